@@ -1,7 +1,8 @@
 // Package tranche decides who may be deployed next, who must wait, until when, and why.
 //
-// It is a library for people who write deployment tools and Kubernetes controllers. They import the packages they need, feed them what they
-// observed, and carry out what comes back. This package holds no code: start with the one that does your job.
+// It is a library for people who write deployment tools and Kubernetes controllers. They import the
+// packages they need, feed them what they observed, and carry out what comes back. This package
+// holds no code: start with the one that does your job.
 //
 //	rollout             one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, retries, rollbacks
 //	rollout/staged      stages with approvals and waits around them, as one run that can be stopped and resumed
@@ -13,50 +14,61 @@
 //	surge               rolling updates over numbered replicas that never leave a hole
 //	clock               when something may happen: windows and freezes in time zones; now, for the shells around the planners
 //
-// Packages bracket/brackettest and concurrency/concurrencytest prove that a host's own store and its own count of jobs keep their promises.
+// Packages bracket/brackettest and concurrency/concurrencytest prove that a host's own store and
+// its own count of jobs keep their promises.
 //
 // # What it never does
 //
-// It never deploys anything, never decides whether something is healthy, opens no connection, starts no goroutine, reads no clock and
-// keeps no global state. A planner is a pure function
+// It never deploys anything, never decides whether something is healthy, opens no connection,
+// starts no goroutine, reads no clock and keeps no global state. A planner is a pure function
 //
 //	plan, err := planner.Plan(what is configured, what was observed, now)
 //
-// The same input gives the same plan, byte for byte, in whatever order the input comes. Where memory is needed, state is a plain value that
-// goes in and comes out. [github.com/tranche-dev/tranche/rollout.Planner] is the one thin shell that loads and saves it; everything it
-// does a host can do itself.
+// The same input gives the same plan, byte for byte, in whatever order the input comes. Where
+// memory is needed, state is a plain value that goes in and comes out.
+// [github.com/tranche-dev/tranche/rollout.Planner] is the one thin shell that loads and saves it;
+// everything it does a host can do itself.
 //
 // # What the host does, in this order
 //
-//  1. Observe: read the stored state, of it the pools first, and then the entities and the jobs. A stale read is harmless, half a read is not.
-//     (rollout.Planner proves that what a start rests on is still so. A host that saves record by record without it must not read the state from a
+//  1. Observe: read the stored state, of it the pools first, and then the entities and the jobs. A
+//     stale read is harmless, half a read is not. (rollout.Planner proves that what a start rests
+//     on is still so. A host that saves record by record without it must not read the state from a
 //     cache.)
 //  2. Plan.
-//  3. Commit the starts that will be carried out, any subset of them, and save the state by compare-and-swap. Save it as a whole, or record by record in this
-//     order: groups and rollouts, executions that ended, pools, the other executions. Of a rule with maxActiveKeys, the record under the rule's own key
-//     comes after its pools. If a save conflicts, begin again at 1.
-//  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries the same id. One that comes late may be of an older
-//     version than what others have deployed meanwhile. So a host with several planners creates the job only if no job has come to the target
-//     that Observe did not see; else it begins again at 1.
-//  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody approves.
+//  3. Commit the starts that will be carried out, any subset of them, and save the state by
+//     compare-and-swap. Save it as a whole, or record by record in this order: groups and rollouts,
+//     executions that ended, pools, the other executions. Of a rule with maxActiveKeys, the record
+//     under the rule's own key comes after its pools. If a save conflicts, begin again at 1.
+//  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries
+//     the same id. One that comes late may be of an older version than what others have deployed
+//     meanwhile. So a host with several planners creates the job only if no job has come to the
+//     target that Observe did not see; else it begins again at 1.
+//  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody
+//     approves.
 //
-// A crash between any two of these steps is repaired by the next plan. Nothing but waiting is lost. A slot that nobody is seen to use is listed
-// in the plan, with its token: the host gives it back once it knows that nobody is about to dispatch.
+// A crash between any two of these steps is repaired by the next plan. Nothing but waiting is lost.
+// A slot that nobody is seen to use is listed in the plan, with its token: the host gives it back
+// once it knows that nobody is about to dispatch.
 //
 // # What holds
 //
-//   - A limit holds, whatever the interleaving of planners, crashes and retries. A slot is a lease that belongs to a resource and a group. It is taken by
-//     compare-and-swap before anything is dispatched, and ends with the group. It is never derived from a count of jobs.
-//   - What has begun is finished: a target is never taken back to an older version because of a wait, and a drained node is upgraded and
-//     uncordoned before another policy change reaches it.
-//   - Every wait says why: a stable code, the rule, the instant at which looking again can help and the events that can. All blockers
-//     are reported, not the first.
-//   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until then misses nothing.
-//   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no sense are errors, all of them reported at
-//     once. Every package reports each fault of a document as its FieldError, with the path of the field, a stable code, the value and what to write
-//     instead. The codes of documents are the same everywhere: syntax, unknown_field, duplicate and type. The others follow the design of the
-//     package. A limit of zero never means unlimited.
+//   - A limit holds, whatever the interleaving of planners, crashes and retries. A slot is a lease
+//     that belongs to a resource and a group. It is taken by compare-and-swap before anything is
+//     dispatched, and ends with the group. It is never derived from a count of jobs.
+//   - What has begun is finished: a target is never taken back to an older version because of a
+//     wait, and a drained node is upgraded and uncordoned before another policy change reaches it.
+//   - Every wait says why: a stable code, the rule, the instant at which looking again can help and
+//     the events that can. All blockers are reported, not the first.
+//   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until
+//     then misses nothing.
+//   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no
+//     sense are errors, all of them reported at once. Every package reports each fault of a
+//     document as its FieldError, with the path of the field, a stable code, the value and what to
+//     write instead. The codes of documents are the same everywhere: syntax, unknown_field,
+//     duplicate and type. The others follow the design of the package. A limit of zero never means
+//     unlimited.
 //
-// Tests of the packages hold these against exhaustive explorations of small worlds, state machines with crashes and stale reads, and plain
-// reference implementations.
+// Tests of the packages hold these against exhaustive explorations of small worlds, state machines
+// with crashes and stale reads, and plain reference implementations.
 package tranche

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// adopt opens executions of the latest group whose first run was dispatched but never committed, and sorts out runs that nobody knows.
+// adopt opens executions of the latest group whose first run was dispatched but never committed,
+// and sorts out runs that nobody knows.
 func (s *step) adopt() {
 	v := s.view
 	var created []*ExecutionRecord
@@ -69,7 +70,8 @@ func (s *step) adopt() {
 	}
 }
 
-// unopened returns the index of the resource if the latest group could still open an execution there, else -1.
+// unopened returns the index of the resource if the latest group could still open an execution
+// there, else -1.
 func (s *step) unopened(record *ExecutionRecord, resource string) int32 {
 	if s.view.latest == nil || record != nil && (record.Open != nil || record.Last[s.view.environment].includes(s.view.latest.ID)) {
 		return -1
@@ -77,7 +79,8 @@ func (s *step) unopened(record *ExecutionRecord, resource string) int32 {
 	return s.view.locate(resource)
 }
 
-// knownGroup reports whether a text is the id of a group that this rule has closed in this environment.
+// knownGroup reports whether a text is the id of a group that this rule has closed in this
+// environment.
 func (s *step) knownGroup(id string) bool {
 	g := s.state.Group
 	n := groupNumber(g.Rule, g.Environment, id)

@@ -8,9 +8,10 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// naiveVerdicts is the RFC's evaluator written plainly: every release target is asked on its own, and finds its group, its siblings
-// on the resource and their runs by looking through everything there is. It answers for one moment of the simplest case (a closed
-// group, no failures, no merges) and is the yardstick of the benchmark, and an oracle for that case.
+// naiveVerdicts is the RFC's evaluator written plainly: every release target is asked on its own,
+// and finds its group, its siblings on the resource and their runs by looking through everything
+// there is. It answers for one moment of the simplest case (a closed group, no failures, no merges)
+// and is the yardstick of the benchmark, and an oracle for that case.
 func naiveVerdicts(f *fleet, g *Group, now time.Time) (run, wait int) {
 	due := f.obs.Due(PendingGroup{Group: g, Resources: naivePending(f, g)})
 	order := make(map[string]time.Time)

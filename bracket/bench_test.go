@@ -9,8 +9,8 @@ import (
 
 var day0 = time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 
-// fleet is the RFC's node policy over n targets (five per resource), after the window closed; done of every ten resources have
-// finished, and inFlight are open with their drain running.
+// fleet is the RFC's node policy over n targets (five per resource), after the window closed; done
+// of every ten resources have finished, and inFlight are open with their drain running.
 type fleet struct {
 	rule    Rule
 	state   State
@@ -121,8 +121,9 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkHistory is the first call of a host whose deployment has many versions: each of them makes a group of its own. wide are for everybody; of the narrow
-// ones each is out of scope for some target, so that every group locks all that came before.
+// BenchmarkHistory is the first call of a host whose deployment has many versions: each of them
+// makes a group of its own. wide are for everybody; of the narrow ones each is out of scope for
+// some target, so that every group locks all that came before.
 func BenchmarkHistory(b *testing.B) {
 	for _, kind := range []string{"wide", "narrow"} {
 		for _, n := range []int{100, 1_000} {

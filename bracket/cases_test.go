@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// The remaining cases of testdata/cases.json are written in a notation of their own; each area has a reading here.
+// The remaining cases of testdata/cases.json are written in a notation of their own; each area has
+// a reading here.
 
 func TestWindowCases(t *testing.T) {
 	for _, c := range sharedCases(t, "bracket.window") {
@@ -323,7 +324,8 @@ func runReadings(t *testing.T, area string, read map[string]func(*testing.T, *ho
 	}
 }
 
-// failKubelet brings an execution to the point where kubelet has failed for good and containerd has succeeded.
+// failKubelet brings an execution to the point where kubelet has failed for good and containerd has
+// succeeded.
 func failKubelet(h *host, strategy OnMemberFailure) {
 	h.rule.OnMemberFailure = strategy
 	h.publish("kubelet", "v2", 0)
@@ -335,7 +337,8 @@ func failKubelet(h *host, strategy OnMemberFailure) {
 }
 
 func TestOverlapCases(t *testing.T) {
-	// open starts group 1 on the node at 60 and publishes versions for a group 2 that closes at 130.
+	// open starts group 1 on the node at 60 and publishes versions for a group 2 that closes at
+	// 130.
 	open := func(h *host, strategy OverlapStrategy) {
 		h.rule.OverlapStrategy = strategy
 		h.rule.PreparedStatePersists = strategy == Merge

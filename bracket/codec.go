@@ -7,9 +7,10 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// UnmarshalJSON decodes a stored record and refuses what [Step] would misread: unknown fields, another schema, unknown enum values, instants
-// that are not in UTC, groups and members out of order or without an id. encoding/json writes a record; decoding that gives an equal record,
-// as long as all ids are UTF-8, as JSON is.
+// UnmarshalJSON decodes a stored record and refuses what [Step] would misread: unknown fields,
+// another schema, unknown enum values, instants that are not in UTC, groups and members out of
+// order or without an id. encoding/json writes a record; decoding that gives an equal record, as
+// long as all ids are UTF-8, as JSON is.
 func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 	type plain GroupRecord
 	var decoded plain
@@ -157,7 +158,8 @@ func (f *faults) mark(path string, m VersionMark) {
 	f.instant(path+".createdAt", m.CreatedAt, true)
 }
 
-// group checks a group id of the record and returns its number; want is the number it must have, 0 for any.
+// group checks a group id of the record and returns its number; want is the number it must have, 0
+// for any.
 func (f *faults) group(path, id string, g *GroupRecord, want int) int {
 	n := groupNumber(g.Rule, g.Environment, id)
 	if n == 0 || n > g.Number || want > 0 && n != want {

@@ -222,8 +222,8 @@ func FuzzRule(f *testing.F) {
 	})
 }
 
-// TestRecordsAreReadInOneGo: a record has a rule in it, and both decode themselves. A host reads thousands for every plan, so that no level may take apart what
-// the one below has looked at.
+// TestRecordsAreReadInOneGo: a record has a rule in it, and both decode themselves. A host reads
+// thousands for every plan, so that no level may take apart what the one below has looked at.
 func TestRecordsAreReadInOneGo(t *testing.T) {
 	f := newFleet(t, 50, 0, 10)
 	data, err := json.Marshal(f.state.Executions[0])

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The defects of the RFC's sketch and of neighbouring systems that must not be reproducible, each by name, and the promises about
-// groups that follow from them.
+// The defects of the RFC's sketch and of neighbouring systems that must not be reproducible, each
+// by name, and the promises about groups that follow from them.
 func TestDefects(t *testing.T) {
 	tell(t, []scenario{
 		{"evaluating creates groups", func(h *host) {
@@ -861,7 +861,8 @@ func printed(s State) string {
 	return text
 }
 
-// A host's instants have zones and monotonic readings; what is stored has neither, so that it can be read again.
+// A host's instants have zones and monotonic readings; what is stored has neither, so that it can
+// be read again.
 func TestInstantsAreStoredInUTC(t *testing.T) {
 	now := time.Now() // once: the two clocks of another reading may differ by nanoseconds from those of this one
 	for name, in := range map[string]func(time.Time) time.Time{
@@ -1050,7 +1051,8 @@ type lazy struct{ of TargetList }
 func (l lazy) Len() int        { return len(l.of) }
 func (l lazy) At(i int) Target { return l.of[(i*7+3)%len(l.of)] }
 
-// A host's own list of targets, in whatever order it has them, gives the plan that the list in memory gives.
+// A host's own list of targets, in whatever order it has them, gives the plan that the list in
+// memory gives.
 func TestTargetsInNoOrder(t *testing.T) {
 	h := newHost(t, "n1", "n2", "n3")
 	h.publish("kubelet", "v2", 0)
@@ -1071,7 +1073,8 @@ func TestTargetsInNoOrder(t *testing.T) {
 	}
 }
 
-// A stored record may have marks and no group: what was locked is locked, and nothing older opens a group.
+// A stored record may have marks and no group: what was locked is locked, and nothing older opens a
+// group.
 func TestMarksWithoutGroups(t *testing.T) {
 	h := newHost(t, "n1")
 	h.publish("kubelet", "v2", 0)

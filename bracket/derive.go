@@ -64,7 +64,8 @@ func (s *step) wakeLocks() {
 	}
 }
 
-// reserve makes room in the plan for what is going to be listed, so that long lists are not copied while they grow.
+// reserve makes room in the plan for what is going to be listed, so that long lists are not copied
+// while they grow.
 func (s *step) reserve() {
 	v := s.view
 	starts, waits := 0, 1
@@ -235,8 +236,8 @@ func (x *Execution) levels(scratch []int) []int {
 	return level
 }
 
-// verdict decides about the next run of the k-th member, which waits or failed: run, waits for members, or held by a failure. It returns the members
-// that are waited for, appended to scratch.
+// verdict decides about the next run of the k-th member, which waits or failed: run, waits for
+// members, or held by a failure. It returns the members that are waited for, appended to scratch.
 func (w *work) verdict(k int, h halt, level []int, now time.Time, scratch []int) (Reason, []int) {
 	m := &w.Members[k]
 	blockers, free := w.blockers(k, h, level, scratch)
@@ -258,7 +259,8 @@ func (s *step) on(c Condition) []Condition {
 	return list
 }
 
-// list returns room for n conditions, cut from pieces that many lists share: one allocation for hundreds of them.
+// list returns room for n conditions, cut from pieces that many lists share: one allocation for
+// hundreds of them.
 func (s *step) list(n int) []Condition {
 	if len(s.conditions) < n {
 		s.conditions = make([]Condition, max(n, min(256, cap(s.plan.Wait))))

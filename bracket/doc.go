@@ -1,13 +1,17 @@
-// Package bracket decides which versions of several deployments belong together, and in which order they run on each resource as one
-// unit: drain once, upgrade everything, uncordon once. Call [Step] with a [Rule], a state, which is [NewState] at first, and what was
-// observed; it returns the next state and a [Plan] of the runs that may start now.
+// Package bracket decides which versions of several deployments belong together, and in which order
+// they run on each resource as one unit: drain once, upgrade everything, uncordon once. Call [Step]
+// with a [Rule], a state, which is [NewState] at first, and what was observed; it returns the next
+// state and a [Plan] of the runs that may start now.
 //
-// It never deploys anything, performs no I/O, starts no goroutine and reads no clock: Step is a pure function.
+// It never deploys anything, performs no I/O, starts no goroutine and reads no clock: Step is a
+// pure function.
 //
-// The design is the deployment bracket of the ctrlplane RFC "lifecycle brackets". A bracket rule selects member deployments. New
-// versions of its main members open a group, a window collects further ones, and when the window closes the group locks one version per
-// member, the same for all resources of the environment. An execution is one group on one resource: its pre members (drain) run
-// first, then its mains along their dependencies, then its post members (uncordon), all under one lease.
+// The design is the deployment bracket of the ctrlplane RFC "lifecycle brackets". A bracket rule
+// selects member deployments. New versions of its main members open a group, a window collects
+// further ones, and when the window closes the group locks one version per member, the same for all
+// resources of the environment. An execution is one group on one resource: its pre members (drain)
+// run first, then its mains along their dependencies, then its post members (uncordon), all under
+// one lease.
 //
 // # The host's loop
 //
@@ -19,13 +23,16 @@
 //	dispatch the runs and plan.Redispatch, create-if-absent by Run.String
 //	release the leases of executions that ended
 //
-// A crash between any two of these is repaired by the next Step. A stale state does no harm, because every save is conditional. Stale versions do no
-// harm to groups: if a planner closes a group before it has read a version, a planner that has read it opens one more group. They can harm
-// executions, see Due in [Observation].
+// A crash between any two of these is repaired by the next Step. A stale state does no harm,
+// because every save is conditional. Stale versions do no harm to groups: if a planner closes a
+// group before it has read a version, a planner that has read it opens one more group. They can
+// harm executions, see Due in [Observation].
 //
-// Leases are claimed before the execution is saved, and released after. If a lease were released earlier and the save then conflicted, because another
-// planner has merged a group into the execution, the execution would go on without a lease. A crash can leave an active lease behind although the
-// execution record says that the group has ended on the resource: the host releases it.
+// Leases are claimed before the execution is saved, and released after. If a lease were released
+// earlier and the save then conflicted, because another planner has merged a group into the
+// execution, the execution would go on without a lease. A crash can leave an active lease behind
+// although the execution record says that the group has ended on the resource: the host releases
+// it.
 //
 // # Invariants
 //
@@ -53,11 +60,14 @@
 //
 // # Where the RFC's sketch is not followed
 //
-// Evaluating writes nothing (the sketch creates groups while it evaluates). The version that a target runs already is always allowed.
-// A group opens for a new version only, and its window starts at the version's own instant, not when somebody happened to look.
-// Versions are locked when the window closes, from those eligible then; a member without lock allows only its current version. A merge
-// takes over the locks of a closed group; it does not let arbitrary versions in, nor anything after a post member has started. A hook that
-// only the older of the two groups has stays and runs: what was drained is uncordoned, whatever the newer group knows of it.
-// require_all that times out becomes skip_unchanged instead of a denial for ever. Groups belong to the environment, so that all
-// resources lock the same versions, and a group collects while an earlier one executes.
+// Evaluating writes nothing (the sketch creates groups while it evaluates). The version that a
+// target runs already is always allowed. A group opens for a new version only, and its window
+// starts at the version's own instant, not when somebody happened to look. Versions are locked when
+// the window closes, from those eligible then; a member without lock allows only its current
+// version. A merge takes over the locks of a closed group; it does not let arbitrary versions in,
+// nor anything after a post member has started. A hook that only the older of the two groups has
+// stays and runs: what was drained is uncordoned, whatever the newer group knows of it. require_all
+// that times out becomes skip_unchanged instead of a denial for ever. Groups belong to the
+// environment, so that all resources lock the same versions, and a group collects while an earlier
+// one executes.
 package bracket

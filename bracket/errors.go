@@ -10,16 +10,18 @@ import (
 )
 
 var (
-	// ErrConflict is returned by [Store.Save] and [Store.Delete] when the stored revision is not the expected one: load, plan and save again.
+	// ErrConflict is returned by [Store.Save] and [Store.Delete] when the stored revision is not
+	// the expected one: load, plan and save again.
 	ErrConflict = errors.New("bracket: value changed since it was read")
 	// ErrNotFound is returned by [Store.Load] and [Store.Delete] for a key without a value.
 	ErrNotFound = errors.New("bracket: no such key")
-	// ErrStale is returned by [Plan.Commit] for a run that the plan does not offer in the given state: plan again.
+	// ErrStale is returned by [Plan.Commit] for a run that the plan does not offer in the given
+	// state: plan again.
 	ErrStale = errors.New("bracket: run is not offered by this plan and state")
 )
 
-// FieldError is one fault of a rule, a stored record, or what is given to [Check] or [Step]. Where all faults are reported they are joined as by [errors.Join]:
-// errors.As finds the first.
+// FieldError is one fault of a rule, a stored record, or what is given to [Check] or [Step]. Where
+// all faults are reported they are joined as by [errors.Join]: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as readinessWindowSeconds; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -32,7 +34,8 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility
+// promise.
 type Code string
 
 // The kinds of faults.
@@ -59,7 +62,8 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 	return f
 }
 
-// reading says which other fields the fault that was added last depends on: with another value of one of them it might not be one.
+// reading says which other fields the fault that was added last depends on: with another value of
+// one of them it might not be one.
 func (f *faults) reading(fields ...string) {
 	last := len(*f) - 1
 	(*f)[last] = strictjson.About((*f)[last], fields...)
@@ -117,7 +121,8 @@ func (e *CycleError) Error() string {
 	return fmt.Sprintf("bracket: %sdependency cycle %s: remove one of these dependencies", named(e.Bracket), strings.Join(e.Path, " -> "))
 }
 
-// RoleError reports a dependency that contradicts the roles: a pre that needs a main or a post, or a main that needs a post.
+// RoleError reports a dependency that contradicts the roles: a pre that needs a main or a post, or
+// a main that needs a post.
 type RoleError struct {
 	Bracket          string // rule id, if known
 	Deployment, Need string // the member, and the one that it needs

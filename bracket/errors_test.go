@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// faultsOf lists the faults of an error as "code path", in order, and fails if one is no *FieldError with a code and a hint, or is
-// printed otherwise than "path: value: hint".
+// faultsOf lists the faults of an error as "code path", in order, and fails if one is no
+// *FieldError with a code and a hint, or is printed otherwise than "path: value: hint".
 func faultsOf(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {

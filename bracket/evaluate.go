@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Evaluate answers whether a version (by id) may be deployed on a target now, in the given state, which is the one that [Step]
-// returned with the plan, or a commit of it. It changes nothing and costs no pass over the fleet.
+// Evaluate answers whether a version (by id) may be deployed on a target now, in the given state,
+// which is the one that [Step] returned with the plan, or a commit of it. It changes nothing and
+// costs no pass over the fleet.
 //
 // The first of these that holds decides:
 //
@@ -28,8 +29,9 @@ import (
 //	15  no version is locked, and the target runs none                    bracket_no_version
 //	16  anything else                                                     bracket_not_locked
 //
-// Rows 2 to 5 concern open executions, and ready ones that may start. Until an execution ends, row 6 holds for what its last run brought to the target,
-// whatever the observation says: a host may see that later.
+// Rows 2 to 5 concern open executions, and ready ones that may start. Until an execution ends, row
+// 6 holds for what its last run brought to the target, whatever the observation says: a host may
+// see that later.
 func (p Plan) Evaluate(state State, resource, deployment, candidate string, now time.Time) Verdict {
 	if p.view == nil || state.Group == nil {
 		return Verdict{Reason: ReasonNotApplicable}
@@ -110,7 +112,8 @@ func (q *question) answer() Verdict {
 	return Verdict{Reason: ReasonNotLocked, Group: q.groupID()}
 }
 
-// over reports whether an execution goes on without what it was to deploy on a member: that is taken back, cancelled after a failure, or skipped by a command.
+// over reports whether an execution goes on without what it was to deploy on a member: that is
+// taken back, cancelled after a failure, or skipped by a command.
 func (m *ExecutionMember) over() bool {
 	return m.Purpose == Rollback || m.Action != ActionSkip && (m.Status == MemberCancelled || m.Status == MemberSkipped)
 }
@@ -135,7 +138,8 @@ func (q *question) locateTarget() {
 	}
 }
 
-// queued answers where another execution is open on the resource, which is given if it is of this environment.
+// queued answers where another execution is open on the resource, which is given if it is of this
+// environment.
 func (q *question) queued(open *work) Verdict {
 	verdict := Verdict{Reason: ReasonQueued, Group: q.groupID(), On: []Condition{{Kind: OnExecutionEnd, Rule: q.id, Resource: q.name}}}
 	if due, needed := q.dueHere(); needed && open != nil && q.overlap(open, due, q.now) == exhausts {
@@ -144,7 +148,8 @@ func (q *question) queued(open *work) Verdict {
 	return verdict
 }
 
-// lock returns the rank of the version that the latest group has locked for the target, -1 if there is none, and whether that is the candidate.
+// lock returns the rank of the version that the latest group has locked for the target, -1 if there
+// is none, and whether that is the candidate.
 func (q *question) lock() (locked bool, rank int32) {
 	if q.member >= 0 && q.candidate != "" {
 		if l, ok := q.latest.lockFor(q.view, q.target); ok {
@@ -162,7 +167,8 @@ func (q *question) open() *work {
 	return &work{Execution: q.record.Open, resource: q.resource, rule: q.ruleOf(q.record.Open)}
 }
 
-// run answers for the k-th member of an execution, unless the candidate is not what its next or present run deploys.
+// run answers for the k-th member of an execution, unless the candidate is not what its next or
+// present run deploys.
 func (q *question) run(w *work, k int) (Verdict, bool) {
 	m := &w.Members[k]
 	verdict := Verdict{Group: w.Group}
@@ -209,7 +215,8 @@ func (q *question) groupID() string {
 	return q.latest.ID
 }
 
-// dueHere returns when the latest group may start on the resource; needed is false if it has nothing to do there.
+// dueHere returns when the latest group may start on the resource; needed is false if it has
+// nothing to do there.
 func (q *question) dueHere() (at time.Time, needed bool) {
 	i, found := slices.BinarySearch(q.pending, q.resource)
 	if !found {
@@ -218,7 +225,8 @@ func (q *question) dueHere() (at time.Time, needed bool) {
 	return q.view.dueAt(i), true
 }
 
-// ready reports whether the latest group has a ready execution on the resource: needed, not started, nothing else open.
+// ready reports whether the latest group has a ready execution on the resource: needed, not
+// started, nothing else open.
 func (q *question) ready() (bool, time.Time) {
 	due, needed := q.dueHere()
 	if !needed || q.record != nil && q.record.Open != nil {
@@ -227,7 +235,8 @@ func (q *question) ready() (bool, time.Time) {
 	return true, due
 }
 
-// hook returns the target of a hook of the latest group that has no version to run on the resource, or nil.
+// hook returns the target of a hook of the latest group that has no version to run on the resource,
+// or nil.
 func (q *question) hook() *target {
 	if q.latest == nil || q.resource < 0 {
 		return nil
@@ -235,8 +244,8 @@ func (q *question) hook() *target {
 	return q.latest.idleHook(q.view, q.span(q.resource))
 }
 
-// nextMayLock reports whether a later group may deploy the candidate: not one of a main that is no newer than what a group has locked already, such as where
-// that was deleted since.
+// nextMayLock reports whether a later group may deploy the candidate: not one of a main that is no
+// newer than what a group has locked already, such as where that was deleted since.
 func (q *question) nextMayLock(d, rank int32) bool {
 	if q.latest.Members[q.member].Role != Main {
 		return true
@@ -246,7 +255,8 @@ func (q *question) nextMayLock(d, rank int32) bool {
 	return dep.unlocked(&served, rank)
 }
 
-// collects reports whether the candidate is one that the collecting group may lock: new, in scope, and newer than what the target runs.
+// collects reports whether the candidate is one that the collecting group may lock: new, in scope,
+// and newer than what the target runs.
 func (q *question) collects(d, rank int32, role Role) bool {
 	if q.state.Group.Collecting == nil || role != Main || d < 0 || rank < 0 {
 		return false

@@ -413,7 +413,8 @@ func forget(h *host) {
 	h.step(61)
 }
 
-// The status belongs to the code, and the codes are part of the compatibility promise: they are written out here.
+// The status belongs to the code, and the codes are part of the compatibility promise: they are
+// written out here.
 func TestReasonStatus(t *testing.T) {
 	codes := map[Reason]Reason{
 		ReasonNotApplicable: "rule_not_applicable", ReasonRun: "bracket_run", ReasonInProgress: "bracket_in_progress", ReasonCurrent: "bracket_current",

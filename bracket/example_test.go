@@ -9,7 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// A node is drained once for an upgrade of its kubelet, which becomes ready when the collection window closes.
+// A node is drained once for an upgrade of its kubelet, which becomes ready when the collection
+// window closes.
 func Example() {
 	window := int64(3600)
 	rule := bracket.Rule{DeploymentSelector: "true", ReadinessWindowSeconds: &window}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// work is an open execution of the environment during one step. The stored execution is copied when the first change is made.
+// work is an open execution of the environment during one step. The stored execution is copied when
+// the first change is made.
 type work struct {
 	*Execution
 	record   int       // index in State.Executions
@@ -41,7 +42,8 @@ func (m *ExecutionMember) running() bool {
 	return m.Status == MemberRunning || m.Status == MemberRollingBack
 }
 
-// satisfied reports whether dependants of the member may start. A member that rolled back satisfies post members as well, see blockers.
+// satisfied reports whether dependants of the member may start. A member that rolled back satisfies
+// post members as well, see blockers.
 func (m *ExecutionMember) satisfied() bool {
 	return m.Status == MemberSucceeded || m.Status == MemberSkipped || m.Status == MemberCancelled
 }
@@ -97,8 +99,9 @@ func (m *ExecutionMember) start(at time.Time) {
 	m.RetryAt = time.Time{}
 }
 
-// freeze returns the execution of a group on the i-th resource, with nothing started. forced names mains that are known to run already,
-// so that they are deployed even if their target looks up to date by now.
+// freeze returns the execution of a group on the i-th resource, with nothing started. forced names
+// mains that are known to run already, so that they are deployed even if their target looks up to
+// date by now.
 func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deployment string) bool) *Execution {
 	x := &Execution{Group: g.ID, Environment: v.environment, Status: StatusExecuting, Generation: 1, Merged: []string{}, StartedAt: at, Rule: &g.Rule, Commands: []string{}}
 	targets := v.span(i)
@@ -129,8 +132,8 @@ func (g *groupView) freezeMember(v *view, t *target) ExecutionMember {
 	return m
 }
 
-// needsIn returns what a member of the group needs in an execution: members of the execution only, conditional needs decided by the
-// versions that it deploys.
+// needsIn returns what a member of the group needs in an execution: members of the execution only,
+// conditional needs decided by the versions that it deploys.
 func (g *groupView) needsIn(x *Execution, deployment string) []string {
 	needs := []string{}
 	i, found := slices.BinarySearchFunc(g.Members, deployment, byDeployment)
@@ -151,8 +154,9 @@ func (g *groupView) needsIn(x *Execution, deployment string) []string {
 	return slices.Compact(needs)
 }
 
-// fold applies the commands and run facts of the execution until neither changes anything more: a command may concern a failure that the
-// same observation reports. Commands go first, so that an operator's word counts before what happened at the same time.
+// fold applies the commands and run facts of the execution until neither changes anything more: a
+// command may concern a failure that the same observation reports. Commands go first, so that an
+// operator's word counts before what happened at the same time.
 func (s *step) fold(w *work, commands []Command, facts []RunFact) {
 	var pending []Command
 	for _, c := range commands {
@@ -187,8 +191,9 @@ func (s *step) fold(w *work, commands []Command, facts []RunFact) {
 	}
 }
 
-// fact folds what is known of one run into the k-th member and reports whether anything changed. Facts of other runs than the last or
-// next one change nothing: they were folded before, or a later attempt has replaced them.
+// fact folds what is known of one run into the k-th member and reports whether anything changed.
+// Facts of other runs than the last or next one change nothing: they were folded before, or a later
+// attempt has replaced them.
 func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 	m := &w.Members[k]
 	if m.Status != MemberWaiting && !m.running() || w.runOf(f.Run.Resource, m) != f.Run {
@@ -271,13 +276,14 @@ func (s *step) command(w *work, c Command) bool {
 	return applied
 }
 
-// retryable reports whether a failed run may be repeated: not a forward run once the reaction to its failure has begun.
+// retryable reports whether a failed run may be repeated: not a forward run once the reaction to
+// its failure has begun.
 func (w *work) retryable(m *ExecutionMember) bool {
 	return m.Status == MemberFailed && (w.Recovery == "" || m.Role == Post || m.Purpose == Rollback)
 }
 
-// followTargets cancels waiting members whose target is gone; a pre that has not succeeded fails instead: no upgrade without its drain. Of the others it finds
-// those that were overtaken.
+// followTargets cancels waiting members whose target is gone; a pre that has not succeeded fails
+// instead: no upgrade without its drain. Of the others it finds those that were overtaken.
 func (s *step) followTargets(w *work) {
 	var targets []target
 	if w.resource >= 0 {
@@ -305,8 +311,9 @@ func (s *step) followTargets(w *work) {
 	}
 }
 
-// overtake sees to it that no member goes back to an older version if somebody took its target to a newer one meanwhile, while it waits or before its run was
-// dispatched: a main has nothing to do any more, and a hook runs what it has.
+// overtake sees to it that no member goes back to an older version if somebody took its target to a
+// newer one meanwhile, while it waits or before its run was dispatched: a main has nothing to do
+// any more, and a hook runs what it has.
 func (s *step) overtake(w *work, k int, t *target) {
 	m := &w.Members[k]
 	if m.From == s.view.currentOf(t) || m.Purpose == Rollback || !s.overtaken(m.version(), t) {
@@ -337,7 +344,8 @@ func (s *step) overtaken(version string, t *target) bool {
 	return known && d.versions[t.current].mark().compare(mark) > 0
 }
 
-// markOf returns what orders a version. One that is not listed, because it was deleted or because the host has not read it yet, is in what a group locked.
+// markOf returns what orders a version. One that is not listed, because it was deleted or because
+// the host has not read it yet, is in what a group locked.
 func (s *step) markOf(d *deployment, version string) (_ VersionMark, known bool) {
 	if r := d.rankOf(version); r >= 0 {
 		return d.versions[r].mark(), true
@@ -374,7 +382,8 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	s.setRecord(w.record, &record)
 }
 
-// lastEnd is the end of the execution's last run; its start if a stored record knows of none that has ended.
+// lastEnd is the end of the execution's last run; its start if a stored record knows of none that
+// has ended.
 func (w *work) lastEnd() time.Time {
 	at := w.StartedAt
 	for k := range w.Members {

@@ -16,12 +16,14 @@ import (
 
 var deep = flag.Bool("bracket.deep", false, "explore larger worlds")
 
-// The exhaustive world: members pre, m1, m2 (which needs m1) and post on two resources; version 2 of the mains is there from the
-// start, version 3 appears at any time; two planners share one store, so that either may act on a snapshot that the other has outdated;
-// every write of a planner is a step of its own, and it may crash between any two. Runs succeed, fail with or without another attempt, get lost, or hang.
+// The exhaustive world: members pre, m1, m2 (which needs m1) and post on two resources; version 2
+// of the mains is there from the start, version 3 appears at any time; two planners share one
+// store, so that either may act on a snapshot that the other has outdated; every write of a planner
+// is a step of its own, and it may crash between any two. Runs succeed, fail with or without
+// another attempt, get lost, or hang.
 //
-// All reachable states are visited. The model keeps the truth (jobs and the versions that targets run) apart from the records, and
-// judges every dispatch by the truth.
+// All reachable states are visited. The model keeps the truth (jobs and the versions that targets
+// run) apart from the records, and judges every dispatch by the truth.
 
 type worldConfig struct {
 	overlap   OverlapStrategy
@@ -53,7 +55,8 @@ type job struct {
 	retry   bool
 }
 
-// write is one side effect of a planner: it replaces a record if that is still the one the planner saw, or dispatches a run.
+// write is one side effect of a planner: it replaces a record if that is still the one the planner
+// saw, or dispatches a run.
 type write struct {
 	kind     byte // 'g'roup, 'l'eases, 'e'xecution, 'd'ispatch
 	resource int
@@ -61,7 +64,8 @@ type write struct {
 	start    Start
 }
 
-// worldState is a state in numbers of interned values, so that hundreds of thousands can be told apart quickly.
+// worldState is a state in numbers of interned values, so that hundreds of thousands can be told
+// apart quickly.
 type worldState struct {
 	group, leases, truth int
 	execs, pending       [2]int
@@ -102,7 +106,8 @@ type world struct {
 	locks    map[string]string // first seen locks of each group, by text
 }
 
-// choice is one way to begin a round: which records and truth a planner sees, and which part of the plan it carries out.
+// choice is one way to begin a round: which records and truth a planner sees, and which part of the
+// plan it carries out.
 type choice struct {
 	group, leases, truth int
 	execs                [2]int
@@ -259,7 +264,8 @@ func (w *world) observe(s *truth) Observation {
 	return o
 }
 
-// step plans in a state with the records as they are. Results are kept: many states share records and observation.
+// step plans in a state with the records as they are. Results are kept: many states share records
+// and observation.
 func (w *world) step(s *worldState) *stepped {
 	key := worldState{group: s.group, execs: s.execs, truth: s.truth}
 	if done, known := w.steps[key]; known {
@@ -365,7 +371,8 @@ func (w *world) judgePlan(s *truth, state, next State, plan Plan, o Observation)
 	}
 }
 
-// begin lets planner p read everything, plan, choose starts, and queue its writes in the prescribed order.
+// begin lets planner p read everything, plan, choose starts, and queue its writes in the prescribed
+// order.
 func (w *world) begin(s *worldState, p int, part part) (worldState, bool) {
 	key := choice{s.group, s.leases, s.truth, s.execs, part}
 	id, known := w.begun[key]
@@ -662,8 +669,9 @@ func (w *world) next(s *worldState) (worldState, bool) {
 	return w.releaseOrphans(s)
 }
 
-// releaseOrphans is the host's answer to a lease whose planner crashed before it opened the execution, once a newer group has closed: while no
-// planner is at work it is certain that nobody will open it any more.
+// releaseOrphans is the host's answer to a lease whose planner crashed before it opened the
+// execution, once a newer group has closed: while no planner is at work it is certain that nobody
+// will open it any more.
 func (w *world) releaseOrphans(s *worldState) (worldState, bool) {
 	if s.pending != [2]int{} || w.groups[s.group] == nil {
 		return worldState{}, false

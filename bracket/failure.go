@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// settle ends executions that are done and reacts to failed members, as onMemberFailure says. Runs in progress finish first. Nothing
-// here takes or frees a slot but the end of the execution.
+// settle ends executions that are done and reacts to failed members, as onMemberFailure says. Runs
+// in progress finish first. Nothing here takes or frees a slot but the end of the execution.
 func (s *step) settle(w *work) {
 	failed, running, unfinished := false, false, false
 	for k := range w.Members {
@@ -57,8 +57,8 @@ func (w *work) broken() bool {
 	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Purpose == Rollback })
 }
 
-// holds reports whether only an operator, a merge or the end of the resource helps: under hold, and wherever going on by itself could
-// make things worse.
+// holds reports whether only an operator, a merge or the end of the resource helps: under hold, and
+// wherever going on by itself could make things worse.
 func (w *work) holds() bool {
 	rule := w.rule
 	for k := range w.Members {
@@ -86,7 +86,8 @@ func (w *work) hasFailed() bool {
 	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Status == MemberFailed })
 }
 
-// react begins the reaction to a failure and reports whether it changed anything. No run is in progress and the execution does not hold.
+// react begins the reaction to a failure and reports whether it changed anything. No run is in
+// progress and the execution does not hold.
 func (w *work) react() bool {
 	rule := w.rule
 	if w.Recovery != "" && rule.OnMemberFailure != RollbackMember {
@@ -126,7 +127,8 @@ func (m *ExecutionMember) returnToFrom() {
 	m.Attempt = 1
 }
 
-// cancelWaiting cancels every pre and main that waits. A main that ran before is rolled back by the caller.
+// cancelWaiting cancels every pre and main that waits. A main that ran before is rolled back by the
+// caller.
 func (w *work) cancelWaiting() {
 	for k := range w.Members {
 		if m := &w.Members[k]; m.Status == MemberWaiting && m.Role != Post {
@@ -150,8 +152,8 @@ func (w *work) recovered() bool {
 	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.returning() })
 }
 
-// returning reports whether the member is on its way back to the version it had before the execution. One that is cancelled or skipped then has no
-// purpose any more.
+// returning reports whether the member is on its way back to the version it had before the
+// execution. One that is cancelled or skipped then has no purpose any more.
 func (m *ExecutionMember) returning() bool {
 	return m.Purpose == Rollback && m.Status != MemberRolledBack
 }
@@ -181,8 +183,9 @@ func (w *work) halted() halt {
 	return goesOn
 }
 
-// blockers appends the members whose end the k-th member, which waits, needs before its next run, and reports whether they suffice: false means
-// that the halt of the execution stops it. I3 is kept here.
+// blockers appends the members whose end the k-th member, which waits, needs before its next run,
+// and reports whether they suffice: false means that the halt of the execution stops it. I3 is kept
+// here.
 func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free bool) {
 	m := &w.Members[k]
 	for i := range w.Members {
@@ -205,7 +208,8 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 		}
 		return into, true
 	case h == recovering && (m.Role != Post || w.Recovery == "" || mixed):
-		// halted until the reaction begins, or for good; runs in progress end first, and whoever is to go back goes before anybody has to decide
+		// halted until the reaction begins, or for good; runs in progress end first, and whoever is
+		// to go back goes before anybody has to decide
 		for i := range w.Members {
 			if w.Members[i].running() || mixed && w.Members[i].returning() {
 				into = append(into, i)
@@ -229,9 +233,10 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 	return into, true
 }
 
-// haltOf is what ends the halt of an execution: always an operator. A reaction that runs to its end by itself ends the execution and with that the
-// halt, and under merge a newer group may take the failed members over: one that closes later, or the one that is queued here already, when it is due: that the
-// plan wakes then is said where the group is listed as queued.
+// haltOf is what ends the halt of an execution: always an operator. A reaction that runs to its end
+// by itself ends the execution and with that the halt, and under merge a newer group may take the
+// failed members over: one that closes later, or the one that is queued here already, when it is
+// due: that the plan wakes then is said where the group is listed as queued.
 func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until time.Time, on []Condition) {
 	command := w.onOperator(resource)
 	switch {
@@ -252,7 +257,8 @@ func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until ti
 	return until, on
 }
 
-// absorbs reports whether a newer group can still be merged into the execution while it is halted: that gives failed mains another version, and nothing else.
+// absorbs reports whether a newer group can still be merged into the execution while it is halted:
+// that gives failed mains another version, and nothing else.
 func (w *work) absorbs() bool {
 	if w.rule.OverlapStrategy != Merge || w.Recovery != "" || len(w.Merged) >= w.rule.maxMerges() {
 		return false

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// scenario is a story about the node policy on n1 (group 1: os, kubelet, containerd at v2), told step by step.
+// scenario is a story about the node policy on n1 (group 1: os, kubelet, containerd at v2), told
+// step by step.
 type scenario struct {
 	name string
 	tell func(h *host)
@@ -47,7 +48,8 @@ func (h *host) succeeds(deployment string, minutes int) {
 	h.step(minutes)
 }
 
-// is checks the open execution on n1: its status, and "member=status" for each of the listed members.
+// is checks the open execution on n1: its status, and "member=status" for each of the listed
+// members.
 func (h *host) is(status Status, members string) {
 	h.t.Helper()
 	x := h.open("n1")
@@ -1315,9 +1317,10 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	check("superseded meanwhile", plan, late.state, []Run{plan.Start[0].Run}, at(121), true)
 }
 
-// TestAdoptedHookWithoutVersion: the record of an execution is lost, and when it is opened again, from the run of another member, the only version of a hook has
-// been withdrawn. An execution with such a hook would not begin; this one has begun, so it goes on, and its hook waits for an operator instead of running
-// nothing.
+// TestAdoptedHookWithoutVersion: the record of an execution is lost, and when it is opened again,
+// from the run of another member, the only version of a hook has been withdrawn. An execution with
+// such a hook would not begin; this one has begun, so it goes on, and its hook waits for an
+// operator instead of running nothing.
 func TestAdoptedHookWithoutVersion(t *testing.T) {
 	h := newHost(t, "n1")
 	h.publish("kubelet", "v2", 0)

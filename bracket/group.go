@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// groups closes and opens groups until nothing more is due, however much time has passed: collecting never waits for executions.
+// groups closes and opens groups until nothing more is due, however much time has passed:
+// collecting never waits for executions.
 func (s *step) groups() {
 	v := s.view
 	if s.ruleDeleted {
@@ -120,7 +121,8 @@ func (g *GroupRecord) latest() *Group {
 	return g.Closed[len(g.Closed)-1]
 }
 
-// withLatest returns the record with another status of its latest closed group: itself if that has it already, else a copy.
+// withLatest returns the record with another status of its latest closed group: itself if that has
+// it already, else a copy.
 func (g *GroupRecord) withLatest(status Status) *GroupRecord {
 	latest := g.latest()
 	if latest.Status == status {

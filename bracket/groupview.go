@@ -11,13 +11,15 @@ type groupView struct {
 	needs   [][]groupNeed // per member
 }
 
-// groupNeed is a need by index; with versions it exists only if the needed member runs one of them afterwards.
+// groupNeed is a need by index; with versions it exists only if the needed member runs one of them
+// afterwards.
 type groupNeed struct {
 	member   int32
 	versions []string
 }
 
-// memberView is a member of a closed group with those of its locks that are still eligible, best first.
+// memberView is a member of a closed group with those of its locks that are still eligible, best
+// first.
 type memberView struct {
 	deployment int32
 	locks      []lock
@@ -30,7 +32,8 @@ type lock struct {
 
 func (v *view) viewGroup(g *Group) *groupView {
 	gv := &groupView{Group: g, members: make([]memberView, len(g.Members)), slot: slices.Repeat([]int32{-1}, len(v.deployments)), needs: make([][]groupNeed, len(g.Members))}
-	// What was eligible at the close has not ceased to be for a planner whose clock has not come that far.
+	// What was eligible at the close has not ceased to be for a planner whose clock has not come
+	// that far.
 	now := maxTime(v.now, g.ReadyAt)
 	for i, m := range g.Members {
 		at := v.find(m.Deployment) // the view has all members of closed groups
@@ -82,7 +85,8 @@ func (g *groupView) targetOf(targets []target, i int32) *target {
 	return nil
 }
 
-// targetNamed is targetOf for the deployment of an execution, which need not be a member of the group.
+// targetNamed is targetOf for the deployment of an execution, which need not be a member of the
+// group.
 func (g *groupView) targetNamed(v *view, targets []target, deployment string) *target {
 	for k := range targets {
 		if t := &targets[k]; g.memberOf(t) >= 0 && v.deploymentOf(t) == deployment {
@@ -92,7 +96,8 @@ func (g *groupView) targetNamed(v *view, targets []target, deployment string) *t
 	return nil
 }
 
-// lockFor returns the first lock of a member that is in scope for its target; ok is false if there is none.
+// lockFor returns the first lock of a member that is in scope for its target; ok is false if there
+// is none.
 func (g *groupView) lockFor(v *view, t *target) (l lock, ok bool) {
 	for _, l := range g.members[g.memberOf(t)].locks {
 		if v.inScope(t, l.rank) {
@@ -102,7 +107,8 @@ func (g *groupView) lockFor(v *view, t *target) (l lock, ok bool) {
 	return lock{}, false
 }
 
-// plan returns what the group does with the target of a member, and the version the target shall run afterwards.
+// plan returns what the group does with the target of a member, and the version the target shall
+// run afterwards.
 func (g *groupView) plan(v *view, t *target) (Action, string) {
 	l, locked := g.lockFor(v, t)
 	if g.Members[g.memberOf(t)].Role != Main {
@@ -128,8 +134,8 @@ func (g *groupView) plan(v *view, t *target) (Action, string) {
 	return ActionSkip, v.currentOf(t)
 }
 
-// outdates reports whether the target needs a new run of the same version in this group: one that became outdated after the close
-// opens the next group instead of slipping into this one.
+// outdates reports whether the target needs a new run of the same version in this group: one that
+// became outdated after the close opens the next group instead of slipping into this one.
 func (g *groupView) outdates(v *view, t *target) bool {
 	at := v.outdatedAt(t)
 	return !at.IsZero() && !at.After(g.ReadyAt)
@@ -169,7 +175,8 @@ func (g *groupView) pendingRuns(v *view, targets []target) []PendingRun {
 	return runs
 }
 
-// idleHook returns the target of the first hook that has no version to run among the targets of one resource: it blocks the execution. Nil: there is none.
+// idleHook returns the target of the first hook that has no version to run among the targets of one
+// resource: it blocks the execution. Nil: there is none.
 func (g *groupView) idleHook(v *view, targets []target) *target {
 	for _, i := range g.order {
 		if g.Members[i].Role == Main {
@@ -184,8 +191,9 @@ func (g *groupView) idleHook(v *view, targets []target) *target {
 	return nil
 }
 
-// onHook is what gives a hook without a version one to run, in a list that the caller makes: a version that it may run, and the next group, for this one locks
-// nothing more. Where such a version is there already, and came too late for this group, it is the next group alone.
+// onHook is what gives a hook without a version one to run, in a list that the caller makes: a
+// version that it may run, and the next group, for this one locks nothing more. Where such a
+// version is there already, and came too late for this group, it is the next group alone.
 func (g *groupView) onHook(v *view, hook *target, list func(n int) []Condition) []Condition {
 	next := Condition{Kind: OnGroupClose, Rule: v.id, Environment: v.environment}
 	if g.cameLate(v, hook) {
@@ -198,7 +206,8 @@ func (g *groupView) onHook(v *view, hook *target, list func(n int) []Condition) 
 	return on
 }
 
-// cameLate reports whether a hook that runs nothing has a version that it may run, and none that the group has locked and that may become eligible again.
+// cameLate reports whether a hook that runs nothing has a version that it may run, and none that
+// the group has locked and that may become eligible again.
 func (g *groupView) cameLate(v *view, hook *target) bool {
 	d := &v.deployments[hook.deployment]
 	for _, l := range g.Members[g.memberOf(hook)].Locks {
@@ -228,7 +237,8 @@ func (g *groupView) startsFirst(v *view, i int32, targets []target) bool {
 	return true
 }
 
-// firstRun reports whether a run is the first of a member of the group that has a target on the resource.
+// firstRun reports whether a run is the first of a member of the group that has a target on the
+// resource.
 func (g *groupView) firstRun(r Run, v *view, resource int32) bool {
 	return g.targetNamed(v, v.span(resource), r.Deployment) != nil && r.Generation == 1 && r.Attempt == 1 && r.Purpose == Deploy
 }

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// host is a small world for tests: it keeps what a real host observes, and carries out what it is told to.
+// host is a small world for tests: it keeps what a real host observes, and carries out what it is
+// told to.
 type host struct {
 	t        failer
 	rule     Rule
@@ -41,7 +42,8 @@ type failer interface {
 // at is an instant on the first day of the tests, in minutes after 09:00.
 func at(minutes int) time.Time { return day0.Add(time.Duration(minutes) * time.Minute) }
 
-// newHost has the RFC's node policy (a window of 60 minutes) on the given resources, everything on version v1 for 90 days.
+// newHost has the RFC's node policy (a window of 60 minutes) on the given resources, everything on
+// version v1 for 90 days.
 func newHost(t failer, resources ...string) *host {
 	h := &host{t: t, rule: windowRule(3600), env: "prod", state: NewState("rule", "prod"), now: day0, targets: make(map[[2]string]*Target),
 		runs: make(map[Run]*RunFact), deploys: make(map[Run]string), due: make(map[string]time.Time)}
@@ -90,7 +92,8 @@ func (h *host) version(deployment, id string) *Version {
 	return nil
 }
 
-// goesBack says which start of a plan, but for a rollback, is of an older version than the target has.
+// goesBack says which start of a plan, but for a rollback, is of an older version than the target
+// has.
 func (h *host) goesBack(plan Plan) string {
 	for _, s := range slices.Concat(plan.Start, plan.Redispatch) {
 		t := h.targets[[2]string{s.Run.Resource, s.Run.Deployment}]
@@ -251,7 +254,8 @@ func checkCondition(t failer, c Condition) {
 	}
 }
 
-// branch lets two planners go on from one state, as it comes from a store: what the second one does changes nothing for the first, nor for the state.
+// branch lets two planners go on from one state, as it comes from a store: what the second one does
+// changes nothing for the first, nor for the state.
 func (h *host) branch(o Observation) {
 	h.t.Helper()
 	before := roomy(h.state)
@@ -307,7 +311,8 @@ func dump(t failer, s State) string {
 	return string(data)
 }
 
-// roomy returns a copy of a state whose lists have room behind their ends, as those that were decoded have.
+// roomy returns a copy of a state whose lists have room behind their ends, as those that were
+// decoded have.
 func roomy(s State) State {
 	group := *s.Group
 	group.Marks, group.Closed = maps.Clone(group.Marks), room(group.Closed)
@@ -340,7 +345,8 @@ func room[T any](s []T) []T {
 	return append(make([]T, 0, len(s)+4), s...)
 }
 
-// start commits runs of the last plan, all of them if none is named, and dispatches them. A name is "resource/deployment".
+// start commits runs of the last plan, all of them if none is named, and dispatches them. A name is
+// "resource/deployment".
 func (h *host) start(names ...string) {
 	h.t.Helper()
 	var runs []Run
@@ -400,7 +406,8 @@ func (h *host) end(resource, deployment string, status RunStatus, minutes int) *
 	return nil
 }
 
-// finishAll steps, starts everything, and lets everything succeed, minute by minute, until nothing is offered.
+// finishAll steps, starts everything, and lets everything succeed, minute by minute, until nothing
+// is offered.
 func (h *host) finishAll(minutes int) int {
 	h.t.Helper()
 	for range 50 {

@@ -7,8 +7,8 @@ import (
 
 // What a group locks, and which versions are new after it.
 
-// locks returns the versions that a group closing at c locks for the member: those eligible by then and still, newest first, up to the first
-// one that every target may run.
+// locks returns the versions that a group closing at c locks for the member: those eligible by then
+// and still, newest first, up to the first one that every target may run.
 func (d *deployment) locks(c time.Time) []VersionMark {
 	locked := []VersionMark{}
 	for r, lowest := int32(len(d.versions))-1, d.lowestLock(c); r >= lowest; r-- {
@@ -19,7 +19,8 @@ func (d *deployment) locks(c time.Time) []VersionMark {
 	return locked
 }
 
-// lowestLock returns the rank of the oldest version that a group closing at c may lock: the newest eligible one that every target may run, or else 0.
+// lowestLock returns the rank of the oldest version that a group closing at c may lock: the newest
+// eligible one that every target may run, or else 0.
 func (d *deployment) lowestLock(c time.Time) int32 {
 	for r := int32(len(d.versions)) - 1; r > 0; r-- {
 		if n := &d.versions[r]; n.eligible(c) && !n.narrow {
@@ -45,13 +46,15 @@ func (g *GroupRecord) served(deployment string) served {
 	return s
 }
 
-// isNew reports whether version r of a main makes a group: a target needs it, and no group so far has locked it for whoever does.
+// isNew reports whether version r of a main makes a group: a target needs it, and no group so far
+// has locked it for whoever does.
 func (d *deployment) isNew(s *served, r int32) bool {
 	return d.needs(r) && d.unlocked(s, r)
 }
 
-// unlocked reports whether a version is newer than all that were ever locked, or one of three exceptions: the latest group was cancelled with what it locked,
-// or it missed the version, or the version is awaited.
+// unlocked reports whether a version is newer than all that were ever locked, or one of three
+// exceptions: the latest group was cancelled with what it locked, or it missed the version, or the
+// version is awaited.
 func (d *deployment) unlocked(s *served, r int32) bool {
 	n, last := &d.versions[r], len(s.locked)-1
 	switch {
@@ -71,18 +74,21 @@ func (d *deployment) unlocked(s *served, r int32) bool {
 	return (n.awaited || d.missed(r, s.latest.ReadyAt)) && !slices.ContainsFunc(s.locked, func(l VersionMark) bool { return l.ID == n.id })
 }
 
-// missed reports whether a group that closed then would have locked a version, which is newer than those that it did lock, if the planner that closed it had
-// known all that is known now. That one had not read the version yet, or what made it eligible, or the member. An earlier group may have locked the version
-// already; wherever that had not begun the later group took its place, and without one more group nobody there would ever get the version. A version that became
-// eligible after the close came too late for the group, like any other.
+// missed reports whether a group that closed then would have locked a version, which is newer than
+// those that it did lock, if the planner that closed it had known all that is known now. That one
+// had not read the version yet, or what made it eligible, or the member. An earlier group may have
+// locked the version already; wherever that had not begun the later group took its place, and
+// without one more group nobody there would ever get the version. A version that became eligible
+// after the close came too late for the group, like any other.
 func (d *deployment) missed(r int32, closed time.Time) bool {
 	return d.versions[r].eligible(closed) && r >= d.lowestLock(closed)
 }
 
-// await finds the versions that are new for some targets only: those for which nothing that the latest group locked is meant, as for a resource that
-// joined later, or only something older, as where a version for everybody was approved after a newer one for others. Tempting: to compare with the greatest
-// version that was locked for anybody. These targets would wait for the next release. Whoever has not read what was locked cannot tell for whom it is, and
-// finds nothing.
+// await finds the versions that are new for some targets only: those for which nothing that the
+// latest group locked is meant, as for a resource that joined later, or only something older, as
+// where a version for everybody was approved after a newer one for others. Tempting: to compare
+// with the greatest version that was locked for anybody. These targets would wait for the next
+// release. Whoever has not read what was locked cannot tell for whom it is, and finds nothing.
 func (v *view) await(g *GroupRecord) {
 	for i := range v.deployments {
 		for r := range v.deployments[i].versions {
@@ -120,8 +126,9 @@ func (g *Group) locks(deployment string) []VersionMark {
 	return nil
 }
 
-// cancelled reports whether the latest closed group was cancelled with its rule. Once the rule is back nothing of it begins any more, but what it locked is new
-// again wherever it does not run: otherwise a rule that was away for an hour would let nobody have these versions ever.
+// cancelled reports whether the latest closed group was cancelled with its rule. Once the rule is
+// back nothing of it begins any more, but what it locked is new again wherever it does not run:
+// otherwise a rule that was away for an hour would let nobody have these versions ever.
 func (g *GroupRecord) cancelled() bool {
 	latest := g.latest()
 	return latest != nil && latest.Status == StatusCancelled

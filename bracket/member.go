@@ -17,9 +17,10 @@ type Bracket struct {
 	Targets []Target // of the members; only Resource and Deployment are read; nil: overlaps are not checked
 }
 
-// Check reports what [Rule.Validate] cannot see. A dependency against the roles is a [*RoleError], a dependency cycle a [*CycleError], and a
-// target in two brackets an [*OverlapError]. A bracket without a main member and a need that is not a member are each a *[FieldError]. All
-// faults are joined. Nothing is modified.
+// Check reports what [Rule.Validate] cannot see. A dependency against the roles is a [*RoleError],
+// a dependency cycle a [*CycleError], and a target in two brackets an [*OverlapError]. A bracket
+// without a main member and a need that is not a member are each a *[FieldError]. All faults are
+// joined. Nothing is modified.
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {
@@ -46,7 +47,8 @@ func Check(brackets ...Bracket) error {
 	return errors.Join(faults...)
 }
 
-// hasMain reports whether a member is, or once its fault is mended may be, a main. Roles that are derived leave at least one.
+// hasMain reports whether a member is, or once its fault is mended may be, a main. Roles that are
+// derived leave at least one.
 func hasMain(b Bracket) bool {
 	return slices.ContainsFunc(b.Members, func(m Member) bool {
 		return b.Rule.MemberRoles == nil || m.Role != Pre && m.Role != Post
@@ -102,7 +104,8 @@ func checkMembers(id string, members []Member, declared bool) error {
 	return f.sorted()
 }
 
-// inBracket is the path of a field of a bracket among several; of the only one where no id is known.
+// inBracket is the path of a field of a bracket among several; of the only one where no id is
+// known.
 func inBracket(id, field string) string {
 	if id == "" {
 		return field
@@ -144,8 +147,9 @@ func roleOrder(r Role) int {
 	return 1
 }
 
-// findCycle returns a cycle of needs with its first member repeated at the end, or nil. Of several cycles it finds the one that
-// contains or is reached from the smallest deployment, so that the order of the input does not matter.
+// findCycle returns a cycle of needs with its first member repeated at the end, or nil. Of several
+// cycles it finds the one that contains or is reached from the smallest deployment, so that the
+// order of the input does not matter.
 func findCycle(members []Member, at map[string]int) []string {
 	const (
 		unseen = iota
@@ -191,8 +195,9 @@ func findCycle(members []Member, at map[string]int) []string {
 	return nil
 }
 
-// frozenMembers returns the members that have targets, ascending by deployment, with their roles and with needs that include those
-// of the roles: each main needs each pre, each post needs each pre and each main. Locks are left empty. The members were checked.
+// frozenMembers returns the members that have targets, ascending by deployment, with their roles
+// and with needs that include those of the roles: each main needs each pre, each post needs each
+// pre and each main. Locks are left empty. The members were checked.
 func frozenMembers(members []Member, declared bool, hasTarget func(string) bool) []GroupMember {
 	frozen := make([]GroupMember, 0, len(members))
 	for _, m := range members {
@@ -228,9 +233,10 @@ func frozenMembers(members []Member, declared bool, hasTarget func(string) bool)
 	return frozen
 }
 
-// deriveRoles makes the only member that needs nothing the pre, and the only member that nothing needs the post, if both exist, differ
-// and leave at least one main. In an acyclic graph the only member without needs is reached from all others, and the only one that is not needed
-// reaches all others, so that both are hooks around everything else.
+// deriveRoles makes the only member that needs nothing the pre, and the only member that nothing
+// needs the post, if both exist, differ and leave at least one main. In an acyclic graph the only
+// member without needs is reached from all others, and the only one that is not needed reaches all
+// others, so that both are hooks around everything else.
 func deriveRoles(members []GroupMember) {
 	needed := make(map[string]bool)
 	first, last, firsts, lasts := 0, 0, 0, 0
@@ -262,8 +268,9 @@ func byDeployment(m GroupMember, deployment string) int {
 	return strings.Compare(m.Deployment, deployment)
 }
 
-// levels writes to level the topological level of each member: 0 without needs, else one more than the highest that it needs. needs returns the needs
-// of the i-th member, and index the member that a need names, -1 if there is none.
+// levels writes to level the topological level of each member: 0 without needs, else one more than
+// the highest that it needs. needs returns the needs of the i-th member, and index the member that
+// a need names, -1 if there is none.
 func levels[N any](level []int, needs func(i int) []N, index func(need N) int) {
 	for i := range level {
 		level[i] = -1

@@ -91,7 +91,8 @@ func TestCheckOverlap(t *testing.T) {
 	}
 }
 
-// Who checks one bracket alone need not name it: then its faults are told without a name, and not with an empty one.
+// Who checks one bracket alone need not name it: then its faults are told without a name, and not
+// with an empty one.
 func TestCheckWithoutName(t *testing.T) {
 	err := Check(Bracket{Rule: Rule{DeploymentSelector: "true", MemberRoles: &MemberRoles{}}, Members: []Member{
 		{Deployment: "a", Needs: []string{"b"}}, {Deployment: "b", Needs: []string{"a"}}, {Deployment: "", Role: Pre}, {Deployment: "c", Role: Pre, Needs: []string{"a"}},
@@ -151,7 +152,8 @@ func TestConditionalNeedsInAnyOrder(t *testing.T) {
 	}
 }
 
-// The definition of the derived roles by reachability, written out, against the counting that replaces it.
+// The definition of the derived roles by reachability, written out, against the counting that
+// replaces it.
 func TestDerivedRolesMatchTheirDefinition(t *testing.T) {
 	hooks := 0
 	rapid.Check(t, func(t *rapid.T) {

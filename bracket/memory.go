@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// MemoryStore is the reference implementation of [Store]: a map under a lock. The zero value is empty and ready for use. It must not be copied.
+// MemoryStore is the reference implementation of [Store]: a map under a lock. The zero value is
+// empty and ready for use. It must not be copied.
 type MemoryStore struct {
 	mu      sync.Mutex
 	entries map[string]Entry

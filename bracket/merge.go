@@ -15,7 +15,8 @@ const (
 	merges
 )
 
-// overlap decides about the latest group, which is due at due, and an open execution of the environment that has not taken it over.
+// overlap decides about the latest group, which is due at due, and an open execution of the
+// environment that has not taken it over.
 func (v *view) overlap(w *work, due, now time.Time) overlap {
 	b := v.latest
 	if w.rule.OverlapStrategy != Merge || b.Rule.OverlapStrategy != Merge || due.IsZero() || due.After(now) || w.Recovery != "" {
@@ -70,8 +71,9 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 	return merges
 }
 
-// changes reports whether the group, in a merge, gives a main another target version than the execution has for it. Null locks change nothing, and neither
-// does a version older than what the target runs or is about to run.
+// changes reports whether the group, in a merge, gives a main another target version than the
+// execution has for it. Null locks change nothing, and neither does a version older than what the
+// target runs or is about to run.
 func (g *groupView) changes(v *view, t *target, m *ExecutionMember) bool {
 	l, locked := g.lockFor(v, t)
 	switch {
@@ -86,7 +88,8 @@ func (g *groupView) changes(v *view, t *target, m *ExecutionMember) bool {
 	return true
 }
 
-// merge makes the open execution take over the latest group, in one atomic change. Identity and lease stay those of the execution.
+// merge makes the open execution take over the latest group, in one atomic change. Identity and
+// lease stay those of the execution.
 func (s *step) merge(w *work) {
 	v, b := s.view, s.view.latest
 	w.change()
@@ -146,8 +149,9 @@ func (s *step) merge(w *work) {
 	s.event(Event{Kind: GroupMerged, Group: b.ID, Resource: v.resources[w.resource], At: utc(v.now), Status: StatusSuperseded, Into: w.Group})
 }
 
-// mergedNeeds returns the needs of a member after a merge: those of the newer group if it has the member, else those it had, and those of the roles.
-// No cycle arises: the newer group's needs never point to members that only the execution had.
+// mergedNeeds returns the needs of a member after a merge: those of the newer group if it has the
+// member, else those it had, and those of the roles. No cycle arises: the newer group's needs never
+// point to members that only the execution had.
 func (w *work) mergedNeeds(b *groupView, m *ExecutionMember) []string {
 	needs := b.needsIn(w.Execution, m.Deployment)
 	if _, member := slices.BinarySearchFunc(b.Members, m.Deployment, byDeployment); !member {

@@ -7,46 +7,56 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Observation is what the host sees of one (rule, environment), all from one read. The order of its slices never matters; Targets in
-// ascending order of (Resource, Deployment) and Runs in ascending order of resource save a sort. [Step] modifies nothing of it, but the [Plan] refers to it:
-// leave it alone while a plan is in use.
+// Observation is what the host sees of one (rule, environment), all from one read. The order of its
+// slices never matters; Targets in ascending order of (Resource, Deployment) and Runs in ascending
+// order of resource save a sort. [Step] modifies nothing of it, but the [Plan] refers to it: leave
+// it alone while a plan is in use.
 type Observation struct {
-	// Members are the deployments that the rule selects now. Members without a target are left out of groups.
+	// Members are the deployments that the rule selects now. Members without a target are left out
+	// of groups.
 	Members []Member
-	// Versions are the versions of the members, and of former members that a group or execution in the state still names. A version
-	// that is not listed is older than all listed ones and not eligible. If an execution begins while a version that its group has
-	// locked is missing here, it leaves that version out for good: see Due.
+	// Versions are the versions of the members, and of former members that a group or execution in
+	// the state still names. A version that is not listed is older than all listed ones and not
+	// eligible. If an execution begins while a version that its group has locked is missing here,
+	// it leaves that version out for good: see Due.
 	Versions []Version
-	// Targets are the release targets of those deployments in the environment; nil is none. A target that is not listed no longer exists.
+	// Targets are the release targets of those deployments in the environment; nil is none. A
+	// target that is not listed no longer exists.
 	Targets Targets
-	// Runs are the runs of this rule and environment that the host knows: at least those of open executions that are in progress or
-	// ended since the state was saved. Older ones do no harm.
+	// Runs are the runs of this rule and environment that the host knows: at least those of open
+	// executions that are in progress or ended since the state was saved. Older ones do no harm.
 	Runs []RunFact
-	// Commands are the operators' commands, see [Command]. A command may be repeated for as long as its execution is open.
+	// Commands are the operators' commands, see [Command]. A command may be repeated for as long as
+	// its execution is open.
 	Commands []Command
-	// DeletedResources are resources that are proved gone. A resource without targets is not proved gone.
+	// DeletedResources are resources that are proved gone. A resource without targets is not proved
+	// gone.
 	DeletedResources []string
-	// RuleDeleted says that the rule no longer exists: a collecting group and executions not started are cancelled, open ones run to
-	// their end with the group's copy of the rule. Members is ignored. If the rule comes back, the versions that a group had locked when it was
+	// RuleDeleted says that the rule no longer exists: a collecting group and executions not
+	// started are cancelled, open ones run to their end with the group's copy of the rule. Members
+	// is ignored. If the rule comes back, the versions that a group had locked when it was
 	// cancelled in this way are new again on every target that does not run them.
 	RuleDeleted bool
-	// Due returns when a closed group may start on each pending resource, one instant per entry of pending.Resources; zero means not
-	// known yet. If Due is nil, everything is due at Group.ReadyAt. Step calls Due with the latest closed group while that has still to run on some
-	// resource, and a second time if the runs that it observes change on which. A version that pending.Group has locked and Versions lacks counts as
-	// deleted. So a host that may read versions later than another planner does returns zero while one is missing.
+	// Due returns when a closed group may start on each pending resource, one instant per entry of
+	// pending.Resources; zero means not known yet. If Due is nil, everything is due at
+	// Group.ReadyAt. Step calls Due with the latest closed group while that has still to run on
+	// some resource, and a second time if the runs that it observes change on which. A version that
+	// pending.Group has locked and Versions lacks counts as deleted. So a host that may read
+	// versions later than another planner does returns zero while one is missing.
 	Due func(pending PendingGroup) []time.Time
 }
 
 // Member is a deployment that the rule selects, with its dependencies inside the bracket.
 type Member struct {
 	Deployment string
-	// Role is the declared role; empty means main. It is used only if the rule has MemberRoles; otherwise roles are derived from the dependencies.
+	// Role is the declared role; empty means main. It is used only if the rule has MemberRoles;
+	// otherwise roles are derived from the dependencies.
 	Role Role
-	// Needs are the members that must have finished before this one starts, whatever their version. A need that has no target on a
-	// resource is satisfied there.
+	// Needs are the members that must have finished before this one starts, whatever their version.
+	// A need that has no target on a resource is satisfied there.
 	Needs []string
-	// NeedsIf are needs that hold only in executions after which the needed member runs one of certain versions. They are decided once,
-	// when an execution starts or is merged.
+	// NeedsIf are needs that hold only in executions after which the needed member runs one of
+	// certain versions. They are decided once, when an execution starts or is merged.
 	NeedsIf []ConditionalNeed
 }
 
@@ -61,13 +71,15 @@ type Version struct {
 	Deployment, ID string
 	// CreatedAt orders versions (then ID does, byte-wise). Required.
 	CreatedAt time.Time
-	// EligibleAt is when the last version-level gate opened; an instant before CreatedAt counts as CreatedAt. Zero: a gate holds it back. So does one
-	// that is known to open after now: until then nothing begins with the version, and Next is no later than that.
+	// EligibleAt is when the last version-level gate opened; an instant before CreatedAt counts as
+	// CreatedAt. Zero: a gate holds it back. So does one that is known to open after now: until
+	// then nothing begins with the version, and Next is no later than that.
 	EligibleAt time.Time
 }
 
-// Targets is a list of release targets that need not be in memory: fleets are large, and the host has its own form of them. [Step] reads it
-// only while it runs; once as a rule, twice if it is not in ascending order of (Resource, Deployment).
+// Targets is a list of release targets that need not be in memory: fleets are large, and the host
+// has its own form of them. [Step] reads it only while it runs; once as a rule, twice if it is not
+// in ascending order of (Resource, Deployment).
 type Targets interface {
 	Len() int
 	At(i int) Target // 0 <= i < Len()
@@ -87,16 +99,18 @@ type Target struct {
 	Resource, Deployment string // Resource is required; targets of deployments that no group or member names are ignored
 	// Current is the version last deployed successfully, empty if there is none.
 	Current string
-	// OutdatedAt is the instant since which the target needs a new run of the same version, for example because its variables changed;
-	// zero: it does not. An instant after the close of the latest group opens the next one. An earlier instant opens none: the latest group takes the
-	// target along, or if it has already begun on the resource, the target waits for the next group. If a host never sets it, such changes bypass
-	// the bracket.
+	// OutdatedAt is the instant since which the target needs a new run of the same version, for
+	// example because its variables changed; zero: it does not. An instant after the close of the
+	// latest group opens the next one. An earlier instant opens none: the latest group takes the
+	// target along, or if it has already begun on the resource, the target waits for the next
+	// group. If a host never sets it, such changes bypass the bracket.
 	OutdatedAt time.Time
 	// OutOfScope are the ids of versions that are not meant for this target.
 	OutOfScope []string
 }
 
-// Run identifies one attempt of one member in one execution. The holder of the lease it runs under is (Resource, Group).
+// Run identifies one attempt of one member in one execution. The holder of the lease it runs under
+// is (Resource, Group).
 type Run struct {
 	Group, Resource, Deployment string
 	Generation                  int // 1, and one more for every merge before the run started
@@ -104,8 +118,8 @@ type Run struct {
 	Purpose                     Purpose
 }
 
-// String returns the six parts joined by "/", with "%" and "/" inside a part written "%25" and "%2F". It is unique per run and is what
-// dispatch must be idempotent by.
+// String returns the six parts joined by "/", with "%" and "/" inside a part written "%25" and
+// "%2F". It is unique per run and is what dispatch must be idempotent by.
 func (r Run) String() string {
 	return textkey.Join(r.Group, r.Resource, r.Deployment, strconv.Itoa(r.Generation), strconv.Itoa(r.Attempt), string(r.Purpose))
 }
@@ -138,25 +152,29 @@ const (
 	RunLost      RunStatus = "lost"      // it will never report; nobody knows what it did
 )
 
-// Command is an operator's decision about one open execution. It is applied at most once, by its ID, by the first Step that sees both
-// the command and the open execution. If it does not apply then, it never will: see Refused in [Plan].
+// Command is an operator's decision about one open execution. It is applied at most once, by its
+// ID, by the first Step that sees both the command and the open execution. If it does not apply
+// then, it never will: see Refused in [Plan].
 type Command struct {
 	ID   string      `json:"id"`
 	Kind CommandKind `json:"kind"`
 	// Group and Resource name the execution. Both are required.
 	Group    string `json:"group"`
 	Resource string `json:"resource"`
-	// Deployment names the member for retry and skip. Empty: every member that has failed; a member that went back to the version before has to be named. It
-	// must be empty for resolve and abandon.
+	// Deployment names the member for retry and skip. Empty: every member that has failed; a member
+	// that went back to the version before has to be named. It must be empty for resolve and
+	// abandon.
 	Deployment string `json:"deployment,omitempty"`
 	By         string `json:"by,omitempty"` // who decided; not interpreted
-	// At is when the command was given: commands apply in this order, and resolve and abandon take effect then. Zero stands for the now of the Step. Nothing
-	// takes effect later than that, nor before the execution began.
+	// At is when the command was given: commands apply in this order, and resolve and abandon take
+	// effect then. Zero stands for the now of the Step. Nothing takes effect later than that, nor
+	// before the execution began.
 	At     time.Time `json:"at,omitzero"`
 	Reason string    `json:"reason,omitempty"` // not interpreted
 }
 
-// Validate reports every fault of the command, joined, each a *[FieldError]. It does not know whether there is such an execution.
+// Validate reports every fault of the command, joined, each a *[FieldError]. It does not know
+// whether there is such an execution.
 func (c Command) Validate() error {
 	var f faults
 	if c.ID == "" {
@@ -187,7 +205,8 @@ const (
 	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined
 )
 
-// PendingGroup names the resources on which the latest closed group has still to run, for [Observation.Due].
+// PendingGroup names the resources on which the latest closed group has still to run, for
+// [Observation.Due].
 type PendingGroup struct {
 	Group     *Group   // read-only
 	Resources []string // ascending; read-only
@@ -201,9 +220,10 @@ type PendingRun struct {
 	Action              Action // never ActionSkip
 }
 
-// Runs returns the members that the group would run on Resources[i], by level and deployment; read-only. A hook without any version has an
-// empty Version. Neighbours with the same deployments in the same versions share one list. Of a PendingGroup that [Step] did not make, such as in a test
-// of a host's Due, nothing is known: nil.
+// Runs returns the members that the group would run on Resources[i], by level and deployment;
+// read-only. A hook without any version has an empty Version. Neighbours with the same deployments
+// in the same versions share one list. Of a PendingGroup that [Step] did not make, such as in a
+// test of a host's Due, nothing is known: nil.
 func (p PendingGroup) Runs(i int) []PendingRun {
 	if p.runs == nil {
 		return nil

@@ -2,29 +2,38 @@ package bracket
 
 import "time"
 
-// Plan is what [Step] decided. Any subset of Start may be committed and carried out, in any order, before the next Step. All slices are
-// freshly allocated and the caller's, to sort or to cut as well; only On lists are shared and must not be modified.
+// Plan is what [Step] decided. Any subset of Start may be committed and carried out, in any order,
+// before the next Step. All slices are freshly allocated and the caller's, to sort or to cut as
+// well; only On lists are shared and must not be modified.
 type Plan struct {
-	// Start are the runs that may start now, by resource, level and deployment. A host that refuses one, for example because no slot is
-	// free, changes nothing.
+	// Start are the runs that may start now, by resource, level and deployment. A host that refuses
+	// one, for example because no slot is free, changes nothing.
 	Start []Start
-	// Redispatch are runs in progress of which the observation knows nothing, in the order of Start: a crash after the commit may have
-	// prevented their dispatch. Dispatch them again; as dispatch is create-if-absent by Run.String, that does no harm.
+	// Redispatch are runs in progress of which the observation knows nothing, in the order of
+	// Start: a crash after the commit may have prevented their dispatch. Dispatch them again; as
+	// dispatch is create-if-absent by Run.String, that does no harm.
 	Redispatch []Start
-	// Wait says why runs of needed executions do not start now, in the order of Start. Resources that need nothing have no entry.
-	// While a group collects, one entry without resource says until when. [Plan.Evaluate] gives the verdict on any one candidate.
+	// Wait says why runs of needed executions do not start now, in the order of Start. Resources
+	// that need nothing have no entry. While a group collects, one entry without resource says
+	// until when. [Plan.Evaluate] gives the verdict on any one candidate.
 	Wait []Wait
-	// Stuck are runs in progress that have had no outcome for stuckAfterSeconds, in the order of Start.
+	// Stuck are runs in progress that have had no outcome for stuckAfterSeconds, in the order of
+	// Start.
 	Stuck []Stuck
-	// Events are what happened in this step, in the order in which it happened, then by resource. The state holds their
-	// effect already: they are for people, and for the leases of executions that ended.
+	// Events are what happened in this step, in the order in which it happened, then by resource.
+	// The state holds their effect already: they are for people, and for the leases of executions
+	// that ended.
 	Events []Event
-	// Unknown are observed runs that belong to no group or execution of the state, in the order of Run.String. They were ignored.
+	// Unknown are observed runs that belong to no group or execution of the state, in the order of
+	// Run.String. They were ignored.
 	Unknown []Run
-	// Refused are commands that this step could not apply, by resource and id. Where the execution is open, its state did not fit, and they never will be
-	// applied. Where it is not open yet, or never was, they are for the Step that finds it open. Of an execution that has ended none is listed.
+	// Refused are commands that this step could not apply, by resource and id. Where the execution
+	// is open, its state did not fit, and they never will be applied. Where it is not open yet, or
+	// never was, they are for the Step that finds it open. Of an execution that has ended none is
+	// listed.
 	Refused []Command
-	// Next is the earliest instant after now at which the plan can change without a new observation; zero: never.
+	// Next is the earliest instant after now at which the plan can change without a new
+	// observation; zero: never.
 	Next time.Time
 
 	view *view
@@ -35,14 +44,16 @@ type Start struct {
 	Run     Run // the lease is held by (Run.Resource, Run.Group)
 	Version string
 	Role    Role
-	// First says that the run opens the execution and so takes its lease; otherwise the lease is held already.
+	// First says that the run opens the execution and so takes its lease; otherwise the lease is
+	// held already.
 	First bool
 	// DueAt is when the execution became due; for a run of an open execution, when that started.
 	DueAt time.Time
 }
 
-// Wait is a reason why something does not start. With a Deployment it concerns that member of an open execution; without, every
-// run of the group on the resource; without a Resource, every new version of a member anywhere.
+// Wait is a reason why something does not start. With a Deployment it concerns that member of an
+// open execution; without, every run of the group on the resource; without a Resource, every new
+// version of a member anywhere.
 type Wait struct {
 	Group, Resource, Deployment string
 	Reason                      Reason      // a pending one
@@ -67,7 +78,8 @@ type Event struct {
 	Status   Status    // of the group or execution afterwards
 	// Into is the group whose execution absorbed Group, for GroupMerged.
 	Into string
-	// Quarantine says that the lease of an ended execution is to be quarantined instead of released.
+	// Quarantine says that the lease of an ended execution is to be quarantined instead of
+	// released.
 	Quarantine bool
 }
 
@@ -84,7 +96,8 @@ const (
 	ExecutionEnded   EventKind = "execution_ended"   // its lease is to be released, or with Quarantine quarantined
 )
 
-// Condition is an event that can end a wait. Its kind says which fields are set; the others are empty.
+// Condition is an event that can end a wait. Its kind says which fields are set; the others are
+// empty.
 type Condition struct {
 	Kind        ConditionKind
 	Rule        string
@@ -106,7 +119,8 @@ const (
 	OnOperator     ConditionKind = "operator"      // Group, Resource, of the execution that a [Command] is needed for; none once that has ended
 )
 
-// Reason is a stable code. Codes are part of the compatibility promise. [Plan.Evaluate] says when which of them applies.
+// Reason is a stable code. Codes are part of the compatibility promise. [Plan.Evaluate] says when
+// which of them applies.
 type Reason string
 
 // The reasons of verdicts, and of waits where the verdict is pending.
@@ -151,8 +165,9 @@ func (r Reason) Status() VerdictStatus {
 	return Denied
 }
 
-// Verdict is the answer about one candidate version for one target. Its status is that of its reason: see [Reason.Status]. The candidate starts now
-// if the reason is [ReasonRun]; every other allowed verdict needs no run.
+// Verdict is the answer about one candidate version for one target. Its status is that of its
+// reason: see [Reason.Status]. The candidate starts now if the reason is [ReasonRun]; every other
+// allowed verdict needs no run.
 type Verdict struct {
 	Reason Reason
 	// Group is the group that decides, empty if there is none.

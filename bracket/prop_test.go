@@ -14,7 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// TestI9: if versions only appear and nothing is revoked, one late Step yields the same groups and locks as many timely ones.
+// TestI9: if versions only appear and nothing is revoked, one late Step yields the same groups and
+// locks as many timely ones.
 func TestI9LateEqualsTimely(t *testing.T) {
 	reached := testseed.Tally{}
 	reached.Check(t, func(t *rapid.T) {
@@ -106,7 +107,8 @@ func TestI9LateEqualsTimely(t *testing.T) {
 	}, "several groups", "a group", "timed out", "scoped locks")
 }
 
-// machine is a fleet of two resources under the node policy, driven by random events. It keeps the truth of what was dispatched.
+// machine is a fleet of two resources under the node policy, driven by random events. It keeps the
+// truth of what was dispatched.
 type machine struct {
 	*rapid.T
 	host
@@ -504,8 +506,9 @@ func propMachine(out testseed.Tally) func(*rapid.T) {
 	}
 }
 
-// another lets a planner act that has read the group record and the execution records at different times, and whose clock differs. It saves each record
-// that it changed if that is still the one it read, and dispatches what it has saved.
+// another lets a planner act that has read the group record and the execution records at different
+// times, and whose clock differs. It saves each record that it changed if that is still the one it
+// read, and dispatches what it has saved.
 func (m *machine) another(t *rapid.T) {
 	if len(m.read) == 0 {
 		return
@@ -553,7 +556,8 @@ func (m *machine) anywhere(t *rapid.T) [2]string {
 	return [2]string{rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "resource"), rapid.SampledFrom([]string{"drain", "os", "kubelet", "containerd", "uncordon"}).Draw(t, "deployment")}
 }
 
-// calm: nothing arrives any more, every run succeeds, everything is due, and an operator resolves what is held. Then everything comes to rest (I16).
+// calm: nothing arrives any more, every run succeeds, everything is due, and an operator resolves
+// what is held. Then everything comes to rest (I16).
 func (m *machine) calm() {
 	for range 60 {
 		m.now = at(m.minute)
@@ -600,7 +604,8 @@ func (m *machine) calm() {
 	m.Fatalf("I16: does not come to rest\n%sstarts %s\nwaits %+v", describe(m.state), describeStarts(m.plan), m.plan.Wait)
 }
 
-// upToDate: where nothing failed and nobody interfered, every main ends with the newest eligible version that is meant for it, or with a newer one (I16).
+// upToDate: where nothing failed and nobody interfered, every main ends with the newest eligible
+// version that is meant for it, or with a newer one (I16).
 func (m *machine) upToDate() {
 	m.out["up to date"]++
 	for key, target := range m.targets {

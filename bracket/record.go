@@ -9,12 +9,14 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// State is what a host keeps for one (rule, environment) between two calls of [Step]. Records are immutable: Step and Commit replace a
-// record that changes and share the others, so that pointers tell what to save, see [State.Changed].
+// State is what a host keeps for one (rule, environment) between two calls of [Step]. Records are
+// immutable: Step and Commit replace a record that changes and share the others, so that pointers
+// tell what to save, see [State.Changed].
 type State struct {
 	// Group is the record of the (rule, environment). It is never nil after [NewState].
 	Group *GroupRecord
-	// Executions are the records of the rule's resources, ascending by resource. A resource without record never had an execution.
+	// Executions are the records of the rule's resources, ascending by resource. A resource without
+	// record never had an execution.
 	Executions []*ExecutionRecord
 }
 
@@ -25,15 +27,20 @@ type GroupRecord struct {
 	Environment string `json:"environment"`
 	// Number is the number of the latest group, collecting ones included; 0 before the first.
 	Number int `json:"number"`
-	// Marks is the greatest version that a closed group locked, per main member. Only greater versions are new, with three exceptions:
+	// Marks is the greatest version that a closed group locked, per main member. Only greater
+	// versions are new, with three exceptions:
 	//
-	//   - after a rule was deleted and is back, the versions of its latest group, if that was cancelled with the rule;
-	//   - the versions that the latest group should have locked and did not, because the planner that closed it had not read them;
-	//   - for a target with versions out of scope, those that are newer than what the latest group locked for it.
+	//   - after a rule was deleted and is back, the versions of its latest group, if that was
+	//     cancelled with the rule;
+	//   - the versions that the latest group should have locked and did not, because the planner
+	//     that closed it had not read them;
+	//   - for a target with versions out of scope, those that are newer than what the latest group
+	//     locked for it.
 	Marks map[string]VersionMark `json:"marks"`
 	// Collecting is the group whose window is open, nil if there is none.
 	Collecting *Collecting `json:"collecting,omitempty"`
-	// Closed holds the latest closed group, last, and before it those that an open execution refers to, ascending by number.
+	// Closed holds the latest closed group, last, and before it those that an open execution refers
+	// to, ascending by number.
 	Closed []*Group `json:"closed"`
 }
 
@@ -70,12 +77,13 @@ type GroupMember struct {
 	Role       Role              `json:"role"`
 	Needs      []string          `json:"needs"` // those of the roles included; ascending
 	NeedsIf    []ConditionalNeed `json:"needsIf,omitempty"`
-	// Locks are the versions of which each resource gets the first that is in scope and still eligible; newest first.
+	// Locks are the versions of which each resource gets the first that is in scope and still
+	// eligible; newest first.
 	Locks []VersionMark `json:"locks"`
 }
 
-// ExecutionRecord is what is stored per (rule, resource), under [ExecutionKey]. It is shared by all environments: only one
-// execution may be open on a resource.
+// ExecutionRecord is what is stored per (rule, resource), under [ExecutionKey]. It is shared by all
+// environments: only one execution may be open on a resource.
 type ExecutionRecord struct {
 	Schema   int    `json:"schema"` // 1
 	Rule     string `json:"rule"`
@@ -86,7 +94,8 @@ type ExecutionRecord struct {
 	Open *Execution `json:"open,omitempty"`
 }
 
-// EndedExecution remembers that a group, and those merged into it, ran on a resource: they never run there again.
+// EndedExecution remembers that a group, and those merged into it, ran on a resource: they never
+// run there again.
 type EndedExecution struct {
 	Group   string    `json:"group"`
 	Status  Status    `json:"status"` // completed, failed or cancelled
@@ -94,7 +103,8 @@ type EndedExecution struct {
 	EndedAt time.Time `json:"endedAt"`
 }
 
-// Execution is one group on one resource, from its first started run to its end. It holds one lease for all that time.
+// Execution is one group on one resource, from its first started run to its end. It holds one lease
+// for all that time.
 type Execution struct {
 	Group       string    `json:"group"`
 	Environment string    `json:"environment"`
@@ -102,11 +112,13 @@ type Execution struct {
 	Generation  int       `json:"generation"` // 1 + len(Merged)
 	Merged      []string  `json:"merged"`     // groups absorbed, in order
 	StartedAt   time.Time `json:"startedAt"`
-	// Rule is the group's copy of the rule. The execution has one of its own, because a planner with an outdated snapshot may open an
-	// execution of a group that the group record has just dropped.
+	// Rule is the group's copy of the rule. The execution has one of its own, because a planner
+	// with an outdated snapshot may open an execution of a group that the group record has just
+	// dropped.
 	Rule     *Rule    `json:"rule,omitempty"`
 	Commands []string `json:"commands"` // ids already seen, in order
-	// Recovery is set once the reaction to a failure has begun: nothing is retried or merged after that, except within the reaction.
+	// Recovery is set once the reaction to a failure has begun: nothing is retried or merged after
+	// that, except within the reaction.
 	Recovery Recovery `json:"recovery,omitzero"`
 	// Members are ascending by deployment.
 	Members []ExecutionMember `json:"members"`
@@ -131,21 +143,25 @@ type ExecutionMember struct {
 	// Attempt is the number of the last run, or of the next one while waiting.
 	Attempt int      `json:"attempt"`
 	Needs   []string `json:"needs"` // restricted to members of the execution; ascending
-	// Generation is the generation of the last run if that is older than the execution's, else 0. It is 0 while the member waits.
+	// Generation is the generation of the last run if that is older than the execution's, else 0.
+	// It is 0 while the member waits.
 	Generation int `json:"generation,omitzero"`
 	// Purpose is rollback once the member is to return to From, else empty.
 	Purpose Purpose `json:"purpose,omitzero"`
-	// RunVersion is the version of a run in progress that a merge has outdated; when it ends the member waits for Version again.
+	// RunVersion is the version of a run in progress that a merge has outdated; when it ends the
+	// member waits for Version again.
 	RunVersion string `json:"runVersion,omitzero"`
-	// Touched says that a run of another version than From was started, so that the target may differ from From.
+	// Touched says that a run of another version than From was started, so that the target may
+	// differ from From.
 	Touched   bool      `json:"touched,omitzero"`
 	StartedAt time.Time `json:"startedAt,omitzero"` // of the last run; zero if none ever started
 	EndedAt   time.Time `json:"endedAt,omitzero"`   // of the last ended run
 	RetryAt   time.Time `json:"retryAt,omitzero"`   // earliest instant of the next attempt
 }
 
-// Status is the status of a group or of an execution. What has not started on a resource is not stored, and has no status: [Plan.Wait] and
-// [Plan.Start] say whether a group is queued, not due or ready there, and [ExecutionRecord.Last] whether it is done.
+// Status is the status of a group or of an execution. What has not started on a resource is not
+// stored, and has no status: [Plan.Wait] and [Plan.Start] say whether a group is queued, not due or
+// ready there, and [ExecutionRecord.Last] whether it is done.
 type Status string
 
 const (
@@ -194,13 +210,15 @@ const (
 // schema is the version of both stored records.
 const schema = 1
 
-// NewState returns the state of a rule, whose id must not be empty, in an environment in which it never ran.
+// NewState returns the state of a rule, whose id must not be empty, in an environment in which it
+// never ran.
 func NewState(rule, environment string) State {
 	return State{Group: &GroupRecord{Schema: schema, Rule: rule, Environment: environment,
 		Marks: map[string]VersionMark{}, Closed: []*Group{}}}
 }
 
-// GroupID is the text form of a group's identity: rule, environment and number joined like [Run.String].
+// GroupID is the text form of a group's identity: rule, environment and number joined like
+// [Run.String].
 func GroupID(rule, environment string, number int) string {
 	return textkey.Join(rule, environment, strconv.Itoa(number))
 }
@@ -223,14 +241,14 @@ func GroupKey(rule, environment string) string {
 	return textkey.Join("bracket", "group", rule, environment)
 }
 
-// ExecutionKey is the store key of the execution record of a rule on a resource. With an empty resource it is the common prefix of
-// the keys of all resources.
+// ExecutionKey is the store key of the execution record of a rule on a resource. With an empty
+// resource it is the common prefix of the keys of all resources.
 func ExecutionKey(rule, resource string) string {
 	return textkey.Join("bracket", "execution", rule, resource)
 }
 
-// Changed returns which records differ from those of an earlier state, by identity: the group record, or nil, and the execution
-// records, ascending by resource.
+// Changed returns which records differ from those of an earlier state, by identity: the group
+// record, or nil, and the execution records, ascending by resource.
 func (s State) Changed(since State) (group *GroupRecord, executions []*ExecutionRecord) {
 	if s.Group != since.Group {
 		group = s.Group
@@ -272,7 +290,8 @@ func byResource(r *ExecutionRecord, resource string) int {
 	return strings.Compare(r.Resource, resource)
 }
 
-// withRecords returns records with others put in place or inserted; both ascend by resource. records is not modified.
+// withRecords returns records with others put in place or inserted; both ascend by resource.
+// records is not modified.
 func withRecords(records, others []*ExecutionRecord) []*ExecutionRecord {
 	if len(others) == 0 {
 		return records

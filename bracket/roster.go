@@ -8,7 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/textorder"
 )
 
-// roster is what a Step knows of all targets, with numbers instead of texts: there may be millions, and every Step goes over them.
+// roster is what a Step knows of all targets, with numbers instead of texts: there may be millions,
+// and every Step goes over them.
 type roster struct {
 	resources []string // ascending
 	start     []int32  // per resource: its first target; one more entry at the end
@@ -81,8 +82,9 @@ func (d *deployment) outOfScope(ids []string) []uint64 {
 	return out
 }
 
-// addTargets reads the targets and folds what deployments must know of all of them. This is the one pass over the fleet that every Step
-// pays. It looks up a version only where a target runs another one than its neighbours. Versions must have been added.
+// addTargets reads the targets and folds what deployments must know of all of them. This is the one
+// pass over the fleet that every Step pays. It looks up a version only where a target runs another
+// one than its neighbours. Versions must have been added.
 func (v *view) addTargets(group *GroupRecord, list Targets) error {
 	n := list.Len()
 	at, twice := v.read(group, list, n)
@@ -109,8 +111,9 @@ func (v *view) addTargets(group *GroupRecord, list Targets) error {
 
 func (t *Target) resource() string { return t.Resource }
 
-// read does the work of addTargets for n targets in ascending order. It stops at the first that is out of order and returns its index; twice says
-// that it equals the one before. If all are in order, at is n.
+// read does the work of addTargets for n targets in ascending order. It stops at the first that is
+// out of order and returns its index; twice says that it equals the one before. If all are in
+// order, at is n.
 func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool) {
 	since := group.servedUntil()
 	for i := range v.deployments {

@@ -4,49 +4,62 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Rule is the `deploymentBracket` rule of a policy, with the JSON names of the RFC. Absent fields have the defaults that
-// [Rule.WithDefaults] writes out. The zero value is not valid: a selector and a window are required.
+// Rule is the `deploymentBracket` rule of a policy, with the JSON names of the RFC. Absent fields
+// have the defaults that [Rule.WithDefaults] writes out. The zero value is not valid: a selector
+// and a window are required.
 //
-// Expressions are texts here. The caller compiles DeploymentSelector and MemberRoles, and hands the result to [Step], as a list of [Member].
+// Expressions are texts here. The caller compiles DeploymentSelector and MemberRoles, and hands the
+// result to [Step], as a list of [Member].
 type Rule struct {
 	// DeploymentSelector is the CEL expression over deployments that selects the members. Required.
 	DeploymentSelector string `json:"deploymentSelector"`
 	// ReadinessMode says when a group closes. Default collection_window.
 	ReadinessMode ReadinessMode `json:"readinessMode,omitzero"`
-	// ReadinessWindowSeconds is the length of the window, 0 to 10 years. Required unless ReadinessMode is immediate, where it must be
-	// absent or 0.
+	// ReadinessWindowSeconds is the length of the window, 0 to 10 years. Required unless
+	// ReadinessMode is immediate, where it must be absent or 0.
 	ReadinessWindowSeconds *int64 `json:"readinessWindowSeconds,omitempty"`
-	// UnchangedMemberStrategy says what becomes of members without a new version. Default skip_unchanged.
+	// UnchangedMemberStrategy says what becomes of members without a new version. Default
+	// skip_unchanged.
 	UnchangedMemberStrategy UnchangedMemberStrategy `json:"unchangedMemberStrategy,omitzero"`
-	// OverlapStrategy says what happens when a newer group is ready while an execution is open. Default queue.
+	// OverlapStrategy says what happens when a newer group is ready while an execution is open.
+	// Default queue.
 	OverlapStrategy OverlapStrategy `json:"overlapStrategy,omitzero"`
 	// TriggerOn is the instant of a version that opens the window. Default eligible.
 	TriggerOn TriggerOn `json:"triggerOn,omitzero"`
-	// RequireAllTimeoutSeconds is how long require_all may hold a collection window open after its end, 0 to 10 years. Default 0.
+	// RequireAllTimeoutSeconds is how long require_all may hold a collection window open after its
+	// end, 0 to 10 years. Default 0.
 	RequireAllTimeoutSeconds int64 `json:"requireAllTimeoutSeconds,omitzero"`
-	// MemberRoles declares which members are hooks. Without expressions in it every member is main. Nil: roles are derived from the dependencies.
-	// There are hooks then only if one member, the pre, needs nothing and all others need it, directly or through others, and one, the post, needs
-	// all others so and nobody needs it. A single further member without dependencies makes all of them mains: a drain that has no new version is
-	// then skipped, and nodes are upgraded without it. So write the roles down.
+	// MemberRoles declares which members are hooks. Without expressions in it every member is main.
+	// Nil: roles are derived from the dependencies. There are hooks then only if one member, the
+	// pre, needs nothing and all others need it, directly or through others, and one, the post,
+	// needs all others so and nobody needs it. A single further member without dependencies makes
+	// all of them mains: a drain that has no new version is then skipped, and nodes are upgraded
+	// without it. So write the roles down.
 	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
 	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
 	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`
-	// RollbackStrategy is the RFC's name for OnMemberFailure; only one of them may be given. WithDefaults moves it there.
+	// RollbackStrategy is the RFC's name for OnMemberFailure; only one of them may be given.
+	// WithDefaults moves it there.
 	RollbackStrategy RollbackStrategy `json:"rollbackStrategy,omitzero"`
-	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member. Default false: the execution is held, until a [Command] skips
-	// the member that went back, so that the others go on, or ends the execution.
+	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member.
+	// Default false: the execution is held, until a [Command] skips the member that went back, so
+	// that the others go on, or ends the execution.
 	AllowMixedPost bool `json:"allowMixedPost,omitzero"`
-	// StuckAfterSeconds is how long a run may be without outcome before [Plan.Stuck] lists it, at most 10 years. Default 0: never.
+	// StuckAfterSeconds is how long a run may be without outcome before [Plan.Stuck] lists it, at
+	// most 10 years. Default 0: never.
 	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitzero"`
-	// PreparedStatePersists declares that what the pre members prepare outlives a group. Required for merge. Default false.
+	// PreparedStatePersists declares that what the pre members prepare outlives a group. Required
+	// for merge. Default false.
 	PreparedStatePersists bool `json:"preparedStatePersists,omitzero"`
 	// HooksIdempotent declares that a pre or post run may be attempted again. Absent: true.
 	HooksIdempotent *bool `json:"hooksIdempotent,omitempty"`
-	// MaxMerges is how many groups one execution may absorb, at least 1; only with merge. Absent: 1.
+	// MaxMerges is how many groups one execution may absorb, at least 1; only with merge. Absent:
+	// 1.
 	MaxMerges *int `json:"maxMerges,omitempty"`
 }
 
-// MemberRoles declares hooks by CEL expressions over deployments. An empty expression selects nothing.
+// MemberRoles declares hooks by CEL expressions over deployments. An empty expression selects
+// nothing.
 type MemberRoles struct {
 	Pre  string `json:"pre,omitzero"`  // members that prepare the resource, such as a drain
 	Post string `json:"post,omitzero"` // members that restore it, such as an uncordon
@@ -70,8 +83,8 @@ const (
 	RequireAll      UnchangedMemberStrategy = "require_all"      // the group waits for it, with a limit, then skips it
 )
 
-// OverlapStrategy says what happens when a newer group is ready while an execution is open on a resource. A merge also runs again what became outdated
-// after its run began.
+// OverlapStrategy says what happens when a newer group is ready while an execution is open on a
+// resource. A merge also runs again what became outdated after its run began.
 type OverlapStrategy string
 
 const (
@@ -87,10 +100,12 @@ const (
 	Published TriggerOn = "published" // when it was created
 )
 
-// OnMemberFailure says what happens once a member has no attempt left. Where going on could make things worse it is [Hold] whatever is set: after the failure of a
-// post member or of a rollback. Under [RollbackMember] and [RollbackAll] it is Hold as well if a member that would have to go back has no version to return to,
-// and under RollbackMember if a pre member fails. Under [RunPost] and RollbackAll a failed pre leads straight to the post members. What returns to
-// the version it had does so wherever somebody has taken it meanwhile.
+// OnMemberFailure says what happens once a member has no attempt left. Where going on could make
+// things worse it is [Hold] whatever is set: after the failure of a post member or of a rollback.
+// Under [RollbackMember] and [RollbackAll] it is Hold as well if a member that would have to go
+// back has no version to return to, and under RollbackMember if a pre member fails. Under [RunPost]
+// and RollbackAll a failed pre leads straight to the post members. What returns to the version it
+// had does so wherever somebody has taken it meanwhile.
 type OnMemberFailure string
 
 const (
@@ -109,11 +124,12 @@ const (
 	AllMembers    RollbackStrategy = "all_members"     // rollback_all
 )
 
-// maxSeconds is 10 years: longer windows are mistyped, and every sum of two of them with an instant stays far from overflow.
+// maxSeconds is 10 years: longer windows are mistyped, and every sum of two of them with an instant
+// stays far from overflow.
 const maxSeconds = 10 * 366 * 24 * 60 * 60
 
-// WithDefaults returns the rule with every default written out and RollbackStrategy moved to OnMemberFailure. It shares nothing with
-// the receiver. The result of a valid rule is valid.
+// WithDefaults returns the rule with every default written out and RollbackStrategy moved to
+// OnMemberFailure. It shares nothing with the receiver. The result of a valid rule is valid.
 func (r Rule) WithDefaults() Rule {
 	fill(&r.ReadinessMode, CollectionWindow)
 	fill(&r.UnchangedMemberStrategy, SkipUnchanged)
@@ -157,8 +173,8 @@ func copied[T any](p *T, absent T) *T {
 	return &absent
 }
 
-// Validate reports every fault of the rule, joined, each a *[FieldError], in the order of the fields. It does not compile
-// expressions.
+// Validate reports every fault of the rule, joined, each a *[FieldError], in the order of the
+// fields. It does not compile expressions.
 func (r Rule) Validate() error {
 	var f faults
 	if r.DeploymentSelector == "" {
@@ -208,7 +224,8 @@ func (r Rule) Validate() error {
 	return f.err()
 }
 
-// hooksIdempotent and maxMerges read their fields with the defaults, so that a rule that was put together by hand does no harm.
+// hooksIdempotent and maxMerges read their fields with the defaults, so that a rule that was put
+// together by hand does no harm.
 func (r *Rule) hooksIdempotent() bool { return r.HooksIdempotent == nil || *r.HooksIdempotent }
 
 func (r *Rule) maxMerges() int {
@@ -218,8 +235,9 @@ func (r *Rule) maxMerges() int {
 	return *r.MaxMerges
 }
 
-// UnmarshalJSON decodes a rule strictly: unknown fields, fields given twice and values of the wrong type are errors. All faults are
-// reported, joined, each a *[FieldError]; the rule is then unchanged. Values are checked by [Rule.Validate].
+// UnmarshalJSON decodes a rule strictly: unknown fields, fields given twice and values of the wrong
+// type are errors. All faults are reported, joined, each a *[FieldError]; the rule is then
+// unchanged. Values are checked by [Rule.Validate].
 func (r *Rule) UnmarshalJSON(data []byte) error {
 	type plain Rule
 	var decoded plain

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// step is one call of Step in progress: the state as far as it has been changed, and the plan as far as it is known.
+// step is one call of Step in progress: the state as far as it has been changed, and the plan as
+// far as it is known.
 type step struct {
 	view         *view
 	state        State // records replaced, never modified
@@ -27,10 +28,11 @@ type step struct {
 	blockers     []int
 }
 
-// Step folds the observation into the state and returns the new state and the plan for it. In this order it applies commands, run facts
-// and vanished targets; closes and opens groups until nothing more is due; merges; ends executions and reacts to failures; and then
-// derives the plan. The given state is never touched. An invalid rule, a zero now, or a state or observation that contradicts itself, is an error
-// and changes nothing. A now before instants in the state undoes nothing.
+// Step folds the observation into the state and returns the new state and the plan for it. In this
+// order it applies commands, run facts and vanished targets; closes and opens groups until nothing
+// more is due; merges; ends executions and reacts to failures; and then derives the plan. The given
+// state is never touched. An invalid rule, a zero now, or a state or observation that contradicts
+// itself, is an error and changes nothing. A now before instants in the state undoes nothing.
 //
 // One call costs a pass over the targets, and memory for what waits, runs or may start.
 func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
@@ -81,9 +83,11 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 	return s.state, s.plan, nil
 }
 
-// changesMore reports whether another step with the same input would change the state once more; I6 wants that in this one. It happens where an execution
-// has ended and the state is older than what is known of the runs: the latest group was merged into the execution before that ended, so that the group has
-// ended there, too; or runs of the latest group are known there, and are to be adopted.
+// changesMore reports whether another step with the same input would change the state once more; I6
+// wants that in this one. It happens where an execution has ended and the state is older than what
+// is known of the runs: the latest group was merged into the execution before that ended, so that
+// the group has ended there, too; or runs of the latest group are known there, and are to be
+// adopted.
 func (s *step) changesMore() bool {
 	v := s.view
 	for _, e := range s.plan.Events {
@@ -108,12 +112,14 @@ func (s *step) changesMore() bool {
 	return false
 }
 
-// noNow is the fault of a zero instant: an execution that started then could be saved, and never be read again.
+// noNow is the fault of a zero instant: an execution that started then could be saved, and never be
+// read again.
 func noNow() error {
 	return fault("now", CodeRequired, nil, "must be set to the present instant")
 }
 
-// checkState reports what would make a state meaningless. Records that were decoded are well-formed in themselves.
+// checkState reports what would make a state meaningless. Records that were decoded are well-formed
+// in themselves.
 func checkState(state State) error {
 	g := state.Group
 	if g == nil {
@@ -236,8 +242,8 @@ func (s *step) foldAll() {
 	})
 }
 
-// refuse lists a command whose execution is not open, unless it has ended: then the command did its work, or came too late. No group begins on a resource
-// after a later one has ended there.
+// refuse lists a command whose execution is not open, unless it has ended: then the command did its
+// work, or came too late. No group begins on a resource after a later one has ended there.
 func (s *step) refuse(c Command) {
 	if record := s.state.recordOn(c.Resource); record != nil {
 		v := s.view
@@ -250,7 +256,8 @@ func (s *step) refuse(c Command) {
 	s.plan.Refused = append(s.plan.Refused, c)
 }
 
-// findPending lists the resources on which the latest group has still to run, with the instants at which it may.
+// findPending lists the resources on which the latest group has still to run, with the instants at
+// which it may.
 func (s *step) findPending(due func(PendingGroup) []time.Time) error {
 	v := s.view
 	g := v.latest
@@ -318,8 +325,8 @@ func (s *step) count(record *ExecutionRecord) bool {
 	return true
 }
 
-// settleAll reacts to failures until nothing that is known follows: where the state is older than the runs, those with which the execution reacted have
-// ended already, too.
+// settleAll reacts to failures until nothing that is known follows: where the state is older than
+// the runs, those with which the execution reacted have ended already, too.
 func (s *step) settleAll(w *work) {
 	for changed := true; changed && !w.ended; {
 		s.settle(w)
@@ -370,7 +377,8 @@ func (s *step) setRecord(i int, record *ExecutionRecord) {
 	s.state.Executions[i] = record
 }
 
-// setStatuses derives the status of the latest closed group from its executions. Older groups in use are executing.
+// setStatuses derives the status of the latest closed group from its executions. Older groups in
+// use are executing.
 func (s *step) setStatuses() {
 	if !s.counted {
 		return

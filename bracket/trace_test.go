@@ -115,8 +115,8 @@ type traceOutput struct {
 	Open   map[string]traceOpen
 }
 
-// traceWorld is a host that acts at every whole minute, carries out everything offered as far as slots allow, and plans again until
-// nothing is offered.
+// traceWorld is a host that acts at every whole minute, carries out everything offered as far as
+// slots allow, and plans again until nothing is offered.
 type traceWorld struct {
 	t       *testing.T
 	in      traceInput
@@ -308,7 +308,8 @@ func (w *traceWorld) check(plan Plan, now time.Time) {
 	}
 }
 
-// admit chooses the starts that the pool has slots for: holders first, then by due, then in the order of the resources.
+// admit chooses the starts that the pool has slots for: holders first, then by due, then in the
+// order of the resources.
 func (w *traceWorld) admit(plan Plan) []Start {
 	starts := slices.Clone(plan.Start)
 	order := w.in.Resources

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// view is an observation made ready for one Step: everything sorted, versions ranked, targets cut into resources. It is immutable once
-// Step returned, and so serves Commit and Evaluate of the plan.
+// view is an observation made ready for one Step: everything sorted, versions ranked, targets cut
+// into resources. It is immutable once Step returned, and so serves Commit and Evaluate of the
+// plan.
 type view struct {
 	rule        Rule // with defaults
 	id          string
@@ -54,7 +55,8 @@ type version struct {
 // eligible reports whether no gate holds the version back at an instant.
 func (n *version) eligible(at time.Time) bool { return !n.at.IsZero() && !n.at.After(at) }
 
-// needs reports whether some target needs the version of rank r: it runs neither it nor a greater one.
+// needs reports whether some target needs the version of rank r: it runs neither it nor a greater
+// one.
 func (d *deployment) needs(r int32) bool { return d.lowest < r || d.versions[r].wanted }
 
 // above returns the lowest rank above a mark.
@@ -68,7 +70,8 @@ func (d *deployment) above(mark VersionMark) int32 {
 	return int32(r)
 }
 
-// rankOf returns the rank of a version, -1 if it is empty or not listed: older than all listed ones.
+// rankOf returns the rank of a version, -1 if it is empty or not listed: older than all listed
+// ones.
 func (d *deployment) rankOf(id string) int32 {
 	if r, ok := d.rank[id]; ok {
 		return r
@@ -94,7 +97,8 @@ func compareRuns(a, b *Run) int {
 	)
 }
 
-// sortedCopy returns s in order, copying it only if it is not, and whether two neighbours are equal.
+// sortedCopy returns s in order, copying it only if it is not, and whether two neighbours are
+// equal.
 func sortedCopy[T any](s []T, compare func(a, b T) int) (sorted []T, equal int) {
 	if !slices.IsSortedFunc(s, compare) {
 		s = slices.Clone(s)
@@ -238,7 +242,8 @@ func (v *view) addCommands(commands []Command) error {
 	return nil
 }
 
-// dueAt returns when the latest group may start on the i-th pending resource, zero if that is not known.
+// dueAt returns when the latest group may start on the i-th pending resource, zero if that is not
+// known.
 func (v *view) dueAt(i int) time.Time {
 	if v.due == nil {
 		return v.latest.ReadyAt

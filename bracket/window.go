@@ -60,8 +60,8 @@ func (v *view) window(g *GroupRecord) window {
 	return w
 }
 
-// closing returns when a group that opened at t closes, whether it stopped waiting, and the strategy in force. ok is false while
-// nothing is eligible: a window never closes empty-handed.
+// closing returns when a group that opened at t closes, whether it stopped waiting, and the
+// strategy in force. ok is false while nothing is eligible: a window never closes empty-handed.
 //
 //	mode               strategy          situation            close         in force
 //	immediate          not require_all                        max(T, E)     as configured

@@ -9,8 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// The decision table, row by row, with the instants on both sides of each boundary. T is minute 0, W is 60 minutes and R 30. a and b are the
-// required members; the numbers are when each has its first new version (e), -1 for never.
+// The decision table, row by row, with the instants on both sides of each boundary. T is minute 0,
+// W is 60 minutes and R 30. a and b are the required members; the numbers are when each has its
+// first new version (e), -1 for never.
 func TestDecisionTable(t *testing.T) {
 	rows := []struct {
 		mode     ReadinessMode
@@ -68,7 +69,8 @@ func TestDecisionTable(t *testing.T) {
 			}
 			h.step(m)
 		}
-		// one call a minute: it collects until the instant before the close, and is closed at the close
+		// one call a minute: it collects until the instant before the close, and is closed at the
+		// close
 		for m := 0; m < row.closes; m++ {
 			minute(m)
 			if len(h.state.Group.Closed) > 0 {
@@ -92,7 +94,8 @@ func TestDecisionTable(t *testing.T) {
 	}
 }
 
-// The table once more as an oracle: it tries every instant of a discrete time instead of computing one.
+// The table once more as an oracle: it tries every instant of a discrete time instead of computing
+// one.
 func TestClosingMatchesTheTable(t *testing.T) {
 	outcomes := testseed.Tally{}
 	outcomes.Check(t, func(t *rapid.T) {

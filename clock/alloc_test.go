@@ -8,7 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// nights is a calendar as policies have it: nights and a weekend window in one zone, a freeze in another, and a one-off.
+// nights is a calendar as policies have it: nights and a weekend window in one zone, a freeze in
+// another, and a one-off.
 func nights(t testing.TB) clock.Calendar {
 	return parsed(t,
 		`{"weekly":{"days":["mon","tue","wed","thu"],"start":"22:00","end":"04:00"},"timezone":"Europe/Berlin"}`,

@@ -64,7 +64,8 @@ func BenchmarkCalendar(b *testing.B) {
 	}
 }
 
-// BenchmarkManyDeny: 480 windows of a minute each close everything for a year. They have the minutes in turn, or all have every second one.
+// BenchmarkManyDeny: 480 windows of a minute each close everything for a year. They have the
+// minutes in turn, or all have every second one.
 func BenchmarkManyDeny(b *testing.B) {
 	for _, kind := range []string{"in turn", "alternately"} {
 		b.Run(kind, func(b *testing.B) {
@@ -77,8 +78,8 @@ func BenchmarkManyDeny(b *testing.B) {
 	}
 }
 
-// BenchmarkDueTimes: a million due times on one calendar, a second of open time apart, by one walk, and by a search for each, of which
-// there are fewer because it takes long.
+// BenchmarkDueTimes: a million due times on one calendar, a second of open time apart, by one walk,
+// and by a search for each, of which there are fewer because it takes long.
 func BenchmarkDueTimes(b *testing.B) {
 	c := nights(b)
 	start := at("2026-01-01T00:00:00Z")
@@ -105,7 +106,8 @@ func BenchmarkDueTimes(b *testing.B) {
 	})
 }
 
-// BenchmarkNaiveNextOpen looks for the opening minute by minute, as a plain loop over readings of the clock does.
+// BenchmarkNaiveNextOpen looks for the opening minute by minute, as a plain loop over readings of
+// the clock does.
 func BenchmarkNaiveNextOpen(b *testing.B) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

@@ -9,11 +9,13 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Calendar tells when something may happen: at the instants that lie inside some allow window, or anywhere if there is no allow window,
-// and inside no deny window. Windows of one calendar may have different zones, and their order means nothing.
+// Calendar tells when something may happen: at the instants that lie inside some allow window, or
+// anywhere if there is no allow window, and inside no deny window. Windows of one calendar may have
+// different zones, and their order means nothing.
 //
-// The zero value has no windows and is always open. A Calendar is immutable and safe to share; its answers depend on nothing but itself
-// and the question. It knows the years 1 to 9999; outside of them every calendar is closed, and no search looks there.
+// The zero value has no windows and is always open. A Calendar is immutable and safe to share; its
+// answers depend on nothing but itself and the question. It knows the years 1 to 9999; outside of
+// them every calendar is closed, and no search looks there.
 type Calendar struct {
 	sets    []set // open where all of them are
 	horizon time.Duration
@@ -31,11 +33,13 @@ type group struct {
 // DefaultHorizon is five years, leap days included.
 const DefaultHorizon = (5*365 + 2) * 24 * time.Hour
 
-// NewCalendar compiles windows. It calls load for each time zone that they name; pass [time.LoadLocation] to read the zone data of the machine. load
-// may be nil if UTC is the only zone. Zones are loaded only here, so a calendar keeps its answers when the data change. Of the windows, only
-// their Recurrences are retained.
+// NewCalendar compiles windows. It calls load for each time zone that they name; pass
+// [time.LoadLocation] to read the zone data of the machine. load may be nil if UTC is the only
+// zone. Zones are loaded only here, so a calendar keeps its answers when the data change. Of the
+// windows, only their Recurrences are retained.
 //
-// The error joins every fault of every window, each a *[FieldError] whose path begins with windows[i].
+// The error joins every fault of every window, each a *[FieldError] whose path begins with
+// windows[i].
 func NewCalendar(windows []Window, load func(name string) (*time.Location, error)) (Calendar, error) {
 	zones := zones{load: load, known: map[Zone]*zone{}}
 	var all set
@@ -103,8 +107,8 @@ func (l *zones) zone(name Zone) (*zone, error) {
 	return z, err
 }
 
-// Intersect returns a calendar that is open where all the given ones are, as when several policies apply. Its horizon is the longest of
-// theirs. Without arguments it is always open.
+// Intersect returns a calendar that is open where all the given ones are, as when several policies
+// apply. Its horizon is the longest of theirs. Without arguments it is always open.
 func Intersect(calendars ...Calendar) Calendar {
 	var c Calendar
 	for _, one := range calendars {
@@ -114,8 +118,8 @@ func Intersect(calendars ...Calendar) Calendar {
 	return c
 }
 
-// WithHorizon returns the calendar with another limit to its searches: instants at or after t plus horizon are not looked at. 0 or less is
-// [DefaultHorizon].
+// WithHorizon returns the calendar with another limit to its searches: instants at or after t plus
+// horizon are not looked at. 0 or less is [DefaultHorizon].
 func (c Calendar) WithHorizon(horizon time.Duration) Calendar {
 	c.horizon = horizon
 	return c
@@ -128,13 +132,15 @@ func (c Calendar) searches() time.Duration {
 	return DefaultHorizon
 }
 
-// limit returns the end of a search that begins at t, in UTC like everything inside: [time.Time.UTC] drops the reading of a monotonic clock as well.
+// limit returns the end of a search that begins at t, in UTC like everything inside:
+// [time.Time.UTC] drops the reading of a monotonic clock as well.
 func (c Calendar) limit(t time.Time) time.Time { return earlier(t.UTC().Add(c.searches()), never()) }
 
 func (c Calendar) pass(t time.Time) pass { return pass{start: t.UTC(), limit: c.limit(t)} }
 
-// Open tells whether the calendar is open at t. It is open at exactly the start of an allow window and closed at exactly its end; for a
-// deny window it is the other way round. Where a host's recurrence is at fault the calendar is closed.
+// Open tells whether the calendar is open at t. It is open at exactly the start of an allow window
+// and closed at exactly its end; for a deny window it is the other way round. Where a host's
+// recurrence is at fault the calendar is closed.
 func (c Calendar) Open(t time.Time) bool {
 	if !inRange(t) {
 		return false
@@ -158,7 +164,8 @@ func (s *set) open(t time.Time) (bool, error) {
 		if _, host := r.(hosted); open && !host {
 			continue
 		}
-		// A host's recurrence is asked even so: whether its fault closes the calendar must not depend on the order of the windows.
+		// A host's recurrence is asked even so: whether its fault closes the calendar must not
+		// depend on the order of the windows.
 		inside, err := r.covers(t)
 		if err != nil {
 			return false, err
@@ -168,12 +175,14 @@ func (s *set) open(t time.Time) (bool, error) {
 	return open, nil
 }
 
-// NextOpen returns t if the calendar is open then, else the first open instant after it, in UTC. The error is [ErrNeverOpen] if there is none
-// within the horizon, or a *[FieldError] if a host's recurrence is at fault.
+// NextOpen returns t if the calendar is open then, else the first open instant after it, in UTC.
+// The error is [ErrNeverOpen] if there is none within the horizon, or a *[FieldError] if a host's
+// recurrence is at fault.
 func (c Calendar) NextOpen(t time.Time) (time.Time, error) { return c.AddOpen(t, 0) }
 
-// NextClose returns t if the calendar is closed then, else the first closed instant after it, in UTC; the zero time if there is none within
-// the horizon. Where a host's recurrence is at fault the calendar is closed.
+// NextClose returns t if the calendar is closed then, else the first closed instant after it, in
+// UTC; the zero time if there is none within the horizon. Where a host's recurrence is at fault the
+// calendar is closed.
 func (c Calendar) NextClose(t time.Time) time.Time {
 	t = t.UTC()
 	if !inRange(t) {
@@ -191,10 +200,11 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// AddOpen returns the first open instant u, not before t and in UTC, such that the calendar is open for at least d within [t, u). With d =
-// 0 it is [Calendar.NextOpen]. If d runs out exactly at a closing, u is the next opening. The error is [ErrNeverOpen] if there is no such
-// instant within the horizon, or a *[FieldError] if d is negative or a host's recurrence is at fault. For many durations from one start
-// use [Calendar.Walk].
+// AddOpen returns the first open instant u, not before t and in UTC, such that the calendar is open
+// for at least d within [t, u). With d = 0 it is [Calendar.NextOpen]. If d runs out exactly at a
+// closing, u is the next opening. The error is [ErrNeverOpen] if there is no such instant within
+// the horizon, or a *[FieldError] if d is negative or a host's recurrence is at fault. For many
+// durations from one start use [Calendar.Walk].
 func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
 	var r room
 	k := c.cursor(&r)
@@ -203,8 +213,9 @@ func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
 	return p.addOpen(&k, d)
 }
 
-// OpenBetween returns how long the calendar is open within [a, b); 0 if b is not after a. It looks at all of that range, whatever the
-// horizon. The error is a *[FieldError]: the sum exceeds a [time.Duration], 292 years, or a host's recurrence is at fault.
+// OpenBetween returns how long the calendar is open within [a, b); 0 if b is not after a. It looks
+// at all of that range, whatever the horizon. The error is a *[FieldError]: the sum exceeds a
+// [time.Duration], 292 years, or a host's recurrence is at fault.
 func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
 	var sum time.Duration
 	overflow := false
@@ -223,9 +234,10 @@ func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
 	return sum, nil
 }
 
-// NextFit returns the first instant u, not before t and in UTC, such that the calendar is open throughout [u, u+d). With d = 0 it is the
-// first open instant. The error is [ErrNeverFits] if no such stretch begins within the horizon, or a *[FieldError] if d is negative or a
-// host's recurrence is at fault.
+// NextFit returns the first instant u, not before t and in UTC, such that the calendar is open
+// throughout [u, u+d). With d = 0 it is the first open instant. The error is [ErrNeverFits] if no
+// such stretch begins within the horizon, or a *[FieldError] if d is negative or a host's
+// recurrence is at fault.
 func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	if d < 0 {
 		return time.Time{}, negative(d)
@@ -249,9 +261,10 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("clock: %v from %s on, searched until %s: %w", d, stamp(t), stamp(limit), ErrNeverFits)
 }
 
-// Intervals returns the open intervals [start, end) within [from, to), in order and in UTC. They are disjoint and maximal: touching ones are
-// joined. It looks at all of that range, whatever the horizon, as far as the loop goes. The sequence ends early where a host's
-// recurrence is at fault; [Calendar.OpenBetween] returns that error.
+// Intervals returns the open intervals [start, end) within [from, to), in order and in UTC. They
+// are disjoint and maximal: touching ones are joined. It looks at all of that range, whatever the
+// horizon, as far as the loop goes. The sequence ends early where a host's recurrence is at fault;
+// [Calendar.OpenBetween] returns that error.
 func (c Calendar) Intervals(from, to time.Time) iter.Seq2[time.Time, time.Time] {
 	return func(yield func(start, end time.Time) bool) {
 		_ = c.intervals(from, to, yield) // there is no place for the error, as said above

@@ -534,8 +534,8 @@ func TestHorizon(t *testing.T) {
 	}
 }
 
-// TestAnswersAreInUTC: whatever zone the question and the windows are in, and without the reading of a monotonic clock, which would make two equal
-// instants differ.
+// TestAnswersAreInUTC: whatever zone the question and the windows are in, and without the reading
+// of a monotonic clock, which would make two equal instants differ.
 func TestAnswersAreInUTC(t *testing.T) {
 	const length = 2 * time.Hour
 	east, host := time.FixedZone("east", 3600), time.Now()

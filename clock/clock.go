@@ -11,15 +11,16 @@ type Clock interface {
 	Now() time.Time
 }
 
-// System returns the clock of the machine. Its one method is the only place of this library that reads the wall clock.
+// System returns the clock of the machine. Its one method is the only place of this library that
+// reads the wall clock.
 func System() Clock { return system{} }
 
 type system struct{}
 
 func (system) Now() time.Time { return time.Now() }
 
-// Fake is a clock that stands still until it is told to move. The zero value stands at the zero time; use [NewFake] to start elsewhere.
-// It is safe for concurrent use and must not be copied.
+// Fake is a clock that stands still until it is told to move. The zero value stands at the zero
+// time; use [NewFake] to start elsewhere. It is safe for concurrent use and must not be copied.
 type Fake struct {
 	mu  sync.Mutex
 	now time.Time
@@ -35,8 +36,9 @@ func (f *Fake) Now() time.Time {
 	return f.now
 }
 
-// Advance moves the clock forward by d and returns the new instant. It panics if d is negative: a test that moves time back by mistake
-// proves nothing. To go back on purpose, as a machine's clock may, use [Fake.Set].
+// Advance moves the clock forward by d and returns the new instant. It panics if d is negative: a
+// test that moves time back by mistake proves nothing. To go back on purpose, as a machine's clock
+// may, use [Fake.Set].
 func (f *Fake) Advance(d time.Duration) time.Time {
 	if d < 0 {
 		panic(fmt.Sprintf("clock: Advance by %v: time does not run backwards, use Set", d))

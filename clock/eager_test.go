@@ -2,7 +2,8 @@ package clock
 
 import "time"
 
-// eager is a cursor as simple as can be: it asks every rule where its last answer ends, and looks at every rule wherever any answer ends.
+// eager is a cursor as simple as can be: it asks every rule where its last answer ends, and looks
+// at every rule wherever any answer ends.
 type eager struct {
 	sets    []set
 	answers []answer // of each set's deny rules, then of its allow rules
@@ -76,7 +77,8 @@ type Stretch struct {
 	Open        bool
 }
 
-// Stretches cuts [from, to) where the calendar changes, as a cursor finds it; where a host's recurrence is at fault they end.
+// Stretches cuts [from, to) where the calendar changes, as a cursor finds it; where a host's
+// recurrence is at fault they end.
 func Stretches(c Calendar, from, to time.Time) ([]Stretch, error) {
 	k := c.cursor(new(room))
 	return stretches(k.at, from, to)

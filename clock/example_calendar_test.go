@@ -43,7 +43,8 @@ func ExampleCalendar() {
 	// false 2027-01-04T21:00:00Z <nil>
 }
 
-// A rollout of five steps, five minutes of open time apart, goes on in the morning where it stopped in the evening.
+// A rollout of five steps, five minutes of open time apart, goes on in the morning where it stopped
+// in the evening.
 func ExampleCalendar_Walk() {
 	c := read(`{"weekly": {"days": ["mon","tue"], "start": "09:00", "end": "17:00"}}`)
 	walk := c.Walk(time.Date(2025, 1, 6, 16, 50, 0, 0, time.UTC))

@@ -11,15 +11,17 @@ import (
 
 // Errors that callers branch on. Each is wrapped in one that says what was asked.
 var (
-	// ErrNeverOpen means that there is no such instant before the horizon. [Calendar.NextOpen] returns it if the calendar stays closed, and
-	// [Calendar.AddOpen] if no open instant follows the open time that was asked for.
+	// ErrNeverOpen means that there is no such instant before the horizon. [Calendar.NextOpen]
+	// returns it if the calendar stays closed, and [Calendar.AddOpen] if no open instant follows
+	// the open time that was asked for.
 	ErrNeverOpen = errors.New("the calendar has no such open instant")
-	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the horizon is long enough.
+	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the
+	// horizon is long enough.
 	ErrNeverFits = errors.New("the calendar is never open for that long")
 )
 
-// FieldError is one fault of a window, of a question, or of a host's [Recurrence]. Where all faults are reported they are joined as by [errors.Join]:
-// errors.As finds the first.
+// FieldError is one fault of a window, of a question, or of a host's [Recurrence]. Where all faults
+// are reported they are joined as by [errors.Join]: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as windows[1].weekly.start; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -32,10 +34,12 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility
+// promise.
 type Code string
 
-// The kinds of faults. The first four are about the JSON document itself, and the same in every package.
+// The kinds of faults. The first four are about the JSON document itself, and the same in every
+// package.
 const (
 	CodeSyntax                Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField          Code = strictjson.CodeUnknownField // there is no such field
@@ -63,7 +67,8 @@ func (f *faults) add(field string, code Code, value any, format string, args ...
 	return f
 }
 
-// reading says which other fields the fault that was added last depends on: with another value of one of them it might not be one.
+// reading says which other fields the fault that was added last depends on: with another value of
+// one of them it might not be one.
 func (f *faults) reading(fields ...string) {
 	last := len(f.list) - 1
 	f.list[last] = strictjson.About(f.list[last], strictjson.Paths(strings.TrimSuffix(f.prefix, "."), fields)...)

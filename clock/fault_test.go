@@ -82,7 +82,8 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestNeverOpenSaysWhatWasAsked: a calendar that is open, but not for long enough within its horizon, is not said to stay closed.
+// TestNeverOpenSaysWhatWasAsked: a calendar that is open, but not for long enough within its
+// horizon, is not said to stay closed.
 func TestNeverOpenSaysWhatWasAsked(t *testing.T) {
 	always, err := clock.NewCalendar(nil, nil)
 	if err != nil {

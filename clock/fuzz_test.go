@@ -90,7 +90,8 @@ func FuzzParseRecurrence(f *testing.F) {
 			codes(t, err)
 			return
 		}
-		// What is accepted consists of the parts of the subset, each once, and means the same in any order.
+		// What is accepted consists of the parts of the subset, each once, and means the same in
+		// any order.
 		parts := strings.Split(strings.ToUpper(text), ";")
 		names := map[string]bool{}
 		for _, part := range parts {

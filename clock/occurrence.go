@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// rule is a compiled window: a set of half-open intervals, asked one instant at a time. It is immutable.
+// rule is a compiled window: a set of half-open intervals, asked one instant at a time. It is
+// immutable.
 type rule interface {
 	// covers tells whether t lies inside.
 	covers(t time.Time) (bool, error)
-	// at tells whether t lies inside and until when this certainly stays so. until is after t, and may lie beyond the years that calendars
-	// know; it need not be the last such instant, because what an occurrence ends another may continue. An error is a fault of a host's recurrence.
+	// at tells whether t lies inside and until when this certainly stays so. until is after t, and
+	// may lie beyond the years that calendars know; it need not be the last such instant, because
+	// what an occurrence ends another may continue. An error is a fault of a host's recurrence.
 	at(t time.Time) (inside bool, until time.Time, err error)
 }
 
@@ -41,11 +43,13 @@ func (o once) at(t time.Time) (bool, time.Time, error) {
 	return false, never(), nil
 }
 
-// repeated is a weekly or daily window: on the local days that pass the filter, one occurrence per time of day.
+// repeated is a weekly or daily window: on the local days that pass the filter, one occurrence per
+// time of day.
 //
-// Occurrences are ordered by their reading (date, time). Their starts and their ends ascend in that order, though not strictly:
-// zone.first, zone.firstFrom and zone.last are monotone in the reading. So the occurrence that started last decides whether an instant
-// is covered; those before it ended no later.
+// Occurrences are ordered by their reading (date, time). Their starts and their ends ascend in that
+// order, though not strictly: zone.first, zone.firstFrom and zone.last are monotone in the reading.
+// So the occurrence that started last decides whether an instant is covered; those before it ended
+// no later.
 type repeated struct {
 	zone *zone
 
@@ -89,7 +93,8 @@ func (r *repeated) at(t time.Time) (bool, time.Time, error) {
 
 func instant(t int64) time.Time { return time.Unix(t, 0).UTC() }
 
-// startedLast returns the last occurrence that started at or before t, with its start; p is the piece of t.
+// startedLast returns the last occurrence that started at or before t, with its start; p is the
+// piece of t.
 func (r *repeated) startedLast(t int64, p piece) (slot, int64) {
 	date, second := civil(t + p.offset)
 	if p.start > date*day-3*reach || (date+1)*day+reach >= p.end {
@@ -110,12 +115,14 @@ func (r *repeated) startedLast(t int64, p piece) (slot, int64) {
 	return r.startedLastNearChange(t, p)
 }
 
-// lastTime returns the last index for which started holds, which it does for 0 and for none after the first for which it does not.
+// lastTime returns the last index for which started holds, which it does for 0 and for none after
+// the first for which it does not.
 func (r *repeated) lastTime(started func(i int) bool) int {
 	return sort.Search(len(r.times)-1, func(i int) bool { return !started(i + 1) })
 }
 
-// startedLastNearChange is startedLast by the starts alone, since what the clock shows at t says little.
+// startedLastNearChange is startedLast by the starts alone, since what the clock shows at t says
+// little.
 func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
 	date, _ := civil(t + reach) // the clock may have been set back, but no reading so far ahead of UTC was ever shown
 	started := func(i int) bool {
@@ -131,7 +138,8 @@ func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
 			if ok {
 				return slot{date, i}, start
 			}
-			// What one gap drops has the same place, where the gap ends. There may be one for each second of it.
+			// What one gap drops has the same place, where the gap ends. There may be one for each
+			// second of it.
 			i = sort.Search(i, func(k int) bool {
 				place, _ := r.startOf(slot{date, k}, p)
 				return place == start
@@ -141,7 +149,8 @@ func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
 	}
 }
 
-// nextAfter returns the start of the first occurrence that starts after t, given one that does not or a dropped one before it.
+// nextAfter returns the start of the first occurrence that starts after t, given one that does not
+// or a dropped one before it.
 func (r *repeated) nextAfter(t int64, s slot, p piece) int64 {
 	for {
 		if s.index++; s.index == len(r.times) {
@@ -154,8 +163,8 @@ func (r *repeated) nextAfter(t int64, s slot, p piece) int64 {
 	}
 }
 
-// startOf returns the start of the occurrence in s, or false and a place to keep the order if there is none. p is a piece that may be the
-// right one.
+// startOf returns the start of the occurrence in s, or false and a place to keep the order if there
+// is none. p is a piece that may be the right one.
 func (r *repeated) startOf(s slot, p piece) (int64, bool) {
 	x := s.date*day + r.times[s.index]
 	if start, ok := r.zone.plain(x, p); ok {
@@ -163,14 +172,15 @@ func (r *repeated) startOf(s slot, p piece) (int64, bool) {
 	}
 	first := r.zone.first(x)
 	if shown := r.zone.reading(first); shown != x {
-		// The clock jumps over x. The occurrence begins where it lands, unless there is no such date at all: the Friday that Samoa
-		// left out in 2011 has no window, not even one of no length at the midnight after it.
+		// The clock jumps over x. The occurrence begins where it lands, unless there is no such
+		// date at all: the Friday that Samoa left out in 2011 has no window, not even one of no
+		// length at the midnight after it.
 		missing := r.zone.reading(r.zone.first(s.date*day)) >= (s.date+1)*day
 		return first, !r.skip && !missing
 	}
 	if r.last {
-		// The last second that shows x. Not Last of x itself: where the clock is set back to exactly x, it is never again before x from
-		// the first pass on.
+		// The last second that shows x. Not Last of x itself: where the clock is set back to
+		// exactly x, it is never again before x from the first pass on.
 		return r.zone.last(x+1) - 1, true
 	}
 	return first, true
@@ -191,7 +201,8 @@ func (r *repeated) endOf(s slot, start int64, p piece) int64 {
 	return r.zone.firstFrom(start, x)
 }
 
-// onOrBefore returns the last date that passes the filter and is not after date; onOrAfter, the first that is not before it.
+// onOrBefore returns the last date that passes the filter and is not after date; onOrAfter, the
+// first that is not before it.
 func (r *repeated) onOrBefore(date int64) int64 {
 	if !r.weekly {
 		for date -= floorMod(date-r.phase, r.interval); r.days>>weekday(date)&1 == 0; {
@@ -245,9 +256,10 @@ func (h hosted) covers(t time.Time) (bool, error) {
 	return inside, err
 }
 
-// at asks for the first start after t-length: an occurrence that began earlier has ended. If that start is not after t, it covers t, and so
-// does the last that is not after t, at whose end the next question is asked. So there are no more than two steps for each length of
-// the window, however close to one another the starts are.
+// at asks for the first start after t-length: an occurrence that began earlier has ended. If that
+// start is not after t, it covers t, and so does the last that is not after t, at whose end the
+// next question is asked. So there are no more than two steps for each length of the window,
+// however close to one another the starts are.
 func (h hosted) at(t time.Time) (bool, time.Time, error) {
 	after := t.Add(-h.length).In(h.location)
 	start := h.recurrence.Next(after)
@@ -257,8 +269,8 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 	if !start.After(after) {
 		return false, t, h.fault("Next(%s) is %s, which is not after it: the starts must strictly increase", after, start)
 	}
-	// A start that depends on when it is asked for makes a window that moves along with the question. An interval after t, such as
-	// "every hour from now", is found out here.
+	// A start that depends on when it is asked for makes a window that moves along with the
+	// question. An interval after t, such as "every hour from now", is found out here.
 	if before := start.Add(-1).In(h.location); !h.recurrence.Next(before).Equal(start) {
 		return false, t, h.fault("Next(%s) is %s, but another answer is given just before that: the starts must not depend on the question", after, start)
 	}
@@ -269,8 +281,10 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 	return true, h.startedLast(start, t).Add(h.length), nil
 }
 
-// startedLast returns the last start that is not after t, or one that is late enough, given the first after t-length: it halves the range,
-// and needs no more than one question if there is but one start. A start that breaks the host's promise is passed over here; it is found out at the end.
+// startedLast returns the last start that is not after t, or one that is late enough, given the
+// first after t-length: it halves the range, and needs no more than one question if there is but
+// one start. A start that breaks the host's promise is passed over here; it is found out at the
+// end.
 func (h hosted) startedLast(start, t time.Time) time.Time {
 	later := func(after time.Time) bool {
 		next := h.recurrence.Next(after.In(h.location))

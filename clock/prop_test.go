@@ -478,15 +478,16 @@ func TestI9SearchesAreBounded(t *testing.T) {
 		if !errors.Is(open, clock.ErrNeverOpen) || !errors.Is(fit, clock.ErrNeverFits) {
 			t.Errorf("%d minutes every hour: %v, %v", row.minutes, open, fit)
 		}
-		// Two searches, and three questions per step: one for the start, one that it does not depend on the question, and one for a later start.
+		// Two searches, and three questions per step: one for the start, one that it does not
+		// depend on the question, and one for a later start.
 		if bound := 2 * 3 * (int(row.horizon/time.Hour) + 2); asked == 0 || asked > bound {
 			t.Errorf("%d minutes every hour, horizon %v: %d questions, want at most %d", row.minutes, row.horizon, asked, bound)
 		}
 	}
 }
 
-// TestI9LongClosedTimeIsOneStep: what one window closes for centuries is not walked through at the pace of another, whichever comes first: minute by minute
-// that takes a hundred million steps.
+// TestI9LongClosedTimeIsOneStep: what one window closes for centuries is not walked through at the
+// pace of another, whichever comes first: minute by minute that takes a hundred million steps.
 func TestI9LongClosedTimeIsOneStep(t *testing.T) {
 	var numbers []string
 	for i := range 60 {
@@ -513,7 +514,8 @@ func TestI9LongClosedTimeIsOneStep(t *testing.T) {
 	}
 }
 
-// TestWalkOfOtherDurations: a shorter duration is answered as if none had been asked before, and the same one without asking the windows again.
+// TestWalkOfOtherDurations: a shorter duration is answered as if none had been asked before, and
+// the same one without asking the windows again.
 func TestWalkOfOtherDurations(t *testing.T) {
 	walk := parsed(t, daily("09:00", "17:00")).Walk(at("2026-01-05T00:00:00Z"))
 	for _, row := range []struct {
@@ -541,7 +543,8 @@ func TestI10NextFitIsTheFirst(t *testing.T) {
 	checkWorlds(t, []string{"at once", "later", "never"}, func(t *rapid.T, w world, seen testseed.Tally) {
 		i := w.minute(t, "t")
 		d := rapid.OneOf(rapid.IntRange(1, 200), rapid.IntRange(1, 2000)).Draw(t, "minutes")
-		// Starts in the first part of the world only, so that the reference sees the end of what fits.
+		// Starts in the first part of the world only, so that the reference sees the end of what
+		// fits.
 		last := len(w.minutes) - 2000
 		if i >= last {
 			i = last - 1
@@ -597,8 +600,9 @@ func TestI11DecodingAgainIsTheSame(t *testing.T) {
 	}, "one-off")
 }
 
-// TestOpenHoursOfAYear: what recurs with an interval is open for as many minutes of 2026 as the reference evaluator counts. A phase that
-// moves along with the question would be open at all times or never.
+// TestOpenHoursOfAYear: what recurs with an interval is open for as many minutes of 2026 as the
+// reference evaluator counts. A phase that moves along with the question would be open at all times
+// or never.
 func TestOpenHoursOfAYear(t *testing.T) {
 	t.Parallel()
 	location, err := time.LoadLocation("Europe/Berlin")

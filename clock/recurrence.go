@@ -15,11 +15,13 @@ type pattern struct {
 	// Not given: nil. Otherwise what is listed, ascending, each once.
 	hours, minutes, seconds []int64
 
-	// garbled: some part could not be read or followed, so that nothing can be said about what is not given.
+	// garbled: some part could not be read or followed, so that nothing can be said about what is
+	// not given.
 	garbled bool
 }
 
-// parseRecurrence reads the supported subset of RFC 5545 section 3.3.10. As there, letter case and the order of the parts mean nothing.
+// parseRecurrence reads the supported subset of RFC 5545 section 3.3.10. As there, letter case and
+// the order of the parts mean nothing.
 func parseRecurrence(text string, f *faults) pattern {
 	p := pattern{interval: 1}
 	add := func(code Code, value, format string, args ...any) { f.add("rrule", code, value, format, args...) }
@@ -29,7 +31,8 @@ func parseRecurrence(text string, f *faults) pattern {
 		return p
 	}
 	var seen []string
-	// In ASCII alone: elsewhere there are letters, such as the long s, whose capital is one of these.
+	// In ASCII alone: elsewhere there are letters, such as the long s, whose capital is one of
+	// these.
 	capital := func(r rune) rune {
 		if 'a' <= r && r <= 'z' {
 			return r - 'a' + 'A'
@@ -99,7 +102,8 @@ func parseRecurrence(text string, f *faults) pattern {
 	return p
 }
 
-// numbers reads a list; the result is ascending, each once, so that a long list of few numbers is not multiplied with other such lists.
+// numbers reads a list; the result is ascending, each once, so that a long list of few numbers is
+// not multiplied with other such lists.
 func numbers(name, value string, limit int64, f *faults) []int64 {
 	var list []int64
 	for item := range strings.SplitSeq(value, ",") {
@@ -141,7 +145,8 @@ func (a anchor) reading(z *zone) (date, second int64) {
 
 func parseAnchor(text string, f *faults) anchor {
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		// time.Parse accepts more than the layout says, such as a fraction; what it means must be what is written.
+		// time.Parse accepts more than the layout says, such as a fraction; what it means must be
+		// what is written.
 		if at, err := time.Parse(layout, text); err == nil && at.Format(layout) == text && inRange(at) {
 			return anchor{given: true, seconds: at.Unix()}
 		}
@@ -165,8 +170,8 @@ type schedule struct {
 	deny, skip, last bool
 }
 
-// requireAnchor reports an rrule that leaves its phase, its day or its hour to an anchor that is not there. Of a garbled one it would report
-// what is there.
+// requireAnchor reports an rrule that leaves its phase, its day or its hour to an anchor that is
+// not there. Of a garbled one it would report what is there.
 func (s *schedule) requireAnchor(f *faults) {
 	if s.anchor.given || s.pattern.garbled {
 		return
@@ -185,7 +190,8 @@ func (s *schedule) requireAnchor(f *faults) {
 	}
 }
 
-// repeated fills in what the anchor decides. zone may be nil if the anchor is not absolute; the result is then good for its faults only.
+// repeated fills in what the anchor decides. zone may be nil if the anchor is not absolute; the
+// result is then good for its faults only.
 func (s *schedule) repeated(z *zone, f *faults) *repeated {
 	r := &repeated{
 		zone: z, weekly: s.pattern.weekly, interval: s.pattern.interval, days: s.pattern.days,

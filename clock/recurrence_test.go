@@ -19,7 +19,8 @@ type next func(time.Time) time.Time
 
 func (n next) Next(t time.Time) time.Time { return n(t) }
 
-// firstOfMonth starts at local midnight of every first day of a month, in the zone in which it is asked.
+// firstOfMonth starts at local midnight of every first day of a month, in the zone in which it is
+// asked.
 func firstOfMonth(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, t.Location())
 }
@@ -82,7 +83,8 @@ func TestHostRecurrence(t *testing.T) {
 	}
 }
 
-// TestI9StartsCloseToOneAnother: what starts a thousand million times a second takes no more questions than its length.
+// TestI9StartsCloseToOneAnother: what starts a thousand million times a second takes no more
+// questions than its length.
 func TestI9StartsCloseToOneAnother(t *testing.T) {
 	from := at("2026-03-15T00:00:00Z")
 	minute := from.Add(time.Minute)
@@ -123,7 +125,8 @@ func TestI9StartsCloseToOneAnother(t *testing.T) {
 	}
 }
 
-// TestHostRecurrenceIsTheUnion compares a window of starts in any distance with the union of its occurrences, put together one by one.
+// TestHostRecurrenceIsTheUnion compares a window of starts in any distance with the union of its
+// occurrences, put together one by one.
 func TestHostRecurrenceIsTheUnion(t *testing.T) {
 	from := at("2026-03-15T00:00:00Z")
 	seen := testseed.Tally{}
@@ -238,7 +241,8 @@ func TestHostRecurrenceAtFault(t *testing.T) {
 	if _, err := beyond.NextOpen(at("9999-12-31T23:59:59Z").Add(time.Second)); !errors.Is(err, clock.ErrNeverOpen) {
 		t.Errorf("in the year 10000: %v", err)
 	}
-	// What it says in the middle of an occurrence is not taken for a later start: that would lead back.
+	// What it says in the middle of an occurrence is not taken for a later start: that would lead
+	// back.
 	back := calendar(t, clock.Window{DurationMinutes: 20, Recurrence: next(func(t time.Time) time.Time {
 		if start := now.Add(-15 * time.Minute); !t.Before(now.Add(-20*time.Minute)) && t.Before(start) {
 			return start

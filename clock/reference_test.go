@@ -9,7 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 )
 
-// plan describes a window to the reference evaluator, and is written out as a Window for the code under test. Everything is in minutes.
+// plan describes a window to the reference evaluator, and is written out as a Window for the code
+// under test. Everything is in minutes.
 type plan struct {
 	zone     string
 	allow    bool
@@ -80,8 +81,9 @@ func (p plan) String() string {
 	return text
 }
 
-// readings is what the clocks of a zone show at each of a number of consecutive minutes, written as the minute since 1970 at which a
-// clock in UTC would show it. This and what follows is all that the reference evaluator knows: it goes through the minutes one by one.
+// readings is what the clocks of a zone show at each of a number of consecutive minutes, written as
+// the minute since 1970 at which a clock in UTC would show it. This and what follows is all that
+// the reference evaluator knows: it goes through the minutes one by one.
 type readings struct {
 	first int // the minute since 1970 of the first entry
 	shown []int
@@ -101,8 +103,9 @@ func readClocks(location *time.Location, from, to time.Time) readings {
 	return r
 }
 
-// near returns the range of indices at which the clock can show x to y at all: no clock is as much as 27 hours off UTC. Going through all
-// of them instead gives the same and takes ten times as long.
+// near returns the range of indices at which the clock can show x to y at all: no clock is as much
+// as 27 hours off UTC. Going through all of them instead gives the same and takes ten times as
+// long.
 func (r readings) near(x, y int) (from, to int) {
 	limit := func(i int) int { return max(0, min(i, len(r.shown))) }
 	return limit(x - r.first - 27*60), limit(y - r.first + 27*60)
@@ -130,7 +133,8 @@ func (r readings) whenForGood(x int) int {
 	return 0
 }
 
-// covered tells for each index whether some occurrence of the plan covers it. What starts within the first 27 hours is not seen.
+// covered tells for each index whether some occurrence of the plan covers it. What starts within
+// the first 27 hours is not seen.
 func (p plan) covered(r readings) []bool {
 	result := make([]bool, len(r.shown))
 	const day = 1440
@@ -192,7 +196,8 @@ func (p plan) covered(r readings) []bool {
 	return result
 }
 
-// open tells for each index whether the calendar of the plans is open. Plans may have different zones; readings are those of each.
+// open tells for each index whether the calendar of the plans is open. Plans may have different
+// zones; readings are those of each.
 func open(plans []plan, clocks func(zone string) readings) []bool {
 	var allowed, denied []bool
 	or := func(a *[]bool, b []bool) {

@@ -5,23 +5,26 @@ import (
 	"time"
 )
 
-// Walk answers [Calendar.AddOpen] for many durations from one start. Ascending durations cost one pass over the calendar altogether, so a
-// million due times come from one walk; a duration below the one before may begin a new pass. It is not safe for concurrent use and must not be copied.
+// Walk answers [Calendar.AddOpen] for many durations from one start. Ascending durations cost one
+// pass over the calendar altogether, so a million due times come from one walk; a duration below
+// the one before may begin a new pass. It is not safe for concurrent use and must not be copied.
 type Walk struct {
 	cursor cursor
 	pass   pass
 }
 
-// AddOpen returns the first open instant, in UTC, such that the calendar is open for at least d since the walk's start. See [Calendar.AddOpen].
+// AddOpen returns the first open instant, in UTC, such that the calendar is open for at least d
+// since the walk's start. See [Calendar.AddOpen].
 func (w *Walk) AddOpen(d time.Duration) (time.Time, error) { return w.pass.addOpen(&w.cursor, d) }
 
-// pass is a search for open time from start on. It is apart from the cursor so that a single question can keep that on the stack.
+// pass is a search for open time from start on. It is apart from the cursor so that a single
+// question can keep that on the stack.
 type pass struct {
 	start time.Time
 	limit time.Time
 
-	// The stretch [at, until) is open throughout or closed throughout; spent is the open time before it, and usable the open time in it
-	// before the limit.
+	// The stretch [at, until) is open throughout or closed throughout; spent is the open time
+	// before it, and usable the open time in it before the limit.
 	at, until     time.Time
 	spent, usable time.Duration
 	err           error // of a host's recurrence, met at at
@@ -76,7 +79,8 @@ func negative(d time.Duration) error {
 	return &FieldError{Path: "d", Code: CodeDurationInvalid, Value: d.String(), Hint: "must not be negative"}
 }
 
-// inline is the number of windows, and four times the number of sets, up to which a single question allocates nothing.
+// inline is the number of windows, and four times the number of sets, up to which a single question
+// allocates nothing.
 const inline = 8
 
 // room is where a single question keeps its cursor.
@@ -91,12 +95,14 @@ type cursor struct {
 	states []state    // of each group, in the same order
 }
 
-// progress is what the rules of a group have said so far. A rule is asked again only where its last answer ends, and only if the others leave
-// the question open: what one rule covers is covered, whatever the others say. So a walk asks at most once per boundary of a window, it asks
-// few of many windows that say the same, and a heap finds the ones to ask.
+// progress is what the rules of a group have said so far. A rule is asked again only where its last
+// answer ends, and only if the others leave the question open: what one rule covers is covered,
+// whatever the others say. So a walk asks at most once per boundary of a window, it asks few of
+// many windows that say the same, and a heap finds the ones to ask.
 //
-// A rule that is not asked may cover more than those that are: a freeze, beside a window that recurs every minute. So at one instant of as many
-// as there are rules, all of them are asked. On average that is one more question per instant.
+// A rule that is not asked may cover more than those that are: a freeze, beside a window that
+// recurs every minute. So at one instant of as many as there are rules, all of them are asked. On
+// average that is one more question per instant.
 type progress struct {
 	*group
 	first int  // the group's first state in the cursor
@@ -147,8 +153,8 @@ func (k *cursor) rewind() {
 	}
 }
 
-// at tells whether the calendar is open at t, and until when this certainly stays so: an instant after t. t is not before that of the call
-// before, and lies in the years that calendars know.
+// at tells whether the calendar is open at t, and until when this certainly stays so: an instant
+// after t. t is not before that of the call before, and lies in the years that calendars know.
 func (k *cursor) at(t time.Time) (open bool, until time.Time, err error) {
 	open, until = true, never()
 	for i := 0; i < len(k.groups); i += 2 {
@@ -180,7 +186,8 @@ func (k *cursor) setAt(deny, allow *progress, t time.Time) (open bool, until tim
 	return false, change, err
 }
 
-// at tells whether any rule covers t, and until when this certainly stays so. The group's states are the first of those given.
+// at tells whether any rule covers t, and until when this certainly stays so. The group's states
+// are the first of those given.
 func (p *progress) at(t time.Time, states []state) (inside bool, until time.Time, err error) {
 	n := len(p.rules)
 	all := p.eager || p.turn == 0
@@ -223,7 +230,8 @@ func (p *progress) at(t time.Time, states []state) (inside bool, until time.Time
 	}
 	until = p.over
 	if p.hosted {
-		// A host's recurrence is asked again where its answer ends, needed or not: its fault closes the calendar at once.
+		// A host's recurrence is asked again where its answer ends, needed or not: its fault closes
+		// the calendar at once.
 		for i := range states[:n] {
 			if _, host := p.rules[states[i].rule].(hosted); host {
 				until = earlier(until, states[i].until)

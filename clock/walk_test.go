@@ -23,7 +23,8 @@ func each(first, step, limit int) string {
 	return commas(list)
 }
 
-// broken is a host's recurrence that starts every hour; asked for a start at or after an instant, it breaks its promise.
+// broken is a host's recurrence that starts every hour; asked for a start at or after an instant,
+// it breaks its promise.
 type broken struct{ from time.Time }
 
 func (b broken) Next(t time.Time) time.Time {
@@ -33,7 +34,8 @@ func (b broken) Next(t time.Time) time.Time {
 	return t
 }
 
-// drawMany draws up to twelve windows of one day: dense ones that say much the same, long ones, single ones and, if there is a host, its recurrences.
+// drawMany draws up to twelve windows of one day: dense ones that say much the same, long ones,
+// single ones and, if there is a host, its recurrences.
 func drawMany(t *rapid.T, day time.Time, host bool) []clock.Window {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) clock.Window {
 		allow := rapid.IntRange(0, 3).Draw(t, "effect") == 0
@@ -84,8 +86,9 @@ func TestWalkIsEager(t *testing.T) {
 	}, "change", "change with a host", "fault")
 }
 
-// TestFaultIsMetAtTheSameInstant: rapid found that windows of another policy decided when a host's fault was met. A freeze passes over it, and where windows
-// that recur every minute were asked instead of the freeze, the walk did not pass over it.
+// TestFaultIsMetAtTheSameInstant: rapid found that windows of another policy decided when a host's
+// fault was met. A freeze passes over it, and where windows that recur every minute were asked
+// instead of the freeze, the walk did not pass over it.
 func TestFaultIsMetAtTheSameInstant(t *testing.T) {
 	day, deny := at("2026-05-05T00:00:00Z"), false
 	minutely := clock.Window{RRule: "FREQ=DAILY;BYHOUR=" + each(0, 1, 24) + ";BYMINUTE=" + each(0, 1, 60), DurationMinutes: 1, AllowWindow: &deny}
@@ -102,7 +105,8 @@ func TestFaultIsMetAtTheSameInstant(t *testing.T) {
 	}
 }
 
-// manyDeny are calendars that are closed throughout by as many windows as are wanted, minute by minute.
+// manyDeny are calendars that are closed throughout by as many windows as are wanted, minute by
+// minute.
 func manyDeny(t testing.TB, kind string, n int) clock.Calendar {
 	list := make([]clock.Window, n)
 	for i := range list {
@@ -119,8 +123,9 @@ func manyDeny(t testing.TB, kind string, n int) clock.Calendar {
 	return calendar(t, list...)
 }
 
-// TestI9ManyWindowsAreAskedSeldom: a walk asks few of many windows. Of those that have the minutes in turn it asks only those whose minute it is, and of those
-// that all have every second minute, one at a time.
+// TestI9ManyWindowsAreAskedSeldom: a walk asks few of many windows. Of those that have the minutes
+// in turn it asks only those whose minute it is, and of those that all have every second minute,
+// one at a time.
 func TestI9ManyWindowsAreAskedSeldom(t *testing.T) {
 	const minutes = 100 * 1440
 	for _, row := range []struct {

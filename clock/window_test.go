@@ -14,7 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// found lists the faults of an error as "path code", in order, and fails if one is not a FieldError with a hint.
+// found lists the faults of an error as "path code", in order, and fails if one is not a FieldError
+// with a hint.
 func found(t *testing.T, err error) []string {
 	t.Helper()
 	list := []string{}
@@ -163,8 +164,9 @@ func TestFaultsOfWindows(t *testing.T) {
 	}
 }
 
-// TestRepeatedNumbersAreOne: a short rule that lists the same numbers over and over has no more times of day than one that lists them once. Multiplied with
-// one another these lists are eight million.
+// TestRepeatedNumbersAreOne: a short rule that lists the same numbers over and over has no more
+// times of day than one that lists them once. Multiplied with one another these lists are eight
+// million.
 func TestRepeatedNumbersAreOne(t *testing.T) {
 	list := strings.Repeat("1,", 199) + "1"
 	text := `{"rrule":"FREQ=DAILY;BYHOUR=` + list + `;BYMINUTE=` + list + `;BYSECOND=` + list + `","durationMinutes":60}`
@@ -232,7 +234,8 @@ func TestFaultsOfCalendars(t *testing.T) {
 	}
 }
 
-// TestEmbedding: a rule of a policy holds the fields of a window beside its own, and strict decoding reaches both.
+// TestEmbedding: a rule of a policy holds the fields of a window beside its own, and strict
+// decoding reaches both.
 func TestEmbedding(t *testing.T) {
 	type rule struct {
 		clock.Window

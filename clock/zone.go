@@ -5,22 +5,24 @@ import (
 	"time"
 )
 
-// Instants inside this package are seconds since 1970 in UTC; readings are the seconds that a local clock shows, counted as if it stood in UTC:
-// reading = instant + offset. Every boundary of a window that is made of readings falls on a whole second.
+// Instants inside this package are seconds since 1970 in UTC; readings are the seconds that a local
+// clock shows, counted as if it stood in UTC: reading = instant + offset. Every boundary of a
+// window that is made of readings falls on a whole second.
 
 const (
 	day  = 24 * 60 * 60
 	week = 7
 
-	// reach is more than any clock on earth is ahead of UTC or behind it (newZone refuses others), so a reading x is shown, if at all,
-	// within (x-reach, x+reach).
+	// reach is more than any clock on earth is ahead of UTC or behind it (newZone refuses others),
+	// so a reading x is shown, if at all, within (x-reach, x+reach).
 	reach = 26 * 60 * 60
 
 	// far stands for an instant that is never reached; twice of it still fits.
 	far = 1 << 60
 
-	// The table of a zone covers the years in which calendars are asked. Outside of it the location answers, with the same result and
-	// more slowly: it parses the zone's rule text anew for every question.
+	// The table of a zone covers the years in which calendars are asked. Outside of it the location
+	// answers, with the same result and more slowly: it parses the zone's rule text anew for every
+	// question.
 	tableStart = 946684800  // 2000-01-01
 	tableEnd   = 3155760000 // 2070-01-01
 )
@@ -31,7 +33,8 @@ type zone struct {
 	table    []piece // ascending, without a hole between them
 }
 
-// piece is the time [start, end) during which the offset does not change; neighbours may have the same offset.
+// piece is the time [start, end) during which the offset does not change; neighbours may have the
+// same offset.
 type piece struct {
 	start, end int64
 	offset     int64
@@ -54,9 +57,10 @@ func newZone(location *time.Location) (*zone, error) {
 	return z, nil
 }
 
-// lookup asks the location. The bounds that [time.Time.ZoneBounds] gives for years beyond the last recorded change are those of the rule
-// text within one UTC year, and its year has 365 days: on December 31 of a leap year the end lies in the past. Hence what it says is
-// used for the UTC year of t only, and an end that cannot be is replaced by the end of that year.
+// lookup asks the location. The bounds that [time.Time.ZoneBounds] gives for years beyond the last
+// recorded change are those of the rule text within one UTC year, and its year has 365 days: on
+// December 31 of a leap year the end lies in the past. Hence what it says is used for the UTC year
+// of t only, and an end that cannot be is replaced by the end of that year.
 func lookup(location *time.Location, t int64) piece {
 	at := time.Unix(t, 0)
 	_, offset := at.In(location).Zone()
@@ -96,7 +100,8 @@ func (z *zone) at(t int64) piece {
 
 func (z *zone) reading(t int64) int64 { return t + z.at(t).offset }
 
-// plain returns the one instant at which the clock shows x, if no change is anywhere near. p is a guess at the piece, to save a search.
+// plain returns the one instant at which the clock shows x, if no change is anywhere near. p is a
+// guess at the piece, to save a search.
 func (z *zone) plain(x int64, p piece) (int64, bool) {
 	if p.around(x) {
 		return x - p.offset, true
@@ -108,7 +113,8 @@ func (z *zone) plain(x int64, p piece) (int64, bool) {
 // around tells whether a reading x is shown within the piece, and nowhere else.
 func (p piece) around(x int64) bool { return p.start <= x-reach && x+reach < p.end }
 
-// first returns the first instant at which the clock is at or past x, where x may be skipped or shown twice.
+// first returns the first instant at which the clock is at or past x, where x may be skipped or
+// shown twice.
 func (z *zone) first(x int64) int64 { return z.firstFrom(x-reach, x) }
 
 // firstFrom returns the first instant not before from at which the clock is at or past x.
@@ -135,7 +141,8 @@ func (z *zone) last(x int64) int64 {
 	}
 }
 
-// floorDiv and floorMod round down, also below zero: days and weeks before 1970 are counted like those after it. The divisor is positive.
+// floorDiv and floorMod round down, also below zero: days and weeks before 1970 are counted like
+// those after it. The divisor is positive.
 func floorDiv(a, b int64) int64 { return (a - floorMod(a, b)) / b }
 
 func floorMod(a, b int64) int64 {
@@ -152,5 +159,6 @@ func weekday(date int64) int64 { return floorMod(date+3, week) }
 // mondayWeek numbers the weeks that begin on Monday.
 func mondayWeek(date int64) int64 { return floorDiv(date+3, week) }
 
-// civil returns the number of days since 1970-01-01 and the seconds since midnight of a local reading.
+// civil returns the number of days since 1970-01-01 and the seconds since midnight of a local
+// reading.
 func civil(x int64) (date, second int64) { return floorDiv(x, day), floorMod(x, day) }

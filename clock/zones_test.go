@@ -14,9 +14,10 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// TestI1AllZones compares Open, minute by minute, with the reference evaluator around the changes of all zones of the IANA database: every
-// change of 2026 under windows near the change, and a sample of those of 1990 to 2037. CLOCK_YEARS=1990-2037 checks every change of
-// such a range instead.
+// TestI1AllZones compares Open, minute by minute, with the reference evaluator around the changes
+// of all zones of the IANA database: every change of 2026 under windows near the change, and a
+// sample of those of 1990 to 2037. CLOCK_YEARS=1990-2037 checks every change of such a range
+// instead.
 func TestI1AllZones(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(2026, 3))
@@ -67,8 +68,8 @@ type change struct {
 	jump time.Duration
 }
 
-// changesOfZones finds the changes of a year by looking at the clocks twice a day, and minute by minute where they differ. Zones whose
-// clocks are the same all year are listed once.
+// changesOfZones finds the changes of a year by looking at the clocks twice a day, and minute by
+// minute where they differ. Zones whose clocks are the same all year are listed once.
 func changesOfZones(t testing.TB, year int) []change {
 	t.Helper()
 	data, err := os.ReadFile("testdata/zones.txt")
@@ -176,7 +177,8 @@ func (c change) compare(t *testing.T, random *rand.Rand, seen testseed.Tally) {
 	}
 }
 
-// plan invents a window whose ends lie near the change more often than not. local is a reading of its clocks next to the change.
+// plan invents a window whose ends lie near the change more often than not. local is a reading of
+// its clocks next to the change.
 func (c change) plan(random *rand.Rand, local time.Time) plan {
 	minute := func() (hour, minute int) {
 		m := random.IntN(1440)

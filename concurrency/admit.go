@@ -5,12 +5,15 @@ import (
 	"slices"
 )
 
-// What a ledger answers to a candidate: whether it consumes, who refuses it, what it reserves and what it takes.
+// What a ledger answers to a candidate: whether it consumes, who refuses it, what it reserves and
+// what it takes.
 
-// free returns why the candidate, whose resource has places, consumes nothing; empty if it consumes, or may.
+// free returns why the candidate, whose resource has places, consumes nothing; empty if it
+// consumes, or may.
 //
-// A holder is who holds before the batch. It is tempting to count a start of this batch as a lease that opens every other pool:
-// but the host may leave that start out and carry out the next one, which then would have taken a place that nobody gave.
+// A holder is who holds before the batch. It is tempting to count a start of this batch as a lease
+// that opens every other pool: but the host may leave that start out and carry out the next one,
+// which then would have taken a place that nobody gave.
 func (l *ledger) free(who int32, c *Candidate) Reason {
 	for at := l.down.entries[who].first; at != none && !c.Begins; at = l.places[at].next {
 		if h := l.heldBy(at, c.Group); h != none && l.holds[h].stored {
@@ -67,7 +70,8 @@ func (l *ledger) compareNeeds(a, b []int32) int {
 	return slices.CompareFunc(a, l.ordered(b), func(x, y int32) int { return cmp.Compare(l.pools[x].order, l.pools[y].order) })
 }
 
-// ask appends the pools that refuse the candidate. who is its resource, or none if that has no place.
+// ask appends the pools that refuse the candidate. who is its resource, or none if that has no
+// place.
 func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 	needs := l.ordered(c.Needs)
 	for k, pool := range needs {
@@ -101,7 +105,8 @@ func (p *poolState) open() bool {
 	return p.active+p.reserved < p.max && (p.family == none || p.keyed > 0)
 }
 
-// refusal returns why the pool has no place for one more resource; own: a place is reserved for this very resource.
+// refusal returns why the pool has no place for one more resource; own: a place is reserved for
+// this very resource.
 func (p *poolState) refusal(own bool) Reason {
 	switch {
 	case p.unknown:
@@ -116,8 +121,8 @@ func (p *poolState) refusal(own bool) Reason {
 	return ""
 }
 
-// keyRefusal returns why a pool without active member must not get one. before are the candidate's pools that come first: those of
-// the same family may need a key too.
+// keyRefusal returns why a pool without active member must not get one. before are the candidate's
+// pools that come first: those of the same family may need a key too.
 func (l *ledger) keyRefusal(p *poolState, before []int32) Reason {
 	f := &l.families[p.family]
 	keys := f.active
@@ -140,10 +145,12 @@ func (l *ledger) hasRoom(p *poolState) bool {
 	return p.refusal(false) == "" && (p.family == none || p.keyed > 0 || l.keyRefusal(p, nil) == "")
 }
 
-// reserve keeps for a refused candidate, if one of its pools is strict, the places that it would have taken.
+// reserve keeps for a refused candidate, if one of its pools is strict, the places that it would
+// have taken.
 //
-// A place is kept for the resource, not for the candidate: another candidate of the same resource may start on it. And
-// where no place is left nothing is kept: it would change nothing for anybody, and so the cost is bounded by the places.
+// A place is kept for the resource, not for the candidate: another candidate of the same resource
+// may start on it. And where no place is left nothing is kept: it would change nothing for anybody,
+// and so the cost is bounded by the places.
 func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	if !l.strict {
 		return
@@ -177,8 +184,8 @@ func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	}
 }
 
-// takeNew is take for a resource without any place: nothing is entered, and the caller must be able to do so when the resource comes
-// up again.
+// takeNew is take for a resource without any place: nothing is entered, and the caller must be able
+// to do so when the resource comes up again.
 func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
@@ -189,8 +196,9 @@ func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 	return claims
 }
 
-// takeDown is take for a resource that is down and keyed in all pools it needs, if they are such: not even new leases are entered, and the caller
-// must be able to do so when the resource comes up again.
+// takeDown is take for a resource that is down and keyed in all pools it needs, if they are such:
+// not even new leases are entered, and the caller must be able to do so when the resource comes up
+// again.
 func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, ok, added bool) {
 	before := len(claims)
 	for _, pool := range l.ordered(c.Needs) {
@@ -236,8 +244,8 @@ func (l *ledger) enter(who int32, group string, claims []Claim) {
 	}
 }
 
-// take gives the candidate its places and appends its claims. who is its resource, or none if that has no place. Whether there is room
-// has been decided.
+// take gives the candidate its places and appends its claims. who is its resource, or none if that
+// has no place. Whether there is room has been decided.
 func (l *ledger) take(claims []Claim, who int32, c *Candidate) []Claim {
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
@@ -280,7 +288,8 @@ func (l *ledger) unreserve(at int32) {
 	}
 }
 
-// settle ends the batch for a ledger that is kept: reservations are forgotten, and who started is a holder.
+// settle ends the batch for a ledger that is kept: reservations are forgotten, and who started is a
+// holder.
 func (l *ledger) settle() {
 	for _, at := range l.reservations {
 		l.unreserve(at)

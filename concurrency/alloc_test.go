@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestPlanAllocations: the number of allocations depends on the pools and on how many different answers there are, not on the candidates.
+// TestPlanAllocations: the number of allocations depends on the pools and on how many different
+// answers there are, not on the candidates.
 func TestPlanAllocations(t *testing.T) {
 	measure := func(n, down int) float64 {
 		s, candidates := fleet(n, down)
@@ -24,7 +25,8 @@ func TestPlanAllocations(t *testing.T) {
 	}
 }
 
-// takingTurns are candidates whose neighbours get different answers that end with the same pool, of so many kinds.
+// takingTurns are candidates whose neighbours get different answers that end with the same pool, of
+// so many kinds.
 func takingTurns(n, kinds int) (Snapshot, []Candidate) {
 	s := Snapshot{Pools: []Pool{{Key: "z all", Limit: Count(0), Total: n}}}
 	for k := range kinds {
@@ -155,7 +157,8 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestQueueDoesNotPassTheFleet: an end and a start cost the same in a queue a hundred times as long.
+// TestQueueDoesNotPassTheFleet: an end and a start cost the same in a queue a hundred times as
+// long.
 func TestQueueDoesNotPassTheFleet(t *testing.T) {
 	visits := func(n int) float64 {
 		q, ids := waitingFleet(t, n)

@@ -2,8 +2,9 @@ package concurrency
 
 import "slices"
 
-// answers are the different answers that the refused got, each once. Most neighbours get the same one, or the last one that ends with the same
-// pool; where they take turns, a table tells the answers apart.
+// answers are the different answers that the refused got, each once. Most neighbours get the same
+// one, or the last one that ends with the same pool; where they take turns, a table tells the
+// answers apart.
 type answers struct {
 	list   [][]Refusal
 	slab   []Refusal        // present slab of list
@@ -11,7 +12,8 @@ type answers struct {
 	table  map[uint64]int32 // by hash, or by the next free number after it; nil while neighbours do not take turns
 }
 
-// number returns the index in list of an answer, which is not empty and is entered if it is new. candidates are all that may get one.
+// number returns the index in list of an answer, which is not empty and is entered if it is new.
+// candidates are all that may get one.
 func (a *answers) number(answer []Refusal, candidates int) int32 {
 	last := &a.latest[answer[len(answer)-1].Pool]
 	switch {

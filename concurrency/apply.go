@@ -7,19 +7,23 @@ import (
 	"time"
 )
 
-// Apply returns the records of the snapshot in which the starts took leases that they did not have, in ascending order of the
-// pools' keys. The starts are any of a plan's Admitted, in any order; candidates are those of the plan. A pool in which no
-// lease is new is left out.
+// Apply returns the records of the snapshot in which the starts took leases that they did not have,
+// in ascending order of the pools' keys. The starts are any of a plan's Admitted, in any order;
+// candidates are those of the plan. A pool in which no lease is new is left out.
 //
-// The host writes each record under the condition that the stored one is still at its Revision. It writes all in one transaction, or in the order
-// given; then it releases what was written if a later record is refused with [ErrConflict]. It dispatches only after the last write. A host
-// that is cut off in between has claimed too much, never too little: the next plan finds the holders, or [Record.Orphans] lists them.
+// The host writes each record under the condition that the stored one is still at its Revision. It
+// writes all in one transaction, or in the order given; then it releases what was written if a
+// later record is refused with [ErrConflict]. It dispatches only after the last write. A host that
+// is cut off in between has claimed too much, never too little: the next plan finds the holders, or
+// [Record.Orphans] lists them.
 //
-// Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]. Without that, whoever got the lease of one pool is a holder: the
-// next plan admits it to the other pools, even if their places have gone to somebody else meanwhile.
+// Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]. Without
+// that, whoever got the lease of one pool is a holder: the next plan admits it to the other pools,
+// even if their places have gone to somebody else meanwhile.
 //
-// Nothing is returned with an error: [ErrConflict] or [ErrFenced] if the snapshot's records are not those of the plan, a *[FieldError] for a name that is
-// not UTF-8 or a zero now, and another error if the starts belong to other candidates or pools.
+// Nothing is returned with an error: [ErrConflict] or [ErrFenced] if the snapshot's records are not
+// those of the plan, a *[FieldError] for a name that is not UTF-8 or a zero now, and another error
+// if the starts belong to other candidates or pools.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	added := make([][]Lease, len(snapshot.Pools))
 	for _, s := range starts {

@@ -7,8 +7,9 @@ import (
 
 // batch is one run over the candidates.
 //
-// A million of them do not fit into a cache, so a run takes them as they are: valid and in order, and, if nobody is down, each
-// with needs. It looks at a block of them before it decides, and gives up where that is not so.
+// A million of them do not fit into a cache, so a run takes them as they are: valid and in order,
+// and, if nobody is down, each with needs. It looks at a block of them before it decides, and gives
+// up where that is not so.
 type batch struct {
 	*ledger
 	candidates []Candidate
@@ -96,8 +97,9 @@ func (b *batch) at(i int) int32 {
 	return b.order[i]
 }
 
-// look hashes the next candidates' resources, from the i-th on in the order, and reports whether it can go on with these candidates.
-// Many at a time are read from memory at once instead of one by one.
+// look hashes the next candidates' resources, from the i-th on in the order, and reports whether it
+// can go on with these candidates. Many at a time are read from memory at once instead of one by
+// one.
 func (b *batch) look(i int) bool {
 	for k := range min(len(b.hashes), len(b.candidates)-i) {
 		c := &b.candidates[b.at(i+k)]
@@ -118,7 +120,8 @@ func (b *batch) follows(i int, c *Candidate) bool {
 	return before.Rank < c.Rank || compareCandidates(b.ledger, before, c) <= 0
 }
 
-// resource returns the number of a resource that has places, counting in what the batch itself started, or none.
+// resource returns the number of a resource that has places, counting in what the batch itself
+// started, or none.
 func (b *batch) resource(name string, h uint64) int32 {
 	slot := b.down.seek(name, h)
 	if slot == none {

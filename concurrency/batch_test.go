@@ -13,7 +13,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// A batch looks at a block of candidates before it decides on them. What makes it give up may come after it has decided on others.
+// A batch looks at a block of candidates before it decides on them. What makes it give up may come
+// after it has decided on others.
 const (
 	orderly  = "orderly"
 	disorder = "disorder" // the rank of one is below that of all before
@@ -21,7 +22,8 @@ const (
 	wrong    = "wrong"    // one needs a pool that there is not
 )
 
-// longBatch draws candidates for several blocks, of which the one at index odd is out of the ordinary.
+// longBatch draws candidates for several blocks, of which the one at index odd is out of the
+// ordinary.
 func longBatch(t *rapid.T, s Snapshot, what string) (candidates []Candidate, odd int) {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	n := 1 + r.IntN(300)
@@ -54,7 +56,8 @@ func longBatch(t *rapid.T, s Snapshot, what string) (candidates []Candidate, odd
 	return candidates, odd
 }
 
-// TestLongBatches: however much was decided before a candidate turned up that is out of the ordinary, the result is that of the reference.
+// TestLongBatches: however much was decided before a candidate turned up that is out of the
+// ordinary, the result is that of the reference.
 func TestLongBatches(t *testing.T) {
 	wanted := []string{string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable)}
 	for _, what := range []string{orderly, disorder, exempt, wrong} {
@@ -105,7 +108,8 @@ func TestLongBatches(t *testing.T) {
 	}
 }
 
-// TestSortedInputIsNotSortedAgain: candidates in the order of admission are taken as they are, in one run over them; of others only an order is made.
+// TestSortedInputIsNotSortedAgain: candidates in the order of admission are taken as they are, in
+// one run over them; of others only an order is made.
 func TestSortedInputIsNotSortedAgain(t *testing.T) {
 	pools := newScene(ten(Count(3)), Pool{Key: "zone", Limit: Count(2), Total: 5})
 	broken := newScene(ten(Count(3)), Pool{Key: "zone", Limit: Count(2), Total: 5}).unavailable("nodes", "n9")

@@ -10,8 +10,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// fleet is n candidates over three pools each: one of all, one of ten of a tenth, one of a thousand small ones. Candidates, pools and the lists of
-// unavailable resources are in order. Every downEvery-th resource is unavailable; 0: none is.
+// fleet is n candidates over three pools each: one of all, one of ten of a tenth, one of a thousand
+// small ones. Candidates, pools and the lists of unavailable resources are in order. Every
+// downEvery-th resource is unavailable; 0: none is.
 func fleet(n int, downEvery int) (Snapshot, []Candidate) {
 	var s Snapshot
 	add := func(key string, total int, limit Limit) {
@@ -75,7 +76,8 @@ func naive(s Snapshot, candidates []Candidate) (admitted []string) {
 	return admitted
 }
 
-// perCandidate reports the time per candidate: of the clock, and of the processor, which on a shared machine says more.
+// perCandidate reports the time per candidate: of the clock, and of the processor, which on a
+// shared machine says more.
 func perCandidate(b *testing.B, n int, run func()) {
 	b.ReportAllocs()
 	before := testseed.CPUTime()
@@ -191,7 +193,8 @@ func BenchmarkQueueEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkOneResource lets many groups ask for one resource, as many deployments do for one cluster: once one starts, all may.
+// BenchmarkOneResource lets many groups ask for one resource, as many deployments do for one
+// cluster: once one starts, all may.
 func BenchmarkOneResource(b *testing.B) {
 	for _, n := range []int{10, 100, 1_000, 10_000} {
 		snapshot := Snapshot{Pools: []Pool{{Key: "p", Limit: Count(1), Total: 1}}}

@@ -23,7 +23,8 @@ type sharedCase struct {
 	Expected map[string]json.RawMessage `json:"expected"`
 }
 
-// TestCases runs the recorded cases. Each is described by its id and its source; a case that no branch understands fails.
+// TestCases runs the recorded cases. Each is described by its id and its source; a case that no
+// branch understands fails.
 func TestCases(t *testing.T) {
 	data, err := os.ReadFile("testdata/cases.json")
 	if err != nil {
@@ -331,7 +332,8 @@ func batchCase(t *testing.T, c sharedCase) {
 	}
 }
 
-// simulateCase replays the RFC's ten nodes: 20 %, due every five minutes, fifteen minutes of work each.
+// simulateCase replays the RFC's ten nodes: 20 %, due every five minutes, fifteen minutes of work
+// each.
 func simulateCase(t *testing.T, c sharedCase) {
 	s := Snapshot{Pools: []Pool{{Key: "nodes", Limit: Percent(20), Total: 10, Record: NewRecord("nodes")}}}
 	starts := map[int]int{}

@@ -7,19 +7,19 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Sentinels for stores and for the transitions of a [Record]. Waiting for a slot is never an error, and neither is a pool without a
-// record: it starts with [NewRecord], or is Unknown.
+// Sentinels for stores and for the transitions of a [Record]. Waiting for a slot is never an error,
+// and neither is a pool without a record: it starts with [NewRecord], or is Unknown.
 var (
-	// ErrConflict means that a record changed since it was read: load again and plan again. Stores, [Record.Claim] and [Apply]
-	// return it.
+	// ErrConflict means that a record changed since it was read: load again and plan again. Stores,
+	// [Record.Claim] and [Apply] return it.
 	ErrConflict = errors.New("concurrency: record changed since it was read")
-	// ErrFenced means that the token is not the one of the present lease: the slot was lost, and whoever acts on it
-	// must stop.
+	// ErrFenced means that the token is not the one of the present lease: the slot was lost, and
+	// whoever acts on it must stop.
 	ErrFenced = errors.New("concurrency: token of a lost lease")
 )
 
-// FieldError is one fault of a rule, a limit, a record, or what is given to [Plan]. Where all faults are reported they are joined as by [errors.Join]:
-// errors.As finds the first.
+// FieldError is one fault of a rule, a limit, a record, or what is given to [Plan]. Where all
+// faults are reported they are joined as by [errors.Join]: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as leases[2].token; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -32,7 +32,8 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility
+// promise.
 type Code string
 
 // The kinds of faults.
@@ -55,7 +56,8 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 	return f
 }
 
-// reading says which other fields the fault that was added last depends on: with another value of one of them it might not be one.
+// reading says which other fields the fault that was added last depends on: with another value of
+// one of them it might not be one.
 func (f *faults) reading(fields ...string) {
 	last := len(*f) - 1
 	(*f)[last] = strictjson.About((*f)[last], fields...)

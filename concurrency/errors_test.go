@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// faultsOf lists the faults of an error as "code text", in order, and fails if one is no *FieldError with a code and a hint.
+// faultsOf lists the faults of an error as "code text", in order, and fails if one is no
+// *FieldError with a code and a hint.
 func faultsOf(t *testing.T, err error) []string {
 	t.Helper()
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

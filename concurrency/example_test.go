@@ -26,7 +26,8 @@ func printPlan(s concurrency.Snapshot, candidates []concurrency.Candidate, plan 
 	}
 }
 
-// The bracket RFC's rule: at most 20 % of ten nodes at a time. Ten separate checks would all pass; a batch counts what it admits.
+// The bracket RFC's rule: at most 20 % of ten nodes at a time. Ten separate checks would all pass;
+// a batch counts what it admits.
 func ExamplePlan() {
 	rule, err := concurrency.ParseRule([]byte(`{"groupSelector":"resource.metadata['cluster'] == 'prod-east'","limitType":"percentage","limitValue":20}`))
 	if err != nil {
@@ -50,7 +51,8 @@ func ExamplePlan() {
 	// pool  prod-east-nodes 2 of 2 active, 10 members
 }
 
-// Two rules cover n2: the cluster has a place left, its zone has not. n5 needs the cluster alone and passes, unless the pools are strict.
+// Two rules cover n2: the cluster has a place left, its zone has not. n5 needs the cluster alone
+// and passes, unless the pools are strict.
 func ExamplePlan_overlap() {
 	for _, strict := range []bool{false, true} {
 		cluster := concurrency.Pool{Key: "cluster", Limit: concurrency.Count(2), Total: 6, Strict: strict, Jobs: []concurrency.Holder{{Resource: "n1", Group: "g"}}}
@@ -77,7 +79,8 @@ func ExamplePlan_overlap() {
 	// pool  zone-a 1 of 1 active, 3 members
 }
 
-// The host's side: claim, dispatch, renew, release. A controller that was paused meanwhile cannot act on the slot it lost.
+// The host's side: claim, dispatch, renew, release. A controller that was paused meanwhile cannot
+// act on the slot it lost.
 func ExampleApply() {
 	snapshot := concurrency.Snapshot{Pools: []concurrency.Pool{{Key: "nodes", Limit: concurrency.Count(1), Total: 10}}}
 	candidates := []concurrency.Candidate{{Resource: "node-3", Group: "group-7", Needs: []int32{0}}}
@@ -106,8 +109,8 @@ func ExampleApply() {
 	// true
 }
 
-// A lease without progress for an hour is quarantined. It still counts; only the allowance lets the rollout pass it, and not if the
-// resource is seen to be down.
+// A lease without progress for an hour is quarantined. It still counts; only the allowance lets the
+// rollout pass it, and not if the resource is seen to be down.
 func ExamplePlan_quarantine() {
 	record := concurrency.NewRecord("nodes")
 	for i, since := range []time.Time{now.Add(-2 * time.Hour), now} {

@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// The small world: resources r0, r1, r2; pool a has all three, pool b has r1 and r2; limits move between 0 and 2; two planners
-// plan, claim record by record, crash, come late and roll back; leases end, become stuck and recover.
+// The small world: resources r0, r1, r2; pool a has all three, pool b has r1 and r2; limits move
+// between 0 and 2; two planners plan, claim record by record, crash, come late and roll back;
+// leases end, become stuck and recover.
 //
-// A state holds no numbers that only grow. Of a claim only this matters: is its revision the record's (fresh), is its token the
-// one of the present lease (equal), or neither (dead, and dead it stays). So the world is finite and visited completely; every
-// kind of step runs the real Plan, Claim, Release, Renew and Quarantine.
+// A state holds no numbers that only grow. Of a claim only this matters: is its revision the
+// record's (fresh), is its token the one of the present lease (equal), or neither (dead, and dead
+// it stays). So the world is finite and visited completely; every kind of step runs the real Plan,
+// Claim, Release, Renew and Quarantine.
 type world struct {
 	leases   [2][3]uint8 // per pool and resource: lease
 	limit    [2]uint8
@@ -85,8 +87,8 @@ const (
 
 func worldHolder(r uint8) Holder { return Holder{[]string{"r0", "r1", "r2"}[r], "g"} }
 
-// operation is one call on a record. The methods of a record are functions of their arguments, so that each distinct call is made
-// once, for real, and remembered.
+// operation is one call on a record. The methods of a record are functions of their arguments, so
+// that each distinct call is made once, for real, and remembered.
 type operation struct {
 	kind   uint8
 	pool   int
@@ -263,8 +265,8 @@ func (e *explorer) visit(w world, event string) {
 	e.tally[event]++
 	w.settle(e.allowance)
 	for p := range w.limit {
-		// I10: nobody counts beyond the limit but those who did before it shrank, and holders. I8: quarantine adds no more
-		// than its allowance.
+		// I10: nobody counts beyond the limit but those who did before it shrank, and holders. I8:
+		// quarantine adds no more than its allowance.
 		bound := max(w.limit[p], w.ceiling[p])
 		if n := w.counting(p, e.allowance); n > int(bound) {
 			e.fail(w, "I10: %d count in pool %d after %s", n, p, event)
@@ -297,7 +299,8 @@ var worldCandidates = []Candidate{
 	{Resource: "r2", Group: "g", Rank: 2, Needs: []int32{0, 1}},
 }
 
-// plan returns what a planner may set out to do in this state, after checking all that the plan promises.
+// plan returns what a planner may set out to do in this state, after checking all that the plan
+// promises.
 func (e *explorer) plan(w world) []planner {
 	key := world{leases: w.leases, limit: w.limit}
 	if starts, ok := e.plans[key]; ok {

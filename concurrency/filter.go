@@ -2,9 +2,10 @@ package concurrency
 
 import "math/bits"
 
-// filter tells of most resources that they are not in a set, without touching the set: in a batch nearly every candidate is a resource
-// that nobody has heard of, and a table of all others is larger than the caches. A wrong yes costs a look at the table, so
-// nothing depends on the quality of the hash.
+// filter tells of most resources that they are not in a set, without touching the set: in a batch
+// nearly every candidate is a resource that nobody has heard of, and a table of all others is
+// larger than the caches. A wrong yes costs a look at the table, so nothing depends on the quality
+// of the hash.
 type filter struct {
 	bits []uint64
 	mask uint64
@@ -19,7 +20,8 @@ func newFilter(n int) filter {
 	return filter{bits: make([]uint64, words), mask: uint64(words) - 1}
 }
 
-// Two bits of one word stand for a resource: one look at memory, and about one wrong yes in a hundred.
+// Two bits of one word stand for a resource: one look at memory, and about one wrong yes in a
+// hundred.
 func (f *filter) add(h uint64) { f.bits[h>>12&f.mask] |= 1<<(h&63) | 1<<(h>>6&63) }
 
 func (f *filter) has(h uint64) bool {
@@ -27,8 +29,9 @@ func (f *filter) has(h uint64) bool {
 	return f.bits[h>>12&f.mask]&mark == mark
 }
 
-// hash mixes eight bytes at a time. The last eight bytes may overlap those before: the length counts too. It is not keyed, so that the same input takes
-// the same way: names that were chosen to collide would make a batch slow, never wrong.
+// hash mixes eight bytes at a time. The last eight bytes may overlap those before: the length
+// counts too. It is not keyed, so that the same input takes the same way: names that were chosen to
+// collide would make a batch slow, never wrong.
 func hash(s string) uint64 {
 	h := uint64(len(s))
 	if len(s) < 8 {
@@ -44,7 +47,8 @@ func hash(s string) uint64 {
 	return fold(h ^ word(s[len(s)-8:]))
 }
 
-// fold multiplies with the odd number nearest to 2⁶⁴ divided by the golden ratio. Both halves of the product together depend on every bit.
+// fold multiplies with the odd number nearest to 2⁶⁴ divided by the golden ratio. Both halves of
+// the product together depend on every bit.
 func fold(w uint64) uint64 {
 	high, low := bits.Mul64(w, 0x9e3779b97f4a7c15)
 	return high ^ low

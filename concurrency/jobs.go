@@ -7,20 +7,22 @@ import (
 	"sync"
 )
 
-// JobCounter tells who is active in a pool, for hosts that have jobs but no lease records. It returns who holds and not how
-// many, because a number cannot say "the slot is my own".
+// JobCounter tells who is active in a pool, for hosts that have jobs but no lease records. It
+// returns who holds and not how many, because a number cannot say "the slot is my own".
 //
-// A job is active unless its status is [Terminal]. The result is complete, distinct by (resource, group), in ascending
-// order, and belongs to the caller; resources outside the pool do not appear. What cannot be read is an error, never
-// "nobody". A pool without active jobs, an unknown one included, has no holders. If ctx is done its error is returned. The
-// package concurrencytest checks all this.
+// A job is active unless its status is [Terminal]. The result is complete, distinct by (resource,
+// group), in ascending order, and belongs to the caller; resources outside the pool do not appear.
+// What cannot be read is an error, never "nobody". A pool without active jobs, an unknown one
+// included, has no holders. If ctx is done its error is returned. The package concurrencytest
+// checks all this.
 type JobCounter interface {
 	Active(ctx context.Context, pool string) ([]Holder, error)
 }
 
-// Terminal reports whether a job with this status is over. The terminal statuses are those of ctrlplane: successful, failure,
-// cancelled, skipped, invalidJobAgent, invalidIntegration, externalRunNotFound. Every other status, unknown ones included,
-// is active: a job that nobody understands may still be disrupting its resource.
+// Terminal reports whether a job with this status is over. The terminal statuses are those of
+// ctrlplane: successful, failure, cancelled, skipped, invalidJobAgent, invalidIntegration,
+// externalRunNotFound. Every other status, unknown ones included, is active: a job that nobody
+// understands may still be disrupting its resource.
 func Terminal(status string) bool {
 	switch status {
 	case "successful", "failure", "cancelled", "skipped", "invalidJobAgent", "invalidIntegration", "externalRunNotFound":
@@ -37,8 +39,8 @@ type Job struct {
 	Status   string
 }
 
-// MemoryJobs is a [JobCounter] in memory: the reference of the conformance kit, and enough for tests and small hosts. The zero value
-// is empty and ready for use, by several goroutines at once.
+// MemoryJobs is a [JobCounter] in memory: the reference of the conformance kit, and enough for
+// tests and small hosts. The zero value is empty and ready for use, by several goroutines at once.
 type MemoryJobs struct {
 	mu    sync.RWMutex
 	pools map[string][]string // key → member resources

@@ -12,8 +12,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Holder is who holds a slot: a resource, for a group. The group is the id of a bracket's version group, or the text key of a
-// release target outside brackets. A slot belongs to the holder, not to a job: it stays between two jobs of one group.
+// Holder is who holds a slot: a resource, for a group. The group is the id of a bracket's version
+// group, or the text key of a release target outside brackets. A slot belongs to the holder, not to
+// a job: it stays between two jobs of one group.
 type Holder struct {
 	Resource string `json:"resource"`
 	Group    string `json:"group"`
@@ -31,24 +32,27 @@ func holderSet(list []Holder) map[Holder]bool {
 	return set
 }
 
-// Lease is a slot of a pool in the hands of a holder, from the first start of its group on the resource to the end of the
-// group.
+// Lease is a slot of a pool in the hands of a holder, from the first start of its group on the
+// resource to the end of the group.
 type Lease struct {
 	Pool string `json:"pool"` // key of the pool
 	Holder
-	// Token is greater than that of every lease the pool ever gave before. Whoever acts for the holder carries it; see [ErrFenced].
+	// Token is greater than that of every lease the pool ever gave before. Whoever acts for the
+	// holder carries it; see [ErrFenced].
 	Token uint64     `json:"token"`
 	State LeaseState `json:"state"`
-	// Since is the instant at which the lease was taken. It and ProgressAt are in UTC, so that a record comes back from a store as it was.
+	// Since is the instant at which the lease was taken. It and ProgressAt are in UTC, so that a
+	// record comes back from a store as it was.
 	Since time.Time `json:"since"`
 	// ProgressAt is the newest observed event (start, heartbeat, end) of the holder's runs.
 	ProgressAt time.Time `json:"progressAt"`
-	// Reason says why the lease is quarantined. In an active lease it is empty or, until the next [Record.Renew], says why the lease was given
-	// although the pool was full.
+	// Reason says why the lease is quarantined. In an active lease it is empty or, until the next
+	// [Record.Renew], says why the lease was given although the pool was full.
 	Reason string `json:"reason,omitempty"`
 }
 
-// LeaseState is the state of a lease. Both states count, except for the quarantined leases that a pool's allowance covers.
+// LeaseState is the state of a lease. Both states count, except for the quarantined leases that a
+// pool's allowance covers.
 type LeaseState string
 
 const (
@@ -59,22 +63,27 @@ const (
 // schema is the version of the stored form of a record.
 const schema = 1
 
-// Record is what a store keeps of one pool: its leases. It is a value: a method that changes something returns a new record and
-// leaves the old one as it is. The host writes the new one under the condition that the stored one has not changed.
+// Record is what a store keeps of one pool: its leases. It is a value: a method that changes
+// something returns a new record and leaves the old one as it is. The host writes the new one under
+// the condition that the stored one has not changed.
 //
-// The methods do not touch Revision. It is the stored revision that the record was read at; the store gives the next one
-// when it accepts a write, and refuses a write from an older one with [ErrConflict].
+// The methods do not touch Revision. It is the stored revision that the record was read at; the
+// store gives the next one when it accepts a write, and refuses a write from an older one with
+// [ErrConflict].
 type Record struct {
 	Schema   int    `json:"schema"` // 1
 	Key      string `json:"key"`    // of the pool
 	Revision uint64 `json:"revision"`
-	// NextToken is greater than every token ever issued in the pool, also of leases that are gone. Tokens begin at 1.
+	// NextToken is greater than every token ever issued in the pool, also of leases that are gone.
+	// Tokens begin at 1.
 	NextToken uint64 `json:"nextToken"`
 	// Leases are in ascending order of (resource, group), one per holder.
 	Leases []Lease `json:"leases"`
-	// Confirmed is used in the record under the key of a Family only. It lists, in ascending order, the leases of the family's pools under which something
-	// was dispatched, or is about to be. The host claims its leases in the pools, adds them here, and dispatches only then. So a lease that is not
-	// listed was claimed and never used. Nil: nobody keeps the list, and it says nothing.
+	// Confirmed is used in the record under the key of a Family only. It lists, in ascending order,
+	// the leases of the family's pools under which something was dispatched, or is about to be. The
+	// host claims its leases in the pools, adds them here, and dispatches only then. So a lease
+	// that is not listed was claimed and never used. Nil: nobody keeps the list, and it says
+	// nothing.
 	Confirmed []Confirmation `json:"confirmed,omitzero"`
 }
 
@@ -103,8 +112,9 @@ func NewRecord(key string) Record {
 	return Record{Schema: schema, Key: key, NextToken: 1, Leases: []Lease{}}
 }
 
-// ParseRecord decodes a stored record and validates it. Unknown fields and schemas are errors. All faults are reported, joined,
-// each a *[FieldError]: values of the wrong form, and if there are none, what Validate reports.
+// ParseRecord decodes a stored record and validates it. Unknown fields and schemas are errors. All
+// faults are reported, joined, each a *[FieldError]: values of the wrong form, and if there are
+// none, what Validate reports.
 func ParseRecord(data []byte) (Record, error) {
 	var r Record
 	if err := strictjson.Unmarshal(data, &r); err != nil {
@@ -116,8 +126,8 @@ func ParseRecord(data []byte) (Record, error) {
 	return r, nil
 }
 
-// Validate reports every fault of the record, joined, each a *[FieldError]: what it says is contradictory, or it was written by
-// something else.
+// Validate reports every fault of the record, joined, each a *[FieldError]: what it says is
+// contradictory, or it was written by something else.
 func (r Record) Validate() error {
 	var f faults
 	r.check(&f)
@@ -182,7 +192,8 @@ func (r Record) find(h Holder) (int, bool) {
 	return slices.BinarySearchFunc(r.Leases, h, func(l Lease, h Holder) int { return l.Holder.compare(h) })
 }
 
-// with returns the record with other leases, which it takes over. No leases are written as [] and not as null.
+// with returns the record with other leases, which it takes over. No leases are written as [] and
+// not as null.
 func (r Record) with(leases []Lease) Record {
 	if leases == nil {
 		leases = []Lease{}
@@ -210,12 +221,14 @@ func (l Lease) proves(token uint64) error {
 
 // Claim returns the record with the lease that a claim of [Plan] asks for.
 //
-// A holder with a lease keeps it, and the record is returned as it is: claiming is re-entrant, and repeating a claim that was cut off is
-// harmless. If its token is not the claim's, the error is [ErrFenced]. A new lease needs a record at the claim's revision, else the error
-// is [ErrConflict]: plan again. The claims that one plan makes on one record are applied in the order of the plan, and then the record is
-// written once. Any of them may be left out. A claim with a token below NextToken is [ErrFenced]. A holder without resource, one whose names
-// are not UTF-8, and a record that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read again. So is a zero now.
-// [Apply] does all this for a whole plan.
+// A holder with a lease keeps it, and the record is returned as it is: claiming is re-entrant, and
+// repeating a claim that was cut off is harmless. If its token is not the claim's, the error is
+// [ErrFenced]. A new lease needs a record at the claim's revision, else the error is [ErrConflict]:
+// plan again. The claims that one plan makes on one record are applied in the order of the plan,
+// and then the record is written once. Any of them may be left out. A claim with a token below
+// NextToken is [ErrFenced]. A holder without resource, one whose names are not UTF-8, and a record
+// that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read
+// again. So is a zero now. [Apply] does all this for a whole plan.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if held, ok := r.Lease(h); ok {
 		return r, held.proves(c.Token)
@@ -233,7 +246,8 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: utc(now), ProgressAt: utc(now)}})
 }
 
-// claim adds leases of holders that have none, in the order of their tokens; it takes the slice over.
+// claim adds leases of holders that have none, in the order of their tokens; it takes the slice
+// over.
 func (r Record) claim(added []Lease) (Record, error) {
 	last := added[len(added)-1].Token
 	if last == math.MaxUint64 {
@@ -266,8 +280,9 @@ func (r Record) claim(added []Lease) (Record, error) {
 	return r.with(append(merged, old...)), nil
 }
 
-// Release returns the record without the holder's lease: its group has ended, its resource is proved to be deleted, or an
-// operator gave it up. A token that is not the lease's, or a lease that is gone, is [ErrFenced].
+// Release returns the record without the holder's lease: its group has ended, its resource is
+// proved to be deleted, or an operator gave it up. A token that is not the lease's, or a lease that
+// is gone, is [ErrFenced].
 func (r Record) Release(h Holder, token uint64) (Record, error) {
 	i, err := r.held(h, token)
 	if err != nil {
@@ -276,9 +291,9 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 	return r.with(slices.Concat(r.Leases[:i], r.Leases[i+1:])), nil
 }
 
-// Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the given instant. The newest progress
-// counts, in whatever order reports arrive. A quarantined lease becomes active again. A token that is not the lease's, or a lease that is
-// gone, is [ErrFenced].
+// Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the
+// given instant. The newest progress counts, in whatever order reports arrive. A quarantined lease
+// becomes active again. A token that is not the lease's, or a lease that is gone, is [ErrFenced].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	return r.edit(h, token, func(l *Lease) {
 		l.State, l.Reason = Active, ""
@@ -288,8 +303,10 @@ func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	})
 }
 
-// Quarantine returns the record with the holder's lease quarantined, with a reason for people to read: it is stuck and the rule says so, or
-// its execution was abandoned. The lease goes on counting, unless the pool's allowance covers it. A token that is not the lease's, or a lease that is gone, is [ErrFenced].
+// Quarantine returns the record with the holder's lease quarantined, with a reason for people to
+// read: it is stuck and the rule says so, or its execution was abandoned. The lease goes on
+// counting, unless the pool's allowance covers it. A token that is not the lease's, or a lease that
+// is gone, is [ErrFenced].
 func (r Record) Quarantine(h Holder, token uint64, reason string) (Record, error) {
 	return r.edit(h, token, func(l *Lease) { l.State, l.Reason = Quarantined, reason })
 }
@@ -307,8 +324,9 @@ func (r Record) edit(h Holder, token uint64, change func(*Lease)) (Record, error
 // utc is the form in which instants are stored: UTC, without a monotonic reading.
 func utc(t time.Time) time.Time { return t.UTC() }
 
-// Orphans returns the leases whose holder is not among live, the holders that have an open execution or an active job. They
-// are listed for the host, which releases them by their token once it knows that the group has ended; no plan ever does.
+// Orphans returns the leases whose holder is not among live, the holders that have an open
+// execution or an active job. They are listed for the host, which releases them by their token once
+// it knows that the group has ended; no plan ever does.
 func (r Record) Orphans(live []Holder) []Lease {
 	alive := holderSet(live)
 	var orphans []Lease

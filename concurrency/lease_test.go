@@ -57,7 +57,8 @@ func TestRecordLife(t *testing.T) {
 			t.Errorf("%v: %s", err, bad.why)
 		}
 	}
-	// What could not be read again is not made: a pool whose record is refused by ParseRecord would stand still for good.
+	// What could not be read again is not made: a pool whose record is refused by ParseRecord would
+	// stand still for good.
 	for _, bad := range []struct {
 		record Record
 		holder Holder
@@ -168,7 +169,8 @@ func TestLastLease(t *testing.T) {
 	}
 }
 
-// TestInstantsAreStoredAsTheyAre: a record comes back from a store as it was, whatever clock the host has.
+// TestInstantsAreStoredAsTheyAre: a record comes back from a store as it was, whatever clock the
+// host has.
 func TestInstantsAreStoredAsTheyAre(t *testing.T) {
 	h, amsterdam := Holder{"n1", "g"}, time.FixedZone("LMT", 19*60+32) // JSON knows no seconds of a zone
 	for name, now := range map[string]time.Time{"monotonic": time.Now(), "zone": epoch.In(time.FixedZone("x", 3600)), "seconds": epoch.In(amsterdam)} {
@@ -205,7 +207,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestConfirms: a list that nobody keeps says nothing of a lease; an empty one says that nobody began under it, and is stored as one.
+// TestConfirms: a list that nobody keeps says nothing of a lease; an empty one says that nobody
+// began under it, and is stored as one.
 func TestConfirms(t *testing.T) {
 	h := Holder{"n1", "a"}
 	first := issue(t, NewRecord("p/a"), h, epoch)

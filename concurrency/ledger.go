@@ -9,8 +9,9 @@ import (
 // none ends a linked list.
 const none = int32(-1)
 
-// ledger is the state of all pools while it is decided who starts: what a batch counts in, and what a [Queue] keeps between
-// events. Resources and pools go by number; lists are linked by index in two slabs, so that a start costs no allocation of its own.
+// ledger is the state of all pools while it is decided who starts: what a batch counts in, and what
+// a [Queue] keeps between events. Resources and pools go by number; lists are linked by index in
+// two slabs, so that a start costs no allocation of its own.
 type ledger struct {
 	pools     []poolState
 	summaries []Summary    // of the same pools; Active and Starts are filled in last
@@ -33,7 +34,8 @@ type ledger struct {
 	next    time.Time
 }
 
-// poolState counts in one pool. It fits into a line of the cache: most of the time of a batch goes by here.
+// poolState counts in one pool. It fits into a line of the cache: most of the time of a batch goes
+// by here.
 type poolState struct {
 	max      int
 	active   int    // resources with a counting place
@@ -92,7 +94,8 @@ type quarantined struct {
 	holder      Holder
 }
 
-// newLedger counts a valid snapshot. candidates are those that are to be asked for, to make room for as many starts as there are places.
+// newLedger counts a valid snapshot. candidates are those that are to be asked for, to make room
+// for as many starts as there are places.
 func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 	pools := make([]poolState, len(s.Pools))
 	places, holds, resources, room := 0, 0, 0, 0
@@ -152,7 +155,8 @@ func (l *ledger) orderByKey(pools []Pool) {
 	}
 }
 
-// width is the mean number of pools that the candidates need, of which some are looked at; at least 1, and at most all there are.
+// width is the mean number of pools that the candidates need, of which some are looked at; at least
+// 1, and at most all there are.
 func width(candidates []Candidate, pools int) int {
 	const looks = 64
 	sum, n := 0, 0
@@ -244,8 +248,8 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 	}
 }
 
-// isQuarantined decides what the lease is now, and lists it if it is stuck: also one that is quarantined already, or else storing what a plan says would
-// make it forget why.
+// isQuarantined decides what the lease is now, and lists it if it is stuck: also one that is
+// quarantined already, or else storing what a plan says would make it forget why.
 func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder]bool, now time.Time) bool {
 	quarantined := lease.State == Quarantined
 	if p.StuckAfter == 0 || !running[lease.Holder] {
@@ -271,7 +275,8 @@ func (l *ledger) forgive(q *quarantine) {
 	}
 }
 
-// recount derives from a place's leases whether it is down, whether it counts, and whether it makes a key active.
+// recount derives from a place's leases whether it is down, whether it counts, and whether it makes
+// a key active.
 func (l *ledger) recount(at int32) {
 	place := &l.places[at]
 	counting, keyed := place.unavailable, place.unavailable
@@ -308,7 +313,8 @@ func (l *ledger) unlock(p *poolState) {
 	}
 }
 
-// key enters a pool into its family's active pools (1) or takes it away (-1). An active pool needs no reservation.
+// key enters a pool into its family's active pools (1) or takes it away (-1). An active pool needs
+// no reservation.
 func (l *ledger) key(p *poolState, n int) {
 	if p.family == none {
 		return
@@ -340,7 +346,8 @@ func (l *ledger) place(who, pool int32) int32 {
 	return at
 }
 
-// placeIn returns the place of a resource in a pool, or none; who is none for a resource without places.
+// placeIn returns the place of a resource in a pool, or none; who is none for a resource without
+// places.
 func (l *ledger) placeIn(who, pool int32) int32 {
 	if who == none {
 		return none
@@ -369,7 +376,8 @@ func (l *ledger) hold(at int32, group string, token uint64) int32 {
 	return h
 }
 
-// heldBy finds the lease of a group in a place, or none. Mostly there is one, of a node that is being upgraded; but a cluster has as many as deployments.
+// heldBy finds the lease of a group in a place, or none. Mostly there is one, of a node that is
+// being upgraded; but a cluster has as many as deployments.
 func (l *ledger) heldBy(at int32, group string) int32 {
 	const few = 16
 	h := l.places[at].holds

@@ -14,16 +14,17 @@ const (
 	maxPercent = 1000
 )
 
-// Limit is a count or a percentage: the library's one type for "how many". It carries the value and never a
-// rounding, because every published design rounds differently: the rounding is written where the limit is used,
-// as in limit.Of(total, concurrency.Ceil).
+// Limit is a count or a percentage: the library's one type for "how many". It carries the value and
+// never a rounding, because every published design rounds differently: the rounding is written
+// where the limit is used, as in limit.Of(total, concurrency.Ceil).
 //
-// In JSON a count is a number (5) and a percentage a string ("20%"); as text both are bare (5, 20%). Nothing else is
-// a limit: no sign, space, fraction, exponent or leading zero, and no number inside a JSON string. A JSON null counts
-// as absent.
+// In JSON a count is a number (5) and a percentage a string ("20%"); as text both are bare (5,
+// 20%). Nothing else is a limit: no sign, space, fraction, exponent or leading zero, and no number
+// inside a JSON string. A JSON null counts as absent.
 //
-// The zero value is unset, which differs from [Count](0): 0 has to be written, and as a limit on starts it means "nothing
-// may start". What unset means, a default or an error, is said at each field. Limits are comparable with ==.
+// The zero value is unset, which differs from [Count](0): 0 has to be written, and as a limit on
+// starts it means "nothing may start". What unset means, a default or an error, is said at each
+// field. Limits are comparable with ==.
 type Limit struct {
 	value int32
 	kind  limitKind
@@ -37,8 +38,8 @@ const (
 	percent
 )
 
-// Count returns the limit of n, which must be within 0 … 2147483647. It is meant for literals and panics
-// otherwise; [ParseLimit] returns an error instead.
+// Count returns the limit of n, which must be within 0 … 2147483647. It is meant for literals and
+// panics otherwise; [ParseLimit] returns an error instead.
 func Count(n int) Limit {
 	if n < 0 || n > maxCount {
 		panic("concurrency: Count(" + strconv.Itoa(n) + "): " + hintCount)
@@ -46,8 +47,8 @@ func Count(n int) Limit {
 	return Limit{value: int32(n), kind: count}
 }
 
-// Percent returns the limit of p percent of a total, which must be within 0 … 1000. It is meant for literals and
-// panics otherwise; [ParseLimit] returns an error instead.
+// Percent returns the limit of p percent of a total, which must be within 0 … 1000. It is meant for
+// literals and panics otherwise; [ParseLimit] returns an error instead.
 func Percent(p int) Limit {
 	if p < 0 || p > maxPercent {
 		panic("concurrency: Percent(" + strconv.Itoa(p) + "): " + hintPercent)
@@ -55,8 +56,8 @@ func Percent(p int) Limit {
 	return Limit{value: int32(p), kind: percent}
 }
 
-// ParseLimit reads the text form: "5" is a count and "20%" a percentage. Every other text, the empty one included, is
-// a *[FieldError].
+// ParseLimit reads the text form: "5" is a count and "20%" a percentage. Every other text, the
+// empty one included, is a *[FieldError].
 func ParseLimit(text string) (Limit, error) {
 	if digits, ok := strings.CutSuffix(text, "%"); ok {
 		n, ok := parseDigits(digits, maxPercent)
@@ -89,11 +90,13 @@ func parseDigits(s string, bound int64) (int32, bool) {
 	return int32(n), true
 }
 
-// Of returns how many of total the limit is. A count is itself, whatever the total and the rounding: Of does not
-// clamp, since a surge may exceed its total while a pool may not. A percentage is rounded as asked, in exact integer
-// arithmetic; a result that no int can hold (more than 100 % of an enormous total) is [math.MaxInt].
+// Of returns how many of total the limit is. A count is itself, whatever the total and the
+// rounding: Of does not clamp, since a surge may exceed its total while a pool may not. A
+// percentage is rounded as asked, in exact integer arithmetic; a result that no int can hold (more
+// than 100 % of an enormous total) is [math.MaxInt].
 //
-// Of fails closed: an unset limit is 0, a percentage of a negative total is 0, and an unknown rounding is [Floor].
+// Of fails closed: an unset limit is 0, a percentage of a negative total is 0, and an unknown
+// rounding is [Floor].
 func (l Limit) Of(total int, r Rounding) int {
 	if l.kind != percent {
 		return int(l.value)
@@ -101,8 +104,8 @@ func (l Limit) Of(total int, r Rounding) int {
 	if total <= 0 || l.value == 0 {
 		return 0
 	}
-	// 128 bits hold total·p for every total. A high word of 50 or more means total·p ≥ 50·2⁶⁴, that is a result of
-	// at least 2⁶³; below it Div64 cannot overflow, because 50 < 100.
+	// 128 bits hold total·p for every total. A high word of 50 or more means total·p ≥ 50·2⁶⁴, that
+	// is a result of at least 2⁶³; below it Div64 cannot overflow, because 50 < 100.
 	hi, lo := bits.Mul64(uint64(total), uint64(l.value))
 	if hi >= 50 {
 		return math.MaxInt
@@ -152,7 +155,8 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(l.value), 10), nil
 }
 
-// UnmarshalText reads what [Limit.MarshalText] writes: empty text is unset. On error the limit is unchanged.
+// UnmarshalText reads what [Limit.MarshalText] writes: empty text is unset. On error the limit is
+// unchanged.
 func (l *Limit) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*l = Limit{}
@@ -176,8 +180,8 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	return l.MarshalText()
 }
 
-// UnmarshalJSON reads 5 or "20%"; null leaves the limit as it is. Everything else, a count inside a string included,
-// is a *[FieldError], and the limit is unchanged.
+// UnmarshalJSON reads 5 or "20%"; null leaves the limit as it is. Everything else, a count inside a
+// string included, is a *[FieldError], and the limit is unchanged.
 func (l *Limit) UnmarshalJSON(data []byte) error {
 	text := string(data)
 	if text == "null" {
@@ -203,17 +207,18 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Rounding says what becomes of a fraction when a percentage is turned into a count. It has no influence on a count. Empty is
-// ceil, the rounding of resource concurrency in the bracket RFC.
+// Rounding says what becomes of a fraction when a percentage is turned into a count. It has no
+// influence on a count. Empty is ceil, the rounding of resource concurrency in the bracket RFC.
 type Rounding string
 
 const (
-	// Ceil rounds up: 20 % of 3 is 1. Resource concurrency rounds this way, as does surge in Kubernetes.
+	// Ceil rounds up: 20 % of 3 is 1. Resource concurrency rounds this way, as does surge in
+	// Kubernetes.
 	Ceil Rounding = "ceil"
 	// Floor rounds down: 20 % of 3 is 0. Unavailability in Kubernetes rounds this way.
 	Floor Rounding = "floor"
-	// FloorMin1 rounds down, but to at least 1 unless the percentage or the total is 0. KubeFleet's stages, Argo CD's
-	// progressive sync and Rancher Fleet's partitions round this way.
+	// FloorMin1 rounds down, but to at least 1 unless the percentage or the total is 0. KubeFleet's
+	// stages, Argo CD's progressive sync and Rancher Fleet's partitions round this way.
 	FloorMin1 Rounding = "floor_min_1"
 )
 

@@ -50,7 +50,8 @@ func TestLimitOf(t *testing.T) {
 	}
 }
 
-// TestLimitOfAgainstBig compares with arbitrary precision over the totals at which integer arithmetic breaks.
+// TestLimitOfAgainstBig compares with arbitrary precision over the totals at which integer
+// arithmetic breaks.
 func TestLimitOfAgainstBig(t *testing.T) {
 	totals := []int{0, 1, 2, 3, 7, 10, 99, 100, 101, 1_000_000, math.MaxInt / 2,
 		math.MaxInt/1000 - 1, math.MaxInt / 1000, math.MaxInt/1000 + 1, math.MaxInt/10 - 1, math.MaxInt / 10, math.MaxInt - 1, math.MaxInt}

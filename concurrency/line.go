@@ -31,7 +31,8 @@ type line struct {
 // spot is a heap of lines, by their heads.
 type spot []*line
 
-// sort puts the waiting candidates of a resource into the lines they belong to: all of them, or those after the one with id cursor.
+// sort puts the waiting candidates of a resource into the lines they belong to: all of them, or
+// those after the one with id cursor.
 func (q *Queue) sort(resource string, cursor int32) {
 	head, ok := q.same[resource]
 	if !ok {
@@ -217,7 +218,8 @@ func (q *Queue) touch(l *line) {
 	}
 }
 
-// wake lets the next walk look at the lines that wait at the pool or, if a key became free, at its family.
+// wake lets the next walk look at the lines that wait at the pool or, if a key became free, at its
+// family.
 func (q *Queue) wake(pool int, key bool) {
 	q.wakeAt(pool)
 	if f := q.ledger.pools[pool].family; key && f != none {

@@ -108,7 +108,8 @@ func (s *scene) plan(t testing.TB) Result {
 	return r
 }
 
-// verdict says what became of every candidate: "n1 slot_free", "n2 zone-a:slot_full", in order of admission, then of rank.
+// verdict says what became of every candidate: "n1 slot_free", "n2 zone-a:slot_full", in order of
+// admission, then of rank.
 func (s *scene) verdict(r Result) []string {
 	var lines []string
 	for _, a := range r.Admitted {
@@ -143,7 +144,8 @@ func zones(keys int) *scene {
 	return newScene(zone("a"), zone("b"), zone("c"))
 }
 
-// strictZones are three zones of two places each, of which two may be active, and a rack without place.
+// strictZones are three zones of two places each, of which two may be active, and a rack without
+// place.
 func strictZones() *scene {
 	zone := func(key string) Pool {
 		return Pool{Key: key, Limit: Count(2), Total: 3, Family: "zones", MaxActiveKeys: 2, Strict: true}
@@ -349,7 +351,8 @@ func TestPlanRows(t *testing.T) {
 	}
 }
 
-// TestBegins: a lease that nobody has used yet is its holder's own, and opens no other pool; one that is in use does.
+// TestBegins: a lease that nobody has used yet is its holder's own, and opens no other pool; one
+// that is in use does.
 func TestBegins(t *testing.T) {
 	rack := Pool{Key: "rack", Limit: Count(1), Total: 10}
 	for _, row := range []struct {
@@ -381,7 +384,8 @@ func TestBegins(t *testing.T) {
 	}
 }
 
-// TestOrder: rank, then resource, then group, then who only begins, then what is needed, however the input is ordered.
+// TestOrder: rank, then resource, then group, then who only begins, then what is needed, however
+// the input is ordered.
 func TestOrder(t *testing.T) {
 	s := Snapshot{Pools: []Pool{{Key: "b", Limit: Count(9), Total: 9}, {Key: "a", Limit: Count(9), Total: 9}}}
 	ordered := []Candidate{
@@ -454,7 +458,8 @@ func TestPlanClaims(t *testing.T) {
 	}
 }
 
-// TestFirstRecord: the record of a pool that nobody ever used is made by its first start, at the revision that the store has for it.
+// TestFirstRecord: the record of a pool that nobody ever used is made by its first start, at the
+// revision that the store has for it.
 func TestFirstRecord(t *testing.T) {
 	s := newScene(ten(Count(1))).ask("n1", "g", "nodes")
 	s.Pools[0].Record = Record{Revision: 3}
@@ -467,7 +472,8 @@ func TestFirstRecord(t *testing.T) {
 	}
 }
 
-// TestJobGetsALease: a holder that only its job knew holds one lease from its first start on, and a second start carries the same token.
+// TestJobGetsALease: a holder that only its job knew holds one lease from its first start on, and a
+// second start carries the same token.
 func TestJobGetsALease(t *testing.T) {
 	s := newScene(ten(Count(1))).ask("n1", "g", "nodes").ask("n1", "g", "nodes")
 	s.Pools[0].Jobs = []Holder{{"n1", "g"}}
@@ -550,7 +556,8 @@ func TestStuckInOrder(t *testing.T) {
 	}
 }
 
-// TestMax: a pool has no more places than members, however large its limit is, and none without members. The number is what people are told.
+// TestMax: a pool has no more places than members, however large its limit is, and none without
+// members. The number is what people are told.
 func TestMax(t *testing.T) {
 	for _, row := range []struct {
 		why   string
@@ -600,7 +607,8 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// TestStoredQuarantine: a lease that was quarantined because it is stuck is stuck still. What is stored of a plan changes nothing of the next one.
+// TestStoredQuarantine: a lease that was quarantined because it is stuck is stuck still. What is
+// stored of a plan changes nothing of the next one.
 func TestStoredQuarantine(t *testing.T) {
 	s := newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 2*time.Hour).lease("nodes", "n2", "g", 0).
 		running("n1", "g").running("n2", "g").ask("n3", "g", "nodes").ask("n4", "g", "nodes")

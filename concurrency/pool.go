@@ -5,46 +5,56 @@ import (
 	"time"
 )
 
-// Pool is what a limit covers, with everything that was observed of it. [Rule.Pool] makes one from a rule.
+// Pool is what a limit covers, with everything that was observed of it. [Rule.Pool] makes one from
+// a rule.
 type Pool struct {
 	Key string
-	// Limit is how many members may be active at once: required, and 0 pauses the pool. Rounding applies to a percentage; unset is Ceil.
+	// Limit is how many members may be active at once: required, and 0 pauses the pool. Rounding
+	// applies to a percentage; unset is Ceil.
 	Limit    Limit
 	Rounding Rounding
-	// Total is the number of members now, the candidates' resources included. The greatest number of active members is min(Total,
-	// Limit.Of(Total, Rounding)): with 0 nobody starts but holders, whatever the limit, and SlotPaused says so.
+	// Total is the number of members now, the candidates' resources included. The greatest number
+	// of active members is min(Total, Limit.Of(Total, Rounding)): with 0 nobody starts but holders,
+	// whatever the limit, and SlotPaused says so.
 	Total int
-	// Strict: a refused candidate that needs this pool reserves a place in all pools it needs, for the rest of the batch.
+	// Strict: a refused candidate that needs this pool reserves a place in all pools it needs, for
+	// the rest of the batch.
 	Strict bool
 
-	// Family relates the pools of one rule with GroupBy: at most MaxActiveKeys of them may have an active member at once. Pools of
-	// one family have the same MaxActiveKeys, at least 1. Both are zero if there is no such limit.
+	// Family relates the pools of one rule with GroupBy: at most MaxActiveKeys of them may have an
+	// active member at once. Pools of one family have the same MaxActiveKeys, at least 1. Both are
+	// zero if there is no such limit.
 	Family        string
 	MaxActiveKeys int
 
-	// StuckAfter is how long a running holder may be without progress; 0 is off. OnStuck says what its lease becomes then.
+	// StuckAfter is how long a running holder may be without progress; 0 is off. OnStuck says what
+	// its lease becomes then.
 	StuckAfter time.Duration
 	OnStuck    OnStuck
 	// QuarantineAllowance is how many quarantined leases do not count, rounded down; unset is 0.
 	QuarantineAllowance Limit
 
-	// Unknown: the host knows only the key of the pool, for example because no rule makes it any more. Nobody but a holder starts in it; all
-	// fields but Key are ignored.
+	// Unknown: the host knows only the key of the pool, for example because no rule makes it any
+	// more. Nobody but a holder starts in it; all fields but Key are ignored.
 	Unknown bool
 	// Record is the stored record. The zero value stands for a pool that nobody ever used.
 	Record Record
-	// Keyless are holders with a lease in Record that was claimed and under which nothing was dispatched. Their places count, but they do not make
-	// the pool one of the active ones of its Family: to start they need no place, and the key like everybody else. A holder that is among Jobs as well
-	// is at work, and not keyless. Without a Family the field means nothing.
+	// Keyless are holders with a lease in Record that was claimed and under which nothing was
+	// dispatched. Their places count, but they do not make the pool one of the active ones of its
+	// Family: to start they need no place, and the key like everybody else. A holder that is among
+	// Jobs as well is at work, and not keyless. Without a Family the field means nothing.
 	Keyless []Holder
-	// Jobs are holders known by their active jobs, as a [JobCounter] reports them. Those with a lease in Record are
-	// counted once; the others hold without a token. Read Jobs and Unavailable after Record, never before: on a resource that is down anybody may
-	// start without a further place. If it has come back meanwhile, its place may have been given to another resource.
+	// Jobs are holders known by their active jobs, as a [JobCounter] reports them. Those with a
+	// lease in Record are counted once; the others hold without a token. Read Jobs and Unavailable
+	// after Record, never before: on a resource that is down anybody may start without a further
+	// place. If it has come back meanwhile, its place may have been given to another resource.
 	Jobs []Holder
-	// Unavailable are the members that are down as the host observed it: not ready, cordoned, drained by hand.
+	// Unavailable are the members that are down as the host observed it: not ready, cordoned,
+	// drained by hand.
 	Unavailable []string
-	// Departed are resources with a lease in Record that were observed to be no members any more, such as after a change of label:
-	// their leases stay and do not count. A resource that merely vanished is not departed; its lease counts.
+	// Departed are resources with a lease in Record that were observed to be no members any more,
+	// such as after a change of label: their leases stay and do not count. A resource that merely
+	// vanished is not departed; its lease counts.
 	Departed []string
 }
 
@@ -70,8 +80,8 @@ func (p *Pool) untouched() bool {
 type Snapshot struct {
 	// Pools in any order, with distinct keys. Candidates refer to them by index.
 	Pools []Pool
-	// Running are the holders with a run that has no outcome yet. Only their leases can be stuck: waiting for a window, an approval
-	// or a dependency is not.
+	// Running are the holders with a run that has no outcome yet. Only their leases can be stuck:
+	// waiting for a window, an approval or a dependency is not.
 	Running []Holder
 }
 
@@ -79,14 +89,17 @@ type Snapshot struct {
 type Candidate struct {
 	Resource string
 	Group    string
-	// Rank is the place in the order of the rollout; ascending, ties are broken by Resource and then Group.
+	// Rank is the place in the order of the rollout; ascending, ties are broken by Resource and
+	// then Group.
 	Rank int
-	// Needs are the pools the resource is a member of, as indices into the snapshot's pools, without repetition, in any
-	// order. It stays the caller's; the slices of many candidates may share one array.
+	// Needs are the pools the resource is a member of, as indices into the snapshot's pools,
+	// without repetition, in any order. It stays the caller's; the slices of many candidates may
+	// share one array.
 	Needs []int32
-	// Begins says that nobody works under the leases that the candidate holds: they were claimed and nothing was dispatched, or they are left over
-	// from earlier starts. Such a candidate is a holder only in the pools of these leases; in its other pools it needs a place like everybody else.
-	// If Begins is false, whoever holds a lease in one pool is refused in none.
+	// Begins says that nobody works under the leases that the candidate holds: they were claimed
+	// and nothing was dispatched, or they are left over from earlier starts. Such a candidate is a
+	// holder only in the pools of these leases; in its other pools it needs a place like everybody
+	// else. If Begins is false, whoever holds a lease in one pool is refused in none.
 	Begins bool
 }
 
@@ -154,9 +167,9 @@ func (s Snapshot) validate() error {
 	return f.err()
 }
 
-// Summary describes a pool, once and not per candidate. Holders, Quarantined, Unavailable and Stuck are as observed,
-// ascending and distinct; Active counts the plan's admissions too. They are to be read only: Unavailable is the snapshot's own list if
-// that is ascending and distinct.
+// Summary describes a pool, once and not per candidate. Holders, Quarantined, Unavailable and Stuck
+// are as observed, ascending and distinct; Active counts the plan's admissions too. They are to be
+// read only: Unavailable is the snapshot's own list if that is ascending and distinct.
 type Summary struct {
 	Active    int  // distinct members that hold a counting lease or are unavailable, after the plan's admissions
 	Starts    int  // leases that the plan's admissions add

@@ -170,8 +170,9 @@ func disrupted(s Snapshot, resource string) bool {
 	return false
 }
 
-// TestI1AndI8: after any part of a batch more than max are active only where that many were before, or where a holder or a resource that
-// was disrupted already came in; and holders exceed that by no more than the allowance.
+// TestI1AndI8: after any part of a batch more than max are active only where that many were before,
+// or where a holder or a resource that was disrupted already came in; and holders exceed that by no
+// more than the allowance.
 func TestI1AndI8(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -280,8 +281,9 @@ func indices(n int) []int {
 	return list
 }
 
-// TestI5AndI6: planning on what a plan led to starts nothing more that consumes, and no lease has gone. One candidate per holder: a holder
-// that asks twice, for different pools, is let into the second above its limit, and that may help another candidate of its resource.
+// TestI5AndI6: planning on what a plan led to starts nothing more that consumes, and no lease has
+// gone. One candidate per holder: a holder that asks twice, for different pools, is let into the
+// second above its limit, and that may help another candidate of its resource.
 func TestI5AndI6(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -311,7 +313,8 @@ func TestI5AndI6(t *testing.T) {
 	}, "started")
 }
 
-// TestI7: with one pool per candidate a higher limit refuses nobody who was admitted, and a pool nobody needs changes nothing.
+// TestI7: with one pool per candidate a higher limit refuses nobody who was admitted, and a pool
+// nobody needs changes nothing.
 func TestI7(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -340,7 +343,8 @@ func TestI7(t *testing.T) {
 	}, "admitted by a higher limit")
 }
 
-// TestI12: if every holder ends and limits are at least one, everybody starts; with strict pools alone in order of rank per pool.
+// TestI12: if every holder ends and limits are at least one, everybody starts; with strict pools
+// alone in order of rank per pool.
 func TestI12(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strict := rapid.Bool().Draw(t, "strict")
@@ -378,7 +382,8 @@ func TestI12(t *testing.T) {
 					rest = append(rest, c)
 				}
 				for k, later := range waiting {
-					// Whoever needs the same pools and comes later in a strict world does not start before.
+					// Whoever needs the same pools and comes later in a strict world does not start
+					// before.
 					if strict && started[k] && !started[i] && slices.Equal(c.Needs, later.Needs) &&
 						compareCandidates(newLedger(s, nil, epoch), &c, &later) < 0 {
 						t.Fatalf("I12: %+v started before %+v", later, c)

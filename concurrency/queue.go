@@ -7,18 +7,20 @@ import (
 	"time"
 )
 
-// Queue is [Plan] kept between events: it holds the candidates that wait and the leases of all pools, so that one end or one new
-// candidate costs no pass over the fleet. [Queue.Admit] admits exactly whom Plan would admit on the same leases and the
-// same waiting candidates.
+// Queue is [Plan] kept between events: it holds the candidates that wait and the leases of all
+// pools, so that one end or one new candidate costs no pass over the fleet. [Queue.Admit] admits
+// exactly whom Plan would admit on the same leases and the same waiting candidates.
 //
-// It knows two kinds of events, a new candidate and the end of a lease. After any other change (a limit, a total, an unavailable resource,
-// a stuck lease, a conflict in the store) make a new Queue, as at the start. It forgets no resource that ever had a place: where resources
-// come and go by the million, make a new one now and then, too. A Queue is for one goroutine.
+// It knows two kinds of events, a new candidate and the end of a lease. After any other change (a
+// limit, a total, an unavailable resource, a stuck lease, a conflict in the store) make a new
+// Queue, as at the start. It forgets no resource that ever had a place: where resources come and go
+// by the million, make a new one now and then, too. A Queue is for one goroutine.
 //
-// Candidates that need the same places wait in one line, and a line that cannot move waits at the pool that refuses it.
-// An event looks only at the candidates that wait for its own resource, at the lines of the pools in which a place became free, and
-// at the head of each. Lines with a strict pool are the exception: their reservations are made anew each time, which costs a step
-// per place that is left or reserved.
+// Candidates that need the same places wait in one line, and a line that cannot move waits at the
+// pool that refuses it. An event looks only at the candidates that wait for its own resource, at
+// the lines of the pools in which a place became free, and at the head of each. Lines with a strict
+// pool are the exception: their reservations are made anew each time, which costs a step per place
+// that is left or reserved.
 type Queue struct {
 	ledger  *ledger
 	keys    []string  // of the pools
@@ -35,8 +37,9 @@ type Queue struct {
 	count   int
 }
 
-// NewQueue returns a queue without candidates, on the snapshot's leases. The snapshot is neither modified nor kept. The error joins one
-// *[FieldError] per contradiction in it, as that of [Plan] does.
+// NewQueue returns a queue without candidates, on the snapshot's leases. The snapshot is neither
+// modified nor kept. The error joins one *[FieldError] per contradiction in it, as that of [Plan]
+// does.
 func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 	if err := snapshot.validate(); err != nil {
 		return nil, err
@@ -60,8 +63,9 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 // Len returns how many candidates wait.
 func (q *Queue) Len() int { return q.count }
 
-// Add lets a candidate wait and returns its id, which no other candidate has until it is admitted or removed. Its Needs are kept, and must
-// not be modified until then. The error joins one *[FieldError] per fault of the candidate.
+// Add lets a candidate wait and returns its id, which no other candidate has until it is admitted
+// or removed. Its Needs are kept, and must not be modified until then. The error joins one
+// *[FieldError] per fault of the candidate.
 func (q *Queue) Add(c Candidate) (int32, error) {
 	if err := checkCandidates([]Candidate{c}, len(q.ledger.pools)); err != nil {
 		return 0, err
@@ -98,9 +102,9 @@ func (q *Queue) Remove(id int32) error {
 	return nil
 }
 
-// Release ends the holder's lease, or its job without a lease, in a pool, and tells the revision at which the record without
-// it was stored: the claims of later admissions carry it. A holder that holds nothing there is [ErrFenced], and an index that names no pool
-// a *[FieldError].
+// Release ends the holder's lease, or its job without a lease, in a pool, and tells the revision at
+// which the record without it was stored: the claims of later admissions carry it. A holder that
+// holds nothing there is [ErrFenced], and an index that names no pool a *[FieldError].
 func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
 	if err := q.checkPool(pool); err != nil {
 		return err
@@ -124,8 +128,8 @@ func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
 	return nil
 }
 
-// Stored tells the revision at which a pool's record was stored with the admissions so far: the claims of later admissions
-// carry it. An index that names no pool is a *[FieldError].
+// Stored tells the revision at which a pool's record was stored with the admissions so far: the
+// claims of later admissions carry it. An index that names no pool is a *[FieldError].
 func (q *Queue) Stored(pool int32, revision uint64) error {
 	if err := q.checkPool(pool); err != nil {
 		return err
@@ -141,8 +145,8 @@ func (q *Queue) checkPool(pool int32) error {
 	return nil
 }
 
-// Admit returns whom [Plan] would admit now, in the same order. They hold their leases from now on and wait no more; their
-// Candidate is the id that Add gave.
+// Admit returns whom [Plan] would admit now, in the same order. They hold their leases from now on
+// and wait no more; their Candidate is the id that Add gave.
 func (q *Queue) Admit() []Admitted {
 	w := &walk{Queue: q}
 	q.walk = w

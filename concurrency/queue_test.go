@@ -16,7 +16,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// queueModel keeps what a host keeps without a queue, the records and the waiting candidates, and plans from scratch.
+// queueModel keeps what a host keeps without a queue, the records and the waiting candidates, and
+// plans from scratch.
 type queueModel struct {
 	snapshot Snapshot
 	waiting  map[int32]Candidate
@@ -166,7 +167,8 @@ func TestQueueIsPlan(t *testing.T) {
 		string(SlotKeysFull), string(SlotReserved), string(PoolUnknown), "removed", "released", "released in a crowd")
 }
 
-// TestQueueAllowanceMoves: when a forgiven lease ends the allowance goes to the next one, whose place becomes free.
+// TestQueueAllowanceMoves: when a forgiven lease ends the allowance goes to the next one, whose
+// place becomes free.
 func TestQueueAllowanceMoves(t *testing.T) {
 	s := newScene(stuck(1, Quarantine)).lease("nodes", "n1", "g", 3*time.Hour).lease("nodes", "n2", "g", 2*time.Hour).lease("nodes", "n3", "g", 0).
 		running("n1", "g").running("n2", "g")
@@ -204,7 +206,8 @@ func TestQueueAllowanceMoves(t *testing.T) {
 	}
 }
 
-// TestQueueNewHead: a candidate that comes before the one for whom a place was reserved takes it, although all who need the same were refused.
+// TestQueueNewHead: a candidate that comes before the one for whom a place was reserved takes it,
+// although all who need the same were refused.
 func TestQueueNewHead(t *testing.T) {
 	s := newScene(Pool{Key: "zone", Limit: Count(1), Total: 9}, Pool{Key: "rack", Limit: Count(1), Total: 9, Strict: true}).lease("rack", "r", "x", 0)
 	q, err := NewQueue(s.Snapshot, epoch)
@@ -330,8 +333,8 @@ func TestQueueKeys(t *testing.T) {
 	}
 }
 
-// TestQueueOwnReservation: a place is reserved for a resource, and another candidate of it starts there, although it comes after one of another resource
-// that needs the same and waits.
+// TestQueueOwnReservation: a place is reserved for a resource, and another candidate of it starts
+// there, although it comes after one of another resource that needs the same and waits.
 func TestQueueOwnReservation(t *testing.T) {
 	s := newScene(Pool{Key: "zone", Limit: Count(1), Total: 9}, Pool{Key: "rack", Limit: Count(1), Total: 9, Strict: true}).lease("rack", "r", "g", 0)
 	runQueue(t, s, []queueStep{
@@ -349,7 +352,8 @@ func TestQueueOwnReservation(t *testing.T) {
 	})
 }
 
-// TestQueueStrictLines: who waits for the same places reserves them or not, depending on a strict pool in which one of them is down already.
+// TestQueueStrictLines: who waits for the same places reserves them or not, depending on a strict
+// pool in which one of them is down already.
 func TestQueueStrictLines(t *testing.T) {
 	pool := func(key string) Pool { return Pool{Key: key, Limit: Count(1), Total: 9, Strict: key == "rack"} }
 	s := newScene(pool("zone"), pool("other"), pool("rack")).lease("zone", "z", "g", 0).lease("rack", "n2", "b", 0)
@@ -359,7 +363,8 @@ func TestQueueStrictLines(t *testing.T) {
 	})
 }
 
-// TestQueueHeads: lines that wait at one pool go on in the order of their heads, also after one of these was taken back.
+// TestQueueHeads: lines that wait at one pool go on in the order of their heads, also after one of
+// these was taken back.
 func TestQueueHeads(t *testing.T) {
 	pool := func(key string, limit int) Pool { return Pool{Key: key, Limit: Count(limit), Total: 9} }
 	s := newScene(pool("zone", 1), pool("p", 9), pool("q", 9)).lease("zone", "z", "g", 0)
@@ -371,7 +376,8 @@ func TestQueueHeads(t *testing.T) {
 	})
 }
 
-// TestQueueIDs: ids are given again, so that a queue through which many go takes no more room than those that wait at one time.
+// TestQueueIDs: ids are given again, so that a queue through which many go takes no more room than
+// those that wait at one time.
 func TestQueueIDs(t *testing.T) {
 	q, err := NewQueue(newScene(ten(Count(1))).Snapshot, epoch)
 	if err != nil {
@@ -388,8 +394,8 @@ func TestQueueIDs(t *testing.T) {
 	}
 }
 
-// TestQueueAllowanceTakesAKey: the allowance that moves to a lease which counted makes its zone quiet, and who would have started there for nothing
-// needs the key.
+// TestQueueAllowanceTakesAKey: the allowance that moves to a lease which counted makes its zone
+// quiet, and who would have started there for nothing needs the key.
 func TestQueueAllowanceTakesAKey(t *testing.T) {
 	zone := func(key string) Pool {
 		return Pool{Key: key, Limit: Count(2), Total: 3, Family: "F", MaxActiveKeys: 1, QuarantineAllowance: Count(1)}
@@ -401,7 +407,8 @@ func TestQueueAllowanceTakesAKey(t *testing.T) {
 	})
 }
 
-// TestQueueGetsAKeyBack: the lease ends under which somebody was at work, and a claim on the same resource stays: no place becomes free, but the key does.
+// TestQueueGetsAKeyBack: the lease ends under which somebody was at work, and a claim on the same
+// resource stays: no place becomes free, but the key does.
 func TestQueueGetsAKeyBack(t *testing.T) {
 	s := zones(1).lease("a", "a1", "g", 0).lease("a", "a1", "h", 0)
 	s.Pools[0].Keyless = []Holder{{"a1", "h"}}
@@ -411,7 +418,8 @@ func TestQueueGetsAKeyBack(t *testing.T) {
 	})
 }
 
-// TestQueueOfManyPools: who waits for one pool holds up nobody who waits for another, whatever their numbers have in common.
+// TestQueueOfManyPools: who waits for one pool holds up nobody who waits for another, whatever
+// their numbers have in common.
 func TestQueueOfManyPools(t *testing.T) {
 	for shift := 8; shift <= 16; shift += 8 {
 		s := Snapshot{Pools: make([]Pool, 1<<shift+1)}

@@ -1,6 +1,7 @@
 package concurrency
 
-// Reason is the stable code of a verdict on a candidate. Codes are part of the compatibility promise.
+// Reason is the stable code of a verdict on a candidate. Codes are part of the compatibility
+// promise.
 type Reason string
 
 // Reasons of admitted candidates. Only SlotFree consumes a place.
@@ -28,7 +29,8 @@ const (
 	OnConfig ConditionKind = "config" // the pool's limit, or the pool itself, is configured
 )
 
-// On returns the kind of event that can end the wait; empty for a reason that admits, and for a value that is no reason.
+// On returns the kind of event that can end the wait; empty for a reason that admits, and for a
+// value that is no reason.
 func (r Reason) On() ConditionKind {
 	switch r {
 	case SlotFull, SlotKeysFull, SlotReserved:

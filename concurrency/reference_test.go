@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// reference is the second opinion on Plan: everything by name, nothing counted that can be recomputed.
+// reference is the second opinion on Plan: everything by name, nothing counted that can be
+// recomputed.
 type reference struct {
 	snapshot Snapshot
 	now      time.Time

@@ -2,9 +2,10 @@ package concurrency
 
 // registry gives resources numbers, by name. Nothing is ever taken out of it.
 //
-// It beats a map because nearly all questions are about resources that are not in it, which a small filter answers; because the hash of a name is
-// computed once, for the filter and the table; and because who starts in a batch is filed under the number of the start, without an
-// entry of its own: most of them never come up again.
+// It beats a map because nearly all questions are about resources that are not in it, which a small
+// filter answers; because the hash of a name is computed once, for the filter and the table; and
+// because who starts in a batch is filed under the number of the start, without an entry of its
+// own: most of them never come up again.
 type registry struct {
 	filter  filter
 	slots   []uint64 // upper half: of the hash; lower half: twice the number, and 1 for a start, plus 2; 0: free. One in five is
@@ -20,7 +21,8 @@ type entry struct {
 	start    int32 // number plus 1 of the batch's start whose leases are still to be entered; 0: none is
 }
 
-// newRegistry is for so many resources with places and so many starts; more of them only make it slower.
+// newRegistry is for so many resources with places and so many starts; more of them only make it
+// slower.
 func newRegistry(resources, starts int) registry {
 	n, size := resources+starts, 16
 	for 4*size < 5*n {
@@ -54,7 +56,8 @@ func entryOf(slot uint64) int32 { return int32(uint32(slot)/2) - 1 }
 
 func startOf(slot uint64) (start int32, is bool) { return entryOf(slot), slot&1 != 0 }
 
-// find returns the number of the entry of a resource with this hash, or none. It is for those who file no starts.
+// find returns the number of the entry of a resource with this hash, or none. It is for those who
+// file no starts.
 func (r *registry) find(resource string, h uint64) int32 {
 	slot := r.seek(resource, h)
 	if slot == none {

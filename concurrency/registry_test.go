@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// TestRegistryIsAMap: whatever the hashes are, equal ones and those with equal tags included, the registry answers as a map does, of entries, of
-// starts, and of starts that became entries.
+// TestRegistryIsAMap: whatever the hashes are, equal ones and those with equal tags included, the
+// registry answers as a map does, of entries, of starts, and of starts that became entries.
 func TestRegistryIsAMap(t *testing.T) {
 	tally := testseed.Tally{}
 	tally.Check(t, func(t *rapid.T) {
@@ -82,7 +82,8 @@ func TestRegistrySize(t *testing.T) {
 	}
 }
 
-// TestSortedTexts: the order is that of the bytes, shared beginnings, embedded zeros and different lengths included; the input stays as it is.
+// TestSortedTexts: the order is that of the bytes, shared beginnings, embedded zeros and different
+// lengths included; the input stays as it is.
 func TestSortedTexts(t *testing.T) {
 	if got := sortedTexts([]string{"a", "a", "b"}); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%q: in order, but not distinct", got)

@@ -10,50 +10,62 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Rule is the policy rule resourceConcurrency of the bracket RFC: at most so many members of a group of resources may be
-// disrupted at once. Members are the resources that GroupSelector matches; the caller evaluates it.
+// Rule is the policy rule resourceConcurrency of the bracket RFC: at most so many members of a
+// group of resources may be disrupted at once. Members are the resources that GroupSelector
+// matches; the caller evaluates it.
 //
-// Leases are filed under the key of the pool, which is the rule's id, or SharedPool: see [Rule.PoolKey]. A rule under another name has another pool:
-// while planners work with both names, each pool keeps the limit by itself, and together they may let twice as many in. So keep the name when you
-// change a limit, and when you change the name, let the old leases end first.
+// Leases are filed under the key of the pool, which is the rule's id, or SharedPool: see
+// [Rule.PoolKey]. A rule under another name has another pool: while planners work with both names,
+// each pool keeps the limit by itself, and together they may let twice as many in. So keep the name
+// when you change a limit, and when you change the name, let the old leases end first.
 type Rule struct {
-	// GroupSelector is an expression over a resource. It is required; this package never compiles it.
+	// GroupSelector is an expression over a resource. It is required; this package never compiles
+	// it.
 	GroupSelector string `json:"groupSelector"`
 
-	// Limit is the greatest number of active members. Exactly one of Limit and the pair LimitType, LimitValue is given.
+	// Limit is the greatest number of active members. Exactly one of Limit and the pair LimitType,
+	// LimitValue is given.
 	Limit Limit `json:"limit,omitzero"`
-	// LimitType is "count" or "percentage", the RFC's way to write a limit; empty if Limit is given.
+	// LimitType is "count" or "percentage", the RFC's way to write a limit; empty if Limit is
+	// given.
 	LimitType string `json:"limitType,omitempty"`
 	// LimitValue belongs to LimitType; nil if Limit is given.
 	LimitValue *int64 `json:"limitValue,omitempty"`
 	// Rounding applies to a percentage. Unset is Ceil, as in the RFC.
 	Rounding Rounding `json:"rounding,omitzero"`
 
-	// GroupBy names a string variable of the resource, such as resource.metadata['zone']: every value gets a pool of its
-	// own with this limit. Resources without it share one pool, whose value is empty. Empty: one pool for all members.
+	// GroupBy names a string variable of the resource, such as resource.metadata['zone']: every
+	// value gets a pool of its own with this limit. Resources without it share one pool, whose
+	// value is empty. Empty: one pool for all members.
 	GroupBy string `json:"groupBy,omitempty"`
-	// MaxActiveKeys is how many values of GroupBy may have an active member at once: a count of at least 1. Unset: any number.
-	// A member that is merely unavailable makes its value active, too: while one node of a zone is broken, new starts stay within that zone. A lease
-	// that was claimed and under which nothing was dispatched does not. To tell the two apart, whoever dispatches first lists its leases in the
-	// record under the rule's own key, after it wrote the records of the pools: see Confirmed in [Record].
+	// MaxActiveKeys is how many values of GroupBy may have an active member at once: a count of at
+	// least 1. Unset: any number. A member that is merely unavailable makes its value active, too:
+	// while one node of a zone is broken, new starts stay within that zone. A lease that was
+	// claimed and under which nothing was dispatched does not. To tell the two apart, whoever
+	// dispatches first lists its leases in the record under the rule's own key, after it wrote the
+	// records of the pools: see Confirmed in [Record].
 	MaxActiveKeys Limit `json:"maxActiveKeys,omitzero"`
-	// SharedPool names a pool that all rules with this name share: members are united, leases counted together. Empty: the
-	// rule has a pool of its own. The name must not be the id of a rule without one, since both make the key.
+	// SharedPool names a pool that all rules with this name share: members are united, leases
+	// counted together. Empty: the rule has a pool of its own. The name must not be the id of a
+	// rule without one, since both make the key.
 	SharedPool string `json:"sharedPool,omitempty"`
 
-	// Strict makes a waiting candidate reserve its place in all its pools, so that later candidates cannot pass it.
+	// Strict makes a waiting candidate reserve its place in all its pools, so that later candidates
+	// cannot pass it.
 	Strict bool `json:"strict,omitempty"`
-	// StuckAfterSeconds is how long a running holder may be without progress before its lease is stuck. 0 switches this off.
+	// StuckAfterSeconds is how long a running holder may be without progress before its lease is
+	// stuck. 0 switches this off.
 	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitempty"`
 	// OnStuck is what a stuck lease becomes. Unset is Hold.
 	OnStuck OnStuck `json:"onStuck,omitzero"`
-	// QuarantineAllowance is how many quarantined leases, the oldest first, do not count; a percentage of the members is
-	// rounded down. Unset is 0: every quarantined lease counts.
+	// QuarantineAllowance is how many quarantined leases, the oldest first, do not count; a
+	// percentage of the members is rounded down. Unset is 0: every quarantined lease counts.
 	QuarantineAllowance Limit `json:"quarantineAllowance,omitzero"`
 }
 
-// ParseRule decodes a rule and validates it. Unknown fields are errors. All faults are reported, joined, each a *[FieldError]:
-// values of the wrong form, and if there are none, what Validate reports.
+// ParseRule decodes a rule and validates it. Unknown fields are errors. All faults are reported,
+// joined, each a *[FieldError]: values of the wrong form, and if there are none, what Validate
+// reports.
 func ParseRule(data []byte) (Rule, error) {
 	var r Rule
 	if err := strictjson.Unmarshal(data, &r); err != nil {
@@ -65,7 +77,8 @@ func ParseRule(data []byte) (Rule, error) {
 	return r, nil
 }
 
-// Validate reports every fault of the rule, joined, each a *[FieldError] whose Path is the JSON name of the field.
+// Validate reports every fault of the rule, joined, each a *[FieldError] whose Path is the JSON
+// name of the field.
 func (r Rule) Validate() error {
 	var f faults
 	if strings.TrimSpace(r.GroupSelector) == "" {
@@ -140,7 +153,8 @@ func (r Rule) validateLimit(f *faults) {
 	}
 }
 
-// Max returns the rule's limit, however it is written; it is unset if the rule has none that is valid.
+// Max returns the rule's limit, however it is written; it is unset if the rule has none that is
+// valid.
 func (r Rule) Max() Limit {
 	var f faults
 	r.validateLimit(&f)
@@ -155,9 +169,10 @@ func (r Rule) Max() Limit {
 	return Count(int(*r.LimitValue))
 }
 
-// ValidateShared reports every setting but the GroupSelector in which r differs from first, the first rule with the same SharedPool,
-// joined, each a *[FieldError]. A pool has one limit and one way to treat its leases, whoever refers to it. Both rules must be valid. Rules
-// that do not share a pool have nothing to agree on: nil.
+// ValidateShared reports every setting but the GroupSelector in which r differs from first, the
+// first rule with the same SharedPool, joined, each a *[FieldError]. A pool has one limit and one
+// way to treat its leases, whoever refers to it. Both rules must be valid. Rules that do not share
+// a pool have nothing to agree on: nil.
 func (r Rule) ValidateShared(first Rule) error {
 	if r.SharedPool == "" || r.SharedPool != first.SharedPool {
 		return nil
@@ -185,9 +200,10 @@ func (r Rule) ValidateShared(first Rule) error {
 	return f.err()
 }
 
-// PoolKey returns the key of the rule's pool: the shared pool's name or else id, the rule's id; with GroupBy also value,
-// the resource's value of that variable (empty if it has none). Parts are joined by "/", and "%" and "/" inside a part
-// are written "%25" and "%2F", so that different pools never get one key.
+// PoolKey returns the key of the rule's pool: the shared pool's name or else id, the rule's id;
+// with GroupBy also value, the resource's value of that variable (empty if it has none). Parts are
+// joined by "/", and "%" and "/" inside a part are written "%25" and "%2F", so that different pools
+// never get one key.
 func (r Rule) PoolKey(id, value string) string {
 	name := id
 	if r.SharedPool != "" {
@@ -199,8 +215,9 @@ func (r Rule) PoolKey(id, value string) string {
 	return textkey.Join(name, value)
 }
 
-// Pool returns the rule's pool for a value of GroupBy (ignored without GroupBy), with total members and an empty record.
-// The caller adds what it observed: Record, Keyless, Jobs, Unavailable, Departed. r must be valid.
+// Pool returns the rule's pool for a value of GroupBy (ignored without GroupBy), with total members
+// and an empty record. The caller adds what it observed: Record, Keyless, Jobs, Unavailable,
+// Departed. r must be valid.
 func (r Rule) Pool(id, value string, total int) Pool {
 	p := Pool{
 		Key:                 r.PoolKey(id, value),

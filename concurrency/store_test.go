@@ -12,8 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// storeModel is a store of pool records with compare and swap, several planners with snapshots of any age, and resources that
-// really are disrupted from dispatch to end.
+// storeModel is a store of pool records with compare and swap, several planners with snapshots of
+// any age, and resources that really are disrupted from dispatch to end.
 type storeModel struct {
 	t        *rapid.T
 	now      time.Time
@@ -46,7 +46,8 @@ func (m *storeModel) planner() *storePlanner {
 	return &m.planners[rapid.IntRange(0, len(m.planners)-1).Draw(m.t, "planner")]
 }
 
-// counting is how many members have a lease that counts. Who is down without one is the host's observation, which no store protects.
+// counting is how many members have a lease that counts. Who is down without one is the host's
+// observation, which no store protects.
 func (m *storeModel) counting(pool int) int {
 	p := m.pools[pool]
 	p.Unavailable = nil
@@ -100,7 +101,8 @@ func (m *storeModel) save(pool int, r Record) bool {
 	return true
 }
 
-// read takes a snapshot and plans on it; it may be carried out much later. Of a pool whose record it does not find it knows nothing but the key.
+// read takes a snapshot and plans on it; it may be carried out much later. Of a pool whose record
+// it does not find it knows nothing but the key.
 func (m *storeModel) read(*rapid.T) {
 	p := m.planner()
 	p.snapshot = Snapshot{Pools: slices.Clone(m.pools), Running: storeHolders}
@@ -131,7 +133,8 @@ func (m *storeModel) read(*rapid.T) {
 	}
 }
 
-// quarantine stores what a plan says of the leases that are stuck. It changes nothing of what counts.
+// quarantine stores what a plan says of the leases that are stuck. It changes nothing of what
+// counts.
 func (m *storeModel) quarantine(*rapid.T) {
 	plan, err := Plan(Snapshot{Pools: m.pools, Running: storeHolders}, nil, m.now)
 	if err != nil {
@@ -177,8 +180,9 @@ func (m *storeModel) progress(*rapid.T) {
 	m.ceiling[pool] = max(m.ceiling[pool], n)
 }
 
-// wait lets leases become stuck. Time alone makes nobody count but where the allowance goes from one lease to an older one, of a resource that another group
-// holds as well: then the first counts again, and so does the resource.
+// wait lets leases become stuck. Time alone makes nobody count but where the allowance goes from
+// one lease to an older one, of a resource that another group holds as well: then the first counts
+// again, and so does the resource.
 func (m *storeModel) wait(*rapid.T) {
 	before := make([]int, len(m.pools))
 	for i := range m.pools {

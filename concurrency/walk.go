@@ -14,8 +14,8 @@ type walk struct {
 	admitted []Admitted
 }
 
-// next brings the line with the first head of all to the top: of those that are live, and of those that wait where a place is free.
-// Where no place is left they go on waiting, unseen.
+// next brings the line with the first head of all to the top: of those that are live, and of those
+// that wait where a place is free. Where no place is left they go on waiting, unseen.
 func (w *walk) next() bool {
 	for i := 0; i < len(w.open); i++ {
 		at := w.open[i]
@@ -48,12 +48,14 @@ func (w *walk) step(l *line) {
 	w.forget(id)
 	w.started = append(w.started, c.Resource)
 	if w.places(c.Needs) != before {
-		// What the start took is free for other candidates of the resource. Those who came before it have had their turn.
+		// What the start took is free for other candidates of the resource. Those who came before
+		// it have had their turn.
 		w.sort(c.Resource, id)
 	}
 }
 
-// sortStarted sorts the candidates that wait on resources with a start, once for each: many of one may have started.
+// sortStarted sorts the candidates that wait on resources with a start, once for each: many of one
+// may have started.
 func (w *walk) sortStarted() {
 	slices.Sort(w.started)
 	w.started = slices.Compact(w.started)
@@ -62,7 +64,8 @@ func (w *walk) sortStarted() {
 	}
 }
 
-// places is how many places and keyed places are taken in some pools: a start that takes none changes what no other candidate needs.
+// places is how many places and keyed places are taken in some pools: a start that takes none
+// changes what no other candidate needs.
 func (q *Queue) places(pools []int32) int {
 	n := 0
 	for _, pool := range pools {

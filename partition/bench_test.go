@@ -12,8 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// benchFleet has clusters of 10 labels, spread evenly over 20 values of env, and in three of 20 groups each. Every cluster has strings and
-// maps of its own, as after decoding.
+// benchFleet has clusters of 10 labels, spread evenly over 20 values of env, and in three of 20
+// groups each. Every cluster has strings and maps of its own, as after decoding.
 func benchFleet(n int, state partition.State) partition.Fleet {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	fleet := partition.Fleet{Groups: map[string]map[string]string{}, Clusters: make([]partition.Cluster, n)}
@@ -78,8 +78,8 @@ var (
 	benchClasses  []partition.Classes
 )
 
-// fleetMatcher is one partition as Fleet's code has it: a list of criteria, each a function of the cluster and of one of its groups,
-// and a selector of requirements that look a label up twice.
+// fleetMatcher is one partition as Fleet's code has it: a list of criteria, each a function of the
+// cluster and of one of its groups, and a selector of requirements that look a label up twice.
 type fleetMatcher struct {
 	criteria []func(name, group string, groupLabels, labels map[string]string) bool
 }
@@ -159,9 +159,10 @@ func fleetMembers(strategy partition.Strategy, fleet partition.Fleet) [][]*parti
 	return parts
 }
 
-// BenchmarkMembers finds the members of manual partitions, compilation of the selectors included, beside a reference that evaluates every
-// selector for every cluster. The two take turns, so that whatever else the machine does slows down both, and the
-// best of each counts: give it a -benchtime of at least 6x.
+// BenchmarkMembers finds the members of manual partitions, compilation of the selectors included,
+// beside a reference that evaluates every selector for every cluster. The two take turns, so that
+// whatever else the machine does slows down both, and the best of each counts: give it a -benchtime
+// of at least 6x.
 func BenchmarkMembers(b *testing.B) {
 	sizes(b, func(b *testing.B, n int) {
 		fleet := benchFleet(n, healthy(oldVersion))
@@ -200,7 +201,8 @@ func BenchmarkMembers(b *testing.B) {
 	})
 }
 
-// BenchmarkCompile is everything: order, members, limits, counts. Automatic, and manual with 4 and 20 partitions.
+// BenchmarkCompile is everything: order, members, limits, counts. Automatic, and manual with 4 and
+// 20 partitions.
 func BenchmarkCompile(b *testing.B) {
 	sizes(b, func(b *testing.B, n int) {
 		fleet := benchFleet(n, healthy(oldVersion))
@@ -231,7 +233,8 @@ func benchCompile(b *testing.B, strategy partition.Strategy, fleet partition.Fle
 	return compiled
 }
 
-// plainCount classifies every cluster and counts by automatic partition, as one would without a compiled plan.
+// plainCount classifies every cluster and counts by automatic partition, as one would without a
+// compiled plan.
 func plainCount(clusters []partition.Cluster, size int) []partition.Classes {
 	parts := make([]partition.Classes, (len(clusters)+size-1)/size)
 	for i := range clusters {
@@ -254,8 +257,9 @@ func plainCount(clusters []partition.Cluster, size int) []partition.Classes {
 	return parts
 }
 
-// BenchmarkCount recounts all classes of automatic partitions and passes the gate: from what the plan knows, from a complete list of
-// states, and beside them from the clusters themselves; up to date and half-way through an update.
+// BenchmarkCount recounts all classes of automatic partitions and passes the gate: from what the
+// plan knows, from a complete list of states, and beside them from the clusters themselves; up to
+// date and half-way through an update.
 func BenchmarkCount(b *testing.B) {
 	automatic := partition.Strategy{}
 	sizes(b, func(b *testing.B, n int) {

@@ -2,9 +2,10 @@ package partition
 
 import "math/bits"
 
-// bitset is a set of small numbers that finds the next one without walking over those that are not there: level 0 has one bit per
-// number, and each further level one bit per word of the level below that is not 0, up to a single word. For a million numbers there are
-// four levels, so a step over a large fleet costs what it releases.
+// bitset is a set of small numbers that finds the next one without walking over those that are not
+// there: level 0 has one bit per number, and each further level one bit per word of the level below
+// that is not 0, up to a single word. For a million numbers there are four levels, so a step over a
+// large fleet costs what it releases.
 type bitset struct {
 	levels [][]uint64
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestBitsetIsASet: it finds what a list of numbers finds, for sizes around those at which it gets another level.
+// TestBitsetIsASet: it finds what a list of numbers finds, for sizes around those at which it gets
+// another level.
 func TestBitsetIsASet(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for _, size := range []int{1, 63, 64, 65, 64*64 - 1, 64 * 64, 64*64 + 1, 3 * 64 * 64, 64 * 64 * 64, 64*64*64 + 1} {

@@ -1,6 +1,7 @@
 package partition
 
-// facts is what is known of a cluster, as far as decisions depend on it: comparisons of version ids instead of the ids.
+// facts is what is known of a cluster, as far as decisions depend on it: comparisons of version ids
+// instead of the ids.
 type facts uint16
 
 const (
@@ -56,7 +57,8 @@ func observe(s *State, wanted string) facts {
 	return f
 }
 
-// pointed returns the facts once the cluster has been pointed at the wanted version and nothing else has happened.
+// pointed returns the facts once the cluster has been pointed at the wanted version and nothing
+// else has happened.
 func (f facts) pointed() facts {
 	f |= released | releasedWanted | exists | stagedWanted
 	if f.has(appliedWanted) {
@@ -99,8 +101,9 @@ func (o *Options) classify(f facts) class {
 	return outOfSync
 }
 
-// A class of the mode FleetController is a set of these bits, of a target that has a deployment object. No such target is stopped and does
-// not wait, so that stopped alone stands for a target that has none. Readiness counts every target as unavailable that is not in class 0.
+// A class of the mode FleetController is a set of these bits, of a target that has a deployment
+// object. No such target is stopped and does not wait, so that stopped alone stands for a target
+// that has none. Readiness counts every target as unavailable that is not in class 0.
 const (
 	unstaged class = 1 << iota // another version than the wanted one is staged
 	waits                      // it is pointed at another version than the wanted one

@@ -14,8 +14,9 @@ import (
 	"github.com/tranche-dev/tranche/partition"
 )
 
-// TestEveryReasonIsGiven: each reason and each kind of event that the package names is given to some cluster, in the mode that knows it; each
-// warning, each cause of being NotReady and each class occurs. What Count and Limit say is true of the plan that they are in.
+// TestEveryReasonIsGiven: each reason and each kind of event that the package names is given to
+// some cluster, in the mode that knows it; each warning, each cause of being NotReady and each
+// class occurs. What Count and Limit say is true of the plan that they are in.
 func TestEveryReasonIsGiven(t *testing.T) {
 	wanted := append(testseed.Constants(t, ".", "Reason", "ConditionKind", "WarningCode", "VerdictStatus"),
 		"why not_applied", "why not_ready", "why offline", "why paused", "class done", "class held", "class updating", "class blocked", "class broken", "class pending", "class outOfSync",
@@ -124,8 +125,9 @@ func TestEveryCodeIsGiven(t *testing.T) {
 	}
 }
 
-// TestControllerMore: what a reconcile releases at no cost had taken up the budget until then. If its agent runs the wanted version already
-// it gives that back at once, and the next reconcile has room for a healthy one without any other change.
+// TestControllerMore: what a reconcile releases at no cost had taken up the budget until then. If
+// its agent runs the wanted version already it gives that back at once, and the next reconcile has
+// room for a healthy one without any other change.
 func TestControllerMore(t *testing.T) {
 	for _, row := range []struct {
 		states string

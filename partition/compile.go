@@ -9,8 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Compile resolves a strategy for a fleet: it orders the clusters, makes the partitions, finds their members, and computes every limit.
-// The errors are those of [Plan].
+// Compile resolves a strategy for a fleet: it orders the clusters, makes the partitions, finds
+// their members, and computes every limit. The errors are those of [Plan].
 func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error) {
 	faults := strictjson.Parts(options.Validate())
 	options = options.effective()
@@ -52,7 +52,8 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 	return c, nil
 }
 
-// arrange fills what belongs to single clusters, in cluster order, and returns which cluster of the input each is.
+// arrange fills what belongs to single clusters, in cluster order, and returns which cluster of the
+// input each is.
 func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) {
 	if len(clusters) >= math.MaxInt32 {
 		return nil, []error{&FieldError{Code: CodeValue, Path: "clusters", Hint: fmt.Sprintf("must be at most %d", math.MaxInt32-1)}}
@@ -71,8 +72,8 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 		ordered = ordered && (i == 0 || c.order(nameOf(&clusters[i-1]), nameOf(&clusters[i])) <= 0)
 	}
 	if !ordered {
-		// Stable, for names that are equal in Fleet's order. The names are copied next to each other: comparing them where they are
-		// misses the cache on every step.
+		// Stable, for names that are equal in Fleet's order. The names are copied next to each
+		// other: comparing them where they are misses the cache on every step.
 		type numbered struct {
 			name
 			number uint32
@@ -116,7 +117,8 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 
 func nameOf(cluster *Cluster) name { return name{cluster.Namespace, cluster.Name} }
 
-// duplicates finds clusters that are given twice. Equal ones are neighbours, or have only others of the same name between them.
+// duplicates finds clusters that are given twice. Equal ones are neighbours, or have only others of
+// the same name between them.
 func (c *Compiled) duplicates(order []uint32) (faults []error) {
 	for from := 0; from < len(c.names); {
 		to := from + 1
@@ -140,8 +142,9 @@ func (c *Compiled) duplicates(order []uint32) (faults []error) {
 	return faults
 }
 
-// divide makes the partitions. In the mode FleetController faults are met in Fleet's order: the limit over all targets, then each
-// partition's selectors and its limit, then the number of partitions.
+// divide makes the partitions. In the mode FleetController faults are met in Fleet's order: the
+// limit over all targets, then each partition's selectors and its limit, then the number of
+// partitions.
 func (c *Compiled) divide(strategy *Strategy, fleet Fleet, options Options, order []uint32) (err error) {
 	n := len(order)
 	if c.mode == FleetController {
@@ -251,8 +254,8 @@ func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) error {
 	return nil
 }
 
-// layOut gives each partition slots of its own words, and each cluster its slots in place of the indexes of its partitions. Members keep
-// cluster order.
+// layOut gives each partition slots of its own words, and each cluster its slots in place of the
+// indexes of its partitions. Members keep cluster order.
 func (c *Compiled) layOut() error {
 	words, members := 0, uint32(0)
 	for i := range c.partitions {

@@ -6,11 +6,13 @@ import (
 	"slices"
 )
 
-// Compiled is a plan whose partitions are fixed and whose counts follow events: [Compiled.Update] takes time in proportion to the number
-// of partitions that the cluster is in, and [Compiled.Step] to the partitions and what is released, whatever the size of the fleet.
-// Neither allocates. Adding, removing or relabelling a cluster, or wanting another version, needs a new [Compile].
+// Compiled is a plan whose partitions are fixed and whose counts follow events: [Compiled.Update]
+// takes time in proportion to the number of partitions that the cluster is in, and [Compiled.Step]
+// to the partitions and what is released, whatever the size of the fleet. Neither allocates.
+// Adding, removing or relabelling a cluster, or wanting another version, needs a new [Compile].
 //
-// Planning changes nothing that can be seen, but uses working memory inside: a Compiled must not be used by two goroutines at once.
+// Planning changes nothing that can be seen, but uses working memory inside: a Compiled must not be
+// used by two goroutines at once.
 type Compiled struct {
 	mode        Mode
 	byBudget    bool
@@ -40,15 +42,17 @@ type Compiled struct {
 
 type name struct{ namespace, name string }
 
-// place is what an event of a cluster needs besides its facts, close together: an event anywhere in a large fleet costs what it misses in
-// the cache. Facts are apart, because a recount reads nothing else.
+// place is what an event of a cluster needs besides its facts, close together: an event anywhere in
+// a large fleet costs what it misses in the cache. Facts are apart, because a recount reads nothing
+// else.
 type place struct {
 	slot   [1]uint32 // the only membership, or where those of the cluster begin
 	count  uint32    // how many memberships it has
 	wanted uint32    // index into versions
 }
 
-// part is a partition. Its members have the slots from slot on, a multiple of 64, so that a slot tells its partition by its word.
+// part is a partition. Its members have the slots from slot on, a multiple of 64, so that a slot
+// tells its partition by its word.
 type part struct {
 	name   string
 	count  uint32
@@ -66,7 +70,8 @@ type change struct {
 // Len is the number of clusters.
 func (c *Compiled) Len() int { return len(c.names) }
 
-// ID returns the name of a cluster by its place in cluster order, from 0 to Len()-1. Every other place is an error.
+// ID returns the name of a cluster by its place in cluster order, from 0 to Len()-1. Every other
+// place is an error.
 func (c *Compiled) ID(cluster int) (ID, error) {
 	if err := c.check(cluster); err != nil {
 		return ID{}, err
@@ -98,7 +103,8 @@ func (c *Compiled) Find(namespace, clusterName string) (cluster int, ok bool) {
 	return 0, false
 }
 
-// order compares as clusters are ordered: by namespace and name, or by name alone as Fleet's controller does.
+// order compares as clusters are ordered: by namespace and name, or by name alone as Fleet's
+// controller does.
 func (c *Compiled) order(a, b name) int {
 	if c.mode != FleetController {
 		if by := cmp.Compare(a.namespace, b.namespace); by != 0 {
@@ -108,7 +114,8 @@ func (c *Compiled) order(a, b name) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// Members returns the clusters of a partition in cluster order. The slice is the caller's. An index that is no partition's is an error.
+// Members returns the clusters of a partition in cluster order. The slice is the caller's. An index
+// that is no partition's is an error.
 func (c *Compiled) Members(partition int) ([]ID, error) {
 	if partition < 0 || partition >= len(c.partitions) {
 		return nil, fmt.Errorf("partition: partition %d: the plan has %s, numbered from 0", partition, counted(len(c.partitions), "partition", "partitions"))
@@ -121,8 +128,9 @@ func (c *Compiled) Members(partition int) ([]ID, error) {
 	return list, nil
 }
 
-// Update replaces the state of a cluster, given by its place in cluster order, and reports whether that can change a plan: after false, nobody has to
-// plan again. A place that is no cluster's is an error.
+// Update replaces the state of a cluster, given by its place in cluster order, and reports whether
+// that can change a plan: after false, nobody has to plan again. A place that is no cluster's is an
+// error.
 func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return false, err
@@ -130,8 +138,9 @@ func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	return c.set(uint32(cluster), observe(&state, c.wanted(uint32(cluster)))), nil
 }
 
-// UpdateAll replaces the states of all clusters, in cluster order, for a host that gets a complete list instead of events. It costs much less
-// than an Update of each. A list of another length than Len is an error, and changes nothing.
+// UpdateAll replaces the states of all clusters, in cluster order, for a host that gets a complete
+// list instead of events. It costs much less than an Update of each. A list of another length than
+// Len is an error, and changes nothing.
 func (c *Compiled) UpdateAll(states []State) error {
 	if len(states) != len(c.names) {
 		return fmt.Errorf("partition: %d states for %d clusters: one is needed for each, in cluster order", len(states), len(c.names))
@@ -187,8 +196,8 @@ func (c *Compiled) set(cluster uint32, f facts) bool {
 	return true
 }
 
-// recount derives all counts and sets from the facts. Most fleets are uniform over long stretches, so a word of 64 members that are all
-// alike is counted as one.
+// recount derives all counts and sets from the facts. Most fleets are uniform over long stretches,
+// so a word of 64 members that are all alike is counted as one.
 func (c *Compiled) recount() {
 	c.totals = [classes]int32{}
 	if c.mode == FleetController {

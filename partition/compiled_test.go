@@ -98,7 +98,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestBlockers: a partition with more NotReady members than it may have names the first three, whatever makes them so.
+// TestBlockers: a partition with more NotReady members than it may have names the first three,
+// whatever makes them so.
 func TestBlockers(t *testing.T) {
 	paused := healthy(oldVersion)
 	paused.Paused = true
@@ -210,8 +211,8 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
-// TestUpdateAllEmptiesTheSets: what the levels above said of a word whose members no longer wait is forgotten, or the first member of the
-// next word would be released in their place.
+// TestUpdateAllEmptiesTheSets: what the levels above said of a word whose members no longer wait is
+// forgotten, or the first member of the next word would be released in their place.
 func TestUpdateAllEmptiesTheSets(t *testing.T) {
 	const n = 130
 	for _, mode := range modes() {
@@ -260,7 +261,8 @@ func TestListsInClusterOrder(t *testing.T) {
 	}
 }
 
-// TestNoAllocations: neither an event nor a step allocates, in either mode, while the host keeps one Step.
+// TestNoAllocations: neither an event nor a step allocates, in either mode, while the host keeps
+// one Step.
 func TestNoAllocations(t *testing.T) {
 	for _, mode := range modes() {
 		for name, strategy := range map[string]partition.Strategy{
@@ -322,7 +324,8 @@ func TestCompileAllocations(t *testing.T) {
 	}
 }
 
-// TestMemory: a compiled plan takes at most 64 bytes per cluster and 8 per further membership, names and labels not counted.
+// TestMemory: a compiled plan takes at most 64 bytes per cluster and 8 per further membership,
+// names and labels not counted.
 func TestMemory(t *testing.T) {
 	const n = 20_000
 	for _, memberships := range []int{1, 5} {
@@ -345,7 +348,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestResultsAreTheCallers: what a caller does with a result, or with what it compiled, shows in no later plan.
+// TestResultsAreTheCallers: what a caller does with a result, or with what it compiled, shows in no
+// later plan.
 func TestResultsAreTheCallers(t *testing.T) {
 	none, env := count(2), "env"
 	labels := &selector.LabelSelector{MatchLabels: map[string]string{"env": "x"}, MatchExpressions: []selector.LabelRequirement{{Key: "tier", Operator: selector.NotIn, Values: []string{"z"}}}}

@@ -1,26 +1,32 @@
-// Package partition decides which clusters of a fleet may receive the wanted version now, and why the others must wait. Call [Plan] with the
-// rolloutStrategy of a fleet.yaml and the state of every cluster; release what it returns, and plan again on every event. For a large
-// fleet, [Compile] once: a [Compiled] plan indexes the selectors, follows events in constant time, and a step costs what it releases.
+// Package partition decides which clusters of a fleet may receive the wanted version now, and why
+// the others must wait. Call [Plan] with the rolloutStrategy of a fleet.yaml and the state of every
+// cluster; release what it returns, and plan again on every event. For a large fleet, [Compile]
+// once: a [Compiled] plan indexes the selectors, follows events in constant time, and a step costs
+// what it releases.
 //
 // It performs no I/O, starts no goroutine, reads no clock and remembers nothing between calls.
 //
-// The strategy is that of Rancher Fleet, as it is. Clusters are grouped into partitions, cut automatically or selected by
-// name, labels and groups. Partitions are released in order, each in batches. Members that are NotReady count against
-// maxUnavailable, and partitions that are not ready against maxUnavailablePartitions. There are two modes. [Default] does what Fleet
-// documents. [FleetController] decides as the controller of Fleet does, oddities included, so that somebody who has a
-// fleet.yaml can see today what Fleet will do with it, and what its document promises instead.
+// The strategy is that of Rancher Fleet, as it is. Clusters are grouped into partitions, cut
+// automatically or selected by name, labels and groups. Partitions are released in order, each in
+// batches. Members that are NotReady count against maxUnavailable, and partitions that are not
+// ready against maxUnavailablePartitions. There are two modes. [Default] does what Fleet documents.
+// [FleetController] decides as the controller of Fleet does, oddities included, so that somebody
+// who has a fleet.yaml can see today what Fleet will do with it, and what its document promises
+// instead.
 //
 // # A host's duties
 //
 //  1. Decide which clusters are ready, offline and paused.
-//  2. For each release store Released = Wanted and point the cluster at that version; any part of a plan, in any order. In the mode
-//     FleetController store first what [Controller] lists.
-//  3. Plan again on every event, and at once while More is true. No plan depends on time: without an event nothing changes. Delays between
-//     partitions are added from outside, see the example of Plan about soaking.
-//  4. Compile again when clusters come and go, labels change, or another version is wanted. As in Fleet, this moves the borders of
-//     automatic partitions.
-//  5. Show Warnings and Unmatched before the first release. A selector with a typo matches nobody: its partition is empty and passed at
-//     once, and its clusters are in later partitions or in none.
+//  2. For each release store Released = Wanted and point the cluster at that version; any part of a
+//     plan, in any order. In the mode FleetController store first what [Controller] lists.
+//  3. Plan again on every event, and at once while More is true. No plan depends on time: without
+//     an event nothing changes. Delays between partitions are added from outside, see the example
+//     of Plan about soaking.
+//  4. Compile again when clusters come and go, labels change, or another version is wanted. As in
+//     Fleet, this moves the borders of automatic partitions.
+//  5. Show Warnings and Unmatched before the first release. A selector with a typo matches nobody:
+//     its partition is empty and passed at once, and its clusters are in later partitions or in
+//     none.
 //
 // # One step of the default mode
 //
@@ -36,12 +42,14 @@
 //
 // Updating, blocked and broken ones are NotReady; broken, pending and out-of-sync ones wait.
 //
-//  1. Partitions have their turn in order. Each releases at most maxNew waiting members in cluster order. Pending and out-of-sync ones
-//     only if at most maxUnavailable members are NotReady before the turn: more pauses, equal proceeds. The batch itself is not
-//     limited by maxUnavailable, unless [ByBudget] is chosen. Broken ones get their fix in any case.
+//  1. Partitions have their turn in order. Each releases at most maxNew waiting members in cluster
+//     order. Pending and out-of-sync ones only if at most maxUnavailable members are NotReady
+//     before the turn: more pauses, equal proceeds. The batch itself is not limited by
+//     maxUnavailable, unless [ByBudget] is chosen. Broken ones get their fix in any case.
 //  2. A partition is ready once no member waits and at most maxUnavailable are NotReady.
-//  3. As soon as more than maxUnavailablePartitions partitions that had their turn are not ready, the gate closes. Those after it are not
-//     reached, not even for a fix: a version that the first partition has not proved must not get into the last one.
+//  3. As soon as more than maxUnavailablePartitions partitions that had their turn are not ready,
+//     the gate closes. Those after it are not reached, not even for a fix: a version that the first
+//     partition has not proved must not get into the last one.
 //  4. A cluster in several partitions is released once and counted in all of them at once.
 //
 // # What a plan keeps
@@ -64,8 +72,8 @@
 //
 // # Coming from fleet.yaml
 //
-// Where Fleet's document (fleet.rancher.io/rollout) and its controller differ, or one of them is silent. Every row is a test that computes
-// the last two columns in the two modes.
+// Where Fleet's document (fleet.rancher.io/rollout) and its controller differ, or one of them is
+// silent. Every row is a test that computes the last two columns in the two modes.
 //
 //	     situation                                       document         FleetController   Default
 //	D1   sizes of the partitions of 230 clusters         57 57 57 57 2    57 57 57 57 2     57 57 57 57 2
@@ -97,15 +105,20 @@
 //	D27  two manual partitions and no cluster            –                All               a b
 //	D28  pointed at a version that it runs already       –                done at once      done a step later
 //
-// D3: the controller starts new clusters 50 per reconcile, ready or not. D15: the document says "fewer than 10" in one scenario and "more
-// than 4 pauses" in another. D17: for the controller maxUnavailable is a budget of the partition and of all targets, here 10 clusters.
+// D3: the controller starts new clusters 50 per reconcile, ready or not. D15: the document says
+// "fewer than 10" in one scenario and "more than 4 pauses" in another. D17: for the controller
+// maxUnavailable is a budget of the partition and of all targets, here 10 clusters.
 //
-// Fleet's reference of fleet.yaml says two more things that neither its document about rollouts nor its controller does: that a partition
-// without maxUnavailable allows 10%, and that clusters in no partition are appended. Here, too, such a partition has the limit of the strategy.
+// Fleet's reference of fleet.yaml says two more things that neither its document about rollouts nor
+// its controller does: that a partition without maxUnavailable allows 10%, and that clusters in no
+// partition are appended. Here, too, such a partition has the limit of the strategy.
 //
-// The mode FleetController follows a controller that knows autoPartitionThreshold and maxNew. Earlier ones use 200 and 50. They take an int as
-// it is written, so that a partition with a negative maxUnavailable is never ready, and a status may show a limit above the count. Still
-// earlier ones have clusters in no group in no manual partition, and compare clusterName with the name of the cluster alone.
+// The mode FleetController follows a controller that knows autoPartitionThreshold and maxNew.
+// Earlier ones use 200 and 50. They take an int as it is written, so that a partition with a
+// negative maxUnavailable is never ready, and a status may show a limit above the count. Still
+// earlier ones have clusters in no group in no manual partition, and compare clusterName with the
+// name of the cluster alone.
 //
-// Not covered, because it bypasses the gate in Fleet too: dependsOn, drift correction, Helm options, namespace labels, schedules.
+// Not covered, because it bypasses the gate in Fleet too: dependsOn, drift correction, Helm
+// options, namespace labels, schedules.
 package partition

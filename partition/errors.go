@@ -8,8 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a strategy, of the options or of the clusters. Where all faults are reported they are joined as by [errors.Join]:
-// errors.As finds the first.
+// FieldError is one fault of a strategy, of the options or of the clusters. Where all faults are
+// reported they are joined as by [errors.Join]: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as partitions[2].maxUnavailable; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -22,10 +22,12 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility
+// promise.
 type Code string
 
-// The kinds of faults. The first four are those of a document that is not read as JSON should be, and the same in every package.
+// The kinds of faults. The first four are those of a document that is not read as JSON should be,
+// and the same in every package.
 const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
@@ -37,8 +39,9 @@ const (
 	CodeValue        Code = "value"                     // a value that is missing, out of bounds, or none of those that the field can have
 )
 
-// fieldErrors turns what the strict decoder reports, one fault or several, into FieldErrors. The decoders of what a strategy holds, selectors among
-// them, have no codes but the four that are the same in every package.
+// fieldErrors turns what the strict decoder reports, one fault or several, into FieldErrors. The
+// decoders of what a strategy holds, selectors among them, have no codes but the four that are the
+// same in every package.
 func fieldErrors(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {

@@ -8,8 +8,9 @@ import (
 	"github.com/tranche-dev/tranche/partition"
 )
 
-// A rolloutStrategy decodes as it is in fleet.yaml, once YAML is converted to JSON. A batch of 50 is not limited by maxUnavailable; the next
-// one is due when at most that many clusters are NotReady.
+// A rolloutStrategy decodes as it is in fleet.yaml, once YAML is converted to JSON. A batch of 50
+// is not limited by maxUnavailable; the next one is due when at most that many clusters are
+// NotReady.
 func ExamplePlan() {
 	var strategy partition.Strategy
 	if err := json.Unmarshal([]byte(`{"maxUnavailable": "10%"}`), &strategy); err != nil {
@@ -44,7 +45,8 @@ func exampleFleet(n int, state partition.State) partition.Fleet {
 	return fleet
 }
 
-// What Fleet's controller would do today with the same strategy: an update at 10% releases 5 of 50, where the document promises all.
+// What Fleet's controller would do today with the same strategy: an update at 10% releases 5 of 50,
+// where the document promises all.
 func ExamplePlan_fleetController() {
 	strategy := partition.Strategy{MaxUnavailable: partition.FromString("10%")}
 	fleet := exampleFleet(50, partition.State{Released: "v1", Applied: "v1", Ready: true})
@@ -61,7 +63,8 @@ func ExamplePlan_fleetController() {
 	// edge-000005: partition 0 has no room for updates: 5 members are unavailable, at most 5 may be
 }
 
-// A large fleet is compiled once. Events update counts in constant time, and a step costs what it releases.
+// A large fleet is compiled once. Events update counts in constant time, and a step costs what it
+// releases.
 func ExampleCompile() {
 	strategy := partition.Strategy{AutoPartitionSize: partition.FromInt(1000), MaxUnavailable: partition.FromInt(0)}
 	compiled, err := partition.Compile(strategy, exampleFleet(100_000, partition.State{}), partition.Options{})
@@ -89,9 +92,10 @@ func ExampleCompile() {
 	// partition 99 is not reached: partition 0 closed the gate, 1 partition is not ready, at most 0 may be true <nil>
 }
 
-// soak holds back the releases of a partition until every one before it has been done for a while. Any part of a plan may be carried out,
-// so a delay needs no support of the planner: only the instant at which each partition was last seen to become done. It returns
-// what to release now, and when to look again if time alone holds something back.
+// soak holds back the releases of a partition until every one before it has been done for a while.
+// Any part of a plan may be carried out, so a delay needs no support of the planner: only the
+// instant at which each partition was last seen to become done. It returns what to release now, and
+// when to look again if time alone holds something back.
 func soak(plan partition.Result, doneSince map[int]time.Time, wait time.Duration, now time.Time) (due []partition.Release, until time.Time) {
 	opens := time.Time{} // when the partitions so far have soaked
 	openFor := make([]time.Time, len(plan.Partitions))
@@ -121,7 +125,8 @@ func soak(plan partition.Result, doneSince map[int]time.Time, wait time.Duration
 	return due, until
 }
 
-// Soaking between partitions, as users of Fleet ask for: canaries run for an hour before everybody else gets the version.
+// Soaking between partitions, as users of Fleet ask for: canaries run for an hour before everybody
+// else gets the version.
 func ExamplePlan_soak() {
 	var strategy partition.Strategy
 	if err := json.Unmarshal([]byte(`{"maxUnavailable": 0, "partitions": [
@@ -150,7 +155,8 @@ func ExamplePlan_soak() {
 		fmt.Print(now.Format("15:04"), " release")
 		for _, r := range due {
 			fmt.Print(" ", r.Name)
-			// The clusters are given in cluster order, so that an index is the place among them, too.
+			// The clusters are given in cluster order, so that an index is the place among them,
+			// too.
 			fleet.Clusters[r.Index].State = partition.State{Released: "v2", Applied: "v2", Ready: true} // by the time of the next step
 		}
 		if until.IsZero() {

@@ -11,8 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/partition"
 )
 
-// TestExhaustive compares every state of three clusters, one partition or three, with the reference: all combinations of small limits, in
-// both modes. Then it carries the plan out and follows events until the rollout ends, so that every reachable state of the small world is
+// TestExhaustive compares every state of three clusters, one partition or three, with the
+// reference: all combinations of small limits, in both modes. Then it carries the plan out and
+// follows events until the rollout ends, so that every reachable state of the small world is
 // planned from as well.
 func TestExhaustive(t *testing.T) {
 	states := "dopbuzfa"

@@ -40,7 +40,8 @@ func NewMembers(strategy Strategy, fleet Fleet) *Members {
 	return m
 }
 
-// Find does what a compilation does: selectors, their index, and every cluster. It returns the number of memberships.
+// Find does what a compilation does: selectors, their index, and every cluster. It returns the
+// number of memberships.
 func (m *Members) Find() (memberships int) {
 	list := make([]criteria, len(m.definitions))
 	for i := range m.definitions {
@@ -59,7 +60,8 @@ func (m *Members) Find() (memberships int) {
 	return memberships
 }
 
-// Partitions returns the indexes of the partitions that a cluster is in, ascending; none if it is unmatched.
+// Partitions returns the indexes of the partitions that a cluster is in, ascending; none if it is
+// unmatched.
 func (c *Compiled) Partitions(cluster int) ([]int, error) {
 	if err := c.check(cluster); err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ type question struct {
 	Options  partition.Options  `json:"options"`
 }
 
-// TestHostileInput: whatever a strategy, a fleet and options say, nothing panics: there is an error, or a plan that explains every cluster.
+// TestHostileInput: whatever a strategy, a fleet and options say, nothing panics: there is an
+// error, or a plan that explains every cluster.
 func TestHostileInput(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {

@@ -16,7 +16,8 @@ type keyIndex struct {
 	any        []uint32 // partitions that any value fulfils
 }
 
-// of returns the partitions that the value of this number fulfils besides any; there is none for -1.
+// of returns the partitions that the value of this number fulfils besides any; there is none for
+// -1.
 func (k *keyIndex) of(number int32) []uint32 {
 	if number < 0 {
 		return nil
@@ -101,8 +102,8 @@ func loadOf(terms [][]selector.Term) load {
 	return l
 }
 
-// lightest returns the term under which the fewest other partitions are found, and of several the one whose key most partitions
-// share, so that few keys are looked up; nil if there is no term.
+// lightest returns the term under which the fewest other partitions are found, and of several the
+// one whose key most partitions share, so that few keys are looked up; nil if there is no term.
 func (l load) lightest(terms []selector.Term) (best *selector.Term) {
 	weight := func(t *selector.Term) int {
 		if t.Values == nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// TestLightest: a partition is filed where it has the fewest neighbours, so that few candidates are tried for a cluster.
+// TestLightest: a partition is filed where it has the fewest neighbours, so that few candidates are
+// tried for a cluster.
 func TestLightest(t *testing.T) {
 	in := func(key string, values ...string) selector.Term {
 		return selector.Term{Key: key, Keyed: true, Values: values}

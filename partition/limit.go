@@ -34,7 +34,8 @@ func (v value) fault(code Code, hint string) error {
 	return &FieldError{Code: code, Path: path, Value: v.String(), Hint: hint}
 }
 
-// limit returns how many of count the first value that is present stands for. The last one is the default and always is.
+// limit returns how many of count the first value that is present stands for. The last one is the
+// default and always is.
 func limit(mode Mode, count int, values ...value) (int, error) {
 	v := values[slices.IndexFunc(values, func(v value) bool { return !v.IsZero() })]
 	if mode == FleetController {
@@ -48,8 +49,9 @@ const (
 	hintPercent = "must be digits with an optional fraction, at most 9 digits in all, and a percent sign"
 )
 
-// exactLimit is the limit of the default mode, between 0 and count. Percentages are rounded down, but to no less than 1 unless they are
-// 0, in integers: 4.6% of 1500 is 69. Tempting: floating point, where it is 68.
+// exactLimit is the limit of the default mode, between 0 and count. Percentages are rounded down,
+// but to no less than 1 unless they are 0, in integers: 4.6% of 1500 is 69. Tempting: floating
+// point, where it is 68.
 func (v value) exactLimit(count int) (int, error) {
 	if v.form == isInt {
 		return clamp(int64(v.n), count), nil
@@ -102,8 +104,9 @@ func digits(text string) (int64, bool) {
 
 func clamp(n int64, count int) int { return int(max(0, min(n, int64(count)))) }
 
-// controllerLimit does what Fleet's controller does: nothing is read if there is nothing to limit, an int inside a string is not
-// clamped, percentages are floating point, and every percentage is at least 1.
+// controllerLimit does what Fleet's controller does: nothing is read if there is nothing to limit,
+// an int inside a string is not clamped, percentages are floating point, and every percentage is at
+// least 1.
 func (v value) controllerLimit(count int) (int, error) {
 	if count == 0 {
 		return 1, nil
@@ -111,8 +114,9 @@ func (v value) controllerLimit(count int) (int, error) {
 	if v.form == isInt {
 		return clamp(int64(v.n), count), nil
 	}
-	// On overflow the largest int comes beside the error, and so it does in Fleet. What overflows must not depend on the processor: "4611686018427387904%" is a
-	// percentage where an int has 64 bits, and an int that is too large, whatever comes after the digits, where it has 32.
+	// On overflow the largest int comes beside the error, and so it does in Fleet. What overflows
+	// must not depend on the processor: "4611686018427387904%" is a percentage where an int has 64
+	// bits, and an int that is too large, whatever comes after the digits, where it has 32.
 	if n, err := strconv.ParseInt(v.text, 10, 64); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
 		return int(min(n, math.MaxInt)), nil
 	}

@@ -7,9 +7,10 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// matcher finds the manual partitions that a cluster is a member of without trying them all. Each partition is filed under one criterion
-// that its members must fulfil: a name, a group, or a value of a label. What the cluster has of these is looked up once, and only
-// the partitions found there are checked for the rest. Criteria about groups are resolved once per group.
+// matcher finds the manual partitions that a cluster is a member of without trying them all. Each
+// partition is filed under one criterion that its members must fulfil: a name, a group, or a value
+// of a label. What the cluster has of these is looked up once, and only the partitions found there
+// are checked for the rest. Criteria about groups are resolved once per group.
 type matcher struct {
 	rules      []rule
 	names      map[string][]uint32 // partitions by clusterName
@@ -31,7 +32,8 @@ type matcher struct {
 	found      []uint32 // working memory
 }
 
-// filing says what all partitions are filed under, if being found there is being a member; else it is mixed.
+// filing says what all partitions are filed under, if being found there is being a member; else it
+// is mixed.
 type filing uint8
 
 const (
@@ -126,11 +128,13 @@ func (m *matcher) filing() filing {
 	return mixed
 }
 
-// block is how many clusters are matched at a time. Their maps and values lie all over the memory: reading the same thing of many of them in
-// a row lets the processor wait for several at once, and a block still fits into its cache.
+// block is how many clusters are matched at a time. Their maps and values lie all over the memory:
+// reading the same thing of many of them in a row lets the processor wait for several at once, and
+// a block still fits into its cache.
 const block = 64
 
-// match finds the partitions of the clusters in this order and puts them into their places. Each cluster must be matched once.
+// match finds the partitions of the clusters in this order and puts them into their places. Each
+// cluster must be matched once.
 func (m *matcher) match(clusters []Cluster, order []uint32, places []place) {
 	switch m.only {
 	case oneLabel:
@@ -158,8 +162,8 @@ func (m *matcher) put(partitions []uint32, at *place) {
 	}
 }
 
-// matchLabel is match where one label decides. Each loop does one thing for a whole block, so that the processor waits for many values at
-// once.
+// matchLabel is match where one label decides. Each loop does one thing for a whole block, so that
+// the processor waits for many values at once.
 func (m *matcher) matchLabel(clusters []Cluster, order []uint32, places []place) {
 	var values [block]string
 	var heads [block]uint16
@@ -263,7 +267,8 @@ func ascend(list []uint32) {
 	}
 }
 
-// manyKeys is how many keys per label make it cheaper to walk over the labels of a cluster than to look up every key.
+// manyKeys is how many keys per label make it cheaper to walk over the labels of a cluster than to
+// look up every key.
 const manyKeys = 3
 
 // acceptValue is accept for the partitions that ask for a label, and for its value or any.
@@ -292,8 +297,8 @@ func (m *matcher) accept(list []uint32, number uint32, cluster *Cluster, to []ui
 	return to
 }
 
-// groupsOf returns the groups that a cluster is tried with: one in none is tried by Fleet's controller with a group that has no name and
-// no labels.
+// groupsOf returns the groups that a cluster is tried with: one in none is tried by Fleet's
+// controller with a group that has no name and no labels.
 func (m *matcher) groupsOf(cluster *Cluster) []string {
 	if len(cluster.Groups) == 0 {
 		return m.groupless
@@ -301,7 +306,8 @@ func (m *matcher) groupsOf(cluster *Cluster) []string {
 	return cluster.Groups
 }
 
-// inGroup reports whether one group of the cluster fulfils all criteria of the partition about groups.
+// inGroup reports whether one group of the cluster fulfils all criteria of the partition about
+// groups.
 func (m *matcher) inGroup(cluster *Cluster, p uint32) bool {
 	return slices.ContainsFunc(m.groupsOf(cluster), func(group string) bool {
 		_, found := slices.BinarySearch(m.ofGroup(group).checked, p)
@@ -331,7 +337,8 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 	return index
 }
 
-// resolve asks all criteria about one group. The empty name stands for no group, which has no labels whatever the table of groups says.
+// resolve asks all criteria about one group. The empty name stands for no group, which has no
+// labels whatever the table of groups says.
 func (m *matcher) resolve(group string) *groupIndex {
 	index := &groupIndex{}
 	var labels map[string]string

@@ -10,14 +10,15 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// TestMemberships: whatever the partitions are filed under, and however many there are of them, the members are those that trying every
-// selector on every cluster finds.
+// TestMemberships: whatever the partitions are filed under, and however many there are of them, the
+// members are those that trying every selector on every cluster finds.
 func TestMemberships(t *testing.T) {
 	in := func(key string, values ...string) *selector.LabelSelector {
 		return &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: key, Operator: selector.In, Values: values}}}
 	}
 	value := func(i int) string { return fmt.Sprint("v", i%150) }
-	// Clusters with every value, with one that nobody asks for, and without the label; in up to three groups, known, unknown and twice.
+	// Clusters with every value, with one that nobody asks for, and without the label; in up to
+	// three groups, known, unknown and twice.
 	fleet := partition.Fleet{Groups: map[string]map[string]string{}}
 	for g := range 150 {
 		fleet.Groups[value(g)] = map[string]string{"ring": value(g)}
@@ -154,8 +155,8 @@ func TestMemberships(t *testing.T) {
 	}
 }
 
-// TestNoGroupHasNoLabels: Fleet's controller tries a cluster in no group with an empty name and no labels. A group of that name in the table is
-// not this one: no cluster group can have it.
+// TestNoGroupHasNoLabels: Fleet's controller tries a cluster in no group with an empty name and no
+// labels. A group of that name in the table is not this one: no cluster group can have it.
 func TestNoGroupHasNoLabels(t *testing.T) {
 	fleet := partition.Fleet{
 		Clusters: []partition.Cluster{{Name: "a", Wanted: newVersion}, {Name: "b", Wanted: newVersion, Groups: []string{"g"}}},

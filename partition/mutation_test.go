@@ -12,7 +12,8 @@ import (
 
 var mutate = flag.Bool("partition.mutate", false, "build the package with every deliberate fault of TestMutations and see that its test fails")
 
-// mutation is a fault that a rewrite tends to make: one edit of the source, and the test that must fail.
+// mutation is a fault that a rewrite tends to make: one edit of the source, and the test that must
+// fail.
 type mutation struct {
 	fault, file, from, to, test string
 }
@@ -55,8 +56,8 @@ func mutations() []mutation {
 	}
 }
 
-// TestMutations keeps the list of deliberate faults true: every edit still applies to one place of the source. With -partition.mutate
-// each is built and its test run, which takes minutes.
+// TestMutations keeps the list of deliberate faults true: every edit still applies to one place of
+// the source. With -partition.mutate each is built and its test run, which takes minutes.
 func TestMutations(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range mutations() {

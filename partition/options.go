@@ -7,21 +7,23 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// DisplayNameLabel is the label under which Rancher keeps the name that people gave a cluster. See [Options.DisplayNameLabel].
+// DisplayNameLabel is the label under which Rancher keeps the name that people gave a cluster. See
+// [Options.DisplayNameLabel].
 const DisplayNameLabel = "management.cattle.io/cluster-display-name"
 
-// Options is what fleet.yaml has no words for. The zero value is the default mode with what Fleet documents. In the mode
-// [FleetController] all other options are ignored, but must be valid.
+// Options is what fleet.yaml has no words for. The zero value is the default mode with what Fleet
+// documents. In the mode [FleetController] all other options are ignored, but must be valid.
 type Options struct {
 	Mode      Mode      `json:"mode,omitzero"`
 	Leftovers Leftovers `json:"leftovers,omitzero"` // clusters in no manual partition
 	Paused    Paused    `json:"paused,omitzero"`    // what a paused cluster counts as
 	Offline   Offline   `json:"offline,omitzero"`   // what an offline cluster counts as
 	Releases  Releases  `json:"releases,omitzero"`  // what limits the update of healthy clusters
-	// MaxPerStep is the greatest number of releases in one step, over all partitions; at least 1. Nil means no such limit.
+	// MaxPerStep is the greatest number of releases in one step, over all partitions; at least 1.
+	// Nil means no such limit.
 	MaxPerStep *int `json:"maxPerStep,omitempty"`
-	// DisplayNameLabel is the label whose value a partition's clusterName is compared with, besides the name of the cluster. Nil means
-	// the constant [DisplayNameLabel], the empty string none.
+	// DisplayNameLabel is the label whose value a partition's clusterName is compared with, besides
+	// the name of the cluster. Nil means the constant [DisplayNameLabel], the empty string none.
 	DisplayNameLabel *string `json:"displayNameLabel,omitempty"`
 }
 
@@ -70,8 +72,9 @@ const (
 	ByBudget Releases = "budget" // also what maxUnavailable leaves, but one cluster if all others are ready
 )
 
-// UnmarshalJSON reads the options as strictly as a strategy: an unknown field is an error, because a misspelt limit must not become no limit.
-// All faults are reported, joined, each a *[FieldError]; the options are then unchanged. Whether a value is one of the field is checked by
+// UnmarshalJSON reads the options as strictly as a strategy: an unknown field is an error, because
+// a misspelt limit must not become no limit. All faults are reported, joined, each a *[FieldError];
+// the options are then unchanged. Whether a value is one of the field is checked by
 // [Options.Validate].
 func (o *Options) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {

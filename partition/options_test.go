@@ -27,7 +27,8 @@ func letters() map[rune]partition.State {
 	}
 }
 
-// drawn says what a plan does with each cluster: R is released, = is up to date, then the reasons for which it waits or is NotReady.
+// drawn says what a plan does with each cluster: R is released, = is up to date, then the reasons
+// for which it waits or is NotReady.
 func drawn(compiled *partition.Compiled, p *partition.Result) string {
 	words := make([]string, compiled.Len())
 	for _, r := range p.Releases {
@@ -119,8 +120,9 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestReadyIsOfTheTurn: a later partition may release what an earlier one left waiting, so that the earlier one would be ready after the step. The
-// gate was decided before, and what the step says of the partition agrees with the gate.
+// TestReadyIsOfTheTurn: a later partition may release what an earlier one left waiting, so that the
+// earlier one would be ready after the step. The gate was decided before, and what the step says of
+// the partition agrees with the gate.
 func TestReadyIsOfTheTurn(t *testing.T) {
 	one := 1
 	strategy := partition.Strategy{
@@ -141,8 +143,8 @@ func TestReadyIsOfTheTurn(t *testing.T) {
 	}
 }
 
-// TestThresholdIsOfTheTurn: the verdict has the numbers that were compared. What a later partition releases of the members makes more of
-// them NotReady, and was not known then.
+// TestThresholdIsOfTheTurn: the verdict has the numbers that were compared. What a later partition
+// releases of the members makes more of them NotReady, and was not known then.
 func TestThresholdIsOfTheTurn(t *testing.T) {
 	strategy := partition.Strategy{
 		MaxUnavailable: partition.FromInt(0), MaxUnavailablePartitions: partition.FromInt(1),
@@ -163,8 +165,9 @@ func TestThresholdIsOfTheTurn(t *testing.T) {
 	}
 }
 
-// TestLeftoverNames: leftovers are cut from their own number, behind the manual partitions. A single slice of them needs no range, unlike that of all
-// clusters; and where none are left, no partition is added.
+// TestLeftoverNames: leftovers are cut from their own number, behind the manual partitions. A
+// single slice of them needs no range, unlike that of all clusters; and where none are left, no
+// partition is added.
 func TestLeftoverNames(t *testing.T) {
 	for _, row := range []struct {
 		why       string
@@ -205,7 +208,8 @@ func TestLeftoverNames(t *testing.T) {
 	}
 }
 
-// TestControllerReasons: in the mode FleetController every cluster that is not released has a reason, too.
+// TestControllerReasons: in the mode FleetController every cluster that is not released has a
+// reason, too.
 func TestControllerReasons(t *testing.T) {
 	limit := partition.FromInt
 	for _, row := range []struct {

@@ -23,8 +23,9 @@ func modes() []partition.Mode {
 	return []partition.Mode{partition.Default, partition.FleetController}
 }
 
-// propReference: in both modes, whatever the state, the strategy and the options, each of several steps is the one that the reference
-// finds, fault for fault in the order in which Fleet meets them.
+// propReference: in both modes, whatever the state, the strategy and the options, each of several
+// steps is the one that the reference finds, fault for fault in the order in which Fleet meets
+// them.
 func propReference(seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		mode := rapid.SampledFrom(modes()).Draw(t, "mode")
@@ -118,7 +119,8 @@ func apply(fleet partition.Fleet, step *partition.Step) partition.Fleet {
 	return w.fleet
 }
 
-// TestI1I2I3ReleasesAreDue: what is released is due, at most once, in order, within the batch, by a partition that was reached and open.
+// TestI1I2I3ReleasesAreDue: what is released is due, at most once, in order, within the batch, by a
+// partition that was reached and open.
 func TestI1I2I3ReleasesAreDue(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -184,7 +186,8 @@ func TestI1I2I3ReleasesAreDue(t *testing.T) {
 	}, "broken", "full batch", "gate")
 }
 
-// steps carries plans out until one releases nothing and has nothing more, everything that was released becoming ready in between.
+// steps carries plans out until one releases nothing and has nothing more, everything that was
+// released becoming ready in between.
 func steps(t *rapid.T, strategy partition.Strategy, fleet partition.Fleet, options partition.Options, most int) partition.Fleet {
 	for range most {
 		p := plan(t, strategy, fleet, options)
@@ -198,8 +201,8 @@ func steps(t *rapid.T, strategy partition.Strategy, fleet partition.Fleet, optio
 	return fleet
 }
 
-// TestI4NoDeadlock: as long as nothing is paused or offline and what is released becomes ready, every matched cluster is done in time, at
-// maxUnavailable 0 as well.
+// TestI4NoDeadlock: as long as nothing is paused or offline and what is released becomes ready,
+// every matched cluster is done in time, at maxUnavailable 0 as well.
 func TestI4NoDeadlock(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -238,8 +241,8 @@ func TestI4NoDeadlock(t *testing.T) {
 	}, "strict")
 }
 
-// TestI5Stable: a step that releases nothing and has nothing more is followed by one that releases nothing, in either mode; and More says
-// exactly whether the next step does something.
+// TestI5Stable: a step that releases nothing and has nothing more is followed by one that releases
+// nothing, in either mode; and More says exactly whether the next step does something.
 func TestI5Stable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategy, fleet, options := genStrategy(t, false), genFleet(t, 12), genOptions(t, rapid.SampledFrom(modes()).Draw(t, "mode"))
@@ -385,8 +388,8 @@ func propEvents(seen testseed.Tally) func(*rapid.T) {
 	}
 }
 
-// TestI6CompiledFollowsEvents: after any sequence of events, relists, pauses and plans carried out in part, a compiled plan says what
-// one compiled from nothing says.
+// TestI6CompiledFollowsEvents: after any sequence of events, relists, pauses and plans carried out
+// in part, a compiled plan says what one compiled from nothing says.
 func TestI6CompiledFollowsEvents(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, propEvents(seen), "released", "more", "nothing new")
@@ -407,8 +410,9 @@ func disjoint(t *rapid.T, strategy partition.Strategy) partition.Strategy {
 	return strategy
 }
 
-// TestI7Monotone: a larger limit never releases fewer clusters, whichever it is, if no cluster is in two partitions; without a budget and
-// a cap per step, those released under the smaller one are among them unless the batch is full.
+// TestI7Monotone: a larger limit never releases fewer clusters, whichever it is, if no cluster is
+// in two partitions; without a budget and a cap per step, those released under the smaller one are
+// among them unless the batch is full.
 func TestI7Monotone(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -455,8 +459,8 @@ func TestI7Monotone(t *testing.T) {
 	}, "maxUnavailable", "own maxUnavailable", "maxUnavailablePartitions", "maxNew", "maxPerStep", "100%")
 }
 
-// TestPartitionsDisjoint: where no two selectors match the same cluster, no two partitions share one, and every matched cluster is in
-// exactly one; automatic partitions have every cluster.
+// TestPartitionsDisjoint: where no two selectors match the same cluster, no two partitions share
+// one, and every matched cluster is in exactly one; automatic partitions have every cluster.
 func TestPartitionsDisjoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategy, fleet := disjoint(t, genStrategy(t, false)), genFleet(t, 14)
@@ -491,8 +495,8 @@ func TestPartitionsDisjoint(t *testing.T) {
 	})
 }
 
-// TestI8Reasons: every cluster that waits or is held has one reason, the classes of a partition add up to its count, and a result is the
-// same after a trip through JSON.
+// TestI8Reasons: every cluster that waits or is held has one reason, the classes of a partition add
+// up to its count, and a result is the same after a trip through JSON.
 func TestI8Reasons(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom(modes()).Draw(t, "mode")
@@ -545,8 +549,8 @@ func TestI8Reasons(t *testing.T) {
 	})
 }
 
-// TestI9LimitsAreExact: a percentage in the default mode is what rational numbers give, between 0 and the count, and grows with both; whole
-// percentages are those of concurrency.Limit.
+// TestI9LimitsAreExact: a percentage in the default mode is what rational numbers give, between 0
+// and the count, and grows with both; whole percentages are those of concurrency.Limit.
 func TestI9LimitsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 2_000_000).Draw(t, "count")
@@ -588,7 +592,8 @@ func TestI9LimitsAreExact(t *testing.T) {
 	})
 }
 
-// FuzzLimit: no text makes a limit panic, or leave its bounds; what is accepted agrees with the reference.
+// FuzzLimit: no text makes a limit panic, or leave its bounds; what is accepted agrees with the
+// reference.
 func FuzzLimit(f *testing.F) {
 	for _, text := range []string{"10%", "4.6%", ".5%", "+3", "007", "-1", "NaN%", "1e1%", "0x1p5%", "99999999999999999999", "1e400%", "5.%"} {
 		f.Add(1500, text)
@@ -610,7 +615,8 @@ func FuzzLimit(f *testing.F) {
 	})
 }
 
-// FuzzStrategy: what decodes survives a trip through JSON, and compiles or is refused with typed faults.
+// FuzzStrategy: what decodes survives a trip through JSON, and compiles or is refused with typed
+// faults.
 func FuzzStrategy(f *testing.F) {
 	for _, c := range readCases(f) {
 		data, err := json.Marshal(c.Request.Strategy)

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Waiting is a cluster that does not have the wanted version, was not released by this step either, and why.
+// Waiting is a cluster that does not have the wanted version, was not released by this step either,
+// and why.
 type Waiting struct {
 	ID
 	Verdict
@@ -17,15 +18,17 @@ type Waiting struct {
 // String returns "cluster: why".
 func (w Waiting) String() string { return w.ID.String() + ": " + w.Verdict.String() }
 
-// Verdict says why a cluster waits or is held: of the reasons that apply, the first in the order of the constants, as the first of its
-// partitions sees it. A cluster in no partition has no other reason than that.
+// Verdict says why a cluster waits or is held: of the reasons that apply, the first in the order of
+// the constants, as the first of its partitions sees it. A cluster in no partition has no other
+// reason than that.
 type Verdict struct {
 	Reason    Reason `json:"reason"`
 	Partition int    `json:"partition"` // index of the first partition that the cluster is in; -1 if there is none
 	// ClosedBy is the partition that closed the gate, for Gate; else 0.
 	ClosedBy int `json:"closedBy,omitzero"`
-	// Count is compared with Limit: partitions not ready (Gate), NotReady members before the partition's turn (Threshold), members that are
-	// unavailable with what this step releases (Budget), and targets that are (TotalBudget). For Batch and StepLimit only Limit has a
+	// Count is compared with Limit: partitions not ready (Gate), NotReady members before the
+	// partition's turn (Threshold), members that are unavailable with what this step releases
+	// (Budget), and targets that are (TotalBudget). For Batch and StepLimit only Limit has a
 	// meaning.
 	Count int `json:"count,omitzero"`
 	Limit int `json:"limit,omitzero"`
@@ -87,7 +90,8 @@ const (
 	Denied  VerdictStatus = "denied"  // only a change of the configuration helps
 )
 
-// Status returns the status that belongs to the code: Denied for Unmatched, and Pending for everything else.
+// Status returns the status that belongs to the code: Denied for Unmatched, and Pending for
+// everything else.
 func (r Reason) Status() VerdictStatus {
 	if r == Unmatched {
 		return Denied
@@ -233,10 +237,12 @@ func (w Why) list() []string {
 	return list
 }
 
-// String returns the stable codes in the order of the constants, separated by commas. Bits that are none of the constants have none.
+// String returns the stable codes in the order of the constants, separated by commas. Bits that are
+// none of the constants have none.
 func (w Why) String() string { return strings.Join(w.list(), ",") }
 
-// MarshalJSON returns the list of codes in the order of the constants; bits that are none of them are a *[FieldError].
+// MarshalJSON returns the list of codes in the order of the constants; bits that are none of them
+// are a *[FieldError].
 func (w Why) MarshalJSON() ([]byte, error) {
 	if w >= 1<<len(w.codes()) {
 		return nil, &FieldError{Code: CodeValue, Value: "Why(" + strconv.Itoa(int(w)) + ")", Hint: "holds bits that are none of the constants"}
@@ -244,7 +250,8 @@ func (w Why) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w.list())
 }
 
-// UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves the set unchanged.
+// UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves
+// the set unchanged.
 func (w *Why) UnmarshalJSON(data []byte) error {
 	var list []string
 	if err := json.Unmarshal(data, &list); err != nil {

@@ -15,10 +15,12 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// The reference is a second implementation that shares nothing with the package but its input types: whole fleets, strings, maps, every
-// selector tried for every cluster, rational numbers, and a fresh count whenever one is needed.
+// The reference is a second implementation that shares nothing with the package but its input
+// types: whole fleets, strings, maps, every selector tried for every cluster, rational numbers, and
+// a fresh count whenever one is needed.
 
-// outcome is what the reference says about one step, in a form that results of the package are brought into as well.
+// outcome is what the reference says about one step, in a form that results of the package are
+// brought into as well.
 type outcome struct {
 	Released   []string
 	Created    []string

@@ -9,15 +9,16 @@ import (
 	"github.com/tranche-dev/tranche/partition"
 )
 
-// scenario is one of Fleet's document, or what follows from it. Clusters are c000000 … with the label stage, as many of each as stages
-// says; a first deployment unless update is set.
+// scenario is one of Fleet's document, or what follows from it. Clusters are c000000 … with the
+// label stage, as many of each as stages says; a first deployment unless update is set.
 type scenario struct {
 	name, why string
 	strategy  string
 	stages    []string // one per block of clusters
 	sizes     []int
 	update    bool
-	// unready is how many of the clusters released so far are not ready before each step but the first; the last ones released.
+	// unready is how many of the clusters released so far are not ready before each step but the
+	// first; the last ones released.
 	unready []int
 	want    []int    // releases per step
 	names   []string // of the partitions, if they matter

@@ -6,14 +6,16 @@ import (
 	"slices"
 )
 
-// Step decides what may be released now and overwrites step with it, reusing its slices: a host that keeps one Step does not allocate.
-// What it decides is what [Compiled.Plan] decides, without the reasons.
+// Step decides what may be released now and overwrites step with it, reusing its slices: a host
+// that keeps one Step does not allocate. What it decides is what [Compiled.Plan] decides, without
+// the reasons.
 func (c *Compiled) Step(step *Step) {
 	c.run(step, false)
 	c.settle(step)
 }
 
-// Plan decides what may be released now, and says for every other cluster why not. It looks at each cluster once.
+// Plan decides what may be released now, and says for every other cluster why not. It looks at each
+// cluster once.
 func (c *Compiled) Plan() Result {
 	r := Result{Batch: c.maxNew, MaxPerStep: c.maxPerStep}
 	c.run(&r.Step, true)
@@ -42,7 +44,8 @@ func (c *Compiled) Plan() Result {
 	return r
 }
 
-// Explain says why a cluster waits or is held after the step that is due now; false if it does not. It costs a step.
+// Explain says why a cluster waits or is held after the step that is due now; false if it does not.
+// It costs a step.
 func (c *Compiled) Explain(cluster int) (verdict Verdict, waits bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return Verdict{}, false, err
@@ -102,8 +105,9 @@ func (c *Compiled) settle(step *Step) {
 	if c.mode == FleetController {
 		step.More = c.reconcile(p, true, false)
 	} else {
-		// The step took for granted that what it releases is NotReady. Now only what the host stores has changed, so that a cluster
-		// whose agent runs the wanted version already is done.
+		// The step took for granted that what it releases is NotReady. Now only what the host
+		// stores has changed, so that a cluster whose agent runs the wanted version already is
+		// done.
 		for _, change := range c.undo {
 			c.set(change.cluster, change.before.pointed())
 		}
@@ -113,7 +117,8 @@ func (c *Compiled) settle(step *Step) {
 	c.revert()
 }
 
-// documented is the step of the default mode. Releases change the counts at once, for all partitions of the cluster.
+// documented is the step of the default mode. Releases change the counts at once, for all
+// partitions of the cluster.
 func (c *Compiled) documented(step *Step, perStep int, explain bool) {
 	bad, closed := 0, false
 	for i := range c.partitions {
@@ -139,8 +144,8 @@ func (c *Compiled) documented(step *Step, perStep int, explain bool) {
 	step.NotReadyPartitions = bad
 }
 
-// release is the turn of one partition. More NotReady members than the limit pause it, an equal number does not. What is broken
-// gets its fix all the same.
+// release is the turn of one partition. More NotReady members than the limit pause it, an equal
+// number does not. What is broken gets its fix all the same.
 func (c *Compiled) release(p *part, s *Status, step *Step, perStep int) turn {
 	end := p.slot + p.count
 	open := s.Unavailable <= p.max
@@ -163,7 +168,8 @@ func (c *Compiled) release(p *part, s *Status, step *Step, perStep int) turn {
 		}
 		cluster := c.members[p.member+slot-p.slot]
 		before := c.facts[cluster]
-		// Without appliedWanted it is updating, whatever its agent said before it was pointed at the version.
+		// Without appliedWanted it is updating, whatever its agent said before it was pointed at
+		// the version.
 		c.try(cluster, before.pointed()&^(appliedWanted|appliedReleased))
 		s.Released++
 		step.Releases = append(step.Releases, Release{ID: c.id(cluster), Partition: s.Index, First: !before.has(released)})
@@ -200,7 +206,8 @@ func (p *part) waiting() int { return int(p.counts[broken] + p.counts[pending] +
 // ready: a partition with waiting members is never ready, so partitions start in order.
 func (p *part) ready() bool { return p.waiting() == 0 && p.notReady() <= p.max }
 
-// blockers lists the first members that are NotReady, or unavailable to the releases of Fleet's controller.
+// blockers lists the first members that are NotReady, or unavailable to the releases of Fleet's
+// controller.
 func (c *Compiled) blockers(p *part) (list []ID) {
 	for _, cluster := range c.members[p.member : p.member+p.count] {
 		is := false

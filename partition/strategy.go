@@ -10,30 +10,36 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// Strategy is the rolloutStrategy of a fleet.yaml, field by field. The zero value is Fleet's defaults: batches of 50, no limit on what
-// may be NotReady. It is decoded strictly: an unknown field or a value of the wrong type is an error, because a misspelt limit must
-// not become no limit. An explicit null counts as absent.
+// Strategy is the rolloutStrategy of a fleet.yaml, field by field. The zero value is Fleet's
+// defaults: batches of 50, no limit on what may be NotReady. It is decoded strictly: an unknown
+// field or a value of the wrong type is an error, because a misspelt limit must not become no
+// limit. An explicit null counts as absent.
 type Strategy struct {
-	// MaxUnavailable is how many members of a partition, of its own count, may be NotReady before its next batch waits; 100% if absent.
-	// Percentages round down, to at least 1; with 0 each batch waits for all that came before. The batch itself may take more down:
-	// MaxNew limits that, or the option [ByBudget]. Every partition without a value of its own inherits it.
+	// MaxUnavailable is how many members of a partition, of its own count, may be NotReady before
+	// its next batch waits; 100% if absent. Percentages round down, to at least 1; with 0 each
+	// batch waits for all that came before. The batch itself may take more down: MaxNew limits
+	// that, or the option [ByBudget]. Every partition without a value of its own inherits it.
 	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"`
-	// MaxUnavailablePartitions is how many partitions may be NotReady before the rollout pauses; 0 if absent.
+	// MaxUnavailablePartitions is how many partitions may be NotReady before the rollout pauses; 0
+	// if absent.
 	MaxUnavailablePartitions IntOrString `json:"maxUnavailablePartitions,omitzero"`
-	// AutoPartitionSize is the number of members of an automatic partition; 25% if absent, and 0 or less makes a single one. It
-	// has no meaning beside manual partitions, unless leftovers are appended.
+	// AutoPartitionSize is the number of members of an automatic partition; 25% if absent, and 0 or
+	// less makes a single one. It has no meaning beside manual partitions, unless leftovers are
+	// appended.
 	AutoPartitionSize IntOrString `json:"autoPartitionSize,omitzero"`
-	// AutoPartitionThreshold is the number of clusters below which there is a single automatic partition; 200 if nil. 0 or less
-	// means that there is always only one.
+	// AutoPartitionThreshold is the number of clusters below which there is a single automatic
+	// partition; 200 if nil. 0 or less means that there is always only one.
 	AutoPartitionThreshold *int `json:"autoPartitionThreshold,omitempty"`
-	// MaxNew is the size of a batch; 50 if nil. It must be at least 1, except in the mode FleetController, which then never
-	// deploys to a new cluster.
+	// MaxNew is the size of a batch; 50 if nil. It must be at least 1, except in the mode
+	// FleetController, which then never deploys to a new cluster.
 	MaxNew *int `json:"maxNew,omitempty"`
-	// Partitions are the manual partitions in the order of the rollout. If there are none, clusters are cut into automatic ones.
+	// Partitions are the manual partitions in the order of the rollout. If there are none, clusters
+	// are cut into automatic ones.
 	Partitions []Definition `json:"partitions,omitempty"`
 }
 
-// Definition is a manual partition: a cluster is a member if all criteria that are given hold. Without any it has no members.
+// Definition is a manual partition: a cluster is a member if all criteria that are given hold.
+// Without any it has no members.
 type Definition struct {
 	Name           string      `json:"name,omitempty"`          // for display: it may be empty or repeated
 	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"` // the strategy's if absent
@@ -43,14 +49,16 @@ type Definition struct {
 	ClusterSelector *selector.LabelSelector `json:"clusterSelector,omitempty"`
 	// ClusterGroup is the name of a group that the cluster must be in.
 	ClusterGroup string `json:"clusterGroup,omitempty"`
-	// ClusterGroupSelector is about the labels of a group that the cluster must be in. If ClusterGroup is given as well, both must hold for
-	// the same group.
+	// ClusterGroupSelector is about the labels of a group that the cluster must be in. If
+	// ClusterGroup is given as well, both must hold for the same group.
 	ClusterGroupSelector *selector.LabelSelector `json:"clusterGroupSelector,omitempty"`
 }
 
-// UnmarshalJSON reads the JSON form, or that of YAML after conversion. All faults are reported, joined, each a *[FieldError] with its
-// path; the strategy is then unchanged. What a well-formed value means is checked by [Strategy.Validate]. A field that is given twice is a
-// fault as well; but many converters of YAML keep the last one and say nothing, so the host should take one that refuses the document.
+// UnmarshalJSON reads the JSON form, or that of YAML after conversion. All faults are reported,
+// joined, each a *[FieldError] with its path; the strategy is then unchanged. What a well-formed
+// value means is checked by [Strategy.Validate]. A field that is given twice is a fault as well;
+// but many converters of YAML keep the last one and say nothing, so the host should take one that
+// refuses the document.
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -97,8 +105,9 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// explained says what to write instead of the two forms of clusterGroupSelector in Fleet's reference of fleet.yaml that are no selectors:
-// Fleet cannot read the first, and takes the other for the empty selector.
+// explained says what to write instead of the two forms of clusterGroupSelector in Fleet's
+// reference of fleet.yaml that are no selectors: Fleet cannot read the first, and takes the other
+// for the empty selector.
 func explained(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {
@@ -113,10 +122,11 @@ func explained(err error) error {
 	return errors.Join(all...)
 }
 
-// Validate reports every fault by the rules of the default mode, joined, each a *[FieldError], whatever clusters there are: limits that
-// cannot be read as one, a maxNew below 1, selectors that Kubernetes would refuse. AutoPartitionSize is not looked at beside manual
-// partitions. [Compile] reports the same, and more if leftovers are appended; in the mode FleetController it reports the first fault that
-// Fleet's controller would meet.
+// Validate reports every fault by the rules of the default mode, joined, each a *[FieldError],
+// whatever clusters there are: limits that cannot be read as one, a maxNew below 1, selectors that
+// Kubernetes would refuse. AutoPartitionSize is not looked at beside manual partitions. [Compile]
+// reports the same, and more if leftovers are appended; in the mode FleetController it reports the
+// first fault that Fleet's controller would meet.
 func (s Strategy) Validate() error { return s.validate(false) }
 
 func (s *Strategy) validate(leftovers bool) error {
@@ -161,7 +171,8 @@ func (s *Strategy) threshold() int {
 	return *s.AutoPartitionThreshold
 }
 
-// maxUnavailable is the limit of a partition of so many members; manual is the index of its definition, or -1.
+// maxUnavailable is the limit of a partition of so many members; manual is the index of its
+// definition, or -1.
 func (s *Strategy) maxUnavailable(mode Mode, count, manual int) (int, error) {
 	own := value{}
 	if manual >= 0 {
@@ -175,7 +186,8 @@ func (s *Strategy) maxPartitions(mode Mode, count int) (int, error) {
 	return limit(mode, count, global(s.MaxUnavailablePartitions, "maxUnavailablePartitions"), global(FromInt(0), "maxUnavailablePartitions"))
 }
 
-// autoSize is the number of members of each automatic partition of n clusters; 0 means one partition without a range in its name.
+// autoSize is the number of members of each automatic partition of n clusters; 0 means one
+// partition without a range in its name.
 func (s *Strategy) autoSize(mode Mode, n int) (int, error) {
 	if threshold := s.threshold(); threshold <= 0 || n < threshold {
 		return 0, nil
@@ -207,8 +219,8 @@ func (d *Definition) compile(i int) (criteria, error) {
 	return c, errors.Join(faults...)
 }
 
-// controllerFault returns the fault that Fleet's controller meets in selectors of which one is wrong: it reads the one for groups before the
-// one for clusters, and stops at the first fault.
+// controllerFault returns the fault that Fleet's controller meets in selectors of which one is
+// wrong: it reads the one for groups before the one for clusters, and stops at the first fault.
 func (d *Definition) controllerFault(i int) error {
 	groups := Definition{ClusterGroupSelector: d.ClusterGroupSelector}
 	_, err := groups.compile(i)

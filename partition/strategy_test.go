@@ -35,7 +35,8 @@ func faultsOf(err error) (list []string) {
 	return append(list, string(fault.Code)+" "+fault.Path)
 }
 
-// TestDecode: a rolloutStrategy decodes as it is, and what does not is refused with all faults and their paths.
+// TestDecode: a rolloutStrategy decodes as it is, and what does not is refused with all faults and
+// their paths.
 func TestDecode(t *testing.T) {
 	for _, row := range []struct {
 		in, why string
@@ -80,7 +81,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestReferenceOfFleetYAML: the two forms of clusterGroupSelector that Fleet's reference of fleet.yaml shows, and Fleet has not.
+// TestReferenceOfFleetYAML: the two forms of clusterGroupSelector that Fleet's reference of
+// fleet.yaml shows, and Fleet has not.
 func TestReferenceOfFleetYAML(t *testing.T) {
 	for _, row := range []struct{ in, want string }{
 		{`"agroup"`, "partitions[0].clusterGroupSelector: must be an object, not a string: write the name of a group as clusterGroup, and its labels as matchLabels below this field"},
@@ -93,7 +95,8 @@ func TestReferenceOfFleetYAML(t *testing.T) {
 	}
 }
 
-// TestLabelsWithoutMatchLabels: what Fleet takes for the selector of every cluster gets an error that says where labels stand.
+// TestLabelsWithoutMatchLabels: what Fleet takes for the selector of every cluster gets an error
+// that says where labels stand.
 func TestLabelsWithoutMatchLabels(t *testing.T) {
 	for _, row := range []struct{ in, want, why string }{
 		{`"clusterSelector": {"env": "prod"}`, "partitions[0].clusterSelector.env: unknown field: labels stand below matchLabels", "the usual mistake"},
@@ -171,8 +174,8 @@ func TestDecodeFields(t *testing.T) {
 	}
 }
 
-// TestBadInput: what a well-formed value means is checked, in the default mode completely and at once, in the mode FleetController as far
-// as Fleet's controller would see it.
+// TestBadInput: what a well-formed value means is checked, in the default mode completely and at
+// once, in the mode FleetController as far as Fleet's controller would see it.
 func TestBadInput(t *testing.T) {
 	text := partition.FromString
 	def := func(d partition.Definition) partition.Strategy {
@@ -307,7 +310,8 @@ func TestLimitBounds(t *testing.T) {
 	}
 }
 
-// TestControllerLimitBounds: what no int64 holds is 1 on every processor, and what one just holds is the count.
+// TestControllerLimitBounds: what no int64 holds is 1 on every processor, and what one just holds
+// is the count.
 func TestControllerLimitBounds(t *testing.T) {
 	for text, want := range map[string]int{
 		"4611686018427387392%": 2, // twice that is the largest float64 below 2 to the 63rd
@@ -326,7 +330,8 @@ func TestControllerLimitBounds(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFlat: several faults of one partition are joined with all others, not to one another first: each is a *FieldError.
+// TestFaultsAreFlat: several faults of one partition are joined with all others, not to one another
+// first: each is a *FieldError.
 func TestFaultsAreFlat(t *testing.T) {
 	bad := &selector.LabelSelector{MatchLabels: map[string]string{"a b": "c d"}}
 	err := partition.Strategy{MaxNew: count(0), Partitions: []partition.Definition{{ClusterSelector: bad, ClusterGroupSelector: bad}}}.Validate()
@@ -341,7 +346,8 @@ func TestFaultsAreFlat(t *testing.T) {
 	}
 }
 
-// TestBadClusters: what is wrong with the fleet itself is found in both modes, beside what is wrong with the strategy.
+// TestBadClusters: what is wrong with the fleet itself is found in both modes, beside what is wrong
+// with the strategy.
 func TestBadClusters(t *testing.T) {
 	fleet := partition.Fleet{Clusters: []partition.Cluster{
 		{Namespace: "b", Name: "x", Wanted: "v"}, {Namespace: "a", Name: "x", Wanted: "v"}, {Namespace: "b", Name: "x", Wanted: "w"}, {Name: "y"}, {Wanted: "v"},
@@ -366,7 +372,8 @@ func TestBadClusters(t *testing.T) {
 		!strings.Contains(err.Error(), `clusters[6]: "b/x": is given as clusters[0] already`) {
 		t.Errorf("got %v", err)
 	}
-	// By name alone, as Fleet orders clusters, those of another namespace may stand before the first.
+	// By name alone, as Fleet orders clusters, those of another namespace may stand before the
+	// first.
 	fleet.Clusters = []partition.Cluster{{Namespace: "a", Name: "x", Wanted: "v"}, {Namespace: "b", Name: "x", Wanted: "v"}, {Namespace: "b", Name: "x", Wanted: "v"}}
 	if _, err = partition.Compile(partition.Strategy{}, fleet, partition.Options{Mode: partition.FleetController}); err == nil ||
 		err.Error() != `clusters[2]: "b/x": is given as clusters[1] already` {
@@ -446,7 +453,8 @@ func TestBadOptions(t *testing.T) {
 	if _, err := partition.Compile(partition.Strategy{}, partition.Fleet{}, bad); !slices.Equal(faultsOf(err), want) {
 		t.Errorf("got %q, want %q", faultsOf(err), want)
 	}
-	// They hide nothing of what else is wrong, but for a strategy that only Fleet's controller would look at.
+	// They hide nothing of what else is wrong, but for a strategy that only Fleet's controller
+	// would look at.
 	nameless := partition.Fleet{Clusters: []partition.Cluster{{Wanted: "v"}}}
 	for mode, more := range map[partition.Mode][]string{partition.Default: {"value maxPerStep", "value maxNew", "value clusters[0].name"}, partition.FleetController: {"value maxPerStep", "value clusters[0].name"}} {
 		_, err := partition.Plan(partition.Strategy{MaxNew: count(0), MaxUnavailable: partition.IntOrString{}}, nameless, partition.Options{Mode: mode, MaxPerStep: count(-1)})
@@ -473,7 +481,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestWhy: sets of reasons are lists of stable codes in JSON, as those of package surge are, and what is none is refused.
+// TestWhy: sets of reasons are lists of stable codes in JSON, as those of package surge are, and
+// what is none is refused.
 func TestWhy(t *testing.T) {
 	for why := range partition.Why(32) {
 		text, err := json.Marshal(why)

@@ -1,7 +1,8 @@
 package partition
 
-// textTable numbers the texts that selectors ask for: values of a label, names of groups. Most of them differ in their length or in one of
-// three bytes, and these are cheaper to look at than all bytes are to hash. Texts that do not are left to a map.
+// textTable numbers the texts that selectors ask for: values of a label, names of groups. Most of
+// them differ in their length or in one of three bytes, and these are cheaper to look at than all
+// bytes are to hash. Texts that do not are left to a map.
 type textTable struct {
 	texts  []string
 	slots  []uint16         // by fingerprint: number of the first text, plus 1; a power of two, or a single 1 beside hashed
@@ -50,7 +51,8 @@ func (t *textTable) number(text string) int32 {
 	return int32(i)
 }
 
-// file puts the latest text, which has this number plus 1, into its slot, and reports whether it could.
+// file puts the latest text, which has this number plus 1, into its slot, and reports whether it
+// could.
 func (t *textTable) file(latest uint16) bool {
 	slot, length := &t.slots[fingerprint(t.texts[latest-1])&uint32(len(t.slots)-1)], 1
 	for at := *slot; at != 0; at = t.next[at-1] {
@@ -76,8 +78,9 @@ func fingerprint(text string) uint32 {
 // find returns the number of a text, or -1.
 func (t *textTable) find(text string) int32 { return t.search(t.head(text), text) }
 
-// head returns where the search for a text begins, 0 if that is already its end. It is apart from the search because it has no branch to be mispredicted: taking the
-// heads of many texts in a row, the processor waits for many of them at once.
+// head returns where the search for a text begins, 0 if that is already its end. It is apart from
+// the search because it has no branch to be mispredicted: taking the heads of many texts in a row,
+// the processor waits for many of them at once.
 func (t *textTable) head(text string) uint16 {
 	if len(t.slots) == 0 {
 		return 0

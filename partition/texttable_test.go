@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTextTableIsAMap: it numbers texts as a map would, filed by fingerprint or, where too many look alike or there are too many, by a map.
+// TestTextTableIsAMap: it numbers texts as a map would, filed by fingerprint or, where too many
+// look alike or there are too many, by a map.
 func TestTextTableIsAMap(t *testing.T) {
 	filed, hashed := 0, 0
 	check := func(fatal func(string, ...any), texts, others []string) {

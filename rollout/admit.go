@@ -27,7 +27,8 @@ type admitting struct {
 	counted map[poolPlace]bool      // places that count in it only because an override forces a start there, see lentPlaces
 }
 
-// candidate is a start that passed every rule but capacity. There may be as many as targets, so it is small: its texts are made when it starts.
+// candidate is a start that passed every rule but capacity. There may be as many as targets, so it
+// is small: its texts are made when it starts.
 type candidate struct {
 	seconds     int64 // when it is due, since 1970
 	nanoseconds int32
@@ -56,7 +57,8 @@ func (w *work) newCandidate(target, version int32, due time.Time, position int32
 	}
 }
 
-// run is the id of the job that a candidate starts. It is the same until the job is observed, however often the start is offered.
+// run is the id of the job that a candidate starts. It is the same until the job is observed,
+// however often the start is offered.
 func (w *work) run(c *candidate) string {
 	if c.member != nil {
 		return c.member.start.Run.String()
@@ -84,7 +86,8 @@ func (w *work) group(c *candidate) string {
 	return w.groupOf(&w.targets[c.target])
 }
 
-// reservedID begins the groups of targets outside brackets, where that of a bracket begins with the id of its rule.
+// reservedID begins the groups of targets outside brackets, where that of a bracket begins with the
+// id of its rule.
 const reservedID = "target"
 
 // groupOf is the holder of the slots of a target outside brackets, with its resource.
@@ -96,8 +99,9 @@ func (w *work) groupOf(t *target) string {
 	return p.group
 }
 
-// takeTurns finds the order in which the candidates ask for capacity: those that take a target back first, then by due time, position and ids, which
-// are compared only where the rest is equal. Small entries are sorted instead of candidates.
+// takeTurns finds the order in which the candidates ask for capacity: those that take a target back
+// first, then by due time, position and ids, which are compared only where the rest is equal. Small
+// entries are sorted instead of candidates.
 func (w *work) takeTurns() {
 	type entry struct {
 		seconds     int64
@@ -156,9 +160,10 @@ func (w *work) admit() error {
 	return nil
 }
 
-// onePerResource lets one group of a bracket rule begin on a resource, whatever the environment: of those that got their slots the one whose turn
-// comes first. Each environment was asked on its own and knows nothing of the others, so it is here that these wait for the end of the
-// execution. It reports whether somebody does: then the slots have to be given anew.
+// onePerResource lets one group of a bracket rule begin on a resource, whatever the environment: of
+// those that got their slots the one whose turn comes first. Each environment was asked on its own
+// and knows nothing of the others, so it is here that these wait for the end of the execution. It
+// reports whether somebody does: then the slots have to be given anew.
 func (w *work) onePerResource() bool {
 	if len(w.environments) < 2 {
 		return false
@@ -215,7 +220,8 @@ func (w *work) ask() error {
 		c := &w.candidates[at]
 		start := len(slab)
 		if m := c.member; m != nil && m.pending != nil {
-			// One lease covers the whole execution, so its first start needs a place wherever one of its runs will.
+			// One lease covers the whole execution, so its first start needs a place wherever one
+			// of its runs will.
 			view := int32(none)
 			for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
 				if w.view[run.target] != view { // those that the same policies govern need the same
@@ -229,8 +235,10 @@ func (w *work) ask() error {
 		if w.doubted[at] != nil {
 			slab = append(slab, int32(len(w.capacity.snapshot.Pools)))
 		}
-		// Only who is at work waits nowhere, and that is an execution that is open. Everybody else may hold a part of what it needs because a planner stopped, or
-		// met a conflict, while it claimed or gave back one pool after the other: somebody may have got the last place of another one since.
+		// Only who is at work waits nowhere, and that is an execution that is open. Everybody else
+		// may hold a part of what it needs because a planner stopped, or met a conflict, while it
+		// claimed or gave back one pool after the other: somebody may have got the last place of
+		// another one since.
 		w.asked[k] = concurrency.Candidate{
 			Resource: c.resource, Group: w.group(c), Rank: k, Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || c.member.pending != nil,
 		}
@@ -254,7 +262,8 @@ func (w *work) ask() error {
 	return nil
 }
 
-// doors are the pools, and behind them one that is shut: those need it who are doubted. So they are refused, and hear all the same what the others say.
+// doors are the pools, and behind them one that is shut: those need it who are doubted. So they are
+// refused, and hear all the same what the others say.
 func (w *work) doors() concurrency.Snapshot {
 	s := w.capacity.snapshot
 	if len(w.doubted) > 0 {
@@ -273,8 +282,9 @@ type poolPlace struct {
 	resource string
 }
 
-// force lets the candidates start for which an override lets their version past a concurrency rule: their resource counts as down in the pool
-// before the batch, so that it is admitted whatever the limit, and counts. restore gives the records their leases back.
+// force lets the candidates start for which an override lets their version past a concurrency rule:
+// their resource counts as down in the pool before the batch, so that it is admitted whatever the
+// limit, and counts. restore gives the records their leases back.
 func (w *work) force(but map[int32]bool) (restore func()) {
 	if len(w.overrides) == 0 {
 		return func() {}
@@ -304,7 +314,8 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			record := &pools[pool].Record
 			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
 			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || down[at] || w.counted[at] {
-				// Down already, for this group or another, or by itself: nobody is refused, also not for the key.
+				// Down already, for this group or another, or by itself: nobody is refused, also
+				// not for the key.
 				pools[pool].Keyless = slices.DeleteFunc(slices.Clone(pools[pool].Keyless), func(h concurrency.Holder) bool { return h.Resource == at.resource })
 				continue
 			}
@@ -324,7 +335,8 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 	return func() { copy(pools, before) }
 }
 
-// forced reports whether an override lets a candidate, or for the first start of an execution any of its runs, past a rule of the pool.
+// forced reports whether an override lets a candidate, or for the first start of an execution any
+// of its runs, past a rule of the pool.
 func (w *work) forced(c *candidate, pool int32) bool {
 	let := func(i, n int32) bool {
 		return slices.ContainsFunc(w.viewOf(i).concurrency, func(rule *compiledRule) bool {
@@ -337,7 +349,8 @@ func (w *work) forced(c *candidate, pool int32) bool {
 	return let(c.target, c.version)
 }
 
-// starts lists who is admitted, in turn. The texts are filled in by the order of the targets, which lie far apart in any other.
+// starts lists who is admitted, in turn. The texts are filled in by the order of the targets, which
+// lie far apart in any other.
 func (w *work) starts() {
 	w.plan.Start = make([]Start, 0, len(w.answer.Admitted))
 	claims := 0
@@ -386,7 +399,8 @@ func (w *work) starts() {
 	}
 }
 
-// refused lists who waits for a slot. A refused first start of a bracket keeps all members of its resource waiting.
+// refused lists who waits for a slot. A refused first start of a bracket keeps all members of its
+// resource waiting.
 func (w *work) refused() {
 	shared := make([][]Verdict, len(w.answer.Refusals))
 	places := map[poolPlace]concurrency.Reason{}
@@ -420,8 +434,9 @@ func (w *work) refused() {
 	}
 }
 
-// slotVerdict is what a pool says to whoever has no place there. Where a pool may well have a place, and only its value of groupBy is not among the active
-// ones, nothing that happens in it can help: then the events are in the pools of its family that are active.
+// slotVerdict is what a pool says to whoever has no place there. Where a pool may well have a
+// place, and only its value of groupBy is not among the active ones, nothing that happens in it can
+// help: then the events are in the pools of its family that are active.
 func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Condition) Verdict {
 	own := &w.capacity.snapshot.Pools[refusal.Pool]
 	v := Verdict{
@@ -442,7 +457,8 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Cond
 	return v
 }
 
-// activeIn lists the pools of a family that are active, or would be as soon as one of their holders begins, by key.
+// activeIn lists the pools of a family that are active, or would be as soon as one of their holders
+// begins, by key.
 func (w *work) activeIn(family string) []Condition {
 	var on []Condition
 	pools := w.capacity.snapshot.Pools
@@ -455,7 +471,8 @@ func (w *work) activeIn(family string) []Condition {
 	return on
 }
 
-// refuse says why a candidate that only capacity refuses does not start: all that its execution would run waits with it.
+// refuse says why a candidate that only capacity refuses does not start: all that its execution
+// would run waits with it.
 func (w *work) refuse(c *candidate, blockers []Verdict) {
 	if m := c.member; m != nil && m.pending != nil {
 		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {

@@ -19,8 +19,8 @@ const module = "github.com/tranche-dev/tranche"
 // root is the folder of the module, seen from this package.
 const root = ".."
 
-// allowed lists what each package of the library may import besides the standard library, and why. A package that is not listed fails
-// the test: decide where it stands first.
+// allowed lists what each package of the library may import besides the standard library, and why.
+// A package that is not listed fails the test: decide where it stands first.
 func allowed() map[string][]string {
 	return map[string][]string{
 		"":                            nil,                     // documentation only
@@ -43,7 +43,8 @@ func allowed() map[string][]string {
 	}
 }
 
-// shells may hold what the core may not: locks, goroutines, the wall clock. They are files or packages.
+// shells may hold what the core may not: locks, goroutines, the wall clock. They are files or
+// packages.
 func shells() []string {
 	return []string{
 		"clock/clock.go",              // the one reader of the wall clock
@@ -193,7 +194,8 @@ func isSentinel(value *ast.ValueSpec) bool {
 	return true
 }
 
-// TestPanics: a panic is for a wrong literal or an impossible state, never for input. Each function that may is listed with its reason.
+// TestPanics: a panic is for a wrong literal or an impossible state, never for input. Each function
+// that may is listed with its reason.
 func TestPanics(t *testing.T) {
 	reasons := map[string]string{
 		"clock/clock.go Advance":       "a test that moves time back proves nothing",

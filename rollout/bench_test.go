@@ -62,8 +62,9 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// BenchmarkPlan is a full plan under the node policy of the bracket RFC: while the group collects; when it has just closed and the first node is
-// due; half of the curve later, as if nobody had planned since, with a fifth of the fleet to start at once; and with that fifth at work.
+// BenchmarkPlan is a full plan under the node policy of the bracket RFC: while the group collects;
+// when it has just closed and the first node is due; half of the curve later, as if nobody had
+// planned since, with a fifth of the fleet to start at once; and with that fifth at work.
 func BenchmarkPlan(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
@@ -91,8 +92,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkDone is the same when it is over: the group has come everywhere, every execution has ended, and every target has the job of it. That is how a fleet is
-// for most of its time.
+// BenchmarkDone is the same when it is over: the group has come everywhere, every execution has
+// ended, and every target has the job of it. That is how a fleet is for most of its time.
 func BenchmarkDone(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
@@ -101,7 +102,8 @@ func BenchmarkDone(b *testing.B) {
 	}
 }
 
-// doneFleet carries out everything that the node policy starts on so many targets, all nodes at once, and says when.
+// doneFleet carries out everything that the node policy starts on so many targets, all nodes at
+// once, and says when.
 func doneFleet(tb testing.TB, targets int) (rollout.Snapshot, time.Time) {
 	set := compile(tb, strings.Replace(nodeLifecycle(tb), `"limitValue": 20`, `"limitValue": 100`, 1))
 	s := largeFleet(targets)
@@ -144,7 +146,8 @@ func withHistory(s rollout.Snapshot) rollout.Snapshot {
 	return s
 }
 
-// BenchmarkHistory is "fresh" of BenchmarkPlan with a history, of which a host lists the newest jobs first, or the oldest.
+// BenchmarkHistory is "fresh" of BenchmarkPlan with a history, of which a host lists the newest
+// jobs first, or the oldest.
 func BenchmarkHistory(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
@@ -176,8 +179,9 @@ func clusters(n int) rollout.Snapshot {
 
 const curveAlone = `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1}}`
 
-// BenchmarkCurve is a full plan of one deployment under a gradual rollout alone, a resource per target: the first is due; half of them are, as if
-// nobody had planned since; and the first half is done.
+// BenchmarkCurve is a full plan of one deployment under a gradual rollout alone, a resource per
+// target: the first is due; half of them are, as if nobody had planned since; and the first half is
+// done.
 func BenchmarkCurve(b *testing.B) {
 	set := compile(b, policy(curveAlone))
 	for _, n := range sizes() {
@@ -200,7 +204,8 @@ func BenchmarkCurve(b *testing.B) {
 	}
 }
 
-// BenchmarkScoped is the same with a hotfix after v2 that is for one region of five, and a change after it that is for another.
+// BenchmarkScoped is the same with a hotfix after v2 that is for one region of five, and a change
+// after it that is for another.
 func BenchmarkScoped(b *testing.B) {
 	set := compile(b, policy(curveAlone))
 	for _, n := range sizes() {
@@ -213,7 +218,8 @@ func BenchmarkScoped(b *testing.B) {
 	}
 }
 
-// BenchmarkShuffled is "fresh" of BenchmarkPlan with everything listed in no order, as a cache in memory lists it.
+// BenchmarkShuffled is "fresh" of BenchmarkPlan with everything listed in no order, as a cache in
+// memory lists it.
 func BenchmarkShuffled(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
@@ -225,7 +231,8 @@ func BenchmarkShuffled(b *testing.B) {
 	}
 }
 
-// BenchmarkPlanner is load, plan and save where a fifth of the nodes are at work, by a planner that has read their records before, and by one that decodes them all.
+// BenchmarkPlanner is load, plan and save where a fifth of the nodes are at work, by a planner that
+// has read their records before, and by one that decodes them all.
 func BenchmarkPlanner(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range []int{10_000, 100_000} {

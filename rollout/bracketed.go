@@ -17,7 +17,8 @@ type bracketing struct {
 	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing map[int32][]string // resources on which such executions are open → their rules
 
-	// executions are the records by rule, as they are by now. An execution belongs to the resource, so those of a rule pass from one environment to the next.
+	// executions are the records by rule, as they are by now. An execution belongs to the resource,
+	// so those of a rule pass from one environment to the next.
 	executions map[string][]*bracket.ExecutionRecord
 
 	elsewhereRefused []refusedIn // what environments that the snapshot does not hold refused
@@ -61,7 +62,8 @@ type pendingResource struct {
 	timed    []Verdict // rules that it waits for and that time will open
 }
 
-// pendingRun is a member that will run on a pending resource: there may be as many as targets, so it is small.
+// pendingRun is a member that will run on a pending resource: there may be as many as targets, so
+// it is small.
 type pendingRun struct {
 	target  int32
 	version int32 // number; missing if the snapshot no longer holds the version, none for a hook without any
@@ -201,10 +203,12 @@ func (w *work) step(b *bracketWork) error {
 	return w.observeAgain(b, kinds)
 }
 
-// observeAgain asks once more where a group has closed, or an execution was found or has ended, in this very plan: what was observed, and what was asked
-// on the way, was seen from the state before. So a target may need a run of its own, see missed and joined, and a job turn out to be one of an open
-// execution, or not to be one any more; and a group that could not be merged into an execution may be due by itself, see merged. The next plan would see it, and
-// nothing else would make the host look.
+// observeAgain asks once more where a group has closed, or an execution was found or has ended, in
+// this very plan: what was observed, and what was asked on the way, was seen from the state before.
+// So a target may need a run of its own, see missed and joined, and a job turn out to be one of an
+// open execution, or not to be one any more; and a group that could not be merged into an execution
+// may be due by itself, see merged. The next plan would see it, and nothing else would make the
+// host look.
 func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
 	happened := func(kinds ...bracket.EventKind) bool {
 		return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
@@ -222,8 +226,8 @@ func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
 	return w.decideAgain(b)
 }
 
-// leftAtWork reports whether a job is still active on a resource where an execution has ended in this plan, by a command: until then it was no obstacle to
-// what comes next.
+// leftAtWork reports whether a job is still active on a resource where an execution has ended in
+// this plan, by a command: until then it was no obstacle to what comes next.
 func (w *work) leftAtWork(b *bracketWork) bool {
 	return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool {
 		r, known := w.resource(e.Resource)
@@ -247,8 +251,10 @@ func (w *work) decide(b *bracketWork) error {
 	return nil
 }
 
-// again asks once more the environments that were asked before an execution of another one ended, or was found: the resource may be theirs in this very
-// plan, and nothing that happens later would make the host look again; or is not any more, and what they would start there could not be committed.
+// again asks once more the environments that were asked before an execution of another one ended,
+// or was found: the resource may be theirs in this very plan, and nothing that happens later would
+// make the host look again; or is not any more, and what they would start there could not be
+// committed.
 func (w *work) again(works []*bracketWork) error {
 	changes := func(e bracket.Event) bool {
 		return e.Kind == bracket.ExecutionEnded || e.Kind == bracket.ExecutionStarted

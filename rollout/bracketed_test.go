@@ -16,7 +16,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestI16OnePositionPerResource: all members of a bracket that wait for their turn on one resource have the same position and the same instant.
+// TestI16OnePositionPerResource: all members of a bracket that wait for their turn on one resource
+// have the same position and the same instant.
 func TestI16OnePositionPerResource(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
@@ -40,8 +41,8 @@ func TestI16OnePositionPerResource(t *testing.T) {
 	}, "shared turn")
 }
 
-// TestWhoIsRankedWithABracket: by bracket the resources of its members, by resource all that the rule governs in the environment; and a group shuffles them
-// anew if it is asked to.
+// TestWhoIsRankedWithABracket: by bracket the resources of its members, by resource all that the
+// rule governs in the environment; and a group shuffles them anew if it is asked to.
 func TestWhoIsRankedWithABracket(t *testing.T) {
 	world := func() rollout.Snapshot {
 		s := inEnvironments(fleet(8, "v1", map[string][]string{"node": {"v1", "v2", "v3"}, "tool": {"v1"}}), "qa")
@@ -88,7 +89,8 @@ func TestWhoIsRankedWithABracket(t *testing.T) {
 	}
 }
 
-// TestApprovalOpensTheWindow: a version that waits for an approval is not collected; the window starts when it is given, and not when it was published.
+// TestApprovalOpensTheWindow: a version that waits for an approval is not collected; the window
+// starts when it is given, and not when it was published.
 func TestApprovalOpensTheWindow(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"anyApproval":{"minApprovals":1}},{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}`))
@@ -108,7 +110,8 @@ func TestApprovalOpensTheWindow(t *testing.T) {
 	}
 }
 
-// TestShorterWindowEndsWhereItWouldHaveEnded: two hours after the window of four hours opened, and half an hour after the second version, somebody makes it shorter.
+// TestShorterWindowEndsWhereItWouldHaveEnded: two hours after the window of four hours opened, and
+// half an hour after the second version, somebody makes it shorter.
 func TestShorterWindowEndsWhereItWouldHaveEnded(t *testing.T) {
 	rules := func(seconds int) *rollout.PolicySet {
 		return compile(t, policy(fmt.Sprintf(`{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":%d,"memberRoles":{}}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`, seconds)))
@@ -147,8 +150,9 @@ func TestShorterWindowEndsWhereItWouldHaveEnded(t *testing.T) {
 	}
 }
 
-// TestOthersApprovalDelaysNobody: one of two nodes needs an approval besides. The other one's group is the same whether the plan is made in time or long
-// after the approval, which used to count for both.
+// TestOthersApprovalDelaysNobody: one of two nodes needs an approval besides. The other one's group
+// is the same whether the plan is made in time or long after the approval, which used to count for
+// both.
 func TestOthersApprovalDelaysNobody(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Resources[1].Metadata = map[string]string{"cluster": "west"}
@@ -182,7 +186,8 @@ func TestOthersApprovalDelaysNobody(t *testing.T) {
 	}
 }
 
-// TestRetryInsideBracket: attempts count per group, the delay from the end of the attempt, and without a rule the first failure holds the slot.
+// TestRetryInsideBracket: attempts count per group, the delay from the end of the attempt, and
+// without a rule the first failure holds the slot.
 func TestRetryInsideBracket(t *testing.T) {
 	for _, row := range []struct {
 		why   string
@@ -237,8 +242,10 @@ func TestRetryInsideBracket(t *testing.T) {
 	}
 }
 
-// TestNoAttemptInsideBracket: a run that ends with a status that no retry rule counts is not repeated in a bracket: to start a drain again as soon as somebody has
-// cancelled it would be the opposite of what was meant. Outside of brackets such a job is no attempt, and the target is tried again.
+// TestNoAttemptInsideBracket: a run that ends with a status that no retry rule counts is not
+// repeated in a bracket: to start a drain again as soon as somebody has cancelled it would be the
+// opposite of what was meant. Outside of brackets such a job is no attempt, and the target is tried
+// again.
 func TestNoAttemptInsideBracket(t *testing.T) {
 	for _, row := range []struct {
 		why, retry string
@@ -268,8 +275,9 @@ func TestNoAttemptInsideBracket(t *testing.T) {
 	}
 }
 
-// TestOutdatedAndNotDeployable: a target is outdated, and the version that it runs may not be deployed any more. A bracket locks only what may be deployed, so it
-// has nothing for the target; outside of brackets what a target runs has passed its gates once and for all.
+// TestOutdatedAndNotDeployable: a target is outdated, and the version that it runs may not be
+// deployed any more. A bracket locks only what may be deployed, so it has nothing for the target;
+// outside of brackets what a target runs has passed its gates once and for all.
 func TestOutdatedAndNotDeployable(t *testing.T) {
 	const inside = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
 	const selector = `{"id":"s","versionSelector":{"selector":"version.tag != 'v2'"}}`
@@ -298,8 +306,9 @@ func TestOutdatedAndNotDeployable(t *testing.T) {
 	}
 }
 
-// TestApprovedThereLater: a policy asks for more on some resources of a bracket, so a group can lock a version that these may have only later. If their
-// execution did without it, another group makes up for it, there and nowhere else; otherwise they would wait for the next release.
+// TestApprovedThereLater: a policy asks for more on some resources of a bracket, so a group can
+// lock a version that these may have only later. If their execution did without it, another group
+// makes up for it, there and nowhere else; otherwise they would wait for the next release.
 func TestApprovedThereLater(t *testing.T) {
 	t.Parallel()
 	const members = `{"name":"all","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}%s]}`
@@ -522,8 +531,9 @@ func TestApprovedThereLater(t *testing.T) {
 	}
 }
 
-// TestObstaclesOfMembers: whatever keeps one member from running, and is no matter of the bracket, holds the whole resource before its drain. The other
-// resource, on which nothing is in the way, goes ahead.
+// TestObstaclesOfMembers: whatever keeps one member from running, and is no matter of the bracket,
+// holds the whole resource before its drain. The other resource, on which nothing is in the way,
+// goes ahead.
 func TestObstaclesOfMembers(t *testing.T) {
 	const bracketed = `{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate","memberRoles":{}}}`
 	find := func(s *rollout.Snapshot, deployment string) *rollout.Target {
@@ -617,8 +627,9 @@ func TestObstaclesBeforeTheTurn(t *testing.T) {
 	}
 }
 
-// TestObstaclesInTheOrderOfTheRules: what keeps an execution from its turn is found member by member, windows and cooldowns apart, and is listed in the order of
-// the rules all the same, as for a target that is in no bracket and as an explanation lists it.
+// TestObstaclesInTheOrderOfTheRules: what keeps an execution from its turn is found member by
+// member, windows and cooldowns apart, and is listed in the order of the rules all the same, as for
+// a target that is in no bracket and as an explanation lists it.
 func TestObstaclesInTheOrderOfTheRules(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate","memberRoles":{}}},
 		{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'","appliesTo":"deployment.name == 'lib'"}},
@@ -652,8 +663,8 @@ func TestObstaclesInTheOrderOfTheRules(t *testing.T) {
 	}
 }
 
-// TestHaltsThatEndWithoutAnOperator: where a failed execution goes on by itself, or the next group can be merged into it, who is held by the failure says so,
-// and not only that an operator ends it.
+// TestHaltsThatEndWithoutAnOperator: where a failed execution goes on by itself, or the next group
+// can be merged into it, who is held by the failure says so, and not only that an operator ends it.
 func TestHaltsThatEndWithoutAnOperator(t *testing.T) {
 	const merge = `,"overlapStrategy":"merge","preparedStatePersists":true`
 	third := func(s *rollout.Snapshot) {
@@ -699,7 +710,8 @@ func TestHaltsThatEndWithoutAnOperator(t *testing.T) {
 	}
 }
 
-// TestHaltedByWhom: everybody who is held by a failure says whose it was, in the plan and in an explanation.
+// TestHaltedByWhom: everybody who is held by a failure says whose it was, in the plan and in an
+// explanation.
 func TestHaltedByWhom(t *testing.T) {
 	const pending = ", waits for an operator's command for p%2FdeploymentBracket%2F0/prod/1 on r1" // with the group as a command has to name it
 	for _, row := range []struct {
@@ -743,8 +755,9 @@ func TestHaltedByWhom(t *testing.T) {
 	}
 }
 
-// TestGivenUpAtWork: an operator ends an execution while a job of it is active. What the next group waits for on the resource is said by that very plan, whether
-// its turn has come or not: nothing happens after it, so nobody would ask again.
+// TestGivenUpAtWork: an operator ends an execution while a job of it is active. What the next group
+// waits for on the resource is said by that very plan, whether its turn has come or not: nothing
+// happens after it, so nobody would ask again.
 func TestGivenUpAtWork(t *testing.T) {
 	for _, row := range []struct {
 		kind   bracket.CommandKind
@@ -782,8 +795,8 @@ func TestGivenUpAtWork(t *testing.T) {
 	}
 }
 
-// TestVersionSelectorOfOneResource: what a version selector refuses on a resource is not collected for it, so each gets the newest that it may have; an
-// override lets it have what the others get.
+// TestVersionSelectorOfOneResource: what a version selector refuses on a resource is not collected
+// for it, so each gets the newest that it may have; an override lets it have what the others get.
 func TestVersionSelectorOfOneResource(t *testing.T) {
 	set := compile(t, policy(`{"id":"V","versionSelector":{"selector":"resource.id != 'r2' || version.tag == 'v2'"}},
 		{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -807,9 +820,10 @@ func TestVersionSelectorOfOneResource(t *testing.T) {
 	}
 }
 
-// TestMadeAgain: a node that is gone and made again under its name has had its execution of the latest group. It gets its versions all the same, in a group
-// of its own, before anything is released, whether it comes with nothing on it or with an old version from its image; the other node is left alone, and
-// what fails on the new one is not begun again.
+// TestMadeAgain: a node that is gone and made again under its name has had its execution of the
+// latest group. It gets its versions all the same, in a group of its own, before anything is
+// released, whether it comes with nothing on it or with an old version from its image; the other
+// node is left alone, and what fails on the new one is not begun again.
 func TestMadeAgain(t *testing.T) {
 	for _, image := range []string{"", "v1"} {
 		t.Run("with "+image, func(t *testing.T) { madeAgain(t, image) })
@@ -854,8 +868,8 @@ func madeAgain(t *testing.T, image string) {
 	step("")
 }
 
-// TestMadeAgainAfterAMerge: the latest group was merged into the execution that ended before the node was made again. It has been there all the same, so the
-// node gets a group of its own.
+// TestMadeAgainAfterAMerge: the latest group was merged into the execution that ended before the
+// node was made again. It has been there all the same, so the node gets a group of its own.
 func TestMadeAgainAfterAMerge(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}}`))
@@ -873,8 +887,8 @@ func TestMadeAgainAfterAMerge(t *testing.T) {
 	}
 }
 
-// TestJoinedLate makes r1 again after the first group has been there, in other circumstances. Which group gives it its first version, and when that opened,
-// tells whether it was opened for it.
+// TestJoinedLate makes r1 again after the first group has been there, in other circumstances. Which
+// group gives it its first version, and when that opened, tells whether it was opened for it.
 func TestJoinedLate(t *testing.T) {
 	t.Parallel()
 	release := func(id, selector string, at int) func(*rollout.Snapshot) {
@@ -960,8 +974,9 @@ func TestJoinedLate(t *testing.T) {
 	}
 }
 
-// TestGroupForOneTarget: a target is outdated while the curve of a group has not come to the others. The group that opens for it takes the place of that one
-// on all resources, with a curve of its own, in the order of its own: they get the same versions, and later.
+// TestGroupForOneTarget: a target is outdated while the curve of a group has not come to the
+// others. The group that opens for it takes the place of that one on all resources, with a curve of
+// its own, in the order of its own: they get the same versions, and later.
 func TestGroupForOneTarget(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
 		{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600,"orderKey":"resource"}}`))
@@ -984,7 +999,8 @@ func TestGroupForOneTarget(t *testing.T) {
 	}
 }
 
-// TestBackToTheFirstVersion: the first version that a deployment ever had is what a failed member goes back to, also where only a job tells that it runs.
+// TestBackToTheFirstVersion: the first version that a deployment ever had is what a failed member
+// goes back to, also where only a job tells that it runs.
 func TestBackToTheFirstVersion(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`))
 	s := fleet(1, "", map[string][]string{"a": {"v1"}})
@@ -998,8 +1014,9 @@ func TestBackToTheFirstVersion(t *testing.T) {
 	}
 }
 
-// TestWaitOfAMergedMember: a member waits to run what was merged into the open execution, while another group, for which the execution has no merge left, has the same
-// version for it. It waits for its own run to end, and not for the end of the execution, in which it comes.
+// TestWaitOfAMergedMember: a member waits to run what was merged into the open execution, while
+// another group, for which the execution has no merge left, has the same version for it. It waits
+// for its own run to end, and not for the end of the execution, in which it comes.
 func TestWaitOfAMergedMember(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})

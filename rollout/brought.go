@@ -14,11 +14,13 @@ type coming struct {
 	brought bool // nothing but its turn stands between it and its end, as far as the execution itself goes
 }
 
-// inOrder is what keeps a member from running now, of what its version needs: besides who is no member, those that the execution brings before it. It does not
-// wait for what comes later, because something orders the members so, or for what needs it in turn. The execution begins because it brings all of that, see
-// obstacles; it must not stop halfway, with the resource drained.
+// inOrder is what keeps a member from running now, of what its version needs: besides who is no
+// member, those that the execution brings before it. It does not wait for what comes later, because
+// something orders the members so, or for what needs it in turn. The execution begins because it
+// brings all of that, see obstacles; it must not stop halfway, with the resource drained.
 //
-// Tempting: to count for every member what is still to come. Then those that could come one after the other would run side by side.
+// Tempting: to count for every member what is still to come. Then those that could come one after
+// the other would run side by side.
 func (w *work) inOrder(i, version int32, members func() []coming) []Verdict {
 	v := w.version(i, version)
 	blockers := w.versionDependencies(nil, i, v, nil)
@@ -38,7 +40,8 @@ func (w *work) inOrder(i, version int32, members func() []coming) []Verdict {
 	return w.versionDependencies(nil, i, v, late)
 }
 
-// outOfOrder reports whether a member would never run if every version waited for what it needs of the others. It notes in members who would.
+// outOfOrder reports whether a member would never run if every version waited for what it needs of
+// the others. It notes in members who would.
 func (w *work) outOfOrder(members []coming, deployment int32) bool {
 	awaits := func(d int32) bool {
 		return slices.ContainsFunc(members, func(c coming) bool { return w.targets[c.run.target].deployment == d && !c.brought })

@@ -14,7 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// recorded is one row of testdata/cases.json: what other systems give for an input, and where this library gives something else on purpose.
+// recorded is one row of testdata/cases.json: what other systems give for an input, and where this
+// library gives something else on purpose.
 type recorded struct {
 	ID, Area, Kind, Library, Note string
 	Input                         caseInput
@@ -286,7 +287,8 @@ func orElse(text, other string) string {
 	return text
 }
 
-// caseUnion ranks a resource once for all members of a bracket, whichever of them have a target there.
+// caseUnion ranks a resource once for all members of a bracket, whichever of them have a target
+// there.
 func caseUnion(t *testing.T, row recorded) {
 	in := row.Input
 	s := rollout.Snapshot{Environments: []rollout.Environment{{ID: "prod"}}}

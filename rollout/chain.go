@@ -7,8 +7,8 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// The chain once more, for one target and with every answer instead of the blockers alone: what [Plan.Explain] shows. It asks the same functions
-// as the plan does, so the two cannot disagree.
+// The chain once more, for one target and with every answer instead of the blockers alone: what
+// [Plan.Explain] shows. It asks the same functions as the plan does, so the two cannot disagree.
 
 // What is asked although no rule of a policy says so.
 const (
@@ -19,7 +19,8 @@ const (
 	kindCustom       RuleKind = "custom"
 )
 
-// chain asks every rule that looks at a target outside brackets about a version newer than its floor.
+// chain asks every rule that looks at a target outside brackets about a version newer than its
+// floor.
 func (w *work) chain(i, n int32) []RuleVerdict {
 	t := &w.targets[i]
 	view := w.viewOf(i)
@@ -66,7 +67,8 @@ func (w *work) lets(rules []RuleVerdict, i, n int32, v *Version) []RuleVerdict {
 	return rules
 }
 
-// gateRules are the answers of the rules that look at a version in an environment, and of the version selectors that look at the resource.
+// gateRules are the answers of the rules that look at a version in an environment, and of the
+// version selectors that look at the resource.
 func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 	var rules []RuleVerdict
 	for _, own := range gate.asked {
@@ -139,8 +141,8 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 	return rules
 }
 
-// floorRules are the answers about the version that a target outside brackets has, or has begun: whether another job of it may start, and what
-// a rollback rule thinks of it.
+// floorRules are the answers about the version that a target outside brackets has, or has begun:
+// whether another job of it may start, and what a rollback rule thinks of it.
 func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
 	v := w.version(i, n)
@@ -197,7 +199,8 @@ func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVer
 	return rules, ProspectWaits
 }
 
-// retryRules are the answers of the rules that count attempts: the one that is in the way, and those that are not.
+// retryRules are the answers of the rules that count attempts: the one that is in the way, and
+// those that are not.
 func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	v := w.version(i, n)
 	var rules []RuleVerdict
@@ -265,7 +268,8 @@ func (w *work) slotRules(i int32, version string) []RuleVerdict {
 	return rules
 }
 
-// waitingFor returns the blockers that the plan lists for a version on a target, or those that it would list if no newer one waited.
+// waitingFor returns the blockers that the plan lists for a version on a target, or those that it
+// would list if no newer one waited.
 func (w *work) waitingFor(i int32, version string) []Verdict {
 	wait := w.waits[i]
 	if wait.blockers == 0 {
@@ -286,8 +290,8 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 	return nil
 }
 
-// memberRules are the answers about a version on a bracket's target. What the plan lists comes from the bracket as a whole; about other versions
-// the bracket is asked alone.
+// memberRules are the answers about a version on a bracket's target. What the plan lists comes from
+// the bracket as a whole; about other versions the bracket is asked alone.
 func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
 	v := w.version(i, n)

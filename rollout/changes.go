@@ -14,17 +14,20 @@ type Change struct {
 	After  Situation `json:"after"`
 }
 
-// Situation is what one plan says about one release target; the zero Situation is that there is nothing to do.
+// Situation is what one plan says about one release target; the zero Situation is that there is
+// nothing to do.
 type Situation struct {
 	Start    string    `json:"start,omitempty"`    // the version that starts
 	Wait     string    `json:"wait,omitempty"`     // the version that waits
 	Blockers []Verdict `json:"blockers,omitempty"` // why; shared with the plan, do not modify
 }
 
-// Changes returns what the plan says differently from an earlier one, in ascending order of resource, environment and deployment. It lists who
-// starts now, who waits for something else or until another time, and for whom nothing is left to do. The facts of a verdict ([Data]), such as a count of
-// successes, and the events that can change it are not compared. With nil for the earlier plan, nothing was said before. Both plans may be decoded copies; otherwise both
-// snapshots must still be what they were. It takes time in proportion to both.
+// Changes returns what the plan says differently from an earlier one, in ascending order of
+// resource, environment and deployment. It lists who starts now, who waits for something else or
+// until another time, and for whom nothing is left to do. The facts of a verdict ([Data]), such as
+// a count of successes, and the events that can change it are not compared. With nil for the
+// earlier plan, nothing was said before. Both plans may be decoded copies; otherwise both snapshots
+// must still be what they were. It takes time in proportion to both.
 func (p *Plan) Changes(before *Plan) []Change {
 	if before == nil {
 		before = &Plan{}

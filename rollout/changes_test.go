@@ -76,7 +76,8 @@ func TestChangesFromTheStart(t *testing.T) {
 	}
 }
 
-// TestChangesOfAVerdict: whoever waits for something else is told, and nobody because of a fact that a verdict mentions.
+// TestChangesOfAVerdict: whoever waits for something else is told, and nobody because of a fact
+// that a verdict mentions.
 func TestChangesOfAVerdict(t *testing.T) {
 	plan := func(change func(*rollout.Verdict)) *rollout.Plan {
 		verdict := rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Rule: "w", Until: minute(1), Data: &rollout.Data{Detail: "one"}}
@@ -105,7 +106,8 @@ func TestChangesOfAVerdict(t *testing.T) {
 	}
 }
 
-// TestExplainErrors: a decoded copy explains nothing, and neither does a plan about a target that it does not know.
+// TestExplainErrors: a decoded copy explains nothing, and neither does a plan about a target that
+// it does not know.
 func TestExplainErrors(t *testing.T) {
 	plan := mustPlan(t, compile(t, "[]"), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
 	for _, id := range []rollout.TargetID{{}, {Resource: "r9", Environment: "prod", Deployment: "api"}, {Resource: "r1", Environment: "qa", Deployment: "api"}, {Resource: "r1", Environment: "prod", Deployment: "web"}} {
@@ -118,8 +120,8 @@ func TestExplainErrors(t *testing.T) {
 	}
 }
 
-// TestCommitOfACopy: a decoded plan does not know its brackets any more. To claim the slots of a start and to leave out its execution would be worse than to
-// refuse.
+// TestCommitOfACopy: a decoded plan does not know its brackets any more. To claim the slots of a
+// start and to leave out its execution would be worse than to refuse.
 func TestCommitOfACopy(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)

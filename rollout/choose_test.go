@@ -162,7 +162,8 @@ func TestApprovers(t *testing.T) {
 	}
 }
 
-// TestApprovedSince: the instant from which an approval rule lets a version start is that of the approval that is the last one needed.
+// TestApprovedSince: the instant from which an approval rule lets a version start is that of the
+// approval that is the last one needed.
 func TestApprovedSince(t *testing.T) {
 	voice := func(by string, at time.Time) rollout.Approval {
 		return rollout.Approval{Version: "v1", Deployment: "api", Environment: "prod", By: by, Status: rollout.Approved, At: at}
@@ -190,7 +191,8 @@ func TestApprovedSince(t *testing.T) {
 	}
 }
 
-// TestCurveStartsAtTheLastGate: the curve runs from the latest of all approvals, not from the first or from the creation.
+// TestCurveStartsAtTheLastGate: the curve runs from the latest of all approvals, not from the first
+// or from the creation.
 func TestCurveStartsAtTheLastGate(t *testing.T) {
 	s := fleet(2, "", map[string][]string{"api": {"v1"}})
 	for i, by := range []string{"a", "b"} {
@@ -206,8 +208,9 @@ func TestCurveStartsAtTheLastGate(t *testing.T) {
 	}
 }
 
-// TestCurveStartsForWhomeverItMay: a policy of its own asks for approval on r1, the first in the order of ids. Everybody else may go from the creation of the
-// version on, and is due as early where the first plan comes after the approval as where it comes in time.
+// TestCurveStartsForWhomeverItMay: a policy of its own asks for approval on r1, the first in the
+// order of ids. Everybody else may go from the creation of the version on, and is due as early
+// where the first plan comes after the approval as where it comes in time.
 func TestCurveStartsForWhomeverItMay(t *testing.T) {
 	set := compile(t, `[{"name":"all","selector":"true","rules":[{"id":"curve","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]},
 		{"name":"first","selector":"resource.name == 'r1'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
@@ -224,7 +227,8 @@ func TestCurveStartsForWhomeverItMay(t *testing.T) {
 	}
 }
 
-// TestStartKeepsItsInstant: what a rollout has begun with stays, also if the approval that began it is taken down with another instant, or with none.
+// TestStartKeepsItsInstant: what a rollout has begun with stays, also if the approval that began it
+// is taken down with another instant, or with none.
 func TestStartKeepsItsInstant(t *testing.T) {
 	s := fleet(3, "", map[string][]string{"api": {"v1"}})
 	voice := rollout.Approval{Version: "v1", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(2)}
@@ -239,7 +243,8 @@ func TestStartKeepsItsInstant(t *testing.T) {
 	}
 }
 
-// TestTurnsForASlot: capacity goes to who is due first, to the nanosecond and under all curves together; then by position, and then by ids.
+// TestTurnsForASlot: capacity goes to who is due first, to the nanosecond and under all curves
+// together; then by position, and then by ids.
 func TestTurnsForASlot(t *testing.T) {
 	const one = `{"resourceConcurrency":{"groupSelector":"true","limit":9}}`
 	const normalized, stable = `{"gradualRollout":{"rolloutType":"linear-normalized","timeScaleInterval":1,"orderKey":"target","orderSalt":"none"}}`, `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":%s,"orderKey":"%s","orderSalt":"none"}}`
@@ -267,8 +272,8 @@ func TestTurnsForASlot(t *testing.T) {
 	}
 }
 
-// TestStartsInOrderOfIDs: who is due at the same time asks for capacity in the order of the ids, and not of texts that are made of them: a "." comes
-// before the "/" behind an id.
+// TestStartsInOrderOfIDs: who is due at the same time asks for capacity in the order of the ids,
+// and not of texts that are made of them: a "." comes before the "/" behind an id.
 func TestStartsInOrderOfIDs(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Resources[1].ID, s.Targets[1].Resource = "r1.b", "r1.b"
@@ -278,7 +283,8 @@ func TestStartsInOrderOfIDs(t *testing.T) {
 	}
 }
 
-// TestOutdatedAndAnotherVersionSucceeded: a target needs another run of what it has. That another version succeeded there since does not count for it.
+// TestOutdatedAndAnotherVersionSucceeded: a target needs another run of what it has. That another
+// version succeeded there since does not count for it.
 func TestOutdatedAndAnotherVersionSucceeded(t *testing.T) {
 	s := fleet(1, "v2", map[string][]string{"a": {"v1", "v2"}})
 	s.Targets[0].OutdatedAt = t0.Add(-time.Hour)
@@ -294,8 +300,9 @@ func TestOutdatedAndAnotherVersionSucceeded(t *testing.T) {
 	}
 }
 
-// TestTakenBackByHand: a host goes back to an older version by a job of its own, as one does in an emergency. The newer version has succeeded there, so it is done:
-// it is not started again until a newer one comes, or the target is outdated.
+// TestTakenBackByHand: a host goes back to an older version by a job of its own, as one does in an
+// emergency. The newer version has succeeded there, so it is done: it is not started again until a
+// newer one comes, or the target is outdated.
 func TestTakenBackByHand(t *testing.T) {
 	v2 := rollout.Job{Run: "r1/prod/a/v2/1", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-time.Hour)}
 	v1 := rollout.Job{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-time.Minute)}

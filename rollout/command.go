@@ -7,8 +7,9 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// A command names one execution, by its group and its resource, and each is heard once: by the first plan that sees it while that execution is open. What
-// an operator gets wrong in these names must not pass for a command that was carried out.
+// A command names one execution, by its group and its resource, and each is heard once: by the
+// first plan that sees it while that execution is open. What an operator gets wrong in these names
+// must not pass for a command that was carried out.
 
 // validateCommands reports what no bracket could make sense of, also where no policy has one.
 func validateCommands(list []bracket.Command) error {
@@ -31,8 +32,9 @@ type refusedIn struct {
 	commands []bracket.Command
 }
 
-// unheeded says which commands were heard by this plan and do not apply, and which name an execution that is not open. Of one that is over on its resource
-// nothing is said: the command may have ended it, or have been given while it was open, and a host may go on listing it.
+// unheeded says which commands were heard by this plan and do not apply, and which name an
+// execution that is not open. Of one that is over on its resource nothing is said: the command may
+// have ended it, or have been given while it was open, and a host may go on listing it.
 func (w *work) unheeded() {
 	unapplied := map[string]bool{} // to the execution that they name: a bracket is asked about those that are for others as well
 	note := func(refused []bracket.Command, own ruleIn) {

@@ -10,8 +10,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestCommandWithoutEffect: an operator who misspells the execution, or asks for what it cannot do, is told so. A command that was carried out may be listed for
-// ever, and nothing is said of it, whatever other environments the rule has.
+// TestCommandWithoutEffect: an operator who misspells the execution, or asks for what it cannot do,
+// is told so. A command that was carried out may be listed for ever, and nothing is said of it,
+// whatever other environments the rule has.
 func TestCommandWithoutEffect(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -57,7 +58,8 @@ func TestCommandWithoutEffect(t *testing.T) {
 	}
 }
 
-// TestCommandOfAnotherEnvironment: groups are numbered per environment. What the first group of one did on a node says nothing of the first group of another.
+// TestCommandOfAnotherEnvironment: groups are numbered per environment. What the first group of one
+// did on a node says nothing of the first group of another.
 func TestCommandOfAnotherEnvironment(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -73,8 +75,9 @@ func TestCommandOfAnotherEnvironment(t *testing.T) {
 	}
 }
 
-// TestCommandElsewhere: a command names a group that was merged into the execution of another one, or an execution in an environment that the snapshot does not hold. The first
-// does nothing; the second is heard all the same, and told if it does not apply.
+// TestCommandElsewhere: a command names a group that was merged into the execution of another one,
+// or an execution in an environment that the snapshot does not hold. The first does nothing; the
+// second is heard all the same, and told if it does not apply.
 func TestCommandElsewhere(t *testing.T) {
 	said := func(p rollout.Plan) (told []string) {
 		for _, d := range p.Diagnostics {
@@ -133,8 +136,9 @@ func TestDiagnosticTellsItself(t *testing.T) {
 	}
 }
 
-// TestCommandsAreValidated: a command that nobody can make sense of is a fault of the snapshot, also where no policy has a bracket that would look at it, and all
-// are told with their places in the host's list.
+// TestCommandsAreValidated: a command that nobody can make sense of is a fault of the snapshot,
+// also where no policy has a bracket that would look at it, and all are told with their places in
+// the host's list.
 func TestCommandsAreValidated(t *testing.T) {
 	t.Parallel()
 	s := fleet(1, "v1", map[string][]string{"a": {"v1"}})

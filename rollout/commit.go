@@ -10,15 +10,16 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Commit returns the state that follows when starts of the plan are carried out at now, all of them or any subset, in any order. In it bracket
-// runs are marked as started and slots are claimed. The host saves it, under the condition that what it read has not
-// changed, and dispatches only then.
+// Commit returns the state that follows when starts of the plan are carried out at now, all of them
+// or any subset, in any order. In it bracket runs are marked as started and slots are claimed. The
+// host saves it, under the condition that what it read has not changed, and dispatches only then.
 //
-// Each call begins with the plan's own state, which it does not touch: hand all starts that are carried out to one call. Without starts that state is
-// returned as it is.
+// Each call begins with the plan's own state, which it does not touch: hand all starts that are
+// carried out to one call. Without starts that state is returned as it is.
 //
-// The plan must be the one that [PolicySet.Plan] returned: starts of a decoded copy cannot be committed, which is [ErrDecodedPlan]. Starts are known by their
-// run ids; one that the plan does not hold is [bracket.ErrStale]. A zero now is a *[FieldError].
+// The plan must be the one that [PolicySet.Plan] returned: starts of a decoded copy cannot be
+// committed, which is [ErrDecodedPlan]. Starts are known by their run ids; one that the plan does
+// not hold is [bracket.ErrStale]. A zero now is a *[FieldError].
 func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	next := p.State
 	if len(starts) == 0 {
@@ -153,11 +154,14 @@ func (p *Plan) executes(start *Start) bool {
 	return record != nil && record.Open != nil
 }
 
-// again notes in the leases that were held already that their holders start under them once more: targets outside brackets, and executions that begin,
-// which a host that stopped before it saved them had claimed for. What was seen before is no proof then that the group has ended, nor that nobody uses the
-// lease: otherwise whoever still sees the old jobs only, under policies or labels by which nothing is left to repeat, or still takes the lease for an orphan,
-// would give the slot of a running job away. The nanosecond tells the start from an end at the same instant, see [proves]. For the same reason no lease is older than
-// the ends that the start follows, which may lie ahead of a clock that is behind.
+// again notes in the leases that were held already that their holders start under them once more:
+// targets outside brackets, and executions that begin, which a host that stopped before it saved
+// them had claimed for. What was seen before is no proof then that the group has ended, nor that
+// nobody uses the lease: otherwise whoever still sees the old jobs only, under policies or labels
+// by which nothing is left to repeat, or still takes the lease for an orphan, would give the slot
+// of a running job away. The nanosecond tells the start from an end at the same instant, see
+// [proves]. For the same reason no lease is older than the ends that the start follows, which may
+// lie ahead of a clock that is behind.
 func (c *claiming) again() {
 	for n, start := range c.starts {
 		if c.executes(start) {
@@ -190,7 +194,8 @@ func (c *claiming) again() {
 	}
 }
 
-// lastEnd is the instant from which on nothing is proved by those jobs that pass for jobs of a lease, or zero. All have ended: their target starts.
+// lastEnd is the instant from which on nothing is proved by those jobs that pass for jobs of a
+// lease, or zero. All have ended: their target starts.
 func lastEnd(jobs []Job, since time.Time) (last time.Time) {
 	for k := range jobs {
 		job := &jobs[k]

@@ -14,8 +14,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestCommitUnderALease: who starts under a lease that it has already notes so in it, unless its execution is open and says so itself. The state of the plan
-// stays as it was: a host plans again with it when its save fails.
+// TestCommitUnderALease: who starts under a lease that it has already notes so in it, unless its
+// execution is open and says so itself. The state of the plan stays as it was: a host plans again
+// with it when its save fails.
 func TestCommitUnderALease(t *testing.T) {
 	t.Parallel()
 	const (
@@ -65,7 +66,8 @@ func TestCommitUnderALease(t *testing.T) {
 	}
 }
 
-// TestLeaseFollowsJobs: the lease of a start is behind the ends of all jobs that pass for jobs of it, and only of these: what ends later proves that it was used.
+// TestLeaseFollowsJobs: the lease of a start is behind the ends of all jobs that pass for jobs of
+// it, and only of these: what ends later proves that it was used.
 func TestLeaseFollowsJobs(t *testing.T) {
 	t.Parallel()
 	const (
@@ -113,7 +115,8 @@ func TestLeaseFollowsJobs(t *testing.T) {
 	}
 }
 
-// TestEveryLeaseIsRenewed: whoever starts under a lease notes it in that one, however many others there are on its resource and in its pool.
+// TestEveryLeaseIsRenewed: whoever starts under a lease notes it in that one, however many others
+// there are on its resource and in its pool.
 func TestEveryLeaseIsRenewed(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"R","retry":{"maxRetries":5}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`))
@@ -131,7 +134,8 @@ func TestEveryLeaseIsRenewed(t *testing.T) {
 	}
 }
 
-// TestCommitIsInOrder: of several brackets, too, what is to be saved is in the order in which it was read, whatever has started.
+// TestCommitIsInOrder: of several brackets, too, what is to be saved is in the order in which it
+// was read, whatever has started.
 func TestCommitIsInOrder(t *testing.T) {
 	t.Parallel()
 	deployments := map[string][]string{}
@@ -168,7 +172,8 @@ func TestCommitIsInOrder(t *testing.T) {
 	}
 }
 
-// TestCommitIntoAnotherState: a host that exchanges the state of a plan for one that it was not made on gets an error, and no state to save.
+// TestCommitIntoAnotherState: a host that exchanges the state of a plan for one that it was not
+// made on gets an error, and no state to save.
 func TestCommitIntoAnotherState(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
@@ -191,7 +196,8 @@ func TestCommitIntoAnotherState(t *testing.T) {
 	}
 }
 
-// TestLeasesInUTC: whatever zone the host's clock is in, a lease says in UTC since when it is held, and when it was used last.
+// TestLeasesInUTC: whatever zone the host's clock is in, a lease says in UTC since when it is held,
+// and when it was used last.
 func TestLeasesInUTC(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
 	plan := mustPlan(t, compile(t, policy(`{"id":"l","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
@@ -209,7 +215,8 @@ func TestLeasesInUTC(t *testing.T) {
 	}
 }
 
-// TestClaimsAreOfOneStart: starts share no memory that a host could write to by adding a claim of its own.
+// TestClaimsAreOfOneStart: starts share no memory that a host could write to by adding a claim of
+// its own.
 func TestClaimsAreOfOneStart(t *testing.T) {
 	t.Parallel()
 	plan := mustPlan(t, compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`)), fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
@@ -220,8 +227,9 @@ func TestClaimsAreOfOneStart(t *testing.T) {
 	}
 }
 
-// TestFirstStartNeedsAllPools: one lease covers a whole execution, so its first member does not start before there is a place in the pools of the others as well:
-// the resource would be drained, and wait.
+// TestFirstStartNeedsAllPools: one lease covers a whole execution, so its first member does not
+// start before there is a place in the pools of the others as well: the resource would be drained,
+// and wait.
 func TestFirstStartNeedsAllPools(t *testing.T) {
 	t.Parallel()
 	set := compile(t, `[{"name":"b","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},

@@ -16,31 +16,33 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Matcher is a compiled expression; *selector.Selector is one. It is an alias of a literal that package selector declares too, so that neither
-// package imports the other.
+// Matcher is a compiled expression; *selector.Selector is one. It is an alias of a literal that
+// package selector declares too, so that neither package imports the other.
 //
-// Match asks vars for the variables that the expression reads, by their declared names; false means that there is no such variable. It returns
-// an error instead of an answer if a map key is missing and decides the result: such an error implements MissingKey() string. Any other
-// error means that the expression could not be evaluated. A variable that Lookup does not know is an error that && and || absorb where the
-// other side decides, as everywhere in CEL.
+// Match asks vars for the variables that the expression reads, by their declared names; false means
+// that there is no such variable. It returns an error instead of an answer if a map key is missing
+// and decides the result: such an error implements MissingKey() string. Any other error means that
+// the expression could not be evaluated. A variable that Lookup does not know is an error that &&
+// and || absorb where the other side decides, as everywhere in CEL.
 //
-// A matcher may implement Variables() []string, the names of the variables it reads; then [Compile] refuses those that the place of the
-// expression does not have.
+// A matcher may implement Variables() []string, the names of the variables it reads; then [Compile]
+// refuses those that the place of the expression does not have.
 type Matcher = interface {
 	Match(vars interface {
 		Lookup(name string) (any, bool)
 	}) (bool, error)
 }
 
-// Compiler compiles expressions; a *selector.Env of selector.DefaultSchema is one. Nothing here has further variables: an expression that reads one of
-// a larger schema is refused.
+// Compiler compiles expressions; a *selector.Env of selector.DefaultSchema is one. Nothing here has
+// further variables: an expression that reads one of a larger schema is refused.
 type Compiler interface {
 	Matcher(expression string) (Matcher, error)
 }
 
-// PolicySet is a list of policies, checked and compiled, ready for any number of plans. It is immutable and safe for concurrent use if
-// its compiler is. Build it with [Load] or [Compile]; its one verb is [PolicySet.Plan], and [PolicySet.Policies] says what it was built from.
-// The zero PolicySet is none, and plans nothing: see [ErrNoPolicies].
+// PolicySet is a list of policies, checked and compiled, ready for any number of plans. It is
+// immutable and safe for concurrent use if its compiler is. Build it with [Load] or [Compile]; its
+// one verb is [PolicySet.Plan], and [PolicySet.Policies] says what it was built from. The zero
+// PolicySet is none, and plans nothing: see [ErrNoPolicies].
 type PolicySet struct {
 	given          []Policy          // in their order; the compiled ones are made of their rules
 	policies       []*compiledPolicy // enabled ones, by id
@@ -55,44 +57,51 @@ type PolicySet struct {
 	customs        []CustomRule
 }
 
-// ErrNoPolicies is returned for a [PolicySet] that neither [Load] nor [Compile] made. Where no policy is meant to hold anything back, compile an
-// empty list.
+// ErrNoPolicies is returned for a [PolicySet] that neither [Load] nor [Compile] made. Where no
+// policy is meant to hold anything back, compile an empty list.
 var ErrNoPolicies = errors.New("rollout: the policy set is empty: take it from Load or Compile")
 
 // Option changes what [Compile] does.
 type Option func(*PolicySet)
 
-// WithZones gives the time zones of deployment windows, usually time.LoadLocation; the package reads no zone files itself. Without it only
-// UTC is known. A zone is loaded once, so a policy set keeps the rules that were in force when it was compiled.
+// WithZones gives the time zones of deployment windows, usually time.LoadLocation; the package
+// reads no zone files itself. Without it only UTC is known. A zone is loaded once, so a policy set
+// keeps the rules that were in force when it was compiled.
 func WithZones(load func(name string) (*time.Location, error)) Option {
 	return func(s *PolicySet) { s.load = load }
 }
 
-// WithScopeErrors says what becomes of versions whose targetSelector fails; without it they are excluded. An unknown value excludes.
+// WithScopeErrors says what becomes of versions whose targetSelector fails; without it they are
+// excluded. An unknown value excludes.
 func WithScopeErrors(errors ScopeErrors) Option {
 	return func(s *PolicySet) { s.scopeErrors = errors }
 }
 
-// WithMaxScope bounds what versions may reach, whatever their targetSelector says: where within returns false a version is out of scope.
-// It must be a pure function. Who may publish for whom is the host's business; this is where it says so.
+// WithMaxScope bounds what versions may reach, whatever their targetSelector says: where within
+// returns false a version is out of scope. It must be a pure function. Who may publish for whom is
+// the host's business; this is where it says so.
 func WithMaxScope(within func(version Version, target TargetID) bool) Option {
 	return func(s *PolicySet) { s.maxScope = within }
 }
 
-// WithUngovernedHeld lets nothing new start on targets that no policy governs; they wait with [ReasonNotGoverned]. Without it such a target is limited by
-// what its versions say of themselves, by its attempts and by its own jobs alone. Then a typo in the selector of a policy, a label that is lost or an
-// empty list of policies lets everybody start at once. A host whose policies are meant to cover the fleet asks for it.
+// WithUngovernedHeld lets nothing new start on targets that no policy governs; they wait with
+// [ReasonNotGoverned]. Without it such a target is limited by what its versions say of themselves,
+// by its attempts and by its own jobs alone. Then a typo in the selector of a policy, a label that
+// is lost or an empty list of policies lets everybody start at once. A host whose policies are
+// meant to cover the fleet asks for it.
 func WithUngovernedHeld() Option {
 	return func(s *PolicySet) { s.ungovernedHeld = true }
 }
 
-// WithRule adds a rule of the host's own, which governs every target. Several are asked in the order in which they are given.
+// WithRule adds a rule of the host's own, which governs every target. Several are asked in the
+// order in which they are given.
 func WithRule(rule CustomRule) Option {
 	return func(s *PolicySet) { s.customs = append(s.customs, rule) }
 }
 
-// Policies returns what the set was built from, in that order, disabled policies included and nothing filled in: for a decision log, see [Recording], or to
-// list them. The result is the caller's, but for a Recurrence of a window.
+// Policies returns what the set was built from, in that order, disabled policies included and
+// nothing filled in: for a decision log, see [Recording], or to list them. The result is the
+// caller's, but for a Recurrence of a window.
 func (s *PolicySet) Policies() []Policy {
 	policies := make([]Policy, len(s.given))
 	for i, p := range s.given {
@@ -218,15 +227,16 @@ type compiledRule struct {
 	rollback *Rollback
 }
 
-// Compile checks the policies, compiles their expressions and derives missing ids. The error joins one *[FieldError] per fault, all faults
-// of all policies at once; an expression that does not compile has the compiler's error, with its position, as cause. Nothing is
-// planned on a policy that was not accepted whole. The policies are copied.
+// Compile checks the policies, compiles their expressions and derives missing ids. The error joins
+// one *[FieldError] per fault, all faults of all policies at once; an expression that does not
+// compile has the compiler's error, with its position, as cause. Nothing is planned on a policy
+// that was not accepted whole. The policies are copied.
 func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySet, error) {
 	return compile(policies, len(policies) > 1, nil, compiler, options)
 }
 
-// compile is Compile for policies of a list or for one alone, in the document of which the faults in refused were found already. What may only follow from these
-// is not reported.
+// compile is Compile for policies of a list or for one alone, in the document of which the faults
+// in refused were found already. What may only follow from these is not reported.
 func compile(policies []Policy, listed bool, refused error, compiler Compiler, options []Option) (*PolicySet, error) {
 	set := &PolicySet{compiler: compiler, zones: map[string]*time.Location{}}
 	for _, option := range options {
@@ -367,7 +377,8 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 	return compiled
 }
 
-// withDefaults writes out what depends on the rest of the rule or of the policy; g, of which the result shares the waves, is not written to.
+// withDefaults writes out what depends on the rest of the rule or of the policy; g, of which the
+// result shares the waves, is not written to.
 func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 	full := *g
 	if full.OrderKey == "" {
@@ -448,7 +459,8 @@ func (c *compilation) customs() {
 	}
 }
 
-// sharedPools refuses rules that share a pool and disagree about it. Those of disabled policies share nothing.
+// sharedPools refuses rules that share a pool and disagree about it. Those of disabled policies
+// share nothing.
 func (c *compilation) sharedPools() {
 	first := map[string]*compiledRule{}
 	for _, r := range c.set.concurrency {

@@ -20,8 +20,8 @@ func (always) Match(interface {
 	return true, nil
 }
 
-// TestPoliciesAreNotRetained: whoever goes on editing the policies, in place and behind every pointer, or edits those that the set says it was built from, does
-// not edit the policy set.
+// TestPoliciesAreNotRetained: whoever goes on editing the policies, in place and behind every
+// pointer, or edits those that the set says it was built from, does not edit the policy set.
 func TestPoliciesAreNotRetained(t *testing.T) {
 	policies, err := ParsePolicies([]byte(`{"name":"p","selector":"true","enabled":true,"rules":[
 		{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":60,"memberRoles":{"pre":"a","post":"b"},"hooksIdempotent":true,"overlapStrategy":"merge","preparedStatePersists":true,"maxMerges":2}},

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// VersionCooldown keeps two different versions apart on one target: a newer one may start only when the version that the target is getting, or
-// last got, is old enough. It counts from the creation of that version, so releases that follow one another quickly are skipped until one of
-// them has stood for the interval. (Version cooldown of ctrlplane's policy rules.)
+// VersionCooldown keeps two different versions apart on one target: a newer one may start only when
+// the version that the target is getting, or last got, is old enough. It counts from the creation
+// of that version, so releases that follow one another quickly are skipped until one of them has
+// stood for the interval. (Version cooldown of ctrlplane's policy rules.)
 type VersionCooldown struct {
 	IntervalSeconds *int64 `json:"intervalSeconds"` // required; at least 0, and 0 keeps nothing apart
 }
@@ -23,9 +24,10 @@ func (c VersionCooldown) Validate() error {
 	return f.err()
 }
 
-// reference is the number of the version whose age counts on a target: that of the newest active job, else of the newest success whose
-// verification has not failed and is not running, else what the host says is current; none if there is none. It is asked per target: what
-// other targets run does not matter.
+// reference is the number of the version whose age counts on a target: that of the newest active
+// job, else of the newest success whose verification has not failed and is not running, else what
+// the host says is current; none if there is none. It is asked per target: what other targets run
+// does not matter.
 func (w *work) reference(t *target) int32 {
 	for i := range t.Jobs {
 		if !t.Jobs[i].Status.Terminal() {
@@ -58,8 +60,9 @@ func (w *work) cooldown(rule *compiledRule, i, n int32) time.Time {
 	return end
 }
 
-// cooled says until when a rule delays newer versions on target i. Where that counts from a job that is active its end may end the wait earlier: of a job that
-// fails the version is no reference any more.
+// cooled says until when a rule delays newer versions on target i. Where that counts from a job
+// that is active its end may end the wait earlier: of a job that fails the version is no reference
+// any more.
 func (w *work) cooled(rule *compiledRule, i int32, end time.Time) Verdict {
 	t := &w.targets[i]
 	w.wake(end)

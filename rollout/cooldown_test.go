@@ -8,8 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestCooldown: what a target last got keeps the next version away for a while. v1, v2 and v3 were created 60, 20 and 0 minutes before t0; the
-// interval is half an hour.
+// TestCooldown: what a target last got keeps the next version away for a while. v1, v2 and v3 were
+// created 60, 20 and 0 minutes before t0; the interval is half an hour.
 func TestCooldown(t *testing.T) {
 	success, failure := rollout.JobSuccessful, rollout.JobFailure
 	for _, row := range []struct {
@@ -73,7 +73,8 @@ func TestCooldownPrunedJobs(t *testing.T) {
 	}
 }
 
-// TestCooldownBatchesReleases: of releases that follow one another quickly those in between are skipped.
+// TestCooldownBatchesReleases: of releases that follow one another quickly those in between are
+// skipped.
 func TestCooldownBatchesReleases(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"api": {"v0", "v1", "v2", "v3", "v4", "v5", "v6"}})
 	for k := range s.Versions {
@@ -89,13 +90,15 @@ func TestCooldownBatchesReleases(t *testing.T) {
 		}
 		now = mustPlan(t, set, s, now).Next
 	}
-	// v0 at once; 25 minutes after v0 was created v2 is the newest; then 25 minutes after v2, and again.
+	// v0 at once; 25 minutes after v0 was created v2 is the newest; then 25 minutes after v2, and
+	// again.
 	if want := []string{"v0 00:00", "v2 00:25", "v4 00:45", "v6 01:05"}; !slices.Equal(got, want) {
 		t.Errorf("starts %q, want %q", got, want)
 	}
 }
 
-// TestCooldownOfTheSameVersion: what a target runs already is not kept apart from itself, when a bracket runs it once more with a new version of another member.
+// TestCooldownOfTheSameVersion: what a target runs already is not kept apart from itself, when a
+// bracket runs it once more with a new version of another member.
 func TestCooldownOfTheSameVersion(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1"}, "b": {"v1", "v2"}})
 	for k := range s.Versions {
@@ -109,7 +112,8 @@ func TestCooldownOfTheSameVersion(t *testing.T) {
 	}
 }
 
-// TestCooldownInBracket: an execution waits until every member is old enough; what holds several of them alike is said once.
+// TestCooldownInBracket: an execution waits until every member is old enough; what holds several of
+// them alike is said once.
 func TestCooldownInBracket(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"c","versionCooldown":{"intervalSeconds":7200}}`))
@@ -123,7 +127,8 @@ func TestCooldownInBracket(t *testing.T) {
 	}
 }
 
-// TestCooldownOfAnActiveJob: a cooldown that counts from a job in progress names the job, because it ends earlier if the job fails.
+// TestCooldownOfAnActiveJob: a cooldown that counts from a job in progress names the job, because
+// it ends earlier if the job fails.
 func TestCooldownOfAnActiveJob(t *testing.T) {
 	set := compile(t, policy(`{"id":"c","versionCooldown":{"intervalSeconds":7200}}`))
 	s := fleet(1, "v1", map[string][]string{"web": {"v1", "v2", "v3"}})

@@ -31,8 +31,8 @@ func (c counted) Match(vars interface{ Lookup(string) (any, bool) }) (bool, erro
 	return c.Selector.Match(vars)
 }
 
-// TestCostGrowsWithTheWork: four times as much of anything that a host may have much of costs about four times as much, in bytes and in expressions
-// that are asked. A square would be sixteen times.
+// TestCostGrowsWithTheWork: four times as much of anything that a host may have much of costs about
+// four times as much, in bytes and in expressions that are asked. A square would be sixteen times.
 func TestCostGrowsWithTheWork(t *testing.T) {
 	const few, factor = 100, 4
 	members := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`
@@ -126,8 +126,9 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfTenants: a curve and a progression over everybody are worked out once, and not once more for every tenant with a policy of its own; and
-// policies that govern all but one cost what they are, not what all sets on the way to them would be.
+// TestPoliciesOfTenants: a curve and a progression over everybody are worked out once, and not once
+// more for every tenant with a policy of its own; and policies that govern all but one cost what
+// they are, not what all sets on the way to them would be.
 func TestPoliciesOfTenants(t *testing.T) {
 	const nodes = 1000
 	s := inEnvironments(fleet(nodes, "v1", map[string][]string{"api": {"v1", "v2"}}), "staging")

@@ -10,18 +10,21 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// ErrOverflow is returned when an instant or a duration does not fit into 64 bits of nanoseconds, about 292 years.
+// ErrOverflow is returned when an instant or a duration does not fit into 64 bits of nanoseconds,
+// about 292 years.
 var ErrOverflow = errors.New("rollout: duration overflows 292 years")
 
-// Offset returns how long after the start of the rollout the target at a zero-based position is due, when n targets were there at the
-// start. A position of a late joiner may be n or more. All arithmetic is on integers, so every platform gets the same nanosecond.
+// Offset returns how long after the start of the rollout the target at a zero-based position is
+// due, when n targets were there at the start. A position of a late joiner may be n or more. All
+// arithmetic is on integers, so every platform gets the same nanosecond.
 //
 //	linear             position · interval
 //	linear-normalized  position · interval / n, rounded down; the last founder is due before one interval has passed
 //	exponential        interval · (1 − e^(−position/growth)), rounded up; approaches the interval
 //	waves              k · interval for the members of wave k; sizes in percent are of n, rounded up, each at least 1, the last repeats
 //
-// It returns an error for a negative position or n, for a rule that [GradualRollout.Validate] refuses, and [ErrOverflow].
+// It returns an error for a negative position or n, for a rule that [GradualRollout.Validate]
+// refuses, and [ErrOverflow].
 func (g GradualRollout) Offset(position, n int) (time.Duration, error) {
 	if position < 0 || n < 0 {
 		return 0, fmt.Errorf("rollout: offset of position %d of %d: both must be at least 0", position, n)
@@ -95,7 +98,8 @@ func (c curve) wave(position int) int {
 	return len(c.ends) + (position-last)/c.repeat
 }
 
-// Fixed point with 62 fractional bits: floating point would give other nanoseconds on machines with fused multiplication.
+// Fixed point with 62 fractional bits: floating point would give other nanoseconds on machines with
+// fused multiplication.
 const fixedOne = 1 << 62
 
 func fixedMul(a, b uint64) uint64 {
@@ -120,7 +124,8 @@ func decay(growth uint64) uint64 {
 	return sum
 }
 
-// fixedPow raises base to the power p by squaring from the lowest bit of p; the order of the roundings is part of the result.
+// fixedPow raises base to the power p by squaring from the lowest bit of p; the order of the
+// roundings is part of the result.
 func fixedPow(base, p uint64) uint64 {
 	result := uint64(fixedOne)
 	for ; p != 0; p >>= 1 {

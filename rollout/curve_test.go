@@ -168,7 +168,8 @@ func TestI8OffsetsAreMonotone(t *testing.T) {
 	}, string(Linear), string(LinearNormalized), string(Exponential), string(Waves))
 }
 
-// Go keeps the greatest instant that it has where something is added to it, which nothing promises: a wait that ends there must not be over.
+// Go keeps the greatest instant that it has where something is added to it, which nothing promises:
+// a wait that ends there must not be over.
 func TestAddTimeDoesNotWrap(t *testing.T) {
 	greatest := time.Unix(math.MaxInt64-62135596800, 0) // an instant counts its seconds from the year 1
 	for _, row := range []struct {

@@ -6,21 +6,23 @@ import (
 	"time"
 )
 
-// CustomRule is a rule of the host's own: a change ticket, an error budget, a fleet-wide switch. It is asked after the built-in rules, for every
-// version that is newer than what the target has, and its verdict blocks, wakes and is explained like theirs. Give it to [Compile] with
-// [WithRule].
+// CustomRule is a rule of the host's own: a change ticket, an error budget, a fleet-wide switch. It
+// is asked after the built-in rules, for every version that is newer than what the target has, and
+// its verdict blocks, wakes and is explained like theirs. Give it to [Compile] with [WithRule].
 type CustomRule interface {
 	// ID names the rule in verdicts and overrides; no rule of a policy may have it.
 	ID() string
 
-	// Judge must be a pure function of its argument: the same candidate gives the same verdict, and nothing but the passing of
-	// Verdict.Until may change it between two plans on the same snapshot. Until is after now, or zero, and a pending verdict without it
-	// names an event. A verdict that breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may be left empty; the
-	// reason is the rule's own code.
+	// Judge must be a pure function of its argument: the same candidate gives the same verdict, and
+	// nothing but the passing of Verdict.Until may change it between two plans on the same
+	// snapshot. Until is after now, or zero, and a pending verdict without it names an event. A
+	// verdict that breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may
+	// be left empty; the reason is the rule's own code.
 	Judge(candidate Candidate) Verdict
 }
 
-// Candidate is a version that a target could get. What it points to belongs to the snapshot and must not be modified.
+// Candidate is a version that a target could get. What it points to belongs to the snapshot and
+// must not be modified.
 type Candidate struct {
 	Resource    *Resource
 	Environment *Environment

@@ -18,7 +18,8 @@ type hostRule struct {
 func (h hostRule) ID() string                                { return h.id }
 func (h hostRule) Judge(c rollout.Candidate) rollout.Verdict { return h.judge(c) }
 
-// TestCustomRuleInTheChain: the host's rule is asked behind those of the policies, before a busy target.
+// TestCustomRuleInTheChain: the host's rule is asked behind those of the policies, before a busy
+// target.
 func TestCustomRuleInTheChain(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
@@ -85,7 +86,8 @@ func TestCustomRule(t *testing.T) {
 	}
 }
 
-// TestCustomRuleSeesTheCandidate: it is asked about every version that is newer than what the target has, and gets all of its entities.
+// TestCustomRuleSeesTheCandidate: it is asked about every version that is newer than what the
+// target has, and gets all of its entities.
 func TestCustomRuleSeesTheCandidate(t *testing.T) {
 	var asked []string
 	s := fleet(2, "v1", map[string][]string{"api": {"v0", "v1", "v2", "v3"}})
@@ -108,7 +110,8 @@ func TestCustomRuleSeesTheCandidate(t *testing.T) {
 	}
 }
 
-// TestCustomRuleInBracket: an execution begins only when the host's rules allow all of its members, and is not asked again.
+// TestCustomRuleInBracket: an execution begins only when the host's rules allow all of its members,
+// and is not asked again.
 func TestCustomRuleInBracket(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
 	judge := frozenUntil(minute(5))
@@ -136,7 +139,8 @@ func TestCustomRuleInBracket(t *testing.T) {
 	}
 }
 
-// TestCustomRuleInItsWords: why a rule of the host allows is told in its words, and an instant in UTC, like every other.
+// TestCustomRuleInItsWords: why a rule of the host allows is told in its words, and an instant in
+// UTC, like every other.
 func TestCustomRuleInItsWords(t *testing.T) {
 	t.Parallel()
 	east := time.FixedZone("east", 3600)

@@ -12,7 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// CycleError says that deployments on one resource wait for one another in a circle, so that none of them can be the first to start there.
+// CycleError says that deployments on one resource wait for one another in a circle, so that none
+// of them can be the first to start there.
 type CycleError struct {
 	Path  []string // deployment ids, each needing the next; for versions "deployment@version". The last needs the first
 	Rules []string // ids of the rules that make the edges; empty for dependencies of versions
@@ -32,8 +33,9 @@ func (e *CycleError) around() string {
 	return strings.Join(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))]), " needs ")
 }
 
-// cycles refuses dependencies by which deployments wait for one another for ever: deployments of which none could be the first to start
-// on a resource on which nothing runs yet. They are found as what is left after everything that can start has started.
+// cycles refuses dependencies by which deployments wait for one another for ever: deployments of
+// which none could be the first to start on a resource on which nothing runs yet. They are found as
+// what is left after everything that can start has started.
 func (w *work) cycles() error {
 	for e := range w.environments {
 		if err := w.deploymentCycle(int32(e)); err != nil {
@@ -100,7 +102,8 @@ func (w *work) deploymentCycle(e int32) error {
 	return nil
 }
 
-// stuck marks of some deployments those that can be the first to start, and those that can once these have, and returns the others, in the same list.
+// stuck marks of some deployments those that can be the first to start, and those that can once
+// these have, and returns the others, in the same list.
 func stuck(left []int32, startable []bool, requirements [][]requirement) []int32 {
 	for n := -1; n != len(left); {
 		n = len(left)
@@ -112,9 +115,11 @@ func stuck(left []int32, startable []bool, requirements [][]requirement) []int32
 	return left
 }
 
-// circleOnResource looks for a resource on which deployments wait for one another. The rules of all resources together may make a circle that is on none of
-// them: a rule may concern some resources alone, a deployment may be on some alone, and another environment or a version may be a way out.
-// suspects are the deployments of such a circle, which are not startable. requirements are written to.
+// circleOnResource looks for a resource on which deployments wait for one another. The rules of all
+// resources together may make a circle that is on none of them: a rule may concern some resources
+// alone, a deployment may be on some alone, and another environment or a version may be a way out.
+// suspects are the deployments of such a circle, which are not startable. requirements are written
+// to.
 func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, requirements [][]requirement) error {
 	from := sort.Search(len(w.targets), func(i int) bool { return w.targets[i].environment >= e })
 	for from < len(w.targets) && w.targets[from].environment == e {
@@ -137,8 +142,9 @@ func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, req
 	return nil
 }
 
-// requirementsOf are what target i itself needs of the others on its resource. A rule that a version may satisfy, or another environment, asks for nothing, and
-// neither does one that fails: it holds the target for itself.
+// requirementsOf are what target i itself needs of the others on its resource. A rule that a
+// version may satisfy, or another environment, asks for nothing, and neither does one that fails:
+// it holds the target for itself.
 func (w *work) requirementsOf(i int32) []requirement {
 	t := &w.targets[i]
 	var own []requirement
@@ -175,7 +181,8 @@ func (w *work) requirementsOf(i int32) []requirement {
 	return own
 }
 
-// circle follows requirements that are not met. Whatever is left has one, and each of these names something that is left: so it runs into a circle.
+// circle follows requirements that are not met. Whatever is left has one, and each of these names
+// something that is left: so it runs into a circle.
 func (w *work) circle(first int32, startable []bool, requirements [][]requirement) *CycleError {
 	cycle := &CycleError{}
 	visited := map[int32]int{}
@@ -211,8 +218,9 @@ func (r requirement) met(startable []bool) bool {
 	return slices.ContainsFunc(r.providers, func(p int32) bool { return startable[p] }) // it is not, as long as it needs something
 }
 
-// providersByName lists the deployments with targets in the environment that a rule names whatever their version. A rule that looks at versions, or at
-// the resource, can be satisfied by what is there already and makes no circle by itself.
+// providersByName lists the deployments with targets in the environment that a rule names whatever
+// their version. A rule that looks at versions, or at the resource, can be satisfied by what is
+// there already and makes no circle by itself.
 func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
 	var list []int32
 	for k := range w.deployments {
@@ -224,12 +232,15 @@ func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
 	return list
 }
 
-// Check reports what is wrong with the fleet under these policies before anything is planned. [PolicySet.Plan] refuses the same contradictions in
-// the snapshot ([*FieldError]), deployments that wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]), and
-// members that no order fits ([*bracket.RoleError], [*bracket.CycleError]).
+// Check reports what is wrong with the fleet under these policies before anything is planned.
+// [PolicySet.Plan] refuses the same contradictions in the snapshot ([*FieldError]), deployments
+// that wait for one another ([*CycleError]), targets that two brackets claim
+// ([*bracket.OverlapError]), and members that no order fits ([*bracket.RoleError],
+// [*bracket.CycleError]).
 //
-// Check also reports versions that wait for one another, and version selectors of dependencies that do not compile. A plan only lists them as
-// diagnostics, and such a version waits, for it must not hold up the rest of the fleet. A host calls Check when a policy is edited or a version is
+// Check also reports versions that wait for one another, and version selectors of dependencies that
+// do not compile. A plan only lists them as diagnostics, and such a version waits, for it must not
+// hold up the rest of the fleet. A host calls Check when a policy is edited or a version is
 // published.
 func (s *PolicySet) Check(snapshot Snapshot) error {
 	w, err := s.begin(&snapshot, lastInstant())
@@ -256,7 +267,8 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 	return errors.Join(w.cycles(), w.bracketFaults(), errors.Join(f.list...))
 }
 
-// bracketFaults finds what package bracket would refuse of the members, and targets that are members twice: the first of each two brackets.
+// bracketFaults finds what package bracket would refuse of the members, and targets that are
+// members twice: the first of each two brackets.
 func (w *work) bracketFaults() error {
 	var found []error
 	var works []*bracketWork
@@ -293,8 +305,10 @@ func (w *work) bracketFaults() error {
 // released is a version of a deployment in the graph of version dependencies.
 type released struct{ deployment, version int32 }
 
-// versionCycles finds the versions that could still be chosen somewhere and wait for one another there, whatever else starts. A dependency that no
-// version satisfies at all is no circle: the version that does may be published tomorrow. Each circle is reported once, in however many environments it is.
+// versionCycles finds the versions that could still be chosen somewhere and wait for one another
+// there, whatever else starts. A dependency that no version satisfies at all is no circle: the
+// version that does may be published tomorrow. Each circle is reported once, in however many
+// environments it is.
 func (w *work) versionCycles() []*CycleError {
 	if !slices.Contains(w.dependent, true) {
 		return nil
@@ -344,8 +358,9 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 		stuck[node] = true
 	}
 	for {
-		// Who can start together, once everybody has who is not stuck: from all that are, those drop out of whom a need is met by nobody that has started and,
-		// in one execution, by nobody that is left.
+		// Who can start together, once everybody has who is not stuck: from all that are, those
+		// drop out of whom a need is met by nobody that has started and, in one execution, by
+		// nobody that is left.
 		coming := maps.Clone(stuck)
 		for n := -1; n != len(coming); {
 			n = len(coming)
@@ -364,8 +379,9 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 	}
 }
 
-// inOneExecution reports whether two deployments are members of one bracket on some resource of an environment. An execution of both brings the
-// versions of both, and a dependency looks at what there will be then, see obstacles.
+// inOneExecution reports whether two deployments are members of one bracket on some resource of an
+// environment. An execution of both brings the versions of both, and a dependency looks at what
+// there will be then, see obstacles.
 func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 	if a == b {
 		return false // what it needs of itself it must run before
@@ -388,7 +404,8 @@ func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 	return answers[key]
 }
 
-// satisfying lists the versions for which a dependency holds; a selector that fails on a version does not hold for it.
+// satisfying lists the versions for which a dependency holds; a selector that fails on a version
+// does not hold for it.
 func (w *work) satisfying(dependency VersionDependency) []released {
 	d, known := w.deployment(dependency.Deployment)
 	matcher, err := w.expression(dependency.VersionSelector)
@@ -405,7 +422,8 @@ func (w *work) satisfying(dependency VersionDependency) []released {
 	return list
 }
 
-// circles walks the stuck versions depth first and reports each circle it runs into; every version is in at most one report.
+// circles walks the stuck versions depth first and reports each circle it runs into; every version
+// is in at most one report.
 func (w *work) circles(waiting []released, stuck map[released]bool, options map[released][][]released) []*CycleError {
 	var found []*CycleError
 	const open, done = 1, 2

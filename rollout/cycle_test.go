@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestCheck: what a host is told when a version is published or a policy is edited, all at once. Versions wait for one another only if none of them
-// could be the first.
+// TestCheck: what a host is told when a version is published or a policy is edited, all at once.
+// Versions wait for one another only if none of them could be the first.
 func TestCheck(t *testing.T) {
 	needs := func(deployment, version, on, selector string) func(*rollout.Snapshot) {
 		return func(s *rollout.Snapshot) {

@@ -12,7 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Each test of this file is a mistake that a planner of this kind makes easily, its own earlier versions and its peers included.
+// Each test of this file is a mistake that a planner of this kind makes easily, its own earlier
+// versions and its peers included.
 
 // inEnvironments puts every target of a snapshot into further environments too.
 func inEnvironments(s rollout.Snapshot, more ...string) rollout.Snapshot {
@@ -40,8 +41,9 @@ func carryOut(t testing.TB, s *rollout.Snapshot, plan rollout.Plan, now time.Tim
 	}
 }
 
-// TestDefectTwoEnvironmentsOnOneResource: the groups of two environments are due on one node at the same instant. Only one of them may begin
-// there; the other waits for its end, and then has its turn.
+// TestDefectTwoEnvironmentsOnOneResource: the groups of two environments are due on one node at the
+// same instant. Only one of them may begin there; the other waits for its end, and then has its
+// turn.
 func TestDefectTwoEnvironmentsOnOneResource(t *testing.T) {
 	s := inEnvironments(nodeFleet(1), "staging")
 	set := compile(t, nodeLifecycle(t))
@@ -82,8 +84,9 @@ func TestDefectTwoEnvironmentsOnOneResource(t *testing.T) {
 	}
 }
 
-// TestDefectCrashBeforeDispatch: the state was saved and the host stopped before it dispatched. The run is offered again under the same id and in
-// the same slot, until its job is seen; otherwise the node would stay half drained for ever.
+// TestDefectCrashBeforeDispatch: the state was saved and the host stopped before it dispatched. The
+// run is offered again under the same id and in the same slot, until its job is seen; otherwise the
+// node would stay half drained for ever.
 func TestDefectCrashBeforeDispatch(t *testing.T) {
 	s := nodeFleet(2)
 	set := compile(t, nodeLifecycle(t))
@@ -105,7 +108,8 @@ func TestDefectCrashBeforeDispatch(t *testing.T) {
 	}
 }
 
-// TestDefectCrashBeforeRollbackIsDispatched: so is a rollback, towards the version that the target came from.
+// TestDefectCrashBeforeRollbackIsDispatched: so is a rollback, towards the version that the target
+// came from.
 func TestDefectCrashBeforeRollbackIsDispatched(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}}`))
@@ -167,7 +171,8 @@ var restOfNode = []string{
 	"node-0 os-patch@2026-03 bracket", "node-0 containerd-upgrade@v1.7.3 bracket", "node-0 kubelet-upgrade@v1.29.2 bracket", "node-0 node-uncordon@uncordon bracket",
 }
 
-// TestDefectMembersChangeHalfWay: what was drained is finished, whatever is edited meanwhile, and nobody else starts anything on its targets.
+// TestDefectMembersChangeHalfWay: what was drained is finished, whatever is edited meanwhile, and
+// nobody else starts anything on its targets.
 func TestDefectMembersChangeHalfWay(t *testing.T) {
 	lifecycle := nodeLifecycle(t)
 	for _, row := range []struct {
@@ -208,7 +213,8 @@ func TestDefectMembersChangeHalfWay(t *testing.T) {
 	}
 }
 
-// TestDefectNewRuleOnDrainedNode: the bracket got another id while a node is half way. The new rule starts elsewhere, and on that node only when it is done.
+// TestDefectNewRuleOnDrainedNode: the bracket got another id while a node is half way. The new rule
+// starts elsewhere, and on that node only when it is done.
 func TestDefectNewRuleOnDrainedNode(t *testing.T) {
 	lifecycle := strings.Replace(nodeLifecycle(t), `"limitValue": 20`, `"limitValue": 100`, 1)
 	s := halfWay(t, compile(t, lifecycle), 2) // node-1 is first, and half way
@@ -240,7 +246,8 @@ func TestDefectNewRuleOnDrainedNode(t *testing.T) {
 	}
 }
 
-// TestDefectZeroCreation: a version without an instant of creation would wait for a rollout that nothing starts.
+// TestDefectZeroCreation: a version without an instant of creation would wait for a rollout that
+// nothing starts.
 func TestDefectZeroCreation(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"api": {"v1"}})
 	s.Versions[0].CreatedAt = time.Time{}
@@ -251,7 +258,8 @@ func TestDefectZeroCreation(t *testing.T) {
 	}
 }
 
-// TestDefectReservedRuleID: a bracket rule called "target" would share its slots with a target outside brackets.
+// TestDefectReservedRuleID: a bracket rule called "target" would share its slots with a target
+// outside brackets.
 func TestDefectReservedRuleID(t *testing.T) {
 	parsed, err := rollout.ParsePolicies([]byte(policy(`{"id":"target","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`)))
 	if err != nil {
@@ -264,7 +272,8 @@ func TestDefectReservedRuleID(t *testing.T) {
 	}
 }
 
-// TestDefectJobsOfOneInstant: two jobs without run ids that were created together are told apart by what they are, not by their order.
+// TestDefectJobsOfOneInstant: two jobs without run ids that were created together are told apart by
+// what they are, not by their order.
 func TestDefectJobsOfOneInstant(t *testing.T) {
 	jobs := []rollout.Job{
 		{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}, {Version: "v2", Status: rollout.JobSuccessful, CreatedAt: t0},
@@ -286,7 +295,8 @@ func TestDefectJobsOfOneInstant(t *testing.T) {
 	}
 }
 
-// TestDefectEverybodyIsSpokenOf: a target is started, waits, or is kept; never two of the latter, never none.
+// TestDefectEverybodyIsSpokenOf: a target is started, waits, or is kept; never two of the latter,
+// never none.
 func TestDefectEverybodyIsSpokenOf(t *testing.T) {
 	for _, row := range []struct {
 		why      string
@@ -315,7 +325,8 @@ func TestDefectEverybodyIsSpokenOf(t *testing.T) {
 	}
 }
 
-// TestDefectStartOnDeletedResource: what is proved gone gets no job, even if targets on it are still listed.
+// TestDefectStartOnDeletedResource: what is proved gone gets no job, even if targets on it are
+// still listed.
 func TestDefectStartOnDeletedResource(t *testing.T) {
 	for _, policies := range []string{"[]", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)} {
 		s := fleet(2, "", map[string][]string{"api": {"v1"}})
@@ -326,7 +337,8 @@ func TestDefectStartOnDeletedResource(t *testing.T) {
 	}
 }
 
-// TestDefectVersionFromTheFuture: a clock that is behind does not take back what a target runs already.
+// TestDefectVersionFromTheFuture: a clock that is behind does not take back what a target runs
+// already.
 func TestDefectVersionFromTheFuture(t *testing.T) {
 	for _, policies := range []string{"[]", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)} {
 		s := fleet(1, "v2", map[string][]string{"api": {"v1", "v2"}})
@@ -336,7 +348,8 @@ func TestDefectVersionFromTheFuture(t *testing.T) {
 	}
 }
 
-// TestDefectUnknownVersionInBracket: nobody can say whether the lock is newer than what the target runs, so the whole execution waits and says why.
+// TestDefectUnknownVersionInBracket: nobody can say whether the lock is newer than what the target
+// runs, so the whole execution waits and says why.
 func TestDefectUnknownVersionInBracket(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"api": {"v1"}, "web": {"v1"}})
 	s.Targets[0].Current = "gone"
@@ -347,7 +360,8 @@ func TestDefectUnknownVersionInBracket(t *testing.T) {
 	}
 }
 
-// TestDefectRepeatKeepsItsTurn: a repetition that became due earlier than another target's turn goes first whenever the plan is made.
+// TestDefectRepeatKeepsItsTurn: a repetition that became due earlier than another target's turn
+// goes first whenever the plan is made.
 func TestDefectRepeatKeepsItsTurn(t *testing.T) {
 	s := fleet(2, "", map[string][]string{"api": {"v1"}})
 	s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobFailure, CreatedAt: t0.Add(-2 * time.Minute), CompletedAt: t0.Add(-2 * time.Minute)}}
@@ -363,8 +377,9 @@ func TestDefectRepeatKeepsItsTurn(t *testing.T) {
 	}
 }
 
-// TestDefectEndInAnotherEnvironment: an execution ends in the environment that is asked last, and frees its node for the one that was asked
-// first in the very same plan: nothing else would wake the host.
+// TestDefectEndInAnotherEnvironment: an execution ends in the environment that is asked last, and
+// frees its node for the one that was asked first in the very same plan: nothing else would wake
+// the host.
 func TestDefectEndInAnotherEnvironment(t *testing.T) {
 	s := inEnvironments(fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), "staging")
 	for i := range s.Targets {
@@ -394,8 +409,8 @@ func TestDefectEndInAnotherEnvironment(t *testing.T) {
 	}
 }
 
-// TestDefectRolesUnknown: where an expression for the roles fails, nobody knows that the drain comes first. It used to become one of the mains, and
-// nodes were upgraded beside it.
+// TestDefectRolesUnknown: where an expression for the roles fails, nobody knows that the drain
+// comes first. It used to become one of the mains, and nodes were upgraded beside it.
 func TestDefectRolesUnknown(t *testing.T) {
 	const first = "int(deployment.metadata['phase']) == 0"
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"`+first+`"}}}`))
@@ -435,7 +450,8 @@ func TestDefectRolesUnknown(t *testing.T) {
 	}
 }
 
-// TestDefectOrderUnknown: a dependency of which an expression fails for one member used to order the others without it.
+// TestDefectOrderUnknown: a dependency of which an expression fails for one member used to order
+// the others without it.
 func TestDefectOrderUnknown(t *testing.T) {
 	bracketed := func(dependsOn string) *rollout.PolicySet {
 		return compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
@@ -467,8 +483,8 @@ func TestDefectOrderUnknown(t *testing.T) {
 	}
 }
 
-// TestDefectPausedEnvironment: an environment whose limit is 0 used to keep the place of a resource from another environment, which then waited for
-// the end of an execution that never began.
+// TestDefectPausedEnvironment: an environment whose limit is 0 used to keep the place of a resource
+// from another environment, which then waited for the end of an execution that never began.
 func TestDefectPausedEnvironment(t *testing.T) {
 	s := inEnvironments(fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}}), "staging")
 	set := compile(t, `[{"name":"all","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
@@ -488,8 +504,9 @@ func TestDefectPausedEnvironment(t *testing.T) {
 	}
 }
 
-// TestDefectHeldByWhatWentBack: under rollback_member an execution stays open once the member that failed is back, although nobody in it waits or has
-// failed any more. Somebody has to be told that only an operator ends it, also when the next group is queued behind it.
+// TestDefectHeldByWhatWentBack: under rollback_member an execution stays open once the member that
+// failed is back, although nobody in it waits or has failed any more. Somebody has to be told that
+// only an operator ends it, also when the next group is queued behind it.
 func TestDefectHeldByWhatWentBack(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`))
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
@@ -534,8 +551,10 @@ func TestDefectHeldByWhatWentBack(t *testing.T) {
 	}
 }
 
-// TestDefectGroupLostWithItsRule: the record of a group is lost while an execution of it is open, and its rule or its environment is gone as well. The execution
-// is finished as it was frozen all the same, or ended by an operator: nothing would ever look at it otherwise, and it would keep its slot.
+// TestDefectGroupLostWithItsRule: the record of a group is lost while an execution of it is open,
+// and its rule or its environment is gone as well. The execution is finished as it was frozen all
+// the same, or ended by an operator: nothing would ever look at it otherwise, and it would keep its
+// slot.
 func TestDefectGroupLostWithItsRule(t *testing.T) {
 	const slots = `{"id":"p","resourceConcurrency":{"groupSelector":"true","limit":2}}`
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
@@ -567,8 +586,8 @@ func TestDefectGroupLostWithItsRule(t *testing.T) {
 	}
 }
 
-// TestDefectBackToTheLocked: an execution used to take a target back to the version that it had locked, where somebody had brought a newer one there while the
-// node was being drained.
+// TestDefectBackToTheLocked: an execution used to take a target back to the version that it had
+// locked, where somebody had brought a newer one there while the node was being drained.
 func TestDefectBackToTheLocked(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}}`))
 	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "os": {"v1", "v2"}, "uncordon": {"v1"}})
@@ -592,8 +611,9 @@ func bringByHand(s *rollout.Snapshot, deployment string) {
 	}
 }
 
-// TestDefectFailedElsewhere: who waited for an execution of another environment used to be told that it had failed by the second plan after the failure only,
-// if its own environment was decided before.
+// TestDefectFailedElsewhere: who waited for an execution of another environment used to be told
+// that it had failed by the second plan after the failure only, if its own environment was decided
+// before.
 func TestDefectFailedElsewhere(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
 	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), "staging")
@@ -610,8 +630,8 @@ func TestDefectFailedElsewhere(t *testing.T) {
 	}
 }
 
-// TestDefectBackToTheUndispatched: a start that was saved, and that the host did not get to dispatch, used to be offered again where somebody had brought a newer
-// version meanwhile.
+// TestDefectBackToTheUndispatched: a start that was saved, and that the host did not get to
+// dispatch, used to be offered again where somebody had brought a newer version meanwhile.
 func TestDefectBackToTheUndispatched(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	s := fleet(1, "v1", map[string][]string{"os": {"v1", "v2"}, "kubelet": {"v1", "v2"}})
@@ -635,8 +655,9 @@ func TestDefectBackToTheUndispatched(t *testing.T) {
 	}
 }
 
-// TestDefectMergedWithoutItsDrain: a version that needs the next drain was merged into an execution that had drained already, and that keeps its drain. So the
-// node stayed drained until an operator came. The group waits now, and brings both once the execution has ended.
+// TestDefectMergedWithoutItsDrain: a version that needs the next drain was merged into an execution
+// that had drained already, and that keeps its drain. So the node stayed drained until an operator
+// came. The group waits now, and brings both once the execution has ended.
 func TestDefectMergedWithoutItsDrain(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,
 		"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}}`))
@@ -657,8 +678,10 @@ func TestDefectMergedWithoutItsDrain(t *testing.T) {
 	}
 }
 
-// TestDefectOrderOfThoseWhoLeft: a rule orders the members of a bracket, and r1, which lacks the one that is to go first, is drained. Then somebody edits who is a
-// member. For the execution that is open the rule is still an order, and satisfied there, instead of a dependency on what the resource will never have.
+// TestDefectOrderOfThoseWhoLeft: a rule orders the members of a bracket, and r1, which lacks the
+// one that is to go first, is drained. Then somebody edits who is a member. For the execution that
+// is open the rule is still an order, and satisfied there, instead of a dependency on what the
+// resource will never have.
 func TestDefectOrderOfThoseWhoLeft(t *testing.T) {
 	const policies = `[{"id":"p","name":"p","selector":"true","rules":[{"id":"%s","deploymentBracket":{"deploymentSelector":"%s","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'd'"}}},
 		{"id":"order","deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'%s"}}]},

@@ -6,7 +6,8 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// applies reports whether a dependency rule concerns a target. A missing key means that it does: a rule that guards an order fails closed.
+// applies reports whether a dependency rule concerns a target. A missing key means that it does: a
+// rule that guards an order fails closed.
 func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 	if rule.appliesTo == nil {
 		return true, nil
@@ -46,8 +47,8 @@ type outcome struct {
 	err error
 }
 
-// providersIn lists the deployments of an environment that a dependency rule may name, ascending: those of which it does not say no whatever
-// their version and resource.
+// providersIn lists the deployments of an environment that a dependency rule may name, ascending:
+// those of which it does not say no whatever their version and resource.
 func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
 	key := dependencyKey{rule: rule, environment: environment}
 	list, known := w.named[key]
@@ -63,8 +64,9 @@ func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
 	return list
 }
 
-// provider reports whether a dependency rule names the deployment of t at all, whatever version it runs, and whether the version it runs
-// now satisfies the rule. An error is returned only if it decides the result.
+// provider reports whether a dependency rule names the deployment of t at all, whatever version it
+// runs, and whether the version it runs now satisfies the rule. An error is returned only if it
+// decides the result.
 func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, err error) {
 	b := w.boundIn(t.environment, t.deployment)
 	perResource := rule.readsResource
@@ -105,7 +107,8 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 	return true, ok, err
 }
 
-// dependsOn evaluates with everything bound that is known: a missing key is no match, and is counted.
+// dependsOn evaluates with everything bound that is known: a missing key is no match, and is
+// counted.
 func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) {
 	ok, err := rule.dependsOn.Match(b)
 	if err != nil && w.misses(rule.id, err, t.TargetID) {
@@ -114,14 +117,16 @@ func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) 
 	return ok, err
 }
 
-// blocking lists the dependency rules of a view that may stand in the way of a deployment in an environment.
+// blocking lists the dependency rules of a view that may stand in the way of a deployment in an
+// environment.
 type blocking struct {
 	view    int32
 	bracket *bracketWork
 	rules   []*compiledRule
 }
 
-// blockingRules leaves out the rules that do not concern the deployment and, for a bracket's member, those that order the members.
+// blockingRules leaves out the rules that do not concern the deployment and, for a bracket's
+// member, those that order the members.
 func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 	view := w.viewOf(i)
 	if len(view.dependencies) == 0 {
@@ -150,7 +155,8 @@ func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 	return own.rules
 }
 
-// dependencies appends the verdicts of all dependency rules that block target i, whatever the version.
+// dependencies appends the verdicts of all dependency rules that block target i, whatever the
+// version.
 func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdict {
 	for _, rule := range w.blockingRules(i, b) {
 		blockers = w.unmet(blockers, rule, i, b)
@@ -158,8 +164,10 @@ func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdi
 	return blockers
 }
 
-// dependenciesOfBegun are those that block a member of an open execution. A rule that ordered its members when the group closed is an order for as long as it is
-// open, whoever is a member by now: what is not on the resource satisfies it there, and the resource would be drained for ever if it had to come first.
+// dependenciesOfBegun are those that block a member of an open execution. A rule that ordered its
+// members when the group closed is an order for as long as it is open, whoever is a member by now:
+// what is not on the resource satisfies it there, and the resource would be drained for ever if it
+// had to come first.
 func (w *work) dependenciesOfBegun(blockers []Verdict, i int32, b *bracketWork) []Verdict {
 	for _, rule := range w.blockingRules(i, b) {
 		if !w.ordered(rule, i, b) {
@@ -169,9 +177,11 @@ func (w *work) dependenciesOfBegun(blockers []Verdict, i int32, b *bracketWork) 
 	return blockers
 }
 
-// ordered reports whether a dependency rule made the member of target i wait for another one in the groups of the execution that is open on its resource. A
-// rule that speaks of versions did so only for some of them, which tells it from an edge of the roles and from one of another rule. Groups do not say
-// which rules their edges are of. While there is a bracket they are of its policy; another one's rules are never an order.
+// ordered reports whether a dependency rule made the member of target i wait for another one in the
+// groups of the execution that is open on its resource. A rule that speaks of versions did so only
+// for some of them, which tells it from an edge of the roles and from one of another rule. Groups
+// do not say which rules their edges are of. While there is a bracket they are of its policy;
+// another one's rules are never an order.
 func (w *work) ordered(rule *compiledRule, i int32, b *bracketWork) bool {
 	t := &w.targets[i]
 	open := b.open(t.Resource)
@@ -191,7 +201,8 @@ func (w *work) ordered(rule *compiledRule, i int32, b *bracketWork) bool {
 	return false
 }
 
-// namesNeed reports whether a dependency rule may name one of those that a member of a closed group needs.
+// namesNeed reports whether a dependency rule may name one of those that a member of a closed group
+// needs.
 func (w *work) namesNeed(rule *compiledRule, m *bracket.GroupMember, environment int32) bool {
 	needs := m.Needs
 	if rule.readsVersion {
@@ -203,8 +214,9 @@ func (w *work) namesNeed(rule *compiledRule, m *bracket.GroupMember, environment
 	return slices.ContainsFunc(w.providersIn(rule, environment), func(d int32) bool { return slices.Contains(needs, w.deployments[d].ID) })
 }
 
-// unordered appends the verdicts of the dependency rules that order members for some versions only, where none of those is what a member runs after
-// the execution: such a rule orders nobody there, and is a condition like that of any other rule.
+// unordered appends the verdicts of the dependency rules that order members for some versions only,
+// where none of those is what a member runs after the execution: such a rule orders nobody there,
+// and is a condition like that of any other rule.
 func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pendingRun) []Verdict {
 	for _, rule := range w.viewOf(i).dependencies {
 		if always, orders := b.edges[edge{rule, w.targets[i].deployment}]; !orders || always {
@@ -218,7 +230,8 @@ func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pen
 	return blockers
 }
 
-// unmet appends the verdict of a dependency rule if it blocks target i, which is a member of b, if that is not nil.
+// unmet appends the verdict of a dependency rule if it blocks target i, which is a member of b, if
+// that is not nil.
 func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32, b *bracketWork) []Verdict {
 	applies, err := w.applies(rule, i)
 	if err == nil && !applies {
@@ -241,8 +254,9 @@ func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32, b *bracket
 	return w.once(blockers, verdict)
 }
 
-// orNamed appends the events with which a rule that names no deployment on the resource stops to block a member: once there is a version by which it names
-// another member it orders the two, and one that is not on the resource is satisfied there.
+// orNamed appends the events with which a rule that names no deployment on the resource stops to
+// block a member: once there is a version by which it names another member it orders the two, and
+// one that is not on the resource is satisfied there.
 func (w *work) orNamed(on []Condition, rule *compiledRule, i int32, b *bracketWork) []Condition {
 	for _, d := range w.providersIn(rule, b.environment) {
 		if _, member := slices.BinarySearch(b.deployments, d); member && d != w.targets[i].deployment {
@@ -252,8 +266,9 @@ func (w *work) orNamed(on []Condition, rule *compiledRule, i int32, b *bracketWo
 	return on
 }
 
-// ordersIn reports whether a rule names a member, besides that of target i, by the version that it runs after an execution. If none of the members that it
-// names by any version is on the resource there is nothing to wait for either.
+// ordersIn reports whether a rule names a member, besides that of target i, by the version that it
+// runs after an execution. If none of the members that it names by any version is on the resource
+// there is nothing to wait for either.
 func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pendingRun) bool {
 	from, to := w.siblings(i)
 	absent := true
@@ -282,7 +297,8 @@ func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pend
 	return absent
 }
 
-// versionDependencies appends the verdicts of the dependencies that the version itself has. runs are what a bracket's execution is about to bring.
+// versionDependencies appends the verdicts of the dependencies that the version itself has. runs
+// are what a bracket's execution is about to bring.
 func (w *work) versionDependencies(blockers []Verdict, i int32, v *Version, runs []pendingRun) []Verdict {
 	for _, d := range v.Dependencies {
 		if verdict, ok := w.versionDependency(i, d, runs); !ok {

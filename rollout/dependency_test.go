@@ -100,8 +100,8 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestDependenciesThatAreNamed: all that block are told, each with its event, so that nobody is sent to one after the other. A deployment of which nobody knows
-// what it runs is one of them.
+// TestDependenciesThatAreNamed: all that block are told, each with its event, so that nobody is
+// sent to one after the other. A deployment of which nobody knows what it runs is one of them.
 func TestDependenciesThatAreNamed(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"web": {"v1"}, "db": {"v1"}, "cache": {"v1"}, "queue": {"v1"}})
 	for k := range s.Versions {
@@ -122,7 +122,8 @@ func TestDependenciesThatAreNamed(t *testing.T) {
 	}
 }
 
-// TestDependenciesOfViews: two targets of one deployment that other policies govern wait for others.
+// TestDependenciesOfViews: two targets of one deployment that other policies govern wait for
+// others.
 func TestDependenciesOfViews(t *testing.T) {
 	on := func(name, resource, deployment string) string {
 		return `{"name":"` + name + `","selector":"resource.name == '` + resource + `' && deployment.name == 'web'","rules":[{"deploymentDependency":{"dependsOn":"deployment.name == '` + deployment + `'"}}]}`
@@ -144,7 +145,8 @@ func TestDependenciesOfViews(t *testing.T) {
 	}
 }
 
-// TestCycles: deployments that wait for one another for ever are refused with their path; those that have another way are not.
+// TestCycles: deployments that wait for one another for ever are refused with their path; those
+// that have another way are not.
 func TestCycles(t *testing.T) {
 	needs := func(who, on, more string) string {
 		return `{"deploymentDependency":{"appliesTo":"deployment.name == '` + who + `'","dependsOn":"` + on + `"` + more + `}}`
@@ -185,8 +187,9 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// TestCyclesOnAResource: rules make a circle only if they do on one resource. One that is only in the rules of all resources together refuses no plan: it
-// would hold up a whole fleet in which everybody can start.
+// TestCyclesOnAResource: rules make a circle only if they do on one resource. One that is only in
+// the rules of all resources together refuses no plan: it would hold up a whole fleet in which
+// everybody can start.
 func TestCyclesOnAResource(t *testing.T) {
 	needs := func(applies, on, more string) string {
 		return `{"deploymentDependency":{"appliesTo":"` + applies + `","dependsOn":"` + on + `"` + more + `}}`
@@ -241,7 +244,8 @@ func TestCyclesOnAResource(t *testing.T) {
 	}
 }
 
-// TestCheckOfBrackets: what no plan can be made with because of brackets is found before anything is planned, each fault once.
+// TestCheckOfBrackets: what no plan can be made with because of brackets is found before anything
+// is planned, each fault once.
 func TestCheckOfBrackets(t *testing.T) {
 	bracketed := func(name, more string) string {
 		return `{"name":"` + name + `","selector":"true","rules":[{"id":"` + name + `","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"` + more + `}}`
@@ -273,8 +277,8 @@ func TestCheckOfBrackets(t *testing.T) {
 	}
 }
 
-// TestDependenciesOfMembers: inside a bracket a rule orders; one that names nobody inside stays a condition, and holds the whole node before
-// its drain.
+// TestDependenciesOfMembers: inside a bracket a rule orders; one that names nobody inside stays a
+// condition, and holds the whole node before its drain.
 func TestDependenciesOfMembers(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"app": {"v1", "v2"}, "lib": {"v1", "v2"}, "base": {"v1", "v2"}})
 	for i := range s.Versions {
@@ -306,8 +310,8 @@ func TestDependenciesOfMembers(t *testing.T) {
 	}
 }
 
-// TestWhichRulesOrderMembers: a rule of the bracket's own policy that names another member orders the two. Every other one is a condition for the whole
-// execution, on what runs before it.
+// TestWhichRulesOrderMembers: a rule of the bracket's own policy that names another member orders
+// the two. Every other one is a condition for the whole execution, on what runs before it.
 func TestWhichRulesOrderMembers(t *testing.T) {
 	const bracketed = `{"name":"p","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}%s]}`
 	ordered, held := []string{"r1/b@v2: bracket_waits_for_members"}, func(reason string) []string {
@@ -335,7 +339,8 @@ func TestWhichRulesOrderMembers(t *testing.T) {
 	}
 }
 
-// TestDependencyIsAskedWhereItMatters: what a rule says of one environment, or of the targets that one set of policies governs, is not taken for the others.
+// TestDependencyIsAskedWhereItMatters: what a rule says of one environment, or of the targets that
+// one set of policies governs, is not taken for the others.
 func TestDependencyIsAskedWhereItMatters(t *testing.T) {
 	for _, row := range []struct {
 		why      string
@@ -368,8 +373,8 @@ func TestDependencyIsAskedWhereItMatters(t *testing.T) {
 	}
 }
 
-// TestVersionsThatNeedOneAnother: members of one bracket bring each other what their versions need, and so do in no circle; what a version needs of its own
-// deployment the target must run before.
+// TestVersionsThatNeedOneAnother: members of one bracket bring each other what their versions need,
+// and so do in no circle; what a version needs of its own deployment the target must run before.
 func TestVersionsThatNeedOneAnother(t *testing.T) {
 	for _, row := range []struct {
 		why     string
@@ -406,9 +411,10 @@ func TestVersionsThatNeedOneAnother(t *testing.T) {
 	}
 }
 
-// TestVersionsInTheOrderOfTheirExecution: a version waits for what it needs of another member of its execution, as long as that can come first, whether or not a hook
-// drains the resource before both. Where it comes later or needs the other in turn, the two are brought all the same: the execution began because it brings both, and
-// would hold the resource for ever.
+// TestVersionsInTheOrderOfTheirExecution: a version waits for what it needs of another member of
+// its execution, as long as that can come first, whether or not a hook drains the resource before
+// both. Where it comes later or needs the other in turn, the two are brought all the same: the
+// execution began because it brings both, and would hold the resource for ever.
 func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 	order := func(first, then string) string {
 		return `,{"deploymentDependency":{"dependsOn":"deployment.name == '` + first + `'","appliesTo":"deployment.name == '` + then + `'"}}`
@@ -498,7 +504,8 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 	}
 }
 
-// TestFirstVersionsThatNeedOneAnother: on a new resource the first versions there are need one another, and come together.
+// TestFirstVersionsThatNeedOneAnother: on a new resource the first versions there are need one
+// another, and come together.
 func TestFirstVersionsThatNeedOneAnother(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"a": {"v2"}, "b": {"v2"}})
 	for i := range s.Versions {
@@ -512,7 +519,8 @@ func TestFirstVersionsThatNeedOneAnother(t *testing.T) {
 	}
 }
 
-// TestVersionWaitsForWhoRuns: of two that need one another the host has started one. The other waits until that has ended, and does not run beside it.
+// TestVersionWaitsForWhoRuns: of two that need one another the host has started one. The other
+// waits until that has ended, and does not run beside it.
 func TestVersionWaitsForWhoRuns(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
 	for i := range s.Versions {
@@ -534,8 +542,9 @@ func TestVersionWaitsForWhoRuns(t *testing.T) {
 	}
 }
 
-// TestVersionWaitsWithinItsExecution: who is held back while others of its execution start says for whom it waits, to the plan and to who asks, and comes as soon as that
-// has come, also if the host carries out a part of the plan only.
+// TestVersionWaitsWithinItsExecution: who is held back while others of its execution start says for
+// whom it waits, to the plan and to who asks, and comes as soon as that has come, also if the host
+// carries out a part of the plan only.
 func TestVersionWaitsWithinItsExecution(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
 	for i := range s.Versions {
@@ -579,7 +588,8 @@ func TestVersionWaitsWithinItsExecution(t *testing.T) {
 	}
 }
 
-// TestVersionsOneAfterTheOther: a version that needs the one before it, of its own deployment, is brought by a bracket to a target that runs that one, and to no other.
+// TestVersionsOneAfterTheOther: a version that needs the one before it, of its own deployment, is
+// brought by a bracket to a target that runs that one, and to no other.
 func TestVersionsOneAfterTheOther(t *testing.T) {
 	s := fleet(2, "v2", map[string][]string{"a": {"v1", "v2", "v3"}})
 	s.Versions[2].Dependencies = []rollout.VersionDependency{{Deployment: "a", VersionSelector: "version.tag == 'v2'"}}
@@ -592,9 +602,11 @@ func TestVersionsOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestDependencyOnAVersionOfAMember: a rule that names a member by its version orders the two where the execution brings that version, or the member runs it. Where it
-// does neither, because the version is not there yet, not deployable or not for this resource, nobody is ordered, and the rule holds the execution. When the version
-// comes later it does not let past a group that was locked without it.
+// TestDependencyOnAVersionOfAMember: a rule that names a member by its version orders the two where
+// the execution brings that version, or the member runs it. Where it does neither, because the
+// version is not there yet, not deployable or not for this resource, nobody is ordered, and the
+// rule holds the execution. When the version comes later it does not let past a group that was
+// locked without it.
 func TestDependencyOnAVersionOfAMember(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
 		{"id":"D","deploymentDependency":{"dependsOn":"deployment.name == 'b' && version.tag == 'v2'","appliesTo":"deployment.name == 'c'"}}`))
@@ -632,8 +644,10 @@ func TestDependencyOnAVersionOfAMember(t *testing.T) {
 	}
 }
 
-// TestNamesNobodyYet: a rule names a member by a version that does not exist yet, and the member is not on the resource. It names nobody, so it blocks; once
-// there is such a version it orders the two, and a member that is not there is satisfied. The verdict says that the version ends the wait.
+// TestNamesNobodyYet: a rule names a member by a version that does not exist yet, and the member is
+// not on the resource. It names nobody, so it blocks; once there is such a version it orders the
+// two, and a member that is not there is satisfied. The verdict says that the version ends the
+// wait.
 func TestNamesNobodyYet(t *testing.T) {
 	set := compile(t, policy(alone+`,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'a' && version.tag == 'v3'","appliesTo":"deployment.name == 'c'"}}`))
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})

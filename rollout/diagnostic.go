@@ -19,18 +19,23 @@ const (
 	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold; Detail says which
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 
-	// DiagnosticCommandWithoutEffect: a command, which Detail names by its id, concerns an execution that has not begun or does not exist. Or this very plan
-	// has heard it, and it does not apply to the execution as it is, such as a retry of what has not failed; then it never will. Correct the group and the
-	// resource, or give another command under another id.
+	// DiagnosticCommandWithoutEffect: a command, which Detail names by its id, concerns an
+	// execution that has not begun or does not exist. Or this very plan has heard it, and it does
+	// not apply to the execution as it is, such as a retry of what has not failed; then it never
+	// will. Correct the group and the resource, or give another command under another id.
 	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
 
-	// DiagnosticJobStatusUnknown: Detail is a status of jobs that is none of the [JobStatus] values. They count as active, for ever if it is meant to say that
-	// they have ended. A host with words of its own for what is in progress reports these jobs as [JobInProgress], or ignores the diagnostic.
+	// DiagnosticJobStatusUnknown: Detail is a status of jobs that is none of the [JobStatus]
+	// values. They count as active, for ever if it is meant to say that they have ended. A host
+	// with words of its own for what is in progress reports these jobs as [JobInProgress], or
+	// ignores the diagnostic.
 	DiagnosticJobStatusUnknown DiagnosticCode = "job_status_unknown"
 
-	// DiagnosticExecutionUnseen: the snapshot lacks what an open execution is on, which Detail names by its group: its resource, its environment, or the
-	// target of a run in progress. Nobody can tell how that ends, so the execution stays open and keeps its slots. It goes on once what is missing is back; it
-	// ends if its resource is listed in DeletedResources, or if an operator gives it up ([bracket.Abandon]) or ends it ([bracket.Resolve]).
+	// DiagnosticExecutionUnseen: the snapshot lacks what an open execution is on, which Detail
+	// names by its group: its resource, its environment, or the target of a run in progress. Nobody
+	// can tell how that ends, so the execution stays open and keeps its slots. It goes on once what
+	// is missing is back; it ends if its resource is listed in DeletedResources, or if an operator
+	// gives it up ([bracket.Abandon]) or ends it ([bracket.Resolve]).
 	DiagnosticExecutionUnseen DiagnosticCode = "execution_unseen"
 )
 

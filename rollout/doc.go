@@ -1,24 +1,28 @@
-// Package rollout puts policies over a fleet and decides, in one plan, which release targets may start which version now, which must wait, until
-// when, and why. [Load] reads policies, checks and compiles them once, and [PolicySet.Plan] plans on a [Snapshot] of the
-// fleet, as often as something happens; [Plan.Commit] says what state follows. For a host that wants the state loaded and saved, [Planner.Plan]
-// does all of that in one call, and [Planner.Look] all but the saving.
+// Package rollout puts policies over a fleet and decides, in one plan, which release targets may
+// start which version now, which must wait, until when, and why. [Load] reads policies, checks and
+// compiles them once, and [PolicySet.Plan] plans on a [Snapshot] of the fleet, as often as
+// something happens; [Plan.Commit] says what state follows. For a host that wants the state loaded
+// and saved, [Planner.Plan] does all of that in one call, and [Planner.Look] all but the saving.
 //
 //	set, err := rollout.Load(file, env, rollout.WithZones(time.LoadLocation)) // env: a *selector.Env of selector.DefaultSchema
 //	plan, err := set.Plan(snapshot, now)
 //	state, err := plan.Commit(plan.Start, now)   // or any part of Start; save the state, then dispatch
 //
-// It never deploys anything, never decides health, performs no I/O, starts no goroutine and reads no clock; Planner is the one exception, and
-// nothing but a shell.
+// It never deploys anything, never decides health, performs no I/O, starts no goroutine and reads
+// no clock; Planner is the one exception, and nothing but a shell.
 //
-// It follows two designs of ctrlplane. One is the deployment bracket RFC: brackets, resource concurrency, scoped dependencies, one rollout position for
-// a whole bracket. The other is that system's policy rules, as far as they are pure planning.
+// It follows two designs of ctrlplane. One is the deployment bracket RFC: brackets, resource
+// concurrency, scoped dependencies, one rollout position for a whole bracket. The other is that
+// system's policy rules, as far as they are pure planning.
 //
 // # The chain
 //
-// Versions that are not for a target do not exist for it. The targetSelector of a version is asked before everything else: where it says no, the
-// version is not denied, asks for no approval and counts in nobody's percentage. A policy governs the targets that its selector matches; every
-// policy that governs a target must allow its start. The rules are asked in this order and all that block are reported, each with a stable code,
-// the instant at which looking again can help and the events that can:
+// Versions that are not for a target do not exist for it. The targetSelector of a version is asked
+// before everything else: where it says no, the version is not denied, asks for no approval and
+// counts in nobody's percentage. A policy governs the targets that its selector matches; every
+// policy that governs a target must allow its start. The rules are asked in this order and all that
+// block are reported, each with a stable code, the instant at which looking again can help and the
+// events that can:
 //
 //  1. the status of the version
 //  2. versionSelector
@@ -27,21 +31,27 @@
 //  5. deploymentBracket: members are chosen, ordered and locked by package bracket
 //  6. deploymentDependency, and the dependencies of the version itself
 //  7. versionCooldown
-//  8. deploymentWindow: the windows of one policy are one calendar of package clock, several policies must all be open
-//  9. gradualRollout, which advances in open time only: what a window interrupts goes on where it stopped
+//  8. deploymentWindow: the windows of one policy are one calendar of package clock, several
+//     policies must all be open
+//  9. gradualRollout, which advances in open time only: what a window interrupts goes on where it
+//     stopped
 //  10. rollback, retry, rules of the host ([WithRule]), and a target that is busy
 //  11. resourceConcurrency: asked last, in one batch, only for what passed everything else
 //
-// The newest version that all rules allow is chosen. What a target runs, or has begun, is never taken back because of a wait; a rollback rule alone
-// takes it back, once. That holds for what the snapshot shows. A start that comes late may be of an older version than what others have deployed
-// meanwhile. So a host with several planners creates the job only if no job has come to the target that the snapshot did not have.
+// The newest version that all rules allow is chosen. What a target runs, or has begun, is never
+// taken back because of a wait; a rollback rule alone takes it back, once. That holds for what the
+// snapshot shows. A start that comes late may be of an older version than what others have deployed
+// meanwhile. So a host with several planners creates the job only if no job has come to the target
+// that the snapshot did not have.
 //
-// An execution of a bracket starts only when all its members may run, so that nothing is drained to wait; from then on only its own order, dependencies
-// outside it and busy targets are asked. An [Override] lets one version past one rule for a time.
+// An execution of a bracket starts only when all its members may run, so that nothing is drained to
+// wait; from then on only its own order, dependencies outside it and busy targets are asked. An
+// [Override] lets one version past one rule for a time.
 //
-// [Plan.Explain] says what every rule thinks of every version of one target, [Plan.Changes] what is different from an earlier plan,
-// [PolicySet.Lint] what can never finish. A [Recording] is a plan with all that it was made from, for a log of decisions; [PolicySet.Replay] makes it
-// again, by a later version of this package or under other policies.
+// [Plan.Explain] says what every rule thinks of every version of one target, [Plan.Changes] what is
+// different from an earlier plan, [PolicySet.Lint] what can never finish. A [Recording] is a plan
+// with all that it was made from, for a log of decisions; [PolicySet.Replay] makes it again, by a
+// later version of this package or under other policies.
 //
 // # What is checked when
 //
@@ -57,71 +67,90 @@
 //
 // # Positions
 //
-// A position is a rank by hash, computed once per rollout, so it never depends on the order of the input, and close version ids give
-// different orders. A target that joins after the start ranks after those that were there, and moves none of them: everybody whom a curve
-// governs has a place. The hashes are frozen by golden vectors.
+// A position is a rank by hash, computed once per rollout, so it never depends on the order of the
+// input, and close version ids give different orders. A target that joins after the start ranks
+// after those that were there, and moves none of them: everybody whom a curve governs has a place.
+// The hashes are frozen by golden vectors.
 //
 // # Editing a policy while it is at work
 //
-// Policies and fleets may change at any time; every plan goes by what it is given, and by the state. What has begun is finished under the rule it began
-// with. What has not begun follows the edit at once. [PolicySet.Replay] shows beforehand what an edit would have changed in recorded plans, and
-// [Plan.Changes] afterwards what it did. In particular:
+// Policies and fleets may change at any time; every plan goes by what it is given, and by the
+// state. What has begun is finished under the rule it began with. What has not begun follows the
+// edit at once. [PolicySet.Replay] shows beforehand what an edit would have changed in recorded
+// plans, and [Plan.Changes] afterwards what it did. In particular:
 //
 // Open executions of a bracket:
 //
-//   - An execution keeps the copy of the rule that its group took when it closed: versions, order and onMemberFailure. It keeps them when a version is
-//     withdrawn or deleted, when the rule is removed, and when another bracket takes over the targets, which then waits. To end it earlier takes a
-//     [bracket.Command].
+//   - An execution keeps the copy of the rule that its group took when it closed: versions, order
+//     and onMemberFailure. It keeps them when a version is withdrawn or deleted, when the rule is
+//     removed, and when another bracket takes over the targets, which then waits. To end it earlier
+//     takes a [bracket.Command].
 //   - A dependency that ordered its members goes on ordering them, whoever is a member by now.
-//   - Dependencies outside the bracket, and busy targets, are still asked, by the rules of now. If a dependency is added on something that only the next
-//     group brings, the two wait for each other until a command ends the execution.
-//   - Somebody may take a target of it to a newer version than its own, by a job of the host's. Nothing goes back then, unless its run is seen already: a
-//     main has nothing to do any more, and a hook runs what it has.
-//   - It waits for no further pool: a member that a merge or an edit adds starts in a pool that is new to it, whatever the limit.
-//   - A member whose target is removed is cancelled for good if it has not started. If the uncordon is taken away while a node is drained, the node is not
-//     uncordoned, not even once the uncordon is back. If its run is in progress, or if the whole resource or environment is missing, the execution
-//     stays open; see [DiagnosticExecutionUnseen].
+//   - Dependencies outside the bracket, and busy targets, are still asked, by the rules of now. If
+//     a dependency is added on something that only the next group brings, the two wait for each
+//     other until a command ends the execution.
+//   - Somebody may take a target of it to a newer version than its own, by a job of the host's.
+//     Nothing goes back then, unless its run is seen already: a main has nothing to do any more,
+//     and a hook runs what it has.
+//   - It waits for no further pool: a member that a merge or an edit adds starts in a pool that is
+//     new to it, whatever the limit.
+//   - A member whose target is removed is cancelled for good if it has not started. If the uncordon
+//     is taken away while a node is drained, the node is not uncordoned, not even once the uncordon
+//     is back. If its run is in progress, or if the whole resource or environment is missing, the
+//     execution stays open; see [DiagnosticExecutionUnseen].
 //
 // Bracket rules and their groups:
 //
-//   - State hangs on the ids of rules; see [LintPolicyDisabledState]. A bracket rule that is renamed collects anew under its new id. One that is removed and
-//     put back collects anew what had not begun, and so tries again where an execution had failed.
-//   - While a policy is away, its targets are only as limited as what still governs them: with no policy at all, everything that is ready starts at once. To
-//     pause, set a limit of 0 or close a window; do not disable the policy.
-//   - A collection window that is made shorter ends where the shorter one would have ended, and a curve begins there. So for a hotfix that must not wait,
-//     set the window to the time since the group opened: it closes now, with all that it has collected. If the new end is long past, the turns of the time
-//     since then come at once, and what appeared after it needs another group.
-//   - A version that becomes deployable after a newer one was locked opens no group, except for targets that are approved later than others. A target that
-//     an edit makes need a version after its execution has ended waits for the next group. No command begins an ended execution again: a
-//     [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt] after the end, for a node that was made again under its name.
-//   - A group that closes takes the place of the one before it wherever that has not begun, in the whole environment, with a curve that begins at its own
-//     close. So every new version delays everybody whose turn has not come, even a hotfix whose targetSelector names one node; and so does a
-//     [Target.OutdatedAt], which opens a group at once. See [LintOrderStarves].
+//   - State hangs on the ids of rules; see [LintPolicyDisabledState]. A bracket rule that is
+//     renamed collects anew under its new id. One that is removed and put back collects anew what
+//     had not begun, and so tries again where an execution had failed.
+//   - While a policy is away, its targets are only as limited as what still governs them: with no
+//     policy at all, everything that is ready starts at once. To pause, set a limit of 0 or close a
+//     window; do not disable the policy.
+//   - A collection window that is made shorter ends where the shorter one would have ended, and a
+//     curve begins there. So for a hotfix that must not wait, set the window to the time since the
+//     group opened: it closes now, with all that it has collected. If the new end is long past, the
+//     turns of the time since then come at once, and what appeared after it needs another group.
+//   - A version that becomes deployable after a newer one was locked opens no group, except for
+//     targets that are approved later than others. A target that an edit makes need a version after
+//     its execution has ended waits for the next group. No command begins an ended execution again:
+//     a [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt] after the end,
+//     for a node that was made again under its name.
+//   - A group that closes takes the place of the one before it wherever that has not begun, in the
+//     whole environment, with a curve that begins at its own close. So every new version delays
+//     everybody whose turn has not come, even a hotfix whose targetSelector names one node; and so
+//     does a [Target.OutdatedAt], which opens a group at once. See [LintOrderStarves].
 //
 // Slots and curves:
 //
-//   - A slot stays with its holder, and lowering a limit takes nothing back. A pool that is new, renamed or grouped otherwise counts who is at work on what
-//     it governs. A lease under the old key counts there until its group ends; leases that nobody uses are listed in [Plan.Orphans].
-//   - A curve keeps the start and the size that its rollout had when it began, by the id of its rule; a renamed curve begins anew at the same base. Interval,
-//     type, key and salt are those of now, so another orderKey or orderSalt changes who is next.
+//   - A slot stays with its holder, and lowering a limit takes nothing back. A pool that is new,
+//     renamed or grouped otherwise counts who is at work on what it governs. A lease under the old
+//     key counts there until its group ends; leases that nobody uses are listed in [Plan.Orphans].
+//   - A curve keeps the start and the size that its rollout had when it began, by the id of its
+//     rule; a renamed curve begins anew at the same base. Interval, type, key and salt are those of
+//     now, so another orderKey or orderSalt changes who is next.
 //
 // Versions:
 //
-//   - No edit takes back a version that is current or started. Changing the CreatedAt of a version changes which versions are older than others: publish
-//     another id instead.
-//   - A host may take a target back to an older version by a job of its own, one without a run id. The target stays there while the success of the newer
-//     version is listed in Target.Jobs, until a newer one comes or a Target.OutdatedAt asks for a run. To keep the newer version from the rest of the fleet
-//     as well, set it to paused.
-//   - A version that is paused, or whose approval is taken back, stops where it is, and its curve runs on. Once it may go on, everybody whose turn has come
-//     meanwhile starts at once, as far as the limits allow. A closed deployment window stops the curve, too.
+//   - No edit takes back a version that is current or started. Changing the CreatedAt of a version
+//     changes which versions are older than others: publish another id instead.
+//   - A host may take a target back to an older version by a job of its own, one without a run id.
+//     The target stays there while the success of the newer version is listed in Target.Jobs, until
+//     a newer one comes or a Target.OutdatedAt asks for a run. To keep the newer version from the
+//     rest of the fleet as well, set it to paused.
+//   - A version that is paused, or whose approval is taken back, stops where it is, and its curve
+//     runs on. Once it may go on, everybody whose turn has come meanwhile starts at once, as far as
+//     the limits allow. A closed deployment window stops the curve, too.
 //
 // Lost state:
 //
-//   - The jobs say which group they were of. An execution goes on if its group can be closed again as it was, and no later group has been at work on the
-//     resource. If the group cannot be restored, the next one takes a number that no job has.
+//   - The jobs say which group they were of. An execution goes on if its group can be closed again
+//     as it was, and no later group has been at work on the resource. If the group cannot be
+//     restored, the next one takes a number that no job has.
 //   - Slots are counted from active jobs and open executions until they are taken again.
-//   - What only the state knew is gone: that an execution was given up, and which commands it has had. An execution that a restored backup has open goes on;
-//     if a later group has been at work there since, resolve it by a command, for a retry would deploy the older version once more.
+//   - What only the state knew is gone: that an execution was given up, and which commands it has
+//     had. An execution that a restored backup has open goes on; if a later group has been at work
+//     there since, resolve it by a command, for a retry would deploy the older version once more.
 //
 // # Invariants
 //
@@ -146,9 +175,11 @@
 //
 // # Where the designs are not followed
 //
-// An expression that does not compile is an error, never a policy that silently does not apply. Nothing is cleared when no version may
-// start. Two approval rules, one of them unmet, do not let a version start. A slot belongs to (resource, group) and not to a running job. A
-// status that nobody knows is an active job. Backoff and offsets are integers that saturate or fail, and never wrap. A targetSelector that
-// fails reaches nobody, unless [WithScopeErrors] says so. A cooldown is counted per target. The soak of a progression counts from the first
-// success, so a redeployment does not begin it anew. A rollout that closed windows interrupt does not make up for them in a burst.
+// An expression that does not compile is an error, never a policy that silently does not apply.
+// Nothing is cleared when no version may start. Two approval rules, one of them unmet, do not let a
+// version start. A slot belongs to (resource, group) and not to a running job. A status that nobody
+// knows is an active job. Backoff and offsets are integers that saturate or fail, and never wrap. A
+// targetSelector that fails reaches nobody, unless [WithScopeErrors] says so. A cooldown is counted
+// per target. The soak of a progression counts from the first success, so a redeployment does not
+// begin it anew. A rollout that closed windows interrupt does not make up for them in a burst.
 package rollout

@@ -21,7 +21,8 @@ type execution struct {
 	starts            bool
 }
 
-// pending lists the executions that have not begun: those that start now, and those that wait for their turn.
+// pending lists the executions that have not begun: those that start now, and those that wait for
+// their turn.
 func pending(plan rollout.Plan) (list []*execution) {
 	open := func(rule, resource string) bool {
 		return slices.ContainsFunc(plan.State.Executions, func(r *bracket.ExecutionRecord) bool {
@@ -140,8 +141,8 @@ func (r *reference) memberPopulation(rule namedRule, x *execution, t rollout.Tar
 	return all
 }
 
-// record is that of a gradual rule for a run of a bracket's group: one for all that run, or where targets are ranked on their own one per member, and for some
-// versions one of their own.
+// record is that of a gradual rule for a run of a bracket's group: one for all that run, or where
+// targets are ranked on their own one per member, and for some versions one of their own.
 func (x *execution) record(records []rollout.RolloutRecord, rule string, run rollout.Waiting) *rollout.RolloutRecord {
 	var found *rollout.RolloutRecord
 	for k := range records {
@@ -156,7 +157,8 @@ func (x *execution) record(records []rollout.RolloutRecord, rule string, run rol
 	return found
 }
 
-// due is the first instant, from now on if it is past and a window is shut, at which rules 7 to 9 of the chain let all run; false if there is none.
+// due is the first instant, from now on if it is past and a window is shut, at which rules 7 to 9
+// of the chain let all run; false if there is none.
 func (r *reference) due(t *rapid.T, x *execution, records []rollout.RolloutRecord) (due time.Time, ever bool, why []string) {
 	due = x.group.ReadyAt
 	shut := false
@@ -231,8 +233,9 @@ func (r *reference) due(t *rapid.T, x *execution, records []rollout.RolloutRecor
 	return due, false, why
 }
 
-// TestDueOfExecutions: an execution is due at the first instant at which the cooldowns, windows and curves of all that it will run let them, neither sooner nor
-// later; and where nothing else is in the way it waits for no other.
+// TestDueOfExecutions: an execution is due at the first instant at which the cooldowns, windows and
+// curves of all that it will run let them, neither sooner nor later; and where nothing else is in
+// the way it waits for no other.
 func TestDueOfExecutions(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {

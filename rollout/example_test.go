@@ -16,7 +16,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// The host's loop, once: load the policies, plan on what was observed, save what follows from the starts, and only then dispatch them.
+// The host's loop, once: load the policies, plan on what was observed, save what follows from the
+// starts, and only then dispatch them.
 func ExamplePolicySet_Plan() {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
@@ -63,7 +64,8 @@ func ExamplePolicySet_Plan() {
 	// look again at 09:10:00
 }
 
-// Whatever is wrong with a document is reported at once, each fault with its path, its code and what to write instead.
+// Whatever is wrong with a document is reported at once, each fault with its path, its code and
+// what to write instead.
 func ExampleLoad() {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
@@ -123,7 +125,8 @@ func exampleFleet() rollout.Snapshot {
 	return s
 }
 
-// ExampleParsePolicies has every kind of rule once, with the fields that are needed most. Each has an id of its own, for stored state hangs on it.
+// ExampleParsePolicies has every kind of rule once, with the fields that are needed most. Each has
+// an id of its own, for stored state hangs on it.
 func ExampleParsePolicies() {
 	policies, err := rollout.ParsePolicies([]byte(`[
 		{"name": "nodes", "selector": "deployment.metadata['layer'] == 'node'", "rules": [
@@ -237,7 +240,8 @@ func ExamplePlan_Changes() {
 	// n2 now:  starts v2
 }
 
-// ExamplePolicySet_Replay writes a decision to a log, and asks later what another policy would have decided.
+// ExamplePolicySet_Replay writes a decision to a log, and asks later what another policy would have
+// decided.
 func ExamplePolicySet_Replay() {
 	s := exampleFleet()
 	plan, err := exampleSet(`{"name":"all at once","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}}]}`).Plan(s, exampleNow)
@@ -313,8 +317,9 @@ func (heldUntil) Judge(c rollout.Candidate) rollout.Verdict {
 	return rollout.Verdict{Status: rollout.Allowed}
 }
 
-// A node that somebody works on is kept out of a rollout for a time. It takes no slot, delays no other node, and takes its turn when the hold ends. On a node that
-// is drained already a bracket goes on: a rule is asked before an execution begins.
+// A node that somebody works on is kept out of a rollout for a time. It takes no slot, delays no
+// other node, and takes its turn when the hold ends. On a node that is drained already a bracket
+// goes on: a rule is asked before an execution begins.
 func ExampleWithRule_hold() {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
@@ -403,9 +408,10 @@ func ExampleWaitingList_All() {
 	// approval_missing 2
 }
 
-// Example_failureBudget stops a release after its second failure. How many failures are too many is the host's word: it counts them and pauses the version.
-// Whoever has begun goes on; nobody else gets it. The fix is another version, with a curve of its own: if the paused one became ready again, everybody whose
-// turn came meanwhile would start at once.
+// Example_failureBudget stops a release after its second failure. How many failures are too many is
+// the host's word: it counts them and pauses the version. Whoever has begun goes on; nobody else
+// gets it. The fix is another version, with a curve of its own: if the paused one became ready
+// again, everybody whose turn came meanwhile would start at once.
 func Example_failureBudget() {
 	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
 	s := exampleFleet()

@@ -11,8 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// Explanation is the whole answer to "why does this target get what it gets": every version it could have, newest first, and what every rule
-// says about each. It is plain data for JSON, and String draws it for people.
+// Explanation is the whole answer to "why does this target get what it gets": every version it
+// could have, newest first, and what every rule says about each. It is plain data for JSON, and
+// String draws it for people.
 type Explanation struct {
 	TargetID
 	Now      time.Time            `json:"now"`
@@ -57,12 +58,14 @@ type RuleVerdict struct {
 // ErrUnknownTarget is returned for a release target that the snapshot of a plan does not hold.
 var ErrUnknownTarget = errors.New("rollout: the snapshot does not hold this release target")
 
-// Explain says what every rule says about every version that the target could have. It agrees with the plan: who starts or waits in it does so
-// here, for the same reasons. The cost depends on the versions and rules of the one target, not on the fleet; only the first target that waits for a
+// Explain says what every rule says about every version that the target could have. It agrees with
+// the plan: who starts or waits in it does so here, for the same reasons. The cost depends on the
+// versions and rules of the one target, not on the fleet; only the first target that waits for a
 // pool asks who is in it.
 //
-// The plan must be the one that [PolicySet.Plan] returned, for a decoded copy is [ErrDecodedPlan], and the snapshot that it was made from must not have been
-// modified. A target that is not there is [ErrUnknownTarget]. Explanations of one plan are asked for one after the other, not concurrently.
+// The plan must be the one that [PolicySet.Plan] returned, for a decoded copy is [ErrDecodedPlan],
+// and the snapshot that it was made from must not have been modified. A target that is not there is
+// [ErrUnknownTarget]. Explanations of one plan are asked for one after the other, not concurrently.
 func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	if p.work == nil {
 		return Explanation{}, fmt.Errorf("%w: explain %s", ErrDecodedPlan, id)
@@ -123,7 +126,8 @@ func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 	return list
 }
 
-// versionsOfMember explains the versions of a member of a bracket, the newest first, and then what it runs that is no version.
+// versionsOfMember explains the versions of a member of a bracket, the newest first, and then what
+// it runs that is no version.
 func (w *work) versionsOfMember(b *bracketWork, i int32) (list []VersionExplanation) {
 	t := &w.targets[i]
 	floor := t.floor()
@@ -144,13 +148,15 @@ func (w *work) versionsOfMember(b *bracketWork, i int32) (list []VersionExplanat
 	return append(list, w.unversioned(b, i)...)
 }
 
-// explained is what is known about version n of a target before any rule is asked, and whether the plan starts it.
+// explained is what is known about version n of a target before any rule is asked, and whether the
+// plan starts it.
 func (w *work) explained(i, n int32) (_ VersionExplanation, starts bool) {
 	v := w.version(i, n)
 	return VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: w.listed(i) == n}, w.starting(i, v.ID)
 }
 
-// absent reports whether version n does not exist for a target, because it is of the future or not for it, and says so.
+// absent reports whether version n does not exist for a target, because it is of the future or not
+// for it, and says so.
 func (w *work) absent(own *VersionExplanation, i, n int32) bool {
 	switch created := w.version(i, n).CreatedAt; {
 	case created.After(w.now):
@@ -164,7 +170,8 @@ func (w *work) absent(own *VersionExplanation, i, n int32) bool {
 	return true
 }
 
-// listed is the number of the version of which the plan lists the blockers; unlisted if it lists none.
+// listed is the number of the version of which the plan lists the blockers; unlisted if it lists
+// none.
 func (w *work) listed(i int32) int32 {
 	if wait := w.waits[i]; wait.blockers != 0 {
 		return wait.version
@@ -174,7 +181,8 @@ func (w *work) listed(i int32) int32 {
 
 const unlisted = missing - 1
 
-// unversioned explains a run of a bracket of which the snapshot holds no version: that of a hook without any, or of one that has vanished.
+// unversioned explains a run of a bracket of which the snapshot holds no version: that of a hook
+// without any, or of one that has vanished.
 func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
 	t := &w.targets[i]
 	known := func(id string) bool { return w.versions[t.deployment].number(id) >= 0 }
@@ -227,7 +235,8 @@ func (w *work) starting(i int32, version string) bool {
 	return k > 0 && w.plan.Start[k-1].Version == version
 }
 
-// Waits returns the version that waits and of which the plan lists the blockers; if it lists none, the newest one that waits, or nil.
+// Waits returns the version that waits and of which the plan lists the blockers; if it lists none,
+// the newest one that waits, or nil.
 func (e *Explanation) Waits() *VersionExplanation {
 	for k := range e.Versions {
 		if e.Versions[k].Listed {
@@ -242,8 +251,9 @@ func (e *Explanation) Waits() *VersionExplanation {
 	return nil
 }
 
-// Blockers returns the rules that stand in the way: each of them must open, and no other has to. So this is the smallest set whose removal lets
-// the version start, capacity aside; the allowing windows of a policy count as one.
+// Blockers returns the rules that stand in the way: each of them must open, and no other has to. So
+// this is the smallest set whose removal lets the version start, capacity aside; the allowing
+// windows of a policy count as one.
 func (v *VersionExplanation) Blockers() []RuleVerdict {
 	var blockers []RuleVerdict
 	for _, r := range v.Rules {
@@ -254,7 +264,8 @@ func (v *VersionExplanation) Blockers() []RuleVerdict {
 	return blockers
 }
 
-// Until is the earliest instant at which time alone has opened every blocker; zero if one of them needs more than time, or if there is none.
+// Until is the earliest instant at which time alone has opened every blocker; zero if one of them
+// needs more than time, or if there is none.
 func (v *VersionExplanation) Until() time.Time {
 	var until time.Time
 	for _, r := range v.Blockers() {
@@ -278,7 +289,8 @@ const (
 	ActorOperator Actor = "an operator"      // whoever gives commands and overrides, and gives back orphans
 )
 
-// Actors says who can open the verdict, without repetition, in the order of its conditions; time first.
+// Actors says who can open the verdict, without repetition, in the order of its conditions; time
+// first.
 func (v Verdict) Actors() []Actor {
 	var actors []Actor
 	add := func(a Actor) {
@@ -313,8 +325,9 @@ func (v Verdict) Actors() []Actor {
 	return actors
 }
 
-// String draws the explanation as a tree, with a line per rule: + is satisfied, ~ is pending and - is denied. The reason follows, then the id of
-// the rule in brackets, and after an arrow who can open it.
+// String draws the explanation as a tree, with a line per rule: + is satisfied, ~ is pending and -
+// is denied. The reason follows, then the id of the rule in brackets, and after an arrow who can
+// open it.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s\n", e.TargetID, e.Now.UTC().Format(time.RFC3339))

@@ -11,8 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestExplainTellsEveryAnswer: an explanation has the answer of every rule, in the order of the chain, under the kind of the rule, with the instant since which it
-// allows or until which it does not. The target is r1/prod/api; the host has a rule as well.
+// TestExplainTellsEveryAnswer: an explanation has the answer of every rule, in the order of the
+// chain, under the kind of the rule, with the instant since which it allows or until which it does
+// not. The target is r1/prod/api; the host has a rule as well.
 func TestExplainTellsEveryAnswer(t *testing.T) {
 	t.Parallel()
 	const (
@@ -207,8 +208,8 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestExplanationInFull: who is asked about, what runs there and has begun, which policies govern it, and every version from the newest to the one it has, also
-// those that no rule is asked about.
+// TestExplanationInFull: who is asked about, what runs there and has begun, which policies govern
+// it, and every version from the newest to the one it has, also those that no rule is asked about.
 func TestExplanationInFull(t *testing.T) {
 	t.Parallel()
 	const bracketed = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.id == 'drain'"}}}`

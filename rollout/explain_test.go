@@ -78,8 +78,8 @@ func prospects(e rollout.Explanation) (list []string) {
 	return list
 }
 
-// TestExplainTellsWhoIsChosen: the newest version that every rule allows is the one that asks for a slot. Nothing blocks those below it, and they do not
-// wait for anything.
+// TestExplainTellsWhoIsChosen: the newest version that every rule allows is the one that asks for a
+// slot. Nothing blocks those below it, and they do not wait for anything.
 func TestExplainTellsWhoIsChosen(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -124,7 +124,8 @@ func TestExplainTellsWhoIsChosen(t *testing.T) {
 	}
 }
 
-// TestExplainTellsWhoWaitsOutOfTurn: whoever is chosen with an older version waits for its slot in the order of a rollout, which is not that of the targets.
+// TestExplainTellsWhoWaitsOutOfTurn: whoever is chosen with an older version waits for its slot in
+// the order of a rollout, which is not that of the targets.
 func TestExplainTellsWhoWaitsOutOfTurn(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"s","versionSelector":{"selector":"version.tag != 'v3'"}},{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":0}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
@@ -167,8 +168,8 @@ func TestExplainTellsWhatRuns(t *testing.T) {
 	}
 }
 
-// TestExplainTellsWhyNothingIsToBeDone: a version is kept because it runs, because a job of it is at work, or because it was run again since the
-// target was outdated.
+// TestExplainTellsWhyNothingIsToBeDone: a version is kept because it runs, because a job of it is
+// at work, or because it was run again since the target was outdated.
 func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {
 	t.Parallel()
 	job := func(status rollout.JobStatus, at time.Time) []rollout.Job {
@@ -198,7 +199,8 @@ func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {
 	}
 }
 
-// TestExplainAsksNothingOfWhatIsKept: what a member of a bracket runs, or has begun, stays when its approval is taken back or it is withdrawn.
+// TestExplainAsksNothingOfWhatIsKept: what a member of a bracket runs, or has begun, stays when its
+// approval is taken back or it is withdrawn.
 func TestExplainAsksNothingOfWhatIsKept(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"anyApproval":{"minApprovals":1}}`))
@@ -223,7 +225,8 @@ func TestExplainAsksNothingOfWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestExplainTellsWhatIsBegun: the newest version of which there is a job, whatever became of it, unless what runs is as new.
+// TestExplainTellsWhatIsBegun: the newest version of which there is a job, whatever became of it,
+// unless what runs is as new.
 func TestExplainTellsWhatIsBegun(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ why, current, version, want string }{
@@ -245,7 +248,8 @@ func TestExplainTellsWhatIsBegun(t *testing.T) {
 	}
 }
 
-// TestExplainUnknownTarget: whoever asks for what is not there is told so, whichever part of the name it is.
+// TestExplainUnknownTarget: whoever asks for what is not there is told so, whichever part of the
+// name it is.
 func TestExplainUnknownTarget(t *testing.T) {
 	t.Parallel()
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})
@@ -265,8 +269,9 @@ func TestExplainUnknownTarget(t *testing.T) {
 	}
 }
 
-// TestExplainMembers: what a group has locked, and what a member runs, is explained whatever is said of the version by now, also an older one that it goes
-// back to; what the snapshot no longer holds is named.
+// TestExplainMembers: what a group has locked, and what a member runs, is explained whatever is
+// said of the version by now, also an older one that it goes back to; what the snapshot no longer
+// holds is named.
 func TestExplainMembers(t *testing.T) {
 	t.Parallel()
 	const rule = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`
@@ -329,7 +334,8 @@ func TestExplainMembers(t *testing.T) {
 	}
 }
 
-// TestUntilAsksEveryBlocker: a version opens by itself only if time opens everything that blocks it, and then when the last has.
+// TestUntilAsksEveryBlocker: a version opens by itself only if time opens everything that blocks
+// it, and then when the last has.
 func TestUntilAsksEveryBlocker(t *testing.T) {
 	blocked := func(until ...time.Time) *rollout.VersionExplanation {
 		var v rollout.VersionExplanation
@@ -354,7 +360,8 @@ func TestUntilAsksEveryBlocker(t *testing.T) {
 	}
 }
 
-// TestExplanationNamesTheHolders: the line of a pool names each resource once, in order, and ten of them at most. Who asks for the text changes nothing.
+// TestExplanationNamesTheHolders: the line of a pool names each resource once, in order, and ten of
+// them at most. Who asks for the text changes nothing.
 func TestExplanationNamesTheHolders(t *testing.T) {
 	pool := func(down []string, held ...string) rollout.Pool {
 		p := rollout.Pool{Key: "P/east", Active: 2, Max: 2, Unavailable: down}
@@ -386,8 +393,9 @@ func TestExplanationNamesTheHolders(t *testing.T) {
 	}
 }
 
-// TestExplainNamesPools: the pools that block, in the order of their keys, each with whoever holds a slot there or gets one in the plan, and with nobody else.
-// A pool that only a rule of the host speaks of is left out.
+// TestExplainNamesPools: the pools that block, in the order of their keys, each with whoever holds
+// a slot there or gets one in the plan, and with nobody else. A pool that only a rule of the host
+// speaks of is left out.
 func TestExplainNamesPools(t *testing.T) {
 	t.Parallel()
 	elsewhere := hostRule{"x", func(c rollout.Candidate) rollout.Verdict {
@@ -521,7 +529,8 @@ func TestChangesRead(t *testing.T) {
 	}
 }
 
-// TestExplainSharesPools: whoever asks for thousands that wait for one pool has it described once, with those who start among its holders.
+// TestExplainSharesPools: whoever asks for thousands that wait for one pool has it described once,
+// with those who start among its holders.
 func TestExplainSharesPools(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`))
@@ -544,7 +553,8 @@ func TestExplainSharesPools(t *testing.T) {
 	}
 }
 
-// TestExplainPoolOfOwnStarts: who starts in the plan is among the holders of the pools that the start has claimed, and of no other.
+// TestExplainPoolOfOwnStarts: who starts in the plan is among the holders of the pools that the
+// start has claimed, and of no other.
 func TestExplainPoolOfOwnStarts(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']"}}`))

@@ -8,8 +8,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on any of them while there is one.
-// Where all faults are reported they are joined as by [errors.Join]: errors.As finds the first.
+// FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on
+// any of them while there is one. Where all faults are reported they are joined as by
+// [errors.Join]: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -26,8 +27,9 @@ func (e *FieldError) Error() string {
 // Unwrap returns Err.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise. Faults of a window have the codes of
-// package clock, such as timezone_unknown; those of brackets and concurrency rules have the ones listed here.
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility
+// promise. Faults of a window have the codes of package clock, such as timezone_unknown; those of
+// brackets and concurrency rules have the ones listed here.
 type Code string
 
 // The kinds of faults.
@@ -61,14 +63,16 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 	return f
 }
 
-// reading says which other fields the fault that was added last depends on, by their paths: with another value of one of them it might not be one. [Load] leaves
-// the fault out where one of them was refused. Its own field need not be said, and neither what that is a part of.
+// reading says which other fields the fault that was added last depends on, by their paths: with
+// another value of one of them it might not be one. [Load] leaves the fault out where one of them
+// was refused. Its own field need not be said, and neither what that is a part of.
 func (f *faults) reading(paths ...string) {
 	last := len(f.list) - 1
 	f.list[last] = strictjson.About(f.list[last], paths...)
 }
 
-// addOf is add for a field of a target, or for the target itself. [faults.place] finds out which one of the host's list it is.
+// addOf is add for a field of a target, or for the target itself. [faults.place] finds out which
+// one of the host's list it is.
 func (f *faults) addOf(t *Target, field string, code Code, value any, format string, args ...any) {
 	if len(f.list) < maxFaults {
 		f.targets = append(f.targets, targetFault{len(f.list), t, field})
@@ -82,8 +86,9 @@ func (f *faults) forget(n int) {
 	f.targets = slices.DeleteFunc(f.targets, func(fault targetFault) bool { return fault.number >= n })
 }
 
-// place gives the faults of targets their paths. The targets are in order of the host's list, from which some are left out. Of a million of them, each with a fault,
-// those few are looked for that anybody is told of.
+// place gives the faults of targets their paths. The targets are in order of the host's list, from
+// which some are left out. Of a million of them, each with a fault, those few are looked for that
+// anybody is told of.
 func (f *faults) place(targets []Target, left func(t *Target) bool, host []Target) {
 	if len(f.targets) == 0 {
 		return
@@ -144,7 +149,8 @@ func (f *faults) terminal(path string, status JobStatus) bool {
 	return status.Terminal()
 }
 
-// oneOf reports a value that is none of the known ones. An absent one is passed over: it stands for the default.
+// oneOf reports a value that is none of the known ones. An absent one is passed over: it stands for
+// the default.
 func oneOf[T ~string](f *faults, path string, value T, known ...T) {
 	if value == "" || slices.Contains(known, value) {
 		return
@@ -154,7 +160,8 @@ func oneOf[T ~string](f *faults, path string, value T, known ...T) {
 
 func (f *faults) err() error { return strictjson.Join(f.list...) }
 
-// maxFaults is how many faults of a snapshot a person can read: a fleet of a million may have a million.
+// maxFaults is how many faults of a snapshot a person can read: a fleet of a million may have a
+// million.
 const maxFaults = 20
 
 // few reports the first faults, and how many more there are.

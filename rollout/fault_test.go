@@ -24,7 +24,8 @@ func coded(err error) []string {
 	return lines
 }
 
-// TestCodes: every code is given to some fault, and to the kind of fault that its comment names; a fault of a window has the code of package clock.
+// TestCodes: every code is given to some fault, and to the kind of fault that its comment names; a
+// fault of a window has the code of package clock.
 func TestCodes(t *testing.T) {
 	check := func(text string) error {
 		policies, err := rollout.ParsePolicies([]byte(text))
@@ -56,7 +57,8 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestFieldErrorCause: what another package found out is the cause, so that its own type is found as well.
+// TestFieldErrorCause: what another package found out is the cause, so that its own type is found
+// as well.
 func TestFieldErrorCause(t *testing.T) {
 	policies, err := rollout.ParsePolicies([]byte(policy(`{"deploymentBracket":{"deploymentSelector":"true"}},{"resourceConcurrency":{"groupSelector":"true"}},{"versionSelector":{"selector":"1"}}`)))
 	if err != nil {

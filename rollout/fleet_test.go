@@ -40,7 +40,8 @@ func policy(rules string) string {
 	return `{"name":"p","selector":"true","rules":[` + rules + `]}`
 }
 
-// fleet is the usual small world: some resources, one environment, deployments with versions, every combination a target.
+// fleet is the usual small world: some resources, one environment, deployments with versions, every
+// combination a target.
 func fleet(resources int, current string, deployments map[string][]string) rollout.Snapshot {
 	s := rollout.Snapshot{Environments: []rollout.Environment{{ID: "prod", Name: "prod"}}}
 	var names []string

@@ -8,17 +8,20 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// An override of a concurrency rule lets a version past a full pool, and that version only. The lease that its start takes belongs to the target, or to
-// the group of a bracket, whatever it runs: if the start is never dispatched, a later version would begin under it, and others would begin on the
-// resource because of it, above the limit and without anybody's leave. So such a lease is marked when it is given, and until somebody is at work under it
-// only those begin on its place whom an override lets past. The others wait for room in the pool like everybody; once there is, the place is as good
-// as any.
+// An override of a concurrency rule lets a version past a full pool, and that version only. The
+// lease that its start takes belongs to the target, or to the group of a bracket, whatever it runs:
+// if the start is never dispatched, a later version would begin under it, and others would begin on
+// the resource because of it, above the limit and without anybody's leave. So such a lease is
+// marked when it is given, and until somebody is at work under it only those begin on its place
+// whom an override lets past. The others wait for room in the pool like everybody; once there is,
+// the place is as good as any.
 
 // reasonOverridden is why a lease was given beyond the limit.
 const reasonOverridden = "overridden"
 
-// goPast notes the places that the plan gives because an override says so, and that nobody else had: beyond a limit, or in a pool that has no key but for that. A
-// place may be held all the same, by a lease that is marked or was never confirmed, or count for a job that may be over.
+// goPast notes the places that the plan gives because an override says so, and that nobody else
+// had: beyond a limit, or in a pool that has no key but for that. A place may be held all the same,
+// by a lease that is marked or was never confirmed, or count for a job that may be over.
 func (w *work) goPast() {
 	if len(w.overrides) == 0 {
 		return
@@ -61,7 +64,8 @@ func (w *work) goPast() {
 	}
 }
 
-// marked are the holders of leases that an override gave and that nobody is seen to use. One that is quarantined has another reason.
+// marked are the holders of leases that an override gave and that nobody is seen to use. One that
+// is quarantined has another reason.
 func (w *work) marked() map[poolHolder]bool {
 	marked := map[poolHolder]bool{}
 	for _, lease := range w.idle {
@@ -87,8 +91,8 @@ func (c *claiming) mark() {
 	}
 }
 
-// lentPlaces are the places that only count because a start is forced there, which may be left out, in pools that have more than they may, with what the pool
-// says to others.
+// lentPlaces are the places that only count because a start is forced there, which may be left out,
+// in pools that have more than they may, with what the pool says to others.
 func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
 	for at := range w.counted {
@@ -107,8 +111,9 @@ func noRoom(pool *concurrency.Summary) concurrency.Reason {
 	return concurrency.SlotFull
 }
 
-// unusedPlaces are the places for which a pool has no room, that were given all the same, and that nobody is seen to use, with what the pool says. Those
-// that were given first get the room that there is: two of them must not wait for one another.
+// unusedPlaces are the places for which a pool has no room, that were given all the same, and that
+// nobody is seen to use, with what the pool says. Those that were given first get the room that
+// there is: two of them must not wait for one another.
 func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 	c := &w.capacity
 	given := map[poolPlace]uint64{} // when, by the first token
@@ -147,7 +152,8 @@ func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 	return beyond
 }
 
-// inUseBesides are the places of a pool that count for more than marked leases and jobs that the snapshot shows.
+// inUseBesides are the places of a pool that count for more than marked leases and jobs that the
+// snapshot shows.
 func (w *work) inUseBesides(pool int32, marked map[poolHolder]bool) (places []poolPlace) {
 	p := &w.capacity.snapshot.Pools[pool]
 	observed := map[string]int{}

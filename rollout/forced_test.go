@@ -11,8 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestForcedLeaseThatNobodyUses: r1 is at work, and v2 of a was let past the limit on r2. Its lease is saved, and it has not been dispatched. Under that lease,
-// and on that resource, nobody begins above the limit whom no override names.
+// TestForcedLeaseThatNobodyUses: r1 is at work, and v2 of a was let past the limit on r2. Its lease
+// is saved, and it has not been dispatched. Under that lease, and on that resource, nobody begins
+// above the limit whom no override names.
 func TestForcedLeaseThatNobodyUses(t *testing.T) {
 	t.Parallel()
 	release := func(deployment string) func(*rollout.Snapshot) {
@@ -128,7 +129,8 @@ func TestForcedLeaseThatNobodyUses(t *testing.T) {
 	}
 }
 
-// TestForcedLeaseIsMarked: the record says which leases were given beyond the limit, and by whose leave. All others are as good as any.
+// TestForcedLeaseIsMarked: the record says which leases were given beyond the limit, and by whose
+// leave. All others are as good as any.
 func TestForcedLeaseIsMarked(t *testing.T) {
 	t.Parallel()
 	const limit1, zones = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`, `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":5,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`
@@ -186,7 +188,8 @@ func TestForcedLeaseIsMarked(t *testing.T) {
 	}
 }
 
-// TestForcedWithinTheLimit: r2 was let past a limit that it did not reach, and r3 past it. Neither has been dispatched, and a newer version needs no override on r2.
+// TestForcedWithinTheLimit: r2 was let past a limit that it did not reach, and r3 past it. Neither
+// has been dispatched, and a newer version needs no override on r2.
 func TestForcedWithinTheLimit(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -213,8 +216,9 @@ func TestForcedWithinTheLimit(t *testing.T) {
 	}
 }
 
-// TestForcedPlaceIsLent: r1 is at work in all pools, and v2 of a is let past the full ones on r2. Nobody else begins there on the places that count for that start
-// alone, since it may be left out: every pool is asked, and an override of one of them says nothing about the others.
+// TestForcedPlaceIsLent: r1 is at work in all pools, and v2 of a is let past the full ones on r2.
+// Nobody else begins there on the places that count for that start alone, since it may be left out:
+// every pool is asked, and an override of one of them says nothing about the others.
 func TestForcedPlaceIsLent(t *testing.T) {
 	t.Parallel()
 	overrideOf := func(rule, version string) rollout.Override {
@@ -266,7 +270,8 @@ func TestForcedPlaceIsLent(t *testing.T) {
 	}
 }
 
-// TestForcedElsewhere: an override of one pool proves nothing in another one. There r2 counts for a job that the snapshot shows and nothing else, and r1 is at work.
+// TestForcedElsewhere: an override of one pool proves nothing in another one. There r2 counts for a
+// job that the snapshot shows and nothing else, and r1 is at work.
 func TestForcedElsewhere(t *testing.T) {
 	set := compile(t, policy(`{"id":"A","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"B","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
@@ -289,8 +294,9 @@ func TestForcedElsewhere(t *testing.T) {
 	}
 }
 
-// TestForcedKey: one zone at a time may be active, and an override makes another one active. Nobody follows it there as long as it has not begun, for it may be left
-// out. Once it is at work its zone is an active one, and has places for others.
+// TestForcedKey: one zone at a time may be active, and an override makes another one active. Nobody
+// follows it there as long as it has not begun, for it may be left out. Once it is at work its zone
+// is an active one, and has places for others.
 func TestForcedKey(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
 	s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -312,8 +318,9 @@ func TestForcedKey(t *testing.T) {
 	}
 }
 
-// TestForcedWhereSomebodyWas: r1 is at work, and v2 is let past the limit on r2, where the place seems to be taken already. It is saved, and not dispatched. Nobody
-// begins under that lease without an override of its own: what had the place gave it to nobody.
+// TestForcedWhereSomebodyWas: r1 is at work, and v2 is let past the limit on r2, where the place
+// seems to be taken already. It is saved, and not dispatched. Nobody begins under that lease
+// without an override of its own: what had the place gave it to nobody.
 func TestForcedWhereSomebodyWas(t *testing.T) {
 	t.Parallel()
 	const (
@@ -386,8 +393,9 @@ func TestForcedWhereSomebodyWas(t *testing.T) {
 	}
 }
 
-// TestForcedKeyIsOneMore: one zone at a time may be active, and that of r1 is: a is to begin there once more. An override makes another one active. Now b of r1 does
-// not begin because a may: that may be left out, and there is a key too many. Once a is at work b follows.
+// TestForcedKeyIsOneMore: one zone at a time may be active, and that of r1 is: a is to begin there
+// once more. An override makes another one active. Now b of r1 does not begin because a may: that
+// may be left out, and there is a key too many. Once a is at work b follows.
 func TestForcedKeyIsOneMore(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
@@ -420,8 +428,9 @@ func TestForcedKeyIsOneMore(t *testing.T) {
 	}
 }
 
-// TestForcedExecution: a bracket is let past the limit for one version, and its planner stops before it saves the execution. The lease is the group's; whoever
-// begins under it needs the override, too.
+// TestForcedExecution: a bracket is let past the limit for one version, and its planner stops
+// before it saves the execution. The lease is the group's; whoever begins under it needs the
+// override, too.
 func TestForcedExecution(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
@@ -449,8 +458,9 @@ func TestForcedExecution(t *testing.T) {
 	}
 }
 
-// TestNotForcedBesideAForcedStart: two nodes have slots that overrides gave and that nobody used, and the pool has room for the first of them. b begins there without an
-// override, beside a start that has one: its slot is as good as any, and stays so when the others are given back.
+// TestNotForcedBesideAForcedStart: two nodes have slots that overrides gave and that nobody used,
+// and the pool has room for the first of them. b begins there without an override, beside a start
+// that has one: its slot is as good as any, and stays so when the others are given back.
 func TestNotForcedBesideAForcedStart(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
@@ -483,8 +493,8 @@ func TestNotForcedBesideAForcedStart(t *testing.T) {
 	}
 }
 
-// TestForcedWhereItIsDown: r1 is not ready, so any fix may start there although the pool is paused. That an override lets one version past the pool as well takes
-// nothing from the others.
+// TestForcedWhereItIsDown: r1 is not ready, so any fix may start there although the pool is paused.
+// That an override lets one version past the pool as well takes nothing from the others.
 func TestForcedWhereItIsDown(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}}`))
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
@@ -496,7 +506,8 @@ func TestForcedWhereItIsDown(t *testing.T) {
 	}
 }
 
-// TestForcedPlaceIsLentOnce: a on r1 and r2 is let past P, and Q has one place, which r1 gets. So r2 has no place in P to lend to b, and P says so to b once.
+// TestForcedPlaceIsLentOnce: a on r1 and r2 is let past P, and Q has one place, which r1 gets. So
+// r2 has no place in P to lend to b, and P says so to b once.
 func TestForcedPlaceIsLentOnce(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})

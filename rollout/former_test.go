@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestFormerMembers: an execution that is open when its rule goes holds the targets of its members, and nobody else's, until it ends.
+// TestFormerMembers: an execution that is open when its rule goes holds the targets of its members,
+// and nobody else's, until it ends.
 func TestFormerMembers(t *testing.T) {
 	const rules = `{"deploymentBracket":{"deploymentSelector":"deployment.name != 'c'","readinessMode":"immediate","memberRoles":{}}},{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}, "c": {"v1"}})
@@ -42,8 +43,9 @@ func TestFormerMembers(t *testing.T) {
 	}
 }
 
-// TestFormerMemberGetsNothingNew: a resource that leaves the policy while its execution is open is finished with what was frozen. A newer group, which
-// would be merged into the execution, is for those who are members still.
+// TestFormerMemberGetsNothingNew: a resource that leaves the policy while its execution is open is
+// finished with what was frozen. A newer group, which would be merged into the execution, is for
+// those who are members still.
 func TestFormerMemberGetsNothingNew(t *testing.T) {
 	const policy = `{"name":"p","selector":"resource.metadata['cluster'] == 'east'","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
 		"memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}},{"deploymentDependency":{"appliesTo":"deployment.name == '%s'","dependsOn":"deployment.name == '%s'"}}]}`
@@ -68,8 +70,8 @@ func TestFormerMemberGetsNothingNew(t *testing.T) {
 	}
 }
 
-// TestFormerMemberSaysThatItWaits: who is no member any more, and has its run behind it, waits from the instant at which there is a newer version, and the
-// plan before is looked at again then.
+// TestFormerMemberSaysThatItWaits: who is no member any more, and has its run behind it, waits from
+// the instant at which there is a newer version, and the plan before is looked at again then.
 func TestFormerMemberSaysThatItWaits(t *testing.T) {
 	const rule = `{"id":"b","deploymentBracket":{"deploymentSelector":"%s","readinessMode":"immediate","memberRoles":{}}}`
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
@@ -87,8 +89,8 @@ func TestFormerMemberSaysThatItWaits(t *testing.T) {
 	}
 }
 
-// TestMemberWaitsForWhatItWillRun: the wait names the version that was frozen, also when the snapshot does not hold it any more, and on the way back
-// the version that the member returns to.
+// TestMemberWaitsForWhatItWillRun: the wait names the version that was frozen, also when the
+// snapshot does not hold it any more, and on the way back the version that the member returns to.
 func TestMemberWaitsForWhatItWillRun(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}},
 		{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`))
@@ -121,8 +123,9 @@ func TestMemberWaitsForWhatItWillRun(t *testing.T) {
 	}
 }
 
-// TestFormerMemberOpensNoGate: what nobody may have who is still a member is not collected because a former member is outside the policy and its gates:
-// once it is approved, it opens a group of its own.
+// TestFormerMemberOpensNoGate: what nobody may have who is still a member is not collected because
+// a former member is outside the policy and its gates: once it is approved, it opens a group of its
+// own.
 func TestFormerMemberOpensNoGate(t *testing.T) {
 	set := compile(t, `{"name":"p","selector":"resource.metadata['cluster'] == 'east'","rules":[{"anyApproval":{"minApprovals":1}},
 		{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}`)
@@ -152,8 +155,9 @@ func TestFormerMemberOpensNoGate(t *testing.T) {
 	}
 }
 
-// TestFormerMemberOfTheNextGroup: a deployment left the bracket while the execution ran, and after the next group had closed with it. When the execution
-// ends the next one begins without it in the same plan, which says one thing of the target: it is kept.
+// TestFormerMemberOfTheNextGroup: a deployment left the bracket while the execution ran, and after
+// the next group had closed with it. When the execution ends the next one begins without it in the
+// same plan, which says one thing of the target: it is kept.
 func TestFormerMemberOfTheNextGroup(t *testing.T) {
 	rules := func(members string) *rollout.PolicySet {
 		return compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"`+members+`","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}`))
@@ -177,8 +181,9 @@ func TestFormerMemberOfTheNextGroup(t *testing.T) {
 	}
 }
 
-// TestHandedOver: somebody splits a policy while r1 is at work, and its targets are members of another bracket by now. The execution that is open there is
-// finished by the rule that began it; the other bracket waits for its end, and goes on in the very plan that ends it.
+// TestHandedOver: somebody splits a policy while r1 is at work, and its targets are members of
+// another bracket by now. The execution that is open there is finished by the rule that began it;
+// the other bracket waits for its end, and goes on in the very plan that ends it.
 func TestHandedOver(t *testing.T) {
 	bracketed := func(name, selector string) string {
 		return `{"name":"` + name + `","selector":"` + selector + `","rules":[{"id":"B` + name + `","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
@@ -232,8 +237,9 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// TestHandedOverByTwo: two brackets are at work on r1 when a third takes over what each of them has there. It waits for both: nothing begins on a node on
-// which an execution is still open, whichever of them ends first.
+// TestHandedOverByTwo: two brackets are at work on r1 when a third takes over what each of them has
+// there. It waits for both: nothing begins on a node on which an execution is still open, whichever
+// of them ends first.
 func TestHandedOverByTwo(t *testing.T) {
 	t.Parallel()
 	bracketed := func(name, members string) string {
@@ -266,8 +272,8 @@ func TestHandedOverByTwo(t *testing.T) {
 	}
 }
 
-// TestLeftForNobody: a member leaves a bracket while its execution is open, and no other bracket takes it. Those that have other targets on the node
-// wait for nobody.
+// TestLeftForNobody: a member leaves a bracket while its execution is open, and no other bracket
+// takes it. Those that have other targets on the node wait for nobody.
 func TestLeftForNobody(t *testing.T) {
 	t.Parallel()
 	bracketed := func(name, members string) string {
@@ -282,8 +288,9 @@ func TestLeftForNobody(t *testing.T) {
 	}
 }
 
-// TestHandedOverInPart: of two members on r1 another bracket takes one while the execution is open. The rule that began it keeps the other, and gives it what is
-// next in the very plan that ends the execution, without waiting for itself.
+// TestHandedOverInPart: of two members on r1 another bracket takes one while the execution is open.
+// The rule that began it keeps the other, and gives it what is next in the very plan that ends the
+// execution, without waiting for itself.
 func TestHandedOverInPart(t *testing.T) {
 	t.Parallel()
 	bracketed := func(name, members, overlap string) string {
@@ -314,7 +321,8 @@ func TestHandedOverInPart(t *testing.T) {
 	}
 }
 
-// TestSuccessorSaysWhomItWaitsFor: what begins on a resource under another rule names the rule, and the resource, of the execution that is still open there.
+// TestSuccessorSaysWhomItWaitsFor: what begins on a resource under another rule names the rule, and
+// the resource, of the execution that is still open there.
 func TestSuccessorSaysWhomItWaitsFor(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
 	rule := func(id, members string) *rollout.PolicySet {
@@ -335,8 +343,8 @@ func TestSuccessorSaysWhomItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestFormerMemberIsCountedOnce: a hook that waits in the execution of a rule which is gone is not counted among those that have nothing to do, although the next
-// bracket has nothing for it.
+// TestFormerMemberIsCountedOnce: a hook that waits in the execution of a rule which is gone is not
+// counted among those that have nothing to do, although the next bracket has nothing for it.
 func TestFormerMemberIsCountedOnce(t *testing.T) {
 	rule := func(id string) *rollout.PolicySet {
 		return compile(t, policy(`{"id":"`+id+`","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'd'","post":"deployment.name == 'u'"}}}`))
@@ -358,8 +366,9 @@ func TestFormerMemberIsCountedOnce(t *testing.T) {
 	}
 }
 
-// TestRuleComesBack: a rule is away for a while, in which nobody may start. What had not begun under it is cancelled, and once it is back begins in a
-// group of its own: the versions are new again wherever they do not run.
+// TestRuleComesBack: a rule is away for a while, in which nobody may start. What had not begun
+// under it is cancelled, and once it is back begins in a group of its own: the versions are new
+// again wherever they do not run.
 func TestRuleComesBack(t *testing.T) {
 	const pause = `{"name":"pause","selector":"true","rules":[{"id":"pause","resourceConcurrency":{"groupSelector":"true","limit":0}}]}`
 	rules := func(enabled bool) *rollout.PolicySet {
@@ -391,8 +400,9 @@ func TestRuleComesBack(t *testing.T) {
 	}
 }
 
-// TestFormerHookHasNoTurn: a group that waits behind an open execution runs a hook that has left all policies meanwhile, with what it has. No curve governs the hook
-// any more, so it has no place in one.
+// TestFormerHookHasNoTurn: a group that waits behind an open execution runs a hook that has left
+// all policies meanwhile, with what it has. No curve governs the hook any more, so it has no place
+// in one.
 func TestFormerHookHasNoTurn(t *testing.T) {
 	const policies = `[{"name":"p","selector":"%[1]s","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}]},
 		{"name":"q","selector":"%[1]s","rules":[{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"target"}}]}]`

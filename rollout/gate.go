@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// gate is what the rules that look at a version alone, or at a version in an environment, say about it: they are asked once for all targets
-// of a (deployment, environment) that are governed alike.
+// gate is what the rules that look at a version alone, or at a version in an environment, say about
+// it: they are asked once for all targets of a (deployment, environment) that are governed alike.
 type gate struct {
 	view, version int32
 	created       *Version
@@ -107,7 +107,8 @@ func (w *work) gateOf(i, n int32) *gate {
 	return g
 }
 
-// sum adds up what the rules of a gate said, for one resource or, if it is empty, for all that no override names.
+// sum adds up what the rules of a gate said, for one resource or, if it is empty, for all that no
+// override names.
 func (w *work) sum(g *gate, environment, resource string) {
 	g.blockers, g.shut, g.base, g.eligible, g.opens, g.early = nil, nil, g.created.CreatedAt, g.created.CreatedAt, time.Time{}, 0
 	closed, byTime := false, true
@@ -142,7 +143,8 @@ func (w *work) sum(g *gate, environment, resource string) {
 	g.blockers = slices.Clip(g.blockers)
 }
 
-// gateAt is the gate of version n as it is for target i: the shared one, unless an override names the resource.
+// gateAt is the gate of version n as it is for target i: the shared one, unless an override names
+// the resource.
 func (w *work) gateAt(i, n int32) *gate {
 	g := w.gateOf(i, n)
 	if w.singled == nil {
@@ -177,7 +179,8 @@ func (w *work) versionSelector(rule *compiledRule, b *bound) (Verdict, bool) {
 	return verdict, false
 }
 
-// approval returns the instant at which the rule was satisfied, never before the version was created, or zero and why not.
+// approval returns the instant at which the rule was satisfied, never before the version was
+// created, or zero and why not.
 func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Time, Verdict) {
 	need := *rule.approval.MinApprovals
 	if need == 0 || !rule.createdAt.IsZero() && v.CreatedAt.Before(rule.createdAt) {
@@ -202,7 +205,8 @@ func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Ti
 
 type approvalKey struct{ deployment, version, environment string }
 
-// approve collects the approving voices that have been given by now; one from the future counts when its time has come.
+// approve collects the approving voices that have been given by now; one from the future counts
+// when its time has come.
 func (w *work) approve(list []Approval) {
 	w.approvals = map[approvalKey][]Approval{}
 	for _, a := range list {

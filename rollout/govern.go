@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// view is what a set of policies adds up to for the targets that they govern: all their rules, in the order of the policies' ids. Targets
-// governed by the same policies share one.
+// view is what a set of policies adds up to for the targets that they govern: all their rules, in
+// the order of the policies' ids. Targets governed by the same policies share one.
 type view struct {
 	policies []*compiledPolicy
 	byKind
@@ -33,8 +33,8 @@ type governing struct {
 	diagnostics map[diagnosticKey]*Diagnostic
 }
 
-// views builds the view of each distinct set of policies that some target has, once. Sets are found policy by policy, and there may be many more that
-// are only on the way to others.
+// views builds the view of each distinct set of policies that some target has, once. Sets are found
+// policy by policy, and there may be many more that are only on the way to others.
 type views struct {
 	list []*view
 	sets []policies         // the first is the empty one, and so is the view of the same number
@@ -98,7 +98,8 @@ func ask(m Matcher, b *bound) answer {
 	return no
 }
 
-// reads reports whether an expression may read variables with this prefix. One that does not say may read anything.
+// reads reports whether an expression may read variables with this prefix. One that does not say
+// may read anything.
 func reads(m Matcher, prefix string) bool {
 	reader, ok := m.(interface{ Variables() []string })
 	return !ok || slices.ContainsFunc(reader.Variables(), func(name string) bool { return strings.HasPrefix(name, prefix) })
@@ -116,8 +117,8 @@ func missingKey(err error) (string, bool) {
 	return "", false
 }
 
-// govern finds the policies of every target. An expression is asked once per (deployment, environment), and only where that leaves it
-// undecided once per target.
+// govern finds the policies of every target. An expression is asked once per (deployment,
+// environment), and only where that leaves it undecided once per target.
 func (w *work) govern() {
 	w.views = newViews()
 	w.view = make([]int32, len(w.targets))
@@ -174,15 +175,16 @@ func (w *work) govern() {
 	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil })
 }
 
-// selectorFailed notes that the expression of a policy, or of its bracket, had no answer for a target: a missing key is no match and only counted, anything
-// else holds the target.
+// selectorFailed notes that the expression of a policy, or of its bracket, had no answer for a
+// target: a missing key is no match and only counted, anything else holds the target.
 func (w *work) selectorFailed(i int32, rule string, err error) {
 	if verdict, fails := w.fails(rule, err, w.targets[i].TargetID); fails {
 		w.held[i] = append(w.held[i], verdict)
 	}
 }
 
-// misses reports whether an expression has no answer because a key is missing: that is no match, and counted.
+// misses reports whether an expression has no answer because a key is missing: that is no match,
+// and counted.
 func (w *work) misses(rule string, err error, at TargetID) bool {
 	key, missing := missingKey(err)
 	if missing {
@@ -191,7 +193,8 @@ func (w *work) misses(rule string, err error, at TargetID) bool {
 	return missing
 }
 
-// fails reports whether an expression has no answer for another reason, and what is to be said of that.
+// fails reports whether an expression has no answer for another reason, and what is to be said of
+// that.
 func (w *work) fails(rule string, err error, at TargetID) (Verdict, bool) {
 	if err == nil || w.misses(rule, err, at) {
 		return Verdict{}, false

@@ -9,8 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestNoAnswer: what a rule does where its expression reads a key that is not there, or fails, by the place at which it stands. Only r1 has the label
-// that all of them read, and it is no number.
+// TestNoAnswer: what a rule does where its expression reads a key that is not there, or fails, by
+// the place at which it stands. Only r1 has the label that all of them read, and it is no number.
 func TestNoAnswer(t *testing.T) {
 	const missing, fails = "resource.metadata['tier'] == 'a'", "int(resource.metadata['tier']) > 1 || resource.name == 'r2'"
 	const missingDeployment, failsDeployment = "deployment.metadata['layer'] == 'node'", "int(deployment.name) > 1"
@@ -72,8 +72,8 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestUngoverned: without a policy nothing but its status limits a version, unless the host asks for the contrary. Then nothing new starts where no policy governs;
-// what runs stays.
+// TestUngoverned: without a policy nothing but its status limits a version, unless the host asks
+// for the contrary. Then nothing new starts where no policy governs; what runs stays.
 func TestUngoverned(t *testing.T) {
 	held := []rollout.Option{rollout.WithUngovernedHeld()}
 	for _, row := range []struct {

@@ -7,10 +7,12 @@ import (
 	"time"
 )
 
-// RolloutRecord is what a rollout keeps from its first plan on, so that nothing which happens later moves a target that has its place:
-// when it started and how many it then counted. Outside brackets there is one record per rule and version. In a bracket there is one per rule and
-// group; if the group's targets are ranked on their own, one per deployment, and a further one for each older version that the group has locked. A
-// record is dropped once the snapshot no longer holds the version, or the state the group.
+// RolloutRecord is what a rollout keeps from its first plan on, so that nothing which happens later
+// moves a target that has its place: when it started and how many it then counted. Outside brackets
+// there is one record per rule and version. In a bracket there is one per rule and group; if the
+// group's targets are ranked on their own, one per deployment, and a further one for each older
+// version that the group has locked. A record is dropped once the snapshot no longer holds the
+// version, or the state the group.
 type RolloutRecord struct {
 	Schema      int       `json:"schema"` // 1
 	Rule        string    `json:"rule"`
@@ -93,8 +95,9 @@ type timetable struct {
 	asked int         // how many were
 }
 
-// due returns when a position may start: the start of the rollout plus the offset of the position, in time that counts only while the windows are
-// open. The record's start may lie outside of them: closed time moves nobody.
+// due returns when a position may start: the start of the rollout plus the offset of the position,
+// in time that counts only while the windows are open. The record's start may lie outside of them:
+// closed time moves nobody.
 func (r *rollout) due(position int32, h *hours) (time.Time, error) {
 	offset, err := r.curve.offset(int(position))
 	if err != nil {
@@ -109,7 +112,8 @@ func (r *rollout) due(position int32, h *hours) (time.Time, error) {
 	return r.record.StartAt.Add(offset), nil
 }
 
-// element numbers what a gradual rule ranks: the targets of one (deployment, environment), or the resources.
+// element numbers what a gradual rule ranks: the targets of one (deployment, environment), or the
+// resources.
 func (w *work) element(rule *compiledRule, i int32) int32 {
 	if rule.gradual.OrderKey == OrderByTarget {
 		return w.ordinal[i]
@@ -126,7 +130,8 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout
 			return w.begin(rule, key, rule.hash(version, ""), base, w.population(rule, w.pairOf(t), g.version), store)
 		}
 		if g.whole == nil {
-			// Targets under other policies may have begun it: there may be many such policies, and everybody is ranked together, from one start.
+			// Targets under other policies may have begun it: there may be many such policies, and
+			// everybody is ranked together, from one start.
 			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
 				base := g.base
 				if _, started := w.rollouts[key]; !started { // else nobody's gates matter any more, nor when they will open
@@ -142,9 +147,10 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout
 	return g.rollouts[k]
 }
 
-// baseOf is when a rollout begins that has no record: when the gates of its version open for the first of those that are ranked together; zero while they are
-// shut for all. Targets under other policies may have other gates, and the first plan may come late, and find those of everybody open. What an override opened for
-// a resource alone does not count.
+// baseOf is when a rollout begins that has no record: when the gates of its version open for the
+// first of those that are ranked together; zero while they are shut for all. Targets under other
+// policies may have other gates, and the first plan may come late, and find those of everybody
+// open. What an override opened for a resource alone does not count.
 func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) time.Time {
 	first, known := w.bases[key]
 	if known {
@@ -168,9 +174,10 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 	return first
 }
 
-// placeOf is when target i is due in the rollout of the gate's version, its place there, and the rollout. A target for which an override opened the gate earlier
-// than for the others has a rollout of its own; once theirs has started, or can, the earlier turn counts: what others do takes none away that an
-// override gave, and an override delays nobody.
+// placeOf is when target i is due in the rollout of the gate's version, its place there, and the
+// rollout. A target for which an override opened the gate earlier than for the others has a rollout
+// of its own; once theirs has started, or can, the earlier turn counts: what others do takes none
+// away that an override gave, and an override delays nobody.
 func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
 	if g.whole == nil {
 		return w.placeIn(g, k, rule, i)
@@ -205,8 +212,9 @@ type aside struct {
 	base time.Time // zero: the one that the others are copied from
 }
 
-// begunAside is the rollout of targets for which an override opened the gate at base. There may be as many of them as targets, each with an instant of
-// its own; who is ranked where depends on it only where targets joined later.
+// begunAside is the rollout of targets for which an override opened the gate at base. There may be
+// as many of them as targets, each with an instant of its own; who is ranked where depends on it
+// only where targets joined later.
 func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, store bool) *rollout) *rollout {
 	if r, known := g.aside[aside{k, base}]; known {
 		return r
@@ -238,8 +246,8 @@ func (r *compiledRule) hash(version, group string) orderHash {
 	return h
 }
 
-// population returns the targets that a gradual rule ranks together: those that it governs of a pair, as far as the version's scope goes, or
-// of the pair's environment.
+// population returns the targets that a gradual rule ranks together: those that it governs of a
+// pair, as far as the version's scope goes, or of the pair's environment.
 func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	if rule.gradual.OrderKey == OrderByTarget {
 		return w.within(w.governed(rule, w.pairs[pair].targets), version)
@@ -273,8 +281,9 @@ func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !has[w.view[i]] })
 }
 
-// begin ranks a population of targets, given in order of their ids; targets of one resource are one element unless targets are ranked on
-// their own. A rollout that started before keeps its record; otherwise, from base on, a record is made if it is to be stored.
+// begin ranks a population of targets, given in order of their ids; targets of one resource are one
+// element unless targets are ranked on their own. A rollout that started before keeps its record;
+// otherwise, from base on, a record is made if it is to be stored.
 func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32, store bool) *rollout {
 	byTarget := hash.key == OrderByTarget
 	heads := population // the first target of each element
@@ -330,7 +339,8 @@ func (w *work) heads(population []int32) []int32 {
 	return heads
 }
 
-// places lists the place of each element: of a target, or of a resource and all its targets in the population.
+// places lists the place of each element: of a target, or of a resource and all its targets in the
+// population.
 func (w *work) places(population, heads []int32, byTarget bool) []place {
 	places := make([]place, 0, len(heads))
 	for _, i := range population {
@@ -345,7 +355,8 @@ func (w *work) places(population, heads []int32, byTarget bool) []place {
 	return places
 }
 
-// merge is the place of a resource of which two targets are ranked as one: the higher priority, the earlier arrival.
+// merge is the place of a resource of which two targets are ranked as one: the higher priority, the
+// earlier arrival.
 func (p place) merge(other place) place {
 	if other.joined.Before(p.joined) {
 		p.joined = other.joined

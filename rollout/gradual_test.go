@@ -12,8 +12,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestRolloutBegins: a rollout begins when the gates of its version open for the first of those that are ranked together. Whoever the rule does not govern, or
-// the version is not for, has gates that open nothing.
+// TestRolloutBegins: a rollout begins when the gates of its version open for the first of those
+// that are ranked together. Whoever the rule does not govern, or the version is not for, has gates
+// that open nothing.
 func TestRolloutBegins(t *testing.T) {
 	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`
 	governed := func(selector, rules string) string {
@@ -48,8 +49,8 @@ func TestRolloutBegins(t *testing.T) {
 	}
 }
 
-// TestStartedRolloutWakesNobody: once a rollout has its start, it does not matter any more when the gates of others open who are ranked in it. A target that
-// needs nothing is nobody to wake up for.
+// TestStartedRolloutWakesNobody: once a rollout has its start, it does not matter any more when the
+// gates of others open who are ranked in it. A target that needs nothing is nobody to wake up for.
 func TestStartedRolloutWakesNobody(t *testing.T) {
 	set := compile(t, `[{"name":"all","selector":"environment.name == 'prod'","rules":[{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}}]},
 		{"name":"soaked","selector":"environment.name == 'prod' && resource.name == 'r1'","rules":[
@@ -76,7 +77,8 @@ func TestStartedRolloutWakesNobody(t *testing.T) {
 	}
 }
 
-// TestResourceJoinsOnce: where resources are ranked, one is there as soon as one of its targets is. A target that comes to it later moves it behind nobody.
+// TestResourceJoinsOnce: where resources are ranked, one is there as soon as one of its targets is.
+// A target that comes to it later moves it behind nobody.
 func TestResourceJoinsOnce(t *testing.T) {
 	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600,"orderKey":"resource"}}`))
 	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
@@ -106,7 +108,8 @@ func TestResourceJoinsOnce(t *testing.T) {
 	}
 }
 
-// TestJoinersOfACurve: a curve goes on with the number that was counted at its start. Who joins is due behind the founders, in open time like them, and moves nobody.
+// TestJoinersOfACurve: a curve goes on with the number that was counted at its start. Who joins is
+// due behind the founders, in open time like them, and moves nobody.
 func TestJoinersOfACurve(t *testing.T) {
 	for _, row := range []struct{ why, rules, last string }{
 		{"the share of the interval stays", `{"gradualRollout":{"rolloutType":"linear-normalized","timeScaleInterval":600}}`, "06 17:00:00"},
@@ -128,7 +131,8 @@ func TestJoinersOfACurve(t *testing.T) {
 	}
 }
 
-// TestCountedAtTheStart: a planner whose clock is behind the close of a group counts nobody yet. The number is that of the first plan at the start, or after it.
+// TestCountedAtTheStart: a planner whose clock is behind the close of a group counts nobody yet.
+// The number is that of the first plan at the start, or after it.
 func TestCountedAtTheStart(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":60,"memberRoles":{}}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
@@ -140,7 +144,8 @@ func TestCountedAtTheStart(t *testing.T) {
 	}
 }
 
-// TestTurnsBeyondTime: the last instant that there is comes; a turn behind it never does, nor one that lies more than 292 years after the first.
+// TestTurnsBeyondTime: the last instant that there is comes; a turn behind it never does, nor one
+// that lies more than 292 years after the first.
 func TestTurnsBeyondTime(t *testing.T) {
 	last := time.Unix(0, math.MaxInt64).UTC()
 	interval := int64(last.Sub(t0)/time.Second) + 3600
@@ -170,7 +175,8 @@ func TestTurnsBeyondTime(t *testing.T) {
 	}
 }
 
-// TestRolloutsOfScopedVersions: whom a version is for is counted for its own rollout; everybody has a place in that of the version before.
+// TestRolloutsOfScopedVersions: whom a version is for is counted for its own rollout; everybody has
+// a place in that of the version before.
 func TestRolloutsOfScopedVersions(t *testing.T) {
 	s := fleet(4, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
 	s.Versions[2].TargetSelector = "resource.name == 'r1' || resource.name == 'r3'"
@@ -195,8 +201,9 @@ func TestRolloutsOfScopedVersions(t *testing.T) {
 	}
 }
 
-// TestTurnOfAnOverride: a target for which an override opened the gate has a turn in a rollout of its own that begins with the override, and one in that of the
-// others. Ten minutes lie between two turns; the order is that of the places without joiners.
+// TestTurnOfAnOverride: a target for which an override opened the gate has a turn in a rollout of
+// its own that begins with the override, and one in that of the others. Ten minutes lie between two
+// turns; the order is that of the places without joiners.
 func TestTurnOfAnOverride(t *testing.T) {
 	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d,"orderSalt":"none"}}`
 	set := compile(t, policy(`{"id":"x","anyApproval":{"minApprovals":1}},`+fmt.Sprintf(curve, 600)))

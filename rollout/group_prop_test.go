@@ -15,7 +15,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// referenceVersion is a version as a bracket sees it: e is since when it may be deployed; zero: it may not.
+// referenceVersion is a version as a bracket sees it: e is since when it may be deployed; zero: it
+// may not.
 type referenceVersion struct {
 	rollout.Version
 	e time.Time
@@ -31,7 +32,8 @@ type referenceMember struct {
 	mark       int // place of the newest version that was locked; -1
 }
 
-// members are those of a bracket; false if the gates of one of them differ from target to target, or a version is not for all of them.
+// members are those of a bracket; false if the gates of one of them differ from target to target,
+// or a version is not for all of them.
 func (r *reference) members(policy int, environment string) (members []*referenceMember, alike bool) {
 	rule := r.rulesOf(policy)[0]
 	byID := map[string]*referenceMember{}
@@ -99,7 +101,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// groups opens and closes groups from the first version on, however much time has passed, and describes the last one that closed and the one that collects.
+// groups opens and closes groups from the first version on, however much time has passed, and
+// describes the last one that closed and the one that collects.
 func (r *reference) groups(rule *bracket.Rule, members []*referenceMember) (closed, collecting string) {
 	var last time.Time // close of the latest group
 	window := time.Duration(0)
@@ -183,7 +186,8 @@ func (r *reference) groups(rule *bracket.Rule, members []*referenceMember) (clos
 	}
 }
 
-// TestGroups: the groups that a first plan finds, however late it comes, are those that follow from the versions and from when their gates opened.
+// TestGroups: the groups that a first plan finds, however late it comes, are those that follow from
+// the versions and from when their gates opened.
 func TestGroups(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// TestHostileRecordings: whatever a snapshot, its stored state and the policies say, nothing panics and nothing takes for ever: there is an error, or a
-// plan whose every method works.
+// TestHostileRecordings: whatever a snapshot, its stored state and the policies say, nothing panics
+// and nothing takes for ever: there is an error, or a plan whose every method works.
 func TestHostileRecordings(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {

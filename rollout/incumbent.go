@@ -10,18 +10,23 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// A lease belongs to the pool that it was taken in. When somebody renames a concurrency rule, adds one, changes what it groups by, or relabels a
-// resource, whoever is at work has no lease in the pool that it needs by now, and gets one with its next start only. Until then it would count
-// nowhere: others would take the places of those who are down already, and these would wait for them, drained, although a holder never
-// waits. So whoever is at work counts in every pool that it needs, as the host's own jobs do, and holds a place there.
+// A lease belongs to the pool that it was taken in. When somebody renames a concurrency rule, adds
+// one, changes what it groups by, or relabels a resource, whoever is at work has no lease in the
+// pool that it needs by now, and gets one with its next start only. Until then it would count
+// nowhere: others would take the places of those who are down already, and these would wait for
+// them, drained, although a holder never waits. So whoever is at work counts in every pool that it
+// needs, as the host's own jobs do, and holds a place there.
 //
-// A target outside brackets that waits for its next attempt is at work by its lease alone. If the pool of that has gone, or has left its resource, it counts
-// in those that came instead. In one that a rule adds beside it does not, and has to find a place there before the next attempt. To count it would be
-// tempting, but a lease in one pool of two looks the same after a planner that gave both back was stopped in between: whoever still
-// sees the failed job would then have a place that is somebody else's by now.
+// A target outside brackets that waits for its next attempt is at work by its lease alone. If the
+// pool of that has gone, or has left its resource, it counts in those that came instead. In one
+// that a rule adds beside it does not, and has to find a place there before the next attempt. To
+// count it would be tempting, but a lease in one pool of two looks the same after a planner that
+// gave both back was stopped in between: whoever still sees the failed job would then have a place
+// that is somebody else's by now.
 
-// incumbents adds to the pools who is at work under their rules and has no lease in them: open executions, targets with an active job, and
-// holders of leases in pools that do not count them any more.
+// incumbents adds to the pools who is at work under their rules and has no lease in them: open
+// executions, targets with an active job, and holders of leases in pools that do not count them any
+// more.
 func (w *work) incumbents() {
 	if len(w.capacity.snapshot.Pools) == 0 {
 		return
@@ -113,8 +118,9 @@ func (w *work) inPool(resource, pool int32) bool {
 	return false
 }
 
-// carry counts the holder of a lease whose pool does not have its resource any more, in the pools of what it is at work on: a target outside brackets
-// between two jobs, or an execution that was given up. One that is open is counted already.
+// carry counts the holder of a lease whose pool does not have its resource any more, in the pools
+// of what it is at work on: a target outside brackets between two jobs, or an execution that was
+// given up. One that is open is counted already.
 func (w *work) carry(lease concurrency.Lease) {
 	var needs []int32
 	switch i, outside := w.single(lease.Holder); {
@@ -160,8 +166,10 @@ func (w *work) restOn(record string, places []poolPlace) {
 	}
 }
 
-// restsOn are the keys of the records, other than those of the pools, because of which the plan's starts found their resource in a pool. Saving the pool does
-// not prove that they were read as they are: the store may have listed an execution that is over, and whose place is somebody else's by now.
+// restsOn are the keys of the records, other than those of the pools, because of which the plan's
+// starts found their resource in a pool. Saving the pool does not prove that they were read as they
+// are: the store may have listed an execution that is over, and whose place is somebody else's by
+// now.
 func (p *Plan) restsOn() []string {
 	c := &p.work.capacity
 	if len(c.restsOn) == 0 {
@@ -181,8 +189,9 @@ func (p *Plan) restsOn() []string {
 	return slices.Compact(records)
 }
 
-// doubtOn doubts whoever was admitted, without an override of its own, on one of some places, in pools that have no other. An execution that is open has a
-// place that counts for itself. It reports whether there was anybody: then the slots have to be given anew.
+// doubtOn doubts whoever was admitted, without an override of its own, on one of some places, in
+// pools that have no other. An execution that is open has a place that counts for itself. It
+// reports whether there was anybody: then the slots have to be given anew.
 func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
 	return len(places) > 0 && w.doubt(func(c *candidate, pool int32) concurrency.Reason {
 		if w.forced(c, pool) {
@@ -210,7 +219,8 @@ func (w *work) doubt(why func(c *candidate, pool int32) concurrency.Reason) (any
 	return anybody
 }
 
-// overfull says of each pool that has more than its rule allows, or is paused, what it would answer to one more; empty: it is neither.
+// overfull says of each pool that has more than its rule allows, or is paused, what it would answer
+// to one more; empty: it is neither.
 func (w *work) overfull() []concurrency.Reason {
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys()
@@ -226,7 +236,8 @@ func (w *work) overfull() []concurrency.Reason {
 	return reasons
 }
 
-// activeKeys counts the pools of each family that are among the active ones. A pool without family is among none.
+// activeKeys counts the pools of each family that are among the active ones. A pool without family
+// is among none.
 func (w *work) activeKeys() map[string]int {
 	keys := map[string]int{}
 	for k, p := range w.capacity.snapshot.Pools {
@@ -237,9 +248,11 @@ func (w *work) activeKeys() map[string]int {
 	return keys
 }
 
-// unprovedPlaces are the places in overfull pools that count for nothing but jobs that the snapshot shows on targets, and what the pool says to whoever would
-// start on one. A host sees the jobs before the records are read: the job may have ended meanwhile, its lease been given back, and the place be somebody
-// else's. So such a job keeps others out, and lets nobody in who would find no place without it.
+// unprovedPlaces are the places in overfull pools that count for nothing but jobs that the snapshot
+// shows on targets, and what the pool says to whoever would start on one. A host sees the jobs
+// before the records are read: the job may have ended meanwhile, its lease been given back, and the
+// place be somebody else's. So such a job keeps others out, and lets nobody in who would find no
+// place without it.
 func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
 	c := &w.capacity
 	if len(c.observed) == 0 {
@@ -285,8 +298,9 @@ func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
 	return alone
 }
 
-// allOf are the refusals of a candidate, those for which it was doubted included, and those for which it would be if the others were gone, one for each pool; own
-// says that there are such. What the pools said is shared: it is not written to.
+// allOf are the refusals of a candidate, those for which it was doubted included, and those for
+// which it would be if the others were gone, one for each pool; own says that there are such. What
+// the pools said is shared: it is not written to.
 func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason, unkeyed func(*candidate, int32) bool) (_ []concurrency.Refusal, own bool) {
 	all, doubted := refusals, w.doubted[k]
 	if own = doubted != nil; !own && len(places) == 0 && unkeyed == nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestIncumbentsInTheirPools: whoever is at work while the limits are edited counts where its own targets need a place, and nowhere else.
+// TestIncumbentsInTheirPools: whoever is at work while the limits are edited counts where its own
+// targets need a place, and nowhere else.
 func TestIncumbentsInTheirPools(t *testing.T) {
 	t.Parallel()
 	const bracketed = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
@@ -79,8 +80,8 @@ func TestIncumbentsInTheirPools(t *testing.T) {
 	}
 }
 
-// TestIncumbents edits the limits while r1 is at work: r2 does not take the place of a node that is down already, and r1 is finished whatever the new
-// pool says.
+// TestIncumbents edits the limits while r1 is at work: r2 does not take the place of a node that is
+// down already, and r1 is finished whatever the new pool says.
 func TestIncumbents(t *testing.T) {
 	t.Parallel()
 	const bracketed = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
@@ -181,7 +182,8 @@ func TestIncumbents(t *testing.T) {
 	}
 }
 
-// TestIncumbentsAreNotTheHosts: who is at work without a lease is counted beside the jobs that the host lists as Active, and not written into the room behind them.
+// TestIncumbentsAreNotTheHosts: who is at work without a lease is counted beside the jobs that the
+// host lists as Active, and not written into the room behind them.
 func TestIncumbentsAreNotTheHosts(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
 	late := rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"}, Run: "r1/prod/a/v2/1", Version: "v2"}
@@ -194,8 +196,8 @@ func TestIncumbentsAreNotTheHosts(t *testing.T) {
 	}
 }
 
-// TestIncumbentsHoldOnePlace: the pool is new, and lists who is at work on r1 and r2: an execution whatever its runs, and a target of its own only for a job that is
-// none of these.
+// TestIncumbentsHoldOnePlace: the pool is new, and lists who is at work on r1 and r2: an execution
+// whatever its runs, and a target of its own only for a job that is none of these.
 func TestIncumbentsHoldOnePlace(t *testing.T) {
 	t.Parallel()
 	bracketed := func(id, member string) string {
@@ -240,7 +242,8 @@ func TestIncumbentsHoldOnePlace(t *testing.T) {
 	}
 }
 
-// TestLeasesOfAnotherPool: who has a lease in a pool that no rule has any more counts in the one that is there now, if anybody may be at work under it.
+// TestLeasesOfAnotherPool: who has a lease in a pool that no rule has any more counts in the one
+// that is there now, if anybody may be at work under it.
 func TestLeasesOfAnotherPool(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":9}}`))
@@ -270,8 +273,9 @@ func TestLeasesOfAnotherPool(t *testing.T) {
 	}
 }
 
-// TestObservedJobs: r1/a holds a slot, and a job is seen on r3/a that holds none. The snapshot is older than the records: the job may be over, and its
-// place given to r1. So it takes a place as long as it is seen, and r3/b gets one with it only where nobody loses by that.
+// TestObservedJobs: r1/a holds a slot, and a job is seen on r3/a that holds none. The snapshot is
+// older than the records: the job may be over, and its place given to r1. So it takes a place as
+// long as it is seen, and r3/b gets one with it only where nobody loses by that.
 func TestObservedJobs(t *testing.T) {
 	t.Parallel()
 	limit := func(id, more string) string {
@@ -349,8 +353,9 @@ func TestObservedJobs(t *testing.T) {
 	}
 }
 
-// TestObservedJobsElsewhere: r1/b is refused because of such a job, and would have taken the place in another pool that lets r1/d in. As it does not, r2/c
-// gets that place, and r1/d hears of both pools.
+// TestObservedJobsElsewhere: r1/b is refused because of such a job, and would have taken the place
+// in another pool that lets r1/d in. As it does not, r2/c gets that place, and r1/d hears of both
+// pools.
 func TestObservedJobsElsewhere(t *testing.T) {
 	set := compile(t, `[{"name":"p","selector":"deployment.name != 'c'","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}]},
 		{"name":"q","selector":"deployment.name != 'a'","rules":[{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`)
@@ -382,8 +387,10 @@ func TestObservedJobsElsewhere(t *testing.T) {
 	}
 }
 
-// TestObservedKeys: one zone may be active at once, r1 is at work in east, and a job is seen on r2 in west that holds nothing: it may be over, and east have become
-// the active zone since. So west keeps others out as long as the job is seen, and r3 begins there only if somebody is known to be at work.
+// TestObservedKeys: one zone may be active at once, r1 is at work in east, and a job is seen on r2
+// in west that holds nothing: it may be over, and east have become the active zone since. So west
+// keeps others out as long as the job is seen, and r3 begins there only if somebody is known to be
+// at work.
 func TestObservedKeys(t *testing.T) {
 	t.Parallel()
 	lease := func(deployment string) func(*rollout.Snapshot) {
@@ -439,7 +446,8 @@ func TestObservedKeys(t *testing.T) {
 	}
 }
 
-// TestUnbegun: somebody claimed in P and never began, for the planner was cut off before it claimed in Q, or Q had gone to r3 by then.
+// TestUnbegun: somebody claimed in P and never began, for the planner was cut off before it claimed
+// in Q, or Q had gone to r3 by then.
 func TestUnbegun(t *testing.T) {
 	t.Parallel()
 	limit := func(id, more string) string {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// index is a snapshot in a stable order, with numbers instead of names: whatever order the input has, everything after this is the same.
-// Input that is sorted already is recognised in one pass and not copied.
+// index is a snapshot in a stable order, with numbers instead of names: whatever order the input
+// has, everything after this is the same. Input that is sorted already is recognised in one pass
+// and not copied.
 type index struct {
 	resources    []Resource    // by id
 	environments []Environment // by id
@@ -41,7 +42,8 @@ type target struct {
 	current int32 // number of the current version among those of the deployment; none or missing
 	started int32 // number of the greatest version newer than current that has a job here; none
 
-	// What most targets do not have. Whoever goes over all of them asks here: the Target itself is large, and far away.
+	// What most targets do not have. Whoever goes over all of them asks here: the Target itself is
+	// large, and far away.
 	worked   bool // it has jobs
 	busy     bool // one of them has not ended
 	outdated bool // it has an OutdatedAt
@@ -75,8 +77,9 @@ func newIndex(s *Snapshot) (*index, error) {
 	x.indexTargets(&f, targets)
 	f.place(targets, func(t *Target) bool { return gone[t.Resource] }, s.Targets)
 	if x.incomplete {
-		// A success of no version would make its target one that runs nothing yet: windows let those through. Jobs without an instant have no order, and a
-		// success without one counts for no progression.
+		// A success of no version would make its target one that runs nothing yet: windows let
+		// those through. Jobs without an instant have no order, and a success without one counts
+		// for no progression.
 		for i, t := range s.Targets {
 			if gone[t.Resource] {
 				continue
@@ -209,8 +212,9 @@ func (t *target) floor() int32 {
 	return max(t.started, t.current)
 }
 
-// newer orders jobs, the newest first. Of those of one instant a rollback is the newest: it is the answer to another one. The rest are told apart by their
-// run ids, and without these by everything else, so that the order of the input says nothing.
+// newer orders jobs, the newest first. Of those of one instant a rollback is the newest: it is the
+// answer to another one. The rest are told apart by their run ids, and without these by everything
+// else, so that the order of the input says nothing.
 func newer(a, b Job) int {
 	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
 		return c

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// addTime adds without wrapping, in UTC: an instant beyond the range of nanoseconds since 1970 becomes the last one that is within it.
+// addTime adds without wrapping, in UTC: an instant beyond the range of nanoseconds since 1970
+// becomes the last one that is within it.
 func addTime(t time.Time, d time.Duration) time.Time {
 	sum := t.Add(d).UTC()
 	if sum.After(lastInstant()) {

@@ -17,8 +17,10 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// TestJSONNames: the names under which policies are written, and states and decision logs are stored, stay what they are. Those of policies, versions, overrides
-// and verdicts are the ones of the designs. A ! follows what is never left out, and a + precedes what stands beside the other fields.
+// TestJSONNames: the names under which policies are written, and states and decision logs are
+// stored, stay what they are. Those of policies, versions, overrides and verdicts are the ones of
+// the designs. A ! follows what is never left out, and a + precedes what stands beside the other
+// fields.
 func TestJSONNames(t *testing.T) {
 	for _, row := range []struct {
 		of    any
@@ -88,7 +90,8 @@ func TestJSONNames(t *testing.T) {
 	}
 }
 
-// TestFieldErrorsAreAlike: a fault of any package has the same fields with the same names in JSON, so that a host shows and stores all of them alike.
+// TestFieldErrorsAreAlike: a fault of any package has the same fields with the same names in JSON,
+// so that a host shows and stores all of them alike.
 func TestFieldErrorsAreAlike(t *testing.T) {
 	const want = `{"path":"a.b","code":"odd","value":"5","hint":"must be even"}`
 	for _, empty := range []error{

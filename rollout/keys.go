@@ -9,16 +9,21 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Of the pools of a rule with maxActiveKeys only so many may be active at once, and each of them has a record of its own: two planners that make different
-// ones active would not notice one another. So there is one more record, of the family. Whoever begins writes it, last of all, under the condition
-// that nobody else did since it was read, and lists there the leases under which it begins. A planner that meets a conflict there, or stops before it,
-// leaves leases that are not listed. Nothing is dispatched under them, and nothing will be: their planner, if it is only slow, meets the conflict as soon as
-// anybody else begins. They keep their places, and make no pool active; their holders ask for a key like everybody.
+// Of the pools of a rule with maxActiveKeys only so many may be active at once, and each of them
+// has a record of its own: two planners that make different ones active would not notice one
+// another. So there is one more record, of the family. Whoever begins writes it, last of all, under
+// the condition that nobody else did since it was read, and lists there the leases under which it
+// begins. A planner that meets a conflict there, or stops before it, leaves leases that are not
+// listed. Nothing is dispatched under them, and nothing will be: their planner, if it is only slow,
+// meets the conflict as soon as anybody else begins. They keep their places, and make no pool
+// active; their holders ask for a key like everybody.
 //
-// To take them for active as well would be simpler, but two planners that stop so at the same time would leave more active pools than there may be,
-// and nobody could ever begin. To give them back would be tempting, but the planner may be slow, and confirm them a moment later.
+// To take them for active as well would be simpler, but two planners that stop so at the same time
+// would leave more active pools than there may be, and nobody could ever begin. To give them back
+// would be tempting, but the planner may be slow, and confirm them a moment later.
 
-// family is the record that relates the pools of one family, as it was read. No pool has its key: Compile refuses a shared pool with the name of a rule.
+// family is the record that relates the pools of one family, as it was read. No pool has its key:
+// Compile refuses a shared pool with the name of a rule.
 func (w *work) family(key string) concurrency.Record {
 	for _, record := range w.capacity.foreign {
 		if record.Key == key {
@@ -48,8 +53,10 @@ func (w *work) unconfirmed() {
 	}
 }
 
-// keyless doubts whoever begins in a pool that counts as active for nothing but claims and jobs that nobody is seen to use any more, while more
-// pools of its family are active than may be, unless it has confirmed its own claim: then there was a key for it. It reports whether there was anybody.
+// keyless doubts whoever begins in a pool that counts as active for nothing but claims and jobs
+// that nobody is seen to use any more, while more pools of its family are active than may be,
+// unless it has confirmed its own claim: then there was a key for it. It reports whether there was
+// anybody.
 func (w *work) keyless() bool {
 	unkeyed := w.unkeyed()
 	if unkeyed == nil {
@@ -94,9 +101,11 @@ type poolHolder struct {
 	concurrency.Holder
 }
 
-// keyHeld reports whether a candidate has had a key by the lease that it has in a pool: it was confirmed when there was one, or a target outside brackets
-// had a job under it, as it is. A job that was seen before the last start under it says nothing, whatever instant it was created at, for the clocks of
-// planners differ. In doubt it has not: then all wait until the leases are given back.
+// keyHeld reports whether a candidate has had a key by the lease that it has in a pool: it was
+// confirmed when there was one, or a target outside brackets had a job under it, as it is. A job
+// that was seen before the last start under it says nothing, whatever instant it was created at,
+// for the clocks of planners differ. In doubt it has not: then all wait until the leases are given
+// back.
 func (w *work) keyHeld(c *candidate, p *concurrency.Pool) bool {
 	lease, held := p.Record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
 	if !held {
@@ -143,8 +152,9 @@ func (c *claiming) activate() {
 	}
 }
 
-// confirm lists what was confirmed in the record of a family and has not been given back since, with what begins now. If nobody kept the list so far,
-// whoever holds a lease may have begun under it.
+// confirm lists what was confirmed in the record of a family and has not been given back since,
+// with what begins now. If nobody kept the list so far, whoever holds a lease may have begun under
+// it.
 func (p *Plan) confirm(family concurrency.Record, begun []concurrency.Confirmation) []concurrency.Confirmation {
 	list := []concurrency.Confirmation{}
 	for _, record := range p.State.Pools {

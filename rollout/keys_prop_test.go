@@ -21,9 +21,10 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestKeysUnderFaults lets three planners work on one store, each on observations of its own age, with turns of others between any two calls, lost calls and
-// answers, conflicts and crashes. No more zones are at work than may be, no zone has more at work than it may, and once the faults stop everything ends,
-// although nobody gives a slot back that was claimed and never used.
+// TestKeysUnderFaults lets three planners work on one store, each on observations of its own age,
+// with turns of others between any two calls, lost calls and answers, conflicts and crashes. No
+// more zones are at work than may be, no zone has more at work than it may, and once the faults
+// stop everything ends, although nobody gives a slot back that was claimed and never used.
 func TestKeysUnderFaults(t *testing.T) {
 	seen := testseed.Tally{}
 	sets := map[string]*rollout.PolicySet{}
@@ -176,7 +177,8 @@ func (w *keyWorld) turn(h *keyHost) {
 	}
 }
 
-// giveBack releases what is left of those who have nothing left to do, as a host does once it is sure. Who has only claimed goes on without that.
+// giveBack releases what is left of those who have nothing left to do, as a host does once it is
+// sure. Who has only claimed goes on without that.
 func (w *keyWorld) giveBack(orphans []concurrency.Lease) {
 	for _, orphan := range orphans {
 		if slices.ContainsFunc(w.fleet.Targets, func(t rollout.Target) bool {
@@ -199,7 +201,8 @@ func (w *keyWorld) giveBack(orphans []concurrency.Lease) {
 	}
 }
 
-// claims notes whether there are claims that nobody has confirmed in more zones than may be active, and nobody is at work.
+// claims notes whether there are claims that nobody has confirmed in more zones than may be active,
+// and nobody is at work.
 func (w *keyWorld) claims() {
 	family := w.record("P")
 	idle, atWork := 0, 0

@@ -17,8 +17,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestPlannersShareKeys: one zone at a time may be active, and each zone has a record of its own. Two planners that have read that none is active, of which each
-// prefers another zone, must not make both active, whatever one of them does between two calls of the other, or where it stops.
+// TestPlannersShareKeys: one zone at a time may be active, and each zone has a record of its own.
+// Two planners that have read that none is active, of which each prefers another zone, must not
+// make both active, whatever one of them does between two calls of the other, or where it stops.
 func TestPlannersShareKeys(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -68,8 +69,9 @@ func TestPlannersShareKeys(t *testing.T) {
 	}
 }
 
-// TestPlannersStopBetweenKeys: two planners claim in different zones, where one zone may be active, and each stops after some of its writes, the second one
-// between two of the first. Whatever they leave, the fleet goes on: one zone after the other, and nobody has to give anything back.
+// TestPlannersStopBetweenKeys: two planners claim in different zones, where one zone may be active,
+// and each stops after some of its writes, the second one between two of the first. Whatever they
+// leave, the fleet goes on: one zone after the other, and nobody has to give anything back.
 func TestPlannersStopBetweenKeys(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
 	both := false // zones were left with claims that nobody had confirmed
@@ -136,8 +138,9 @@ func TestPlannersStopBetweenKeys(t *testing.T) {
 	}
 }
 
-// TestKeysActiveBeyondLimit: two planners have claimed in two zones, where one may be active. Whoever would begin on a claim alone waits; who is at work, or was
-// under the claim that it has, goes on.
+// TestKeysActiveBeyondLimit: two planners have claimed in two zones, where one may be active.
+// Whoever would begin on a claim alone waits; who is at work, or was under the claim that it has,
+// goes on.
 func TestKeysActiveBeyondLimit(t *testing.T) {
 	t.Parallel()
 	const zones = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`
@@ -277,8 +280,9 @@ func ownPool(v rollout.Verdict) string {
 	return v.On[0].Pool
 }
 
-// TestKeysFullNamesActivePools: nothing that happens in a pool without anybody lets its members in while the keys are taken. The pools that are active are
-// named, for whoever wakes up by events, and for whoever asks which node holds up the others.
+// TestKeysFullNamesActivePools: nothing that happens in a pool without anybody lets its members in
+// while the keys are taken. The pools that are active are named, for whoever wakes up by events,
+// and for whoever asks which node holds up the others.
 func TestKeysFullNamesActivePools(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -320,8 +324,9 @@ func TestKeysFullNamesActivePools(t *testing.T) {
 	}
 }
 
-// TestKeysFullSharesEvents: a thousand values of groupBy that wait for a hundred that are active, one of them held by an orphan, share one list of events. A list
-// for each would grow with the product.
+// TestKeysFullSharesEvents: a thousand values of groupBy that wait for a hundred that are active,
+// one of them held by an orphan, share one list of events. A list for each would grow with the
+// product.
 func TestKeysFullSharesEvents(t *testing.T) {
 	const values, keys = 1000, 100
 	set := compile(t, policy(fmt.Sprintf(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":%d}}`, keys)))
@@ -356,8 +361,9 @@ func TestKeysFullSharesEvents(t *testing.T) {
 	}
 }
 
-// TestConfirmedClaims: the record of a family lists the claims under which somebody has begun, and those that were there before anybody kept the list. Whoever
-// begins writes it, an execution with its first run only.
+// TestConfirmedClaims: the record of a family lists the claims under which somebody has begun, and
+// those that were there before anybody kept the list. Whoever begins writes it, an execution with
+// its first run only.
 func TestConfirmedClaims(t *testing.T) {
 	t.Parallel()
 	const zones = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":5,"groupBy":"resource.metadata['zone']","maxActiveKeys":2}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":5}}`
@@ -420,8 +426,8 @@ func TestConfirmedClaims(t *testing.T) {
 	}
 }
 
-// A key stays active as long as somebody holds a lease there, also when no resource that the host lists has the key any more: the node may be at work all the
-// same.
+// A key stays active as long as somebody holds a lease there, also when no resource that the host
+// lists has the key any more: the node may be at work all the same.
 func TestKeyThatNobodyHasAnyMore(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}}`))
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})

@@ -11,8 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestLatePlanEqualsTimely: a host that was away while versions were published and approved, and gates and windows opened, plans what it would have planned had it
-// looked at every Next. Overrides are another matter: one that has expired meanwhile was never seen.
+// TestLatePlanEqualsTimely: a host that was away while versions were published and approved, and
+// gates and windows opened, plans what it would have planned had it looked at every Next. Overrides
+// are another matter: one that has expired meanwhile was never seen.
 func TestLatePlanEqualsTimely(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {

@@ -36,9 +36,11 @@ type idleLease struct {
 	used bool // a job was started under it, as it is
 }
 
-// settle ends the leases whose groups have ended, moves the progress of those whose holders are at work, and lists those that nobody answers
-// for. Only what is proved is released: the end of an execution, an ended job that is younger than the lease and the last
-// start under it, a deleted resource. A lease that was taken a moment ago by another planner has no job yet, and must survive.
+// settle ends the leases whose groups have ended, moves the progress of those whose holders are at
+// work, and lists those that nobody answers for. Only what is proved is released: the end of an
+// execution, an ended job that is younger than the lease and the last start under it, a deleted
+// resource. A lease that was taken a moment ago by another planner has no job yet, and must
+// survive.
 func (w *work) settle() {
 	c := &w.capacity
 	ended := map[concurrency.Holder]fate{}
@@ -65,7 +67,8 @@ func (w *work) settle() {
 	}
 }
 
-// settleRecord returns the record with its leases settled; the old one is not touched, and returned if nothing changed.
+// settleRecord returns the record with its leases settled; the old one is not touched, and returned
+// if nothing changed.
 func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Holder]fate, deleted map[string]bool, timed bool) concurrency.Record {
 	leases := record.Leases
 	changed := false
@@ -89,8 +92,9 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 	return record
 }
 
-// settleLease returns what becomes of a lease on a resource that is not proved gone; own is what the end of an execution in this plan says of it. Where a pool
-// times nothing nobody asks for the progress of an execution that is open.
+// settleLease returns what becomes of a lease on a resource that is not proved gone; own is what
+// the end of an execution in this plan says of it. Where a pool times nothing nobody asks for the
+// progress of an execution that is open.
 func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concurrency.Lease, fate) {
 	closed := strings.HasPrefix(lease.Group, reservedID+"/") || !w.open(lease.Holder) // of an execution it has ended, or never began
 	if own == release || !timed && !closed {
@@ -121,8 +125,8 @@ func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concu
 	return became, own
 }
 
-// listOrphans lists the idle leases of whoever neither starts nor has a job to repeat. If the plan offers a start that holds one, its host stopped
-// before it dispatched, and this one goes on.
+// listOrphans lists the idle leases of whoever neither starts nor has a job to repeat. If the plan
+// offers a start that holds one, its host stopped before it dispatched, and this one goes on.
 func (w *work) listOrphans() {
 	starts := map[concurrency.Holder]bool{}
 	if len(w.idle) > 0 {
@@ -138,7 +142,8 @@ func (w *work) listOrphans() {
 	slices.SortStableFunc(w.plan.Orphans, func(a, b concurrency.Lease) int { return strings.Compare(a.Pool, b.Pool) }) // those of a pool are in order
 }
 
-// nameOrphans says of each wait for a slot which orphans have taken such slots: nobody at work will free these.
+// nameOrphans says of each wait for a slot which orphans have taken such slots: nobody at work will
+// free these.
 func (w *work) nameOrphans() {
 	if len(w.plan.Orphans) == 0 {
 		return
@@ -182,15 +187,17 @@ func withOrphans(on []Condition, pools ...string) []Condition {
 	return on
 }
 
-// repeats reports whether a target outside brackets still has a job to repeat, such as one that backs off. One that waits for a slot of another pool has
-// to let go of what it holds if the host gives that back: two of them could wait for one another.
+// repeats reports whether a target outside brackets still has a job to repeat, such as one that
+// backs off. One that waits for a slot of another pool has to let go of what it holds if the host
+// gives that back: two of them could wait for one another.
 func (w *work) repeats(h concurrency.Holder) bool {
 	i, _ := w.single(h)
 	return i != none && w.targets[i].current != missing && !w.finished(i) && !w.slotless[i]
 }
 
-// TargetOf returns the target outside brackets that holds slots under this name; false if the holder is an execution of a bracket. A host asks it of
-// [Plan.Orphans], to know whose jobs to look for before it gives one back.
+// TargetOf returns the target outside brackets that holds slots under this name; false if the
+// holder is an execution of a bracket. A host asks it of [Plan.Orphans], to know whose jobs to look
+// for before it gives one back.
 func TargetOf(holder concurrency.Holder) (target TargetID, outside bool) {
 	var first string
 	target.Resource = holder.Resource
@@ -221,13 +228,15 @@ func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
 	return executionOn(w.executions[rule], resource)
 }
 
-// open reports whether the holder is an open bracket execution, also one in an environment that the snapshot does not hold.
+// open reports whether the holder is an open bracket execution, also one in an environment that the
+// snapshot does not hold.
 func (w *work) open(h concurrency.Holder) bool {
 	if w.holding.group != h.Group { // leases mostly are of the same group as the one before
 		rule, _, _, _ := groupNumber(h.Group) // of a target outside brackets it is one that has no such group
 		w.holding = holding{h.Group, rule}
 	}
-	// A planner that believed the execution ended may have exchanged its lease for one of the group that another merged into it.
+	// A planner that believed the execution ended may have exchanged its lease for one of the group
+	// that another merged into it.
 	record := w.execution(w.holding.rule, h.Resource)
 	return record != nil && record.Open != nil && includes(record.Open.Group, record.Open.Merged, h.Group)
 }
@@ -235,10 +244,12 @@ func (w *work) open(h concurrency.Holder) bool {
 // holding is the group of the lease that was looked at last.
 type holding struct{ group, rule string }
 
-// outlived is what becomes of a lease whose execution can never be opened any more, because its group, or a later one, ran on the resource or runs
-// there: a host stopped between saving the lease and saving the execution, or between saving the end of the execution and giving the lease
-// back. Before that nothing is proved: the host may only be slow. Afterwards its save fails, for the record of the resource has changed since.
-// The lease of an execution that was given up is quarantined, as it would have been then.
+// outlived is what becomes of a lease whose execution can never be opened any more, because its
+// group, or a later one, ran on the resource or runs there: a host stopped between saving the lease
+// and saving the execution, or between saving the end of the execution and giving the lease back.
+// Before that nothing is proved: the host may only be slow. Afterwards its save fails, for the
+// record of the resource has changed since. The lease of an execution that was given up is
+// quarantined, as it would have been then.
 func (w *work) outlived(h concurrency.Holder) fate {
 	rule, environment, number, ok := groupNumber(h.Group)
 	if !ok {
@@ -275,8 +286,8 @@ func groupNumber(id string) (rule, environment string, number int, ok bool) {
 	return rule, environment, number, err == nil
 }
 
-// progress reads the jobs of a lease's holder: whether its group has ended, its newest progress, whether it is at work, and whether it was since the last
-// start under the lease.
+// progress reads the jobs of a lease's holder: whether its group has ended, its newest progress,
+// whether it is at work, and whether it was since the last start under the lease.
 func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running, used bool) {
 	progress = lease.ProgressAt
 	read := func(t *target, prefix string) { // of the runs of the holder; empty: all are
@@ -323,10 +334,13 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 	return own, progress, running, used
 }
 
-// proves reports whether the end of a target's job is not older than the last that was known of a lease. Of a job that ended at once, or nobody knows when,
-// the creation says whether it was started under the lease as it is: a start under a lease that was held already is noted a nanosecond late.
-// Of several such jobs of one instant, as clocks that tell seconds make them, each proves a nanosecond more: the start of the next one is noted
-// behind all that were seen before it, and proved as soon as there is one more. If jobs are forgotten meanwhile it is not, and an orphan.
+// proves reports whether the end of a target's job is not older than the last that was known of a
+// lease. Of a job that ended at once, or nobody knows when, the creation says whether it was
+// started under the lease as it is: a start under a lease that was held already is noted a
+// nanosecond late. Of several such jobs of one instant, as clocks that tell seconds make them, each
+// proves a nanosecond more: the start of the next one is noted behind all that were seen before it,
+// and proved as soon as there is one more. If jobs are forgotten meanwhile it is not, and an
+// orphan.
 func proves(jobs []Job, k int, known time.Time) bool {
 	job := &jobs[k]
 	if job.CompletedAt.After(job.CreatedAt) {
@@ -335,7 +349,8 @@ func proves(jobs []Job, k int, known time.Time) bool {
 	return !job.CreatedAt.Add(atOnce(jobs, job.CreatedAt)).Before(known)
 }
 
-// atOnce is a nanosecond for each job that was created at an instant. All have ended: nobody asks while one is at work.
+// atOnce is a nanosecond for each job that was created at an instant. All have ended: nobody asks
+// while one is at work.
 func atOnce(jobs []Job, created time.Time) (n time.Duration) {
 	for k := range jobs {
 		if job := &jobs[k]; job.CreatedAt.Equal(created) {
@@ -345,7 +360,8 @@ func atOnce(jobs []Job, created time.Time) (n time.Duration) {
 	return n
 }
 
-// finished reports whether a target outside brackets has no job to repeat or to take back, and none that is being verified.
+// finished reports whether a target outside brackets has no job to repeat or to take back, and none
+// that is being verified.
 func (w *work) finished(i int32) bool {
 	floor := w.targets[i].floor()
 	if floor < 0 || w.members[i] {

@@ -119,7 +119,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestLeasesOfOneResource: each target answers for its own lease, also one that has joined a bracket since, which repeats its runs in its own way.
+// TestLeasesOfOneResource: each target answers for its own lease, also one that has joined a
+// bracket since, which repeats its runs in its own way.
 func TestLeasesOfOneResource(t *testing.T) {
 	t.Parallel()
 	const pool = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},{"retry":{"maxRetries":1,"backoffSeconds":600}}`
@@ -149,7 +150,8 @@ func TestLeasesOfOneResource(t *testing.T) {
 	}
 }
 
-// TestPoolKeys lists the pools of the resources that are in one, and no error for a label that is missing.
+// TestPoolKeys lists the pools of the resources that are in one, and no error for a label that is
+// missing.
 func TestPoolKeys(t *testing.T) {
 	t.Parallel()
 	s := fleet(5, "", map[string][]string{"api": {"v1"}})
@@ -164,7 +166,8 @@ func TestPoolKeys(t *testing.T) {
 	}
 }
 
-// TestLeaseOfAnExecution follows the slot of a bracket's group: a has succeeded half a minute ago, and b is still to run.
+// TestLeaseOfAnExecution follows the slot of a bracket's group: a has succeeded half a minute ago,
+// and b is still to run.
 func TestLeaseOfAnExecution(t *testing.T) {
 	t.Parallel()
 	const (
@@ -286,8 +289,9 @@ func TestLeaseOfAnExecution(t *testing.T) {
 	}
 }
 
-// TestLeaseOfAnotherStart: a target is repeated under the lease it has. Whoever sees only the job before, and by a policy that was edited nothing to
-// repeat, does not give the slot of the running one away; its own end does, also at once or at an unknown instant.
+// TestLeaseOfAnotherStart: a target is repeated under the lease it has. Whoever sees only the job
+// before, and by a policy that was edited nothing to repeat, does not give the slot of the running
+// one away; its own end does, also at once or at an unknown instant.
 func TestLeaseOfAnotherStart(t *testing.T) {
 	pool := `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`
 	repeats, once := compile(t, policy(pool+`,{"retry":{"maxRetries":1}}`)), compile(t, policy(pool))
@@ -339,8 +343,10 @@ func TestLeaseOfAnotherStart(t *testing.T) {
 	}
 }
 
-// TestLeasesOfOneInstant: a target is started, ends and is started again in one instant of the clocks, which may tell whole seconds. Whoever sees only what was
-// seen before gives nothing away; one more job that has ended is the proof, also where the lease was given back in between and taken anew.
+// TestLeasesOfOneInstant: a target is started, ends and is started again in one instant of the
+// clocks, which may tell whole seconds. Whoever sees only what was seen before gives nothing away;
+// one more job that has ended is the proof, also where the lease was given back in between and
+// taken anew.
 func TestLeasesOfOneInstant(t *testing.T) {
 	t.Parallel()
 	pool := `{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`
@@ -405,7 +411,8 @@ func TestLeasesOfOneInstant(t *testing.T) {
 	}
 }
 
-// TestWaitNamesOrphans: whoever waits for a slot is told of the orphans that have taken such slots, and of no others: giving those back would not help.
+// TestWaitNamesOrphans: whoever waits for a slot is told of the orphans that have taken such slots,
+// and of no others: giving those back would not help.
 func TestWaitNamesOrphans(t *testing.T) {
 	t.Parallel()
 	const (
@@ -461,7 +468,8 @@ func TestWaitNamesOrphans(t *testing.T) {
 	}
 }
 
-// TestQuarantineEnds: a holder that makes progress again holds its slot as before, and an allowance lets one more in meanwhile.
+// TestQuarantineEnds: a holder that makes progress again holds its slot as before, and an allowance
+// lets one more in meanwhile.
 func TestQuarantineEnds(t *testing.T) {
 	s := fleet(2, "", map[string][]string{"api": {"v1"}})
 	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":60,"onStuck":"quarantine","quarantineAllowance":1}},{"retry":{"maxRetries":3,"backoffSeconds":60}}`))
@@ -480,8 +488,10 @@ func TestQuarantineEnds(t *testing.T) {
 	}
 }
 
-// TestQuarantineOutlived: a slot is quarantined because a run hung. The run comes back and ends the execution, and the host stops between saving that and the
-// pool: the end of the execution proves that nobody is at work, whatever the lease says, and the next plan gives the slot to the next node.
+// TestQuarantineOutlived: a slot is quarantined because a run hung. The run comes back and ends the
+// execution, and the host stops between saving that and the pool: the end of the execution proves
+// that nobody is at work, whatever the lease says, and the next plan gives the slot to the next
+// node.
 func TestQuarantineOutlived(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
@@ -502,8 +512,9 @@ func TestQuarantineOutlived(t *testing.T) {
 	}
 }
 
-// TestStuckAndStartedAgain: the job of r1 is stuck, its lease is forgiven, and r2 has its place. Then that job ends, and r1 is at work again under its lease: that
-// counts, so r3 waits when r2 is done.
+// TestStuckAndStartedAgain: the job of r1 is stuck, its lease is forgiven, and r2 has its place.
+// Then that job ends, and r1 is at work again under its lease: that counts, so r3 waits when r2 is
+// done.
 func TestStuckAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":60,"onStuck":"quarantine","quarantineAllowance":1}},{"id":"R","retry":{"maxRetries":2}}`))
@@ -540,8 +551,8 @@ func TestStuckAndStartedAgain(t *testing.T) {
 	}
 }
 
-// TestAbandonedLease: an operator gives an execution up; its slot is quarantined and still counts, and a record of a pool that no rule has any
-// more is kept with it.
+// TestAbandonedLease: an operator gives an execution up; its slot is quarantined and still counts,
+// and a record of a pool that no rule has any more is kept with it.
 func TestAbandonedLease(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	rules := func(pool string) string {
@@ -582,7 +593,8 @@ func TestAbandonedLease(t *testing.T) {
 	}
 }
 
-// TestDeletedMembers: a resource that is proved gone and still listed is not a part of which half may be down, nor is it down itself.
+// TestDeletedMembers: a resource that is proved gone and still listed is not a part of which half
+// may be down, nor is it down itself.
 func TestDeletedMembers(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":"50%"}}`))
@@ -660,7 +672,8 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-// TestQuarantineOfADeletedResource: a slot whose holder was given up is kept, because nobody knows how the resource is, until it is proved gone.
+// TestQuarantineOfADeletedResource: a slot whose holder was given up is kept, because nobody knows
+// how the resource is, until it is proved gone.
 func TestQuarantineOfADeletedResource(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))

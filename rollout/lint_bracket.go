@@ -90,8 +90,8 @@ func (l *lint) close(f *frame) error {
 	return nil
 }
 
-// closedOn lets package bracket close a group of members on an imaginary resource that has all of them, so that there is one derivation of roles and needs and
-// not two. Nil: no group opens.
+// closedOn lets package bracket close a group of members on an imaginary resource that has all of
+// them, so that there is one derivation of roles and needs and not two. Nil: no group opens.
 func closedOn(f *frame, members []bracket.Member) ([]bracket.GroupMember, error) {
 	rule := bracket.Rule{DeploymentSelector: f.rule.bracket.DeploymentSelector, ReadinessMode: bracket.Immediate, MemberRoles: f.rule.bracket.MemberRoles}
 	published := time.Unix(0, 0).UTC()
@@ -194,7 +194,8 @@ func (l *lint) lookAtRoles(f *frame) {
 		fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}`, quoted(pre), quoted(post)))
 }
 
-// apart are the members that need nobody and that nobody needs, and the hooks that the dependencies would make of the others without them.
+// apart are the members that need nobody and that nobody needs, and the hooks that the dependencies
+// would make of the others without them.
 func apart(f *frame) (alone, pre, post []string) {
 	ordered := map[string]bool{}
 	for _, m := range f.members {
@@ -251,7 +252,8 @@ func (l *lint) lookAtHooks(f *frame) {
 	}
 }
 
-// deployable reports whether any version may be deployed on a target, if not now then later: approvals and progressions can still come.
+// deployable reports whether any version may be deployed on a target, if not now then later:
+// approvals and progressions can still come.
 func (l *lint) deployable(i int32) bool {
 	return l.newest(i, none, l.obtainable) != none
 }
@@ -261,7 +263,8 @@ func (l *lint) obtainable(i, n int32) bool {
 	return l.w.version(i, n).CreatedAt.Before(l.until) && l.w.inScope(i, n) && l.selected(i, n)
 }
 
-// newest is the newest version for a target of which something is so, above another one; none if there is none.
+// newest is the newest version for a target of which something is so, above another one; none if
+// there is none.
 func (l *lint) newest(i, above int32, is func(i, n int32) bool) int32 {
 	for n := int32(len(l.w.versions[l.w.targets[i].deployment].list)) - 1; n > max(above, none); n-- {
 		if is(i, n) {
@@ -286,7 +289,8 @@ func (l *lint) selected(i, n int32) bool {
 	return true
 }
 
-// lookAtOrder compares the cadence of groups with the length of the curves that give them their turns.
+// lookAtOrder compares the cadence of groups with the length of the curves that give them their
+// turns.
 func (l *lint) lookAtOrder(f *frame) {
 	rule := f.rule.bracket.WithDefaults()
 	var releases []time.Time
@@ -331,8 +335,8 @@ func (l *lint) lookAtOrder(f *frame) {
 	}
 }
 
-// lookAtMerge finds a merge that cannot happen: each group is done everywhere before the next one closes. It claims that only if nothing but
-// the curve and the slots delays a start.
+// lookAtMerge finds a merge that cannot happen: each group is done everywhere before the next one
+// closes. It claims that only if nothing but the curve and the slots delays a start.
 func (l *lint) lookAtMerge(f *frame) {
 	rule := f.rule.bracket.WithDefaults()
 	if rule.OverlapStrategy != bracket.Merge || rule.ReadinessMode != bracket.CollectionWindow || len(l.w.set.customs) > 0 {

@@ -50,8 +50,8 @@ func (l *lint) lookAtCycles() {
 	}
 }
 
-// waits are the targets that dependencies block although some version could satisfy each of them, and on their resources the versions that wait for
-// versions of others.
+// waits are the targets that dependencies block although some version could satisfy each of them,
+// and on their resources the versions that wait for versions of others.
 type waits struct {
 	l           *lint
 	blocked     map[int32][]*compiledRule // target → the rules that are not satisfied now
@@ -61,13 +61,15 @@ type waits struct {
 	later       bool // also hold a member's execution for what it may get once others approved, it succeeded elsewhere, or it is released
 }
 
-// waiter is a target that a rule keeps from anything newer, and then its version is none; or a version there that depends on others.
+// waiter is a target that a rule keeps from anything newer, and then its version is none; or a
+// version there that depends on others.
 type waiter struct{ target, version int32 }
 
-// lookAtBlocked finds targets that wait for one another's newer versions: what is left when everything has started that can. A dependency that
-// nobody could satisfy is a finding of its own and counts as met here, so that whoever waits for its victims is in no circle.
-// Whether a member of a bracket has something to run is certain only if it may have it by now, and has had it for as long as whoever would start with
-// it: what is found on the assumption that it will, is a warning.
+// lookAtBlocked finds targets that wait for one another's newer versions: what is left when
+// everything has started that can. A dependency that nobody could satisfy is a finding of its own
+// and counts as met here, so that whoever waits for its victims is in no circle. Whether a member
+// of a bracket has something to run is certain only if it may have it by now, and has had it for as
+// long as whoever would start with it: what is found on the assumption that it will, is a warning.
 func (l *lint) lookAtBlocked(s waits) {
 	s.needy = l.needy(s.order)
 	supposed := s
@@ -86,7 +88,8 @@ func (l *lint) lookAtBlocked(s waits) {
 	}
 }
 
-// needy finds the versions with dependencies that targets on the resources of the blocked ones may get.
+// needy finds the versions with dependencies that targets on the resources of the blocked ones may
+// get.
 func (l *lint) needy(blocked []int32) map[waiter]bool {
 	w := l.w
 	resources := map[int32]bool{}
@@ -109,7 +112,8 @@ func (l *lint) needy(blocked []int32) map[waiter]bool {
 	return needy
 }
 
-// rings takes away who can start, again and again, and returns the circles in what is left. Those of versions alone are told of the versions.
+// rings takes away who can start, again and again, and returns the circles in what is left. Those
+// of versions alone are told of the versions.
 func (s waits) rings() [][]waitStep {
 	var rings [][]waitStep
 	left := s.order
@@ -149,7 +153,8 @@ func (s waits) rings() [][]waitStep {
 	return rings
 }
 
-// waitStep is one edge of a circle: somebody needs a provider, and that one waits himself, or starts only together with who does.
+// waitStep is one edge of a circle: somebody needs a provider, and that one waits himself, or
+// starts only together with who does.
 type waitStep struct {
 	waiter
 	rule     *compiledRule // nil: the version depends on it
@@ -199,7 +204,8 @@ func (s waits) stepOfVersion(own waiter) *waitStep {
 	return nil
 }
 
-// behind is who keeps a target from all versions that are meant, of which there are some for it: one who waits himself. Nil if nobody does.
+// behind is who keeps a target from all versions that are meant, of which there are some for it:
+// one who waits himself. Nil if nobody does.
 func (s waits) behind(k int32, meant func(*bound) bool) *waiter {
 	w := s.l.w
 	t := &w.targets[k]
@@ -223,8 +229,9 @@ func (s waits) behind(k int32, meant func(*bound) bool) *waiter {
 	return first
 }
 
-// held is who keeps a target from getting anything newer: itself, or a member of its bracket that is blocked and would be part of the same
-// execution, which starts only when all of its runs may. None if nobody does.
+// held is who keeps a target from getting anything newer: itself, or a member of its bracket that
+// is blocked and would be part of the same execution, which starts only when all of its runs may.
+// None if nobody does.
 func (s waits) held(k int32) int32 {
 	if s.blocked[k] != nil {
 		return k
@@ -242,8 +249,8 @@ func (s waits) held(k int32) int32 {
 	return none
 }
 
-// together reports whether no group can bring a member a newer version without the other: none was locked after the member had one and before the other
-// did.
+// together reports whether no group can bring a member a newer version without the other: none was
+// locked after the member had one and before the other did.
 func (l *lint) together(f *frame, other, member int32) bool {
 	w := l.w
 	o := &w.targets[other]
@@ -278,14 +285,15 @@ func (l *lint) usable(i, n int32) bool {
 	return w.inScope(i, n) && l.selected(i, n) && !w.version(i, n).CreatedAt.After(w.now) && len(w.gateAt(i, n).blockers) == 0
 }
 
-// always reports whether a member is part of every execution on its resource, whatever there is to deploy: a hook, or a main that runs what it has again.
+// always reports whether a member is part of every execution on its resource, whatever there is to
+// deploy: a hook, or a main that runs what it has again.
 func (l *lint) always(f *frame, i int32) bool {
 	t := &l.w.targets[i]
 	return f.roles[t.deployment] != bracket.Main || t.current >= 0 && f.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent
 }
 
-// included reports whether a member would be part of any execution on its resource: one that always is, or a main that may have a newer version by now, or
-// later.
+// included reports whether a member would be part of any execution on its resource: one that always
+// is, or a main that may have a newer version by now, or later.
 func (l *lint) included(f *frame, i int32, later bool) bool {
 	return l.always(f, i) || l.newest(i, l.w.targets[i].current, func(i, n int32) bool {
 		return l.usable(i, n) || later && l.obtainable(i, n)

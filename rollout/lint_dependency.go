@@ -95,7 +95,8 @@ func (l *lint) letPast(rule *compiledRule, i int32) bool {
 	return l.newest(i, l.w.targets[i].floor(), func(i, n int32) bool { return l.w.overriddenAt(rule.id, i, n) != nil && l.awaited(i, n) }) != none
 }
 
-// lookAtOrders looks at the rules that order the members of a bracket. Who is ordered for some versions only, none of which comes, waits for them like anybody else.
+// lookAtOrders looks at the rules that order the members of a bracket. Who is ordered for some
+// versions only, none of which comes, waits for them like anybody else.
 func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey]bool) {
 	w := l.w
 	for e := range f.edges {
@@ -140,12 +141,14 @@ func (l *lint) tell(rule *compiledRule, own *tally, governed reach) {
 	}
 }
 
-// wanting reports whether a dependency that names somebody can be satisfied by no version that exists.
+// wanting reports whether a dependency that names somebody can be satisfied by no version that
+// exists.
 func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[dependencyKey]bool) bool {
 	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k, satisfiable) })
 }
 
-// couldMeet reports whether a dependency of target i is met if those are able to satisfy it who are said to be.
+// couldMeet reports whether a dependency of target i is met if those are able to satisfy it who are
+// said to be.
 func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) bool {
 	w := l.w
 	t := &w.targets[i]
@@ -179,7 +182,8 @@ func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) b
 	return can > 0
 }
 
-// satisfiable reports whether the version that target k runs, or one that it may get, satisfies a rule that names it.
+// satisfiable reports whether the version that target k runs, or one that it may get, satisfies a
+// rule that names it.
 func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[dependencyKey]bool) bool {
 	w := l.w
 	t := &w.targets[k]
@@ -195,7 +199,8 @@ func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[dependencyKe
 	return able
 }
 
-// lookAtVersions finds versions that depend on a deployment which is not there, or on a version of it which does not exist.
+// lookAtVersions finds versions that depend on a deployment which is not there, or on a version of
+// it which does not exist.
 func (l *lint) lookAtVersions() {
 	w := l.w
 	for i := range w.targets {
@@ -228,8 +233,10 @@ func (l *lint) lookAtVersions() {
 	}
 }
 
-// replaced reports whether the next execution brings target i version n, which depends on a version of target k, and with it a newer one there that is not what
-// is meant. Of both the newest is brought that may be by now. A group that was locked before the newer one was there may still begin.
+// replaced reports whether the next execution brings target i version n, which depends on a version
+// of target k, and with it a newer one there that is not what is meant. Of both the newest is
+// brought that may be by now. A group that was locked before the newer one was there may still
+// begin.
 func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 	w := l.w
 	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
@@ -241,12 +248,14 @@ func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 	return ask(matcher, &b) == no
 }
 
-// newestUsable is the newest version that a target may have by now, if it is newer than what it runs; else none.
+// newestUsable is the newest version that a target may have by now, if it is newer than what it
+// runs; else none.
 func (l *lint) newestUsable(i int32) int32 {
 	return l.newest(i, l.w.targets[i].current, l.usable)
 }
 
-// attainable reports whether the version that target k runs, or one that it may get, is what a version of another deployment depends on.
+// attainable reports whether the version that target k runs, or one that it may get, is what a
+// version of another deployment depends on.
 func (l *lint) attainable(k int32, d VersionDependency) bool {
 	matcher, err := l.w.expression(d.VersionSelector)
 	if err != nil {
@@ -255,7 +264,8 @@ func (l *lint) attainable(k int32, d VersionDependency) bool {
 	return l.obtains(k, func(b *bound) bool { return ask(matcher, b) == yes })
 }
 
-// obtains reports whether the version that target k runs, or one that it may get, if it gets any, is among those that are meant.
+// obtains reports whether the version that target k runs, or one that it may get, if it gets any,
+// is among those that are meant.
 func (l *lint) obtains(k int32, meant func(*bound) bool) bool {
 	return l.newest(k, none, func(k, n int32) bool {
 		b := l.w.boundWith(k, n)
@@ -263,7 +273,8 @@ func (l *lint) obtains(k int32, meant func(*bound) bool) bool {
 	}) != none
 }
 
-// comes reports whether a target runs a version, has started it, or may get it, if it gets anything newer.
+// comes reports whether a target runs a version, has started it, or may get it, if it gets anything
+// newer.
 func (l *lint) comes(k, n int32) bool {
 	if t := &l.w.targets[k]; n <= t.floor() {
 		return n == t.current || n == t.started

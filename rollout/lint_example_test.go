@@ -9,7 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// A policy that compiles, plans, and never upgrades anything: one fifth of three nodes, rounded down, is none.
+// A policy that compiles, plans, and never upgrades anything: one fifth of three nodes, rounded
+// down, is none.
 func ExamplePolicySet_Lint() {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {

@@ -2,7 +2,8 @@ package rollout
 
 import "fmt"
 
-// failed reports an expression that fails where it is asked, as opposed to one that says no or misses a key.
+// failed reports an expression that fails where it is asked, as opposed to one that says no or
+// misses a key.
 func (l *lint) failed(f Finding, severity Severity, concerns reach, err, consequence string) {
 	l.add(f, LintSelectorFails, severity, concerns, fmt.Sprintf("it fails, and %s: %s", consequence, err),
 		"correct the expression, or what it reads; test for what may be missing or malformed first")
@@ -10,7 +11,8 @@ func (l *lint) failed(f Finding, severity Severity, concerns reach, err, consequ
 
 const nothingStarts = "nothing starts as long as it does"
 
-// lookAtHeld finds the expressions of policies and groups that fail on targets: these are held, see work.selectorFailed and work.groupSelectorFailed.
+// lookAtHeld finds the expressions of policies and groups that fail on targets: these are held, see
+// work.selectorFailed and work.groupSelectorFailed.
 func (l *lint) lookAtHeld() {
 	w := l.w
 	var concerned reaches[string]
@@ -76,7 +78,8 @@ func (l *lint) lookAtSelected() {
 	}
 }
 
-// candidate is the newest version that is ready and meant for a target, and newer than what it has; none if there is none.
+// candidate is the newest version that is ready and meant for a target, and newer than what it has;
+// none if there is none.
 func (l *lint) candidate(i int32) int32 {
 	return l.newest(i, l.w.targets[i].floor(), l.awaited)
 }

@@ -26,7 +26,8 @@ func (l *lint) lookAtFailures() {
 	}
 }
 
-// lookAtHold finds brackets that hold after a failure that nothing repeats, and rollback rules that such a bracket overrules.
+// lookAtHold finds brackets that hold after a failure that nothing repeats, and rollback rules that
+// such a bracket overrules.
 func (l *lint) lookAtHold(rule *compiledRule) {
 	if rule.bracket.WithDefaults().OnMemberFailure != bracket.Hold {
 		return
@@ -58,7 +59,8 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 	}
 }
 
-// lookAtFinal finds rollback rules that leave nothing to a retry rule: they are asked first, and about the first failure.
+// lookAtFinal finds rollback rules that leave nothing to a retry rule: they are asked first, and
+// about the first failure.
 func (l *lint) lookAtFinal() {
 	type both struct{ back, retry *compiledRule }
 	statuses := map[both][]string{} // that both rules name

@@ -12,7 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 )
 
-// longest is the longest chain of needs among some members. Needs that hold for some versions only are left out: they may not hold.
+// longest is the longest chain of needs among some members. Needs that hold for some versions only
+// are left out: they may not hold.
 func (l *lint) longest(f *frame, among func(*bracket.GroupMember) bool) time.Duration {
 	ends := map[string]time.Duration{}
 	var end func(m *bracket.GroupMember) time.Duration
@@ -71,7 +72,8 @@ func (l *lint) executionOf(f *frame, own []int32, takes func(d int32) bool) exec
 	return e
 }
 
-// lookAtPaths compares the critical path of the members with the openings of their windows. Resources that are alike are looked at once.
+// lookAtPaths compares the critical path of the members with the openings of their windows.
+// Resources that are alike are looked at once.
 func (l *lint) lookAtPaths(f *frame) {
 	first := map[string][]int32{} // resource of those that are alike
 	var concerned reaches[string]

@@ -118,8 +118,9 @@ func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 	}
 }
 
-// outlives reports whether the soak of one rule is as long as the age that another one allows, where both wait for the same environments, and
-// whether that is fatal: if all targets must have succeeded, and none of them is given its version again by a bracket, there is none left whose
+// outlives reports whether the soak of one rule is as long as the age that another one allows,
+// where both wait for the same environments, and whether that is fatal: if all targets must have
+// succeeded, and none of them is given its version again by a bracket, there is none left whose
 // success could be younger.
 func (l *lint) outlives(s stages, age, soak *compiledRule, d, e int32) (is, always bool) {
 	w := l.w
@@ -145,7 +146,8 @@ func (l *lint) outlives(s stages, age, soak *compiledRule, d, e int32) (is, alwa
 	return true, always
 }
 
-// repeats reports whether a bracket may run the version of a target again: that of a hook always, that of a main member if its rule says so.
+// repeats reports whether a bracket may run the version of a target again: that of a hook always,
+// that of a main member if its rule says so.
 func (l *lint) repeats(i int32) bool {
 	f := l.frameOf[i]
 	return f != nil && (f.roles[l.w.targets[i].deployment] != bracket.Main || f.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent)
@@ -161,8 +163,9 @@ type proof struct {
 	tooOld, unproved bool
 }
 
-// lookAtProof finds versions that targets are to get next and that can no longer succeed on as many other targets as a progression asks for. The
-// version that is the next one now is judged, and only by who can have it at all, not by what else holds it back there.
+// lookAtProof finds versions that targets are to get next and that can no longer succeed on as many
+// other targets as a progression asks for. The version that is the next one now is judged, and only
+// by who can have it at all, not by what else holds it back there.
 func (l *lint) lookAtProof(s stages, rule *compiledRule) {
 	w := l.w
 	type question struct{ pair, n int32 }
@@ -226,7 +229,8 @@ func (l *lint) next(i int32) int32 {
 	return l.newest(i, l.w.targets[i].floor(), l.obtainable)
 }
 
-// proof looks at all environments that a rule names, and returns the one that comes closest if none of them can do.
+// proof looks at all environments that a rule names, and returns the one that comes closest if none
+// of them can do.
 func (l *lint) proof(s stages, rule *compiledRule, d, e, n int32) proof {
 	environments, failed := s.of(rule, d, e)
 	if failed {
@@ -294,8 +298,9 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 	return own
 }
 
-// lookAtStages finds environments of a deployment that wait for one another: what is left when everything that can start has started. A rule
-// that names nobody counts as met, so that what only waits for its victims is not called a circle.
+// lookAtStages finds environments of a deployment that wait for one another: what is left when
+// everything that can start has started. A rule that names nobody counts as met, so that what only
+// waits for its victims is not called a circle.
 func (l *lint) lookAtStages(s stages, d int32) {
 	w := l.w
 	var own []int32

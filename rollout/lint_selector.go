@@ -141,7 +141,8 @@ func (l *lint) lookAtScopes() {
 	}
 }
 
-// lookAtKeys asks every expression once about every entity, or pair of entities, that it may meet, and looks up the keys that it misses.
+// lookAtKeys asks every expression once about every entity, or pair of entities, that it may meet,
+// and looks up the keys that it misses.
 func (l *lint) lookAtKeys() {
 	w := l.w
 	for _, p := range w.set.policies {
@@ -193,8 +194,9 @@ func (l *lint) lookAtKeys() {
 	}
 }
 
-// misses evaluates an expression on what it may meet and reports the keys that it misses and that nobody has. An expression that is left out, nil, or does not
-// compile misses nothing. It returns the first other error.
+// misses evaluates an expression on what it may meet and reports the keys that it misses and that
+// nobody has. An expression that is left out, nil, or does not compile misses nothing. It returns
+// the first other error.
 func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed error) {
 	if m == nil {
 		return nil
@@ -285,7 +287,8 @@ func (l *lint) onEnvironments(meet func(bound)) {
 	}
 }
 
-// onTargets meets all targets, or those that a rule governs; of those that are alike to the expression only the first.
+// onTargets meets all targets, or those that a rule governs; of those that are alike to the
+// expression only the first.
 func (l *lint) onTargets(m Matcher, rule *compiledRule) func(meet func(bound)) {
 	return func(meet func(bound)) {
 		l.asked(m, rule, func(i int32) { meet(l.w.bound(i)) })
@@ -304,7 +307,8 @@ func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) 
 	}
 }
 
-// asked visits the targets that an expression has to be asked about, of those that a rule governs or of all.
+// asked visits the targets that an expression has to be asked about, of those that a rule governs
+// or of all.
 func (l *lint) asked(m Matcher, rule *compiledRule, visit func(int32)) {
 	perResource := reads(m, ofResource)
 	for _, k := range l.kinds {
@@ -340,7 +344,8 @@ func (l *lint) lookAtNames() {
 	}
 }
 
-// leftovers are what is stored for a rule, or a shared pool, that is in no enabled policy, and in pools of an enabled one that have no members.
+// leftovers are what is stored for a rule, or a shared pool, that is in no enabled policy, and in
+// pools of an enabled one that have no members.
 type leftovers struct {
 	records, open, held int
 	inForce             bool

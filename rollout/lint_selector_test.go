@@ -2,7 +2,8 @@ package rollout
 
 import "testing"
 
-// TestTakeKey: matchers are the host's, and may say what they missed in words of their own, which are not judged.
+// TestTakeKey: matchers are the host's, and may say what they missed in words of their own, which
+// are not judged.
 func TestTakeKey(t *testing.T) {
 	for _, row := range []struct{ text, variable, key, why string }{
 		{"resource.metadata['zone']", "resource.metadata", "zone", "as package selector says it"},

@@ -21,7 +21,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// lintRow is one policy over one fleet, and what is found of one code: severity, path, and how many targets it concerns; nothing if want is empty.
+// lintRow is one policy over one fleet, and what is found of one code: severity, path, and how many
+// targets it concerns; nothing if want is empty.
 type lintRow struct {
 	code    rollout.LintCode
 	why     string
@@ -34,7 +35,8 @@ type lintRow struct {
 	says    string // a part of the detail and the fix
 }
 
-// lintFleet is what rows begin with: two resources with web, db and cache, all running v1, with a v2 to get.
+// lintFleet is what rows begin with: two resources with web, db and cache, all running v1, with a
+// v2 to get.
 func lintFleet() rollout.Snapshot {
 	return fleet(2, "v1", map[string][]string{"web": {"v1", "v2"}, "db": {"v1", "v2"}, "cache": {"v1", "v2"}})
 }
@@ -342,8 +344,8 @@ func lintPromotes(on, more string) string {
 	return `{"name":"p","selector":"deployment.name == 'web' && environment.name == 'prod'","rules":[` + lintProgression("a", on, more) + `]}`
 }
 
-// lintAdopted is a staging that runs v1 of web, more about which is said for each of its targets, and a prod that is to get it. There is a v2 for
-// others.
+// lintAdopted is a staging that runs v1 of web, more about which is said for each of its targets,
+// and a prod that is to get it. There is a v2 for others.
 func lintAdopted(more func(*rollout.Snapshot, *rollout.Target)) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
 		lintWithStaging(s)
@@ -1676,7 +1678,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// lintCodes reads the codes from the source, so that none is forgotten; each has a comment that says what it means.
+// lintCodes reads the codes from the source, so that none is forgotten; each has a comment that
+// says what it means.
 func lintCodes(t *testing.T) []rollout.LintCode {
 	t.Helper()
 	source, err := os.ReadFile("lint.go")
@@ -1693,7 +1696,8 @@ func lintCodes(t *testing.T) []rollout.LintCode {
 	return codes
 }
 
-// TestLintMergeBesideHostRules: a rule of the host may delay a start for any time, so that nothing is said of merges that would not happen without it.
+// TestLintMergeBesideHostRules: a rule of the host may delay a start for any time, so that nothing
+// is said of merges that would not happen without it.
 func TestLintMergeBesideHostRules(t *testing.T) {
 	t.Parallel()
 	const merging = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":3600,"overlapStrategy":"merge","preparedStatePersists":true,` + lintHooks + `}}`
@@ -1716,7 +1720,8 @@ func TestLintMergeBesideHostRules(t *testing.T) {
 	}
 }
 
-// TestLintTellsApart: two findings of one code about one field stay two if one is worse, or about another rule.
+// TestLintTellsApart: two findings of one code about one field stay two if one is worse, or about
+// another rule.
 func TestLintTellsApart(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -1741,7 +1746,8 @@ func TestLintTellsApart(t *testing.T) {
 	}
 }
 
-// TestLintErrors: what is asked wrongly is said, and a snapshot that contradicts itself is not looked at.
+// TestLintErrors: what is asked wrongly is said, and a snapshot that contradicts itself is not
+// looked at.
 func TestLintErrors(t *testing.T) {
 	set := compile(t, policy(lintLimited(`"limit":1`)))
 	s := lintFleet()
@@ -1802,7 +1808,8 @@ func TestLintHostRecurrence(t *testing.T) {
 	}
 }
 
-// TestLintScopeInclude: a host that lets a version through where its expression fails reads that, and not the opposite.
+// TestLintScopeInclude: a host that lets a version through where its expression fails reads that,
+// and not the opposite.
 func TestLintScopeInclude(t *testing.T) {
 	s := lintFleet()
 	lintRacks(&s)
@@ -1820,7 +1827,8 @@ type lintRecurrence func(time.Time) time.Time
 
 func (r lintRecurrence) Next(t time.Time) time.Time { return r(t) }
 
-// TestLintIsPure: the order of the input says nothing, the input is left alone, and the findings are in their order.
+// TestLintIsPure: the order of the input says nothing, the input is left alone, and the findings
+// are in their order.
 func TestLintIsPure(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

@@ -11,8 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 )
 
-// lookAtWindows finds calendars that never open: for the targets that wait for them, for those that do not yet, because they run nothing, and will
-// for the version after that, and for policies that govern none.
+// lookAtWindows finds calendars that never open: for the targets that wait for them, for those that
+// do not yet, because they run nothing, and will for the version after that, and for policies that
+// govern none.
 func (l *lint) lookAtWindows() {
 	var waiting reaches[*hours]
 	for i := range l.w.targets {
@@ -101,7 +102,8 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	}
 }
 
-// lookAtCurves compares the length of each gradual rollout with the open time that one period of the windows has.
+// lookAtCurves compares the length of each gradual rollout with the open time that one period of
+// the windows has.
 func (l *lint) lookAtCurves() {
 	for _, rule := range l.w.set.gradual {
 		longest := map[*hours]int{} // → the largest population that waits for them
@@ -192,7 +194,8 @@ func (w *work) resourcesOf(targets []int32) int {
 	return n
 }
 
-// curveLength is how long after the start the last founder is due; what overflows is longer than anything.
+// curveLength is how long after the start the last founder is due; what overflows is longer than
+// anything.
 func curveLength(rule *compiledRule, founders int) time.Duration {
 	if founders == 0 {
 		return 0
@@ -218,7 +221,8 @@ const (
 	week = 7 * day
 )
 
-// period is after how long windows repeat: the longest period of one of them; the horizon if none does.
+// period is after how long windows repeat: the longest period of one of them; the horizon if none
+// does.
 func (l *lint) period(h *hours) time.Duration {
 	var longest time.Duration
 	for _, rule := range h.rules {
@@ -261,8 +265,8 @@ func times(n int64, d time.Duration) time.Duration {
 	return time.Duration(n) * d
 }
 
-// offered is for how long jobs may start in the best of the periods from now on: one that a freeze shortens is no measure. What must remain open
-// after a start is no time to start in.
+// offered is for how long jobs may start in the best of the periods from now on: one that a freeze
+// shortens is no measure. What must remain open after a start is no time to start in.
 func (l *lint) offered(h *hours, period time.Duration) (best time.Duration, known bool) {
 	from, to := l.w.now, addTime(l.w.now, period)
 	end := to
@@ -291,7 +295,8 @@ func (l *lint) offered(h *hours, period time.Duration) (best time.Duration, know
 	return max(best, sum), true
 }
 
-// lookAtClocks finds occurrences of windows whose ends the clock of their zone skips or shows twice.
+// lookAtClocks finds occurrences of windows whose ends the clock of their zone skips or shows
+// twice.
 func (l *lint) lookAtClocks() {
 	for _, rule := range l.w.set.windows {
 		l.lookAtClock(rule)
@@ -340,7 +345,8 @@ type touched struct {
 	what, which string // the end, and what the clock does with its reading
 }
 
-// touches counts the ends of occurrences within the horizon that the clock of a zone skips or shows twice, and returns the first. calendar gives their readings.
+// touches counts the ends of occurrences within the horizon that the clock of a zone skips or shows
+// twice, and returns the first. calendar gives their readings.
 func (l *lint) touches(own *clock.Window, zone *time.Location, calendar clock.Calendar) (first touched, count int) {
 	for t := l.w.now.Add(-1); ; {
 		_, change := t.In(zone).ZoneBounds()

@@ -18,7 +18,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// lintWorld is a small fleet under small policies, in which everything succeeds: what does not happen in it within the horizon does not happen.
+// lintWorld is a small fleet under small policies, in which everything succeeds: what does not
+// happen in it within the horizon does not happen.
 type lintWorld struct {
 	policies string
 	fleet    rollout.Snapshot
@@ -28,7 +29,8 @@ type lintWorld struct {
 
 const lintHorizon = 6 * time.Hour
 
-// genLintWorld draws one. Every rule comes from a short menu in which some are sound and some can never let anybody pass.
+// genLintWorld draws one. Every rule comes from a short menu in which some are sound and some can
+// never let anybody pass.
 func genLintWorld(t *rapid.T) lintWorld {
 	pick := func(label string, menu ...string) string { return oneOf(t, label, menu...) }
 	one := func(label string, outOf int) bool { return uniform(t, label, outOf) == outOf-1 }
@@ -207,8 +209,9 @@ func lintCovers(reason rollout.Reason) []rollout.LintCode {
 	return nil
 }
 
-// TestLintAgreesWithSimulation: what an error says never starts does not start within the horizon, although everything succeeds; and where the
-// world comes to rest while somebody waits for what lint knows about, lint has said so.
+// TestLintAgreesWithSimulation: what an error says never starts does not start within the horizon,
+// although everything succeeds; and where the world comes to rest while somebody waits for what
+// lint knows about, lint has said so.
 func TestLintAgreesWithSimulation(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -302,7 +305,8 @@ func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWo
 			}
 		}
 	}
-	// Nothing failed, nothing runs, no time is waited for: who waits still waits for ever, and there must be a root of it.
+	// Nothing failed, nothing runs, no time is waited for: who waits still waits for ever, and
+	// there must be a root of it.
 	seen["at rest with waiting"]++
 	if !slices.ContainsFunc(findings, func(f rollout.Finding) bool {
 		return f.Severity == rollout.SeverityError || f.Code == rollout.LintDependencyUnmatched || f.Code == rollout.LintDependencyCycle || f.Code == rollout.LintDeadlineBelowSoak
@@ -311,10 +315,11 @@ func checkLintWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, w lintWo
 	}
 }
 
-// silentAbout: a hook waits for what is published next; and while something else was waited for, a version grew too old that did not have to,
-// or the last opening passed, or passes before a turn comes, or the old version that another one needs was overtaken, or what a version
-// needs waits in turn for another member of its bracket. Nor does a version of a hook that a gate lets in come to a group that was closed before it did, or after it
-// no longer does.
+// silentAbout: a hook waits for what is published next; and while something else was waited for, a
+// version grew too old that did not have to, or the last opening passed, or passes before a turn
+// comes, or the old version that another one needs was overtaken, or what a version needs waits in
+// turn for another member of its bracket. Nor does a version of a hook that a gate lets in come to
+// a group that was closed before it did, or after it no longer does.
 func (w lintWorld) silentAbout(left rollout.Waiting) bool {
 	return slices.ContainsFunc(left.Blockers, func(v rollout.Verdict) bool {
 		switch v.Reason {

@@ -7,12 +7,15 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Load is [ParsePolicies] and [Compile] in one: it reads one policy or a list of policies, and checks and compiles them. The error joins one *[FieldError] per
-// fault, all faults of the document at once: first those of ParsePolicies, then those that Compile finds in what could be read. Of these it leaves out what may
-// only follow from the first, such as that a field is missing of which the value was refused. If the document is not JSON, that is the only fault;
-// YAML is read after a converter such as sigs.k8s.io/yaml has made JSON of it.
+// Load is [ParsePolicies] and [Compile] in one: it reads one policy or a list of policies, and
+// checks and compiles them. The error joins one *[FieldError] per fault, all faults of the document
+// at once: first those of ParsePolicies, then those that Compile finds in what could be read. Of
+// these it leaves out what may only follow from the first, such as that a field is missing of which
+// the value was refused. If the document is not JSON, that is the only fault; YAML is read after a
+// converter such as sigs.k8s.io/yaml has made JSON of it.
 //
-// Paths are those of the document: [0].rules[6].retry in a list, even of one policy, and rules[6].retry in a policy alone.
+// Paths are those of the document: [0].rules[6].retry in a list, even of one policy, and
+// rules[6].retry in a policy alone.
 func Load(data []byte, compiler Compiler, options ...Option) (*PolicySet, error) {
 	policies, listed, err := decodePolicies(data, strictjson.Salvage)
 	if policies == nil && err != nil {
@@ -21,11 +24,12 @@ func Load(data []byte, compiler Compiler, options ...Option) (*PolicySet, error)
 	return compile(policies, listed, err, compiler, options)
 }
 
-// refusals are the fields of a document whose values nobody knows, because reading refused them, by their paths. false: the field is given twice, and of faults
-// inside of it the first value counts.
+// refusals are the fields of a document whose values nobody knows, because reading refused them, by
+// their paths. false: the field is given twice, and of faults inside of it the first value counts.
 //
-// Tempting: to look in the hint of a fault for the names of refused fields. Hints mention fields that they do not depend on, and the other way round; so whoever
-// finds a fault says what it depends on, see [faults.reading], and strictjson says what an unknown field may stand for.
+// Tempting: to look in the hint of a fault for the names of refused fields. Hints mention fields
+// that they do not depend on, and the other way round; so whoever finds a fault says what it
+// depends on, see [faults.reading], and strictjson says what an unknown field may stand for.
 type refusals map[string]bool
 
 func newRefusals(err error) refusals {

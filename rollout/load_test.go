@@ -8,7 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestLoad: the faults of reading and those of compiling come at once, and none that only follows from another one.
+// TestLoad: the faults of reading and those of compiling come at once, and none that only follows
+// from another one.
 func TestLoad(t *testing.T) {
 	head := `{"name":"p","selector":"true","rules":[`
 	for _, row := range []struct {
@@ -120,7 +121,8 @@ func TestLoadSound(t *testing.T) {
 	}
 }
 
-// FuzzLoad: it accepts what ParsePolicies and Compile accept, it reports all that ParsePolicies does, and what Compile does if that reports nothing.
+// FuzzLoad: it accepts what ParsePolicies and Compile accept, it reports all that ParsePolicies
+// does, and what Compile does if that reports nothing.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(nodeLifecycle(f)))
 	f.Add([]byte(`[5,{"name":"p","selector":"true","rules":[{"retry":{"maxRetries":"1","x":{}}},null]}]`))

@@ -8,9 +8,10 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Look reads the stored state and plans on it as [Planner.Plan] does, and commits and saves nothing: it says what the next plan would be. It is for whoever
-// asks and must not start anything, such as a command that prints [Plan.Explain] beside the controller that is at work. Nothing of its Start may be
-// dispatched. The Recorder is not told.
+// Look reads the stored state and plans on it as [Planner.Plan] does, and commits and saves
+// nothing: it says what the next plan would be. It is for whoever asks and must not start anything,
+// such as a command that prints [Plan.Explain] beside the controller that is at work. Nothing of
+// its Start may be dispatched. The Recorder is not told.
 func (p *Planner) Look(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	if err := p.validate(); err != nil {
 		return Plan{}, err

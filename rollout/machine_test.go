@@ -19,8 +19,10 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// machine is a host with bad luck: it carries out parts of plans, stops between saving and dispatching, plans on what it saw a while ago, edits its
-// policies at the worst moment, and loses nodes. Its store is one value that is replaced under the condition that nobody replaced it before.
+// machine is a host with bad luck: it carries out parts of plans, stops between saving and
+// dispatching, plans on what it saw a while ago, edits its policies at the worst moment, and loses
+// nodes. Its store is one value that is replaced under the condition that nobody replaced it
+// before.
 type machine struct {
 	set  map[string]*rollout.PolicySet
 	seen testseed.Tally
@@ -44,7 +46,8 @@ type memory struct {
 	now      time.Time
 }
 
-// machinePolicies are the policies of the machine and its edits of them. a drains, b and c upgrade, d restores; x stands outside and needs b.
+// machinePolicies are the policies of the machine and its edits of them. a drains, b and c upgrade,
+// d restores; x stands outside and needs b.
 func machinePolicies(t *rapid.T, env *selector.Env) map[string]*rollout.PolicySet {
 	rule := bracket.Rule{
 		DeploymentSelector: "deployment.metadata['in'] == 'yes'", ReadinessMode: oneOf(t, "mode", bracket.Immediate, bracket.CollectionWindow, bracket.WaitForAll),
@@ -224,7 +227,8 @@ func (m *machine) Work(t *rapid.T) {
 	}
 }
 
-// PlanStale plans on what was true a while ago: all of it, and the store refuses; or only what was observed, with the state as it is now.
+// PlanStale plans on what was true a while ago: all of it, and the store refuses; or only what was
+// observed, with the state as it is now.
 func (m *machine) PlanStale(t *rapid.T) {
 	if len(m.old) == 0 {
 		return
@@ -280,7 +284,8 @@ func (m *machine) planOn(t *rapid.T, s rollout.Snapshot, revision, lost int, sta
 			step.Plan.Start = slices.DeleteFunc(slices.Clone(starts), func(s rollout.Start) bool { return roleOf(plan, s) != bracket.Main })
 		}
 		if invariant.Name == "order" || invariant.Name == "locked" {
-			// What is true counts, seen or not; and a run that was saved and not dispatched goes on as if it had been, whatever was merged meanwhile.
+			// What is true counts, seen or not; and a run that was saved and not dispatched goes on
+			// as if it had been, whatever was merged meanwhile.
 			step.Snapshot = m.s
 			step.Plan.Start = slices.DeleteFunc(slices.Clone(starts), func(s rollout.Start) bool { return m.saved[s.Run] })
 		}
@@ -306,7 +311,8 @@ func (m *machine) planOn(t *rapid.T, s rollout.Snapshot, revision, lost int, sta
 	}
 }
 
-// dispatch is create-if-absent by the run id, on a target that still exists and has nothing else to do.
+// dispatch is create-if-absent by the run id, on a target that still exists and has nothing else to
+// do.
 func (m *machine) dispatch(t *rapid.T, start rollout.Start, stale bool) {
 	if first, twice := m.dispatched[start.Run]; twice {
 		if first.TargetID != start.TargetID || first.Version != start.Version || first.Purpose != start.Purpose {
@@ -452,7 +458,8 @@ func (m *machine) Check(t *rapid.T) {
 	}
 }
 
-// calm ends all bad luck: nothing arrives any more, every job succeeds, an operator ends what is held. Then everything must come to rest.
+// calm ends all bad luck: nothing arrives any more, every job succeeds, an operator ends what is
+// held. Then everything must come to rest.
 func (m *machine) calm(t *rapid.T) {
 	m.variant, m.s.Unavailable = "full", nil
 	for id := range m.deleted {
@@ -511,7 +518,8 @@ func (m *machine) calm(t *rapid.T) {
 	t.Fatalf("does not come to rest: at %v starts %q, waits %q, next %v, orphans %+v", m.now, started(plan), blockers(plan), plan.Next, plan.Orphans)
 }
 
-// rest checks the end: nobody holds anything, and everybody has the newest version or a reason that only a person can remove.
+// rest checks the end: nobody holds anything, and everybody has the newest version or a reason that
+// only a person can remove.
 func (m *machine) rest(t *rapid.T, plan rollout.Plan) {
 	for _, record := range plan.State.Executions {
 		if record.Open != nil {

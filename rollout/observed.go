@@ -11,9 +11,11 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// observed lists the versions of the members with the instant at which their gates opened, and the targets. Where the gates differ from
-// target to target, because other policies govern some of them too, a version that some may have is out of scope for the others, and it is eligible
-// from the instant at which the first may have it: the others' approval, when it comes, delays nobody, and a late plan finds the same groups.
+// observed lists the versions of the members with the instant at which their gates opened, and the
+// targets. Where the gates differ from target to target, because other policies govern some of them
+// too, a version that some may have is out of scope for the others, and it is eligible from the
+// instant at which the first may have it: the others' approval, when it comes, delays nobody, and a
+// late plan finds the same groups.
 func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket.Targets) {
 	var versions []bracket.Version
 	excluded, late := map[viewed][]string{}, map[viewed][]lateVersion{}
@@ -52,8 +54,9 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b), false}
 }
 
-// eligible is when the gates of a version that is open to targets of a kind, of which i is the first, had opened for any of them. A selector that reads the resource
-// is asked of each; where it lets none of them have the version it opened by the override that lets them past it.
+// eligible is when the gates of a version that is open to targets of a kind, of which i is the
+// first, had opened for any of them. A selector that reads the resource is asked of each; where it
+// lets none of them have the version it opened by the override that lets them past it.
 func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time {
 	at := g.eligible
 	for _, rule := range g.perResource {
@@ -75,8 +78,9 @@ func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time
 	return at
 }
 
-// lateVersion is a version of which the gates opened for targets of a kind only after the close of the latest group, although that, or one before, has
-// locked it, or a newer one, for others. Of the newer ones that they may have as well since is zero.
+// lateVersion is a version of which the gates opened for targets of a kind only after the close of
+// the latest group, although that, or one before, has locked it, or a newer one, for others. Of the
+// newer ones that they may have as well since is zero.
 type lateVersion struct {
 	number int32
 	since  time.Time
@@ -90,13 +94,15 @@ func (b *bracketWork) latest() *bracket.Group {
 	return nil
 }
 
-// locked reports whether a closed group has locked a version, or a newer one: then it is not new any more.
+// locked reports whether a closed group has locked a version, or a newer one: then it is not new
+// any more.
 func (b *bracketWork) locked(v *Version) bool {
 	mark := b.state.Group.Marks[v.Deployment] // if there is none every version is newer
 	return cmp.Or(v.CreatedAt.Compare(mark.CreatedAt), strings.Compare(v.ID, mark.ID)) <= 0
 }
 
-// viewed is what decides which versions a target may have, as far as expressions that read its resource do not.
+// viewed is what decides which versions a target may have, as far as expressions that read its
+// resource do not.
 type viewed struct{ deployment, view, only int32 } // only: the resource if an override names it
 
 func (w *work) viewed(i int32) viewed {
@@ -175,10 +181,13 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 	return own
 }
 
-// missed is since when a target needs a run because the execution of the latest group began, or ended, on its resource before it might have the version that
-// it may have now: one that was approved there alone, and later. The group has it locked, so it opens no other one by being new, and without
-// that the target would wait for the next release; it would as well if the group has not locked it, for a newer version was there before it that is
-// for other targets. One that failed or was given up is not begun again. If there is no such version it is what the target itself says.
+// missed is since when a target needs a run because the execution of the latest group began, or
+// ended, on its resource before it might have the version that it may have now: one that was
+// approved there alone, and later. The group has it locked, so it opens no other one by being new,
+// and without that the target would wait for the next release; it would as well if the group has
+// not locked it, for a newer version was there before it that is for other targets. One that failed
+// or was given up is not begun again. If there is no such version it is what the target itself
+// says.
 func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	t := &o.targets[i]
 	versions := o.late[o.viewed(i)]
@@ -217,13 +226,14 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	return own.OutdatedAt
 }
 
-// mayJoin reports whether joined has to say something about a target, at some time. Few targets join after the latest group has closed: nobody else is
-// looked at more closely.
+// mayJoin reports whether joined has to say something about a target, at some time. Few targets
+// join after the latest group has closed: nobody else is looked at more closely.
 func (o *observedTargets) mayJoin(t *target) bool {
 	return o.latest != nil && t.placed && t.JoinedAt.After(o.latest.ReadyAt) && t.current != missing
 }
 
-// anyDated reports whether any target is found that needs a run since it might have a version, or joined.
+// anyDated reports whether any target is found that needs a run since it might have a version, or
+// joined.
 func (o *observedTargets) anyDated() bool {
 	for k, i := range o.bracket.targets {
 		if len(o.late) > 0 || o.mayJoin(&o.targets[i]) {
@@ -236,9 +246,11 @@ func (o *observedTargets) anyDated() bool {
 	return false
 }
 
-// joined is since when a target needs a run because it came after the execution of the latest group had ended on its resource, such as that of a node which
-// was made again under the name of one that is gone, with nothing on it or with an old version from its image. A group runs on a resource once, and its
-// run ids are not used twice: so the next one opens, and does not wait for a release. If it did not come so late it is what the target itself says.
+// joined is since when a target needs a run because it came after the execution of the latest group
+// had ended on its resource, such as that of a node which was made again under the name of one that
+// is gone, with nothing on it or with an old version from its image. A group runs on a resource
+// once, and its run ids are not used twice: so the next one opens, and does not wait for a release.
+// If it did not come so late it is what the target itself says.
 func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	at := o.targets[i].JoinedAt
 	if at.After(o.now) {
@@ -265,7 +277,8 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	return own.OutdatedAt
 }
 
-// outOfScope adds the versions that do not exist for a target, and those that a version selector refuses on its resource.
+// outOfScope adds the versions that do not exist for a target, and those that a version selector
+// refuses on its resource.
 func (w *work) outOfScope(list []string, i int32) []string {
 	t := &w.targets[i]
 	if !w.viewOf(i).selective && !w.scoped[t.deployment] {
@@ -291,7 +304,8 @@ func (w *work) outOfScope(list []string, i int32) []string {
 	return list
 }
 
-// currentID is the version that a target runs. Where its number is known the Target is not touched: it is large, and far away.
+// currentID is the version that a target runs. Where its number is known the Target is not touched:
+// it is large, and far away.
 func (w *work) currentID(t *target) string {
 	switch {
 	case t.current >= 0:
@@ -307,7 +321,8 @@ func (w *work) currentID(t *target) string {
 	return ""
 }
 
-// runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one group, generation and purpose.
+// runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one
+// group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	var groups, prefixes []string // and what the ids of their runs begin with
 	know := func(group string) {
@@ -318,7 +333,8 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	for _, group := range state.Group.Closed {
 		know(group.ID)
 	}
-	// A host that stopped between saving the group and saving the execution that ended has forgotten the group of an open execution.
+	// A host that stopped between saving the group and saving the execution that ended has
+	// forgotten the group of an open execution.
 	for _, record := range state.Executions {
 		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
 			know(open.Group)
@@ -364,9 +380,11 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	return facts
 }
 
-// over tells, of resources that are mostly asked for in ascending order, whether an execution that ended there was of the latest group, or that was merged into it,
-// and none is open. Then the jobs of the groups that the state knows decide nothing any more: these have all had their turn. In most fleets that is so
-// nearly everywhere and nearly always, so that nobody copies the jobs of the whole fleet for every plan.
+// over tells, of resources that are mostly asked for in ascending order, whether an execution that
+// ended there was of the latest group, or that was merged into it, and none is open. Then the jobs
+// of the groups that the state knows decide nothing any more: these have all had their turn. In
+// most fleets that is so nearly everywhere and nearly always, so that nobody copies the jobs of the
+// whole fleet for every plan.
 func (w *work) over(state bracket.State) func(resource int32) bool {
 	closed, records := state.Group.Closed, state.Executions
 	at, last, known := 0, int32(none), false
@@ -385,7 +403,8 @@ func (w *work) over(state bracket.State) func(resource int32) bool {
 	}
 }
 
-// includes reports whether a group is the one that an execution began with, or one of those that were merged into it.
+// includes reports whether a group is the one that an execution began with, or one of those that
+// were merged into it.
 func includes(began string, merged []string, group string) bool {
 	return began == group || slices.Contains(merged, group)
 }
@@ -405,8 +424,9 @@ func lastNumber(group *bracket.GroupRecord) int {
 	return number
 }
 
-// isOpen reports whether the execution of a run is open. Where it is not, and jobs of a later group are seen, the state was lost and the execution is over: to
-// open it once more would give versions to its members that are older than what they got since.
+// isOpen reports whether the execution of a run is open. Where it is not, and jobs of a later group
+// are seen, the state was lost and the execution is over: to open it once more would give versions
+// to its members that are older than what they got since.
 func isOpen(state bracket.State, run bracket.Run) bool {
 	record := executionOn(state.Executions, run.Resource)
 	return record != nil && record.Open != nil && record.Open.Group == run.Group
@@ -454,7 +474,8 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 	return fact
 }
 
-// parseRun takes the id of a run apart, from which the group has been cut; ok is false if it is none.
+// parseRun takes the id of a run apart, from which the group has been cut; ok is false if it is
+// none.
 func parseRun(group, rest string) (run bracket.Run, ok bool) {
 	var generation, attempt, purpose string
 	if !textkey.Scan(rest, &run.Resource, &run.Deployment, &generation, &attempt, &purpose) {

@@ -8,7 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestLostRun: a member's run of which nobody will ever hear again has failed: it is repeated like any other, and without a rule an operator decides.
+// TestLostRun: a member's run of which nobody will ever hear again has failed: it is repeated like
+// any other, and without a rule an operator decides.
 func TestLostRun(t *testing.T) {
 	t.Parallel()
 	const bracketed = `{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
@@ -33,8 +34,8 @@ func TestLostRun(t *testing.T) {
 	}
 }
 
-// TestAttemptsOfAMember: attempts count for one version that a member was given, and one direction. A merge gives a member that waits to be repeated all
-// its attempts anew, and so does the way back.
+// TestAttemptsOfAMember: attempts count for one version that a member was given, and one direction.
+// A merge gives a member that waits to be repeated all its attempts anew, and so does the way back.
 func TestAttemptsOfAMember(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -73,7 +74,8 @@ func TestAttemptsOfAMember(t *testing.T) {
 	}
 }
 
-// TestUnknownRuns: a job under an id that begins with that of a group and is none of its runs counts for nothing, and is told.
+// TestUnknownRuns: a job under an id that begins with that of a group and is none of its runs
+// counts for nothing, and is told.
 func TestUnknownRuns(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -107,7 +109,8 @@ func TestUnknownRuns(t *testing.T) {
 	}
 }
 
-// TestUnknownRunsWhereAllHasEnded: a job that is on the wrong target is told also where the execution has ended. Somewhere else one waits for it.
+// TestUnknownRunsWhereAllHasEnded: a job that is on the wrong target is told also where the
+// execution has ended. Somewhere else one waits for it.
 func TestUnknownRunsWhereAllHasEnded(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -125,8 +128,9 @@ func TestUnknownRunsWhereAllHasEnded(t *testing.T) {
 	}
 }
 
-// TestStatusesThatNobodyKnows: a status with a typo keeps its job active for ever, and is told once with the number of jobs that have it. Those that are known
-// are not, whether they say that a job has ended or not.
+// TestStatusesThatNobodyKnows: a status with a typo keeps its job active for ever, and is told once
+// with the number of jobs that have it. Those that are known are not, whether they say that a job
+// has ended or not.
 func TestStatusesThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"anyApproval":{"minApprovals":0}}`))

@@ -9,10 +9,12 @@ import (
 	"github.com/tranche-dev/tranche/internal/textorder"
 )
 
-// A host may list everything in any order; one that reads a cache in memory often has none. What is in order already is used as it is. The rest is put in order
-// by numbers, for there may be a million: strings lie all over memory.
+// A host may list everything in any order; one that reads a cache in memory often has none. What is
+// in order already is used as it is. The rest is put in order by numbers, for there may be a
+// million: strings lie all over memory.
 
-// sortedByID returns a list in the order of its ids, which is a copy if it is in another one, and reports ids that are empty or not unique.
+// sortedByID returns a list in the order of its ids, which is a copy if it is in another one, and
+// reports ids that are empty or not unique.
 func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []T {
 	sorted := items
 	if !ascend(items, id) {
@@ -48,7 +50,8 @@ func ascend[T any](items []T, id func(*T) string) bool {
 	return true
 }
 
-// indexTargets puts targets in order by environment, resource and deployment, finds these, and reads what there is on each target.
+// indexTargets puts targets in order by environment, resource and deployment, finds these, and
+// reads what there is on each target.
 func (x *index) indexTargets(f *faults, list []Target) {
 	x.targets = make([]target, len(list))
 	if x.locateAll(f, list) || x.sortTargets(f, list) {
@@ -68,8 +71,8 @@ func (x *index) indexTargets(f *faults, list []Target) {
 	x.locateAll(f, nil)
 }
 
-// locateAll finds the entities of the targets, those of a list or else those of the index, and reads what there is on each. It stops with false at one that is
-// not in order.
+// locateAll finds the entities of the targets, those of a list or else those of the index, and
+// reads what there is on each. It stops with false at one that is not in order.
 func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 	known := len(f.list)
 	var cursor cursor
@@ -111,7 +114,8 @@ func (f *faults) twice(t *Target) {
 	f.addOf(t, "", CodeDuplicate, nil, "%s occurs twice: one entry per release target", t.TargetID)
 }
 
-// cursor remembers where the last target was found: neighbours in the order mostly share their entities or have the next ones.
+// cursor remembers where the last target was found: neighbours in the order mostly share their
+// entities or have the next ones.
 type cursor struct {
 	environment, resource, deployment int32
 	lost                              bool // an entity of the last target is not in its list
@@ -151,7 +155,8 @@ func locate[T any](f *faults, t *target, field, id string, list []T, last int32,
 	return i
 }
 
-// sortTargets is locateAll for targets in any order, of which it looks up the entities first. It changes nothing and returns false if one is in no list.
+// sortTargets is locateAll for targets in any order, of which it looks up the entities first. It
+// changes nothing and returns false if one is in no list.
 func (x *index) sortTargets(f *faults, list []Target) bool {
 	environments := numbers(x.environments, (*Environment).id)
 	resources := numbers(x.resources, (*Resource).id)

@@ -11,8 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestTargetsInAnyOrder: the same targets give the same plan and the same faults, each fault once, in whatever order a host lists them. What is in order is
-// found in one pass, what is not is sorted by the numbers of its entities, and by their ids where one has no number.
+// TestTargetsInAnyOrder: the same targets give the same plan and the same faults, each fault once,
+// in whatever order a host lists them. What is in order is found in one pass, what is not is sorted
+// by the numbers of its entities, and by their ids where one has no number.
 func TestTargetsInAnyOrder(t *testing.T) {
 	at := func(resource, environment, deployment string) rollout.TargetID {
 		return rollout.TargetID{Resource: resource, Environment: environment, Deployment: deployment}
@@ -76,8 +77,8 @@ func TestTargetsInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestTargetPaths: a fault of a target is told with the index that the target has in the host's list, whatever is left out of it and however it is sorted, and
-// however many others there are.
+// TestTargetPaths: a fault of a target is told with the index that the target has in the host's
+// list, whatever is left out of it and however it is sorted, and however many others there are.
 func TestTargetPaths(t *testing.T) {
 	paths := func(s rollout.Snapshot) []string {
 		_, err := compile(t, policy(`{"retry":{"maxRetries":1}}`)).Plan(s, t0)

@@ -11,8 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// overlap plays two groups on one resource: a hook and two members, of which a1 and b1 run when a2 and b2 arrive. It returns the snapshot at
-// that moment, the plan for it, and the one before.
+// overlap plays two groups on one resource: a hook and two members, of which a1 and b1 run when a2
+// and b2 arrive. It returns the snapshot at that moment, the plan for it, and the one before.
 func overlap(t *testing.T, strategy string) (rollout.Snapshot, rollout.Plan) {
 	t.Helper()
 	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}, `+strategy+`}}`))
@@ -39,7 +39,8 @@ func overlap(t *testing.T, strategy string) (rollout.Snapshot, rollout.Plan) {
 	return s, mustPlan(t, set, s, now)
 }
 
-// A run of the open execution is in progress: that is no reason not to merge, and no reason to name beside the queue.
+// A run of the open execution is in progress: that is no reason not to merge, and no reason to name
+// beside the queue.
 func TestOwnRunsAreNoObstacle(t *testing.T) {
 	t.Parallel()
 	_, plan := overlap(t, `"overlapStrategy": "merge", "preparedStatePersists": true`)
@@ -52,7 +53,8 @@ func TestOwnRunsAreNoObstacle(t *testing.T) {
 	}
 }
 
-// A run of the open execution is in progress, and a job that somebody made before by hand has ended: that one is no obstacle any more.
+// A run of the open execution is in progress, and a job that somebody made before by hand has
+// ended: that one is no obstacle any more.
 func TestEndedJobsAreNoObstacle(t *testing.T) {
 	t.Parallel()
 	const strategy = `"overlapStrategy": "merge", "preparedStatePersists": true`
@@ -76,7 +78,8 @@ func TestEndedJobsAreNoObstacle(t *testing.T) {
 	}
 }
 
-// An execution is abandoned while its runs are still in progress: the next group starts on the resource when they have ended, not before.
+// An execution is abandoned while its runs are still in progress: the next group starts on the
+// resource when they have ended, not before.
 func TestAbandonedRunsHoldTheNextGroup(t *testing.T) {
 	t.Parallel()
 	s, _ := overlap(t, `"overlapStrategy": "queue"`)
@@ -107,7 +110,8 @@ func TestAbandonedRunsHoldTheNextGroup(t *testing.T) {
 	}
 }
 
-// An execution that something besides time holds names the events that end that, or the instant of a rule of the host; nobody has to change the rule.
+// An execution that something besides time holds names the events that end that, or the instant of
+// a rule of the host; nobody has to change the rule.
 func TestNotDueNamesWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "x": {"v1"}})
@@ -154,7 +158,8 @@ func TestNotDueNamesWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// The first start of an execution leaves the members that do not run alone: they are kept, and every target is accounted for.
+// The first start of an execution leaves the members that do not run alone: they are kept, and
+// every target is accounted for.
 func TestMembersThatDoNotRunAreKept(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}}}`))
@@ -165,7 +170,8 @@ func TestMembersThatDoNotRunAreKept(t *testing.T) {
 	}
 }
 
-// A hook that is at work in the open execution has the same version in the group behind it: it does not wait.
+// A hook that is at work in the open execution has the same version in the group behind it: it does
+// not wait.
 func TestHookAtWorkDoesNotWait(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"post": "deployment.name == 'uncordon'"}}}`))
@@ -196,8 +202,9 @@ func TestHookAtWorkDoesNotWait(t *testing.T) {
 	}
 }
 
-// A host stops between saving a lease and saving its execution, and then a newer group takes the resource over: the lease of the group that
-// never ran there is given back as soon as that is certain. It used to hold its slot for ever.
+// A host stops between saving a lease and saving its execution, and then a newer group takes the
+// resource over: the lease of the group that never ran there is given back as soon as that is
+// certain. It used to hold its slot for ever.
 func TestLeaseOfAGroupThatNeverRanIsReleased(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate"}},
@@ -227,8 +234,9 @@ func TestLeaseOfAGroupThatNeverRanIsReleased(t *testing.T) {
 	}
 }
 
-// TestLockedVersionNotYetSeen: a planner whose observation lacks a version that the stored group has locked holds the execution. It would freeze it
-// without that member, and the target would never get the version.
+// TestLockedVersionNotYetSeen: a planner whose observation lacks a version that the stored group
+// has locked holds the execution. It would freeze it without that member, and the target would
+// never get the version.
 func TestLockedVersionNotYetSeen(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2"}})
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
@@ -244,7 +252,8 @@ func TestLockedVersionNotYetSeen(t *testing.T) {
 	}
 }
 
-// TestNarrowLockNotYetSeen: the newest locked version is for r1 only, and the one for r2 is what the planner has not read. It begins on r1, and leaves r2 alone.
+// TestNarrowLockNotYetSeen: the newest locked version is for r1 only, and the one for r2 is what
+// the planner has not read. It begins on r1, and leaves r2 alone.
 func TestNarrowLockNotYetSeen(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2", "v3"}})
 	for k := range s.Versions {
@@ -269,8 +278,9 @@ func TestNarrowLockNotYetSeen(t *testing.T) {
 	}
 }
 
-// TestGroupClosedByAHostThatLags: a host that has not read everything about b closes a group before the one that locked b2 has begun, and takes its place. The others
-// then open one more: b2 was locked once, and would never have come otherwise.
+// TestGroupClosedByAHostThatLags: a host that has not read everything about b closes a group before
+// the one that locked b2 has begun, and takes its place. The others then open one more: b2 was
+// locked once, and would never have come otherwise.
 func TestGroupClosedByAHostThatLags(t *testing.T) {
 	for _, row := range []struct {
 		why string
@@ -338,7 +348,8 @@ func TestGroupClosedByAHostThatLags(t *testing.T) {
 	}
 }
 
-// TestRollbackAsksNobody: what failed goes back even if something outside the bracket has moved on meanwhile.
+// TestRollbackAsksNobody: what failed goes back even if something outside the bracket has moved on
+// meanwhile.
 func TestRollbackAsksNobody(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"deployment.name == 'api'","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}},
@@ -360,8 +371,9 @@ func TestRollbackAsksNobody(t *testing.T) {
 	}
 }
 
-// TestMergeByAHostThatMissesARunningVersion: a host that has not heard of b2 does not merge a group into the execution that runs b2: to it all that it knows would be
-// newer, and b would go back to b1.
+// TestMergeByAHostThatMissesARunningVersion: a host that has not heard of b2 does not merge a group
+// into the execution that runs b2: to it all that it knows would be newer, and b would go back to
+// b1.
 func TestMergeByAHostThatMissesARunningVersion(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}}`))
 	s := fleet(1, "", map[string][]string{"b": {"b1", "b2"}, "d": {"d1", "d2"}})

@@ -8,29 +8,40 @@ import (
 	"time"
 )
 
-// Override lets one version past one rule, for a time: the hotfix that must not wait for the window. It is active from CreatedAt to before
-// ExpiresAt; the rule then counts as satisfied at CreatedAt, or when the version was created if that is later, or as soon as it was without the
+// Override lets one version past one rule, for a time: the hotfix that must not wait for the
+// window. It is active from CreatedAt to before ExpiresAt; the rule then counts as satisfied at
+// CreatedAt, or when the version was created if that is later, or as soon as it was without the
 // override. What was started under an override stays when it expires. (Policy skips of ctrlplane.)
 //
 // What it does depends on the rule:
 //
-//   - An execution of a bracket starts only when every member may run, its hooks included, and each has a version of its own. So an override of a window, a
-//     cooldown or a gradual rollout is needed for the version of every member that the rule holds: [Plan.Waiting] tells which version each of them, hooks
-//     too, waits with. One of a concurrency rule is enough, for any of them.
-//   - A deployment window that allows counts as open, so other allowing windows of the policy are not in the way either.
-//   - A concurrency rule lets the target start although the pool is full; its lease counts all the same. Once its job is seen, its resource is down,
-//     and other targets may start on that resource without a further place. With maxActiveKeys its value is active, so that others with this value may
-//     start, up to the limit of their pool. If the start was saved and never dispatched, its lease is one of [Plan.Orphans] and lets nobody else in:
-//     without an active override every version, this one included, waits for room in the pool.
-//   - A version selector that is overridden late opens the collection window of a bracket then, unless it let other targets of the bracket have the version
-//     before: their group takes in whoever may have it later. Outside of brackets a curve counts from approvals and progressions alone: whose turn has come
-//     since the version was created starts at once, as far as the limits allow.
-//   - A retry rule forgets the attempts before CreatedAt. In a bracket that is asked when the end of a run is seen: a member that waits for its next attempt by
-//     then, or has failed for good, needs a [bracket.Command].
-//   - A dependency rule that orders the members of a bracket goes on ordering them: for one execution that is what [bracket.Skip] is for. Where it waits for
-//     what is outside of the bracket it counts as satisfied.
-//   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket would drain the resource once more. To end a collection
-//     early, make the window shorter; "Editing a policy" in the package documentation says what follows.
+//   - An execution of a bracket starts only when every member may run, its hooks included, and each
+//     has a version of its own. So an override of a window, a cooldown or a gradual rollout is
+//     needed for the version of every member that the rule holds: [Plan.Waiting] tells which
+//     version each of them, hooks too, waits with. One of a concurrency rule is enough, for any of
+//     them.
+//   - A deployment window that allows counts as open, so other allowing windows of the policy are
+//     not in the way either.
+//   - A concurrency rule lets the target start although the pool is full; its lease counts all the
+//     same. Once its job is seen, its resource is down, and other targets may start on that
+//     resource without a further place. With maxActiveKeys its value is active, so that others with
+//     this value may start, up to the limit of their pool. If the start was saved and never
+//     dispatched, its lease is one of [Plan.Orphans] and lets nobody else in: without an active
+//     override every version, this one included, waits for room in the pool.
+//   - A version selector that is overridden late opens the collection window of a bracket then,
+//     unless it let other targets of the bracket have the version before: their group takes in
+//     whoever may have it later. Outside of brackets a curve counts from approvals and progressions
+//     alone: whose turn has come since the version was created starts at once, as far as the limits
+//     allow.
+//   - A retry rule forgets the attempts before CreatedAt. In a bracket that is asked when the end
+//     of a run is seen: a member that waits for its next attempt by then, or has failed for good,
+//     needs a [bracket.Command].
+//   - A dependency rule that orders the members of a bracket goes on ordering them: for one
+//     execution that is what [bracket.Skip] is for. Where it waits for what is outside of the
+//     bracket it counts as satisfied.
+//   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket
+//     would drain the resource once more. To end a collection early, make the window shorter;
+//     "Editing a policy" in the package documentation says what follows.
 type Override struct {
 	ID      string `json:"id"`        // required and unique
 	Rule    string `json:"ruleId"`    // required
@@ -135,8 +146,8 @@ func (w *work) override(list []Override) error {
 	return nil
 }
 
-// without says why an override has no effect: its rule knows none, or there is nothing that it names. Empty: it has one. released remembers the versions that were
-// looked for.
+// without says why an override has no effect: its rule knows none, or there is nothing that it
+// names. Empty: it has one. released remembers the versions that were looked for.
 func (w *work) without(o *Override, released map[string]bool) string {
 	switch rule := w.set.rule(o.Rule); {
 	case rule == nil && w.set.custom(o.Rule) == nil:
@@ -164,8 +175,8 @@ func (w *work) without(o *Override, released map[string]bool) string {
 	return ""
 }
 
-// overridden is the first active override of a rule for a version on a target; nil if there is none, as for what no rule says. An empty resource asks for overrides that
-// hold for all of them.
+// overridden is the first active override of a rule for a version on a target; nil if there is
+// none, as for what no rule says. An empty resource asks for overrides that hold for all of them.
 func (w *work) overridden(rule string, v *Version, environment, resource string) *Override {
 	if len(w.overrides) == 0 {
 		return nil
@@ -212,7 +223,8 @@ func (o *Override) satisfied(v *Version) time.Time {
 	return later(o.CreatedAt, v.CreatedAt).UTC()
 }
 
-// let drops the verdicts of rules that are overridden for version n on target i. The list may be shared: it is not written to.
+// let drops the verdicts of rules that are overridden for version n on target i. The list may be
+// shared: it is not written to.
 func (w *work) let(blockers []Verdict, i, n int32) []Verdict {
 	if len(w.overrides) == 0 {
 		return blockers

@@ -33,7 +33,8 @@ func in(environment string) func(*rollout.Override) {
 	return func(o *rollout.Override) { o.Environment = environment }
 }
 
-// TestOverrideIsActive: from its creation to before its expiry, for its version, environment and resource only.
+// TestOverrideIsActive: from its creation to before its expiry, for its version, environment and
+// resource only.
 func TestOverrideIsActive(t *testing.T) {
 	for _, row := range []struct {
 		why    string
@@ -73,7 +74,8 @@ func TestOverrideIsActive(t *testing.T) {
 	}
 }
 
-// TestOverrideOfEveryKind: of each kind of rule an override lets the version past that rule and no other.
+// TestOverrideOfEveryKind: of each kind of rule an override lets the version past that rule and no
+// other.
 func TestOverrideOfEveryKind(t *testing.T) {
 	now := t0.Add(20 * time.Hour) // 20:00
 	for _, row := range []struct {
@@ -143,7 +145,8 @@ func TestOverrideOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestOverrideExpiryRevertsNothing: what was begun under an override stays, and what has to be repeated passes the rule by definition.
+// TestOverrideExpiryRevertsNothing: what was begun under an override stays, and what has to be
+// repeated passes the rule by definition.
 func TestOverrideExpiryRevertsNothing(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"id":"s","versionSelector":{"selector":"version.tag == 'v1'"}},{"retry":{"maxRetries":1}}`))
@@ -161,8 +164,9 @@ func TestOverrideExpiryRevertsNothing(t *testing.T) {
 	}
 }
 
-// TestOverrideLeavesTheOrder: an override of a dependency rule that orders the members of a bracket orders them still, or a node could be upgraded before it is
-// drained. Where the rule waits for what is outside of the bracket the override lets the whole execution start.
+// TestOverrideLeavesTheOrder: an override of a dependency rule that orders the members of a bracket
+// orders them still, or a node could be upgraded before it is drained. Where the rule waits for
+// what is outside of the bracket the override lets the whole execution start.
 func TestOverrideLeavesTheOrder(t *testing.T) {
 	for _, row := range []struct {
 		why, members, starts, waits string
@@ -187,7 +191,8 @@ func TestOverrideLeavesTheOrder(t *testing.T) {
 	}
 }
 
-// TestOverrideForOneResource: a gate that an override opens for one resource stays shut for the others, and their rollout has not begun by it.
+// TestOverrideForOneResource: a gate that an override opens for one resource stays shut for the
+// others, and their rollout has not begun by it.
 func TestOverrideForOneResource(t *testing.T) {
 	for _, gate := range []string{`{"id":"x","anyApproval":{"minApprovals":1}}`, `{"id":"x","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'"}}`} {
 		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
@@ -211,8 +216,8 @@ func TestOverrideForOneResource(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAGateStartsTheRollout: without a resource the rule counts as satisfied when the override was created, or the version if that is
-// later; and never later than it was anyway.
+// TestOverrideOfAGateStartsTheRollout: without a resource the rule counts as satisfied when the
+// override was created, or the version if that is later; and never later than it was anyway.
 func TestOverrideOfAGateStartsTheRollout(t *testing.T) {
 	approved := rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: "bob", Status: rollout.Approved, At: minute(10)}
 	for _, row := range []struct {
@@ -245,8 +250,9 @@ func TestOverrideOfAGateStartsTheRollout(t *testing.T) {
 	}
 }
 
-// TestOverrideOfASelectorInABracket: a group collects from the instant at which the version may be deployed, which is that of the override. Counted from its
-// creation the window would have closed long ago, and with it the curve: everybody would start at once.
+// TestOverrideOfASelectorInABracket: a group collects from the instant at which the version may be
+// deployed, which is that of the override. Counted from its creation the window would have closed
+// long ago, and with it the curve: everybody would start at once.
 func TestOverrideOfASelectorInABracket(t *testing.T) {
 	for _, row := range []struct {
 		selector, why string
@@ -269,8 +275,8 @@ func TestOverrideOfASelectorInABracket(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAWindow: of united windows one that is open is enough, so an override of one lets its version past all of them; it never
-// shuts what is open.
+// TestOverrideOfAWindow: of united windows one that is open is enough, so an override of one lets
+// its version past all of them; it never shuts what is open.
 func TestOverrideOfAWindow(t *testing.T) {
 	both := weekly("a", "09:00", "12:00", "") + "," + weekly("b", "14:00", "17:00", "")
 	for _, row := range []struct {
@@ -299,8 +305,9 @@ func TestOverrideOfAWindow(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAWindowInABracket: an execution starts only when every member may run, and hooks have versions of their own. Whoever lets past the window what
-// is upgraded, and nothing else, is told whom it still holds.
+// TestOverrideOfAWindowInABracket: an execution starts only when every member may run, and hooks
+// have versions of their own. Whoever lets past the window what is upgraded, and nothing else, is
+// told whom it still holds.
 func TestOverrideOfAWindowInABracket(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
 			"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}},
@@ -331,7 +338,8 @@ func TestOverrideOfAWindowInABracket(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAWindowInACurve: the turns of whom it holds for count the time in which the window is shut, and those of the others do not.
+// TestOverrideOfAWindowInACurve: the turns of whom it holds for count the time in which the window
+// is shut, and those of the others do not.
 func TestOverrideOfAWindowInACurve(t *testing.T) {
 	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
 	start := instantOf(t, "2025-01-06T16:50:00Z")
@@ -347,8 +355,9 @@ func TestOverrideOfAWindowInACurve(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAWindowHalfWay: an override that comes while a rollout is interrupted counts from its creation on: what was shut before is not made up
-// for, and who was due keeps the instant and the place.
+// TestOverrideOfAWindowHalfWay: an override that comes while a rollout is interrupted counts from
+// its creation on: what was shut before is not made up for, and who was due keeps the instant and
+// the place.
 func TestOverrideOfAWindowHalfWay(t *testing.T) {
 	for _, row := range []struct {
 		why, curve, created, now string
@@ -392,8 +401,8 @@ func TestOverrideOfAWindowHalfWay(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAWindowTakesItsTurn: who may start because of an override is due when that was created, and so comes after who was due before and
-// waited for a slot, whatever their positions.
+// TestOverrideOfAWindowTakesItsTurn: who may start because of an override is due when that was
+// created, and so comes after who was due before and waited for a slot, whatever their positions.
 func TestOverrideOfAWindowTakesItsTurn(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Versions[1].CreatedAt = instantOf(t, "2025-01-06T18:00:00Z")
@@ -407,7 +416,8 @@ func TestOverrideOfAWindowTakesItsTurn(t *testing.T) {
 	}
 }
 
-// TestOverridesOfSeveralWindows: an override that comes later takes nothing back of the time that an earlier one had opened.
+// TestOverridesOfSeveralWindows: an override that comes later takes nothing back of the time that
+// an earlier one had opened.
 func TestOverridesOfSeveralWindows(t *testing.T) {
 	type given struct{ rule, created string }
 	for _, row := range []struct {
@@ -455,8 +465,8 @@ func TestOverridesOfSeveralWindows(t *testing.T) {
 	}
 }
 
-// TestOverridesOfWindowsByTarget: what is left of the windows is each target's own: overrides of different windows for others, or of the same ones at another
-// time, change nothing about its turn.
+// TestOverridesOfWindowsByTarget: what is left of the windows is each target's own: overrides of
+// different windows for others, or of the same ones at another time, change nothing about its turn.
 func TestOverridesOfWindowsByTarget(t *testing.T) {
 	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+","+weekly("d", "18:00", "19:00", deny)+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
 	start := instantOf(t, "2025-01-06T16:55:00Z") // five minutes of which count
@@ -504,8 +514,8 @@ func TestOverridesOfWindowsByTarget(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAWindowThatHasPassed: turns that no opening was left for count from the override on; whoever has none, or one of another window, waits for the
-// policy owner as before.
+// TestOverrideOfAWindowThatHasPassed: turns that no opening was left for count from the override
+// on; whoever has none, or one of another window, waits for the policy owner as before.
 func TestOverrideOfAWindowThatHasPassed(t *testing.T) {
 	set := compile(t, policy(`{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-01T01:30:00Z"}},`+weekly("d", "12:00", "13:00", deny)+
 		`,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600}}`))
@@ -543,8 +553,9 @@ func TestOverrideOfAWindowThatHasPassed(t *testing.T) {
 	}
 }
 
-// TestOverrideOfAWindowYearsLater: a turn that needs more open time than the horizon has was never due; when the window is overridden after that, more time
-// may have been open than the turn asks for. It has come then.
+// TestOverrideOfAWindowYearsLater: a turn that needs more open time than the horizon has was never
+// due; when the window is overridden after that, more time may have been open than the turn asks
+// for. It has come then.
 func TestOverrideOfAWindowYearsLater(t *testing.T) {
 	set := compile(t, policy(`{"id":"w","deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"09:01"}}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":18000}}`))
 	start := instantOf(t, "2018-01-01T09:00:00Z")
@@ -577,7 +588,8 @@ func TestOverrideForTheOldest(t *testing.T) {
 	}
 }
 
-// TestOverrideOfRetries: it forgives what was attempted before it, once, and is no licence to repeat without end.
+// TestOverrideOfRetries: it forgives what was attempted before it, once, and is no licence to
+// repeat without end.
 func TestOverrideOfRetries(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"id":"x","retry":{"maxRetries":1,"backoffSeconds":60}}`))
@@ -600,8 +612,9 @@ func TestOverrideOfRetries(t *testing.T) {
 	}
 }
 
-// TestOverrideOfRetriesInBracket: a run of a bracket began before an override of its retry rule, and fails under it. It is forgotten, and the member runs again at
-// once; it must not have failed for good because no attempt is left that counts.
+// TestOverrideOfRetriesInBracket: a run of a bracket began before an override of its retry rule,
+// and fails under it. It is forgotten, and the member runs again at once; it must not have failed
+// for good because no attempt is left that counts.
 func TestOverrideOfRetriesInBracket(t *testing.T) {
 	const slow = `{"id":"x","retry":{"maxRetries":3,"backoffSeconds":600}}`
 	for _, row := range []struct {
@@ -786,7 +799,8 @@ func TestOverrideOfCapacity(t *testing.T) {
 	})
 }
 
-// TestOverrideWithoutEffect: an override of a rule that nobody has, or of a bracket, changes nothing and is told.
+// TestOverrideWithoutEffect: an override of a rule that nobody has, or of a bracket, changes
+// nothing and is told.
 func TestOverrideWithoutEffect(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}`))
@@ -829,7 +843,8 @@ func TestOverrideWithoutEffect(t *testing.T) {
 	}
 }
 
-// TestOverrideFaults: an override without author or reason is refused, and so is one that can never be active.
+// TestOverrideFaults: an override without author or reason is refused, and so is one that can never
+// be active.
 func TestOverrideFaults(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Overrides = []rollout.Override{{}, {}, override("x", expires(t0)), override("x", expires(t0.Add(-1)), func(o *rollout.Override) { o.Reason = "" }), override("y")}
@@ -852,7 +867,8 @@ func TestOverrideFaults(t *testing.T) {
 	}
 }
 
-// TestOverrideKeepsItsTurn: an override began the rollout of one target early. That the others' begins does not take its turn away again.
+// TestOverrideKeepsItsTurn: an override began the rollout of one target early. That the others'
+// begins does not take its turn away again.
 func TestOverrideKeepsItsTurn(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"a","anyApproval":{"minApprovals":1}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
@@ -895,8 +911,9 @@ func TestOverrideKeepsItsTurn(t *testing.T) {
 	}
 }
 
-// TestOthersFollowAForcedStart: whoever is let past a full pool takes its resource down. Others on it follow once that start is at work, and not in the plan that
-// offers it, for the host may leave it out; nobody starts elsewhere.
+// TestOthersFollowAForcedStart: whoever is let past a full pool takes its resource down. Others on
+// it follow once that start is at work, and not in the plan that offers it, for the host may leave
+// it out; nobody starts elsewhere.
 func TestOthersFollowAForcedStart(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v3"}})
@@ -918,8 +935,9 @@ func TestOthersFollowAForcedStart(t *testing.T) {
 	}
 }
 
-// TestSeveralOverridesOfOneRule: of several overrides that let a version pass on a target the first to be created counts, in whatever order they come and
-// whether they name the resource or not: the rollout begins with it, and the second in the order follows an hour later.
+// TestSeveralOverridesOfOneRule: of several overrides that let a version pass on a target the first
+// to be created counts, in whatever order they come and whether they name the resource or not: the
+// rollout begins with it, and the second in the order follows an hour later.
 func TestSeveralOverridesOfOneRule(t *testing.T) {
 	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600,"orderSalt":"none"}}`
 	world := func() rollout.Snapshot { return fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}) }
@@ -957,7 +975,8 @@ func TestSeveralOverridesOfOneRule(t *testing.T) {
 	}
 }
 
-// TestWhichOverrideIsNamed: of several overrides an explanation names the one that was first, whatever order they are listed in, and its instant in UTC.
+// TestWhichOverrideIsNamed: of several overrides an explanation names the one that was first,
+// whatever order they are listed in, and its instant in UTC.
 func TestWhichOverrideIsNamed(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`))
@@ -996,7 +1015,8 @@ func TestWhichOverrideIsNamed(t *testing.T) {
 	}
 }
 
-// TestOverridesOfTwoOfThree: overrides for two resources of a bracket let nobody else in, whichever of them comes first.
+// TestOverridesOfTwoOfThree: overrides for two resources of a bracket let nobody else in, whichever
+// of them comes first.
 func TestOverridesOfTwoOfThree(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(alone+`,{"id":"ok","anyApproval":{"minApprovals":1}}`))
@@ -1013,8 +1033,8 @@ func TestOverridesOfTwoOfThree(t *testing.T) {
 	}
 }
 
-// TestOverrideBesideAnUnknownVersion: a job of an open execution is of a version that the snapshot does not hold any more. No override is for that, and it is repeated as
-// the rule says.
+// TestOverrideBesideAnUnknownVersion: a job of an open execution is of a version that the snapshot
+// does not hold any more. No override is for that, and it is repeated as the rule says.
 func TestOverrideBesideAnUnknownVersion(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(alone+`,{"id":"again","retry":{"maxRetries":1}}`))
@@ -1028,7 +1048,8 @@ func TestOverrideBesideAnUnknownVersion(t *testing.T) {
 	}
 }
 
-// TestOverridesOfTwoResources: overrides of different rules name two resources of a bracket. What the one lets pass, the other does not.
+// TestOverridesOfTwoResources: overrides of different rules name two resources of a bracket. What
+// the one lets pass, the other does not.
 func TestOverridesOfTwoResources(t *testing.T) {
 	set := compile(t, policy(alone+`,{"id":"ok","anyApproval":{"minApprovals":1}},{"id":"c","versionCooldown":{"intervalSeconds":0}}`))
 	for _, first := range []string{"r1", "r2"} {
@@ -1042,7 +1063,8 @@ func TestOverridesOfTwoResources(t *testing.T) {
 	}
 }
 
-// TestOverrideLeavesTheNextRule: a rule is overridden, and another one that is asked later still holds the target.
+// TestOverrideLeavesTheNextRule: a rule is overridden, and another one that is asked later still
+// holds the target.
 func TestOverrideLeavesTheNextRule(t *testing.T) {
 	now := instantOf(t, "2025-01-06T20:00:00Z")
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -1056,7 +1078,8 @@ func TestOverrideLeavesTheNextRule(t *testing.T) {
 	}
 }
 
-// TestOverrideWithoutEffectSaysWhere: the diagnostic names the resource and the environment that the override does.
+// TestOverrideWithoutEffectSaysWhere: the diagnostic names the resource and the environment that
+// the override does.
 func TestOverrideWithoutEffectSaysWhere(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
 	s.Overrides = []rollout.Override{override("gone", only("r1"), in("prod"))}
@@ -1066,8 +1089,9 @@ func TestOverrideWithoutEffectSaysWhere(t *testing.T) {
 	}
 }
 
-// TestOverriddenTurnKeepsItsPlace: there is one slot, and the turn of both has come. An override of the curve that is given to the one in front, when its turn has
-// long come, does not put it behind the other one.
+// TestOverriddenTurnKeepsItsPlace: there is one slot, and the turn of both has come. An override of
+// the curve that is given to the one in front, when its turn has long come, does not put it behind
+// the other one.
 func TestOverriddenTurnKeepsItsPlace(t *testing.T) {
 	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})

@@ -49,7 +49,8 @@ func (w *work) pair() {
 	}
 }
 
-// siblings returns the half-open range of targets that share the resource and the environment of target i. There may be as many as deployments.
+// siblings returns the half-open range of targets that share the resource and the environment of
+// target i. There may be as many as deployments.
 func (w *work) siblings(i int32) (from, to int32) {
 	t := &w.targets[i]
 	return w.siblingsNear(int(i), t.environment, t.resource)
@@ -81,7 +82,8 @@ func (w *work) among(from, to, deployment int32) int32 {
 	return from + int32(k)
 }
 
-// sibling is the target of a deployment beside target i, on its resource and in its environment; none if there is none.
+// sibling is the target of a deployment beside target i, on its resource and in its environment;
+// none if there is none.
 func (w *work) sibling(i int32, deployment string) int32 {
 	d, known := w.deployment(deployment)
 	if !known {

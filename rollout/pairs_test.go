@@ -28,7 +28,8 @@ type ingredient struct {
 	host     bool // a rule of the host's own
 }
 
-// ingredients are at least one setting of every kind of rule. The instants are chosen so that every rule is in the way for a while.
+// ingredients are at least one setting of every kind of rule. The instants are chosen so that every
+// rule is in the way for a while.
 func ingredients() []ingredient {
 	const hooks = `"memberRoles":{"pre":"deployment.id == 'drain'","post":"deployment.id == 'uncordon'"},"readinessMode":`
 	const often = `"rrule":"FREQ=HOURLY;BYMINUTE=1,11,21,31,41,51;BYSECOND=0","durationMinutes":3`
@@ -58,7 +59,8 @@ func ingredients() []ingredient {
 	}
 }
 
-// pairWorld is a small world under two rules: two resources, and as few deployments and environments as they need.
+// pairWorld is a small world under two rules: two resources, and as few deployments and
+// environments as they need.
 type pairWorld struct {
 	*testing.T
 	name     string
@@ -166,8 +168,10 @@ func (w *pairWorld) plan(m moment) rollout.Plan {
 	return plan
 }
 
-// explore lets the world take its course from a moment on: the host carries plans out, jobs succeed, what has to be approved is approved, and it looks
-// again at Next alone. In any of its states something else may happen: of all these accidents one in share does, in a copy of the world.
+// explore lets the world take its course from a moment on: the host carries plans out, jobs
+// succeed, what has to be approved is approved, and it looks again at Next alone. In any of its
+// states something else may happen: of all these accidents one in share does, in a copy of the
+// world.
 func (w *pairWorld) explore(m moment, share uint64) {
 	for {
 		key := encoded(m.s) + m.now.String() + fmt.Sprint(m.lucky, m.open, m.idle)
@@ -239,7 +243,8 @@ func (w *pairWorld) expected(m moment, plan rollout.Plan) (moment, bool) {
 	return m, false
 }
 
-// dispatch commits a plan and creates the jobs of some of its starts, if they do not exist yet and nothing else runs on the target.
+// dispatch commits a plan and creates the jobs of some of its starts, if they do not exist yet and
+// nothing else runs on the target.
 func (w *pairWorld) dispatch(next *moment, m moment, plan rollout.Plan, starts []rollout.Start) {
 	var err error
 	if next.s.State, err = plan.Commit(plan.Start, m.now); err != nil {
@@ -351,7 +356,8 @@ func encoded(v any) string {
 	return string(data)
 }
 
-// said is what a plan tells its host, without when it was made and what changed since the plan before.
+// said is what a plan tells its host, without when it was made and what changed since the plan
+// before.
 func said(p rollout.Plan) string {
 	p.Now, p.State, p.Events = time.Time{}, rollout.State{}, nil
 	return encoded(p)
@@ -399,7 +405,8 @@ func (w *pairWorld) check(m moment, plan rollout.Plan) {
 	w.explained(m, plan)
 }
 
-// starts checks who starts: somebody who is idle, with a version that is not older, within the limit.
+// starts checks who starts: somebody who is idle, with a version that is not older, within the
+// limit.
 func (w *pairWorld) starts(m moment, plan rollout.Plan) {
 	down := map[string]bool{}
 	for _, id := range m.s.Unavailable {
@@ -475,7 +482,8 @@ func (w *pairWorld) explained(m moment, plan rollout.Plan) {
 	}
 }
 
-// rest checks the end: nobody holds a slot without being listed for it, and if nothing went wrong everybody has the newest version for it.
+// rest checks the end: nobody holds a slot without being listed for it, and if nothing went wrong
+// everybody has the newest version for it.
 func (w *pairWorld) rest(m moment, plan rollout.Plan) {
 	w.seen["rest"]++
 	for _, record := range plan.State.Pools {
@@ -505,8 +513,9 @@ func (w *pairWorld) rest(m moment, plan rollout.Plan) {
 	}
 }
 
-// TestPairs lets every kind of rule meet every other one. Each pair runs to its end, with nothing but Next and events to wake the host; and again with
-// accidents, drawn from all that can happen in any of its states.
+// TestPairs lets every kind of rule meet every other one. Each pair runs to its end, with nothing
+// but Next and events to wake the host; and again with accidents, drawn from all that can happen in
+// any of its states.
 func TestPairs(t *testing.T) {
 	t.Parallel()
 	env, seen := newEnv(t), testseed.Tally{}

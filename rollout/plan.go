@@ -11,21 +11,26 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// ErrDecodedPlan is returned by [Plan.Commit] and [Plan.Explain] for a plan that was decoded, or that is not from [PolicySet.Plan] for another reason: it
-// lacks what is needed to say what follows, or why. [PolicySet.Replay] makes the plan of a [Recording] again.
+// ErrDecodedPlan is returned by [Plan.Commit] and [Plan.Explain] for a plan that was decoded, or
+// that is not from [PolicySet.Plan] for another reason: it lacks what is needed to say what
+// follows, or why. [PolicySet.Replay] makes the plan of a [Recording] again.
 var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that PolicySet.Plan returned")
 
-// Plan is what may start now, and for everything that waits the reason. It is freshly allocated, ordered, and the same for every order
-// of the input. Any subset of its starts may be carried out, in any order, before the next plan.
+// Plan is what may start now, and for everything that waits the reason. It is freshly allocated,
+// ordered, and the same for every order of the input. Any subset of its starts may be carried out,
+// in any order, before the next plan.
 type Plan struct {
 	Now time.Time `json:"now"`
 
-	// Start lists the jobs that may be dispatched, in the order in which they were given their slots: first who needs no further place; then ways back; then by how
-	// long they have been due, which is since their turn in the curves, or the opening of their gates, or the end of a retry's delay. They must first be committed
-	// with [Plan.Commit] and the state saved; a repeated start carries the same run id, so dispatch is create-if-absent.
+	// Start lists the jobs that may be dispatched, in the order in which they were given their
+	// slots: first who needs no further place; then ways back; then by how long they have been due,
+	// which is since their turn in the curves, or the opening of their gates, or the end of a
+	// retry's delay. They must first be committed with [Plan.Commit] and the state saved; a
+	// repeated start carries the same run id, so dispatch is create-if-absent.
 	Start []Start `json:"start,omitempty"`
 
-	// Waiting lists, by resource, environment and deployment, every target whose newest candidate may not start, with all blockers.
+	// Waiting lists, by resource, environment and deployment, every target whose newest candidate
+	// may not start, with all blockers.
 	Waiting WaitingList `json:"waiting,omitzero"`
 
 	// Keep counts the targets for which there is nothing to do.
@@ -34,45 +39,55 @@ type Plan struct {
 	Pools []Pool  `json:"pools,omitempty"` // by key
 	Stuck []Stuck `json:"stuck,omitempty"` // runs and leases without progress for too long, by resource, group, run and pool
 
-	// Orphans are leases whose holder is not at work, by pool, resource and group. They go on counting, and so may keep everybody else waiting for ever.
-	// No plan gives them back, because it cannot know whether somebody is about to dispatch. The host gives them back with [Planner.Release], or in a
-	// state of its own with [concurrency.Record.Release], once it is sure that nobody is. Beware of jobs on targets that the snapshot does not list:
-	// no plan sees them.
+	// Orphans are leases whose holder is not at work, by pool, resource and group. They go on
+	// counting, and so may keep everybody else waiting for ever. No plan gives them back, because
+	// it cannot know whether somebody is about to dispatch. The host gives them back with
+	// [Planner.Release], or in a state of its own with [concurrency.Record.Release], once it is
+	// sure that nobody is. Beware of jobs on targets that the snapshot does not list: no plan sees
+	// them.
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
-	// Events are what changed in the brackets since the state that went in, those of one bracket in the order in which they happened. Each is told by the one
-	// plan whose state is saved: a host that stops between that and reading them, or saves only a part, never hears of them again. What must not be missed is
-	// read from the State.
+	// Events are what changed in the brackets since the state that went in, those of one bracket in
+	// the order in which they happened. Each is told by the one plan whose state is saved: a host
+	// that stops between that and reading them, or saves only a part, never hears of them again.
+	// What must not be missed is read from the State.
 	Events []Event `json:"events,omitempty"`
 
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan, by code, rule and detail
 
-	// Next is the earliest instant after Now at which another plan could differ without a new observation. Between the two nothing
-	// changes. Zero: only events can change anything.
+	// Next is the earliest instant after Now at which another plan could differ without a new
+	// observation. Between the two nothing changes. Zero: only events can change anything.
 	Next time.Time `json:"next,omitzero"`
 
-	// State goes into the next snapshot if nothing is started; [Plan.Commit] returns the one that follows the starts.
+	// State goes into the next snapshot if nothing is started; [Plan.Commit] returns the one that
+	// follows the starts.
 	State State `json:"state,omitzero"`
 
 	work *work // for Commit and Explain
 }
 
-// Start is a job to dispatch. Where several controllers plan outside brackets from observations of different age, two of them may offer different versions for
-// one target, and the one that comes late may be of the older. Such a host creates the job in a transaction that reads the jobs of the target again: if there
-// is one, active or over, that the snapshot lacks, it drops the start and plans again.
+// Start is a job to dispatch. Where several controllers plan outside brackets from observations of
+// different age, two of them may offer different versions for one target, and the one that comes
+// late may be of the older. Such a host creates the job in a transaction that reads the jobs of the
+// target again: if there is one, active or over, that the snapshot lacks, it drops the start and
+// plans again.
 type Start struct {
 	TargetID
 	Version string `json:"version"`
-	// Run is the identity of the job: create the job only if there is none with this id. (A host with several planners checks more, see [Start].) It is
-	// made of ids, joined by slashes; a slash or % inside an id is written %2F or %25. Where the names of jobs are restricted in length or characters,
-	// use a hash of it as the name, and keep the id itself beside the job: [Job.Run] must be what this is.
+	// Run is the identity of the job: create the job only if there is none with this id. (A host
+	// with several planners checks more, see [Start].) It is made of ids, joined by slashes; a
+	// slash or % inside an id is written %2F or %25. Where the names of jobs are restricted in
+	// length or characters, use a hash of it as the name, and keep the id itself beside the job:
+	// [Job.Run] must be what this is.
 	Run     string  `json:"run"`
 	Purpose Purpose `json:"purpose"`
 
-	// Group holds the slot together with the resource: a bracket's version group, or the release target.
+	// Group holds the slot together with the resource: a bracket's version group, or the release
+	// target.
 	Group string `json:"group"`
 
-	// Claims are the leases that the start needs, one per pool, by pool key; whoever acts for the job carries their tokens.
+	// Claims are the leases that the start needs, one per pool, by pool key; whoever acts for the
+	// job carries their tokens.
 	Claims []Claim `json:"claims,omitempty"`
 
 	Reason Reason `json:"reason"` // how it got its slot: slot_free, slot_held, slot_already_down, rule_not_applicable or overridden
@@ -106,9 +121,10 @@ type Keep struct {
 	Started int `json:"started"` // targets with a job in progress
 }
 
-// Pool describes a pool: Active after the starts of the plan, all else before them. A rule under a new name has a new pool: while planners work with both
-// names, each pool keeps its limit by itself, and what the two let in adds up. With MaxActiveKeys a pool without holders is active as well if a member
-// is unavailable.
+// Pool describes a pool: Active after the starts of the plan, all else before them. A rule under a
+// new name has a new pool: while planners work with both names, each pool keeps its limit by
+// itself, and what the two let in adds up. With MaxActiveKeys a pool without holders is active as
+// well if a member is unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
 	Active      int                  `json:"active"` // distinct members that are being disrupted
@@ -192,13 +208,15 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s, %s at %s", text, e.Status, e.At.UTC().Format(time.RFC3339))
 }
 
-// Plan decides who may start now and why everybody else waits. It changes nothing: what it would store is in the result.
+// Plan decides who may start now and why everybody else waits. It changes nothing: what it would
+// store is in the result.
 //
-// Rules are asked in the order of the chain in the package documentation, and all that block are returned; capacity is asked last, in one
-// batch, and only for what passes everything else.
+// Rules are asked in the order of the chain in the package documentation, and all that block are
+// returned; capacity is asked last, in one batch, and only for what passes everything else.
 //
-// The error joins one *[FieldError] per contradiction in the snapshot, or is a [*CycleError], or one of package bracket or
-// concurrency about the state; then there is no plan. An expression that fails on a target holds that target only, and is in its blockers.
+// The error joins one *[FieldError] per contradiction in the snapshot, or is a [*CycleError], or
+// one of package bracket or concurrency about the state; then there is no plan. An expression that
+// fails on a target holds that target only, and is in its blockers.
 //
 // Time and memory grow with the number of targets, plus a sort of what is ranked.
 func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {

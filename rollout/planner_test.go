@@ -42,7 +42,8 @@ func kinds(writes []string) (list []string) {
 	return slices.Compact(list)
 }
 
-// TestPlannerSavesInOrder: groups, rollouts, slots, executions: a crash in between leaves too much claimed, never too little.
+// TestPlannerSavesInOrder: groups, rollouts, slots, executions: a crash in between leaves too much
+// claimed, never too little.
 func TestPlannerSavesInOrder(t *testing.T) {
 	store := &recordingStore{Store: &bracket.MemoryStore{}}
 	now := clock.NewFake(day2)
@@ -67,7 +68,8 @@ func TestPlannerSavesInOrder(t *testing.T) {
 	}
 }
 
-// TestPlannerSavesPools: the record of a pool is written when its leases change, and then only; who claims names the revision that was read.
+// TestPlannerSavesPools: the record of a pool is written when its leases change, and then only; who
+// claims names the revision that was read.
 func TestPlannerSavesPools(t *testing.T) {
 	t.Parallel()
 	store := &recordingStore{Store: &bracket.MemoryStore{}}
@@ -119,8 +121,8 @@ func TestPlannerSavesPools(t *testing.T) {
 	}
 }
 
-// TestPlannerReadsPoolsInOrder: the store lists the records by the texts of their keys, in which P-x comes after P/east. A record that did not change is found
-// all the same, and not written.
+// TestPlannerReadsPoolsInOrder: the store lists the records by the texts of their keys, in which
+// P-x comes after P/east. A record that did not change is found all the same, and not written.
 func TestPlannerReadsPoolsInOrder(t *testing.T) {
 	store := &recordingStore{Store: &bracket.MemoryStore{}}
 	planner := rollout.Planner{Store: store, Clock: clock.NewFake(t0), Policies: compile(t, policy(`{"id":"P-x","resourceConcurrency":{"groupSelector":"true","limit":1}},
@@ -137,13 +139,14 @@ func TestPlannerReadsPoolsInOrder(t *testing.T) {
 	}
 }
 
-// TestPlannerWithoutAPlan: whatever write fails, and whatever is wrong with what is to be planned, there is an error and no plan. A record that somebody else has
-// deleted is gone.
+// TestPlannerWithoutAPlan: whatever write fails, and whatever is wrong with what is to be planned,
+// there is an error and no plan. A record that somebody else has deleted is gone.
 func TestPlannerWithoutAPlan(t *testing.T) {
 	t.Parallel()
 	set := compile(t, `[{"name":"m","selector":"deployment.name == 'a'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}]},
 		{"name":"g","selector":"deployment.name == 'c'","rules":[{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]}]`)
-	// world is where the next plan writes one of each: an execution has ended, another one begins, and a version is replaced.
+	// world is where the next plan writes one of each: an execution has ended, another one begins,
+	// and a version is replaced.
 	world := func() (bracket.Store, rollout.Snapshot) {
 		store := &bracket.MemoryStore{}
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
@@ -229,7 +232,8 @@ func TestPlannerForgets(t *testing.T) {
 	}
 }
 
-// TestPlannerConflicts: a decision on state that somebody else changed is made again, three times in all; every other error is returned at once.
+// TestPlannerConflicts: a decision on state that somebody else changed is made again, three times
+// in all; every other error is returned at once.
 func TestPlannerConflicts(t *testing.T) {
 	for _, row := range []struct {
 		why    string
@@ -274,9 +278,10 @@ func TestPlannerConflicts(t *testing.T) {
 	}
 }
 
-// TestPlannerFirstList: leases of a family were given when nobody kept a list of those that are confirmed. The first plan that starts there saves a list of them
-// before it claims anything: were it to stop in between, what it claims and never confirms would pass for one of those. From then on there is a list, and no
-// plan that starts nothing writes it.
+// TestPlannerFirstList: leases of a family were given when nobody kept a list of those that are
+// confirmed. The first plan that starts there saves a list of them before it claims anything: were
+// it to stop in between, what it claims and never confirms would pass for one of those. From then
+// on there is a list, and no plan that starts nothing writes it.
 func TestPlannerFirstList(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":2}}`))
 	for _, listed := range []bool{false, true} { // a record of the family, without a list
@@ -346,8 +351,10 @@ func (c ticking) Now() time.Time {
 	return c.now.Now()
 }
 
-// TestPlannerPassesEventsOn: somebody else saves a record first when a planner has saved what is before it. It plans again, a little later, and finds its own groups
-// closed and its own executions ended; the plan that it returns tells of them nevertheless, once, whatever record was the one, also if that happens twice.
+// TestPlannerPassesEventsOn: somebody else saves a record first when a planner has saved what is
+// before it. It plans again, a little later, and finds its own groups closed and its own executions
+// ended; the plan that it returns tells of them nevertheless, once, whatever record was the one,
+// also if that happens twice.
 func TestPlannerPassesEventsOn(t *testing.T) {
 	const pool = `,{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
 	members := func(more string) string {
@@ -423,7 +430,8 @@ func TestPlannerPassesEventsOn(t *testing.T) {
 	}
 }
 
-// TestPlannerCrashes: whatever was saved when the planner died, the next one offers the same run, in the same slot, and only one node is drained.
+// TestPlannerCrashes: whatever was saved when the planner died, the next one offers the same run,
+// in the same slot, and only one node is drained.
 func TestPlannerCrashes(t *testing.T) {
 	want := ""
 	for n := 0; ; n++ {
@@ -454,7 +462,8 @@ func TestPlannerCrashes(t *testing.T) {
 	}
 }
 
-// TestPlannerAtOnce: one planner, asked by many at once, gives nobody's place away, and its memory of what it has read is nobody's alone.
+// TestPlannerAtOnce: one planner, asked by many at once, gives nobody's place away, and its memory
+// of what it has read is nobody's alone.
 func TestPlannerAtOnce(t *testing.T) {
 	t.Parallel()
 	store, s := &bracket.MemoryStore{}, nodeFleet(10)
@@ -496,7 +505,8 @@ func (c counter) Active(_ context.Context, pool string) ([]concurrency.Holder, e
 	return c.holders[pool], c.err
 }
 
-// TestI12PlannerCounter: a label that an expression cannot read holds the targets of its resource, and nobody else's, also where jobs are counted.
+// TestI12PlannerCounter: a label that an expression cannot read holds the targets of its resource,
+// and nobody else's, also where jobs are counted.
 func TestI12PlannerCounter(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Resources[0].Metadata["rack"], s.Resources[1].Metadata["rack"] = "four", "4"
@@ -510,7 +520,8 @@ func TestI12PlannerCounter(t *testing.T) {
 	}
 }
 
-// TestPlannerCounter: jobs that hold no lease take places too, and a counter that cannot answer is an error, never nobody.
+// TestPlannerCounter: jobs that hold no lease take places too, and a counter that cannot answer is
+// an error, never nobody.
 func TestPlannerCounter(t *testing.T) {
 	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":2}}`))
 	s := fleet(4, "", map[string][]string{"api": {"v1"}})
@@ -576,8 +587,9 @@ func (s *interruptedSave) Save(ctx context.Context, key string, value []byte, re
 	return s.Store.Save(ctx, key, value, revision)
 }
 
-// TestPlannerHoldsPart: r1 needs a place in P and one in Q. Between the two saves r2, which needs Q alone, takes its only place. What r1 has claimed in P
-// by then is a claim, and nobody is at work under it: it must not get into Q above the limit. r1 begins once r2 has ended.
+// TestPlannerHoldsPart: r1 needs a place in P and one in Q. Between the two saves r2, which needs Q
+// alone, takes its only place. What r1 has claimed in P by then is a claim, and nobody is at work
+// under it: it must not get into Q above the limit. r1 begins once r2 has ended.
 func TestPlannerHoldsPart(t *testing.T) {
 	const limits = `"resourceConcurrency":{"groupSelector":"true","limit":1}}`
 	for _, bracketed := range []bool{false, true} {
@@ -648,7 +660,8 @@ func storedPool(t *testing.T, store bracket.Store, key string) concurrency.Recor
 	return record
 }
 
-// oldList is a client of a store that is answered once, as soon as old is set, with the records of a prefix as it has seen them first.
+// oldList is a client of a store that is answered once, as soon as old is set, with the records of
+// a prefix as it has seen them first.
 func oldList(inner bracket.Store, prefix string) (client bracket.Store, old *bool) {
 	old = new(bool)
 	return brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
@@ -669,8 +682,9 @@ func unpublished() (s, others rollout.Snapshot) {
 	return s, others
 }
 
-// TestPlannerReadsPoolsFirst: while a planner that has seen r1 at work reads the state, another one gives the place of r1 to r2. Whatever it has
-// read by then, the first must not take r1 for down and begin something else there.
+// TestPlannerReadsPoolsFirst: while a planner that has seen r1 at work reads the state, another one
+// gives the place of r1 to r2. Whatever it has read by then, the first must not take r1 for down
+// and begin something else there.
 func TestPlannerReadsPoolsFirst(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}},
 		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
@@ -708,8 +722,9 @@ func TestPlannerReadsPoolsFirst(t *testing.T) {
 	}
 }
 
-// TestPlannerReadsOldExecutions: a planner reads the pool as it is, in which r2 has the only place, and of executions a list from when r1 had it. Nobody starts
-// on r1 because of that, whatever the planner knows of the job there.
+// TestPlannerReadsOldExecutions: a planner reads the pool as it is, in which r2 has the only place,
+// and of executions a list from when r1 had it. Nobody starts on r1 because of that, whatever the
+// planner knows of the job there.
 func TestPlannerReadsOldExecutions(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}},
@@ -741,8 +756,9 @@ func TestPlannerReadsOldExecutions(t *testing.T) {
 	}
 }
 
-// TestPlannerReadsAnOldPool: the rule P is called Q by now. A planner reads Q as it is, in which r2 has the only place, and P from when r1 had a lease there, which
-// would give it a place in Q as long as it is held.
+// TestPlannerReadsAnOldPool: the rule P is called Q by now. A planner reads Q as it is, in which r2
+// has the only place, and P from when r1 had a lease there, which would give it a place in Q as
+// long as it is held.
 func TestPlannerReadsAnOldPool(t *testing.T) {
 	t.Parallel()
 	limit := func(id string) *rollout.PolicySet {
@@ -769,8 +785,9 @@ func TestPlannerReadsAnOldPool(t *testing.T) {
 	}
 }
 
-// TestPlannerConfirmsWhatItChanges: an execution is open, and a pool comes that it counts in because of its record alone. Its next start confirms that record
-// and then changes it: the planner must not take its own confirmation for somebody else's save.
+// TestPlannerConfirmsWhatItChanges: an execution is open, and a pool comes that it counts in
+// because of its record alone. Its next start confirms that record and then changes it: the planner
+// must not take its own confirmation for somebody else's save.
 func TestPlannerConfirmsWhatItChanges(t *testing.T) {
 	t.Parallel()
 	const members = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
@@ -795,8 +812,9 @@ func TestPlannerConfirmsWhatItChanges(t *testing.T) {
 	}
 }
 
-// TestPlannerCommitsAtItsNow: a host may stamp its jobs with the now of the plan, although the clock has gone on when the plan is committed. A lease that was
-// younger than its job would never be given back for the end of it.
+// TestPlannerCommitsAtItsNow: a host may stamp its jobs with the now of the plan, although the
+// clock has gone on when the plan is committed. A lease that was younger than its job would never
+// be given back for the end of it.
 func TestPlannerCommitsAtItsNow(t *testing.T) {
 	t.Parallel()
 	store := &bracket.MemoryStore{}
@@ -810,7 +828,8 @@ func TestPlannerCommitsAtItsNow(t *testing.T) {
 	}
 }
 
-// TestPlannerReadsAgain: a planner that keeps what it has read plans as one that has read nothing, whatever becomes of the records in between.
+// TestPlannerReadsAgain: a planner that keeps what it has read plans as one that has read nothing,
+// whatever becomes of the records in between.
 func TestPlannerReadsAgain(t *testing.T) {
 	t.Parallel()
 	set := compile(t, nodeLifecycle(t))
@@ -868,7 +887,8 @@ func TestPlannerReadsAgain(t *testing.T) {
 	}
 }
 
-// TestPlannerDecodesChanges: what is as it was is not decoded again, neither its texts nor its lists.
+// TestPlannerDecodesChanges: what is as it was is not decoded again, neither its texts nor its
+// lists.
 func TestPlannerDecodesChanges(t *testing.T) {
 	store, set, s := &bracket.MemoryStore{}, compile(t, nodeLifecycle(t)), nodeFleet(200)
 	fake := clock.NewFake(day2.AddDate(0, 0, 1))
@@ -903,7 +923,8 @@ func TestPlannerCancelled(t *testing.T) {
 	}
 }
 
-// TestPlannerRefusesGarbage: a record that no planner wrote is an error that names its key. It is no FieldError: the host would look for the fault in its snapshot.
+// TestPlannerRefusesGarbage: a record that no planner wrote is an error that names its key. It is
+// no FieldError: the host would look for the fault in its snapshot.
 func TestPlannerRefusesGarbage(t *testing.T) {
 	started := `"rule":"r","environment":"prod","startAt":"2025-01-01T00:00:00Z"`
 	for _, row := range [][2]string{
@@ -925,8 +946,9 @@ func TestPlannerRefusesGarbage(t *testing.T) {
 	}
 }
 
-// TestPlannerSavesEndsBeforeSlots: in one plan the execution of one environment ends on r1, that of another one begins there, and what the first held is given
-// to r2. Wherever the planner stops, nobody finds an execution that is open and has lost its slot to somebody else.
+// TestPlannerSavesEndsBeforeSlots: in one plan the execution of one environment ends on r1, that of
+// another one begins there, and what the first held is given to r2. Wherever the planner stops,
+// nobody finds an execution that is open and has lost its slot to somebody else.
 func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 	set := compile(t, `[{"name":"b","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},
 		{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`)
@@ -967,7 +989,8 @@ func TestPlannerSavesEndsBeforeSlots(t *testing.T) {
 	}
 }
 
-// TestPlannerSavesMerges: an execution goes on with what it takes over of the next group. Nobody ever finds it ended, wherever the planner stops: its node is drained.
+// TestPlannerSavesMerges: an execution goes on with what it takes over of the next group. Nobody
+// ever finds it ended, wherever the planner stops: its node is drained.
 func TestPlannerSavesMerges(t *testing.T) {
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}},
 		{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
@@ -995,8 +1018,9 @@ func TestPlannerSavesMerges(t *testing.T) {
 	}
 }
 
-// TestNoNow: at the zero time no version exists yet, so a clock that nobody set would start nobody and let nobody wait, without a word. A slot that was
-// claimed then would be older than everything else: stuck at once, and proved to be given back by every job that ever ended.
+// TestNoNow: at the zero time no version exists yet, so a clock that nobody set would start nobody
+// and let nobody wait, without a word. A slot that was claimed then would be older than everything
+// else: stuck at once, and proved to be given back by every job that ever ended.
 func TestNoNow(t *testing.T) {
 	t.Parallel()
 	s, set := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), compile(t, `[]`)
@@ -1013,7 +1037,8 @@ func TestNoNow(t *testing.T) {
 	}
 }
 
-// TestNoPolicies: a policy set that nobody compiled plans nothing, where an empty list of policies lets everybody start.
+// TestNoPolicies: a policy set that nobody compiled plans nothing, where an empty list of policies
+// lets everybody start.
 func TestNoPolicies(t *testing.T) {
 	t.Parallel()
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
@@ -1043,8 +1068,9 @@ func TestNoPolicies(t *testing.T) {
 	}
 }
 
-// TestPlannerLooks: who only asks changes nothing, is told what the next plan would be, of the state as it is stored, and of the host's own jobs. What the planner
-// at work starts afterwards is the same.
+// TestPlannerLooks: who only asks changes nothing, is told what the next plan would be, of the
+// state as it is stored, and of the host's own jobs. What the planner at work starts afterwards is
+// the same.
 func TestPlannerLooks(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`))

@@ -12,8 +12,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Policy is a set of rules and an expression that says which release targets they govern. Every policy that matches a target governs it, and
-// all their rules must allow a start. The JSON form is that of the deployment bracket RFC.
+// Policy is a set of rules and an expression that says which release targets they govern. Every
+// policy that matches a target governs it, and all their rules must allow a start. The JSON form is
+// that of the deployment bracket RFC.
 type Policy struct {
 	ID       string `json:"id,omitempty"`      // unique in the set; unset: Name
 	Name     string `json:"name"`              // required, for people
@@ -24,12 +25,14 @@ type Policy struct {
 
 // Rule holds exactly one kind of rule.
 type Rule struct {
-	// ID names the rule in every reason, and the stored state of brackets, rollouts and pools hangs on it. Unset it is derived from the
-	// policy, the kind and the ordinal of the rule among those of its kind, such as "Node Lifecycle/deploymentBracket/0". Then
-	// inserting a rule of its kind before it makes it another rule.
+	// ID names the rule in every reason, and the stored state of brackets, rollouts and pools hangs
+	// on it. Unset it is derived from the policy, the kind and the ordinal of the rule among those
+	// of its kind, such as "Node Lifecycle/deploymentBracket/0". Then inserting a rule of its kind
+	// before it makes it another rule.
 	ID string `json:"id,omitempty"`
 
-	// CreatedAt grandfathers: an approval rule does not apply to versions created before it. Zero: it always existed.
+	// CreatedAt grandfathers: an approval rule does not apply to versions created before it. Zero:
+	// it always existed.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 
 	DeploymentBracket    *bracket.Rule         `json:"deploymentBracket,omitempty"`
@@ -46,7 +49,8 @@ type Rule struct {
 	Rollback               *Rollback               `json:"rollback,omitempty"`
 }
 
-// clone shares nothing with p that can be changed: whoever wrote a policy may go on editing it, and a policy set must not notice.
+// clone shares nothing with p that can be changed: whoever wrote a policy may go on editing it, and
+// a policy set must not notice.
 func (p Policy) clone() Policy {
 	p.Enabled = copyOf(p.Enabled)
 	p.Rules = slices.Clone(p.Rules)
@@ -139,7 +143,8 @@ func (r Rule) kinds() [11]kindOfRule {
 	}
 }
 
-// Kind returns the JSON name of the one kind that the rule holds, and "" if it holds none or several.
+// Kind returns the JSON name of the one kind that the rule holds, and "" if it holds none or
+// several.
 func (r Rule) Kind() RuleKind {
 	kind, n := RuleKind(""), 0
 	for _, k := range r.kinds() {
@@ -153,9 +158,10 @@ func (r Rule) Kind() RuleKind {
 	return kind
 }
 
-// ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and values of the wrong type are errors.
-// All such faults are reported, joined, each a *[FieldError], and then there are no policies. It does not validate: [Compile] does. [Load] does
-// both, and reports the faults of both.
+// ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and
+// values of the wrong type are errors. All such faults are reported, joined, each a *[FieldError],
+// and then there are no policies. It does not validate: [Compile] does. [Load] does both, and
+// reports the faults of both.
 func ParsePolicies(data []byte) ([]Policy, error) {
 	policies, _, err := decodePolicies(data, func(data []byte, into any) (bool, error) {
 		err := strictjson.Unmarshal(data, into)
@@ -164,7 +170,8 @@ func ParsePolicies(data []byte) ([]Policy, error) {
 	return policies, fieldErrors(err)
 }
 
-// decodePolicies also says whether the document is a list. What decode does not fill is in no policy.
+// decodePolicies also says whether the document is a list. What decode does not fill is in no
+// policy.
 func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool, err error)) (policies []Policy, listed bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
 		_, err = decode(data, &policies)
@@ -178,7 +185,8 @@ func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool
 	return []Policy{one}, false, err
 }
 
-// Validate reports every fault of the policy that can be seen without compiling its expressions; [Compile] reports those as well.
+// Validate reports every fault of the policy that can be seen without compiling its expressions;
+// [Compile] reports those as well.
 func (p Policy) Validate() error {
 	var f faults
 	p.validate("", &f)
@@ -221,12 +229,14 @@ func (p Policy) validate(path string, f *faults) {
 	}
 }
 
-// anyKind is the path of any kind of any rule of a policy: what depends on the kinds of all rules reads it.
+// anyKind is the path of any kind of any rule of a policy: what depends on the kinds of all rules
+// reads it.
 func anyKind(path string) string {
 	return join(path, "rules["+strictjson.AnyField+"]."+strictjson.AnyField)
 }
 
-// validateOrder checks the order against the presence of a bracket in the policy: its members must share one turn on a resource.
+// validateOrder checks the order against the presence of a bracket in the policy: its members must
+// share one turn on a resource.
 func (g *GradualRollout) validateOrder(path string, bracketed bool, kinds string, f *faults) {
 	switch key := join(path, "orderKey"); {
 	case bracketed && g.OrderKey == OrderByTarget:
@@ -299,23 +309,26 @@ const (
 	HashLegacy OrderHash = "legacy" // FNV-1a 64 of the concatenated ids, for migrations; close version ids give the same order
 )
 
-// GradualRollout spreads the starts of a version over time: each target has a position, and a curve says how long after the start of
-// the rollout that position is due.
+// GradualRollout spreads the starts of a version over time: each target has a position, and a curve
+// says how long after the start of the rollout that position is due.
 //
-// A curve, waves included, advances with time alone: jobs that failed earlier in it hold nobody back. To stop a rollout, set the version to paused, or, if the
-// curve is to stop with it, close a window. To let success decide who is next use an EnvironmentProgression between environments, package staged for stages with
-// gates between them, or a [CustomRule].
+// A curve, waves included, advances with time alone: jobs that failed earlier in it hold nobody
+// back. To stop a rollout, set the version to paused, or, if the curve is to stop with it, close a
+// window. To let success decide who is next use an EnvironmentProgression between environments,
+// package staged for stages with gates between them, or a [CustomRule].
 type GradualRollout struct {
 	RolloutType RolloutType `json:"rolloutType"` // required
 
-	// TimeScaleInterval is the unit of the curve in seconds, at least 0; required. 0 makes every target due at once.
+	// TimeScaleInterval is the unit of the curve in seconds, at least 0; required. 0 makes every
+	// target due at once.
 	TimeScaleInterval *int64 `json:"timeScaleInterval" unit:"seconds"`
 
-	// PositionGrowthFactor is how many positions it takes until 1/e of the interval is left; at least 1. Required for exponential, and left out otherwise.
+	// PositionGrowthFactor is how many positions it takes until 1/e of the interval is left; at
+	// least 1. Required for exponential, and left out otherwise.
 	PositionGrowthFactor int64 `json:"positionGrowthFactor,omitempty"`
 
-	// Waves are the sizes of the waves, counts or percents of the targets at the start, each at least 1; the last size repeats. Required for waves,
-	// and left out otherwise.
+	// Waves are the sizes of the waves, counts or percents of the targets at the start, each at
+	// least 1; the last size repeats. Required for waves, and left out otherwise.
 	Waves []concurrency.Limit `json:"waves,omitempty"`
 
 	OrderKey  OrderKey  `json:"orderKey,omitempty"`  // unset: resource_bracket in a policy with a bracket, else target
@@ -373,14 +386,18 @@ const (
 	MatchAll Quantifier = "all" // every one
 )
 
-// DeploymentDependency lets a version start on a target only when other deployments on the same resource run what it needs. Between
-// members of a bracket it orders the members instead, and then every matched member is needed. Which version a member has is what it runs after the
-// execution; where the rule matches no member by that, it is asked as it is outside of brackets, and holds the whole execution.
+// DeploymentDependency lets a version start on a target only when other deployments on the same
+// resource run what it needs. Between members of a bracket it orders the members instead, and then
+// every matched member is needed. Which version a member has is what it runs after the execution;
+// where the rule matches no member by that, it is asked as it is outside of brackets, and holds the
+// whole execution.
 type DeploymentDependency struct {
-	// DependsOn is required: CEL on the other deployment, its current version, the resource and the environment. A missing key is no match.
+	// DependsOn is required: CEL on the other deployment, its current version, the resource and the
+	// environment. A missing key is no match.
 	DependsOn string `json:"dependsOn"`
 
-	// AppliesTo is CEL on the deployment that waits. Unset: every governed target. Where it reads a missing key the rule applies.
+	// AppliesTo is CEL on the deployment that waits. Unset: every governed target. Where it reads a
+	// missing key the rule applies.
 	AppliesTo string `json:"appliesTo,omitempty"`
 
 	Match          Quantifier `json:"match,omitempty"`          // unset: any
@@ -408,7 +425,8 @@ func (s VersionSelector) Validate() error {
 	return f.err()
 }
 
-// AnyApproval lets a version start in an environment once enough different people approved it there.
+// AnyApproval lets a version start in an environment once enough different people approved it
+// there.
 type AnyApproval struct {
 	MinApprovals *int `json:"minApprovals"` // required; at least 0, and 0 asks nobody
 }

@@ -54,8 +54,8 @@ func TestRFCPolicyDecodes(t *testing.T) {
 	}
 }
 
-// TestRFCPolicyWithAND: the second example of the RFC joins conditions with AND, which is not CEL. It is rejected with the position and the
-// remedy, and not taken for a policy that matches nothing.
+// TestRFCPolicyWithAND: the second example of the RFC joins conditions with AND, which is not CEL.
+// It is rejected with the position and the remedy, and not taken for a policy that matches nothing.
 func TestRFCPolicyWithAND(t *testing.T) {
 	policies, err := rollout.ParsePolicies([]byte(`[{
 		"name": "Staging Node Lifecycle",
@@ -105,7 +105,8 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// TestBadPolicies: every fault is named with its path and its remedy, all of them at once, and nothing is guessed.
+// TestBadPolicies: every fault is named with its path and its remedy, all of them at once, and
+// nothing is guessed.
 func TestBadPolicies(t *testing.T) {
 	for _, row := range []struct {
 		why, in string
@@ -253,7 +254,8 @@ func FuzzParsePolicies(f *testing.F) {
 	})
 }
 
-// TestFaultsThatFollow: what follows from another fault is not reported beside it, whoever made the policies.
+// TestFaultsThatFollow: what follows from another fault is not reported beside it, whoever made the
+// policies.
 func TestFaultsThatFollow(t *testing.T) {
 	one, bad := 1, int64(-1)
 	retry := []rollout.Rule{{Retry: &rollout.Retry{MaxRetries: &one}}}
@@ -282,7 +284,8 @@ func TestFaultsThatFollow(t *testing.T) {
 	}
 }
 
-// TestLargerSchema: a variable that the host's schema adds is nothing that a policy can ask. It is refused, for no target would ever have a value for it.
+// TestLargerSchema: a variable that the host's schema adds is nothing that a policy can ask. It is
+// refused, for no target would ever have a value for it.
 func TestLargerSchema(t *testing.T) {
 	env, err := selector.NewEnv(append(selector.DefaultSchema(), selector.Variable{Name: "resource.zone", Type: selector.String}), selector.Limits{})
 	if err != nil {

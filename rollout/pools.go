@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// capacity is the pools that the resourceConcurrency rules make of a fleet. All starts of a plan ask for their places in one batch: separate questions would
-// each get the last free place.
+// capacity is the pools that the resourceConcurrency rules make of a fleet. All starts of a plan
+// ask for their places in one batch: separate questions would each get the last free place.
 type capacity struct {
 	snapshot concurrency.Snapshot
 	byRule   map[*compiledRule][]int32 // per resource number: its pool under the rule, or none
@@ -69,8 +69,9 @@ func (w *work) openPools() {
 	w.occupy()
 }
 
-// openVacated makes the pools in which somebody holds a lease though no resource has their value of groupBy any more: its node was relabelled, or is in no list
-// this time, or this host has not read it. In such a pool nobody can start, but it may be one of the active ones of its family.
+// openVacated makes the pools in which somebody holds a lease though no resource has their value of
+// groupBy any more: its node was relabelled, or is in no list this time, or this host has not read
+// it. In such a pool nobody can start, but it may be one of the active ones of its family.
 func (w *work) openVacated() {
 	for _, rule := range w.set.concurrency {
 		family := rule.family()
@@ -86,9 +87,11 @@ func (w *work) openVacated() {
 	}
 }
 
-// PoolKeys returns the keys of the pools that the policies' concurrency rules make of these resources, ascending: those that a
-// [concurrency.JobCounter] is asked about. If an expression fails on resources, the error names the first of them, and the keys are those of the
-// others. A plan holds the targets on such a resource, and counts it in no pool of the rule. A set that nobody compiled is [ErrNoPolicies].
+// PoolKeys returns the keys of the pools that the policies' concurrency rules make of these
+// resources, ascending: those that a [concurrency.JobCounter] is asked about. If an expression
+// fails on resources, the error names the first of them, and the keys are those of the others. A
+// plan holds the targets on such a resource, and counts it in no pool of the rule. A set that
+// nobody compiled is [ErrNoPolicies].
 func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	if s == nil || s.compiler == nil { // without keys a host would count nobody
 		return nil, ErrNoPolicies
@@ -117,7 +120,8 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	return slices.Compact(keys), failed
 }
 
-// families are the keys of the records that relate the pools of one rule of which only so many may be active at once.
+// families are the keys of the records that relate the pools of one rule of which only so many may
+// be active at once.
 func (s *PolicySet) families() map[string]bool {
 	families := map[string]bool{}
 	for _, rule := range s.concurrency {
@@ -128,10 +132,12 @@ func (s *PolicySet) families() map[string]bool {
 	return families
 }
 
-// family is the key of the record that relates the pools of a concurrency rule; empty if any number of them may be active.
+// family is the key of the record that relates the pools of a concurrency rule; empty if any number
+// of them may be active.
 func (r *compiledRule) family() string { return r.pool.Pool(r.id, "", 0).Family }
 
-// pool finds or makes the pool of a rule and a value; rules with a shared pool agree on everything, which Compile checked.
+// pool finds or makes the pool of a rule and a value; rules with a shared pool agree on everything,
+// which Compile checked.
 func (c *capacity) pool(rule *compiledRule, value string) int32 {
 	key := rule.pool.PoolKey(rule.id, value)
 	index, known := c.keys[key]
@@ -144,7 +150,8 @@ func (c *capacity) pool(rule *compiledRule, value string) int32 {
 	return index
 }
 
-// groupSelectorFailed: who misses a key is no member; whoever cannot be judged at all must not start.
+// groupSelectorFailed: who misses a key is no member; whoever cannot be judged at all must not
+// start.
 func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	verdict, fails := w.fails(rule.id, err, TargetID{Resource: w.resources[r].ID})
 	if !fails {
@@ -160,7 +167,8 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	}
 }
 
-// occupy adds who is in the pools already: leases, jobs that the host counts, resources that are down.
+// occupy adds who is in the pools already: leases, jobs that the host counts, resources that are
+// down.
 func (w *work) occupy() {
 	c := &w.capacity
 	for i := range c.snapshot.Pools {
@@ -194,7 +202,8 @@ func (w *work) occupy() {
 	}
 }
 
-// validateForeign checks the records that no pool of the plan has; package concurrency checks the others.
+// validateForeign checks the records that no pool of the plan has; package concurrency checks the
+// others.
 func (c *capacity) validateForeign() error {
 	var f faults
 	for k := range c.foreign {

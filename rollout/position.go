@@ -10,9 +10,10 @@ import (
 
 // digest is a running FNV-1a hash of length-prefixed fields: version 1 of the rollout order.
 //
-// The prefixes keep ("ab", "c") and ("a", "bc") apart, which plain concatenation does not, and the finaliser of [digest.sum] spreads keys
-// that differ in their last byte only, which FNV alone leaves in the order of that byte. The values are part of the compatibility
-// promise: another hash would reorder every rollout in progress.
+// The prefixes keep ("ab", "c") and ("a", "bc") apart, which plain concatenation does not, and the
+// finaliser of [digest.sum] spreads keys that differ in their last byte only, which FNV alone
+// leaves in the order of that byte. The values are part of the compatibility promise: another hash
+// would reorder every rollout in progress.
 type digest uint64
 
 const (
@@ -47,7 +48,8 @@ func (d digest) sum() uint64 {
 	return h ^ h>>33
 }
 
-// orderHash computes the sort keys of one population: everything but the ids of its elements is fixed.
+// orderHash computes the sort keys of one population: everything but the ids of its elements is
+// fixed.
 type orderHash struct {
 	key    OrderKey
 	legacy bool
@@ -55,8 +57,9 @@ type orderHash struct {
 	rule   string // bracket rule id, for resource_bracket
 }
 
-// of returns the keys of n elements, which differ in their resource only. Every step of the hash waits for the one before, so what all have in common
-// before the resource is hashed once, and the rest four elements at a time.
+// of returns the keys of n elements, which differ in their resource only. Every step of the hash
+// waits for the one before, so what all have in common before the resource is hashed once, and the
+// rest four elements at a time.
 func (h orderHash) of(n int, resource func(int) string, environment, deployment string) []uint64 {
 	prefix := fnvOffset
 	if !h.legacy {
@@ -133,9 +136,10 @@ type place struct {
 	joined   time.Time // zero: from the start
 }
 
-// rank returns the position of each element: founders first, then those that joined after start, in the order in which they came;
-// within each, by priority descending, hash ascending, and the ids. A late joiner therefore never moves anyone back. The ids must be
-// distinct and given in ascending order, so that the index decides a tie as the ids would. No places: all are alike.
+// rank returns the position of each element: founders first, then those that joined after start, in
+// the order in which they came; within each, by priority descending, hash ascending, and the ids. A
+// late joiner therefore never moves anyone back. The ids must be distinct and given in ascending
+// order, so that the index decides a tie as the ids would. No places: all are alike.
 func rank(keys []uint64, places []place, start time.Time) []int32 {
 	order := byHash(keys)
 	if slices.ContainsFunc(places, func(p place) bool { return p.priority != 0 || p.joined.After(start) }) {
@@ -167,8 +171,9 @@ func (a ranked) compare(b ranked) int {
 	return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.index, b.index))
 }
 
-// byHash returns the elements in the order of (hash, index). Hashes are spread evenly, so a count by their leading bits leaves a handful in
-// each bucket to sort; where they are not, as in the old order, the buckets are only larger.
+// byHash returns the elements in the order of (hash, index). Hashes are spread evenly, so a count
+// by their leading bits leaves a handful in each bucket to sort; where they are not, as in the old
+// order, the buckets are only larger.
 func byHash(keys []uint64) []ranked {
 	order := make([]ranked, len(keys))
 	shift := 64 - max(0, bits.Len(uint(len(keys)))-3)

@@ -26,7 +26,8 @@ func keysOf(h orderHash, ids []TargetID) []uint64 {
 	return h.of(len(ids), func(i int) string { return ids[i].Resource }, ids[0].Environment, ids[0].Deployment)
 }
 
-// TestI17GoldenHashes pins the order of every rollout in the world: a changed value reorders all of them.
+// TestI17GoldenHashes pins the order of every rollout in the world: a changed value reorders all of
+// them.
 func TestI17GoldenHashes(t *testing.T) {
 	api := func(resources ...string) []TargetID {
 		var list []TargetID
@@ -88,8 +89,8 @@ func TestGoldenEncoding(t *testing.T) {
 	}
 }
 
-// TestHashesOneByOne: four neighbours whose ids are of one length are hashed at once, and every key is what it is alone, wherever in a list a shorter or a
-// longer id stands.
+// TestHashesOneByOne: four neighbours whose ids are of one length are hashed at once, and every key
+// is what it is alone, wherever in a list a shorter or a longer id stands.
 func TestHashesOneByOne(t *testing.T) {
 	alike := []string{"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"}
 	for _, hash := range []orderHash{
@@ -111,7 +112,8 @@ func TestHashesOneByOne(t *testing.T) {
 	}
 }
 
-// TestLegacyIsFNV: the old order is that of the plain FNV-1a hash of ids one behind the other, which any other program can compute.
+// TestLegacyIsFNV: the old order is that of the plain FNV-1a hash of ids one behind the other,
+// which any other program can compute.
 func TestLegacyIsFNV(t *testing.T) {
 	for key, rest := range map[OrderKey]string{OrderByTarget: "-prod-apiv1", OrderByResource: "", OrderByBracket: "nodes"} {
 		hash := orderHash{key: key, salt: "v1", rule: "nodes", legacy: true}
@@ -165,8 +167,8 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// TestI7JoinersMoveNobody: adding elements that joined after the start never changes the position of one that has its place, and
-// removing some only moves others forward.
+// TestI7JoinersMoveNobody: adding elements that joined after the start never changes the position
+// of one that has its place, and removing some only moves others forward.
 func TestI7JoinersMoveNobody(t *testing.T) {
 	start := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 	seen := testseed.Tally{}
@@ -214,7 +216,8 @@ func TestI7JoinersMoveNobody(t *testing.T) {
 	}, "late")
 }
 
-// BenchmarkPositions ranks a population: by the count of leading bits, and by sorting the keys made one by one as the documents write it.
+// BenchmarkPositions ranks a population: by the count of leading bits, and by sorting the keys made
+// one by one as the documents write it.
 func BenchmarkPositions(b *testing.B) {
 	hash := orderHash{key: OrderByBracket, rule: "Node Lifecycle/deploymentBracket/0"}
 	for _, n := range []int{1_000, 10_000, 100_000, 1_000_000} {

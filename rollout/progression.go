@@ -11,21 +11,26 @@ import (
 	"time"
 )
 
-// EnvironmentProgression lets a version start in an environment only after it succeeded in another one, long enough and on enough targets.
-// Where several environments match, one that suffices is enough. (Environment progression of ctrlplane's policy rules.)
+// EnvironmentProgression lets a version start in an environment only after it succeeded in another
+// one, long enough and on enough targets. Where several environments match, one that suffices is
+// enough. (Environment progression of ctrlplane's policy rules.)
 type EnvironmentProgression struct {
-	// DependsOnEnvironmentSelector is required: CEL on the other environment. A missing key is no match; an environment never depends on itself.
+	// DependsOnEnvironmentSelector is required: CEL on the other environment. A missing key is no
+	// match; an environment never depends on itself.
 	DependsOnEnvironmentSelector string `json:"dependsOnEnvironmentSelector"`
 
-	// MinimumSuccessPercentage is the share of the deployment's targets there, among those in the version's scope, on which the version must
-	// have succeeded. It is from 0 to 100 with at most 9 decimals, and counts as the decimal number that is written. Nil: 100. 0 asks for one target.
+	// MinimumSuccessPercentage is the share of the deployment's targets there, among those in the
+	// version's scope, on which the version must have succeeded. It is from 0 to 100 with at most 9
+	// decimals, and counts as the decimal number that is written. Nil: 100. 0 asks for one target.
 	MinimumSuccessPercentage *float64 `json:"minimumSuccessPercentage,omitempty"`
 
-	// MinimumSoakTimeMinutes is how long that must have been so. It counts from the instant at which the percentage was reached for the first
-	// time; a redeployment of the version does not begin it anew. Unset or 0: not at all.
+	// MinimumSoakTimeMinutes is how long that must have been so. It counts from the instant at
+	// which the percentage was reached for the first time; a redeployment of the version does not
+	// begin it anew. Unset or 0: not at all.
 	MinimumSoakTimeMinutes int64 `json:"minimumSoakTimeMinutes,omitempty"`
 
-	// MaximumAgeHours refuses a version whose newest success there is as old as this, or older. Nil: no age is too great.
+	// MaximumAgeHours refuses a version whose newest success there is as old as this, or older.
+	// Nil: no age is too great.
 	MaximumAgeHours *int64 `json:"maximumAgeHours,omitempty"`
 
 	// SuccessStatuses are the job statuses that count as success. Unset: successful.
@@ -54,7 +59,8 @@ func (p EnvironmentProgression) Validate() error {
 	return f.err()
 }
 
-// billionths reads a percentage as the shortest decimal that means the same float, which is what a person wrote, in units of 10⁻⁹ percent.
+// billionths reads a percentage as the shortest decimal that means the same float, which is what a
+// person wrote, in units of 10⁻⁹ percent.
 func billionths(share float64) (uint64, error) {
 	if math.IsNaN(share) || share < 0 || share > 100 {
 		return 0, errors.New("must be from 0 to 100")
@@ -89,8 +95,8 @@ func (p *EnvironmentProgression) success(job *Job) bool {
 	return !p.RequireVerificationPassed || job.Verification == VerificationPassed
 }
 
-// source is an environment that a progression rule looks at, or cannot judge. There may be as many environments as there are branches: each is asked once,
-// and not once more for every other one.
+// source is an environment that a progression rule looks at, or cannot judge. There may be as many
+// environments as there are branches: each is asked once, and not once more for every other one.
 type source struct {
 	environment int32
 	matches     bool
@@ -121,7 +127,8 @@ func (w *work) sourcesOf(rule *compiledRule, deployment int32) []source {
 	return sources
 }
 
-// progression says since when a rule lets version n of the deployment of t start in the environment of t; zero and why not if it does not.
+// progression says since when a rule lets version n of the deployment of t start in the environment
+// of t; zero and why not if it does not.
 func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, Verdict) {
 	v := w.versions[t.deployment].list[n]
 	denied := Verdict{Status: Denied, Reason: ReasonProgressionNoEnvironment, Rule: rule.id, On: onConfig(rule.id)}
@@ -183,7 +190,8 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	return time.Time{}, *tooOld
 }
 
-// succeeded is what a progression rule finds out about a version in one environment: since when that suffices, or why it does not.
+// succeeded is what a progression rule finds out about a version in one environment: since when
+// that suffices, or why it does not.
 func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) (time.Time, Verdict) {
 	key := dependencyKey{rule, environment, deployment, n}
 	found, known := w.successes[key]
@@ -194,8 +202,8 @@ func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n in
 	return found.since, found.verdict
 }
 
-// progressed judges one environment. First successes count, so a redeployment never moves the instant; a version that no target there is
-// meant for has nothing to prove.
+// progressed judges one environment. First successes count, so a redeployment never moves the
+// instant; a version that no target there is meant for has nothing to prove.
 func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) (time.Time, Verdict) {
 	p := rule.progression
 	var firsts []time.Time

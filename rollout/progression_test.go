@@ -19,7 +19,8 @@ func verified(job rollout.Job, as rollout.Verification) rollout.Job {
 	return job
 }
 
-// staged is a fleet with one target in prod and others in staging and qa, each with its jobs; v2 was created at t0, v1 before.
+// staged is a fleet with one target in prod and others in staging and qa, each with its jobs; v2
+// was created at t0, v1 before.
 func staged(staging, qa [][]rollout.Job) rollout.Snapshot {
 	s := rollout.Snapshot{
 		Environments: []rollout.Environment{{ID: "prod"}, {ID: "qa"}, {ID: "staging"}},
@@ -238,8 +239,8 @@ func TestProgressionOfScopedVersions(t *testing.T) {
 	}
 }
 
-// TestProgressionOutOfReach: targets that went on to a newer version will never have this one. While they are too many it is said, for the verdict alone looks as
-// if somebody only had to wait.
+// TestProgressionOutOfReach: targets that went on to a newer version will never have this one.
+// While they are too many it is said, for the verdict alone looks as if somebody only had to wait.
 func TestProgressionOutOfReach(t *testing.T) {
 	ok := []rollout.Job{ran("v2", rollout.JobSuccessful, 1)}
 	hotfix := []rollout.Job{ran("v3", rollout.JobSuccessful, 3)}
@@ -273,7 +274,8 @@ func TestProgressionOutOfReach(t *testing.T) {
 	}
 }
 
-// TestProgressionThreeStages: a version goes on from stage to stage, driven by nothing but Next and the ends of jobs.
+// TestProgressionThreeStages: a version goes on from stage to stage, driven by nothing but Next and
+// the ends of jobs.
 func TestProgressionThreeStages(t *testing.T) {
 	s := staged(times(2), times(2))
 	set := compile(t, `[{"name":"prod","selector":"environment.id == 'prod'","rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSoakTimeMinutes":60}}]},
@@ -294,7 +296,8 @@ func TestProgressionThreeStages(t *testing.T) {
 	}
 }
 
-// TestProgressionWithoutKey: an environment that lacks a key is told once, however many others ask, and not at all if nobody but itself would.
+// TestProgressionWithoutKey: an environment that lacks a key is told once, however many others ask,
+// and not at all if nobody but itself would.
 func TestProgressionWithoutKey(t *testing.T) {
 	set := compile(t, policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.metadata['tier'] == '1'"}}`))
 	for _, row := range []struct {
@@ -325,8 +328,9 @@ func TestProgressionWithoutKey(t *testing.T) {
 	}
 }
 
-// TestProgressionNamesEveryEnvironment: whoever waits is woken by a success in any of the environments that the rule asks, also in one where the last success is
-// too old: the next one is not.
+// TestProgressionNamesEveryEnvironment: whoever waits is woken by a success in any of the
+// environments that the rule asks, also in one where the last success is too old: the next one is
+// not.
 func TestProgressionNamesEveryEnvironment(t *testing.T) {
 	set := compile(t, `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id != 'prod'","maximumAgeHours":1}}]}`)
 	at := func(environment string, jobs ...rollout.Job) rollout.Target {

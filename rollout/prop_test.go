@@ -22,13 +22,15 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// The properties of this file carry the numbers of the invariants in the package comment. Worlds are small, so that things collide: up to five
-// resources, three environments, three deployments, three versions each, and instants on a grid of whole minutes around t0.
+// The properties of this file carry the numbers of the invariants in the package comment. Worlds
+// are small, so that things collide: up to five resources, three environments, three deployments,
+// three versions each, and instants on a grid of whole minutes around t0.
 
 func minute(n int) time.Time { return t0.Add(time.Duration(n) * time.Minute) }
 
-// uniform draws a number below n. The generator prefers small numbers, which would make the rare branches of a choice frequent and its last
-// ones rare, so the number is mixed; 0 stays 0, so that failures shrink to the first choice.
+// uniform draws a number below n. The generator prefers small numbers, which would make the rare
+// branches of a choice frequent and its last ones rare, so the number is mixed; 0 stays 0, so that
+// failures shrink to the first choice.
 func uniform(t *rapid.T, label string, n int) int {
 	v := rapid.Uint64().Draw(t, label)
 	v ^= v >> 33
@@ -227,7 +229,8 @@ func genRule(t *rapid.T) rollout.Rule {
 	return rollout.Rule{Retry: r}
 }
 
-// genWindow draws a window that begins and ends at whole minutes around midnight: once, or several times a day.
+// genWindow draws a window that begins and ends at whole minutes around midnight: once, or several
+// times a day.
 func genWindow(t *rapid.T) *rollout.DeploymentWindow {
 	w := &rollout.DeploymentWindow{
 		FirstDeploy: oneOf(t, "first", "", rollout.FirstDeployBypass, rollout.FirstDeployApply), MinimumRemainingMinutes: oneOf[int64](t, "remaining", 0, 1, 2),
@@ -334,7 +337,8 @@ func genPolicies(t *rapid.T) []rollout.Policy {
 	return list
 }
 
-// genState carries out a part of an earlier plan, so that there are leases, rollouts and jobs of the planner's own.
+// genState carries out a part of an earlier plan, so that there are leases, rollouts and jobs of
+// the planner's own.
 func genState(t *rapid.T, set *rollout.PolicySet, s *rollout.Snapshot) error {
 	for _, at := range []int{-4, -2}[:between(t, "plans before", 0, 2)] {
 		plan, err := set.Plan(*s, minute(at))
@@ -450,8 +454,8 @@ func TestReference(t *testing.T) {
 		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped")
 }
 
-// TestReferenceSlots compares them where many hold something in pools that overlap: by a lease in all of them or in some, begun or not, by a job that the
-// snapshot shows, by hand.
+// TestReferenceSlots compares them where many hold something in pools that overlap: by a lease in
+// all of them or in some, begun or not, by a job that the snapshot shows, by hand.
 func TestReferenceSlots(t *testing.T) {
 	env := newEnv(t)
 	seen := testseed.Tally{}
@@ -619,7 +623,8 @@ type world struct {
 	plan     rollout.Plan
 }
 
-// genWorld draws a world, with or without brackets, and its plan; nil if the policies contradict themselves there.
+// genWorld draws a world, with or without brackets, and its plan; nil if the policies contradict
+// themselves there.
 func genWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, brackets bool, adapt func([]rollout.Policy) []rollout.Policy) *world {
 	w := &world{s: genFleet(t), policies: genPolicies(t), now: minute(between(t, "now", -2, 8))}
 	crowded := adapt == nil && chance(t, "crowded", 30)
@@ -674,8 +679,8 @@ func genWorld(t *rapid.T, env *selector.Env, seen testseed.Tally, brackets bool,
 	return w
 }
 
-// genCrowd draws a fleet in which everybody wants a newer version, and policies of little more than pools: so the pools are full, and their settings
-// decide who starts.
+// genCrowd draws a fleet in which everybody wants a newer version, and policies of little more than
+// pools: so the pools are full, and their settings decide who starts.
 func genCrowd(t *rapid.T) (s rollout.Snapshot, policies []rollout.Policy) {
 	deployments := map[string][]string{"a": {"v1", "v2"}}
 	if chance(t, "two deployments", 60) {
@@ -741,7 +746,8 @@ func checkWorlds(t *testing.T, env *selector.Env, seen testseed.Tally, bracketed
 	}, outcomes...)
 }
 
-// contradicts reports an error that a drawn world may have: a cycle, a dependency against the roles, a target in two brackets.
+// contradicts reports an error that a drawn world may have: a cycle, a dependency against the
+// roles, a target in two brackets.
 func contradicts(err error) bool {
 	var outside *rollout.CycleError
 	var inside *bracket.CycleError
@@ -797,7 +803,8 @@ func rezone(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// TestI1OrderOfInput: shuffling every list of the input changes no byte of the output, and neither does another zone in which the host reads its clocks.
+// TestI1OrderOfInput: shuffling every list of the input changes no byte of the output, and neither
+// does another zone in which the host reads its clocks.
 func TestI1OrderOfInput(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
@@ -847,7 +854,8 @@ func TestI1OrderOfInput(t *testing.T) {
 	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "slot_full")
 }
 
-// TestI2ApplyAndPlanAgain: whatever part of a plan is carried out, none of it is started again, and all of it leaves nothing to start.
+// TestI2ApplyAndPlanAgain: whatever part of a plan is carried out, none of it is started again, and
+// all of it leaves nothing to start.
 func TestI2ApplyAndPlanAgain(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
@@ -888,13 +896,15 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			}
 		}
 		later := slices.DeleteFunc(slices.Clone(again.Start), func(start rollout.Start) bool {
-			// Who is down already lets others follow on its resource. Where an override alone took it down they wait until that is at work: it might have been left out.
+			// Who is down already lets others follow on its resource. Where an override alone took
+			// it down they wait until that is at work: it might have been left out.
 			if start.Reason == "slot_already_down" && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
 				return x.Resource == start.Resource && x.Reason == rollout.ReasonOverridden
 			}) {
 				return true
 			}
-			// So it is with keys. Where an override took one more, who waited for nothing but keys follows those who began there, and by now are at work.
+			// So it is with keys. Where an override took one more, who waited for nothing but keys
+			// follows those who began there, and by now are at work.
 			wait, waited := w.plan.Waiting.Of(start.TargetID)
 			follows := waited && wait.Version == start.Version && !slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
 				return v.Reason != "slot_keys_full" || !begun[ownPool(v)] || !past[family(ownPool(v))]
@@ -991,8 +1001,9 @@ func TestI6NextIsExact(t *testing.T) {
 	}, "next", "start alone", "start in bracket", "rollout_not_due", "bracket_collecting", "bracket_not_due")
 }
 
-// TestI15EveryWaitCanEnd: every verdict that is pending names an instant after now or an event, nobody waits for nothing, and each target
-// is spoken of once. What a reason means for whoever reads it, its status and the kinds of what can change it, is the same everywhere.
+// TestI15EveryWaitCanEnd: every verdict that is pending names an instant after now or an event,
+// nobody waits for nothing, and each target is spoken of once. What a reason means for whoever
+// reads it, its status and the kinds of what can change it, is the same everywhere.
 func TestI15EveryWaitCanEnd(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
@@ -1060,8 +1071,9 @@ func byTarget(plan rollout.Plan) map[rollout.TargetID]string {
 	return starts
 }
 
-// TestI7JoinersAndLeavers: capacity aside, who comes, goes or gets other labels turns nobody from allowed to waiting. A progression is about shares
-// of what is there, so there a joiner may; it is left out.
+// TestI7JoinersAndLeavers: capacity aside, who comes, goes or gets other labels turns nobody from
+// allowed to waiting. A progression is about shares of what is there, so there a joiner may; it is
+// left out.
 func TestI7JoinersAndLeavers(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindProgression), func(t *rapid.T, w *world) {
@@ -1149,7 +1161,8 @@ func TestI10AllBlockers(t *testing.T) {
 			if _, floor := (&reference{s: &s}).floor(find(s.Targets, func(x rollout.Target) rollout.TargetID { return x.TargetID }, wait.TargetID)); floor == wait.Version {
 				continue // to be repeated, which depends on its jobs and not on rules
 			}
-			// A cooldown refers to the active job: without that it refers to another version, and what it says of this one is another matter.
+			// A cooldown refers to the active job: without that it refers to another version, and
+			// what it says of this one is another matter.
 			busy := slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool { return b.Reason == rollout.ReasonTargetBusy })
 			var policies []rollout.Policy
 			for _, p := range w.policies {
@@ -1157,7 +1170,8 @@ func TestI10AllBlockers(t *testing.T) {
 					return named[r.ID] && r.DeploymentWindow != nil && allows(namedRule{Rule: r})
 				})
 				p.Rules = slices.DeleteFunc(slices.Clone(p.Rules), func(r rollout.Rule) bool {
-					// The allowing windows of a policy are one: without the one that is open for too short a time the others would be in the way.
+					// The allowing windows of a policy are one: without the one that is open for
+					// too short a time the others would be in the way.
 					return named[r.ID] || busy && r.VersionCooldown != nil || union && r.DeploymentWindow != nil && allows(namedRule{Rule: r})
 				})
 				if len(p.Rules) > 0 {
@@ -1187,8 +1201,9 @@ func TestI10AllBlockers(t *testing.T) {
 	}, "1 blockers", "2 blockers", "3 blockers")
 }
 
-// TestI11RulesOnlyRestrict: capacity and retries aside, one more rule starts nothing that did not start without it; but a rule of rollback takes
-// back, and a window that allows is united with others of its policy.
+// TestI11RulesOnlyRestrict: capacity and retries aside, one more rule starts nothing that did not
+// start without it; but a rule of rollback takes back, and a window that allows is united with
+// others of its policy.
 func TestI11RulesOnlyRestrict(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRetry), func(t *rapid.T, w *world) {
@@ -1238,8 +1253,9 @@ func TestI11RulesOnlyRestrict(t *testing.T) {
 	}, "fewer", "as many")
 }
 
-// TestI12ErrorsStayAtHome: capacity aside, an expression that fails on one resource changes nothing for the others, compared with one that has no
-// answer there; and nothing starts where a policy or a pool could not be asked.
+// TestI12ErrorsStayAtHome: capacity aside, an expression that fails on one resource changes nothing
+// for the others, compared with one that has no answer there; and nothing starts where a policy or
+// a pool could not be asked.
 func TestI12ErrorsStayAtHome(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 40, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {

@@ -20,12 +20,14 @@ type Host interface {
 	Observe() (rollout.Snapshot, error) // your entities, jobs and approvals, and the state that was saved last
 	Save(rollout.State) error           // compare-and-swap: an error if somebody else saved since Observe
 
-	// Dispatch creates the job with the id s.Run, unless it exists. A start that comes late may be of an older version: where several
-	// planners are at work, only if no job has come to the target that Observe did not see.
+	// Dispatch creates the job with the id s.Run, unless it exists. A start that comes late may be
+	// of an older version: where several planners are at work, only if no job has come to the
+	// target that Observe did not see.
 	Dispatch(rollout.Start) error
 }
 
-// Policies reads the JSON of the RFC. Whatever is wrong with it is reported at once, each fault with its path.
+// Policies reads the JSON of the RFC. Whatever is wrong with it is reported at once, each fault
+// with its path.
 func Policies(file []byte) (*rollout.PolicySet, error) {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
@@ -34,7 +36,8 @@ func Policies(file []byte) (*rollout.PolicySet, error) {
 	return rollout.Load(file, env, rollout.WithZones(time.LoadLocation))
 }
 
-// Turn is one round of the loop. Take the next one at the instant that it returns, or as soon as something happens. After an error, start over.
+// Turn is one round of the loop. Take the next one at the instant that it returns, or as soon as
+// something happens. After an error, start over.
 func Turn(set *rollout.PolicySet, host Host, now time.Time) (next time.Time, err error) {
 	snapshot, err := host.Observe()
 	if err != nil {

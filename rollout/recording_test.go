@@ -38,7 +38,8 @@ func reread(t interface {
 	return decoded
 }
 
-// TestRecordingsSurvive: whatever the world, a recording that was written and read is planned again to the last byte.
+// TestRecordingsSurvive: whatever the world, a recording that was written and read is planned again
+// to the last byte.
 func TestRecordingsSurvive(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
@@ -126,7 +127,8 @@ func TestParseRecordingErrors(t *testing.T) {
 	}
 }
 
-// TestPlannerRecords: the planner hands over what it planned on, the stored state included, and only plans that were saved.
+// TestPlannerRecords: the planner hands over what it planned on, the stored state included, and
+// only plans that were saved.
 func TestPlannerRecords(t *testing.T) {
 	set := compile(t, policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	fake := clock.NewFake(t0)

@@ -8,13 +8,16 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// A group that closed in this very plan has run nowhere: it is saved before anything of it is dispatched. If there are jobs of a group of its name the
-// state was lost, or restored from a backup that is older than they are. Where they are what the group would have begun, it is the same group, and its
-// executions go on where they were: nothing is drained twice, and who is drained is finished. Where they are not, they are of another group that
-// had this number; to count them as runs of this one would let mains start without their drain, and leave out versions that never ran. Then the group
-// takes a number that nobody had.
+// A group that closed in this very plan has run nowhere: it is saved before anything of it is
+// dispatched. If there are jobs of a group of its name the state was lost, or restored from a
+// backup that is older than they are. Where they are what the group would have begun, it is the
+// same group, and its executions go on where they were: nothing is drained twice, and who is
+// drained is finished. Where they are not, they are of another group that had this number; to count
+// them as runs of this one would let mains start without their drain, and leave out versions that
+// never ran. Then the group takes a number that nobody had.
 
-// recover looks for the runs of the groups that have just closed. before is the state as it was read.
+// recover looks for the runs of the groups that have just closed. before is the state as it was
+// read.
 func (w *work) recover(b *bracketWork, before bracket.State) error {
 	found, same, last := w.recovered(b)
 	if !found {
@@ -36,8 +39,8 @@ func (w *work) recover(b *bracketWork, before bracket.State) error {
 	return w.decideAgain(b)
 }
 
-// recovered reports whether there are runs of a group that closed in this plan, whether they may all be its own, and the greatest number that is
-// found in any.
+// recovered reports whether there are runs of a group that closed in this plan, whether they may
+// all be its own, and the greatest number that is found in any.
 func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 	closed := map[string]*bracket.Group{} // nil: another one that closed in this plan has followed it
 	for _, e := range b.plan.Events {
@@ -75,13 +78,15 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 			}
 		}
 	}
-	// Where a later group has been at work its own execution is over, see isOpen, and its run ids are used: if it still has something to do there, such as for
-	// a target that is another one by now, it is not the group that it was.
+	// Where a later group has been at work its own execution is over, see isOpen, and its run ids
+	// are used: if it still has something to do there, such as for a target that is another one by
+	// now, it is not the group that it was.
 	same = same && !slices.ContainsFunc(b.pending, func(p pendingResource) bool { return later[p.resource] })
 	return found, same, last
 }
 
-// numberOf is the number of the group that a run id names, if it begins with what those of the bracket begin with; else 0, which no group has.
+// numberOf is the number of the group that a run id names, if it begins with what those of the
+// bracket begin with; else 0, which no group has.
 func numberOf(run, prefix string) int {
 	rest, own := strings.CutPrefix(run, prefix)
 	if !own {
@@ -95,8 +100,9 @@ func numberOf(run, prefix string) int {
 	return number
 }
 
-// began reports whether a job may be one that a group dispatched: not before it closed, and with a version that it has locked, if it is that of a main, or
-// the current one where the group deploys that again.
+// began reports whether a job may be one that a group dispatched: not before it closed, and with a
+// version that it has locked, if it is that of a main, or the current one where the group deploys
+// that again.
 func began(group *bracket.Group, t *Target, job *Job) bool {
 	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == t.Deployment })
 	if k < 0 || job.CreatedAt.Before(group.ReadyAt) {

@@ -15,7 +15,8 @@ func TestStateLost(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}},
 		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
-	// run lets every job succeed after a minute until one of a version has started on a deployment, and returns the states that were saved.
+	// run lets every job succeed after a minute until one of a version has started on a deployment,
+	// and returns the states that were saved.
 	run := func(s *rollout.Snapshot, now *time.Time, until string) (saved []rollout.State) {
 		for range 50 {
 			plan := mustPlan(t, set, *s, *now)
@@ -89,8 +90,8 @@ func TestStateLost(t *testing.T) {
 	}
 }
 
-// TestStateLostInTwoEnvironments: the environment that is asked first does not begin anything on a node on which an execution of the other one is found
-// again: it could not be committed.
+// TestStateLostInTwoEnvironments: the environment that is asked first does not begin anything on a
+// node on which an execution of the other one is found again: it could not be committed.
 func TestStateLostInTwoEnvironments(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}`))
@@ -105,8 +106,9 @@ func TestStateLostInTwoEnvironments(t *testing.T) {
 	}
 }
 
-// TestStateRestoredInTwoEnvironments: a backup has an execution of one environment open that has ended since, and the jobs say that another environment has
-// begun on the node after it. Who is asked in between offers nothing there: it could not be committed.
+// TestStateRestoredInTwoEnvironments: a backup has an execution of one environment open that has
+// ended since, and the jobs say that another environment has begun on the node after it. Who is
+// asked in between offers nothing there: it could not be committed.
 func TestStateRestoredInTwoEnvironments(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -129,8 +131,9 @@ func TestStateRestoredInTwoEnvironments(t *testing.T) {
 	}
 }
 
-// TestStateLostBeforeALaterGroup: the state is lost while a second group is at work, of which the release has been dated anew, so that only the first
-// one closes again. Its execution is over, although the jobs of one member are forgotten: that member is not given the first group's version
+// TestStateLostBeforeALaterGroup: the state is lost while a second group is at work, of which the
+// release has been dated anew, so that only the first one closes again. Its execution is over,
+// although the jobs of one member are forgotten: that member is not given the first group's version
 // after the second one's.
 func TestStateLostBeforeALaterGroup(t *testing.T) {
 	t.Parallel()
@@ -182,8 +185,9 @@ func TestStateLostBeforeALaterGroup(t *testing.T) {
 	}
 }
 
-// TestStateRestoredBeforeALaterGroup: a backup has an execution of the first group open, which has ended since, and a second group has been at work there. What
-// the jobs of the first one say ends the execution: none of its versions is deployed after the second one's.
+// TestStateRestoredBeforeALaterGroup: a backup has an execution of the first group open, which has
+// ended since, and a second group has been at work there. What the jobs of the first one say ends
+// the execution: none of its versions is deployed after the second one's.
 func TestStateRestoredBeforeALaterGroup(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -217,8 +221,10 @@ func TestStateRestoredBeforeALaterGroup(t *testing.T) {
 	}
 }
 
-// TestStateRestoredBeforeTwoLaterGroups: a backup has an execution of the first group open and the second one waiting. Both have ended since, the second one
-// with a failure that an operator resolved, and a third one is at work. What failed is not open again when the first one ends: nobody would end it.
+// TestStateRestoredBeforeTwoLaterGroups: a backup has an execution of the first group open and the
+// second one waiting. Both have ended since, the second one with a failure that an operator
+// resolved, and a third one is at work. What failed is not open again when the first one ends:
+// nobody would end it.
 func TestStateRestoredBeforeTwoLaterGroups(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{}}}`))
@@ -241,8 +247,9 @@ func TestStateRestoredBeforeTwoLaterGroups(t *testing.T) {
 	}
 }
 
-// TestStateRestoredWhileCollecting: a backup has a group that still collects. Its number has been used by now, for another version, so it closes under one that
-// nobody had, and no job of the other is taken for one of its own.
+// TestStateRestoredWhileCollecting: a backup has a group that still collects. Its number has been
+// used by now, for another version, so it closes under one that nobody had, and no job of the other
+// is taken for one of its own.
 func TestStateRestoredWhileCollecting(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{}}}`))
@@ -254,8 +261,10 @@ func TestStateRestoredWhileCollecting(t *testing.T) {
 	}
 }
 
-// TestStateLostAfterALaterGroup: the group that closes first once the state is lost has still something to do where a later one has been at work. Its run
-// ids are used there, so it is not taken for the one that had them: it would be given runs that ended long ago, and main members without their drain.
+// TestStateLostAfterALaterGroup: the group that closes first once the state is lost has still
+// something to do where a later one has been at work. Its run ids are used there, so it is not
+// taken for the one that had them: it would be given runs that ended long ago, and main members
+// without their drain.
 func TestStateLostAfterALaterGroup(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}`))
@@ -276,9 +285,10 @@ func TestStateLostAfterALaterGroup(t *testing.T) {
 	}
 }
 
-// TestRunsOfALostGroup: the state is lost and a job says that it is of the first group. If it may be what the group that closes now has dispatched that goes on under
-// this number; otherwise it was another one, and this takes a number that nobody had. Jobs by hand of which
-// the id is a number, or has one that no group could follow, are of no group.
+// TestRunsOfALostGroup: the state is lost and a job says that it is of the first group. If it may
+// be what the group that closes now has dispatched that goes on under this number; otherwise it was
+// another one, and this takes a number that nobody had. Jobs by hand of which the id is a number,
+// or has one that no group could follow, are of no group.
 func TestRunsOfALostGroup(t *testing.T) {
 	t.Parallel()
 	const redeploy = `,"unchangedMemberStrategy":"redeploy_current"`
@@ -338,8 +348,9 @@ func TestRunsOfALostGroup(t *testing.T) {
 	}
 }
 
-// TestStateLostAfterTheNextRelease: a version is released while the last hook of a group is still to run, and then the state is lost. The group that closes
-// is that of the release: the hook, which ran after it, is not its own, for what ran before it is not.
+// TestStateLostAfterTheNextRelease: a version is released while the last hook of a group is still
+// to run, and then the state is lost. The group that closes is that of the release: the hook, which
+// ran after it, is not its own, for what ran before it is not.
 func TestStateLostAfterTheNextRelease(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"post":"deployment.name == 'uncordon'"}}}`))
@@ -354,8 +365,9 @@ func TestStateLostAfterTheNextRelease(t *testing.T) {
 	}
 }
 
-// TestGroupLostAndAMemberHasLeft: the record of the groups alone is lost, and a deployment is no member any more. What is open goes on as it was frozen, with
-// that deployment, and the group that closes is another one.
+// TestGroupLostAndAMemberHasLeft: the record of the groups alone is lost, and a deployment is no
+// member any more. What is open goes on as it was frozen, with that deployment, and the group that
+// closes is another one.
 func TestGroupLostAndAMemberHasLeft(t *testing.T) {
 	t.Parallel()
 	rules := func(members string) *rollout.PolicySet {
@@ -384,7 +396,8 @@ func TestGroupLostAndAMemberHasLeft(t *testing.T) {
 	}
 }
 
-// TestStateLostInOneEnvironment: the group that closes again takes another number, and what is open in the other environment of the rule stays as it is.
+// TestStateLostInOneEnvironment: the group that closes again takes another number, and what is open
+// in the other environment of the rule stays as it is.
 func TestStateLostInOneEnvironment(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -404,7 +417,8 @@ func TestStateLostInOneEnvironment(t *testing.T) {
 	}
 }
 
-// TestStateLostAndOutdated: a target that was outdated has had its run since, in a group or without one. It does not need another when the state is lost.
+// TestStateLostAndOutdated: a target that was outdated has had its run since, in a group or without
+// one. It does not need another when the state is lost.
 func TestStateLostAndOutdated(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -431,8 +445,8 @@ func TestStateLostAndOutdated(t *testing.T) {
 	}
 }
 
-// TestPlannedAgain: what a plan finds out on the way is in that very plan: once it is saved, the next one at the same instant says the same and is looked at
-// no sooner.
+// TestPlannedAgain: what a plan finds out on the way is in that very plan: once it is saved, the
+// next one at the same instant says the same and is looked at no sooner.
 func TestPlannedAgain(t *testing.T) {
 	t.Parallel()
 	window := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{}}}`))

@@ -10,10 +10,12 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// The rules that look at time, scopes, other environments and overrides, the slow and obvious way. Windows are evaluated minute by minute: those of
-// the generators begin and end at whole minutes between 22:50 and 01:10, on every day or only once.
+// The rules that look at time, scopes, other environments and overrides, the slow and obvious way.
+// Windows are evaluated minute by minute: those of the generators begin and end at whole minutes
+// between 22:50 and 01:10, on every day or only once.
 
-// inScope asks the version's own expression; one that fails reaches nobody, or everybody if the host wants it so.
+// inScope asks the version's own expression; one that fails reaches nobody, or everybody if the
+// host wants it so.
 func (r *reference) inScope(v rollout.Version, t rollout.Target) bool {
 	if v.TargetSelector == "" {
 		return true
@@ -45,8 +47,9 @@ func (r *reference) override(rule, version string, t rollout.Target) *rollout.Ov
 	return first
 }
 
-// gate asks the rules that look at a version in an environment. since is when the last of those that a rollout starts from was satisfied; shut lists
-// those that are not; private says that an override for this very resource took part.
+// gate asks the rules that look at a version in an environment. since is when the last of those
+// that a rollout starts from was satisfied; shut lists those that are not; private says that an
+// override for this very resource took part.
 func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule) (blockers []string, since time.Time, shut []string, private bool) {
 	since = v.CreatedAt
 	if v.Status != rollout.VersionReady {
@@ -97,7 +100,8 @@ func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule)
 	return blockers, since, shut, private
 }
 
-// untilOpen is the end of what a rollout says that has not begun: when time alone has opened every gate, or nothing if one needs more than time.
+// untilOpen is the end of what a rollout says that has not begun: when time alone has opened every
+// gate, or nothing if one needs more than time.
 func untilOpen(shut []string) (text string) {
 	for _, blocker := range shut {
 		words := strings.Fields(blocker)
@@ -122,7 +126,8 @@ func (r *reference) versionSelector(rule namedRule, t rollout.Target, v rollout.
 	return ""
 }
 
-// progressedAt says when a version had succeeded elsewhere, enough and for long enough, or what is missing.
+// progressedAt says when a version had succeeded elsewhere, enough and for long enough, or what is
+// missing.
 func (r *reference) progressedAt(rule namedRule, v rollout.Version, t rollout.Target) (time.Time, string) {
 	p := rule.EnvironmentProgression
 	var satisfied, until time.Time
@@ -323,7 +328,8 @@ func allows(rule namedRule) bool {
 	return rule.DeploymentWindow.AllowWindow == nil || *rule.DeploymentWindow.AllowWindow
 }
 
-// inside reports whether an instant lies in a window as the generators make them: once, or at some minutes of two hours of the day.
+// inside reports whether an instant lies in a window as the generators make them: once, or at some
+// minutes of two hours of the day.
 func inside(rule namedRule, at time.Time) bool {
 	w := rule.DeploymentWindow
 	if w.RRule == "" {
@@ -562,7 +568,8 @@ func (r *reference) setBack(t rollout.Target, floor, current, waiting string, ru
 	return text, nil
 }
 
-// host is the rule of a host in the properties: nobody gets anything on r2 before minute 3, and on VMs v2 stays away for good.
+// host is the rule of a host in the properties: nobody gets anything on r2 before minute 3, and on
+// VMs v2 stays away for good.
 var host = hostRule{"host", func(c rollout.Candidate) rollout.Verdict {
 	switch {
 	case c.Resource.ID == "r2" && c.Now.Before(minute(3)):

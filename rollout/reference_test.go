@@ -14,8 +14,9 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// reference plans targets outside brackets the slow and obvious way: every rule is asked about every candidate on every target, names stay names,
-// positions are found by counting who comes before, and nothing is remembered from one target to the next but the rollout records.
+// reference plans targets outside brackets the slow and obvious way: every rule is asked about
+// every candidate on every target, names stay names, positions are found by counting who comes
+// before, and nothing is remembered from one target to the next but the rollout records.
 type reference struct {
 	policies []rollout.Policy
 	env      *selector.Env
@@ -208,7 +209,8 @@ func (r *reference) rulesOf(k int) []namedRule {
 	return rules
 }
 
-// governing returns the rules of all policies that match a target, and the failures of those that cannot be asked.
+// governing returns the rules of all policies that match a target, and the failures of those that
+// cannot be asked.
 func (r *reference) governing(t rollout.Target) (rules []namedRule, held []string) {
 	order := make([]int, len(r.policies))
 	for i := range order {
@@ -350,7 +352,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// hashV1 is the frozen order hash, written from its definition: length-prefixed fields, FNV-1a, a finaliser.
+// hashV1 is the frozen order hash, written from its definition: length-prefixed fields, FNV-1a, a
+// finaliser.
 func hashV1(fields ...string) uint64 {
 	h := uint64(14695981039346656037)
 	feed := func(b byte) { h = (h ^ uint64(b)) * 1099511628211 }
@@ -490,7 +493,8 @@ func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, ba
 	return due, position, record.Founders, false
 }
 
-// base is since when the gates of a version are open for any of those that a rule ranks together, whatever overrides for one resource say; zero: for none.
+// base is since when the gates of a version are open for any of those that a rule ranks together,
+// whatever overrides for one resource say; zero: for none.
 func (r *reference) base(rule namedRule, t rollout.Target, v rollout.Version) (first time.Time) {
 	for _, o := range r.s.Targets {
 		rules, _ := r.governing(o)
@@ -505,7 +509,8 @@ func (r *reference) base(rule namedRule, t rollout.Target, v rollout.Version) (f
 	return first
 }
 
-// turnAside is the turn of a target for which an override opened the gate at base: in a rollout of its own, or in that of the others, whichever is earlier.
+// turnAside is the turn of a target for which an override opened the gate at base: in a rollout of
+// its own, or in that of the others, whichever is earlier.
 func (r *reference) turnAside(rule namedRule, t rollout.Target, v rollout.Version, base time.Time, openings openings) (due time.Time, position int, founders int, overflow bool) {
 	key := fmt.Sprint(rule.id, "|", t.Environment, "|", t.Deployment, "|", v.ID)
 	record, started := r.rollouts[key]
@@ -747,7 +752,8 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	return blockers, true
 }
 
-// repeatDue is the latest of: the target became outdated, its last job ended, the delay after the failed attempts was over.
+// repeatDue is the latest of: the target became outdated, its last job ended, the delay after the
+// failed attempts was over.
 func (r *reference) repeatDue(t rollout.Target, floor string, rules []namedRule) time.Time {
 	due := t.OutdatedAt
 	all := jobs(t)
@@ -866,8 +872,9 @@ func (r *reference) settle() {
 				fresh := false
 				for _, j := range t.Jobs {
 					if !j.CreatedAt.Before(l.Since) {
-						// An end that was seen before the target started once more under its lease says nothing any more. Such a start is noted a
-						// nanosecond late, and a job of which no end is known counts as one that ended then.
+						// An end that was seen before the target started once more under its lease
+						// says nothing any more. Such a start is noted a nanosecond late, and a job
+						// of which no end is known counts as one that ended then.
 						end := j.CompletedAt
 						if !end.After(j.CreatedAt) {
 							end = j.CreatedAt.Add(1)
@@ -884,7 +891,8 @@ func (r *reference) settle() {
 	}
 }
 
-// observe reads from the jobs who is at work under a lease of a pool, what its newest progress is, and whether it is stuck.
+// observe reads from the jobs who is at work under a lease of a pool, what its newest progress is,
+// and whether it is stuck.
 func (r *reference) observe(p *referencePool) {
 	p.running, p.stuck = map[concurrency.Holder]bool{}, map[concurrency.Holder]bool{}
 	for k := range p.leases {
@@ -918,7 +926,8 @@ func (r *reference) observe(p *referencePool) {
 	}
 }
 
-// incumbents counts who has an active job in every pool that a rule gives the target, and who holds a lease of a pool that its resource has left.
+// incumbents counts who has an active job in every pool that a rule gives the target, and who holds
+// a lease of a pool that its resource has left.
 func (r *reference) incumbents() {
 	for _, t := range r.s.Targets {
 		if slices.Contains(r.s.DeletedResources, t.Resource) {
@@ -1039,7 +1048,8 @@ func (p *referencePool) down(id string) bool {
 	return p.active()[id] || slices.ContainsFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == id })
 }
 
-// family is what pools have in common of which only so many may be active; empty without such a limit.
+// family is what pools have in common of which only so many may be active; empty without such a
+// limit.
 func (p *referencePool) family() string {
 	if p.rule.MaxActiveKeys.IsZero() {
 		return ""
@@ -1047,7 +1057,8 @@ func (p *referencePool) family() string {
 	return p.owner
 }
 
-// activeKeys counts the active pools of a family, and those that would be if everybody who keeps a place had it.
+// activeKeys counts the active pools of a family, and those that would be if everybody who keeps a
+// place had it.
 func (r *reference) activeKeys(family string) (active, kept int) {
 	for _, p := range r.pools {
 		if p.family() == family && len(p.active()) > 0 {
@@ -1059,7 +1070,8 @@ func (r *reference) activeKeys(family string) (active, kept int) {
 	return active, kept
 }
 
-// refusal says why a pool has no place, or no key, for a resource; id is empty for one that keeps no place there.
+// refusal says why a pool has no place, or no key, for a resource; id is empty for one that keeps
+// no place there.
 func (r *reference) refusal(p *referencePool, id string) string {
 	n := len(p.active())
 	switch {
@@ -1100,7 +1112,8 @@ func (r *reference) overfull(p *referencePool) string {
 	return ""
 }
 
-// unproved is what a pool that has more than it may says to whoever would start on a place that counts for an observed job alone.
+// unproved is what a pool that has more than it may says to whoever would start on a place that
+// counts for an observed job alone.
 func (r *reference) unproved(before, after *referencePool, id string) string {
 	if before.active()[id] && !before.proved()[id] && !slices.ContainsFunc(before.leases, func(l concurrency.Lease) bool { return l.Resource == id }) {
 		return r.overfull(after)
@@ -1108,8 +1121,8 @@ func (r *reference) unproved(before, after *referencePool, id string) string {
 	return ""
 }
 
-// unused is what a pool says to whoever begins there without a lease of its own, while more pools of its family are active than may be, and nobody is seen
-// at work in it.
+// unused is what a pool says to whoever begins there without a lease of its own, while more pools
+// of its family are active than may be, and nobody is seen at work in it.
 func (r *reference) unused(before, after *referencePool, id, group string) string {
 	active, _ := r.activeKeys(after.family())
 	inUse := len(before.unavailable) > 0 || len(before.jobs) > 0 || slices.ContainsFunc(before.leases, func(l concurrency.Lease) bool { return before.running[l.Holder] })
@@ -1257,8 +1270,8 @@ func (r *reference) attempt(t rollout.Target, version string, due time.Time, pos
 	}
 }
 
-// admit gives the places of the pools, first to whom they cost nothing, then in order. Who gets one on a place or by a key that nobody is proved to have
-// waits, and all are asked again without it.
+// admit gives the places of the pools, first to whom they cost nothing, then in order. Who gets one
+// on a place or by a key that nobody is proved to have waits, and all are asked again without it.
 func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string, out *outcome) {
 	slices.SortFunc(asking, func(a, b attempt) int {
 		if a.revert != b.revert {
@@ -1336,7 +1349,8 @@ func (r *reference) needs(a attempt) (keys []string) {
 	return keys
 }
 
-// round asks for all at once: who starts, and by pool why the others do not. Who is doubted does not start, whatever the pools say.
+// round asks for all at once: who starts, and by pool why the others do not. Who is doubted does
+// not start, whatever the pools say.
 func (r *reference) round(asking []attempt, doubted []bool) (starts []string, refused []map[string]string) {
 	take := func(a attempt) {
 		reason, held := "slot_already_down", false

@@ -23,15 +23,19 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// The properties of this file keep what Load promises of a document in which a value is refused: of the faults that compiling finds it reports
+// The properties of this file keep what Load promises of a document in which a value is refused: of
+// the faults that compiling finds it reports
 //
 //	(1) none that would not be there, in a rule word for word, if the value were some other sound one;
 //	(2) all that would be there word for word whatever the value were, sound or not, and if the field were left out as well.
 //
-// So a check that forgets to say what it depends on breaks (1), and one that says too much breaks (2). Three things keep them from overlooking a new one: a
-// field without values here fails TestValues, a fault that no row has fails TestEveryFault, and TestRefusedField draws what nobody thinks of.
+// So a check that forgets to say what it depends on breaks (1), and one that says too much breaks
+// (2). Three things keep them from overlooking a new one: a field without values here fails
+// TestValues, a fault that no row has fails TestEveryFault, and TestRefusedField draws what nobody
+// thinks of.
 
-// values of a field, in JSON: sound ones, and others that are read but for which alone it is refused later.
+// values of a field, in JSON: sound ones, and others that are read but for which alone it is
+// refused later.
 type values struct{ sound, odd []string }
 
 // valuesOf the fields of policies; in a path [] stands for every place of a list.
@@ -167,7 +171,8 @@ func valuesOf() map[string]values {
 	return all
 }
 
-// TestValues: every field that a policy can have has values, and those that are sound on their own are read.
+// TestValues: every field that a policy can have has values, and those that are sound on their own
+// are read.
 func TestValues(t *testing.T) {
 	all := valuesOf()
 	known := map[string]bool{"": true}
@@ -203,10 +208,12 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// document is a list of policies: the JSON of its leaves by their paths. An object or a list is a leaf, too, if it is not taken apart.
+// document is a list of policies: the JSON of its leaves by their paths. An object or a list is a
+// leaf, too, if it is not taken apart.
 type document map[string]string
 
-// with is a copy in which a field has another value, whatever was inside of it before; none: it is left out.
+// with is a copy in which a field has another value, whatever was inside of it before; none: it is
+// left out.
 func (d document) with(path, value string) document {
 	rest := maps.Clone(d)
 	maps.DeleteFunc(rest, func(key, leaf string) bool { return partOf(key, path) || leaf == "{}" && partOf(path, key) })
@@ -292,7 +299,8 @@ func (always) Match(interface {
 	return true, nil
 }
 
-// load returns the faults of reading a document, and those that Load reports besides, each with its path.
+// load returns the faults of reading a document, and those that Load reports besides, each with its
+// path.
 func load(t rapid.TB, d document) (read, compiled []*rollout.FieldError) {
 	berlin := time.FixedZone("Europe/Berlin", 3600)
 	text := []byte(d.String())
@@ -320,7 +328,8 @@ func load(t rapid.TB, d document) (read, compiled []*rollout.FieldError) {
 	return read, compiled
 }
 
-// where and words tell faults apart. Of several policies and rules a hint names the first, which another one may be.
+// where and words tell faults apart. Of several policies and rules a hint names the first, which
+// another one may be.
 func where(fault *rollout.FieldError) string { return string(fault.Code) + " " + fault.Path }
 func words(fault *rollout.FieldError) string { return string(fault.Code) + " " + fault.Error() }
 
@@ -335,7 +344,8 @@ func found(faults []*rollout.FieldError, but string, as func(*rollout.FieldError
 	return all
 }
 
-// refuse checks what Load says of a document if it refuses a field: because of its type, because it is given twice, or because it is mistyped.
+// refuse checks what Load says of a document if it refuses a field: because of its type, because it
+// is given twice, or because it is mistyped.
 func refuse(t rapid.TB, v values, d document, path string, as func(*rollout.FieldError) string, seen testseed.Tally) {
 	sound := make([]map[string]bool, len(v.sound))
 	whatever := map[string]int{}
@@ -400,7 +410,8 @@ func refuse(t rapid.TB, v values, d document, path string, as func(*rollout.Fiel
 		}
 		got := found(compiled, path, words)
 		for text, n := range whatever {
-			// A rule that was refused may be of any kind, and so count where ids are derived: of those before it, too, to keep it simple.
+			// A rule that was refused may be of any kind, and so count where ids are derived: of
+			// those before it, too, to keep it simple.
 			counts := strings.HasSuffix(path, "]") && strings.HasPrefix(text, "duplicate ")
 			if form.way == "type" && n == len(values) && !got[text] && !counts {
 				t.Errorf("%s does not depend on %s, but is left out: %s", text, path, form.in)
@@ -414,7 +425,8 @@ func refuse(t rapid.TB, v values, d document, path string, as func(*rollout.Fiel
 	}
 }
 
-// formats are those of all faults that the checks of rules add, with the place of each, but for those that no document can have.
+// formats are those of all faults that the checks of rules add, with the place of each, but for
+// those that no document can have.
 func formats(t *testing.T) map[string]*regexp.Regexp {
 	t.Helper()
 	impossible := []string{
@@ -489,7 +501,8 @@ func parse(t rapid.TB, text string) document {
 	return d
 }
 
-// fields are those of a document that can be refused, whether they are there or not, and the number of its rules.
+// fields are those of a document that can be refused, whether they are there or not, and the number
+// of its rules.
 func (d document) fields(all map[string]values) (paths []string, rules int) {
 	for k := 0; d.has(fmt.Sprintf("[%d]", k)); k++ {
 		at := fmt.Sprintf("[%d]", k)
@@ -531,8 +544,8 @@ func refuseSome(t rapid.TB, d document, all map[string]values, some func() bool,
 	}
 }
 
-// TestEveryFault: of policies that have every fault there is, each field is refused, and no fault is reported that may only follow from that. A new fault wants
-// to be in one of the rows.
+// TestEveryFault: of policies that have every fault there is, each field is refused, and no fault
+// is reported that may only follow from that. A new fault wants to be in one of the rows.
 func TestEveryFault(t *testing.T) {
 	all, formats, seen := valuesOf(), formats(t), testseed.Tally{}
 	for _, row := range []struct{ why, in string }{

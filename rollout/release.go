@@ -11,13 +11,16 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Release gives back a lease that a plan listed among its [Plan.Orphans]: that of a planner that stopped between saving and dispatching, for example. Until
-// then the slot counts. No plan gives it back by itself, because it cannot know whether somebody is about to dispatch. The host can: it calls Release once the
-// lease has been an orphan for longer than a dispatch may take, and refuses a dispatch whose claims have gone, see [PoolRecordKey].
+// Release gives back a lease that a plan listed among its [Plan.Orphans]: that of a planner that
+// stopped between saving and dispatching, for example. Until then the slot counts. No plan gives it
+// back by itself, because it cannot know whether somebody is about to dispatch. The host can: it
+// calls Release once the lease has been an orphan for longer than a dispatch may take, and refuses
+// a dispatch whose claims have gone, see [PoolRecordKey].
 //
-// It changes nothing and returns [bracket.ErrConflict] if somebody started under the lease since the plan was made, or saved the record in between;
-// [concurrency.ErrFenced] if the lease is held under another token by now; and [bracket.ErrNotFound] if the pool has no record. In these cases the next plan
-// says how things are. Any other error is that of the store.
+// It changes nothing and returns [bracket.ErrConflict] if somebody started under the lease since
+// the plan was made, or saved the record in between; [concurrency.ErrFenced] if the lease is held
+// under another token by now; and [bracket.ErrNotFound] if the pool has no record. In these cases
+// the next plan says how things are. Any other error is that of the store.
 func (p *Planner) Release(ctx context.Context, orphan concurrency.Lease) error {
 	if err := p.release(ctx, orphan); err != nil {
 		return fmt.Errorf("rollout: release the slot of %s in pool %s: %w", orphan.Resource, orphan.Pool, err)

@@ -13,7 +13,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestRelease: a planner stops between saving and dispatching, and what it claimed a slot for is withdrawn. Nobody starts until the host gives the slot back.
+// TestRelease: a planner stops between saving and dispatching, and what it claimed a slot for is
+// withdrawn. Nobody starts until the host gives the slot back.
 func TestRelease(t *testing.T) {
 	fake := clock.NewFake(t0)
 	p := &rollout.Planner{
@@ -56,7 +57,8 @@ func TestRelease(t *testing.T) {
 		t.Errorf("another pool: %v", err)
 	}
 
-	// The version is for everybody again, and another planner goes on with what the first one had begun.
+	// The version is for everybody again, and another planner goes on with what the first one had
+	// begun.
 	s.Versions[1].TargetSelector = ""
 	if again := plan(); !slices.Equal(started(again), []string{"r1/a@v2"}) || again.Start[0].Claims[0].Token != orphan.Token {
 		t.Fatalf("starts %+v", again.Start)
@@ -86,7 +88,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// Where the record of a pool cannot be read, a release says so, and not that somebody else has the slot: the operator has to look at the record.
+// Where the record of a pool cannot be read, a release says so, and not that somebody else has the
+// slot: the operator has to look at the record.
 func TestReleaseFromABrokenRecord(t *testing.T) {
 	store := new(bracket.MemoryStore)
 	if _, err := store.Save(t.Context(), rollout.PoolRecordKey("P"), []byte(`{"schema":9}`), 0); err != nil {
@@ -99,7 +102,8 @@ func TestReleaseFromABrokenRecord(t *testing.T) {
 	}
 }
 
-// An orphan may keep a key of groupBy active, and so everybody of another key waiting, whose own pool is empty.
+// An orphan may keep a key of groupBy active, and so everybody of another key waiting, whose own
+// pool is empty.
 func TestOrphanOfAnotherKey(t *testing.T) {
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
 		{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}`))

@@ -10,7 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// The node fleet of the bracket RFC: ten nodes, five deployments, every version published before the window closes.
+// The node fleet of the bracket RFC: ten nodes, five deployments, every version published before
+// the window closes.
 var (
 	day1 = time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 	day2 = day1.Add(24 * time.Hour)
@@ -41,7 +42,8 @@ func minutes(deployment string) time.Duration {
 	return map[string]time.Duration{"node-drain": 8, "node-uncordon": 1}[deployment]*time.Minute + map[bool]time.Duration{true: 3 * time.Minute}[!strings.HasPrefix(deployment, "node-")]
 }
 
-// replay is the host's loop over the pure API: plan, commit everything, carry it out, sleep until Next or the end of a job.
+// replay is the host's loop over the pure API: plan, commit everything, carry it out, sleep until
+// Next or the end of a job.
 func replay(t *testing.T, set *rollout.PolicySet, s rollout.Snapshot, from, until time.Time, each func(rollout.Plan)) (log []string) {
 	t.Helper()
 	running := map[rollout.TargetID]rollout.Start{}

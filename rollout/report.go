@@ -8,8 +8,9 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// reportBrackets turns what the brackets decided into starts that ask for capacity and into waits, one per release target. What starts is known before
-// anybody says what waits: two brackets may speak of one target.
+// reportBrackets turns what the brackets decided into starts that ask for capacity and into waits,
+// one per release target. What starts is known before anybody says what waits: two brackets may
+// speak of one target.
 func (w *work) reportBrackets() {
 	all := make([]settled, len(w.stepped))
 	for k, b := range w.stepped {
@@ -40,7 +41,8 @@ func (w *work) happened(in ruleIn, e bracket.Event) {
 	})
 }
 
-// settled are the targets of a bracket about which something has been said. They are of one environment, and so close together.
+// settled are the targets of a bracket about which something has been said. They are of one
+// environment, and so close together.
 type settled struct {
 	first int32
 	said  []bool // from first on
@@ -99,7 +101,8 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 	}
 }
 
-// afterOthers is what keeps a member back, that could be among the first of its execution, until the execution has brought what its version needs.
+// afterOthers is what keeps a member back, that could be among the first of its execution, until
+// the execution has brought what its version needs.
 func (w *work) afterOthers(b *bracketWork, p *pendingResource, i, version int32) []Verdict {
 	if !w.dependent[w.targets[i].deployment] || version < 0 {
 		return nil
@@ -107,8 +110,9 @@ func (w *work) afterOthers(b *bracketWork, p *pendingResource, i, version int32)
 	return w.let(w.inOrder(i, version, func() []coming { return w.comingOf(b, p) }), i, version)
 }
 
-// reportUndispatched offers the runs again that were saved as started and have no job: the host stopped in between. The run id is the same, so a
-// job that is only not visible yet is not made twice.
+// reportUndispatched offers the runs again that were saved as started and have no job: the host
+// stopped in between. The run id is the same, so a job that is only not visible yet is not made
+// twice.
 func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 	walk := walk{work: w, bracket: b}
 	members := make([]memberStart, len(b.plan.Redispatch))
@@ -144,8 +148,8 @@ func (b *bracketWork) starts(target int32, version string) {
 	b.started[target] = version
 }
 
-// atWork reports whether the version that the next group has for a target starts now or runs there, in the open execution. Hooks have the same
-// version in every group: one that works does not wait.
+// atWork reports whether the version that the next group has for a target starts now or runs there,
+// in the open execution. Hooks have the same version in every group: one that works does not wait.
 func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 	t := &w.targets[run.target]
 	if version, starts := b.started[run.target]; starts && w.versions[t.deployment].number(version) == run.version {
@@ -222,7 +226,8 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 	}
 }
 
-// pendingBlockers are what the bracket says of a pending resource, and then all that keeps its runs back.
+// pendingBlockers are what the bracket says of a pending resource, and then all that keeps its runs
+// back.
 func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.Verdict) []Verdict {
 	own := w.verdict(b, w.resources[p.resource].ID, said, p)
 	if said.Reason == bracket.ReasonNotDue && said.Until.IsZero() {
@@ -234,12 +239,14 @@ func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.
 	for _, verdict := range slices.Concat(p.timed, p.blockers) {
 		blockers = w.also(blockers, verdict)
 	}
-	// They were collected per member and of windows first; the bracket's own verdict stays in front.
+	// They were collected per member and of windows first; the bracket's own verdict stays in
+	// front.
 	slices.SortStableFunc(blockers[1:], func(a, b Verdict) int { return placeInChain(w.kindOf(a)) - placeInChain(w.kindOf(b)) })
 	return blockers
 }
 
-// comes reports whether the open execution on the resource of a run, if there is one, brings the same version itself: what that waits for is the nearer answer.
+// comes reports whether the open execution on the resource of a run, if there is one, brings the
+// same version itself: what that waits for is the nearer answer.
 func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 	if open == nil || run.version < 0 {
 		return false
@@ -250,8 +257,8 @@ func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 	})
 }
 
-// opener is what an execution waits for that cannot be due before these verdicts are gone: their events, or where none names one, the last instant at
-// which looking again can help.
+// opener is what an execution waits for that cannot be due before these verdicts are gone: their
+// events, or where none names one, the last instant at which looking again can help.
 func opener(blockers []Verdict) (until time.Time, on []Condition) {
 	for _, verdict := range blockers {
 		if on == nil {
@@ -270,8 +277,8 @@ func opener(blockers []Verdict) (until time.Time, on []Condition) {
 	return until, on
 }
 
-// frozen is the version that a member of an open execution waits to run: on its way back, the one that it came from; of one that is back, the one that
-// was taken back.
+// frozen is the version that a member of an open execution waits to run: on its way back, the one
+// that it came from; of one that is back, the one that was taken back.
 func frozen(open *bracket.Execution, deployment string) string {
 	k := slices.IndexFunc(open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == deployment })
 	if m := &open.Members[k]; m.Purpose != bracket.Rollback || m.Status == bracket.MemberRolledBack {
@@ -280,8 +287,9 @@ func frozen(open *bracket.Execution, deployment string) string {
 	return open.Members[k].From
 }
 
-// reportRest says what a bracket thinks of the newest version of every target that has not been spoken of. On a resource that never had an
-// execution, and has none ahead, the answer is the same for all targets that run the same version.
+// reportRest says what a bracket thinks of the newest version of every target that has not been
+// spoken of. On a resource that never had an execution, and has none ahead, the answer is the same
+// for all targets that run the same version.
 func (w *work) reportRest(b *bracketWork, settled settled) {
 	type like struct{ deployment, current, candidate, view int32 }
 	type said struct {
@@ -342,8 +350,8 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 	}
 }
 
-// newestOf finds the number of the newest version that exists by now for a target, or none. Where no version is for some targets only, it is asked
-// once per deployment.
+// newestOf finds the number of the newest version that exists by now for a target, or none. Where
+// no version is for some targets only, it is asked once per deployment.
 func (w *work) newestOf() func(i int32) int32 {
 	find := func(i int32) int32 {
 		versions := w.versions[w.targets[i].deployment].list
@@ -402,7 +410,8 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 		verdict.Data = w.datum(Data{Names: halting(b.open(resource))})
 		w.mergeOpens(b, resource, &verdict)
 	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // who waits for the end of an execution that has failed is told so: it may never end by itself
-		// It may be of another environment, whose bracket decides later in the plan: so it is asked for in the state that results.
+		// It may be of another environment, whose bracket decides later in the plan: so it is asked
+		// for in the state that results.
 		if record := w.execution(b.id, resource); record != nil && record.Open != nil && record.Open.Status == bracket.StatusFailed {
 			failed := Data{Names: halting(record.Open)}
 			if verdict.Data != nil {
@@ -414,7 +423,8 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	return verdict
 }
 
-// mergeOpens says what the group waits for that a merge would make end a halt: not the policy in general, but what keeps the group from being due.
+// mergeOpens says what the group waits for that a merge would make end a halt: not the policy in
+// general, but what keeps the group from being due.
 func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 	undue := func(c Condition) bool { return c.Kind == OnConfig }
 	r, known := w.resource(resource)
@@ -445,7 +455,8 @@ func executionOn(records []*bracket.ExecutionRecord, resource string) *bracket.E
 	return records[k]
 }
 
-// halting are the members of an execution, in its order, whose failure halts it: those that failed, or else went back.
+// halting are the members of an execution, in its order, whose failure halts it: those that failed,
+// or else went back.
 func halting(x *bracket.Execution) (names []string) {
 	for _, status := range [...]bracket.MemberStatus{bracket.MemberFailed, bracket.MemberRolledBack} {
 		for k := range x.Members {
@@ -460,7 +471,8 @@ func halting(x *bracket.Execution) (names []string) {
 	return names
 }
 
-// translate puts a bracket's conditions into the words of this package. A list that is shared by neighbours is translated once.
+// translate puts a bracket's conditions into the words of this package. A list that is shared by
+// neighbours is translated once.
 func (w *work) translate(on []bracket.Condition) []Condition {
 	if len(on) == 0 {
 		return nil

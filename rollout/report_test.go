@@ -9,8 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestForeignJobInsideAnExecution: an execution is at work, and a job that the host made by hand is active on the target of the member that is next. The member
-// waits for it, whether its run is still to be offered or was offered before and has no job; then it runs.
+// TestForeignJobInsideAnExecution: an execution is at work, and a job that the host made by hand is
+// active on the target of the member that is next. The member waits for it, whether its run is
+// still to be offered or was offered before and has no job; then it runs.
 func TestForeignJobInsideAnExecution(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
 		{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`))
@@ -39,8 +40,9 @@ func TestForeignJobInsideAnExecution(t *testing.T) {
 	}
 }
 
-// TestRunThatIsNotOverAfterAll: the host said that a run had failed, and takes it back. The bracket has noted the failure, and merges the next group into the halted
-// execution: its run waits for the job that is active, and comes when that has ended.
+// TestRunThatIsNotOverAfterAll: the host said that a run had failed, and takes it back. The bracket
+// has noted the failure, and merges the next group into the halted execution: its run waits for the
+// job that is active, and comes when that has ended.
 func TestRunThatIsNotOverAfterAll(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"hold","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
@@ -67,7 +69,8 @@ func TestRunThatIsNotOverAfterAll(t *testing.T) {
 	}
 }
 
-// TestStuckRunOfABracket: a run that has had no outcome for too long is listed, and says whose it is and since when; not a moment earlier.
+// TestStuckRunOfABracket: a run that has had no outcome for too long is listed, and says whose it
+// is and since when; not a moment earlier.
 func TestStuckRunOfABracket(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","stuckAfterSeconds":60,"memberRoles":{}}}`))
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -83,7 +86,8 @@ func TestStuckRunOfABracket(t *testing.T) {
 	}
 }
 
-// TestStartsInOrderOfPosition: of executions that are due at one time the first in the order of the rollout get what slots there are.
+// TestStartsInOrderOfPosition: of executions that are due at one time the first in the order of the
+// rollout get what slots there are.
 func TestStartsInOrderOfPosition(t *testing.T) {
 	curve := func(seconds string) string {
 		return `,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":` + seconds + `}}`
@@ -101,8 +105,9 @@ func TestStartsInOrderOfPosition(t *testing.T) {
 	}
 }
 
-// TestStartsWithoutATarget: an execution is at work, and the target of the member that is next is not in the snapshot, whether its resource is or not. There is
-// nothing to start it on, and the others go on.
+// TestStartsWithoutATarget: an execution is at work, and the target of the member that is next is
+// not in the snapshot, whether its resource is or not. There is nothing to start it on, and the
+// others go on.
 func TestStartsWithoutATarget(t *testing.T) {
 	set := compile(t, policy(alone+`,{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`))
 	for _, row := range []struct {
@@ -125,8 +130,9 @@ func TestStartsWithoutATarget(t *testing.T) {
 	}
 }
 
-// TestHookOfferedAgain: the run of a hook was offered and has no job, and meanwhile the next group is ready, with the same version of the hook. The run is offered
-// again, and so the hook does not wait; the member does.
+// TestHookOfferedAgain: the run of a hook was offered and has no job, and meanwhile the next group
+// is ready, with the same version of the hook. The run is offered again, and so the hook does not
+// wait; the member does.
 func TestHookOfferedAgain(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}`))
 	s := fleet(1, "v1", map[string][]string{"drain": {"d"}, "m": {"v1", "v2"}})
@@ -142,7 +148,8 @@ func TestHookOfferedAgain(t *testing.T) {
 	if !slices.Equal(started(plan), []string{"r1/drain@d"}) || !slices.Equal(blockers(plan), []string{"r1/m@v2: bracket_waits_for_members"}) {
 		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
-	// The drain is done: the member starts in the old version, and waits in the new one, of which the group comes next.
+	// The drain is done: the member starts in the old version, and waits in the new one, of which
+	// the group comes next.
 	add(&s, plan.Start[0], job(plan.Start[0], t0.Add(2*time.Minute), rollout.JobSuccessful))
 	plan = mustPlan(t, set, s, t0.Add(2*time.Minute))
 	if !slices.Equal(started(plan), []string{"r1/m@v2"}) || !slices.Contains(blockers(plan), "r1/m@v3: bracket_queued") {
@@ -150,7 +157,8 @@ func TestHookOfferedAgain(t *testing.T) {
 	}
 }
 
-// TestEndedJobOfTheVersion: a job of the version that is collected failed before, and another job is active. The version waits: it is not at work.
+// TestEndedJobOfTheVersion: a job of the version that is collected failed before, and another job
+// is active. The version waits: it is not at work.
 func TestEndedJobOfTheVersion(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":3600,"memberRoles":{}}}`))
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -163,7 +171,8 @@ func TestEndedJobOfTheVersion(t *testing.T) {
 	}
 }
 
-// TestFirstVersionIsCollected: the first version that a deployment ever has waits in the window as later ones do, where it is meant to run.
+// TestFirstVersionIsCollected: the first version that a deployment ever has waits in the window as
+// later ones do, where it is meant to run.
 func TestFirstVersionIsCollected(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":3600,"memberRoles":{}}}`))
 	s := fleet(2, "", map[string][]string{"a": {"v1"}})
@@ -173,7 +182,8 @@ func TestFirstVersionIsCollected(t *testing.T) {
 	}
 }
 
-// TestOpinionsOfTheirOwn: of targets that run the same each is told what holds itself: its deployment, its version, the policies and overrides for its resource.
+// TestOpinionsOfTheirOwn: of targets that run the same each is told what holds itself: its
+// deployment, its version, the policies and overrides for its resource.
 func TestOpinionsOfTheirOwn(t *testing.T) {
 	const window = `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'x'","readinessMode":"collection_window","readinessWindowSeconds":3600,"memberRoles":{}}}`
 	const approval = `{"id":"ok","anyApproval":{"minApprovals":1}}`
@@ -228,7 +238,8 @@ func TestOpinionsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestQueuedBehindWhatHoldsItToo: the next group waits for the end of the execution on its resource, and its first run for something else as well. Each says what ends it.
+// TestQueuedBehindWhatHoldsItToo: the next group waits for the end of the execution on its
+// resource, and its first run for something else as well. Each says what ends it.
 func TestQueuedBehindWhatHoldsItToo(t *testing.T) {
 	set := compile(t, policy(strings.Replace(alone, `"true"`, `"deployment.name == 'a'"`, 1)+`,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v1'"}}`))
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "x": {"v0", "v1"}})
@@ -242,7 +253,8 @@ func TestQueuedBehindWhatHoldsItToo(t *testing.T) {
 	}
 }
 
-// TestNotDueUntilTheLastRuleOpens: two rules of the host hold an execution until some instant each. The later one is when looking again can help.
+// TestNotDueUntilTheLastRuleOpens: two rules of the host hold an execution until some instant each.
+// The later one is when looking again can help.
 func TestNotDueUntilTheLastRuleOpens(t *testing.T) {
 	for _, hours := range [][2]time.Duration{{1, 2}, {2, 1}} {
 		set := compile(t, policy(alone), rollout.WithRule(hostRule{"first", frozenUntil(t0.Add(hours[0] * time.Hour))}), rollout.WithRule(hostRule{"second", frozenUntil(t0.Add(hours[1] * time.Hour))}))
@@ -253,7 +265,8 @@ func TestNotDueUntilTheLastRuleOpens(t *testing.T) {
 	}
 }
 
-// TestWaitsOfAnOpenExecution: a member says whom it waits for, and of which group, also when the rule is gone meanwhile; what is at work is counted as started.
+// TestWaitsOfAnOpenExecution: a member says whom it waits for, and of which group, also when the
+// rule is gone meanwhile; what is at work is counted as started.
 func TestWaitsOfAnOpenExecution(t *testing.T) {
 	rules := alone + `,{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
@@ -271,7 +284,8 @@ func TestWaitsOfAnOpenExecution(t *testing.T) {
 	}
 }
 
-// TestWhoHaltsAnExecution: two members failed and went back, and one of them could not. That one halts the execution; where all are back, they do.
+// TestWhoHaltsAnExecution: two members failed and went back, and one of them could not. That one
+// halts the execution; where all are back, they do.
 func TestWhoHaltsAnExecution(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`))
 	for _, row := range []struct {

@@ -39,8 +39,9 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestRetriesOfSeveralRules: the smallest number of retries and the longest delay win, in whichever order they are. Each rule that is in the way is named: who
-// overrides one of them knows what is left.
+// TestRetriesOfSeveralRules: the smallest number of retries and the longest delay win, in whichever
+// order they are. Each rule that is in the way is named: who overrides one of them knows what is
+// left.
 func TestRetriesOfSeveralRules(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -1)}
@@ -62,7 +63,8 @@ func TestRetriesOfSeveralRules(t *testing.T) {
 	}
 }
 
-// TestRetriesWithoutEnd: the largest numbers that Validate lets through saturate instead of wrapping.
+// TestRetriesWithoutEnd: the largest numbers that Validate lets through saturate instead of
+// wrapping.
 func TestRetriesWithoutEnd(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -5)}
@@ -82,7 +84,8 @@ func TestRetriesWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestBackoffInUTC: whatever zone the host writes the end of a job in, a plan says when to try again in UTC.
+// TestBackoffInUTC: whatever zone the host writes the end of a job in, a plan says when to try
+// again in UTC.
 func TestBackoffInUTC(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{{Run: "r", Version: "v2", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0.In(time.FixedZone("", 7200))}}

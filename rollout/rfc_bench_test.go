@@ -10,9 +10,10 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// perTarget evaluates the node policy of the bracket RFC as the RFC sketches it: every release target on its own, each evaluation looking up
-// the members of the concurrency group and the rank of its resource again. It is the quadratic reference of the benchmark, written
-// plainly, for a group that has just closed and of which nothing has started.
+// perTarget evaluates the node policy of the bracket RFC as the RFC sketches it: every release
+// target on its own, each evaluation looking up the members of the concurrency group and the rank
+// of its resource again. It is the quadratic reference of the benchmark, written plainly, for a
+// group that has just closed and of which nothing has started.
 type perTarget struct {
 	fleet            *rollout.Snapshot
 	deployments      map[string]*rollout.Deployment
@@ -132,7 +133,8 @@ func (p *perTarget) plan(now time.Time) (start []*rollout.Target) {
 	return start
 }
 
-// TestPerTargetReference: the reference measures the same job: it lets the drains of as many nodes start as are due.
+// TestPerTargetReference: the reference measures the same job: it lets the drains of as many nodes
+// start as are due.
 func TestPerTargetReference(t *testing.T) {
 	s := largeFleet(100)
 	for _, due := range []int{1, 3} {

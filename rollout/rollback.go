@@ -5,14 +5,18 @@ import (
 	"slices"
 )
 
-// Rollback takes a target back to what succeeded there before when its newest job went wrong. Outside brackets the plan then holds a start with
-// [PurposeRollback]. It runs once and is never taken back itself. The version that went wrong stays denied on the target. A newer version goes past
-// it, and so does an [Override] of the rule, which is the operator's command. It counts from the first failure: what a retry rule
-// would repeat is taken back, and retry rules are not asked while the version is denied. Neither windows nor curves hold it up.
+// Rollback takes a target back to what succeeded there before when its newest job went wrong.
+// Outside brackets the plan then holds a start with [PurposeRollback]. It runs once and is never
+// taken back itself. The version that went wrong stays denied on the target. A newer version goes
+// past it, and so does an [Override] of the rule, which is the operator's command. It counts from
+// the first failure: what a retry rule would repeat is taken back, and retry rules are not asked
+// while the version is denied. Neither windows nor curves hold it up.
 //
-// It goes back to the version of the newest earlier job that succeeded, or where no such job is listed to [Target.Current], unless the host has set that to
-// the version which went wrong. So keep the last successful job of the version before: without it there is nothing to go back to, and the verdict
-// says so. In a bracket such a job is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
+// It goes back to the version of the newest earlier job that succeeded, or where no such job is
+// listed to [Target.Current], unless the host has set that to the version which went wrong. So keep
+// the last successful job of the version before: without it there is nothing to go back to, and the
+// verdict says so. In a bracket such a job is a final failure, and onMemberFailure decides.
+// (Rollback rule of ctrlplane.)
 //
 // At least one of the two fields is set.
 type Rollback struct {
@@ -49,7 +53,8 @@ type setback struct {
 	active bool            // the revert is under way
 }
 
-// setbackOf looks at the newest job of version n on target i, which is its floor: no job is of a newer one. nil if no rule is triggered by it.
+// setbackOf looks at the newest job of version n on target i, which is its floor: no job is of a
+// newer one. nil if no rule is triggered by it.
 func (w *work) setbackOf(i, n int32) *setback {
 	rules := w.viewOf(i).rollbacks
 	if len(rules) == 0 || n < 0 {
@@ -123,7 +128,8 @@ func (s *setback) verdicts(w *work, t *target) []Verdict {
 	return all
 }
 
-// setBack deals with a target whose version went wrong and reports whether nothing is left to be asked about it.
+// setBack deals with a target whose version went wrong and reports whether nothing is left to be
+// asked about it.
 func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	s := w.setbackOf(i, floor)
 	if s == nil {
@@ -161,8 +167,8 @@ func (t *target) verifying() bool {
 	return len(t.Jobs) > 0 && t.Jobs[0].Verification.undecided()
 }
 
-// failedBy reports whether a rollback rule takes an ended run of a bracket's member for a failure that no retry mends, and whether a run that
-// succeeded is still to be judged.
+// failedBy reports whether a rollback rule takes an ended run of a bracket's member for a failure
+// that no retry mends, and whether a run that succeeded is still to be judged.
 func (w *work) failedBy(i int32, job *Job) (final, judging bool) {
 	n := w.versions[w.targets[i].deployment].number(job.Version)
 	for _, rule := range w.viewOf(i).rollbacks {

@@ -9,8 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestRollback: what becomes of a version whose newest job on the target went wrong. v1, v2 and v3 are hours apart; v3 is not out yet unless
-// newer says so.
+// TestRollback: what becomes of a version whose newest job on the target went wrong. v1, v2 and v3
+// are hours apart; v3 is not out yet unless newer says so.
 func TestRollback(t *testing.T) {
 	const onFailure = `{"id":"x","rollback":{"onJobStatuses":["failure"]}}`
 	const onVerification = `{"id":"x","rollback":{"onVerificationFailure":true}}`
@@ -93,7 +93,8 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestRollbackSaysWhy: the verdict holds what went wrong and the version to go back to, be it the oldest there is.
+// TestRollbackSaysWhy: the verdict holds what went wrong and the version to go back to, be it the
+// oldest there is.
 func TestRollbackSaysWhy(t *testing.T) {
 	ok, failure := rollout.JobSuccessful, rollout.JobFailure
 	for _, row := range []struct {
@@ -128,7 +129,8 @@ func TestRollbackOfTheOldest(t *testing.T) {
 	}
 }
 
-// TestRollbackAndOutdated: what a target went back to is run again when its variables change, as far as nothing stands in the way.
+// TestRollbackAndOutdated: what a target went back to is run again when its variables change, as
+// far as nothing stands in the way.
 func TestRollbackAndOutdated(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"api": {"v0", "v1"}})
 	s.Targets[0].Jobs = []rollout.Job{ran("v0", rollout.JobSuccessful, -30), ran("v1", rollout.JobFailure, -5), ran("v0", rollout.JobSuccessful, -3)}
@@ -150,7 +152,8 @@ func TestRollbackAndOutdated(t *testing.T) {
 	}
 }
 
-// TestRollbackToWhatIsCurrent: a host that prunes its jobs says what a target ran before, and that may be the oldest version.
+// TestRollbackToWhatIsCurrent: a host that prunes its jobs says what a target ran before, and that
+// may be the oldest version.
 func TestRollbackToWhatIsCurrent(t *testing.T) {
 	s := fleet(1, "v0", map[string][]string{"api": {"v0", "v1"}})
 	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobFailure, -5)}
@@ -184,7 +187,8 @@ func TestRollbackRunsOnce(t *testing.T) {
 	}
 }
 
-// TestRollbackOfADeletedVersion: a way back that went wrong, too, is not taken back itself, also once the version that it came from is deleted.
+// TestRollbackOfADeletedVersion: a way back that went wrong, too, is not taken back itself, also
+// once the version that it came from is deleted.
 func TestRollbackOfADeletedVersion(t *testing.T) {
 	set := compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`))
 	for _, row := range []struct {
@@ -222,7 +226,8 @@ func TestRollbackFirst(t *testing.T) {
 	}
 }
 
-// TestRollbackKeepsItsSlot: between the failure and the way back the target keeps its place, also while it is still being verified.
+// TestRollbackKeepsItsSlot: between the failure and the way back the target keeps its place, also
+// while it is still being verified.
 func TestRollbackKeepsItsSlot(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"rollback":{"onVerificationFailure":true}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
@@ -246,7 +251,8 @@ func TestRollbackKeepsItsSlot(t *testing.T) {
 	}
 }
 
-// TestRollbackInBracket: there a trigger is a failure that no retry mends, and a run that is being verified keeps the execution open.
+// TestRollbackInBracket: there a trigger is a failure that no retry mends, and a run that is being
+// verified keeps the execution open.
 func TestRollbackInBracket(t *testing.T) {
 	bracket := `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}},{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`
 	t.Run("a failure is final although there are retries", func(t *testing.T) {
@@ -285,8 +291,9 @@ func TestRollbackInBracket(t *testing.T) {
 	})
 }
 
-// TestRollbackInOneInstant: with jobs that take no time, or instants that are only kept to the second, the job that goes back can be as old as the
-// one that went wrong. It is the answer all the same, and not one more job of an older version: otherwise it would be repeated without end.
+// TestRollbackInOneInstant: with jobs that take no time, or instants that are only kept to the
+// second, the job that goes back can be as old as the one that went wrong. It is the answer all the
+// same, and not one more job of an older version: otherwise it would be repeated without end.
 func TestRollbackInOneInstant(t *testing.T) {
 	set := compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`))
 	s := fleet(1, "", map[string][]string{"api": {"v1", "v3"}})
@@ -305,7 +312,8 @@ func TestRollbackInOneInstant(t *testing.T) {
 	}
 }
 
-// TestOverrideDoesNotMakeUp: what a window kept waiting does not start all at once when somebody overrides the window.
+// TestOverrideDoesNotMakeUp: what a window kept waiting does not start all at once when somebody
+// overrides the window.
 func TestOverrideDoesNotMakeUp(t *testing.T) {
 	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
 	start := instantOf(t, "2025-01-06T16:50:00Z")
@@ -320,8 +328,9 @@ func TestOverrideDoesNotMakeUp(t *testing.T) {
 	}
 }
 
-// TestRollbackThatWasLeftBehind: v2 went wrong, the target went back to v1 and on to v3, and then v2 is published again, as the newest. It is still refused, and the
-// target keeps v3: what it went back to is not deployed once more.
+// TestRollbackThatWasLeftBehind: v2 went wrong, the target went back to v1 and on to v3, and then
+// v2 is published again, as the newest. It is still refused, and the target keeps v3: what it went
+// back to is not deployed once more.
 func TestRollbackThatWasLeftBehind(t *testing.T) {
 	set := compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}}`))
 	s := fleet(1, "", map[string][]string{"a": {"v1", "v2", "v3"}})
@@ -346,8 +355,9 @@ func TestRollbackThatWasLeftBehind(t *testing.T) {
 	}
 }
 
-// TestSeveralRollbackRules: any one of several rules takes a job for a failure; all that do are named; in a bracket no retry mends it, and a success that one
-// of them has still to judge is none yet.
+// TestSeveralRollbackRules: any one of several rules takes a job for a failure; all that do are
+// named; in a bracket no retry mends it, and a success that one of them has still to judge is none
+// yet.
 func TestSeveralRollbackRules(t *testing.T) {
 	on := func(id, fields string) string { return `{"id":"` + id + `","rollback":{` + fields + `}}` }
 	const failure, lost, verified = `"onJobStatuses":["failure"]`, `"onJobStatuses":["invalidJobAgent"]`, `"onVerificationFailure":true`
@@ -385,7 +395,8 @@ func TestSeveralRollbackRules(t *testing.T) {
 	}
 }
 
-// TestNothingToGoBackToButItself: the host says that the version which went wrong is current, and lists no success of another one.
+// TestNothingToGoBackToButItself: the host says that the version which went wrong is current, and
+// lists no success of another one.
 func TestNothingToGoBackToButItself(t *testing.T) {
 	s := fleet(1, "v2", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -5)}

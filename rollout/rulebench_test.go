@@ -25,8 +25,9 @@ func allRules() string {
 		{"resourceConcurrency":{"groupSelector":"true","limit":"20%"}}]}]`
 }
 
-// fleetOfAllRules is n targets of one deployment, a tenth of them in staging, where the new version has succeeded; of its successor only half
-// of the resources are in scope. Some failed, some are overridden.
+// fleetOfAllRules is n targets of one deployment, a tenth of them in staging, where the new version
+// has succeeded; of its successor only half of the resources are in scope. Some failed, some are
+// overridden.
 func fleetOfAllRules(n int) (s rollout.Snapshot, now time.Time) {
 	now = day1.Add(10 * time.Hour)
 	s = rollout.Snapshot{
@@ -58,7 +59,8 @@ func fleetOfAllRules(n int) (s rollout.Snapshot, now time.Time) {
 	return s, now
 }
 
-// BenchmarkPlanAllRules is a full plan under a rule of every kind, with scoped versions, windows, rollbacks and an override.
+// BenchmarkPlanAllRules is a full plan under a rule of every kind, with scoped versions, windows,
+// rollbacks and an override.
 func BenchmarkPlanAllRules(b *testing.B) {
 	set := compile(b, allRules())
 	for _, n := range sizes() {
@@ -114,7 +116,8 @@ func TestExplainAllocations(t *testing.T) {
 	}
 }
 
-// TestPlanAllocations: a plan under all rules allocates less often than there are targets: results are kept in slabs.
+// TestPlanAllocations: a plan under all rules allocates less often than there are targets: results
+// are kept in slabs.
 func TestPlanAllocations(t *testing.T) {
 	set := compile(t, allRules())
 	var counts []float64
@@ -128,7 +131,8 @@ func TestPlanAllocations(t *testing.T) {
 	}
 }
 
-// TestDoneAllocations: where every execution has ended, the jobs of the fleet are looked at and not listed: what a plan allocates for them does not grow with it.
+// TestDoneAllocations: where every execution has ended, the jobs of the fleet are looked at and not
+// listed: what a plan allocates for them does not grow with it.
 func TestDoneAllocations(t *testing.T) {
 	set := compile(t, nodeLifecycle(t))
 	var counts []float64
@@ -146,7 +150,8 @@ func TestDoneAllocations(t *testing.T) {
 	}
 }
 
-// TestJobsInAnyOrderAllocations: jobs that are listed with the oldest first, as most hosts do it, cost copies of them, and no allocation per target.
+// TestJobsInAnyOrderAllocations: jobs that are listed with the oldest first, as most hosts do it,
+// cost copies of them, and no allocation per target.
 func TestJobsInAnyOrderAllocations(t *testing.T) {
 	const n = 5_000
 	set := compile(t, nodeLifecycle(t))

@@ -15,8 +15,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// caseInterrupted counts whom a curve and a window together have let start at some instants. The recorded system lets everybody pile up at the
-// reopening; here the curve goes on where it stopped.
+// caseInterrupted counts whom a curve and a window together have let start at some instants. The
+// recorded system lets everybody pile up at the reopening; here the curve goes on where it stopped.
 func caseInterrupted(t *testing.T, row recorded) {
 	if row.Library != "differs" || !slices.Equal(row.Expected.Allowed, []int{1, 2, 3, 20}) {
 		t.Fatalf("%s %v: nobody said how this differs", row.Library, row.Expected.Allowed)
@@ -43,7 +43,8 @@ func caseInterrupted(t *testing.T, row recorded) {
 		}
 		allowed = append(allowed, n)
 	}
-	// 16:50, 16:59, 17:01, 09:00 and 09:05: the fifth minute after 16:55 is the first of the next day.
+	// 16:50, 16:59, 17:01, 09:00 and 09:05: the fifth minute after 16:55 is the first of the next
+	// day.
 	if want := []int{1, 2, 2, 3, 4}; !slices.Equal(allowed, want) {
 		t.Errorf("the curve has allowed %v, want %v", allowed, want)
 	}

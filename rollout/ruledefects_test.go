@@ -10,7 +10,8 @@ import (
 
 // Mistakes that were found in other systems in what these rules do, each with where it was found.
 
-// TestDefectSharedCooldownReference (ctrlplane): the version that one target just got keeps no other target waiting.
+// TestDefectSharedCooldownReference (ctrlplane): the version that one target just got keeps no
+// other target waiting.
 func TestDefectSharedCooldownReference(t *testing.T) {
 	s := fleet(2, "", map[string][]string{"api": {"v1", "v2"}})
 	s.Versions[0].CreatedAt, s.Versions[1].CreatedAt = minute(-10), minute(-1)
@@ -21,7 +22,8 @@ func TestDefectSharedCooldownReference(t *testing.T) {
 	}
 }
 
-// TestDefectFrontLoadedReopening (ctrlplane, eclipse-hawkbit/hawkbit#535): after a night not everybody is due at once.
+// TestDefectFrontLoadedReopening (ctrlplane, eclipse-hawkbit/hawkbit#535): after a night not
+// everybody is due at once.
 func TestDefectFrontLoadedReopening(t *testing.T) {
 	s := fleet(20, "v1", map[string][]string{"api": {"v1", "v2"}})
 	start := instantOf(t, "2025-01-06T16:50:00Z")
@@ -32,7 +34,8 @@ func TestDefectFrontLoadedReopening(t *testing.T) {
 	}
 }
 
-// TestDefectStartInsideDeny (ctrlplane): a rollout whose base lies in a window that denies does not begin in the next one that does.
+// TestDefectStartInsideDeny (ctrlplane): a rollout whose base lies in a window that denies does not
+// begin in the next one that does.
 func TestDefectStartInsideDeny(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Versions[1].CreatedAt = instantOf(t, "2025-01-06T11:00:00Z")
@@ -43,7 +46,8 @@ func TestDefectStartInsideDeny(t *testing.T) {
 	}
 }
 
-// TestDefectSoakOfAnotherVersion (open-cluster-management-io/ocm#1201): a success counts for its own version only.
+// TestDefectSoakOfAnotherVersion (open-cluster-management-io/ocm#1201): a success counts for its
+// own version only.
 func TestDefectSoakOfAnotherVersion(t *testing.T) {
 	s := staged([][]rollout.Job{{ran("v1", rollout.JobSuccessful, -600)}}, nil)
 	if plan := mustPlan(t, compile(t, progress(`"minimumSoakTimeMinutes":30`)), s, minute(1)); slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Environment == "prod" && s.Version == "v2" }) {
@@ -51,7 +55,8 @@ func TestDefectSoakOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestDefectSoakAfterRedeployment (ctrlplane): a redeployment neither counts as satisfied in the future nor begins the soak anew.
+// TestDefectSoakAfterRedeployment (ctrlplane): a redeployment neither counts as satisfied in the
+// future nor begins the soak anew.
 func TestDefectSoakAfterRedeployment(t *testing.T) {
 	s := staged([][]rollout.Job{{ran("v2", rollout.JobSuccessful, 0), ran("v2", rollout.JobSuccessful, 29)}}, nil)
 	set := compile(t, progress(`"minimumSoakTimeMinutes":30`))
@@ -81,7 +86,8 @@ func TestDefectTwoGatesOneUnmet(t *testing.T) {
 	}
 }
 
-// TestDefectNothingSelectable (ctrlplane): where no version may start, what runs is kept, whichever rule says no.
+// TestDefectNothingSelectable (ctrlplane): where no version may start, what runs is kept, whichever
+// rule says no.
 func TestDefectNothingSelectable(t *testing.T) {
 	for _, rule := range []string{
 		`{"versionSelector":{"selector":"false"}}`, `{"versionSelector":{"selector":"int(version.tag) > 1"}}`, `{"anyApproval":{"minApprovals":9}}`, `{"environmentProgression":{"dependsOnEnvironmentSelector":"false"}}`,
@@ -100,7 +106,8 @@ func TestDefectNothingSelectable(t *testing.T) {
 	}
 }
 
-// TestDefectSuccessAfterSuccess (ctrlplane): a version that succeeded is not deployed again, also where the host still calls the one before current.
+// TestDefectSuccessAfterSuccess (ctrlplane): a version that succeeded is not deployed again, also
+// where the host still calls the one before current.
 func TestDefectSuccessAfterSuccess(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobSuccessful, -1)}
@@ -115,7 +122,8 @@ func TestDefectSuccessAfterSuccess(t *testing.T) {
 	}
 }
 
-// TestDefectPhaseSlidesWithNow (ctrlplane): every second week is the same week whenever somebody asks.
+// TestDefectPhaseSlidesWithNow (ctrlplane): every second week is the same week whenever somebody
+// asks.
 func TestDefectPhaseSlidesWithNow(t *testing.T) {
 	set := compile(t, policy(`{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9","durationMinutes":60,"anchor":"2025-01-06T09:00"}}`))
 	for week := range 60 {

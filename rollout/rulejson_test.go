@@ -14,8 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestRulesDecode: every field of every kind has the name of the API that it comes from, the fields of a window stand beside one another, and what
-// is encoded decodes to the same.
+// TestRulesDecode: every field of every kind has the name of the API that it comes from, the fields
+// of a window stand beside one another, and what is encoded decodes to the same.
 func TestRulesDecode(t *testing.T) {
 	for _, row := range []struct {
 		in   string

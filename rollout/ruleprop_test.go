@@ -13,8 +13,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestI4NeverCleared: every target that has a version, or has begun one, keeps it whatever rules say: a plan only ever starts, waits or keeps,
-// and what it starts is not older, but for a way back to what succeeded there.
+// TestI4NeverCleared: every target that has a version, or has begun one, keeps it whatever rules
+// say: a plan only ever starts, waits or keeps, and what it starts is not older, but for a way back
+// to what succeeded there.
 func TestI4NeverCleared(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 0, nil, func(t *rapid.T, w *world) {
@@ -47,8 +48,9 @@ func TestI4NeverCleared(t *testing.T) {
 	}, "nothing yet", "kept or waits", "forward")
 }
 
-// TestI5AllowedStaysAllowed: capacity aside, what may start may still start later, as long as nothing happens, nothing newer takes its place, no
-// window shuts, no override ends and no success grows too old.
+// TestI5AllowedStaysAllowed: capacity aside, what may start may still start later, as long as
+// nothing happens, nothing newer takes its place, no window shuts, no override ends and no success
+// grows too old.
 func TestI5AllowedStaysAllowed(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	steady := func(list []rollout.Policy) []rollout.Policy {
@@ -106,8 +108,8 @@ func (o openings) openTime(from, to time.Time) (sum time.Duration) {
 	return sum
 }
 
-// TestI8I9DueTimes: in the open time of windows due times are monotone, lie at open instants not before the start, and are as far apart as the
-// offsets of their positions.
+// TestI8I9DueTimes: in the open time of windows due times are monotone, lie at open instants not
+// before the start, and are as far apart as the offsets of their positions.
 func TestI8I9DueTimes(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -179,7 +181,8 @@ func TestI8I9DueTimes(t *testing.T) {
 	}, "moved by a window", "as it would be", "never")
 }
 
-// TestExplanationAgrees: what a plan does and what its explanations say is the same, for every target, with and without brackets.
+// TestExplanationAgrees: what a plan does and what its explanations say is the same, for every
+// target, with and without brackets.
 func TestExplanationAgrees(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
@@ -289,7 +292,8 @@ func TestOverridesOnlyHelp(t *testing.T) {
 	}, "more", "as many")
 }
 
-// TestEveryKindInMinutes lets random worlds run on nothing but Next and the ends of jobs: they come to rest, and Next never stands still.
+// TestEveryKindInMinutes lets random worlds run on nothing but Next and the ends of jobs: they come
+// to rest, and Next never stands still.
 func TestEveryKindInMinutes(t *testing.T) {
 	env, seen := newEnv(t), testseed.Tally{}
 	checkWorlds(t, env, seen, 30, nil, func(t *rapid.T, w *world) {

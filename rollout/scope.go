@@ -6,11 +6,13 @@ import (
 	"slices"
 )
 
-// ScopeErrors says what becomes of a version whose targetSelector does not compile, reads a missing key or fails on a target.
+// ScopeErrors says what becomes of a version whose targetSelector does not compile, reads a missing
+// key or fails on a target.
 type ScopeErrors string
 
 const (
-	// ScopeExclude puts the version out of scope there, with a diagnostic: a typo reaches nobody. The default.
+	// ScopeExclude puts the version out of scope there, with a diagnostic: a typo reaches nobody.
+	// The default.
 	ScopeExclude ScopeErrors = "exclude"
 	// ScopeInclude puts it in scope, as the scoped versions RFC proposes: a typo reaches everybody.
 	ScopeInclude ScopeErrors = "include"
@@ -126,8 +128,9 @@ func (w *work) scopeFailed(s *scope, code DiagnosticCode, detail string, i int32
 	return w.set.scopeErrors == ScopeInclude
 }
 
-// CheckVersion reports what is wrong with the expressions that a version carries, its targetSelector and those of its dependencies, joined,
-// each a *[FieldError]. A host calls it when a version is published: a plan can only leave such a version out.
+// CheckVersion reports what is wrong with the expressions that a version carries, its
+// targetSelector and those of its dependencies, joined, each a *[FieldError]. A host calls it when
+// a version is published: a plan can only leave such a version out.
 func (s *PolicySet) CheckVersion(v Version) error {
 	if s == nil || s.compiler == nil {
 		return ErrNoPolicies

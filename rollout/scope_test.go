@@ -12,7 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// scoped is a fleet of four resources in two regions, r1 and r2 in us, r3 in eu, r4 in none, that run v1; v2 has a scope.
+// scoped is a fleet of four resources in two regions, r1 and r2 in us, r3 in eu, r4 in none, that
+// run v1; v2 has a scope.
 func scoped(scope string) rollout.Snapshot {
 	s := fleet(4, "v1", map[string][]string{"api": {"v1", "v2"}})
 	for k, region := range []string{"us", "us", "eu", ""} {
@@ -81,7 +82,8 @@ func TestScopeOfTheOldest(t *testing.T) {
 	}
 }
 
-// TestScopeBeforeEveryRule: a version out of scope has no verdict, needs no approval, takes no position and wakes nobody.
+// TestScopeBeforeEveryRule: a version out of scope has no verdict, needs no approval, takes no
+// position and wakes nobody.
 func TestScopeBeforeEveryRule(t *testing.T) {
 	s := scoped(toUS)
 	rules := `{"anyApproval":{"minApprovals":1}},{"versionSelector":{"selector":"false"}},{"versionCooldown":{"intervalSeconds":86400}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}},` + weekly("w", "09:00", "17:00", "")
@@ -97,7 +99,8 @@ func TestScopeBeforeEveryRule(t *testing.T) {
 	}
 }
 
-// TestScopeIsNoRollback: what a target has, or has begun, stays whatever becomes of its scope; and an older version is no way back.
+// TestScopeIsNoRollback: what a target has, or has begun, stays whatever becomes of its scope; and
+// an older version is no way back.
 func TestScopeIsNoRollback(t *testing.T) {
 	for _, row := range []struct {
 		why    string
@@ -135,7 +138,8 @@ func TestScopeNewestWins(t *testing.T) {
 	}
 }
 
-// TestScopeInBracket: the group has the version, and the execution on a resource out of scope leaves it out.
+// TestScopeInBracket: the group has the version, and the execution on a resource out of scope
+// leaves it out.
 func TestScopeInBracket(t *testing.T) {
 	s := scoped(toUS)
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
@@ -150,8 +154,9 @@ func TestScopeInBracket(t *testing.T) {
 	}
 }
 
-// TestScopedLocksTakeTurns: a group has locked two versions of which each is for some of the nodes, and another policy spreads the targets over time.
-// Everybody has a turn: in the order of the version that it gets, among those for which that is.
+// TestScopedLocksTakeTurns: a group has locked two versions of which each is for some of the nodes,
+// and another policy spreads the targets over time. Everybody has a turn: in the order of the
+// version that it gets, among those for which that is.
 func TestScopedLocksTakeTurns(t *testing.T) {
 	const bracketed, spread = `{"name":"a","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}]}`,
 		`{"name":"b","selector":"true","rules":[{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]}`
@@ -214,7 +219,8 @@ func TestScopedLocksTakeTurns(t *testing.T) {
 	}
 }
 
-// TestCheckVersion: a host finds out about a faulty version when it is published, with the position of the fault.
+// TestCheckVersion: a host finds out about a faulty version when it is published, with the position
+// of the fault.
 func TestCheckVersion(t *testing.T) {
 	set := compile(t, "[]")
 	for _, row := range []struct {

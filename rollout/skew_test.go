@@ -85,8 +85,9 @@ func TestClockBehind(t *testing.T) {
 	}
 }
 
-// TestGivenBackInPart: what r1 held in P was given back, and what it held in Q was not, since the planner stopped in between. r2 has P's place by now. What is
-// left to r1 is not a holder's: it waits for P with its next version, and may let go of Q.
+// TestGivenBackInPart: what r1 held in P was given back, and what it held in Q was not, since the
+// planner stopped in between. r2 has P's place by now. What is left to r1 is not a holder's: it
+// waits for P with its next version, and may let go of Q.
 func TestGivenBackInPart(t *testing.T) {
 	const limits = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":2}}`
 	for _, row := range []struct {

@@ -26,7 +26,8 @@ func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
 	return w.verdicts[n-size : n : n]
 }
 
-// once is also, unless the blockers hold the verdict already: what several members of a bracket wait for is said once for their resource.
+// once is also, unless the blockers hold the verdict already: what several members of a bracket
+// wait for is said once for their resource.
 func (w *work) once(blockers []Verdict, verdict Verdict) []Verdict {
 	for k := range blockers {
 		if blockers[k].Equal(verdict) {
@@ -36,7 +37,8 @@ func (w *work) once(blockers []Verdict, verdict Verdict) []Verdict {
 	return w.also(blockers, verdict)
 }
 
-// push appends to a list that may become long: append alone lets those grow by a quarter only, and copies all of them several times over.
+// push appends to a list that may become long: append alone lets those grow by a quarter only, and
+// copies all of them several times over.
 func push[T any](list []T, item T) []T {
 	if len(list) == cap(list) {
 		list = slices.Grow(list, max(16, len(list)))

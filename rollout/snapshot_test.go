@@ -10,7 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestSnapshotFaults: every contradiction of a snapshot is reported, up to as many as a person can read; the rest is counted.
+// TestSnapshotFaults: every contradiction of a snapshot is reported, up to as many as a person can
+// read; the rest is counted.
 func TestSnapshotFaults(t *testing.T) {
 	ghosts := func(n int) func(*rollout.Snapshot) {
 		return func(s *rollout.Snapshot) {

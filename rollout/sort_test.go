@@ -10,7 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// TestNewer: two jobs that differ in anything have an order, so that the order of the input says nothing. The newer of each pair comes first.
+// TestNewer: two jobs that differ in anything have an order, so that the order of the input says
+// nothing. The newer of each pair comes first.
 func TestNewer(t *testing.T) {
 	at := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	for _, row := range []struct {
@@ -31,8 +32,9 @@ func TestNewer(t *testing.T) {
 	}
 }
 
-// TestByHash: counting by leading bits gives the order that sorting by (hash, index) does, for hashes that are spread evenly, equal, or
-// alike in all leading bits as those of the old order may be.
+// TestByHash: counting by leading bits gives the order that sorting by (hash, index) does, for
+// hashes that are spread evenly, equal, or alike in all leading bits as those of the old order may
+// be.
 func TestByHash(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {

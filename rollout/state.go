@@ -9,9 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// State is what plans remember between calls: a plain value that goes in and comes out. It is stored as a whole, or record by record in the order
-// that the documentation of the module gives, as [Planner] does. Its records are immutable: a new State shares those that
-// did not change.
+// State is what plans remember between calls: a plain value that goes in and comes out. It is
+// stored as a whole, or record by record in the order that the documentation of the module gives,
+// as [Planner] does. Its records are immutable: a new State shares those that did not change.
 type State struct {
 	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // by rule and environment
 	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // by rule and resource
@@ -19,8 +19,9 @@ type State struct {
 	Pools      []concurrency.Record       `json:"pools,omitempty"`      // by key
 }
 
-// validate reports what no plan has left: entries that are nothing, two records of one thing, of which one would be overlooked, and records of
-// rollouts from which no position follows. What is inside the records of brackets and pools their own packages check.
+// validate reports what no plan has left: entries that are nothing, two records of one thing, of
+// which one would be overlooked, and records of rollouts from which no position follows. What is
+// inside the records of brackets and pools their own packages check.
 func (s *State) validate(f *faults) {
 	for i, record := range s.Brackets {
 		if record == nil {

@@ -21,8 +21,9 @@ type stored struct {
 	readings  readings
 }
 
-// readings are what was read, by key. Most records are read again as they were, and to decode one takes many times as long as to compare it. What is compared is
-// the value: revisions may begin again after a store was restored.
+// readings are what was read, by key. Most records are read again as they were, and to decode one
+// takes many times as long as to compare it. What is compared is the value: revisions may begin
+// again after a store was restored.
 type readings map[string]reading
 
 type reading struct {
@@ -30,7 +31,8 @@ type reading struct {
 	record any
 }
 
-// read decodes an entry, unless it is as it was before. Records are immutable, so one is good for many states.
+// read decodes an entry, unless it is as it was before. Records are immutable, so one is good for
+// many states.
 func read[T any](s *stored, entry bracket.Entry, decode func([]byte) (T, error)) (T, error) {
 	if before, known := s.before[entry.Key]; known && bytes.Equal(before.value, entry.Value) {
 		s.readings[entry.Key] = before
@@ -49,8 +51,9 @@ const (
 	poolKeys    = "pool/"
 )
 
-// PoolRecordKey is the store key of a pool's record. A host whose jobs live in the same store reads that record in the transaction that creates a job, to
-// see whether the claims of the start still hold. A planner that was paused in between may have lost them.
+// PoolRecordKey is the store key of a pool's record. A host whose jobs live in the same store reads
+// that record in the transaction that creates a job, to see whether the claims of the start still
+// hold. A planner that was paused in between may have lost them.
 func PoolRecordKey(pool string) string { return textkey.Join("pool", pool) }
 
 func recordKey(r RolloutRecord) string {
@@ -114,7 +117,8 @@ type write struct {
 // written are writes that are done.
 type written []write
 
-// of are those events of a plan that the state tells of from now on, so that nobody who reads it tells them again.
+// of are those events of a plan that the state tells of from now on, so that nobody who reads it
+// tells them again.
 func (w written) of(events []Event) (list []Event) {
 	keys := make(map[string]bool, len(w))
 	for _, one := range w {
@@ -132,7 +136,8 @@ func (w written) of(events []Event) (list []Event) {
 	return list
 }
 
-// passOn puts events that were saved before in front of others. One that is told again, because it was saved only in part, is told once.
+// passOn puts events that were saved before in front of others. One that is told again, because it
+// was saved only in part, is told once.
 func passOn(before, events []Event) []Event {
 	if len(before) == 0 {
 		return events
@@ -144,11 +149,14 @@ func passOn(before, events []Event) []Event {
 	return append(slices.DeleteFunc(before, func(e Event) bool { return again[e] }), events...)
 }
 
-// writes lists what has to be written for the next state, in an order in which it may be interrupted after any write: groups, rollouts, executions that
-// ended, leases, executions that began or go on. A lease is given back only after the end of its execution was saved: another planner may have merged a
-// newer group into it meanwhile, and then that save conflicts and the lease stays. A lease is taken before the execution that needs it is saved. What is
-// interrupted is repaired by the next plan: what was claimed and never started is offered again, if the pools that were not reached still have a place for
-// it, and a lease of what has ended is found and released. The record of a family comes after the pools of which it confirms leases, and for the first time
+// writes lists what has to be written for the next state, in an order in which it may be
+// interrupted after any write: groups, rollouts, executions that ended, leases, executions that
+// began or go on. A lease is given back only after the end of its execution was saved: another
+// planner may have merged a newer group into it meanwhile, and then that save conflicts and the
+// lease stays. A lease is taken before the execution that needs it is saved. What is interrupted is
+// repaired by the next plan: what was claimed and never started is offered again, if the pools that
+// were not reached still have a place for it, and a lease of what has ended is found and released.
+// The record of a family comes after the pools of which it confirms leases, and for the first time
 // before them as well.
 func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	var list []write
@@ -206,7 +214,8 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	return append(list, s.forgotten(next)...), failed
 }
 
-// asRead are writes of records of executions and pools that change nothing in them. keys are ascending.
+// asRead are writes of records of executions and pools that change nothing in them. keys are
+// ascending.
 func (s *stored) asRead(keys []string) ([]write, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -233,8 +242,9 @@ func (s *stored) asRead(keys []string) ([]write, error) {
 	return list, nil
 }
 
-// first is the record of a family before the first that begins, with the leases that there are by then: what is claimed from then on, and never confirmed,
-// is told from what was claimed before anybody kept the list.
+// first is the record of a family before the first that begins, with the leases that there are by
+// then: what is claimed from then on, and never confirmed, is told from what was claimed before
+// anybody kept the list.
 func (s *stored) first(record concurrency.Record) (first concurrency.Record, is bool) {
 	find := func(key string) concurrency.Record {
 		k, known := poolAt(s.state.Pools, key)
@@ -261,8 +271,9 @@ func (s *stored) changedExecutions(next State) []*bracket.ExecutionRecord {
 	return slices.DeleteFunc(slices.Clone(next.Executions), func(record *bracket.ExecutionRecord) bool { return kept[record] })
 }
 
-// replaced are the ends of executions on whose resource another one of the rule begins in the same plan: the record as it is with the new one comes after
-// the slots, which were given to others by then.
+// replaced are the ends of executions on whose resource another one of the rule begins in the same
+// plan: the record as it is with the new one comes after the slots, which were given to others by
+// then.
 func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.ExecutionRecord {
 	before := make(map[string]*bracket.Execution, len(s.state.Executions))
 	for _, record := range s.state.Executions {
@@ -279,7 +290,8 @@ func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.Executi
 	return list
 }
 
-// begins reports whether another execution is open in a record than was: then that one has ended. One that merges keeps its group.
+// begins reports whether another execution is open in a record than was: then that one has ended.
+// One that merges keeps its group.
 func begins(before, open *bracket.Execution) bool {
 	return before != nil && open != nil && open.Group != before.Group
 }
@@ -289,7 +301,8 @@ func poolAt(records []concurrency.Record, key string) (int, bool) {
 	return slices.BinarySearchFunc(records, key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
 }
 
-// recordChanged compares by identity: records are immutable values that share their leases until they change.
+// recordChanged compares by identity: records are immutable values that share their leases until
+// they change.
 func recordChanged(record concurrency.Record, old []concurrency.Record) bool {
 	k, known := poolAt(old, record.Key)
 	if !known {

@@ -10,8 +10,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// due says when the latest group may start on each pending resource: when every gradual rollout that governs one of the members to run has
-// come to it, and never while something else keeps one of them from running. So nothing is drained to wait.
+// due says when the latest group may start on each pending resource: when every gradual rollout
+// that governs one of the members to run has come to it, and never while something else keeps one
+// of them from running. So nothing is drained to wait.
 func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 	schedule := w.schedule(b, p.Group)
 	b.group, b.needs = p.Group, w.needsIn(p.Group)
@@ -65,7 +66,8 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 	return into
 }
 
-// dueOn says when the runs on one pending resource are due; zero if something but time keeps them from it. It notes both in pending.
+// dueOn says when the runs on one pending resource are due; zero if something but time keeps them
+// from it. It notes both in pending.
 func (s *schedule) dueOn(pending *pendingResource) time.Time {
 	w, b := s.w, s.bracket
 	runs := b.runs[pending.from:pending.to]
@@ -106,8 +108,10 @@ func (s *schedule) dueOn(pending *pendingResource) time.Time {
 	return due
 }
 
-// merged are the runs of a group with the versions that its members have afterwards if it is merged into the open execution on the resource: what a pre member has
-// brought there is kept, and not brought again. A member whose version needs more than that would wait on a drained resource for what only the next group brings.
+// merged are the runs of a group with the versions that its members have afterwards if it is merged
+// into the open execution on the resource: what a pre member has brought there is kept, and not
+// brought again. A member whose version needs more than that would wait on a drained resource for
+// what only the next group brings.
 func (w *work) merged(b *bracketWork, group *bracket.Group, resource int32, runs []pendingRun) []pendingRun {
 	open := b.open(w.resources[resource].ID)
 	if group.Rule.OverlapStrategy != bracket.Merge || open == nil || open.Environment != w.environments[b.environment].ID {
@@ -152,8 +156,9 @@ func (w *work) needsIn(group *bracket.Group) [][]memberNeed {
 	return needs
 }
 
-// unseen finds the members of which the snapshot does not hold all locked versions. An execution that began now would leave them out for good,
-// and nobody can tell a version that was deleted from one that this host has not read yet.
+// unseen finds the members of which the snapshot does not hold all locked versions. An execution
+// that began now would leave them out for good, and nobody can tell a version that was deleted from
+// one that this host has not read yet.
 func (w *work) unseen(group *bracket.Group) map[int32]*bracket.GroupMember {
 	members := map[int32]*bracket.GroupMember{}
 	for k := range group.Members {
@@ -165,8 +170,9 @@ func (w *work) unseen(group *bracket.Group) map[int32]*bracket.GroupMember {
 	return members
 }
 
-// lacks says which locked version of an unseen member might be the one for a target: the first that the snapshot does not hold, unless a newer one is what
-// the target runs or is about to run. m is nil for other members.
+// lacks says which locked version of an unseen member might be the one for a target: the first that
+// the snapshot does not hold, unless a newer one is what the target runs or is about to run. m is
+// nil for other members.
 func (w *work) lacks(i int32, m *bracket.GroupMember, runs []pendingRun) (Verdict, bool) {
 	if m == nil {
 		return Verdict{}, false
@@ -189,8 +195,9 @@ func (w *work) lacks(i int32, m *bracket.GroupMember, runs []pendingRun) (Verdic
 	}, true
 }
 
-// opening moves the instant at which an execution is due to the first one from then on, and from now on, at which the windows of all its
-// runs are open for long enough. One that is past and finds them open now stays where it is.
+// opening moves the instant at which an execution is due to the first one from then on, and from
+// now on, at which the windows of all its runs are open for long enough. One that is past and finds
+// them open now stays where it is.
 func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResource) time.Time {
 	var all []*hours
 	for _, run := range runs {
@@ -208,7 +215,8 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	if err != nil {
 		// Once it is due it is never open: that it opens before then helps nobody.
 		pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == shut.rules[0].id })
-		// The text of the error names the instant of the search, which would be another one in every plan.
+		// The text of the error names the instant of the search, which would be another one in
+		// every plan.
 		pending.blockers = w.also(pending.blockers, Verdict{
 			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: neverOpens(shut.longest)},
 		})
@@ -216,7 +224,8 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	return at
 }
 
-// unlessLetPast names the members that a window holds if an override lets others of the same execution past it: whoever gave that override sees whose is missing.
+// unlessLetPast names the members that a window holds if an override lets others of the same
+// execution past it: whoever gave that override sees whose is missing.
 func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
 	if len(w.overrides) == 0 {
 		return shut
@@ -249,9 +258,10 @@ type meeting struct {
 	err   error     // nil: nobody has searched in vain yet
 }
 
-// together is the first instant from at on at which several calendars are open, each for as long as it asks; if there is none, one of those that
-// are in the way. Two that are never open at the same time would send each other from one opening to the next for ever, so the search ends
-// with the horizon; that it was in vain holds for all later instants, too.
+// together is the first instant from at on at which several calendars are open, each for as long as
+// it asks; if there is none, one of those that are in the way. Two that are never open at the same
+// time would send each other from one opening to the next for ever, so the search ends with the
+// horizon; that it was in vain holds for all later instants, too.
 func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hours, err error) {
 	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
 	if k < 0 {
@@ -299,7 +309,8 @@ type scheduledRule struct {
 	rollouts map[released]*rollout // by what is ranked on its own; where resources are ranked, one under everything
 }
 
-// everything stands for all members of a group and all their versions, where these have one rollout.
+// everything stands for all members of a group and all their versions, where these have one
+// rollout.
 func everything() released { return released{none, none} }
 
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
@@ -322,8 +333,9 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 	return s
 }
 
-// scheduled ranks the resources that one gradual rule governs, once for the whole group: every member on a resource gets the same turn. Targets that
-// are ranked on their own are so as their runs come up.
+// scheduled ranks the resources that one gradual rule governs, once for the whole group: every
+// member on a resource gets the same turn. Targets that are ranked on their own are so as their
+// runs come up.
 func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
 	w, b, group := s.w, s.bracket, s.group
 	own := scheduledRule{rule: rule, rollouts: map[released]*rollout{}}
@@ -344,7 +356,8 @@ func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
 	return own
 }
 
-// lockedNumber is the newest version that a group has locked for one of its members; none if it has locked none.
+// lockedNumber is the newest version that a group has locked for one of its members; none if it has
+// locked none.
 func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
 	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == w.deployments[d].ID })
 	if len(group.Members[k].Locks) == 0 {
@@ -353,8 +366,9 @@ func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
 	return w.versions[d].number(group.Members[k].Locks[0].ID)
 }
 
-// rank ranks the targets of a member that may get one version. A group may have locked several versions of it, each for some of the targets: the
-// newest has the record of the group, the others, and what is run again without being locked, have records that name them.
+// rank ranks the targets of a member that may get one version. A group may have locked several
+// versions of it, each for some of the targets: the newest has the record of the group, the others,
+// and what is run again without being locked, have records that name them.
 func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	w, b, group := s.w, s.bracket, s.group
 	population := w.governed(own.rule, w.targetsIn(b.environment, at.deployment))
@@ -379,7 +393,8 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	return r
 }
 
-// quiet reports that no rule can be an obstacle for a target, whatever its resource and version: of most members it is known once for all of them.
+// quiet reports that no rule can be an obstacle for a target, whatever its resource and version: of
+// most members it is known once for all of them.
 func (s *schedule) quiet(i int32) bool {
 	w, b := s.w, s.bracket
 	view, d := w.view[i], w.targets[i].deployment
@@ -435,9 +450,10 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 	return due, position, founders, nil
 }
 
-// obstacles appends what keeps a member from running besides its bracket, its turn and capacity: a failed expression, a job that is not the
-// bracket's, and, unless the run goes back to what was there before, a dependency outside the bracket. runs are those of an execution
-// that has not begun, whose versions count as present; nil: it has, and brings them in order.
+// obstacles appends what keeps a member from running besides its bracket, its turn and capacity: a
+// failed expression, a job that is not the bracket's, and, unless the run goes back to what was
+// there before, a dependency outside the bracket. runs are those of an execution that has not
+// begun, whose versions count as present; nil: it has, and brings them in order.
 func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
 	if len(w.overrides) == 0 || len(blockers) == 0 {
 		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
@@ -486,9 +502,10 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 	return blockers
 }
 
-// foreign reports whether a job is active on a member's target that is no run of the bracket's open execution. Before a group is merged into that one its runs
-// are no obstacle: it waits for them where it must. When the next of them starts, all others are over as far as the bracket knows, and one that is active means
-// that the host has changed its mind.
+// foreign reports whether a job is active on a member's target that is no run of the bracket's open
+// execution. Before a group is merged into that one its runs are no obstacle: it waits for them
+// where it must. When the next of them starts, all others are over as far as the bracket knows, and
+// one that is active means that the host has changed its mind.
 func (w *work) foreign(b *bracketWork, t *target, starts bool) bool {
 	if !t.busy {
 		return false

@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestTurnAndCooldown: an execution waits for its turn and for the cooldowns of its members, whichever is later, and an override of the cooldown leaves the turn.
+// TestTurnAndCooldown: an execution waits for its turn and for the cooldowns of its members,
+// whichever is later, and an override of the cooldown leaves the turn.
 func TestTurnAndCooldown(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
 		{"id":"c","versionCooldown":{"intervalSeconds":7200}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":14400}}`))
@@ -34,7 +35,8 @@ func TestTurnAndCooldown(t *testing.T) {
 	}
 }
 
-// TestTurnInAWindowThatIsOver: the turn came while the window was open, and the first plan comes after it was shut. Nothing starts before it opens again.
+// TestTurnInAWindowThatIsOver: the turn came while the window was open, and the first plan comes
+// after it was shut. Nothing starts before it opens again.
 func TestTurnInAWindowThatIsOver(t *testing.T) {
 	now := instantOf(t, "2025-01-06T20:00:00Z")
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -48,8 +50,9 @@ func TestTurnInAWindowThatIsOver(t *testing.T) {
 	}
 }
 
-// TestTurnWithoutAMember: a group waits for its turn and one of its members is deleted, wherever it stands in the list of deployments. The others run in their
-// turn, and nobody is taken for it. Whom it was to run after, or before, is no longer asked.
+// TestTurnWithoutAMember: a group waits for its turn and one of its members is deleted, wherever it
+// stands in the list of deployments. The others run in their turn, and nobody is taken for it. Whom
+// it was to run after, or before, is no longer asked.
 func TestTurnWithoutAMember(t *testing.T) {
 	const curve = alone + `,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600}}`
 	const needs = curve + `,{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'm'"}},
@@ -91,7 +94,8 @@ func TestTurnWithoutAMember(t *testing.T) {
 	}
 }
 
-// TestTurnsOfTargetsInABracket: where a curve of another policy ranks targets on their own, an execution waits for the last turn of its members.
+// TestTurnsOfTargetsInABracket: where a curve of another policy ranks targets on their own, an
+// execution waits for the last turn of its members.
 func TestTurnsOfTargetsInABracket(t *testing.T) {
 	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600,"orderKey":"target","orderSalt":"none"}}`
 	place := map[string]int{}
@@ -114,7 +118,8 @@ func TestTurnsOfTargetsInABracket(t *testing.T) {
 	}
 }
 
-// TestTurnsOfTenants: one bracket, and a curve for each of two tenants. Everybody waits for the curve of their own, and an override of one leaves the other.
+// TestTurnsOfTenants: one bracket, and a curve for each of two tenants. Everybody waits for the
+// curve of their own, and an override of one leaves the other.
 func TestTurnsOfTenants(t *testing.T) {
 	set := compile(t, `[`+policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)+`,
 		{"name":"p1","selector":"resource.name in ['r1', 'r2']","rules":[{"id":"g1","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600}}]},
@@ -155,7 +160,8 @@ func reasonsOn(plan rollout.Plan, resource, deployment string) string {
 	return waits(rollout.Plan{Waiting: rollout.NewWaitingList(wait)})
 }
 
-// TestTurnBehindAWindow: a cooldown ends after the window that is open now has shut. The execution is due when the next one opens, not when the cooldown ends.
+// TestTurnBehindAWindow: a cooldown ends after the window that is open now has shut. The execution
+// is due when the next one opens, not when the cooldown ends.
 func TestTurnBehindAWindow(t *testing.T) {
 	now := instantOf(t, "2025-01-06T16:00:00Z")
 	for _, row := range []struct{ why, window, want string }{
@@ -176,7 +182,8 @@ func TestTurnBehindAWindow(t *testing.T) {
 	}
 }
 
-// TestTurnShortlyBeforeAWindowShuts: the window is open now, and by the turn too little of it is left. The execution is due when it opens again.
+// TestTurnShortlyBeforeAWindowShuts: the window is open now, and by the turn too little of it is
+// left. The execution is due when it opens again.
 func TestTurnShortlyBeforeAWindowShuts(t *testing.T) {
 	now := instantOf(t, "2025-01-06T15:30:00Z")
 	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
@@ -189,8 +196,9 @@ func TestTurnShortlyBeforeAWindowShuts(t *testing.T) {
 	}
 }
 
-// TestTurnsWhereWindowsMeet: an execution of several members is due when the windows of all of them are open together. What holds on one resource says nothing about
-// another one, where others are members or the turn comes earlier.
+// TestTurnsWhereWindowsMeet: an execution of several members is due when the windows of all of them
+// are open together. What holds on one resource says nothing about another one, where others are
+// members or the turn comes earlier.
 func TestTurnsWhereWindowsMeet(t *testing.T) {
 	now := instantOf(t, "2025-01-06T00:00:00Z")
 	between := func(id, from, until string) string {
@@ -238,7 +246,8 @@ func TestTurnsWhereWindowsMeet(t *testing.T) {
 	}
 }
 
-// TestDueLongAgoInAnOpenWindow: two executions came due at different times, and the window was open since. The one that has been due for longer goes first.
+// TestDueLongAgoInAnOpenWindow: two executions came due at different times, and the window was open
+// since. The one that has been due for longer goes first.
 func TestDueLongAgoInAnOpenWindow(t *testing.T) {
 	set := compile(t, `[`+policy(alone+`,{"id":"l","resourceConcurrency":{"groupSelector":"true","limit":3}},`+
 		`{"id":"w","deploymentWindow":{"from":"2020-01-01T00:00:00Z","until":"2040-01-01T00:00:00Z"}}`)+`,
@@ -250,7 +259,8 @@ func TestDueLongAgoInAnOpenWindow(t *testing.T) {
 	}
 }
 
-// TestTurnsOfMembers: the members of one execution are not always due together; it waits for the last of them, and no member waits for a curve that is not its.
+// TestTurnsOfMembers: the members of one execution are not always due together; it waits for the
+// last of them, and no member waits for a curve that is not its.
 func TestTurnsOfMembers(t *testing.T) {
 	curve := func(id, seconds string) string {
 		return `{"id":"` + id + `","gradualRollout":{"rolloutType":"linear","timeScaleInterval":` + seconds + `}}`
@@ -311,7 +321,8 @@ func TestTurnsOfMembers(t *testing.T) {
 	}
 }
 
-// TestRecordsOfAGroup: the rollouts of a bracket's group are recorded when it is ready, each with whom it counts, and whoever has nothing to run is counted too.
+// TestRecordsOfAGroup: the rollouts of a bracket's group are recorded when it is ready, each with
+// whom it counts, and whoever has nothing to run is counted too.
 func TestRecordsOfAGroup(t *testing.T) {
 	world := func() rollout.Snapshot {
 		s := fleet(4, "", map[string][]string{"a": {"v1"}, "m": {"w1"}, "z": {"u1", "u2"}})
@@ -356,8 +367,8 @@ func TestRecordsOfAGroup(t *testing.T) {
 	}
 }
 
-// TestTurnsOfAnOlderLock: a group has locked two versions of a member, and the newest is not for everybody. The others have the older one in their turn, in
-// a rollout of its own.
+// TestTurnsOfAnOlderLock: a group has locked two versions of a member, and the newest is not for
+// everybody. The others have the older one in their turn, in a rollout of its own.
 func TestTurnsOfAnOlderLock(t *testing.T) {
 	set := compile(t, `[`+policy(alone)+`,{"name":"q","selector":"true","rules":[{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600,"orderKey":"target"}}]}]`)
 	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2", "v3"}})
@@ -377,7 +388,8 @@ func TestTurnsOfAnOlderLock(t *testing.T) {
 	}
 }
 
-// TestObstaclesOfSeveralMembers: what holds one member holds the execution, and an override for the version of another member does not change that.
+// TestObstaclesOfSeveralMembers: what holds one member holds the execution, and an override for the
+// version of another member does not change that.
 func TestObstaclesOfSeveralMembers(t *testing.T) {
 	needs := func(id, deployment string) string {
 		return `,{"id":"` + id + `","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v9'","appliesTo":"deployment.name in ['` + deployment + `']"}}`
@@ -412,7 +424,8 @@ func TestObstaclesOfSeveralMembers(t *testing.T) {
 	}
 }
 
-// TestObstaclesOfTheFirstVersion: the first version that a deployment ever has is asked for everything that later ones are.
+// TestObstaclesOfTheFirstVersion: the first version that a deployment ever has is asked for
+// everything that later ones are.
 func TestObstaclesOfTheFirstVersion(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"a": {"v1"}, "x": {"v1"}})
 	s.Targets[1].Current = "v1"
@@ -430,8 +443,8 @@ func TestObstaclesOfTheFirstVersion(t *testing.T) {
 	}
 }
 
-// TestUnknownCurrentVersion: nothing begins on a resource where a target runs a version that the snapshot does not hold; where an execution is at work
-// already, what was drained is finished.
+// TestUnknownCurrentVersion: nothing begins on a resource where a target runs a version that the
+// snapshot does not hold; where an execution is at work already, what was drained is finished.
 func TestUnknownCurrentVersion(t *testing.T) {
 	set := compile(t, policy(alone+`,{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'm'"}}`))
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "m": {"v1", "v2"}})
@@ -448,8 +461,9 @@ func TestUnknownCurrentVersion(t *testing.T) {
 	}
 }
 
-// TestWhomAMemberWaitsFor: a member names those that it needs of all that start with it: not one that is deleted, nor one that it needs only where that
-// runs another version, nor what is needed by somebody else.
+// TestWhomAMemberWaitsFor: a member names those that it needs of all that start with it: not one
+// that is deleted, nor one that it needs only where that runs another version, nor what is needed
+// by somebody else.
 func TestWhomAMemberWaitsFor(t *testing.T) {
 	needs := func(member, on string) string {
 		return `,{"deploymentDependency":{"dependsOn":"` + on + `","appliesTo":"deployment.name == '` + member + `'"}}`

@@ -6,12 +6,14 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// What is not in the snapshot is not gone: a host may have read half of its storage. So what is open on a resource or in an environment that is missing
-// stays as it is, and where a target alone is missing a run on it stays in progress. Only what somebody says ends it: a resource that is listed as
-// deleted, an operator's command, or the host that lists again what is missing.
+// What is not in the snapshot is not gone: a host may have read half of its storage. So what is
+// open on a resource or in an environment that is missing stays as it is, and where a target alone
+// is missing a run on it stays in progress. Only what somebody says ends it: a resource that is
+// listed as deleted, an operator's command, or the host that lists again what is missing.
 
-// unseenTargets are those of open executions on resources that the snapshot does not hold: to package bracket they are there, so that their members are
-// not cancelled, but nothing is meant for them. What could start there is not offered, since there is no target to start it on.
+// unseenTargets are those of open executions on resources that the snapshot does not hold: to
+// package bracket they are there, so that their members are not cancelled, but nothing is meant for
+// them. What could start there is not offered, since there is no target to start it on.
 func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 	w.eachOpen(b.state.Executions, w.environments[b.environment].ID, func(o opened) {
 		if o.resource != none {
@@ -28,7 +30,8 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 	return list
 }
 
-// elsewhere steps a bracket in an environment that the snapshot does not hold: a command or a deletion may end what is open there.
+// elsewhere steps a bracket in an environment that the snapshot does not hold: a command or a
+// deletion may end what is open there.
 func (w *work) elsewhere(record *bracket.GroupRecord) error {
 	var targets bracket.TargetList // as if all were there still
 	executions := w.executions[record.Rule]

@@ -9,8 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestUnseen takes things out of the snapshot while r1 is at work. That is no proof of anything, so the execution stays open and its slot taken, and the
-// plan says so; who knows better says it with a command or a deletion.
+// TestUnseen takes things out of the snapshot while r1 is at work. That is no proof of anything, so
+// the execution stays open and its slot taken, and the plan says so; who knows better says it with
+// a command or a deletion.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},
@@ -123,7 +124,8 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestUnseenIsNotMergedInto: nothing is meant for a node that is not there, so a group that closes meanwhile is merged into no execution on it.
+// TestUnseenIsNotMergedInto: nothing is meant for a node that is not there, so a group that closes
+// meanwhile is merged into no execution on it.
 func TestUnseenIsNotMergedInto(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
@@ -143,7 +145,8 @@ func TestUnseenIsNotMergedInto(t *testing.T) {
 	}
 }
 
-// TestUnseenOnTheWayBack: the target of a run that takes its member back is in no list: it is not over, and the plan says so.
+// TestUnseenOnTheWayBack: the target of a run that takes its member back is in no list: it is not
+// over, and the plan says so.
 func TestUnseenOnTheWayBack(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`))
@@ -157,8 +160,9 @@ func TestUnseenOnTheWayBack(t *testing.T) {
 	}
 }
 
-// TestUnseenAmongOthers: in the environment that is missing two executions are open and one has ended, and another one of the rule is open elsewhere. Whoever
-// resolves the first ends that one alone: the second is finished once its node is back.
+// TestUnseenAmongOthers: in the environment that is missing two executions are open and one has
+// ended, and another one of the rule is open elsewhere. Whoever resolves the first ends that one
+// alone: the second is finished once its node is back.
 func TestUnseenAmongOthers(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":9}},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// bound is one combination of entities as the variables of an expression. A nil entity is unbound: its variables are unknown, so that an
-// expression can be asked whether the others alone decide it.
+// bound is one combination of entities as the variables of an expression. A nil entity is unbound:
+// its variables are unknown, so that an expression can be asked whether the others alone decide it.
 type bound struct {
 	resource    *Resource
 	environment *Environment
@@ -107,7 +107,8 @@ func (v *Version) variable(name string) (any, bool) {
 	return nil, false
 }
 
-// variable is a string variable of a resource, as groupBy names one: resource.kind, or one key of its metadata.
+// variable is a string variable of a resource, as groupBy names one: resource.kind, or one key of
+// its metadata.
 type variable struct {
 	field string // id, name, kind, identifier, version; metadata if key is meant
 	key   string
@@ -146,8 +147,8 @@ func plainName(name string) bool {
 	return name != ""
 }
 
-// of is the value for one resource; a missing key is the empty value, so that resources without it are limited together and not exempt. Without a variable all
-// have the empty one.
+// of is the value for one resource; a missing key is the empty value, so that resources without it
+// are limited together and not exempt. Without a variable all have the empty one.
 func (v *variable) of(r *Resource) string {
 	if v == nil {
 		return ""

@@ -20,11 +20,12 @@ const (
 	Denied  VerdictStatus = "denied"  // not this version, unless somebody changes something
 )
 
-// Reason is the stable code of a verdict. Programs branch on it; the text for people is derived from it and the data and may change.
+// Reason is the stable code of a verdict. Programs branch on it; the text for people is derived
+// from it and the data and may change.
 type Reason string
 
-// Reasons of this package, in the order in which the rules are asked. Those of brackets and slots are the codes of packages bracket and
-// concurrency, unchanged.
+// Reasons of this package, in the order in which the rules are asked. Those of brackets and slots
+// are the codes of packages bracket and concurrency, unchanged.
 const (
 	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version
 	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
@@ -100,8 +101,9 @@ const (
 	OnOperator     ConditionKind = "operator"      // an operator's command; for the execution of Group on Resource, if they are set, see [bracket.Command]
 )
 
-// Equal reports whether two verdicts say the same in every field: who keeps the reasons of the last plan tells only those that are new. [Plan.Changes] leaves out
-// the facts, and the events that can change a verdict.
+// Equal reports whether two verdicts say the same in every field: who keeps the reasons of the last
+// plan tells only those that are new. [Plan.Changes] leaves out the facts, and the events that can
+// change a verdict.
 func (v Verdict) Equal(o Verdict) bool {
 	if v.Status != o.Status || v.Reason != o.Reason || v.Rule != o.Rule || !v.Until.Equal(o.Until) || !slices.Equal(v.On, o.On) {
 		return false
@@ -196,8 +198,8 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// phrases names events, each once. An environment is told only of events that are alike but for it. Who waits for a key waits until a pool is empty: it
-// may have a free place already.
+// phrases names events, each once. An environment is told only of events that are alike but for it.
+// Who waits for a key waits until a pool is empty: it may have a free place already.
 func phrases(on []Condition, keys bool) []string {
 	var list []string
 	for _, c := range on {

@@ -8,8 +8,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestVerdictsInFull: what a blocker holds besides its reason: the rule, until when, on what, and what somebody needs who is to do something about it. Each
-// row has v2 of api wait on r1 for one reason.
+// TestVerdictsInFull: what a blocker holds besides its reason: the rule, until when, on what, and
+// what somebody needs who is to do something about it. Each row has v2 of api wait on r1 for one
+// reason.
 func TestVerdictsInFull(t *testing.T) {
 	t.Parallel()
 	judge := func(v rollout.Verdict) []rollout.Option {

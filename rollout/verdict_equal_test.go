@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestVerdictsThatDiffer: what several members of a bracket wait for is said once, but only if it is the same in every field there is: of two that differ in
-// anything, the second would be kept from whoever has to open it.
+// TestVerdictsThatDiffer: what several members of a bracket wait for is said once, but only if it
+// is the same in every field there is: of two that differ in anything, the second would be kept
+// from whoever has to open it.
 func TestVerdictsThatDiffer(t *testing.T) {
 	at := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	verdict := func() Verdict {

@@ -15,7 +15,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestVerdictReads: what a verdict is about is said in words, so that a line of a log can be read without the table of reasons.
+// TestVerdictReads: what a verdict is about is said in words, so that a line of a log can be read
+// without the table of reasons.
 func TestVerdictReads(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
@@ -132,7 +133,8 @@ func TestTargetIDReads(t *testing.T) {
 	}
 }
 
-// TestStartsAndWaitsRead: both embed an id that prints itself, which must not be all that a log says of them.
+// TestStartsAndWaitsRead: both embed an id that prints itself, which must not be all that a log
+// says of them.
 func TestStartsAndWaitsRead(t *testing.T) {
 	id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "web"}
 	full := []rollout.Verdict{{Reason: "slot_full"}, {Reason: "window_closed", Until: time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)}}
@@ -150,7 +152,8 @@ func TestStartsAndWaitsRead(t *testing.T) {
 	}
 }
 
-// forms are what hosts branch on: the status of each reason, then whether it has an Until (! always, - never, ? sometimes), then the kinds of events.
+// forms are what hosts branch on: the status of each reason, then whether it has an Until (!
+// always, - never, ? sometimes), then the kinds of events.
 func forms() map[rollout.Reason]string {
 	return map[rollout.Reason]string{
 		"version_not_deployable":       "denied - version",
@@ -191,8 +194,8 @@ func forms() map[rollout.Reason]string {
 	}
 }
 
-// formFault says what is wrong with the status of a verdict, its Until or its events; nothing about reasons of the host, and of brackets those whose events
-// depend on what holds them up.
+// formFault says what is wrong with the status of a verdict, its Until or its events; nothing about
+// reasons of the host, and of brackets those whose events depend on what holds them up.
 func formFault(v rollout.Verdict) string {
 	until := "-"
 	if !v.Until.IsZero() {
@@ -225,7 +228,8 @@ func formFault(v rollout.Verdict) string {
 	return "want " + form
 }
 
-// TestReasonsAreGiven: every reason that is documented is one that some verdict has, and a test asks for it by its name or its code.
+// TestReasonsAreGiven: every reason that is documented is one that some verdict has, and a test
+// asks for it by its name or its code.
 func TestReasonsAreGiven(t *testing.T) {
 	read := func(pattern string, except ...string) string {
 		files, err := filepath.Glob(pattern)

@@ -17,24 +17,29 @@ type Waiting struct {
 	Blockers []Verdict `json:"blockers"`          // all of them, in the order of the rules; may be shared, do not modify
 }
 
-// String returns "target: version waits: blockers". Without it the String of the embedded id would be promoted, and a log line would not say why.
+// String returns "target: version waits: blockers". Without it the String of the embedded id would
+// be promoted, and a log line would not say why.
 func (w Waiting) String() string {
 	return fmt.Sprintf("%s: %s", w.TargetID, Situation{Wait: w.Version, Blockers: w.Blockers})
 }
 
-// WaitingList holds every target whose newest candidate may not start, with all its blockers: by resource, environment and deployment, each target once.
-// In JSON it is a list. The zero WaitingList is empty.
+// WaitingList holds every target whose newest candidate may not start, with all its blockers: by
+// resource, environment and deployment, each target once. In JSON it is a list. The zero
+// WaitingList is empty.
 //
-// What a plan lists is made as it is read, out of the few bytes that the plan keeps of each target. A host that starts what may start and sleeps until
-// [Plan.Next] pays nothing for the reasons of a million others. So a list refers to the snapshot of its plan, which must not be modified while it is read; a
-// list that is to outlive that is copied by NewWaitingList(slices.Collect(list.All())...). Several goroutines may read one list, but not beside
-// [Plan.Explain].
+// What a plan lists is made as it is read, out of the few bytes that the plan keeps of each target.
+// A host that starts what may start and sleeps until [Plan.Next] pays nothing for the reasons of a
+// million others. So a list refers to the snapshot of its plan, which must not be modified while it
+// is read; a list that is to outlive that is copied by
+// NewWaitingList(slices.Collect(list.All())...). Several goroutines may read one list, but not
+// beside [Plan.Explain].
 type WaitingList struct {
 	plan *work     // nil: the list is a decoded copy
 	copy []Waiting // in order
 }
 
-// NewWaitingList returns the list of these targets, each of which is there once, for tests of what reads plans. It copies the slice, but not the blockers.
+// NewWaitingList returns the list of these targets, each of which is there once, for tests of what
+// reads plans. It copies the slice, but not the blockers.
 func NewWaitingList(waiting ...Waiting) WaitingList {
 	list := slices.Clone(waiting)
 	slices.SortStableFunc(list, func(a, b Waiting) int { return a.compare(b.TargetID) })
@@ -88,8 +93,9 @@ func (l WaitingList) MarshalJSON() ([]byte, error) {
 	return json.Marshal(slices.AppendSeq(make([]Waiting, 0, l.Len()), l.All()))
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote, in any order. Unknown fields, values of the wrong type and a target that is listed twice are errors, all of
-// them reported, each a *[FieldError]; the list is then unchanged.
+// UnmarshalJSON reads what MarshalJSON wrote, in any order. Unknown fields, values of the wrong
+// type and a target that is listed twice are errors, all of them reported, each a *[FieldError];
+// the list is then unchanged.
 func (l *WaitingList) UnmarshalJSON(data []byte) error {
 	var list []Waiting
 	var f faults
@@ -109,7 +115,8 @@ func (l *WaitingList) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// byResource yields the targets by resource, environment and deployment: a counting sort by resource of what is ordered by environment.
+// byResource yields the targets by resource, environment and deployment: a counting sort by
+// resource of what is ordered by environment.
 func (w *work) byResource() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		if len(w.environments) == 1 {
@@ -178,8 +185,9 @@ type wait struct {
 	start    int32 // one more than the index of its start in the plan; 0: it does not start
 }
 
-// ahead is a list of blockers of a single one: the turn of the target, or of its resource, that comes at a certain instant. Most of a rollout waits for nothing
-// else, everybody for a turn of their own, which is 24 bytes here and 200 as a verdict.
+// ahead is a list of blockers of a single one: the turn of the target, or of its resource, that
+// comes at a certain instant. Most of a rollout waits for nothing else, everybody for a turn of
+// their own, which is 24 bytes here and 200 as a verdict.
 type ahead struct {
 	seconds     int64 // since 1970
 	nanoseconds int32
@@ -197,7 +205,8 @@ type order struct {
 	population int
 }
 
-// unslotted is a target of which an older version waits for nothing but its slots. The plan lists what the newest one waits for; this is for [Plan.Explain].
+// unslotted is a target of which an older version waits for nothing but its slots. The plan lists
+// what the newest one waits for; this is for [Plan.Explain].
 type unslotted struct {
 	target, version int32
 	blockers        int32 // as work.list returns it
@@ -217,7 +226,8 @@ func (w *work) waitNumber(i, version int32, blockers []Verdict) {
 	w.waitFor(i, version, w.list(blockers))
 }
 
-// waitFor is wait for blockers that are listed. The first word about a target counts: it is that of the newest candidate.
+// waitFor is wait for blockers that are listed. The first word about a target counts: it is that of
+// the newest candidate.
 func (w *work) waitFor(i, version, blockers int32) {
 	own := &w.waits[i]
 	if w.leaves(i) || own.blockers != 0 {
@@ -227,8 +237,10 @@ func (w *work) waitFor(i, version, blockers int32) {
 	w.waiting++
 }
 
-// list keeps blockers, and returns a number by which they are found: one more than the index in work.blockers, or less than zero for a turn.
-// They are no longer used by whoever made them. Targets of one resource mostly wait for the same reasons, one after the other: neighbours share an entry.
+// list keeps blockers, and returns a number by which they are found: one more than the index in
+// work.blockers, or less than zero for a turn. They are no longer used by whoever made them.
+// Targets of one resource mostly wait for the same reasons, one after the other: neighbours share
+// an entry.
 func (w *work) list(blockers []Verdict) int32 {
 	if isTurn(blockers) {
 		v := &blockers[0]
@@ -300,8 +312,8 @@ func isTurn(blockers []Verdict) bool {
 	return d.Attempt == 0 && d.Allowed == 0 && d.Names == nil && d.Detail == "" && int(int32(d.Position)) == d.Position // a host's rule may say anything
 }
 
-// forget makes room again for a turn that nobody is told of, or that is kept in fewer bytes. Nobody else refers to it: what is asked once for many targets is
-// never a turn.
+// forget makes room again for a turn that nobody is told of, or that is kept in fewer bytes. Nobody
+// else refers to it: what is asked once for many targets is never a turn.
 func (w *work) forget(blockers []Verdict) {
 	if !isTurn(blockers) {
 		return

@@ -15,7 +15,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// waitingFleet waits for turns that come later, in two environments, but for a target of each that is busy besides and one that is done.
+// waitingFleet waits for turns that come later, in two environments, but for a target of each that
+// is busy besides and one that is done.
 func waitingFleet(t *testing.T) (*rollout.PolicySet, rollout.Snapshot) {
 	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2"}})
 	s.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}} // in both: the first target of the plan waits
@@ -131,8 +132,8 @@ func TestWaitingListOfWrongTypes(t *testing.T) {
 	}
 }
 
-// TestWaitingListOfNeighbours: one approval is missing for everybody, and one target is busy besides. Its list begins with the verdict that all share, and is
-// not that of its neighbours.
+// TestWaitingListOfNeighbours: one approval is missing for everybody, and one target is busy
+// besides. Its list begins with the verdict that all share, and is not that of its neighbours.
 func TestWaitingListOfNeighbours(t *testing.T) {
 	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
 	s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
@@ -158,7 +159,8 @@ func TestWaitingListCopies(t *testing.T) {
 	}
 }
 
-// TestWaitingListTurns: a turn that is kept in few bytes says what it would say as a verdict, to the nanosecond, whoever else waits between.
+// TestWaitingListTurns: a turn that is kept in few bytes says what it would say as a verdict, to
+// the nanosecond, whoever else waits between.
 func TestWaitingListTurns(t *testing.T) {
 	s := fleet(40, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2", "v3"}})
 	s.Versions[len(s.Versions)-1].TargetSelector = "resource.name == 'r7'"
@@ -196,7 +198,8 @@ func TestWaitingListTurns(t *testing.T) {
 	}
 }
 
-// TestWaitingListOfAHostsTurn: a rule of the host may say of a turn what it likes, and all of it is listed.
+// TestWaitingListOfAHostsTurn: a rule of the host may say of a turn what it likes, and all of it is
+// listed.
 func TestWaitingListOfAHostsTurn(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	pending, until := rollout.Pending, t0.Add(time.Minute)
@@ -233,8 +236,9 @@ func TestWaitingListOfAHostsTurn(t *testing.T) {
 	}
 }
 
-// TestWaitingIsSmall: what a plan keeps of a target that waits for its turn does not depend on how much there is to say about it, nor on who asked: most
-// turns are kept as they are found, but where there are overrides they come as verdicts.
+// TestWaitingIsSmall: what a plan keeps of a target that waits for its turn does not depend on how
+// much there is to say about it, nor on who asked: most turns are kept as they are found, but where
+// there are overrides they come as verdicts.
 func TestWaitingIsSmall(t *testing.T) {
 	const n = 50_000
 	for name, overrides := range map[string][]rollout.Override{

@@ -7,8 +7,9 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// seek returns the lowest index in [0, n] from which on before is false; before is true for a leading part of the indices. The cost grows with the
-// logarithm of the distance to near: lists that are in the same order are gone through side by side, whether the one is sparse or dense.
+// seek returns the lowest index in [0, n] from which on before is false; before is true for a
+// leading part of the indices. The cost grows with the logarithm of the distance to near: lists
+// that are in the same order are gone through side by side, whether the one is sparse or dense.
 func seek(n, near int, before func(int) bool) int {
 	low, high := near, near
 	if near > 0 && !before(near-1) {
@@ -83,7 +84,8 @@ type opened struct {
 	from, to              int32 // the targets of the resource in the environment, half-open; the execution may have only some of them as members
 }
 
-// eachOpen yields the open executions of a list that is mostly in the order of resources; only those in one environment, unless that is empty.
+// eachOpen yields the open executions of a list that is mostly in the order of resources; only
+// those in one environment, unless that is empty.
 func (w *work) eachOpen(executions []*bracket.ExecutionRecord, only string, yield func(opened)) {
 	var o opened
 	resource, at := 0, 0

@@ -2,7 +2,8 @@ package rollout
 
 import "testing"
 
-// TestSeek compares every search in short lists with the answer, and counts that a near one asks few questions in a long list.
+// TestSeek compares every search in short lists with the answer, and counts that a near one asks
+// few questions in a long list.
 func TestSeek(t *testing.T) {
 	for n := range 12 {
 		for want := range n + 1 {

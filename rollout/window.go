@@ -12,18 +12,21 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// DeploymentWindow lets jobs start while a window is open, or with allowWindow false while it is closed. The windows of one policy form one
-// calendar, in which the allowing ones are united and the others taken away; several policies must all be open. Gradual rollouts advance in
-// open time only, so what a window interrupts goes on where it stopped. Windows apply to starts only: what is running when one closes runs
-// on. (Deployment windows of ctrlplane's policy rules; boundaries and time zones as package clock says.)
+// DeploymentWindow lets jobs start while a window is open, or with allowWindow false while it is
+// closed. The windows of one policy form one calendar, in which the allowing ones are united and
+// the others taken away; several policies must all be open. Gradual rollouts advance in open time
+// only, so what a window interrupts goes on where it stopped. Windows apply to starts only: what is
+// running when one closes runs on. (Deployment windows of ctrlplane's policy rules; boundaries and
+// time zones as package clock says.)
 type DeploymentWindow struct {
 	clock.Window
 
-	// FirstDeploy says whether targets without a current version wait for the window, too. Unset: bypass.
+	// FirstDeploy says whether targets without a current version wait for the window, too. Unset:
+	// bypass.
 	FirstDeploy FirstDeploy `json:"firstDeploy,omitempty"`
 
-	// MinimumRemainingMinutes is for how long everything must remain open from a start on: the length of a job, so that it ends inside. At least
-	// 0, and 0 asks for nothing.
+	// MinimumRemainingMinutes is for how long everything must remain open from a start on: the
+	// length of a job, so that it ends inside. At least 0, and 0 asks for nothing.
 	MinimumRemainingMinutes int64 `json:"minimumRemainingMinutes,omitempty"`
 }
 
@@ -107,7 +110,8 @@ func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow
 	r.calendar = calendar
 }
 
-// zone loads a zone once, so that all windows, and those that are put together anew later, have the same.
+// zone loads a zone once, so that all windows, and those that are put together anew later, have the
+// same.
 func (c *compilation) zone(name string) (*time.Location, error) {
 	if c.set.load == nil {
 		return nil, errors.New("no zones were given")
@@ -164,8 +168,9 @@ func newHours(parts []policyHours) *hours {
 	return h
 }
 
-// without puts hours together from which some rules are taken away: it is open where the others let it be. Taking away one of several
-// allowing windows of a policy leaves it as open as if that one were open, since any of them will do.
+// without puts hours together from which some rules are taken away: it is open where the others let
+// it be. Taking away one of several allowing windows of a policy leaves it as open as if that one
+// were open, since any of them will do.
 func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, error) {
 	opened := maps.Clone(h.opened)
 	for _, rule := range h.rules {
@@ -192,7 +197,8 @@ func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, er
 
 func samePolicy(a, b *compiledRule) bool { return a.policy == b.policy }
 
-// openHours builds the calendars of a view: of all windows, and of those that targets without a current version wait for.
+// openHours builds the calendars of a view: of all windows, and of those that targets without a
+// current version wait for.
 func (v *view) openHours() {
 	var all, first []policyHours
 	for _, p := range v.policies {
@@ -220,8 +226,8 @@ func (w *work) hoursOf(i, n int32) *hours {
 	return w.hoursPast(own, past)
 }
 
-// hoursPast are hours of which overrides let a version past some rules, each from its creation on; past is by rule, nil where there is none. It is
-// written to.
+// hoursPast are hours of which overrides let a version past some rules, each from its creation on;
+// past is by rule, nil where there is none. It is written to.
 func (w *work) hoursPast(own *hours, past []*Override) *hours {
 	var last *Override
 	instants := make([]byte, 0, 64)
@@ -266,14 +272,16 @@ type timing struct {
 	meetings []*meeting
 }
 
-// overriddenHours are hours without those of their rules of which an override is in force: since when, by rule.
+// overriddenHours are hours without those of their rules of which an override is in force: since
+// when, by rule.
 type overriddenHours struct {
 	hours *hours
 	since string
 }
 
-// open is when a position is due that is so long after the start of the rollout, in open time. All positions have their turns found at once; but what
-// is left of hours where overrides are in force is mostly for one target, and there may be as many of those as targets.
+// open is when a position is due that is so long after the start of the rollout, in open time. All
+// positions have their turns found at once; but what is left of hours where overrides are in force
+// is mostly for one target, and there may be as many of those as targets.
 func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 	to, known := r.timetables[h]
 	if !known {
@@ -299,8 +307,10 @@ func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 	return time.Time{}, to.err
 }
 
-// timetable finds the turns of the positions from first to last, in one walk over the calendar: offsets are monotone. Where an override took windows
-// away, the time before it counts as it did before: what was closed then is not made up for, and what an earlier override had opened stays open.
+// timetable finds the turns of the positions from first to last, in one walk over the calendar:
+// offsets are monotone. Where an override took windows away, the time before it counts as it did
+// before: what was closed then is not made up for, and what an earlier override had opened stays
+// open.
 func (r *rollout) timetable(h *hours, first, last int) *timetable {
 	to := &timetable{dues: make([]time.Time, last-first+1)}
 	stages := []*hours{h} // latest first
@@ -417,7 +427,8 @@ func neverOpens(d time.Duration) string {
 	return fmt.Sprintf("no opening%s within %d years", length, int64(clock.DefaultHorizon/(365*24*time.Hour)))
 }
 
-// wakeBefore looks again as soon as less than d is left until what is open closes, and at the closing if d is 0. What never closes has the zero time.
+// wakeBefore looks again as soon as less than d is left until what is open closes, and at the
+// closing if d is 0. What never closes has the zero time.
 func (w *work) wakeBefore(closes time.Time, d time.Duration) {
 	if d > 0 {
 		closes = closes.Add(1 - d)

@@ -27,7 +27,8 @@ func named(name, rules string) string {
 	return fmt.Sprintf(`{"name":%q,"selector":"true","rules":[%s]}`, name, rules)
 }
 
-// waits lists the blockers of the first target that waits: reason, rule and until, as HH:MM or a date.
+// waits lists the blockers of the first target that waits: reason, rule and until, as HH:MM or a
+// date.
 func waits(plan rollout.Plan) string {
 	if plan.Waiting.Len() == 0 {
 		return ""
@@ -154,7 +155,8 @@ func TestWindowNeverOpensSays(t *testing.T) {
 	}
 }
 
-// TestWindowForRepeats: another job of what a target has waits for the window as well; a target that has nothing yet bypasses it.
+// TestWindowForRepeats: another job of what a target has waits for the window as well; a target
+// that has nothing yet bypasses it.
 func TestWindowForRepeats(t *testing.T) {
 	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"retry":{"maxRetries":1}}`))
 	now := instantOf(t, "2025-01-06T20:00:00Z")
@@ -207,7 +209,8 @@ func dues(t testing.TB, set *rollout.PolicySet, s rollout.Snapshot, start time.T
 	return texts
 }
 
-// TestCurveInOpenTime: a curve advances while windows are open, and nobody piles up at the reopening.
+// TestCurveInOpenTime: a curve advances while windows are open, and nobody piles up at the
+// reopening.
 func TestCurveInOpenTime(t *testing.T) {
 	day := weekly("w", "09:00", "17:00", "")
 	for _, row := range []struct {
@@ -266,7 +269,8 @@ func TestCurveInOpenTime(t *testing.T) {
 	}
 }
 
-// TestCurveNeverDue: a position that no open time of five years reaches is refused by name, and the others are not.
+// TestCurveNeverDue: a position that no open time of five years reaches is refused by name, and the
+// others are not.
 func TestCurveNeverDue(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
 	set := compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":7200}},{"deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-01T01:00:00Z"}}`))
@@ -283,7 +287,8 @@ func TestCurveNeverDue(t *testing.T) {
 	}
 }
 
-// TestBracketWaitsForWindows: an execution begins only when all of its members may run, and then is asked no more.
+// TestBracketWaitsForWindows: an execution begins only when all of its members may run, and then is
+// asked no more.
 func TestBracketWaitsForWindows(t *testing.T) {
 	bracket := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`
 	now := instantOf(t, "2025-01-06T20:00:00Z")
@@ -358,7 +363,8 @@ func TestBracketWaitsForWindows(t *testing.T) {
 	})
 }
 
-// TestWindowFaultsAllAtOnce: a zone that does not exist is reported beside what else is wrong with the window.
+// TestWindowFaultsAllAtOnce: a zone that does not exist is reported beside what else is wrong with
+// the window.
 func TestWindowFaultsAllAtOnce(t *testing.T) {
 	parsed, err := rollout.ParsePolicies([]byte(policy(`{"deploymentWindow":{"weekly":{"days":["mon"],"start":"25:00","end":"26:00"},"timezone":"Nowhere/Town"}}`)))
 	if err != nil {
@@ -372,8 +378,8 @@ func TestWindowFaultsAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestWindowZones: a zone that cannot be loaded is reported once for each window, with the loader's own words. Only a host that gave
-// no loader is told to give one.
+// TestWindowZones: a zone that cannot be loaded is reported once for each window, with the loader's
+// own words. Only a host that gave no loader is told to give one.
 func TestWindowZones(t *testing.T) {
 	for _, row := range []struct {
 		why, zone string
@@ -413,7 +419,8 @@ type recurring func(time.Time) time.Time
 
 func (r recurring) Next(at time.Time) time.Time { return r(at) }
 
-// TestWindowOfAFaultyHost: a recurrence that breaks its promise opens nothing, and beside it nothing passes for open: every window is named.
+// TestWindowOfAFaultyHost: a recurrence that breaks its promise opens nothing, and beside it
+// nothing passes for open: every window is named.
 func TestWindowOfAFaultyHost(t *testing.T) {
 	parsed, err := rollout.ParsePolicies([]byte(policy(weekly("w", "09:00", "17:00", "") + "," + weekly("host", "10:00", "12:00", ""))))
 	if err != nil {
@@ -431,7 +438,8 @@ func TestWindowOfAFaultyHost(t *testing.T) {
 	}
 }
 
-// TestFaultsOfWindowsHaveOneCode: what is wrong in a window has the same code in a document of package clock and in a policy.
+// TestFaultsOfWindowsHaveOneCode: what is wrong in a window has the same code in a document of
+// package clock and in a policy.
 func TestFaultsOfWindowsHaveOneCode(t *testing.T) {
 	for text, want := range map[string]rollout.Code{
 		`"from":"yesterday","until":"2026-01-01T00:00:00Z"`:               "time_invalid",

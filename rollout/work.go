@@ -2,7 +2,8 @@ package rollout
 
 import "time"
 
-// work is one planning: the index and everything derived from it, alive for one call. What a chapter of the package keeps for itself is declared there.
+// work is one planning: the index and everything derived from it, alive for one call. What a
+// chapter of the package keeps for itself is declared there.
 type work struct {
 	*index
 	snapshot *Snapshot // nil once the plan is made, which refers to its lists only
@@ -68,7 +69,8 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	return w, nil
 }
 
-// release lets go of what only planning needs. The rest stays for as long as the plan does: Commit and Explain read it.
+// release lets go of what only planning needs. The rest stays for as long as the plan does: Commit
+// and Explain read it.
 func (w *work) release() {
 	w.snapshot, w.admitting = nil, admitting{past: w.past}
 	for _, b := range w.stepped {
@@ -106,8 +108,9 @@ func (w *work) id(i int32) TargetID {
 	return TargetID{Resource: w.resources[t.resource].ID, Environment: w.environments[t.environment].ID, Deployment: w.deployments[t.deployment].ID}
 }
 
-// wake notes an instant at which the plan may change by itself. Like every instant that a plan tells it is in UTC, whatever zone the host reads
-// its clocks in: of two that are equal it must not matter which comes first.
+// wake notes an instant at which the plan may change by itself. Like every instant that a plan
+// tells it is in UTC, whatever zone the host reads its clocks in: of two that are equal it must not
+// matter which comes first.
 func (w *work) wake(at time.Time) {
 	if at.After(w.now) && (w.plan.Next.IsZero() || at.Before(w.plan.Next)) {
 		w.plan.Next = at.UTC()

@@ -21,7 +21,8 @@ type node struct {
 	Labels         []string
 }
 
-// aNode has strings of its own, as after decoding: keys that a program and its data share are found sooner.
+// aNode has strings of its own, as after decoding: keys that a program and its data share are found
+// sooner.
 func aNode() *node {
 	n := &node{ID: "r-17", Name: "web-17", Kind: "Cluster", Metadata: map[string]string{}, Labels: []string{"a", "b", "c", "d", "team-x"}}
 	for _, pair := range []string{"cluster=prod-east", "tier=gold", "region=us-east-1", "canary=true"} {
@@ -34,7 +35,8 @@ func aNode() *node {
 	return n
 }
 
-// boxed is how a host binds its struct without allocating: what is not a pointer inside is put into an interface once.
+// boxed is how a host binds its struct without allocating: what is not a pointer inside is put into
+// an interface once.
 type boxed struct {
 	id, name, kind, metadata, labels any
 }
@@ -57,7 +59,8 @@ func (b *boxed) Lookup(name string) (any, bool) {
 	return nil, false
 }
 
-// flat and celBoxed are the same two things as activations of the CEL library, without this package in between.
+// flat and celBoxed are the same two things as activations of the CEL library, without this package
+// in between.
 type flat struct{ *node }
 
 func (f *flat) Parent() interpreter.Activation { return nil }
@@ -172,8 +175,9 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// BenchmarkMatch shows one evaluation in every way there is: the first four columns are the CEL library as others use it, the next three
-// this package on it and beside it, the last two what a label selector and a predicate written by hand cost.
+// BenchmarkMatch shows one evaluation in every way there is: the first four columns are the CEL
+// library as others use it, the next three this package on it and beside it, the last two what a
+// label selector and a predicate written by hand cost.
 func BenchmarkMatch(b *testing.B) {
 	env := testEnv(b)
 	nested := must(cel.NewEnv(cel.Variable("resource", cel.MapType(cel.StringType, cel.DynType))))

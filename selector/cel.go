@@ -18,7 +18,8 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// This file and celvalue.go are all that speaks to the CEL library, whose module will change its path.
+// This file and celvalue.go are all that speaks to the CEL library, whose module will change its
+// path.
 
 // library is a CEL environment for one schema.
 type library struct {
@@ -74,8 +75,8 @@ type trouble struct {
 	limit     bool
 }
 
-// syntaxTree is a text parsed, or parsed and checked. A tree that is only parsed must be checked at most once, and never by two
-// goroutines (google/cel-go#881): it lives inside one call of Compile.
+// syntaxTree is a text parsed, or parsed and checked. A tree that is only parsed must be checked at
+// most once, and never by two goroutines (google/cel-go#881): it lives inside one call of Compile.
 type syntaxTree struct {
 	library *library
 	ast     *cel.Ast
@@ -108,7 +109,8 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 	return &syntaxTree{library: l, ast: checked}, nil
 }
 
-// first returns the first fault that has a place, or else the first, and the node that it is about; nil if there is none.
+// first returns the first fault that has a place, or else the first, and the node that it is about;
+// nil if there is none.
 func first(issues *cel.Issues) (*trouble, int64) {
 	faults := issues.Errors()
 	if len(faults) == 0 {
@@ -145,8 +147,8 @@ func (l *library) misusedMacro(text string) *fault {
 	return f
 }
 
-// canonical prints the checked tree on one line. If what is printed is longer than may be compiled, or is not the same expression when
-// it is parsed again, the text stands as it was written.
+// canonical prints the checked tree on one line. If what is printed is longer than may be compiled,
+// or is not the same expression when it is parsed again, the text stands as it was written.
 func (l *library) canonical(checked *syntaxTree, text string) string {
 	text = strings.TrimSpace(text)
 	printed, ok := checked.print()
@@ -175,9 +177,10 @@ func (t *syntaxTree) cost() (uint64, error) {
 	return estimate.Max, err
 }
 
-// meter is the price list of one expression, for the estimate and for counting. It is the library's own with two prices put right:
-// converting a string costs by its length, and a regular expression by what it compiles to, not by how it is written: (a{1,30}){1,30}
-// is short and 30 times as slow as others of its length.
+// meter is the price list of one expression, for the estimate and for counting. It is the library's
+// own with two prices put right: converting a string costs by its length, and a regular expression
+// by what it compiles to, not by how it is written: (a{1,30}){1,30} is short and 30 times as slow
+// as others of its length.
 type meter struct {
 	*library
 	patterns map[string]uint64 // what each regular expression costs per character of ten
@@ -202,8 +205,8 @@ const (
 	formatted      = 64                               // bound on the length of what conversions to string write
 )
 
-// EstimateSize promises the sizes of data. What does not come from a declared variable has no promised size: the library then assumes
-// the worst.
+// EstimateSize promises the sizes of data. What does not come from a declared variable has no
+// promised size: the library then assumes the worst.
 func (m *meter) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
 	if n.Type().Kind() == types.TypeKind {
 		return &checker.SizeEstimate{Min: 1, Max: 1}

@@ -33,7 +33,8 @@ func (t *syntaxTree) program(limit uint64) (*program, error) {
 	return &program{Program: p, activations: sync.Pool{New: func() any { return new(activation) }}}, nil
 }
 
-// match evaluates for vars. Without metering it stops at the first value beyond the promised sizes and starts again, metered.
+// match evaluates for vars. Without metering it stops at the first value beyond the promised sizes
+// and starts again, metered.
 func (p *program) match(s *Selector, in input, metered bool) (bool, error) {
 	a := p.activations.Get().(*activation)
 	a.selector, a.in, a.metered = s, in, metered
@@ -117,7 +118,8 @@ func (a *activation) resolve(v *variable) any {
 		}
 	case time.Time:
 		if v.Type == Timestamp {
-			// In UTC, so that nothing an expression can ask depends on where the host read the clock.
+			// In UTC, so that nothing an expression can ask depends on where the host read the
+			// clock.
 			return types.Timestamp{Time: x.UTC()}
 		}
 	case []string:
@@ -138,7 +140,8 @@ func (a *activation) labels(name string, labels map[string]string) *mapValue {
 	return m
 }
 
-// text and list let a value pass, or note that it is too large. What is returned then only ends the evaluation.
+// text and list let a value pass, or note that it is too large. What is returned then only ends the
+// evaluation.
 func (a *activation) text(name, unit, text string) ref.Val {
 	if len(text) > a.selector.limits.StringBytes {
 		if err := a.excess(name, unit, len(text), a.selector.limits.refusedBytes()); err != nil {
@@ -179,8 +182,9 @@ func (a *activation) excess(name, unit string, size, limit int) ref.Val {
 	return nil
 }
 
-// mapValue is a map of strings that can be asked for keys and nothing else. It is no traits.Mapper on purpose: for those the library
-// makes its own errors for missing keys, which can only be told by their text.
+// mapValue is a map of strings that can be asked for keys and nothing else. It is no traits.Mapper
+// on purpose: for those the library makes its own errors for missing keys, which can only be told
+// by their text.
 type mapValue struct {
 	activation *activation
 	name       string

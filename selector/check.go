@@ -18,8 +18,9 @@ type fault struct {
 // typeValues are names that can stand in an expression as values, as in type(x) == string.
 const typeValues = " bool bytes double int list map null_type string type uint google.protobuf.Duration google.protobuf.Timestamp "
 
-// names finds the first name in a parsed tree that is neither declared nor bound by a macro, and the first function that does not
-// exist. The CEL library finds them too, but tells them apart only in the text of its messages.
+// names finds the first name in a parsed tree that is neither declared nor bound by a macro, and
+// the first function that does not exist. The CEL library finds them too, but tells them apart only
+// in the text of its messages.
 func (e *Env) names(tree *expr) *fault {
 	return e.namesIn(tree, nil)
 }
@@ -188,8 +189,8 @@ func (e *Env) ruled(n *expr, nesting int) *fault {
 	return nil
 }
 
-// regex checks the pattern of a call of matches. The size is taken after simplification, which is what the matcher runs: the CEL
-// library's own limit compiles without it and panics on (a{1,100}).
+// regex checks the pattern of a call of matches. The size is taken after simplification, which is
+// what the matcher runs: the CEL library's own limit compiles without it and panics on (a{1,100}).
 func (e *Env) regex(call *expr) *fault {
 	pattern := call.args[len(call.args)-1]
 	text, ok := pattern.text()
@@ -219,8 +220,8 @@ func programSize(pattern string) (int, error) {
 	return len(prog.Inst), nil
 }
 
-// zone checks the time zone of getHours and its like: names are looked up in files of the machine on every evaluation, so that two
-// machines could disagree; UTC and fixed offsets cannot.
+// zone checks the time zone of getHours and its like: names are looked up in files of the machine
+// on every evaluation, so that two machines could disagree; UTC and fixed offsets cannot.
 func zone(arg *expr) *fault {
 	text, ok := arg.text()
 	if ok && text == "UTC" {
@@ -239,7 +240,8 @@ func digits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
-// remedy says what to write instead, if the node with this number does not type-check and that lies in n; empty if there is nothing to say.
+// remedy says what to write instead, if the node with this number does not type-check and that lies
+// in n; empty if there is nothing to say.
 func (n *expr) remedy(id int64) string {
 	if n.kind != kindCall {
 		return ""

@@ -23,8 +23,9 @@ type compiler struct {
 	missing []*missingKey
 }
 
-// conjunction compiles terms that are all tests, or returns nil. A test for a key directly in front of a test of its value is folded
-// into that: a key that is missing makes the conjunction no, whatever else.
+// conjunction compiles terms that are all tests, or returns nil. A test for a key directly in front
+// of a test of its value is folded into that: a key that is missing makes the conjunction no,
+// whatever else.
 func (c *compiler) conjunction(terms []*expr) conjunction {
 	tests := make(conjunction, 0, len(terms))
 	for _, e := range terms {
@@ -42,8 +43,8 @@ func (c *compiler) conjunction(terms []*expr) conjunction {
 	return tests
 }
 
-// guards reports whether t is the test that u's key is there. Where u is another test for the key that is right as well: without the key the
-// conjunction is no, and with it u decides.
+// guards reports whether t is the test that u's key is there. Where u is another test for the key
+// that is right as well: without the key the conjunction is no, and with it u decides.
 func (t *test) guards(u *test) bool {
 	return t.op == testHas && !t.negated && t.slot == u.slot && t.key == u.key
 }
@@ -197,8 +198,8 @@ func (c *compiler) bool(e *expr) node {
 	return nil
 }
 
-// junction compiles a chain of && or ||: the verdict that decides (no for &&, yes for ||) wins over everything, then the first term that
-// is neither yes nor no, then the other verdict.
+// junction compiles a chain of && or ||: the verdict that decides (no for &&, yes for ||) wins over
+// everything, then the first term that is neither yes nor no, then the other verdict.
 func (c *compiler) junction(terms []*expr, decides verdict) node {
 	nodes := make([]node, len(terms))
 	for i, e := range terms {

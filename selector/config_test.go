@@ -262,7 +262,8 @@ func TestValuesOfAnotherEnv(t *testing.T) {
 	}
 }
 
-// textMap is a plain map as variables, the way that is written first: what is not in it is "", false.
+// textMap is a plain map as variables, the way that is written first: what is not in it is "",
+// false.
 type textMap map[string]string
 
 func (m textMap) Lookup(name string) (any, bool) {
@@ -270,7 +271,8 @@ func (m textMap) Lookup(name string) (any, bool) {
 	return text, ok
 }
 
-// TestNoValueIsNoneWhateverComesWithIt: a value that Lookup returns with false is none, neither to an expression nor to an index.
+// TestNoValueIsNoneWhateverComesWithIt: a value that Lookup returns with false is none, neither to
+// an expression nor to an index.
 func TestNoValueIsNoneWhateverComesWithIt(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	for _, row := range []struct {

@@ -87,7 +87,8 @@ func TestDefectTypoNeverMatches(t *testing.T) {
 	}
 }
 
-// ctrlplane: programs are cached without bound. Here nothing is kept: what the caller drops is gone.
+// ctrlplane: programs are cached without bound. Here nothing is kept: what the caller drops is
+// gone.
 func TestDefectProgramsAreCachedWithoutBound(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	heap := func() uint64 {
@@ -113,7 +114,8 @@ func TestDefectProgramsAreCachedWithoutBound(t *testing.T) {
 	runtime.KeepAlive(env)
 }
 
-// google/cel-go discussion #878, issue #881: parse-only trees shared between goroutines. Under the race detector.
+// google/cel-go discussion #878, issue #881: parse-only trees shared between goroutines. Under the
+// race detector.
 func TestDefectParsedTreesAreShared(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	var wg sync.WaitGroup
@@ -136,7 +138,8 @@ func TestDefectParsedTreesAreShared(t *testing.T) {
 	wg.Wait()
 }
 
-// cel-go v0.31.0: a bounded repetition panics if the size of regular expressions is limited by the library.
+// cel-go v0.31.0: a bounded repetition panics if the size of regular expressions is limited by the
+// library.
 func TestDefectBoundedRepetitionPanics(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	s, err := env.Compile("resource.kind.matches('(a{1,100})')")

@@ -1,26 +1,30 @@
-// Package selector decides which resources, deployments, environments and versions a rule is about: CEL expressions over declared, typed
-// variables, and Kubernetes label selectors, compiled once and matched often, alone or through an index. Make an [Env] of the variables and
-// limits once, turn each expression into a [*Selector] with [Env.Compile], and ask [Selector.Match], which says yes, no, or that a key
-// is missing:
+// Package selector decides which resources, deployments, environments and versions a rule is about:
+// CEL expressions over declared, typed variables, and Kubernetes label selectors, compiled once and
+// matched often, alone or through an index. Make an [Env] of the variables and limits once, turn
+// each expression into a [*Selector] with [Env.Compile], and ask [Selector.Match], which says yes,
+// no, or that a key is missing:
 //
 //	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 //	sel, err := env.Compile("deployment.metadata['layer'] == 'node' && !('canary' in resource.metadata)")
 //	ok, err := sel.Match(vars)
 //
-// A label selector over a plain map needs no Env: [LabelSelector.Compile] makes [Labels] of it, with a Match of their own.
+// A label selector over a plain map needs no Env: [LabelSelector.Compile] makes [Labels] of it,
+// with a Match of their own.
 //
-// The package performs no I/O, starts no goroutine, reads no clock, keeps nothing between calls, and never decides what a missing key means
-// to its caller.
+// The package performs no I/O, starts no goroutine, reads no clock, keeps nothing between calls,
+// and never decides what a missing key means to its caller.
 //
 // # Language
 //
-// CEL with its standard functions and macros. Variables are flat: resource.kind is one variable, not a field of another, and a name that
-// is not declared does not compile. There are no values of unknown type (dyn), no extension functions, and no messages. A map variable can be
-// asked for a key (m['k'], m.k) and whether it has one ('k' in m, has(m.k)), and for nothing else. A regular expression is a literal; a time
-// zone is 'UTC' or an offset. The result is a bool.
+// CEL with its standard functions and macros. Variables are flat: resource.kind is one variable,
+// not a field of another, and a name that is not declared does not compile. There are no values of
+// unknown type (dyn), no extension functions, and no messages. A map variable can be asked for a
+// key (m['k'], m.k) and whether it has one ('k' in m, has(m.k)), and for nothing else. A regular
+// expression is a literal; a time zone is 'UTC' or an offset. The result is a bool.
 //
-// A key that is missing is neither a match nor a mismatch: resource.metadata['team'] != 'x' does not hold for a resource without team,
-// and says why ([ErrMissingKey]). The operators || and && need only one side to decide.
+// A key that is missing is neither a match nor a mismatch: resource.metadata['team'] != 'x' does
+// not hold for a resource without team, and says why ([ErrMissingKey]). The operators || and &&
+// need only one side to decide.
 //
 // # Invariants
 //

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one takes about as long as compiling an
-// expression, so make it once and not for each.
+// Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one
+// takes about as long as compiling an expression, so make it once and not for each.
 type Env struct {
 	layout        *layout
 	limits        Limits
@@ -17,7 +17,8 @@ type Env struct {
 	functionNames []string
 }
 
-// NewEnv returns an environment for the schema and limits, or what their Validate reports, the schema first.
+// NewEnv returns an environment for the schema and limits, or what their Validate reports, the
+// schema first.
 func NewEnv(schema Schema, limits Limits) (*Env, error) {
 	if err := schema.Validate(); err != nil {
 		return nil, err
@@ -46,8 +47,8 @@ func (e *Env) NewValues() *Values {
 	return &Values{layout: e.layout, slots: make([]slot, len(e.layout.variables))}
 }
 
-// Matcher is [Env.Compile] for callers that know only the interface: any package can declare this method, and take an Env for it,
-// without importing this one.
+// Matcher is [Env.Compile] for callers that know only the interface: any package can declare this
+// method, and take an Env for it, without importing this one.
 func (e *Env) Matcher(expression string) (Matcher, error) {
 	s, err := e.Compile(expression)
 	if err != nil {
@@ -56,11 +57,13 @@ func (e *Env) Matcher(expression string) (Matcher, error) {
 	return s, nil
 }
 
-// Compile turns an expression into a selector, or returns a [*CompileError] with the first fault. It refuses a text that is empty or not CEL,
-// names that are not declared, a comparison of different types, and a result that is not a bool. It refuses a map variable that is asked for
-// more than keys, a regular expression that is invalid or not a literal, a loop variable that hides a declared one, and a conversion of a
-// literal that must fail, as in int('x'), wherever it stands. It also refuses a text that exceeds a limit; then errors.Is(err, ErrLimit) holds
-// as well. It never panics, whatever the text.
+// Compile turns an expression into a selector, or returns a [*CompileError] with the first fault.
+// It refuses a text that is empty or not CEL, names that are not declared, a comparison of
+// different types, and a result that is not a bool. It refuses a map variable that is asked for
+// more than keys, a regular expression that is invalid or not a literal, a loop variable that hides
+// a declared one, and a conversion of a literal that must fail, as in int('x'), wherever it stands.
+// It also refuses a text that exceeds a limit; then errors.Is(err, ErrLimit) holds as well. It
+// never panics, whatever the text.
 func (e *Env) Compile(expression string) (*Selector, error) {
 	return e.compile(expression, true)
 }
@@ -162,7 +165,8 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 // constant explains why planning fails: it evaluates what depends on no variable, such as int('b').
 const constant = "correct the part that is constant and has no value"
 
-// read lists the variables that a tree reads. Loop variables cannot hide declared ones, so names suffice.
+// read lists the variables that a tree reads. Loop variables cannot hide declared ones, so names
+// suffice.
 func (l *layout) read(tree *expr) []variable {
 	seen := map[int]bool{}
 	tree.walk(func(n *expr) {

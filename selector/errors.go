@@ -10,18 +10,20 @@ import (
 
 // Sentinels, for errors.Is.
 var (
-	// ErrMissingKey means that the result hangs on a key which a map variable does not have: the expression neither holds nor fails. The error
-	// names the key, and implements interface{ MissingKey() string } so that callers can tell it apart without importing this package.
+	// ErrMissingKey means that the result hangs on a key which a map variable does not have: the
+	// expression neither holds nor fails. The error names the key, and implements interface{
+	// MissingKey() string } so that callers can tell it apart without importing this package.
 	// [Selector.Match] returns it.
 	ErrMissingKey = errors.New("selector: missing key")
 
-	// ErrLimit means that an expression is larger, or data costs more to look at, than the [Limits] allow. The message has the number
-	// and the limit. [Env.Compile] returns it inside a [*CompileError], [Selector.Match] inside an [*EvalError].
+	// ErrLimit means that an expression is larger, or data costs more to look at, than the [Limits]
+	// allow. The message has the number and the limit. [Env.Compile] returns it inside a
+	// [*CompileError], [Selector.Match] inside an [*EvalError].
 	ErrLimit = errors.New("selector: limit exceeded")
 )
 
-// FieldError is one fault of a schema, of limits or of a label selector. Where all faults are reported they are joined as by [errors.Join]:
-// errors.As finds the first.
+// FieldError is one fault of a schema, of limits or of a label selector. Where all faults are
+// reported they are joined as by [errors.Join]: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as matchExpressions[1].operator; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -34,7 +36,8 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility
+// promise.
 type Code string
 
 // The kinds of faults.
@@ -58,7 +61,8 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 
 func (f faults) err() error { return errors.Join(f...) }
 
-// below returns the faults of a part, or of a document that the strict decoder read, as FieldErrors whose paths continue the given one.
+// below returns the faults of a part, or of a document that the strict decoder read, as FieldErrors
+// whose paths continue the given one.
 func below(path string, err error) error {
 	var f faults
 	for _, fault := range strictjson.Faults(err) {
@@ -67,7 +71,8 @@ func below(path string, err error) error {
 	return f.err()
 }
 
-// CompileError says why an expression is no selector. [Env.Compile] returns it, for the first fault that it finds.
+// CompileError says why an expression is no selector. [Env.Compile] returns it, for the first fault
+// that it finds.
 type CompileError struct {
 	Expr string // the text that was compiled, cut after 200 bytes
 	Line int    // 1-based; 0 if the fault has no place, as with a text that is too long
@@ -78,7 +83,8 @@ type CompileError struct {
 	limit bool
 }
 
-// Error returns "selector: line:column: what is wrong (what to write instead)", without the parts that are missing.
+// Error returns "selector: line:column: what is wrong (what to write instead)", without the parts
+// that are missing.
 func (e *CompileError) Error() string {
 	var text strings.Builder
 	text.WriteString("selector: ")
@@ -95,9 +101,10 @@ func (e *CompileError) Error() string {
 // Is reports true for [ErrLimit] if a limit was the reason.
 func (e *CompileError) Is(target error) bool { return e.limit && target == ErrLimit }
 
-// EvalError says why an expression has no result for some data: a conversion that failed, a variable without a value or with a value of
-// another type than declared, or data beyond the limits. A key that a map variable lacks is [ErrMissingKey] instead; a key that a map written
-// in the expression lacks is an EvalError, as in {'a': 1}['b'] == 1.
+// EvalError says why an expression has no result for some data: a conversion that failed, a
+// variable without a value or with a value of another type than declared, or data beyond the
+// limits. A key that a map variable lacks is [ErrMissingKey] instead; a key that a map written in
+// the expression lacks is an EvalError, as in {'a': 1}['b'] == 1.
 type EvalError struct {
 	Expr     string // canonical text of the selector
 	Variable string // the variable at fault; empty if no single one is

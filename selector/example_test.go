@@ -70,7 +70,8 @@ func ExampleEnv_Compile_errors() {
 	// selector: 1:23: invalid regular expression: missing closing ): `web-(` (the syntax is that of RE2)
 }
 
-// machine is a host's own type. What is no map is put into an interface once, so that looking it up allocates nothing.
+// machine is a host's own type. What is no map is put into an interface once, so that looking it up
+// allocates nothing.
 type machine struct {
 	name, kind, createdAt any
 	labels                map[string]string

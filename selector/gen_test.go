@@ -214,7 +214,8 @@ func (g gen) text(long bool) string {
 	return g.pick("text", texts)
 }
 
-// vars binds every variable of testSchema. If wild, some have no value, some have one of a wrong type, and some are very long.
+// vars binds every variable of testSchema. If wild, some have no value, some have one of a wrong
+// type, and some are very long.
 func (g gen) vars(wild bool) hostVars {
 	h := hostVars{}
 	for _, v := range testSchema() {

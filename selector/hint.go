@@ -35,8 +35,9 @@ func instead(at int, found, right string) *slip {
 	return &slip{at, found, "write " + right + " for " + found}
 }
 
-// firstSlip finds the first slip in a text that does not parse, outside of string literals: AND, OR, NOT, a single = or <>, and what else is
-// usual in SQL, shells and word processors, such as spaces that are none to CEL; nil if there is none.
+// firstSlip finds the first slip in a text that does not parse, outside of string literals: AND,
+// OR, NOT, a single = or <>, and what else is usual in SQL, shells and word processors, such as
+// spaces that are none to CEL; nil if there is none.
 func firstSlip(text string) *slip {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -143,7 +144,8 @@ func wordByte(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// afterString returns the offset behind the literal that begins at the quote at i, or what is wrong with it.
+// afterString returns the offset behind the literal that begins at the quote at i, or what is wrong
+// with it.
 func afterString(text string, i int) (int, *slip) {
 	begin := i
 	raw := i > 0 && (text[i-1] == 'r' || text[i-1] == 'R')

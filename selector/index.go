@@ -7,15 +7,17 @@ import (
 	"strings"
 )
 
-// Index finds, among many elements, the few that a selector can match. Elements are numbered by the host, from 0 and without large gaps;
-// for each, the index knows the values of some variables. It answers in ascending order:
+// Index finds, among many elements, the few that a selector can match. Elements are numbered by the
+// host, from 0 and without large gaps; for each, the index knows the values of some variables. It
+// answers in ascending order:
 //
 //	for i, err := range index.Match(sel, func(i int) selector.Vars { return resources[i] }) {
 //		…
 //	}
 //
-// An element for which the selector misses a key is no match, and is not even looked at if it can be avoided. Where a missing key means
-// more than that, look at every element. An Index must not be changed while another goroutine uses it. It keeps the strings it was given.
+// An element for which the selector misses a key is no match, and is not even looked at if it can
+// be avoided. Where a missing key means more than that, look at every element. An Index must not be
+// changed while another goroutine uses it. It keeps the strings it was given.
 type Index struct {
 	variables []string
 	fields    map[field]uint32 // numbers of what values are known for
@@ -42,8 +44,9 @@ type holders struct {
 // largestGap is how many numbers may be left out: the index has room for them all.
 const largestGap = 1 << 20
 
-// NewIndex returns an empty index of the variables named, which must be of type string or map(string, string). Every key of a map is
-// indexed. Terms about other variables do not narrow the candidates.
+// NewIndex returns an empty index of the variables named, which must be of type string or
+// map(string, string). Every key of a map is indexed. Terms about other variables do not narrow the
+// candidates.
 func NewIndex(variables ...string) *Index {
 	return &Index{
 		variables: slices.Compact(slices.Sorted(slices.Values(variables))),
@@ -52,9 +55,10 @@ func NewIndex(variables ...string) *Index {
 	}
 }
 
-// Put adds element i, or replaces what is known of it. It takes time in proportion to the element's own keys, not to the size of the
-// index. Variables without a value are left out. A variable of another type than string or map[string]string is an error, and so is a number
-// that is negative or leaves out more than 1048576 after the largest so far; an error changes nothing.
+// Put adds element i, or replaces what is known of it. It takes time in proportion to the element's
+// own keys, not to the size of the index. Variables without a value are left out. A variable of
+// another type than string or map[string]string is an error, and so is a number that is negative or
+// leaves out more than 1048576 after the largest so far; an error changes nothing.
 func (x *Index) Put(i int, vars Vars) error {
 	if i < 0 || i > len(x.elements)+largestGap {
 		return fmt.Errorf("selector: element %d: the number must be from 0 to %d, which is %d more than the largest so far", i, len(x.elements)+largestGap, largestGap+1)
@@ -157,8 +161,9 @@ func (x *Index) drop(n uint32) {
 	x.free = append(x.free, n)
 }
 
-// Candidates yields the elements that fulfil the most selective of the terms, each once and in ascending order; all elements if no term
-// speaks of an indexed variable. Whatever a selector with these terms matches is among them. The index must not be changed meanwhile.
+// Candidates yields the elements that fulfil the most selective of the terms, each once and in
+// ascending order; all elements if no term speaks of an indexed variable. Whatever a selector with
+// these terms matches is among them. The index must not be changed meanwhile.
 func (x *Index) Candidates(terms []Term) iter.Seq[int] {
 	conditions := make([]condition, len(terms))
 	for k, t := range terms {
@@ -168,8 +173,8 @@ func (x *Index) Candidates(terms []Term) iter.Seq[int] {
 	return func(yield func(int) bool) { each(found, size, yield) }
 }
 
-// narrowest returns the postings of the condition with the fewest elements, how many these are, and which condition it is: -1, with the posting of all
-// elements, if none has fewer.
+// narrowest returns the postings of the condition with the fewest elements, how many these are, and
+// which condition it is: -1, with the posting of all elements, if none has fewer.
 func (x *Index) narrowest(conditions []condition) (found []*posting, size, from int) {
 	found, size, from = []*posting{&x.all}, x.all.n, -1
 	for k, c := range conditions {
@@ -206,8 +211,9 @@ func each(postings []*posting, size int, yield func(int) bool) {
 	}
 }
 
-// holding returns the postings for the values of a condition that is no predicate, or for all values if it only asks for one to exist. An element has
-// one value for a key, so they are disjoint.
+// holding returns the postings for the values of a condition that is no predicate, or for all
+// values if it only asks for one to exist. An element has one value for a key, so they are
+// disjoint.
 func (x *Index) holding(c condition) []*posting {
 	at, ok := x.fields[c.field]
 	if !ok {

@@ -245,8 +245,9 @@ func TestIndexForgets(t *testing.T) {
 	}
 }
 
-// TestIndexMatchDecides: what the index answers, and how many elements it has to look at for that. Element i of 400 has the labels
-// mod2 … mod64 with i modulo that number, and every tenth has the label ten.
+// TestIndexMatchDecides: what the index answers, and how many elements it has to look at for that.
+// Element i of 400 has the labels mod2 … mod64 with i modulo that number, and every tenth has the
+// label ten.
 func TestIndexMatchDecides(t *testing.T) {
 	const n = 400
 	elements := make([]hostVars, n)
@@ -344,7 +345,8 @@ func TestIndexMatchDecides(t *testing.T) {
 	}
 }
 
-// TestIndexMatchReportsErrors: a candidate without a result is yielded with its error; a missing key is no match.
+// TestIndexMatchReportsErrors: a candidate without a result is yielded with its error; a missing
+// key is no match.
 func TestIndexMatchReportsErrors(t *testing.T) {
 	elements := []hostVars{
 		{"resource.kind": "a", "weight": int64(0)}, {"resource.kind": "a", "weight": int64(1)}, {"resource.kind": "a"}, {"resource.kind": "b"},

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// What an index can decide by itself it decides without the elements, whose labels lie all over memory: looking one up there takes
-// longer than everything else. Conditions on a single key are answered by the postings of its values, of which there are usually few;
-// what remains is evaluated.
+// What an index can decide by itself it decides without the elements, whose labels lie all over
+// memory: looking one up there takes longer than everything else. Conditions on a single key are
+// answered by the postings of its values, of which there are usually few; what remains is
+// evaluated.
 
 // condition is a requirement on one string of an element, in one of three forms.
 type condition struct {
@@ -18,12 +19,14 @@ type condition struct {
 	negated bool                       // the element must not be so; one without the string then fulfils it
 }
 
-// Match yields, in ascending order, the elements that the selector matches, each once and with a nil error. at gives the variables of
-// an element; they must be those that Put was given. It is asked only for candidates that the index cannot decide alone. A candidate
-// for which there is no result, for another reason than a missing key, is yielded with its error. The index must not be changed
-// meanwhile.
+// Match yields, in ascending order, the elements that the selector matches, each once and with a
+// nil error. at gives the variables of an element; they must be those that Put was given. It is
+// asked only for candidates that the index cannot decide alone. A candidate for which there is no
+// result, for another reason than a missing key, is yielded with its error. The index must not be
+// changed meanwhile.
 //
-// What cannot match is not looked at, so that errors are not complete; see [Index] for missing keys.
+// What cannot match is not looked at, so that errors are not complete; see [Index] for missing
+// keys.
 func (x *Index) Match(s *Selector, at func(i int) Vars) iter.Seq2[int, error] {
 	conditions, complete := s.conditions()
 	return x.search(conditions, complete, func(i int) (bool, error) {
@@ -35,8 +38,9 @@ func (x *Index) Match(s *Selector, at func(i int) Vars) iter.Seq2[int, error] {
 	})
 }
 
-// MatchLabels yields, in ascending order, the elements that the label selector matches. The index must be one of [LabelMap] values; at
-// gives the labels of an element, and is asked only for candidates that the index cannot decide alone.
+// MatchLabels yields, in ascending order, the elements that the label selector matches. The index
+// must be one of [LabelMap] values; at gives the labels of an element, and is asked only for
+// candidates that the index cannot decide alone.
 func (x *Index) MatchLabels(l *Labels, at func(i int) map[string]string) iter.Seq[int] {
 	var conditions []condition
 	for _, r := range l.requirements {
@@ -60,7 +64,8 @@ func (t Term) condition() condition {
 	return condition{field: field{variable: t.Variable, key: t.Key, keyed: t.Keyed}, values: t.Values}
 }
 
-// conditions are what an index may check for the selector, and whether fulfilling all of them is matching.
+// conditions are what an index may check for the selector, and whether fulfilling all of them is
+// matching.
 func (s *Selector) conditions() (list []condition, complete bool) {
 	if s.tests == nil {
 		for _, t := range s.terms {
@@ -106,7 +111,8 @@ type filter struct {
 	negated bool     // or in none
 }
 
-// search yields the elements that fulfil the conditions, after asking match unless the conditions are complete and all were checked.
+// search yields the elements that fulfil the conditions, after asking match unless the conditions
+// are complete and all were checked.
 func (x *Index) search(conditions []condition, complete bool, match func(i int) (bool, error)) iter.Seq2[int, error] {
 	base, size, from := x.narrowest(conditions)
 	var filters []filter
@@ -160,8 +166,8 @@ func (x *Index) knows(f field) bool {
 	return ok
 }
 
-// postingsOf returns the postings whose elements fulfil the condition (or do not, if it is negated), if they are few enough for a
-// number of candidates, and all its values could be decided.
+// postingsOf returns the postings whose elements fulfil the condition (or do not, if it is
+// negated), if they are few enough for a number of candidates, and all its values could be decided.
 func (x *Index) postingsOf(c condition, candidates int) ([]*posting, bool) {
 	if !x.knows(c.field) {
 		return nil, false

@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// LabelsVariable is the name under which [LabelMap] and the terms of [Labels] speak of labels that belong to no schema.
+// LabelsVariable is the name under which [LabelMap] and the terms of [Labels] speak of labels that
+// belong to no schema.
 const LabelsVariable = "labels"
 
-// LabelMap is a plain map of labels as a [Vars] with the one variable [LabelsVariable], for an [Index] over such maps.
+// LabelMap is a plain map of labels as a [Vars] with the one variable [LabelsVariable], for an
+// [Index] over such maps.
 type LabelMap map[string]string
 
 // Lookup implements [Vars].
@@ -18,7 +20,8 @@ func (m LabelMap) Lookup(name string) (any, bool) {
 	return map[string]string(m), name == LabelsVariable
 }
 
-// Labels is a label selector compiled for plain maps: no schema, no limits, no errors. It is immutable.
+// Labels is a label selector compiled for plain maps: no schema, no limits, no errors. It is
+// immutable.
 type Labels struct {
 	requirements []requirement
 }
@@ -39,7 +42,8 @@ func (l LabelSelector) Compile() (*Labels, error) {
 	return &Labels{requirements: l.requirements(keys)}, nil
 }
 
-// requirements lists all conditions in a fixed order: matchLabels by their sorted keys, then the expressions as they stand.
+// requirements lists all conditions in a fixed order: matchLabels by their sorted keys, then the
+// expressions as they stand.
 func (l *LabelSelector) requirements(keys []string) []requirement {
 	n := len(keys)
 	for i := range l.MatchExpressions {
@@ -88,8 +92,8 @@ func (l *Labels) Match(labels map[string]string) bool {
 	return true
 }
 
-// Terms returns conditions that all matching labels fulfil, over the variable [LabelsVariable], one per key and ascending by key; see [Term]. The slices
-// are the caller's.
+// Terms returns conditions that all matching labels fulfil, over the variable [LabelsVariable], one
+// per key and ascending by key; see [Term]. The slices are the caller's.
 func (l *Labels) Terms() []Term {
 	terms := make([]Term, 0, len(l.requirements))
 	for i := range l.requirements {
@@ -115,7 +119,8 @@ func (l *Labels) Terms() []Term {
 	return kept
 }
 
-// String prints the selector as kubectl takes it: a=b,c in (d,e),!f. The empty selector is the empty text.
+// String prints the selector as kubectl takes it: a=b,c in (d,e),!f. The empty selector is the
+// empty text.
 func (l *Labels) String() string {
 	parts := make([]string, len(l.requirements))
 	for i, r := range l.requirements {

@@ -9,8 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// LabelSelector is a Kubernetes label selector: all of MatchLabels and all of MatchExpressions must hold. It is two-valued, a missing
-// key is an answer and no error. The zero value matches everything; what an absent selector means is up to whoever has none.
+// LabelSelector is a Kubernetes label selector: all of MatchLabels and all of MatchExpressions must
+// hold. It is two-valued, a missing key is an answer and no error. The zero value matches
+// everything; what an absent selector means is up to whoever has none.
 type LabelSelector struct {
 	MatchLabels      map[string]string  `json:"matchLabels,omitempty"` // keys that must be there, with this value
 	MatchExpressions []LabelRequirement `json:"matchExpressions,omitempty"`
@@ -23,7 +24,8 @@ type LabelRequirement struct {
 	Values   []string      `json:"values,omitempty"` // for In and NotIn at least one, for the others none
 }
 
-// LabelOperator is how a label is compared with the values of a requirement. The zero value is none and is refused.
+// LabelOperator is how a label is compared with the values of a requirement. The zero value is none
+// and is refused.
 type LabelOperator string
 
 // The operators of Kubernetes.
@@ -34,9 +36,10 @@ const (
 	DoesNotExist LabelOperator = "DoesNotExist" // the label is not there
 )
 
-// UnmarshalJSON reads the form that Kubernetes writes. Unknown fields, duplicate keys and values of a wrong type are errors. All faults are
-// reported, joined, each a *[FieldError]; the selector is then unchanged. A field that is left out is empty, whatever it was before. It does
-// not do what Validate does.
+// UnmarshalJSON reads the form that Kubernetes writes. Unknown fields, duplicate keys and values of
+// a wrong type are errors. All faults are reported, joined, each a *[FieldError]; the selector is
+// then unchanged. A field that is left out is empty, whatever it was before. It does not do what
+// Validate does.
 func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	type plain LabelSelector
 	var decoded plain
@@ -47,8 +50,9 @@ func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// explained says what to write instead of labels that stand where matchLabels belongs: unknown fields of which nothing says what else they may have been meant
-// to be. Deeper down there are no labels.
+// explained says what to write instead of labels that stand where matchLabels belongs: unknown
+// fields of which nothing says what else they may have been meant to be. Deeper down there are no
+// labels.
 func explained(err error) error {
 	var f faults
 	for _, fault := range strictjson.Faults(err) {
@@ -60,8 +64,8 @@ func explained(err error) error {
 	return below("", f.err())
 }
 
-// Validate reports every fault by the rules of Kubernetes, joined, each a *[FieldError]: an unknown operator, values that must not or must be
-// there, and keys and values that no label can have.
+// Validate reports every fault by the rules of Kubernetes, joined, each a *[FieldError]: an unknown
+// operator, values that must not or must be there, and keys and values that no label can have.
 func (l LabelSelector) Validate() error { return l.validate(slices.Sorted(maps.Keys(l.MatchLabels))) }
 
 // validate takes the sorted keys of MatchLabels.
@@ -99,7 +103,8 @@ func (l *LabelSelector) validate(keys []string) error {
 	return f.err()
 }
 
-// labelKey says what is wrong with a label's key: an optional DNS name of at most 253 characters and a slash, then a name.
+// labelKey says what is wrong with a label's key: an optional DNS name of at most 253 characters
+// and a slash, then a name.
 func labelKey(key string) string {
 	name := key
 	if prefix, rest, ok := strings.Cut(key, "/"); ok {
@@ -132,8 +137,8 @@ func labelValue(value string) string {
 	return ""
 }
 
-// framed reports whether text is not empty, consists of ASCII letters, digits and the extra characters, and has none of the latter at
-// its ends.
+// framed reports whether text is not empty, consists of ASCII letters, digits and the extra
+// characters, and has none of the latter at its ends.
 func framed(text, extra string) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -145,9 +150,10 @@ func framed(text, extra string) bool {
 	return text != ""
 }
 
-// CompileLabels compiles a label selector over a declared variable of type map(string, string), which holds the labels. The result is
-// an ordinary selector, with terms, limits and the text of an expression, that never reports a missing key. The error joins what
-// Validate reports, or is a [*CompileError].
+// CompileLabels compiles a label selector over a declared variable of type map(string, string),
+// which holds the labels. The result is an ordinary selector, with terms, limits and the text of an
+// expression, that never reports a missing key. The error joins what Validate reports, or is a
+// [*CompileError].
 func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("selector: %w", err)

@@ -133,7 +133,8 @@ func TestLabelsValidate(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The limits of expressions hold for label selectors over a schema, and not for those over plain maps.
+	// The limits of expressions hold for label selectors over a schema, and not for those over
+	// plain maps.
 	big := selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "k", Operator: selector.In}}}
 	for i := range 1000 {
 		big.MatchExpressions[0].Values = append(big.MatchExpressions[0].Values, strings.Repeat("a", 1+i%60)+string(rune('a'+i%26)))
@@ -178,8 +179,8 @@ func TestTermsOfLabels(t *testing.T) {
 	}
 }
 
-// TestLabelsAreThoseOfKubernetes: keys and values are taken or refused as by the regular expressions of Kubernetes, for every byte in every
-// place.
+// TestLabelsAreThoseOfKubernetes: keys and values are taken or refused as by the regular
+// expressions of Kubernetes, for every byte in every place.
 func TestLabelsAreThoseOfKubernetes(t *testing.T) {
 	name := regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
 	prefix := regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
@@ -252,8 +253,9 @@ func TestLabelsJSON(t *testing.T) {
 	}
 }
 
-// TestLabelsWithoutMatchLabels: labels written as the selector itself are the usual mistake, and the message says where they belong. A misspelt
-// field is no label, nor is anything in an expression.
+// TestLabelsWithoutMatchLabels: labels written as the selector itself are the usual mistake, and
+// the message says where they belong. A misspelt field is no label, nor is anything in an
+// expression.
 func TestLabelsWithoutMatchLabels(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"env":"prod"}`:              "env: unknown field: labels stand below matchLabels",
@@ -267,7 +269,8 @@ func TestLabelsWithoutMatchLabels(t *testing.T) {
 	}
 }
 
-// TestLabelsDecodedTwice: a selector that is decoded into a used one does not keep conditions of that, and after a fault it is the one that it was.
+// TestLabelsDecodedTwice: a selector that is decoded into a used one does not keep conditions of
+// that, and after a fault it is the one that it was.
 func TestLabelsDecodedTwice(t *testing.T) {
 	used := func() selector.LabelSelector {
 		return selector.LabelSelector{MatchLabels: map[string]string{"a": "b"}, MatchExpressions: []selector.LabelRequirement{{Key: "c", Operator: selector.Exists}}}

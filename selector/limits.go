@@ -1,7 +1,8 @@
 package selector
 
-// Limits bound what an expression may be and what evaluating it may cost. A field that is zero stands for its default; nothing is
-// ever unlimited. Costs are CEL's: about one per operation, a tenth per character looked at.
+// Limits bound what an expression may be and what evaluating it may cost. A field that is zero
+// stands for its default; nothing is ever unlimited. Costs are CEL's: about one per operation, a
+// tenth per character looked at.
 type Limits struct {
 	TextBytes     int    `json:"textBytes,omitzero"`     // length of an expression; 4096 by default
 	Nodes         int    `json:"nodes,omitzero"`         // nodes of its syntax tree, macros expanded; 500 by default
@@ -10,13 +11,15 @@ type Limits struct {
 	RegexProgram  int    `json:"regexProgram,omitzero"`  // instructions of one compiled regular expression; 1000 by default
 	EstimatedCost uint64 `json:"estimatedCost,omitzero"` // worst-case cost for data of the sizes below; 10000 by default
 
-	// The sizes of data that the estimate is made for, and up to which evaluation takes the fast path: 256 bytes by default in a
-	// string, 64 strings in a list. Maps are only ever looked up, so their size costs nothing.
+	// The sizes of data that the estimate is made for, and up to which evaluation takes the fast
+	// path: 256 bytes by default in a string, 64 strings in a list. Maps are only ever looked up,
+	// so their size costs nothing.
 	StringBytes int `json:"stringBytes,omitzero"`
 	ListItems   int `json:"listItems,omitzero"`
 
-	// RunCost bounds the cost of one evaluation that meets larger data; 10000 by default, and never below EstimatedCost. A
-	// string of more bytes than ten times RunCost, or a list of more items than RunCost, is refused unread.
+	// RunCost bounds the cost of one evaluation that meets larger data; 10000 by default, and never
+	// below EstimatedCost. A string of more bytes than ten times RunCost, or a list of more items
+	// than RunCost, is refused unread.
 	RunCost uint64 `json:"runCost,omitzero"`
 }
 
@@ -35,8 +38,8 @@ func defaultLimits() Limits {
 	}
 }
 
-// Upper bounds of the limits themselves: beyond them a deeply nested text could exhaust the stack, which no guard can catch, or a cost
-// would no longer bound a time that anybody waits for.
+// Upper bounds of the limits themselves: beyond them a deeply nested text could exhaust the stack,
+// which no guard can catch, or a cost would no longer bound a time that anybody waits for.
 const (
 	maxTextBytes = 1 << 20
 	maxNodes     = 10_000
@@ -47,7 +50,8 @@ const (
 	maxCost      = 100_000_000 // ten times as much must be an int everywhere
 )
 
-// Validate reports every field that is negative or above what this package can keep, joined, each a *[FieldError].
+// Validate reports every field that is negative or above what this package can keep, joined, each a
+// *[FieldError].
 func (l Limits) Validate() error {
 	var f faults
 	check := func(name string, value, most int) {
@@ -99,6 +103,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// A value beyond these sizes cannot be read within RunCost: a string costs a tenth per byte, a list one per item.
+// A value beyond these sizes cannot be read within RunCost: a string costs a tenth per byte, a list
+// one per item.
 func (l Limits) refusedBytes() int { return int(l.RunCost) * 10 }
 func (l Limits) refusedItems() int { return int(l.RunCost) }

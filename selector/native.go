@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// The native subset: == != in startsWith endsWith contains matches has && || ! over string, bool and int variables and constant map
-// keys. Its licence is that it says the same as the CEL library, errors included, for every expression and all data (I4); the rules of
-// the logical operators are therefore kept to the letter, and whatever is not certain to agree stays with CEL.
+// The native subset: == != in startsWith endsWith contains matches has && || ! over string, bool
+// and int variables and constant map keys. Its licence is that it says the same as the CEL library,
+// errors included, for every expression and all data (I4); the rules of the logical operators are
+// therefore kept to the letter, and whatever is not certain to agree stays with CEL.
 //
-// Most selectors are a conjunction of tests of one string each, so that is the form that is fast: a slice of structs, run by static
-// calls. Everything else is a tree of closures over the same tests.
+// Most selectors are a conjunction of tests of one string each, so that is the form that is fast: a
+// slice of structs, run by static calls. Everything else is a tree of closures over the same tests.
 
 // input is what an expression is evaluated on: passed by value, so that nothing escapes.
 type input struct {
@@ -49,7 +50,8 @@ const (
 	testPattern
 )
 
-// conjunction is a chain of && over tests: no wins over everything, then the first that is neither yes nor no, then yes.
+// conjunction is a chain of && over tests: no wins over everything, then the first that is neither
+// yes nor no, then yes.
 type conjunction []test
 
 func (c conjunction) run(in input) verdict {
@@ -73,7 +75,8 @@ func (c conjunction) onValues(values *Values) verdict {
 	return yes
 }
 
-// after is the verdict of the conjunction if those before test i are yes and i is v, which is not: a later no still wins.
+// after is the verdict of the conjunction if those before test i are yes and i is v, which is not:
+// a later no still wins.
 func (c conjunction) after(i int, v verdict, in input) verdict {
 	if v == no || v == large {
 		return v
@@ -84,8 +87,8 @@ func (c conjunction) after(i int, v verdict, in input) verdict {
 	return v
 }
 
-// onValues and onVars evaluate the test. They decide equality themselves, the case that everything else is measured against: a call would
-// cost as much as what it does.
+// onValues and onVars evaluate the test. They decide equality themselves, the case that everything
+// else is measured against: a call would cost as much as what it does.
 func (t *test) onValues(values *Values) verdict {
 	s := &values.slots[t.slot]
 	text, there := s.text, s.bound

@@ -2,8 +2,8 @@ package selector
 
 import "slices"
 
-// posting is an ordered set of element numbers. It is cut into blocks of bounded size, so that adding and removing one never moves more
-// than a block, however many there are.
+// posting is an ordered set of element numbers. It is cut into blocks of bounded size, so that
+// adding and removing one never moves more than a block, however many there are.
 type posting struct {
 	field  uint32     // what the posting is a value of
 	place  uint32     // its place among the postings of that field
@@ -15,7 +15,8 @@ type posting struct {
 // blockSize trades the cost of moving within a block against the number of blocks.
 const blockSize = 512
 
-// block returns the number of the block that holds i, or into which it belongs: the last that does not begin after it.
+// block returns the number of the block that holds i, or into which it belongs: the last that does
+// not begin after it.
 func (p *posting) block(i uint32) int {
 	at, exact := slices.BinarySearchFunc(p.blocks, i, func(b []uint32, i uint32) int {
 		switch {
@@ -39,7 +40,8 @@ func (p *posting) add(i uint32) {
 		p.blocks = append(p.blocks, []uint32{i})
 		return
 	}
-	// Elements mostly come in ascending order. A full last block is then left full and a new one begun.
+	// Elements mostly come in ascending order. A full last block is then left full and a new one
+	// begun.
 	last := len(p.blocks) - 1
 	if b := p.blocks[last]; i > b[len(b)-1] {
 		if len(b) < blockSize {
@@ -83,7 +85,8 @@ func (p *posting) remove(i uint32) {
 	p.join(at - 1)
 }
 
-// join makes one block of neighbours that together fill less than half of one, so that what is left takes no more room than it needs.
+// join makes one block of neighbours that together fill less than half of one, so that what is left
+// takes no more room than it needs.
 func (p *posting) join(at int) {
 	if at < 0 || at+1 >= len(p.blocks) || len(p.blocks[at])+len(p.blocks[at+1]) >= blockSize/2 {
 		return

@@ -74,8 +74,9 @@ func propI4(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 	}
 }
 
-// I4: what is evaluated natively has the verdict of the CEL library, missing keys and errors included. Each check compares 25 pairs of an
-// expression and data: 2,500 by default, 100,000 with RAPID_CHECKS=4000.
+// I4: what is evaluated natively has the verdict of the CEL library, missing keys and errors
+// included. Each check compares 25 pairs of an expression and data: 2,500 by default, 100,000 with
+// RAPID_CHECKS=4000.
 func TestI4NativeEqualsCEL(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, propI4(newEnv(t, selector.Limits{}), seen), "yes", "no", "missing", "error", "limit", "values")
@@ -396,7 +397,8 @@ func propI8(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 	}
 }
 
-// I8: a label selector equals its CEL text, in which absent keys are spelled out; both equal the table of Kubernetes.
+// I8: a label selector equals its CEL text, in which absent keys are spelled out; both equal the
+// table of Kubernetes.
 func TestI8LabelsEqualTheirExpression(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, propI8(newEnv(t, selector.Limits{}), seen), "true", "false", "narrowed")

@@ -5,18 +5,21 @@ import (
 	"slices"
 )
 
-// Vars is where an expression finds its variables. It is an alias of a literal, so that any package can declare the same interface
-// without importing this one.
+// Vars is where an expression finds its variables. It is an alias of a literal, so that any package
+// can declare the same interface without importing this one.
 //
-// Lookup returns the value of a declared variable, with exactly the Go type that [Type] names, and false if the variable has no value
-// here. It is asked for no other names, from the goroutine of the call, and must give the same answer throughout that call. What it
-// returns is read, never kept. [Values] is a ready implementation; for a host's own struct a switch over the names is the fastest.
+// Lookup returns the value of a declared variable, with exactly the Go type that [Type] names, and
+// false if the variable has no value here. It is asked for no other names, from the goroutine of
+// the call, and must give the same answer throughout that call. What it returns is read, never
+// kept. [Values] is a ready implementation; for a host's own struct a switch over the names is the
+// fastest.
 type Vars = interface {
 	Lookup(name string) (any, bool)
 }
 
-// valueOf returns the value of a variable, or nil, which is of no declared type, if it has none: a map of strings that is asked for a name it does
-// not have answers "" and false, and that is no empty string.
+// valueOf returns the value of a variable, or nil, which is of no declared type, if it has none: a
+// map of strings that is asked for a name it does not have answers "" and false, and that is no
+// empty string.
 func valueOf(vars Vars, name string) any {
 	if value, ok := vars.Lookup(name); ok {
 		return value
@@ -31,8 +34,8 @@ type Matcher = interface {
 	}) (bool, error)
 }
 
-// Selector is a compiled expression. It is immutable: share it, and keep it for as long as the expression is in use, for there is no
-// cache behind [Env.Compile].
+// Selector is a compiled expression. It is immutable: share it, and keep it for as long as the
+// expression is in use, for there is no cache behind [Env.Compile].
 type Selector struct {
 	text    string
 	layout  *layout
@@ -53,15 +56,17 @@ type variable struct {
 	slot int
 }
 
-// Match decides whether the expression holds for vars. The answer is one of three, and a caller says what the third means to it:
+// Match decides whether the expression holds for vars. The answer is one of three, and a caller
+// says what the third means to it:
 //
 //	true, nil     it holds
 //	false, nil    it does not
 //	false, err    errors.Is(err, ErrMissingKey): a map lacks a key, and that decided the result;
 //	              else an *EvalError: there is no result for this data
 //
-// The operators || and && ignore a missing key or an error on one side if the other side decides. Of several, the first counts. Data beyond the
-// [Limits] leaves no result, unless it was never looked at because the side before it decided.
+// The operators || and && ignore a missing key or an error on one side if the other side decides.
+// Of several, the first counts. Data beyond the [Limits] leaves no result, unless it was never
+// looked at because the side before it decided.
 func (s *Selector) Match(vars interface {
 	Lookup(name string) (any, bool)
 }) (bool, error) {
@@ -103,16 +108,18 @@ func (s *Selector) undecided(v verdict, in input) (bool, error) {
 	return false, s.faultOf(in.vars, s.layout.variables[firstFault-v])
 }
 
-// String returns the canonical text of the expression: the same however it is spaced, quoted, commented and put in parentheses. Only where that
-// is longer than the [Limits] allow, the text stands as it was written. Compiled again in the same [Env] it gives a selector with the same text
+// String returns the canonical text of the expression: the same however it is spaced, quoted,
+// commented and put in parentheses. Only where that is longer than the [Limits] allow, the text
+// stands as it was written. Compiled again in the same [Env] it gives a selector with the same text
 // and the same answers.
 func (s *Selector) String() string { return s.text }
 
-// Cost returns the bound on the cost of one evaluation, in the units of [Limits], for data within the promised sizes.
+// Cost returns the bound on the cost of one evaluation, in the units of [Limits], for data within
+// the promised sizes.
 func (s *Selector) Cost() uint64 { return s.cost }
 
-// Variables returns the names of all variables that the expression reads, sorted: entities that differ in no other variable share one
-// result. The slice is the caller's.
+// Variables returns the names of all variables that the expression reads, sorted: entities that
+// differ in no other variable share one result. The slice is the caller's.
 func (s *Selector) Variables() []string {
 	names := make([]string, len(s.reads))
 	for i, v := range s.reads {
@@ -121,7 +128,8 @@ func (s *Selector) Variables() []string {
 	return names
 }
 
-// Terms returns conditions that every match fulfils, for an [Index], ascending by variable and key; see [Term]. The slices are the caller's.
+// Terms returns conditions that every match fulfils, for an [Index], ascending by variable and key;
+// see [Term]. The slices are the caller's.
 func (s *Selector) Terms() []Term {
 	terms := make([]Term, len(s.terms))
 	for i, t := range s.terms {
@@ -131,7 +139,8 @@ func (s *Selector) Terms() []Term {
 	return terms
 }
 
-// verdict is the result of evaluating natively: no, yes, a missing key by its number, or a variable at fault by its number.
+// verdict is the result of evaluating natively: no, yes, a missing key by its number, or a variable
+// at fault by its number.
 type verdict int32
 
 const (
@@ -142,7 +151,8 @@ const (
 	large        verdict = math.MinInt32 // data beyond the promised sizes: evaluate again, metered
 )
 
-// faultOf says what is wrong with the value of a variable. The evaluation only notes which one is at fault.
+// faultOf says what is wrong with the value of a variable. The evaluation only notes which one is
+// at fault.
 func (s *Selector) faultOf(vars Vars, v Variable) *EvalError {
 	value, ok := vars.Lookup(v.Name)
 	if !ok {

@@ -424,7 +424,8 @@ func TestErrorsQuoteLittleOfTheData(t *testing.T) {
 	}
 }
 
-// TestErrorsQuoteTheBeginning: of a long text an error keeps 200 bytes, or what of them is whole characters.
+// TestErrorsQuoteTheBeginning: of a long text an error keeps 200 bytes, or what of them is whole
+// characters.
 func TestErrorsQuoteTheBeginning(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	for _, row := range []struct {
@@ -446,7 +447,8 @@ func TestErrorsQuoteTheBeginning(t *testing.T) {
 	}
 }
 
-// TestSharedCases replays what other systems do with some expressions, and where this one differs on purpose.
+// TestSharedCases replays what other systems do with some expressions, and where this one differs
+// on purpose.
 func TestSharedCases(t *testing.T) {
 	data, err := os.ReadFile("testdata/cases.json")
 	if err != nil {
@@ -486,7 +488,8 @@ func TestSharedCases(t *testing.T) {
 			}
 			s, err := env.Compile(c.Input.Expr)
 			if c.Library == "differs" || c.Expected.Error != "" {
-				// Extension functions and the empty text, like every other fault, are found when compiling.
+				// Extension functions and the empty text, like every other fault, are found when
+				// compiling.
 				var fault *selector.CompileError
 				if !errors.As(err, &fault) {
 					t.Fatalf("%q compiles: %v", c.Input.Expr, err)
@@ -504,7 +507,8 @@ func TestSharedCases(t *testing.T) {
 	}
 }
 
-// TestMatcherNeedsNoImport: what package rollout declares for itself is satisfied, and an error comes with a nil interface.
+// TestMatcherNeedsNoImport: what package rollout declares for itself is satisfied, and an error
+// comes with a nil interface.
 func TestMatcherNeedsNoImport(t *testing.T) {
 	type vars = interface{ Lookup(name string) (any, bool) }
 	type matcher = interface {
@@ -610,7 +614,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// TestStringStaysWithinLimits: an expression that is longer when it is printed stands as it was written, so that it compiles again.
+// TestStringStaysWithinLimits: an expression that is longer when it is printed stands as it was
+// written, so that it compiles again.
 func TestStringStaysWithinLimits(t *testing.T) {
 	for _, row := range []struct {
 		limits    selector.Limits

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Term is a condition that whatever matches a selector fulfils: a variable, or the value of a key in a map variable, is one of some
-// strings. Terms are necessary, not sufficient: an [Index] finds candidates with them, the selector decides.
+// Term is a condition that whatever matches a selector fulfils: a variable, or the value of a key
+// in a map variable, is one of some strings. Terms are necessary, not sufficient: an [Index] finds
+// candidates with them, the selector decides.
 type Term struct {
 	Variable string   // variable of type string, or of type map(string, string) if Keyed
 	Key      string   // key in the map
@@ -37,7 +38,8 @@ type field struct {
 	keyed         bool
 }
 
-// implied is what an expression implies: the values that each field may have; a nil list means that it has any.
+// implied is what an expression implies: the values that each field may have; a nil list means that
+// it has any.
 type implied map[field][]string
 
 func (c implied) terms() []Term {
@@ -51,7 +53,8 @@ func (c implied) terms() []Term {
 	return terms
 }
 
-// implied extracts what e implies. Sound and not complete: what it does not understand, above all every negation, contributes nothing.
+// implied extracts what e implies. Sound and not complete: what it does not understand, above all
+// every negation, contributes nothing.
 func (l *layout) implied(e *expr) implied {
 	switch {
 	case e.call(opAnd, 2):
@@ -130,7 +133,8 @@ func (l *layout) field(e *expr) (field, bool) {
 	return field{variable: name, key: key, keyed: true}, ok
 }
 
-// variable recognises a declared variable of the type, in a checked tree: there .resource.kind is resource.kind.
+// variable recognises a declared variable of the type, in a checked tree: there .resource.kind is
+// resource.kind.
 func (l *layout) variable(e *expr, want Type) (string, bool) {
 	if e.kind != kindName {
 		return "", false

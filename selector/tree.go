@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// expr is a node of a syntax tree, as far as this package looks at it. It exists so that one file speaks to the CEL library and every
-// other one to this.
+// expr is a node of a syntax tree, as far as this package looks at it. It exists so that one file
+// speaks to the CEL library and every other one to this.
 type expr struct {
 	kind      kind
 	id        int64   // the library's number for it
@@ -71,7 +71,8 @@ func (e *expr) call(function string, operands int) bool {
 	return e.kind == kindCall && e.name == function && len(e.args) == operands
 }
 
-// flatten lists the operands of a chain of one operator, from left to right: a && (b && c) and (a && b) && c are the same chain.
+// flatten lists the operands of a chain of one operator, from left to right: a && (b && c) and (a
+// && b) && c are the same chain.
 func (e *expr) flatten(op string) []*expr {
 	if !e.call(op, 2) {
 		return []*expr{e}
@@ -98,8 +99,8 @@ func (e *expr) path() ([]string, bool) {
 	return nil, false
 }
 
-// begin is the column at which the reader would say that e begins. The library places a chain of names at its last dot, and a call at
-// its parenthesis.
+// begin is the column at which the reader would say that e begins. The library places a chain of
+// names at its last dot, and a call at its parenthesis.
 func (e *expr) begin(text string) int {
 	name := ""
 	switch e.kind {
@@ -126,7 +127,8 @@ func (e *expr) begin(text string) int {
 	return e.col
 }
 
-// quote writes text as a CEL string literal in single quotes. Control characters, which a terminal would obey, are escaped.
+// quote writes text as a CEL string literal in single quotes. Control characters, which a terminal
+// would obey, are escaped.
 func quote(text string) string {
 	var b strings.Builder
 	b.WriteByte('\'')

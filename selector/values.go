@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// layout numbers the variables of a schema, sorted by name. Selectors and values of one [Env] share it.
+// layout numbers the variables of a schema, sorted by name. Selectors and values of one [Env] share
+// it.
 type layout struct {
 	variables []Variable
 	slots     map[string]int
@@ -23,8 +24,9 @@ func newLayout(schema Schema) *layout {
 	return l
 }
 
-// Values is a [Vars] with one place per declared variable. Make it once with [Env.NewValues], set it anew for each entity, and match
-// any number of selectors against it: that allocates nothing. It must not be set while another goroutine matches against it.
+// Values is a [Vars] with one place per declared variable. Make it once with [Env.NewValues], set
+// it anew for each entity, and match any number of selectors against it: that allocates nothing. It
+// must not be set while another goroutine matches against it.
 type Values struct {
 	layout *layout
 	slots  []slot
@@ -41,9 +43,10 @@ type slot struct {
 	at     time.Time
 }
 
-// Set gives a declared variable a value, which must have the Go type that its [Type] names. Maps and lists are not copied. It returns
-// an error, and changes nothing, for a name that is not declared and for a value of another type. What is not a map
-// allocates, because it is put into an interface; for strings there is [Values.SetString].
+// Set gives a declared variable a value, which must have the Go type that its [Type] names. Maps
+// and lists are not copied. It returns an error, and changes nothing, for a name that is not
+// declared and for a value of another type. What is not a map allocates, because it is put into an
+// interface; for strings there is [Values.SetString].
 func (v *Values) Set(name string, value any) error {
 	i, ok := v.layout.slots[name]
 	if !ok {

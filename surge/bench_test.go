@@ -63,8 +63,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate plays whole updates: every plan is carried out, then all that is terminating goes or all that is created
-// gets ready.
+// BenchmarkUpdate plays whole updates: every plan is carried out, then all that is terminating goes
+// or all that is created gets ready.
 func BenchmarkUpdate(b *testing.B) {
 	for _, budget := range []struct {
 		name                string

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestSetBeyondWhatCanBePlanned: of numbers that Validate refuses so many replicas and units are planned as can be, and never fewer than
-// there are. A plan for a set of the largest number of replicas panicked, and its gangs were never enumerated to the end.
+// TestSetBeyondWhatCanBePlanned: of numbers that Validate refuses so many replicas and units are
+// planned as can be, and never fewer than there are. A plan for a set of the largest number of
+// replicas panicked, and its gangs were never enumerated to the end.
 func TestSetBeyondWhatCanBePlanned(t *testing.T) {
 	spec := SetSpec{Replicas: math.MaxInt, Components: []Component{
 		{Name: "a", Replicas: math.MaxInt}, {Name: "b", Replicas: math.MaxInt}, {Name: "c", Replicas: 2}, {Name: "d", Replicas: -1},

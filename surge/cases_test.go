@@ -271,7 +271,8 @@ func (c oneCase) config() []byte {
 	return []byte(doc + "}")
 }
 
-// caseLWS compares with LeaderWorkerSet: how many surges are kept while part of the base is outdated or not ready.
+// caseLWS compares with LeaderWorkerSet: how many surges are kept while part of the base is
+// outdated or not ready.
 func caseLWS(t *testing.T, c oneCase) {
 	var spec surge.Spec
 	if err := json.Unmarshal(c.config(), &spec); err != nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// A set of three that may grow by one and must not shrink: the surge comes first, serves while the base is replaced one by
-// one, and goes last. The same happens to the pods of a PodClique and to the replicas of a scaling group, whatever its
-// base gang. An O is available and outdated, an N has the target, an n is not yet available, a t terminates, and a dot is empty; -0 deletes
-// index 0 and +3 creates index 3.
+// A set of three that may grow by one and must not shrink: the surge comes first, serves while the
+// base is replaced one by one, and goes last. The same happens to the pods of a PodClique and to
+// the replicas of a scaling group, whatever its base gang. An O is available and outdated, an N has
+// the target, an n is not yet available, a t terminates, and a dot is empty; -0 deletes index 0 and
+// +3 creates index 3.
 func ExamplePlan() {
 	spec := surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
 	play(spec, "OOO.", "3 ready", "0 gone", "0 ready", "1 gone", "1 ready", "2 gone", "2 ready", "3 gone")
@@ -35,8 +36,8 @@ func ExamplePlan() {
 	// NNN.  converged
 }
 
-// play prints each state with its plan, carries plans out as a whole, and lets one event after the other happen when there is
-// nothing to do: "3 ready" or "3 gone".
+// play prints each state with its plan, carries plans out as a whole, and lets one event after the
+// other happen when there is nothing to do: "3 ready" or "3 gone".
 func play(spec surge.Spec, state string, events ...string) {
 	fmt.Println(strings.Join(walkthrough(spec, state, events), "\n"))
 }

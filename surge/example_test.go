@@ -51,8 +51,8 @@ func ExamplePlan_defaults() {
 	// NNN  converged
 }
 
-// A new revision came while index 0 was updated and the surge served: all three are old now. The surge stays a buffer to the
-// end and is not recycled.
+// A new revision came while index 0 was updated and the surge served: all three are old now. The
+// surge stays a buffer to the end and is not recycled.
 func ExamplePlan_newRevision() {
 	spec := surge.Spec{Replicas: 2, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
 	play(spec, "OOO", "0 gone", "0 ready", "1 gone", "1 ready", "2 gone")
@@ -70,7 +70,8 @@ func ExamplePlan_newRevision() {
 	// NN.  converged
 }
 
-// A surge that does not become ready blocks an update that may not take anything down. The plan says so.
+// A surge that does not become ready blocks an update that may not take anything down. The plan
+// says so.
 func ExamplePlan_stuck() {
 	spec := surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
 	slots, _ := surge.ParseSlots("OOOn")
@@ -95,7 +96,8 @@ func formatSet(state surge.SetState) string {
 	return strings.Join(replicas, " | ")
 }
 
-// playSet is play for a set: when there is nothing to do, all that is terminating goes, or else all that is created gets ready.
+// playSet is play for a set: when there is nothing to do, all that is terminating goes, or else all
+// that is created gets ready.
 func playSet(spec surge.SetSpec, text string) {
 	var state surge.SetState
 	for _, replica := range strings.Split(text, " | ") {
@@ -147,8 +149,8 @@ func playSet(spec surge.SetSpec, text string) {
 	}
 }
 
-// A manifest of Grove as it is. The cliques of a scaling group are updated with it, so only the standalone ones are components of their own. What is
-// legal and remarkable is a warning.
+// A manifest of Grove as it is. The cliques of a scaling group are updated with it, so only the
+// standalone ones are components of their own. What is legal and remarkable is a warning.
 func ExampleParsePodCliqueSet() {
 	spec, warnings, err := surge.ParsePodCliqueSet([]byte(`{
 		"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "inference"},
@@ -178,8 +180,9 @@ func ExampleParsePodCliqueSet() {
 	// BelowMinAvailable at spec.template.cliques[0].spec.minAvailable
 }
 
-// One replica of the set after the other; inside, a frontend that loses one pod at a time beside a decode group that keeps
-// its capacity with a surge. Terminating surges do not hold the next replica back.
+// One replica of the set after the other; inside, a frontend that loses one pod at a time beside a
+// decode group that keeps its capacity with a surge. Terminating surges do not hold the next
+// replica back.
 func ExamplePlanSet() {
 	var spec surge.SetSpec
 	err := json.Unmarshal([]byte(`{
@@ -225,7 +228,8 @@ func ExamplePlanSet() {
 	// NN NN. | NN NN.  converged
 }
 
-// Whole replicas of the set: all components of one go and come together, so that no replica ever mixes revisions.
+// Whole replicas of the set: all components of one go and come together, so that no replica ever
+// mixes revisions.
 func ExamplePlanSet_replicaRecreate() {
 	playSet(surge.SetSpec{
 		Replicas: 2,
@@ -260,7 +264,8 @@ func ExampleSpec_Validate() {
 	// order: "random": must be "ascending" or "descending"
 }
 
-// A host that reads its observation in any order arranges it by index. Two replicas on one index cannot be planned for.
+// A host that reads its observation in any order arranges it by index. Two replicas on one index
+// cannot be planned for.
 func ExampleArrange() {
 	slots, err := surge.Arrange([]surge.Replica{{Index: 3, Slot: surge.TargetAvailable}, {Index: 0, Slot: surge.OldAvailable}})
 	fmt.Println(surge.FormatSlots(slots), err)
@@ -272,7 +277,8 @@ func ExampleArrange() {
 	// replicas[1].index: 3: given twice, first by replicas[0]: an index has one occupant
 }
 
-// A set that does not get on: what each component of the current replica waits for, and what its status shows.
+// A set that does not get on: what each component of the current replica waits for, and what its
+// status shows.
 func ExampleComponent_Flat() {
 	spec := surge.SetSpec{Replicas: 2, Components: []surge.Component{
 		{Name: "frontend", Replicas: 2},
@@ -302,8 +308,8 @@ func ExampleComponent_Flat() {
 	// decode 0 updated: SurgeNotReady [2]: make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again
 }
 
-// A host observes pods, and the planner of a scaling group wants one slot for each replica of the group: the fold of its cliques. Here of a
-// leader and four workers, of which three are enough.
+// A host observes pods, and the planner of a scaling group wants one slot for each replica of the
+// group: the fold of its cliques. Here of a leader and four workers, of which three are enough.
 func ExampleFold() {
 	unit := func(leader, workers string) surge.Slot {
 		pods := func(text string) []surge.Slot {
@@ -320,7 +326,8 @@ func ExampleFold() {
 	// N n O o t .
 }
 
-// What Grove's status shows of an update: how many replicas serve at the target, which ones are in replacement, and which are done.
+// What Grove's status shows of an update: how many replicas serve at the target, which ones are in
+// replacement, and which are done.
 func ExampleProgress() {
 	spec := surge.Spec{Replicas: 5, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(2)}
 	slots, _ := surge.ParseSlots("NtOOOn")

@@ -16,8 +16,9 @@ import (
 
 var large = flag.Bool("surge.large", false, "explore the larger worlds as well: 'u' as its own letter, replicas up to 4, deep leftovers")
 
-// world is a family of configurations, each explored over every string of slots, reachable or not. That covers failures,
-// restarts, new revisions, scaling and earlier configurations as starting points, so they need no edges.
+// world is a family of configurations, each explored over every string of slots, reachable or not.
+// That covers failures, restarts, new revisions, scaling and earlier configurations as starting
+// points, so they need no edges.
 type world struct {
 	replicas, surge, unavailable int    // largest values
 	leftovers                    []int  // numbers of slots above R+S
@@ -69,7 +70,8 @@ func TestExhaustive(t *testing.T) {
 	}
 }
 
-// specs lists the normalised configurations of a world: budgets that would be clamped or lifted at planning are left out.
+// specs lists the normalised configurations of a world: budgets that would be clamped or lifted at
+// planning are left out.
 func (w world) specs() []surge.Spec {
 	var list []surge.Spec
 	for r := range w.replicas + 1 {
@@ -133,7 +135,8 @@ func (w world) explore(t *testing.T) {
 	t.Logf("%d configurations, %d states, %d transitions", configs.Load(), states.Load(), edges.Load())
 }
 
-// exploration checks one configuration. A state is a number: its digits, in base len(letters), are the slots.
+// exploration checks one configuration. A state is a number: its digits, in base len(letters), are
+// the slots.
 type exploration struct {
 	t       *testing.T
 	spec    surge.Spec
@@ -184,7 +187,8 @@ func (e *exploration) fail(slots []surge.Slot, plan surge.Result, rule, format s
 	e.t.Errorf("%s: %s\nstate %s  spec %+v\n%v", rule, fmt.Sprintf(format, args...), surge.FormatSlots(slots), e.spec, plan)
 }
 
-// run visits every state depth-first. A grey successor closes a cycle: the update would not end (IL).
+// run visits every state depth-first. A grey successor closes a cycle: the update would not end
+// (IL).
 func (e *exploration) run() {
 	type frame struct {
 		state int
@@ -224,8 +228,8 @@ func (e *exploration) run() {
 	}
 }
 
-// check holds the rules against one state and returns its successors: every part of the plan carried out, and every fair
-// step of the environment.
+// check holds the rules against one state and returns its successors: every part of the plan
+// carried out, and every fair step of the environment.
 func (e *exploration) check(state int, slots []surge.Slot) []int {
 	plan := surge.Plan(e.spec, slots)
 	after := surge.Apply(slots, plan.Actions)
@@ -292,7 +296,8 @@ func protectedDown(r surge.Resolved, slots []surge.Slot) bool {
 	return false
 }
 
-// TestReferenceExhaustive compares the planner with the dumb one on every string of slots, up to two replicas and two surges.
+// TestReferenceExhaustive compares the planner with the dumb one on every string of slots, up to
+// two replicas and two surges.
 func TestReferenceExhaustive(t *testing.T) {
 	t.Parallel()
 	letters := parse(t, full)

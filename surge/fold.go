@@ -1,7 +1,7 @@
 package surge
 
-// Member is one part of a whole that is planned as one slot: a clique of a scaling group's replica, or a component of a
-// PodCliqueSet replica under ReplicaRecreate.
+// Member is one part of a whole that is planned as one slot: a clique of a scaling group's replica,
+// or a component of a PodCliqueSet replica under ReplicaRecreate.
 type Member struct {
 	Slots        []Slot // its units; those at or above Replicas count, too
 	Replicas     int    // units it should have
@@ -11,9 +11,10 @@ type Member struct {
 // need is how many available units the member must have for the whole to be available.
 func (m Member) need() int { return max(min(m.Replicas, max(m.MinAvailable, 1)), 0) }
 
-// Fold makes one slot of many units. The whole is absent or terminating only if no unit is live. It is old as long as one old unit lives, and
-// available if every member has what it needs. It is unscheduled if it is old and not available, and all its live units are old ones that
-// were never scheduled.
+// Fold makes one slot of many units. The whole is absent or terminating only if no unit is live. It
+// is old as long as one old unit lives, and available if every member has what it needs. It is
+// unscheduled if it is old and not available, and all its live units are old ones that were never
+// scheduled.
 func Fold(members []Member) Slot {
 	f := folding{enough: true}
 	for _, member := range members {

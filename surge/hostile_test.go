@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// TestHostileInput: whatever a set's spec and state say, nothing panics: there is an error, or a plan that can be carried out.
+// TestHostileInput: whatever a set's spec and state say, nothing panics: there is an error, or a
+// plan that can be carried out.
 func TestHostileInput(t *testing.T) {
 	const spec = `{"replicas":3,"partition":1,"paused":false,
 		"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":1,"maxSurge":"34%"}},

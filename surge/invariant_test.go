@@ -4,8 +4,8 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// The rules of the package comment as functions of a state and its plan. They count slots one by one and know nothing of
-// how the planner works, so they outlive any change of its tie-breaks.
+// The rules of the package comment as functions of a state and its plan. They count slots one by
+// one and know nothing of how the planner works, so they outlive any change of its tie-breaks.
 
 type failure func(rule, format string, args ...any)
 
@@ -26,7 +26,8 @@ func available(slots []surge.Slot) int {
 	return n
 }
 
-// checkPlan holds I0 to I6, IE, IR, IX and the blocked reasons. after is the state once the whole plan is carried out.
+// checkPlan holds I0 to I6, IE, IR, IX and the blocked reasons. after is the state once the whole
+// plan is carried out.
 func checkPlan(spec surge.Spec, slots []surge.Slot, plan surge.Result, after []surge.Slot, fail failure) {
 	r := spec.Resolve()
 	end := r.Replicas + r.Surge
@@ -186,7 +187,8 @@ func reasonFits(r surge.Resolved, slot surge.Slot, action surge.Action) bool {
 	return false
 }
 
-// checkQuiescent holds I6, I7 and I8 in a state whose plan is empty and in which nothing is terminating. The Spec is not paused.
+// checkQuiescent holds I6, I7 and I8 in a state whose plan is empty and in which nothing is
+// terminating. The Spec is not paused.
 func checkQuiescent(spec surge.Spec, slots []surge.Slot, plan surge.Result, fail failure) {
 	r := spec.Resolve()
 	var outdated, stuck, broken, surgeDown, above int

@@ -9,19 +9,23 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// ParsePodCliqueSet reads a PodCliqueSet as Grove nests it, in JSON: a whole manifest, or {"spec": …} alone. Cliques that no
-// scaling group names are standalone components and come first, scaling groups after them, both in the order of the document.
+// ParsePodCliqueSet reads a PodCliqueSet as Grove nests it, in JSON: a whole manifest, or {"spec":
+// …} alone. Cliques that no scaling group names are standalone components and come first, scaling
+// groups after them, both in the order of the document.
 //
-// Where the update strategy's design and the released API differ, both are read. The counts of a clique are beside its name, or under
-// its spec. The budgets of a component are its updateStrategy, or its rollingUpdate, whose maxUnavailable is a count from 1, at most
-// the replicas even if it says more; its progressDeadline only reports. The type RollingRecreate is [RollingUpdate]; OnDelete and Coherent
-// are errors. What is left out defaults as in Grove: replicas to 1, except those of the set, to 0; the
-// minAvailable of a clique to its replicas, that of a scaling group to 1. Fields of the API that have no influence on an update,
-// pod specs above all, are not looked into; a field that Grove does not know is an error.
+// Where the update strategy's design and the released API differ, both are read. The counts of a
+// clique are beside its name, or under its spec. The budgets of a component are its updateStrategy,
+// or its rollingUpdate, whose maxUnavailable is a count from 1, at most the replicas even if it
+// says more; its progressDeadline only reports. The type RollingRecreate is [RollingUpdate];
+// OnDelete and Coherent are errors. What is left out defaults as in Grove: replicas to 1, except
+// those of the set, to 0; the minAvailable of a clique to its replicas, that of a scaling group to
+// 1. Fields of the API that have no influence on an update, pod specs above all, are not looked
+// into; a field that Grove does not know is an error.
 //
-// The result is validated. All faults are reported, joined, each a *[FieldError] with its path in the document, such as
-// spec.template.cliques[1].updateStrategy.maxSurge: values of the wrong form first, and if there are none, violations of rules. The
-// warnings are those of [SetSpec.Warnings], with paths in the document as well.
+// The result is validated. All faults are reported, joined, each a *[FieldError] with its path in
+// the document, such as spec.template.cliques[1].updateStrategy.maxSurge: values of the wrong form
+// first, and if there are none, violations of rules. The warnings are those of [SetSpec.Warnings],
+// with paths in the document as well.
 func ParsePodCliqueSet(data []byte) (SetSpec, []Warning, error) {
 	var document manifest
 	if err := strictjson.Unmarshal(data, &document); err != nil {
@@ -239,7 +243,8 @@ func (c manifestClique) clique(path string, faults *faults) (Clique, place) {
 	return Clique{Name: c.Name, Replicas: replicas, MinAvailable: minAvailable, UpdateStrategy: c.UpdateStrategy}, place{path, at}
 }
 
-// rolling returns the budget in the form of the released API from one of its two places, and the path of it.
+// rolling returns the budget in the form of the released API from one of its two places, and the
+// path of it.
 func (c manifestClique) rolling(path string) (*manifestRolling, string) {
 	if c.RollingUpdate == nil && c.Spec != nil {
 		return c.Spec.RollingUpdate, path + ".spec.rollingUpdate"
@@ -247,7 +252,8 @@ func (c manifestClique) rolling(path string) (*manifestRolling, string) {
 	return c.RollingUpdate, path + ".rollingUpdate"
 }
 
-// strategy returns the update strategy of a component: the one that is given, or what the released form stands for.
+// strategy returns the update strategy of a component: the one that is given, or what the released
+// form stands for.
 func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrategy, set StrategyType, faults *faults) *UpdateStrategy {
 	if r == nil {
 		return given

@@ -13,8 +13,8 @@ import (
 
 var mutate = flag.Bool("surge.mutate", false, "apply every deliberate fault of TestMutations and see that its test catches it")
 
-// mutation is a fault that somebody shipped, or would: one edit of the source, the test that must fail, and the rule that its
-// output must name.
+// mutation is a fault that somebody shipped, or would: one edit of the source, the test that must
+// fail, and the rule that its output must name.
 type mutation struct {
 	fault    string
 	file     string
@@ -77,8 +77,9 @@ func mutations() []mutation {
 	}
 }
 
-// TestMutations keeps the list of deliberate faults true: every edit still applies to the source, and every test is there. With
-// -surge.mutate each fault is built and its test run, which takes minutes.
+// TestMutations keeps the list of deliberate faults true: every edit still applies to the source,
+// and every test is there. With -surge.mutate each fault is built and its test run, which takes
+// minutes.
 func TestMutations(t *testing.T) {
 	list := mutations()
 	if len(list) < 15 {

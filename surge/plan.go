@@ -5,15 +5,18 @@ import (
 	"strings"
 )
 
-// Plan decides what may be created and deleted now, given what exists: slots[i] is the state of index i, and indices at or
-// beyond len(slots) are absent. Everything it needs is in the slots; a new revision, a rollback, another Spec or a restart
-// in the middle of an update are ordinary inputs. The slots are not modified or kept.
+// Plan decides what may be created and deleted now, given what exists: slots[i] is the state of
+// index i, and indices at or beyond len(slots) are absent. Everything it needs is in the slots; a
+// new revision, a rollback, another Spec or a restart in the middle of an update are ordinary
+// inputs. The slots are not modified or kept.
 //
-// Plan is total. A Spec that was never validated is clamped by [Spec.Resolve]. Replicas above [MaxReplicas] count as MaxReplicas, or as many
-// as there are slots if those are more. A slot that is none of the constants counts as taken and is left alone.
+// Plan is total. A Spec that was never validated is clamped by [Spec.Resolve]. Replicas above
+// [MaxReplicas] count as MaxReplicas, or as many as there are slots if those are more. A slot that
+// is none of the constants counts as taken and is left alone.
 //
-// After carrying out any part of a plan, in any order, plan again on what is then observed. A caller whose observation may
-// be stale overlays what it has issued with [Apply] and plans on the result.
+// After carrying out any part of a plan, in any order, plan again on what is then observed. A
+// caller whose observation may be stale overlays what it has issued with [Apply] and plans on the
+// result.
 func Plan(spec Spec, slots []Slot) Result {
 	spec = spec.bounded(slots)
 	r := spec.Resolve()
@@ -29,20 +32,23 @@ func Plan(spec Spec, slots []Slot) Result {
 
 // Result is a plan for one flat set.
 type Result struct {
-	// Actions to take now, sorted by index, at most one per index; nil if there is nothing to do. Any subset may be
-	// carried out, in any order, before planning again. The slice is the caller's.
+	// Actions to take now, sorted by index, at most one per index; nil if there is nothing to do.
+	// Any subset may be carried out, in any order, before planning again. The slice is the
+	// caller's.
 	Actions []Action `json:"actions,omitempty"`
-	// Blocked is what the step after this plan waits for: it describes the state once the whole plan is carried out.
+	// Blocked is what the step after this plan waits for: it describes the state once the whole
+	// plan is carried out.
 	Blocked Blocked `json:"blocked"`
-	// Updated means that every index in [Partition, Replicas) serves at the target revision. Surges may still be there.
+	// Updated means that every index in [Partition, Replicas) serves at the target revision. Surges
+	// may still be there.
 	Updated bool `json:"updated"`
-	// Converged means Updated, every index below Partition available too, and nothing at or above Replicas.
-	// The plan is then empty, and nothing blocks.
+	// Converged means Updated, every index below Partition available too, and nothing at or above
+	// Replicas. The plan is then empty, and nothing blocks.
 	Converged bool `json:"converged"`
 }
 
-// String returns the actions one per line and, unless the set is empty, a last line "blocked: …"; "converged" if so,
-// and "nothing" for an empty plan that nothing blocks.
+// String returns the actions one per line and, unless the set is empty, a last line "blocked: …";
+// "converged" if so, and "nothing" for an empty plan that nothing blocks.
 func (r Result) String() string {
 	var lines []string
 	for _, action := range r.Actions {
@@ -65,12 +71,13 @@ func described(lines []string, blocked Blocked, converged bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// Every replica that the planner may touch falls into a class whose members go in one fixed order. So a plan is: how many
-// there are of each class (census), how many of each are taken (quota), and one pass over the slots that takes them.
-// No mark per slot is needed, and the slice of actions is allocated once.
+// Every replica that the planner may touch falls into a class whose members go in one fixed order.
+// So a plan is: how many there are of each class (census), how many of each are taken (quota), and
+// one pass over the slots that takes them. No mark per slot is needed, and the slice of actions is
+// allocated once.
 
-// counts is a histogram of slots. One more entry than there are kinds makes the array a power of two, which spares
-// a bounds check.
+// counts is a histogram of slots. One more entry than there are kinds makes the array a power of
+// two, which spares a bounds check.
 type counts [slotKinds + 1]int
 
 func (c *counts) available() int { return c[OldAvailable] + c[TargetAvailable] }
@@ -142,10 +149,11 @@ type quota struct {
 
 // share divides the budget and the repair window.
 //
-// I2: deletions of available replicas are charged to budget, the number of available replicas above the floor, and to
-// nothing else. A repair window is needed all the same: without one, a blip that makes every replica unavailable would have
-// all of them replaced by a revision that nobody has seen serving. It needs the share of the surge, too: with
-// MaxUnavailable alone, "on." of 2/1/1 would wait for ever.
+// I2: deletions of available replicas are charged to budget, the number of available replicas above
+// the floor, and to nothing else. A repair window is needed all the same: without one, a blip that
+// makes every replica unavailable would have all of them replaced by a revision that nobody has
+// seen serving. It needs the share of the surge, too: with MaxUnavailable alone, "on." of 2/1/1
+// would wait for ever.
 func (c *census) share(spec Spec, r Resolved) quota {
 	q := quota{classes: *c}
 	budget := c.protected.available() + c.gang.available() + c.rest.available() + c.surge.available() + c.beyond.available() - r.Floor()
@@ -172,8 +180,9 @@ func (c *census) share(spec Spec, r Resolved) quota {
 	q.outdated = spend(c.eligible(OldAvailable))
 	q.waiting = c.eligible(OldAvailable) - q.outdated
 
-	// IE: need is what keeps the floor once every waiting replica is gone. It is never too small: somebody waits only if
-	// the budget ran out, so availability is at most the floor, and floor-stay is at least the number that waits.
+	// IE: need is what keeps the floor once every waiting replica is gone. It is never too small:
+	// somebody waits only if the budget ran out, so availability is at most the floor, and
+	// floor-stay is at least the number that waits.
 	need := 0
 	if q.waiting > 0 {
 		stay := c.protected.available() + c.eligible(TargetAvailable)
@@ -182,15 +191,16 @@ func (c *census) share(spec Spec, r Resolved) quota {
 	live := c.surge[OldAvailable] + c.surge[TargetUnavailable] + c.surge[TargetAvailable]
 	excess := max(live-need, 0)
 	q.surplusUnavailable = min(c.surge[TargetUnavailable], excess)
-	// Those that serve need no such bound: while anybody waits the budget has run out, and then none is needed.
+	// Those that serve need no such bound: while anybody waits the budget has run out, and then
+	// none is needed.
 	q.surplusOld = spend(c.surge[OldAvailable])
 	q.surplusTarget = spend(c.surge[TargetAvailable])
 	q.surges = min(max(need-live, 0), c.surge[Absent])
 	return q
 }
 
-// outside counts the members of the base gang that a window of the given size does not reach. In ascending order the gang
-// goes first, in descending order last.
+// outside counts the members of the base gang that a window of the given size does not reach. In
+// ascending order the gang goes first, in descending order last.
 func outside(spec Spec, gang, rest, window int) int {
 	if spec.Order == Descending {
 		window -= min(window, rest)
@@ -286,7 +296,8 @@ func (q *quota) actions(spec Spec, r Resolved, slots []Slot) []Action {
 	surplusTarget := pick(q.surplusTarget, c.surge[TargetAvailable], true)
 	surges := pick(q.surges, c.surge[Absent], false)
 	end := plus(r.Replicas, r.Surge)
-	// I3: a surge lives in [R, R+S). Beyond the state all is absent, so the pass ends with the last creation.
+	// I3: a surge lives in [R, R+S). Beyond the state all is absent, so the pass ends with the last
+	// creation.
 	for i := r.Replicas; i < end && (i < len(slots) || surges.take > 0); i++ {
 		switch at(i) {
 		case Absent:
@@ -353,10 +364,11 @@ func (c *census) blocked(spec Spec, q quota) Blocked {
 	return b
 }
 
-// Apply returns what the world looks like once the calls for the actions are accepted: a deleted replica is terminating, a
-// created one is unavailable, old at the stable revision and new at the target. It serves callers that read from a
-// cache, and simulations. Actions that the slots do not allow (a creation on a taken index, a deletion of what is not
-// live, a negative or enormous index) change nothing. The result is a new slice, long enough for every creation.
+// Apply returns what the world looks like once the calls for the actions are accepted: a deleted
+// replica is terminating, a created one is unavailable, old at the stable revision and new at the
+// target. It serves callers that read from a cache, and simulations. Actions that the slots do not
+// allow (a creation on a taken index, a deletion of what is not live, a negative or enormous index)
+// change nothing. The result is a new slice, long enough for every creation.
 func Apply(slots []Slot, actions []Action) []Slot {
 	length := len(slots)
 	for _, action := range actions {

@@ -49,7 +49,8 @@ func runRows(t *testing.T, rows []planRow) {
 	}
 }
 
-// TestPeers holds shortest counter-examples of other systems: the state goes in, their wrong move must not come out.
+// TestPeers holds shortest counter-examples of other systems: the state goes in, their wrong move
+// must not come out.
 func TestPeers(t *testing.T) {
 	runRows(t, []planRow{
 		{"LeaderWorkerSet spends one budget twice", budget(4, 3, 2), "OONtnNN",
@@ -174,7 +175,8 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// TestMoreReplicasThanCanBePlanned: a number that Validate refuses neither needs more memory than there is nor condemns what exists.
+// TestMoreReplicasThanCanBePlanned: a number that Validate refuses neither needs more memory than
+// there is nor condemns what exists.
 func TestMoreReplicasThanCanBePlanned(t *testing.T) {
 	if testing.Short() || testseed.Race {
 		t.Skip("goes through many slots")
@@ -280,7 +282,8 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// TestDiagnoseRemedies: what is said to help does, even where a pause or the partition would hold it back.
+// TestDiagnoseRemedies: what is said to help does, even where a pause or the partition would hold
+// it back.
 func TestDiagnoseRemedies(t *testing.T) {
 	protect := func(p int) func(*surge.Spec) { return func(s *surge.Spec) { s.Partition = p } }
 	paused := func(s *surge.Spec) { s.Paused = true }

@@ -2,21 +2,22 @@ package surge
 
 import "time"
 
-// Progress is what a status shows of an update. It is a projection of the observation and the plan, so nothing has to be
-// stored for it but the start times.
+// Progress is what a status shows of an update. It is a projection of the observation and the plan,
+// so nothing has to be stored for it but the start times.
 type Progress struct {
 	UpdatedReplicas   int `json:"updatedReplicas"`   // base indices that serve at the target; surges never count
 	AvailableReplicas int `json:"availableReplicas"` // available anywhere, of any revision
 	Replicas          int `json:"replicas"`          // live anywhere
 
-	// Updating are the eligible indices in replacement once the plan is carried out, and Updated those that serve at the target, which
-	// UpdatedReplicas counts; both ascending. For scaling groups they are readyReplicaIndicesSelectedToUpdate.current and .completed.
+	// Updating are the eligible indices in replacement once the plan is carried out, and Updated
+	// those that serve at the target, which UpdatedReplicas counts; both ascending. For scaling
+	// groups they are readyReplicaIndicesSelectedToUpdate.current and .completed.
 	Updating []int `json:"-"`
 	Updated  []int `json:"-"`
 }
 
-// Project returns the progress of a flat set. A target replica that does not serve is listed as updating: without history a
-// crash cannot be told from an update.
+// Project returns the progress of a flat set. A target replica that does not serve is listed as
+// updating: without history a crash cannot be told from an update.
 func Project(spec Spec, slots []Slot, plan Result) Progress {
 	var p Progress
 	r := spec.bounded(slots).Resolve()
@@ -56,8 +57,8 @@ type Updating struct {
 	UpdateStartedAt time.Time `json:"updateStartedAt"`
 }
 
-// Started returns the updating replicas with their start times: an index that was in the previous list keeps its time, a new
-// one gets now. It reads no clock.
+// Started returns the updating replicas with their start times: an index that was in the previous
+// list keeps its time, a new one gets now. It reads no clock.
 func (p Progress) Started(previous []Updating, now time.Time) []Updating {
 	since := make(map[int]time.Time, len(previous))
 	for _, entry := range previous {

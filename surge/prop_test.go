@@ -190,8 +190,8 @@ func TestLaws(t *testing.T) {
 	})
 }
 
-// universe is the world of a set with its caller, who reads from a cache and may crash. The world refuses what an API server
-// refuses: a creation on a taken index, a deletion of what is not there.
+// universe is the world of a set with its caller, who reads from a cache and may crash. The world
+// refuses what an API server refuses: a creation on a taken index, a deletion of what is not there.
 type universe struct {
 	t        *rapid.T
 	outcomes testseed.Tally
@@ -214,8 +214,9 @@ func (u *universe) refresh() {
 	u.cache, u.issued, u.unseen = slices.Clone(u.real), nil, false
 }
 
-// execute carries out one action against the real world. serves says whether the caller saw the replica available: I2 is about
-// these. A replica that was not may have recovered unseen, and is deleted all the same.
+// execute carries out one action against the real world. serves says whether the caller saw the
+// replica available: I2 is about these. A replica that was not may have recovered unseen, and is
+// deleted all the same.
 func (u *universe) execute(action surge.Action, serves bool) {
 	for len(u.real) <= action.Index {
 		u.real = append(u.real, surge.Absent)
@@ -335,7 +336,8 @@ func (u *universe) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// finish stops the failures and runs to the end: no hole, nothing above, and every index that may be updated is.
+// finish stops the failures and runs to the end: no hole, nothing above, and every index that may
+// be updated is.
 func (u *universe) finish() {
 	u.spec.Paused = false
 	u.refresh()
@@ -381,8 +383,8 @@ func (u *universe) finish() {
 	u.t.Fatalf("%s of %+v does not end", surge.FormatSlots(u.real), u.spec)
 }
 
-// TestNoIndexHoles is the promise of this package as a state machine: whatever happened before, once failures stop, the indices in
-// use are exactly [0, replicas).
+// TestNoIndexHoles is the promise of this package as a state machine: whatever happened before,
+// once failures stop, the indices in use are exactly [0, replicas).
 func TestNoIndexHoles(t *testing.T) {
 	outcomes := testseed.Tally{}
 	outcomes.Check(t, func(t *rapid.T) { propNoIndexHoles(t, outcomes) },
@@ -403,9 +405,10 @@ func propNoIndexHoles(t *rapid.T, outcomes testseed.Tally) {
 	u.finish()
 }
 
-// TestBlastRadius rolls out a revision that never becomes ready. From a healthy start at most U+S replicas ever run it, at most U of them
-// in the base. If old replicas fail meanwhile, at most U+S of the base and S surges do, unless there are gangs or Force. In either case no more
-// than U available replicas are given up.
+// TestBlastRadius rolls out a revision that never becomes ready. From a healthy start at most U+S
+// replicas ever run it, at most U of them in the base. If old replicas fail meanwhile, at most U+S
+// of the base and S surges do, unless there are gangs or Force. In either case no more than U
+// available replicas are given up.
 func TestBlastRadius(t *testing.T) {
 	outcomes := testseed.Tally{}
 	outcomes.Check(t, func(t *rapid.T) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Action is one step that may be taken now. Plans compose: any subset may be carried out, in any order.
+// Action is one step that may be taken now. Plans compose: any subset may be carried out, in any
+// order.
 type Action struct {
 	Index    int      `json:"index"`
 	Op       Op       `json:"op"`
@@ -15,7 +16,8 @@ type Action struct {
 	Reason   Reason   `json:"reason"`
 }
 
-// String returns the action as "+3 Surge", "-0 Outdated" or, for a creation at the stable revision, "~0 Hole".
+// String returns the action as "+3 Surge", "-0 Outdated" or, for a creation at the stable revision,
+// "~0 Hole".
 func (a Action) String() string {
 	sign := "+"
 	if a.Op == Delete {
@@ -26,8 +28,9 @@ func (a Action) String() string {
 	return sign + strconv.Itoa(a.Index) + " " + a.Reason.String()
 }
 
-// Op says what to do with an index. Its zero value is none. Op, [Revision] and [Reason] are bytes, and texts in JSON. The enums of
-// configuration are texts in Go, too, but a plan may have an Action for every replica, which takes 16 bytes so, and 56 with texts.
+// Op says what to do with an index. Its zero value is none. Op, [Revision] and [Reason] are bytes,
+// and texts in JSON. The enums of configuration are texts in Go, too, but a plan may have an Action
+// for every replica, which takes 16 bytes so, and 56 with texts.
 type Op uint8
 
 const (
@@ -58,9 +61,9 @@ const (
 	Condemned                             // delete: above the surge range, left behind by a larger configuration
 )
 
-// Blocked is the set of reasons for which more cannot be done after a plan: what the next step waits for. Nothing in this
-// package depends on time, so no instant is attached: a change of a slot can help for all but [BlockedPaused], a
-// change of the Spec for all.
+// Blocked is the set of reasons for which more cannot be done after a plan: what the next step
+// waits for. Nothing in this package depends on time, so no instant is attached: a change of a slot
+// can help for all but [BlockedPaused], a change of the Spec for all.
 type Blocked uint16
 
 const (
@@ -68,21 +71,26 @@ const (
 	BlockedPaused Blocked = 1 << iota
 	// BlockedTerminating: some index is taken by a replica on its way out.
 	BlockedTerminating
-	// BlockedBudgetExhausted: an available outdated replica must wait, because availability is at the floor.
+	// BlockedBudgetExhausted: an available outdated replica must wait, because availability is at
+	// the floor.
 	BlockedBudgetExhausted
-	// BlockedWaitingForSurge: as BlockedBudgetExhausted, and a surge exists that is not available yet.
+	// BlockedWaitingForSurge: as BlockedBudgetExhausted, and a surge exists that is not available
+	// yet.
 	BlockedWaitingForSurge
 	// BlockedWaitingForBase: a base replica at the target revision is not available.
 	BlockedWaitingForBase
-	// BlockedProtectedDown: a replica below the partition runs an old revision and is not available.
+	// BlockedProtectedDown: a replica below the partition runs an old revision and is not
+	// available.
 	BlockedProtectedDown
-	// BlockedRepairWindow: an unavailable outdated replica must wait, because as many as may be are in replacement.
+	// BlockedRepairWindow: an unavailable outdated replica must wait, because as many as may be are
+	// in replacement.
 	BlockedRepairWindow
 	// BlockedWaitingForReplica: in a set under RollingUpdate, another replica is the current one.
 	BlockedWaitingForReplica
 )
 
-// codes returns the texts of an enum by value, so that no package variable is needed. The empty text is no value.
+// codes returns the texts of an enum by value, so that no package variable is needed. The empty
+// text is no value.
 func (Op) codes() []string { return []string{Create: "create", Delete: "delete"} }
 
 func (Revision) codes() []string {
@@ -185,8 +193,8 @@ func (b Blocked) list() []string {
 	return list
 }
 
-// String returns the stable codes in the order of the constants, separated by blanks; empty for the empty set. Bits that are none of the constants
-// have none.
+// String returns the stable codes in the order of the constants, separated by blanks; empty for the
+// empty set. Bits that are none of the constants have none.
 func (b Blocked) String() string { return strings.Join(b.list(), " ") }
 
 // MarshalJSON returns the list of codes; the empty set is an empty list.
@@ -200,7 +208,8 @@ func (b Blocked) MarshalJSON() ([]byte, error) {
 	return json.Marshal(b.list())
 }
 
-// UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves the set unchanged.
+// UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves
+// the set unchanged.
 func (b *Blocked) UnmarshalJSON(data []byte) error {
 	var list []string
 	if err := json.Unmarshal(data, &list); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// reference is the planner written down as it is told: one mark per slot, one loop per rule, lists that are sorted. The tests compare
-// the two, the benchmarks measure what the difference is worth.
+// reference is the planner written down as it is told: one mark per slot, one loop per rule, lists
+// that are sorted. The tests compare the two, the benchmarks measure what the difference is worth.
 func reference(spec surge.Spec, slots []surge.Slot) []surge.Action {
 	r := spec.Resolve()
 	end := r.Replicas + r.Surge

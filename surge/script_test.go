@@ -14,8 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// TestScripts runs testdata/*.txt. A block is one command a line, then ----, then the expected text up to an empty line. Lines that
-// start with # are comments; the first says what the script shows.
+// TestScripts runs testdata/*.txt. A block is one command a line, then ----, then the expected text
+// up to an empty line. Lines that start with # are comments; the first says what the script shows.
 //
 //	spec JSON            the Spec
 //	state OOO.           the slots

@@ -9,12 +9,14 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// SetSpec configures a PodCliqueSet: numbered replicas that each hold the same components, which in turn are numbered sets
-// of units. The JSON names are those of Grove; [ParsePodCliqueSet] reads Grove's own nesting of them.
+// SetSpec configures a PodCliqueSet: numbered replicas that each hold the same components, which in
+// turn are numbered sets of units. The JSON names are those of Grove; [ParsePodCliqueSet] reads
+// Grove's own nesting of them.
 type SetSpec struct {
 	// Replicas is the desired number of set replicas. At most [MaxReplicas].
 	Replicas int `json:"replicas"`
-	// UpdateStrategy says how the replicas of the set are updated. Unset means RollingUpdate, one replica at a time.
+	// UpdateStrategy says how the replicas of the set are updated. Unset means RollingUpdate, one
+	// replica at a time.
 	UpdateStrategy SetUpdateStrategy `json:"updateStrategy,omitzero"`
 	// Partition is the lowest set replica that is updated; zero updates all.
 	Partition int `json:"partition,omitempty"`
@@ -27,8 +29,8 @@ type SetSpec struct {
 // SetUpdateStrategy is the update strategy of a PodCliqueSet.
 type SetUpdateStrategy struct {
 	Type StrategyType `json:"type,omitempty"` // unset means RollingUpdate
-	// RollingUpdate holds the budgets of ReplicaRecreate, in replicas of the set. Under the type RollingUpdate nothing but the default is
-	// accepted: MaxUnavailable 1 and MaxSurge 0.
+	// RollingUpdate holds the budgets of ReplicaRecreate, in replicas of the set. Under the type
+	// RollingUpdate nothing but the default is accepted: MaxUnavailable 1 and MaxSurge 0.
 	RollingUpdate UpdateStrategy `json:"rollingUpdate,omitzero"`
 }
 
@@ -36,37 +38,40 @@ type SetUpdateStrategy struct {
 type StrategyType string
 
 const (
-	// RollingUpdate updates one replica of the set at a time, inside, each component by its own strategy. It is the default.
+	// RollingUpdate updates one replica of the set at a time, inside, each component by its own
+	// strategy. It is the default.
 	RollingUpdate StrategyType = "RollingUpdate"
-	// ReplicaRecreate deletes and recreates whole replicas of the set, so that no replica ever mixes revisions.
+	// ReplicaRecreate deletes and recreates whole replicas of the set, so that no replica ever
+	// mixes revisions.
 	ReplicaRecreate StrategyType = "ReplicaRecreate"
 )
 
-// What Grove's released API calls its strategies. A manifest may have them, see [ParsePodCliqueSet].
+// What Grove's released API calls its strategies. A manifest may have them, see
+// [ParsePodCliqueSet].
 const (
 	rollingRecreate StrategyType = "RollingRecreate"
 	onDelete        StrategyType = "OnDelete"
 )
 
-// UpdateStrategy holds the two budgets, which mean the same as in [Spec], here of the units of a component or of the replicas of a set.
-// Unset, MaxUnavailable is 1 and MaxSurge 0.
+// UpdateStrategy holds the two budgets, which mean the same as in [Spec], here of the units of a
+// component or of the replicas of a set. Unset, MaxUnavailable is 1 and MaxSurge 0.
 type UpdateStrategy struct {
 	MaxUnavailable concurrency.Limit `json:"maxUnavailable,omitzero"`
 	MaxSurge       concurrency.Limit `json:"maxSurge,omitzero"`
 }
 
-// Component is a standalone PodClique, whose units are pods, or a PodCliqueScalingGroup, whose units are replicas of all its
-// cliques together.
+// Component is a standalone PodClique, whose units are pods, or a PodCliqueScalingGroup, whose
+// units are replicas of all its cliques together.
 type Component struct {
 	Name         string `json:"name"`                   // unique in the set
 	Kind         Kind   `json:"kind,omitempty"`         // unset means PodClique
 	Replicas     int    `json:"replicas"`               // units at rest
 	MinAvailable int    `json:"minAvailable,omitempty"` // units of the base gang; 0 means no gang
-	// UpdateStrategy is nil if the component has none, which is not the same as an empty one: under ReplicaRecreate it must
-	// be nil.
+	// UpdateStrategy is nil if the component has none, which is not the same as an empty one: under
+	// ReplicaRecreate it must be nil.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
-	// Cliques are the members of a scaling group; the planner plans their group, and reads them only to refuse what a member must not
-	// carry.
+	// Cliques are the members of a scaling group; the planner plans their group, and reads them
+	// only to refuse what a member must not carry.
 	Cliques []Clique `json:"cliques,omitempty"`
 }
 
@@ -83,13 +88,14 @@ type Clique struct {
 	Name         string `json:"name"`                   // unique in the set
 	Replicas     int    `json:"replicas"`               // pods at rest, at most [MaxReplicas]
 	MinAvailable int    `json:"minAvailable,omitempty"` // pods without which a unit does not serve, at most Replicas; 0 counts as 1, see [Member]
-	// UpdateStrategy must be nil: a member is updated with its group. The field exists to be refused with a reason.
+	// UpdateStrategy must be nil: a member is updated with its group. The field exists to be
+	// refused with a reason.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
 }
 
-// UnmarshalJSON reads a SetSpec strictly: unknown fields, repeated fields and malformed values are errors, all of them
-// reported, joined, each a *[FieldError]. It does not validate. A field that is left out is unset, whatever it was before. On error the
-// SetSpec is unchanged.
+// UnmarshalJSON reads a SetSpec strictly: unknown fields, repeated fields and malformed values are
+// errors, all of them reported, joined, each a *[FieldError]. It does not validate. A field that is
+// left out is unset, whatever it was before. On error the SetSpec is unchanged.
 func (s *SetSpec) UnmarshalJSON(data []byte) error {
 	type plain SetSpec
 	var read plain
@@ -103,8 +109,8 @@ func (s *SetSpec) UnmarshalJSON(data []byte) error {
 // recreate reports whether whole replicas are recreated.
 func (s SetSpec) recreate() bool { return s.UpdateStrategy.Type == ReplicaRecreate }
 
-// Flat is the set as a flat set of whole replicas, as ReplicaRecreate plans it. With the slots of [SetResult.Replicas], [Diagnose] says
-// which replica such an update is stuck at.
+// Flat is the set as a flat set of whole replicas, as ReplicaRecreate plans it. With the slots of
+// [SetResult.Replicas], [Diagnose] says which replica such an update is stuck at.
 func (s SetSpec) Flat() Spec {
 	return Spec{
 		Replicas: s.Replicas, Partition: s.Partition, Paused: s.Paused,
@@ -112,8 +118,9 @@ func (s SetSpec) Flat() Spec {
 	}
 }
 
-// Flat is the component as a flat set of its units, as it is planned in the replica that is updated. With the units of the component there,
-// [Diagnose] says what the update is stuck at, and [Project] what a status shows of it.
+// Flat is the component as a flat set of its units, as it is planned in the replica that is
+// updated. With the units of the component there, [Diagnose] says what the update is stuck at, and
+// [Project] what a status shows of it.
 func (c Component) Flat() Spec {
 	spec := Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
 	if c.UpdateStrategy != nil {
@@ -139,16 +146,18 @@ func (s SetSpec) bounded(state SetState) SetSpec {
 	return s
 }
 
-// Validate reports every fault of the set, joined, each a *[FieldError]: what [Spec.Validate] reports at each level against
-// that level's replicas, and what a level must not carry. Budgets of the set belong to ReplicaRecreate, strategies
-// of components to RollingUpdate; the members of a scaling group have none at all.
+// Validate reports every fault of the set, joined, each a *[FieldError]: what [Spec.Validate]
+// reports at each level against that level's replicas, and what a level must not carry. Budgets of
+// the set belong to ReplicaRecreate, strategies of components to RollingUpdate; the members of a
+// scaling group have none at all.
 func (s SetSpec) Validate() error {
 	var faults faults
 	s.validate(&faults, ownPaths())
 	return faults.err()
 }
 
-// paths says where the parts of a set were written: the set itself, as a prefix; a component or a clique, and its fields.
+// paths says where the parts of a set were written: the set itself, as a prefix; a component or a
+// clique, and its fields.
 type paths struct {
 	set       string
 	component func(i int) (path string, at fields)
@@ -236,8 +245,8 @@ func (s SetSpec) validateStrategy(faults *faults, at paths) {
 	}
 }
 
-// Warnings lists what is legal and remarkable at each level, as [Spec.Warnings] does; a text about a component begins with its name. Under
-// ReplicaRecreate the budgets of components play no part.
+// Warnings lists what is legal and remarkable at each level, as [Spec.Warnings] does; a text about
+// a component begins with its name. Under ReplicaRecreate the budgets of components play no part.
 func (s SetSpec) Warnings() []Warning { return s.warnings(ownPaths()) }
 
 func (s SetSpec) warnings(at paths) []Warning {

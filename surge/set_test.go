@@ -295,7 +295,8 @@ func TestPlanSetRevisions(t *testing.T) {
 	if got := fresh.Apply(odd)[0][0]; formatSet(surge.SetState{{got}}) != ".OO" || sprint(got.Revisions) != "[ v1 v1]" {
 		t.Errorf("actions outside of the slots change %+v", got)
 	}
-	// Carried out on a state that has moved on, a creation changes nothing, least of all what another unit runs.
+	// Carried out on a state that has moved on, a creation changes nothing, least of all what
+	// another unit runs.
 	moved := surge.SetState{old("NOO", "", "v1", "v1"), old("OOO", "v3", "v2", "v2")}
 	if got := moved.Apply(plan)[1][0]; formatSet(surge.SetState{{got}}) != "OOO" || got.Revisions[0] != "v3" {
 		t.Errorf("a creation on a taken index renames its unit: %+v", got)
@@ -396,7 +397,8 @@ func TestProgressStarted(t *testing.T) {
 	if want := `{"readyPodsSelectedToUpdate":{"current":["pod-0","pod-1"],"completed":["pod-2","pod-3"]},"empty":{}}`; err != nil || string(data) != want {
 		t.Errorf("got %s, want %s", data, want)
 	}
-	// Surges and what lies above never count, and of the protected ones only those that serve at the target.
+	// Surges and what lies above never count, and of the protected ones only those that serve at
+	// the target.
 	spec := change(budget(4, 1, 0), func(s *surge.Spec) { s.Partition = 2 })
 	slots := parse(t, "Nn.tNN")
 	q := surge.Project(spec, slots, surge.Plan(spec, slots))
@@ -572,7 +574,8 @@ func TestParseWarnings(t *testing.T) {
 	}
 }
 
-// TestParseReleased: manifests of the released API, whose budgets and types the update strategy's design has under other names.
+// TestParseReleased: manifests of the released API, whose budgets and types the update strategy's
+// design has under other names.
 func TestParseReleased(t *testing.T) {
 	spec, _, err := surge.ParsePodCliqueSet([]byte(`{"kind": "PodCliqueSet", "spec": {"replicas": 1, "updateStrategy": {"type": "RollingRecreate"}, "template": {
 		"resourceClaimTemplates": [{"name": "nic"}], "resourceSharing": [{"name": "nic", "scope": "PerReplica"}],
@@ -592,7 +595,8 @@ func TestParseReleased(t *testing.T) {
 	if diff := gocmp.Diff([]string{"a 2", "b 3", "idle 9", "unset unset", "g 1"}, got); diff != "" || spec.UpdateStrategy.Type != surge.RollingUpdate || spec.Paused {
 		t.Errorf("%+v: -want +got:\n%s", spec, diff)
 	}
-	// In a paused set a replica is repaired at its own revision, so that paused is not what OnDelete is; in a flat Spec it is.
+	// In a paused set a replica is repaired at its own revision, so that paused is not what
+	// OnDelete is; in a flat Spec it is.
 	spec.Paused = true
 	if got := planSet(t, spec, parseSet(t, []string{"OO. OOO . N NN"})).String(); !strings.HasPrefix(got, "0/0: ~2 Hole\n") {
 		t.Error(got)

@@ -12,9 +12,10 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// setWorld is a set, where it starts, and what may happen to it on the way. Every interleaving is visited: any part of any
-// plan (all of them up to four actions, above that each action alone, all but one, and the whole), units that arrive, go and
-// recover, and as many failures and new revisions as are granted.
+// setWorld is a set, where it starts, and what may happen to it on the way. Every interleaving is
+// visited: any part of any plan (all of them up to four actions, above that each action alone, all
+// but one, and the whole), units that arrive, go and recover, and as many failures and new
+// revisions as are granted.
 type setWorld struct {
 	why       string
 	spec      surge.SetSpec
@@ -58,8 +59,9 @@ func with(spec surge.SetSpec, change func(*surge.SetSpec)) surge.SetSpec {
 	return spec
 }
 
-// setWorlds are sets with a component of another size, a partition or a pause, and every combination of budgets, sizes and
-// starts up to a few units. Worlds that take long are left to the large run.
+// setWorlds are sets with a component of another size, a partition or a pause, and every
+// combination of budgets, sizes and starts up to a few units. Worlds that take long are left to the
+// large run.
 func setWorlds() []setWorld {
 	rolling, recreate, none := surge.RollingUpdate, surge.ReplicaRecreate, surge.UpdateStrategy{}
 	worlds := []setWorld{
@@ -116,7 +118,8 @@ func setWorlds() []setWorld {
 						spec, ok := set(rolling, replicas, none), true
 						whole := set(recreate, replicas, budgets(surges, unavailable))
 						for i, n := range shape {
-							// The other components take the smallest budget, so that they are not in step.
+							// The other components take the smallest budget, so that they are not
+							// in step.
 							c := units(n, 1, surges, unavailable)
 							if i > 0 {
 								c = units(n, n, 0, 1)
@@ -141,7 +144,8 @@ func setWorlds() []setWorld {
 	return worlds
 }
 
-// TestSetExhaustive visits small sets: H1 to H6 in every state that can be reached, and the way there has no cycle.
+// TestSetExhaustive visits small sets: H1 to H6 in every state that can be reached, and the way
+// there has no cycle.
 func TestSetExhaustive(t *testing.T) {
 	total := make(chan [2]int, len(setWorlds()))
 	t.Run("worlds", func(t *testing.T) {
@@ -383,7 +387,8 @@ func (e *setExploration) check(s setState) []setState {
 	return next
 }
 
-// checkAgain holds H6: after the whole plan nothing is left to do in a replica that is treated as before.
+// checkAgain holds H6: after the whole plan nothing is left to do in a replica that is treated as
+// before.
 func (e *setExploration) checkAgain(plan, again surge.SetResult, fail failure) {
 	for i := range plan.Replicas {
 		before, after := plan.Replicas[i], again.Replicas[i]
@@ -427,8 +432,8 @@ func (e *setExploration) checkFloor(spec surge.SetSpec, before, after surge.SetS
 	}
 }
 
-// checkDisruption holds H5: one base replica at a time is neither wholly old and available nor complete. Replicas that the scale-out
-// of this world adds do not count.
+// checkDisruption holds H5: one base replica at a time is neither wholly old and available nor
+// complete. Replicas that the scale-out of this world adds do not count.
 func (e *setExploration) checkDisruption(state surge.SetState, fail failure) {
 	spec := e.world.spec
 	if e.resized() {
@@ -466,7 +471,8 @@ func (e *setExploration) resized() bool {
 	return false
 }
 
-// heldBroken reports whether a held replica has an old unit that does not serve: nothing replaces it.
+// heldBroken reports whether a held replica has an old unit that does not serve: nothing replaces
+// it.
 func heldBroken(spec surge.SetSpec, state surge.SetState, plan surge.SetResult) bool {
 	for r, replica := range plan.Replicas {
 		if replica.Role == surge.RoleHeld && r < len(state) {
@@ -482,8 +488,9 @@ func heldBroken(spec surge.SetSpec, state surge.SetState, plan surge.SetResult) 
 	return false
 }
 
-// TestSetWalk walks at random through sets that are too large to be explored, with scaling on both levels on the way. Then failures
-// stop, and the set must converge: every replica complete, nothing above, no hole.
+// TestSetWalk walks at random through sets that are too large to be explored, with scaling on both
+// levels on the way. Then failures stop, and the set must converge: every replica complete, nothing
+// above, no hole.
 func TestSetWalk(t *testing.T) {
 	outcomes := testseed.Tally{}
 	outcomes.Check(t, func(t *rapid.T) { propSetWalk(t, outcomes) },
@@ -517,7 +524,8 @@ func propSetWalk(t *rapid.T, outcomes testseed.Tally) {
 	start := strings.TrimSuffix(strings.Repeat(line+"|", rapid.IntRange(1, replicas+1).Draw(t, "start")), "|")
 	outcomes[string(kind)]++
 
-	// H5 is left to the exploration, where nothing is scaled: failures that are granted but not drawn would switch it on.
+	// H5 is left to the exploration, where nothing is scaled: failures that are granted but not
+	// drawn would switch it on.
 	e := &setExploration{t: t, world: setWorld{spec: spec, start: start, failures: -1}}
 	s := setState{units: start, target: 'B', failures: 3, revisions: 2}
 	scaling := rapid.Bool().Draw(t, "scaling of the set")

@@ -6,16 +6,19 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// PlanSet decides for every replica of a set and every component what may be created and deleted now. Like [Plan] it is pure,
-// any part of a plan may be carried out in any order, and everything is read from the state.
+// PlanSet decides for every replica of a set and every component what may be created and deleted
+// now. Like [Plan] it is pure, any part of a plan may be carried out in any order, and everything
+// is read from the state.
 //
-// Under RollingUpdate one replica at a time is current. It stays current until it is complete, whatever happens elsewhere, because
-// of the incomplete replicas those come first that run more than one revision. Those with a surge follow, then those without an old unit,
-// then never scheduled, broken, degraded and healthy ones, each by index. Under ReplicaRecreate each
-// replica is folded to one slot and planned flat with the set's budgets; component strategies play no part.
+// Under RollingUpdate one replica at a time is current. It stays current until it is complete,
+// whatever happens elsewhere, because of the incomplete replicas those come first that run more
+// than one revision. Those with a surge follow, then those without an old unit, then never
+// scheduled, broken, degraded and healthy ones, each by index. Under ReplicaRecreate each replica
+// is folded to one slot and planned flat with the set's budgets; component strategies play no part.
 //
-// The error is about the state alone, joined *[FieldError]: it lists more components than the Spec, or more revisions than slots. A Spec
-// that was never validated is clamped as by [Plan], and an unknown type counts as RollingUpdate.
+// The error is about the state alone, joined *[FieldError]: it lists more components than the Spec,
+// or more revisions than slots. A Spec that was never validated is clamped as by [Plan], and an
+// unknown type counts as RollingUpdate.
 func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
 	if err := state.check(len(spec.Components)); err != nil {
 		return SetResult{}, err
@@ -111,9 +114,10 @@ func inspect(spec SetSpec, state SetState, replica int) facts {
 
 // rank orders the replicas that are not complete; the lowest is current.
 //
-// H1: a mixed replica goes before everything else, or a second one could be started: whatever else may be wrong elsewhere, a
-// surge left behind by a smaller component included. A replica without an old unit goes before every untouched one, even
-// while its units are all on their way out, or a set of single-unit replicas would lose the second one call after the first.
+// H1: a mixed replica goes before everything else, or a second one could be started: whatever else
+// may be wrong elsewhere, a surge left behind by a smaller component included. A replica without an
+// old unit goes before every untouched one, even while its units are all on their way out, or a set
+// of single-unit replicas would lose the second one call after the first.
 func (f *facts) rank() int {
 	switch {
 	case f.mixed:
@@ -239,8 +243,8 @@ func (p *setPlan) recreate() {
 	}
 }
 
-// hollow reports whether a replica at rest has no unit at all. Such a replica cannot be told from an absent one, so the set is
-// planned as if it had no replicas, or it would be created for ever.
+// hollow reports whether a replica at rest has no unit at all. Such a replica cannot be told from
+// an absent one, so the set is planned as if it had no replicas, or it would be created for ever.
 func (p *setPlan) hollow() bool {
 	for _, component := range p.spec.Components {
 		if component.Replicas > 0 {
@@ -250,8 +254,8 @@ func (p *setPlan) hollow() bool {
 	return true
 }
 
-// keptWhole is a component of a replica that is kept whole. Nothing in it may go that counts: its floor is all its replicas, so
-// only what is left above them is removed.
+// keptWhole is a component of a replica that is kept whole. Nothing in it may go that counts: its
+// floor is all its replicas, so only what is left above them is removed.
 func keptWhole(c Component) Spec {
 	return Spec{Replicas: c.Replicas, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
 }
@@ -268,8 +272,8 @@ func (p *setPlan) toTarget(i int) {
 	}
 }
 
-// hold plans each component of a replica as if its partition were its replicas, the stable revision being the one that the
-// replica runs.
+// hold plans each component of a replica as if its partition were its replicas, the stable revision
+// being the one that the replica runs.
 func (p *setPlan) hold(i int, spec func(Component) Spec) {
 	replica, f := &p.result.Replicas[i], &p.facts[i]
 	replica.Role = RoleHeld
@@ -286,7 +290,8 @@ func (p *setPlan) hold(i int, spec func(Component) Spec) {
 	}
 }
 
-// restate turns creations at the stable revision into creations at the target, because that is what the replica runs.
+// restate turns creations at the stable revision into creations at the target, because that is what
+// the replica runs.
 func (r *Result) restate(spec Spec, slots []Slot) {
 	restated := false
 	for i := range r.Actions {

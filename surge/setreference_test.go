@@ -14,9 +14,10 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// setReference is the plan of a set written down as it is told, unit by unit: who is current, who is held, who goes. Plans of single
-// components are those of surge.Plan, which has a reference of its own. It returns what actionsOf does, the current replica, and each replica as
-// one slot, followed by "complete" if it is.
+// setReference is the plan of a set written down as it is told, unit by unit: who is current, who
+// is held, who goes. Plans of single components are those of surge.Plan, which has a reference of
+// its own. It returns what actionsOf does, the current replica, and each replica as one slot,
+// followed by "complete" if it is.
 func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, int, []string) {
 	plan := map[string]string{}
 	replicas := spec.Replicas
@@ -210,7 +211,8 @@ func checkWaits(spec surge.SetSpec, plan surge.SetResult, after surge.SetState, 
 	}
 }
 
-// TestSetReference compares plans of sets with the reference in states as wild as they come: most of them cannot be reached.
+// TestSetReference compares plans of sets with the reference in states as wild as they come: most
+// of them cannot be reached.
 func TestSetReference(t *testing.T) {
 	outcomes := testseed.Tally{}
 	outcomes.Check(t, func(t *rapid.T) {

@@ -8,17 +8,22 @@ import (
 
 // SetResult is a plan for a whole set.
 type SetResult struct {
-	// Current is the set replica that a RollingUpdate is at, -1 if there is none, as always under ReplicaRecreate.
+	// Current is the set replica that a RollingUpdate is at, -1 if there is none, as always under
+	// ReplicaRecreate.
 	Current int `json:"current"`
-	// Replicas has one entry per set replica, by index: those of the Spec and those that exist above.
+	// Replicas has one entry per set replica, by index: those of the Spec and those that exist
+	// above.
 	Replicas []ReplicaResult `json:"replicas"`
-	// Whole is the plan over whole replicas under ReplicaRecreate; the zero value under RollingUpdate.
+	// Whole is the plan over whole replicas under ReplicaRecreate; the zero value under
+	// RollingUpdate.
 	Whole Result `json:"whole,omitzero"`
 	// Blocked is the union over the replicas, of the components and of whole replicas.
 	Blocked Blocked `json:"blocked"`
-	// Updated means that every replica in [Partition, Replicas) is complete, or under ReplicaRecreate serves at the target.
+	// Updated means that every replica in [Partition, Replicas) is complete, or under
+	// ReplicaRecreate serves at the target.
 	Updated bool `json:"updated"`
-	// Converged means Updated, all units of every replica in place and available, and nothing else left.
+	// Converged means Updated, all units of every replica in place and available, and nothing else
+	// left.
 	Converged bool `json:"converged"`
 }
 
@@ -29,13 +34,14 @@ type ReplicaResult struct {
 	Slot Slot `json:"slot"`
 	// Complete means that every base unit serves at the target and no other unit lives.
 	Complete bool `json:"complete"`
-	// Revision names what the actions of this replica call [Stable]: the revision that the replica runs, by its live unit of the lowest
-	// component and index. It is empty if that is the target, if nothing lives, or if the state names no revisions.
+	// Revision names what the actions of this replica call [Stable]: the revision that the replica
+	// runs, by its live unit of the lowest component and index. It is empty if that is the target,
+	// if nothing lives, or if the state names no revisions.
 	Revision string `json:"revision,omitempty"`
 	// Blocked is the union over the components, and what the replica itself waits for.
 	Blocked Blocked `json:"blocked"`
-	// Components holds one plan per component of the Spec. A unit created at Stable runs Revision; below the partition
-	// with nothing living, the set's stable revision.
+	// Components holds one plan per component of the Spec. A unit created at Stable runs Revision;
+	// below the partition with nothing living, the set's stable revision.
 	Components []Result `json:"components"`
 }
 
@@ -43,9 +49,11 @@ type ReplicaResult struct {
 type Role string
 
 const (
-	// RoleHeld: nothing old is replaced; holes are filled at the replica's own revision, surges are retired.
+	// RoleHeld: nothing old is replaced; holes are filled at the replica's own revision, surges are
+	// retired.
 	RoleHeld Role = "held"
-	// RoleCurrent: each component is updated with its own budgets. Only a RollingUpdate has a current replica.
+	// RoleCurrent: each component is updated with its own budgets. Only a RollingUpdate has a
+	// current replica.
 	RoleCurrent Role = "current"
 	// RoleTarget: no old unit lives; what is missing is created at the target.
 	RoleTarget Role = "target"
@@ -67,8 +75,9 @@ func (r SetResult) Empty() bool {
 	return true
 }
 
-// String returns one line per component with actions, such as "0/1: -0 Outdated, +2 Surge" for component 1 of replica 0, then
-// the current replica, what blocks, and "converged", each where it applies.
+// String returns one line per component with actions, such as "0/1: -0 Outdated, +2 Surge" for
+// component 1 of replica 0, then the current replica, what blocks, and "converged", each where it
+// applies.
 func (r SetResult) String() string {
 	var lines []string
 	for at, replica := range r.Replicas {
@@ -88,8 +97,9 @@ func (r SetResult) String() string {
 	return described(lines, r.Blocked, r.Converged)
 }
 
-// Progress returns what a status shows of the update of a set: under RollingUpdate the current replica is updating, under
-// ReplicaRecreate every eligible replica in replacement; complete replicas below Replicas are updated.
+// Progress returns what a status shows of the update of a set: under RollingUpdate the current
+// replica is updating, under ReplicaRecreate every eligible replica in replacement; complete
+// replicas below Replicas are updated.
 func (r SetResult) Progress(spec SetSpec) Progress {
 	slots := make([]Slot, len(r.Replicas))
 	for i, replica := range r.Replicas {

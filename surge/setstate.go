@@ -8,22 +8,25 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// SetState is what exists of a set: one entry per set replica, by index, which holds one entry per component, in the order of
-// [SetSpec.Components]. Replicas and components beyond the end are absent.
+// SetState is what exists of a set: one entry per set replica, by index, which holds one entry per
+// component, in the order of [SetSpec.Components]. Replicas and components beyond the end are
+// absent.
 type SetState [][]Units
 
 // Units is what exists of one component in one set replica.
 type Units struct {
 	// Slots of the units by index.
 	Slots []Slot `json:"slots"`
-	// Revisions names the revision of each old unit, by index, in any naming that the caller likes. It is needed only when more
-	// than one old revision may be about, to see that a replica runs two of them; nil means that all old units run the same.
-	// Entries of units that are not old are not read.
+	// Revisions names the revision of each old unit, by index, in any naming that the caller likes.
+	// It is needed only when more than one old revision may be about, to see that a replica runs
+	// two of them; nil means that all old units run the same. Entries of units that are not old are
+	// not read.
 	Revisions []string `json:"revisions,omitempty"`
 }
 
-// UnmarshalJSON reads Units strictly: unknown fields, repeated fields and malformed values are errors, all of them reported, joined, each a
-// *[FieldError]. Slots are a list of texts of one character, never one text. On error the Units are unchanged.
+// UnmarshalJSON reads Units strictly: unknown fields, repeated fields and malformed values are
+// errors, all of them reported, joined, each a *[FieldError]. Slots are a list of texts of one
+// character, never one text. On error the Units are unchanged.
 func (u *Units) UnmarshalJSON(data []byte) error {
 	type plain Units
 	var read plain
@@ -45,7 +48,8 @@ func (u Units) revision(i int) (name string, old bool) {
 	return name, true
 }
 
-// check refuses a state that has components which the set does not have: their units could not be planned.
+// check refuses a state that has components which the set does not have: their units could not be
+// planned.
 func (s SetState) check(components int) error {
 	var faults faults
 	for r, replica := range s {
@@ -71,9 +75,9 @@ func (s SetState) units(replica, component int) Units {
 	return Units{}
 }
 
-// Apply returns what the set looks like once the calls for a plan are accepted, as [Apply] does for each component. A unit
-// created at the own revision of a held replica is old, unless that revision is the target; it carries the name of
-// its replica's revision. The result shares no memory with s.
+// Apply returns what the set looks like once the calls for a plan are accepted, as [Apply] does for
+// each component. A unit created at the own revision of a held replica is old, unless that revision
+// is the target; it carries the name of its replica's revision. The result shares no memory with s.
 func (s SetState) Apply(plan SetResult) SetState {
 	next := make(SetState, max(len(s), len(plan.Replicas)))
 	for r := range next {

@@ -27,7 +27,8 @@ func parseSet(t testing.TB, replicas []string) surge.SetState {
 	return state
 }
 
-// actionsOf writes a plan as the cases do: by 'replica/component', "-i" delete, "+i" create at the target, "~i" at the own revision.
+// actionsOf writes a plan as the cases do: by 'replica/component', "-i" delete, "+i" create at the
+// target, "~i" at the own revision.
 func actionsOf(plan surge.SetResult) map[string]string {
 	got := map[string]string{}
 	for r, replica := range plan.Replicas {

@@ -5,13 +5,15 @@ import (
 	"strconv"
 )
 
-// Slot is one index of the set and what sits on it. There is at most one occupant per index, a terminating one
-// included: this alone bounds what exists during an update, because nothing is ever created on a taken index.
+// Slot is one index of the set and what sits on it. There is at most one occupant per index, a
+// terminating one included: this alone bounds what exists during an update, because nothing is ever
+// created on a taken index.
 //
-// Old means any revision other than the target; no two old revisions are compared. Available is the caller's
-// judgement: ready, ready for a while, enough members ready.
+// Old means any revision other than the target; no two old revisions are compared. Available is the
+// caller's judgement: ready, ready for a while, enough members ready.
 //
-// It is a byte and not a text, because a state has one for every index. In JSON it is a text of one character.
+// It is a byte and not a text, because a state has one for every index. In JSON it is a text of one
+// character.
 type Slot uint8
 
 const (
@@ -25,7 +27,8 @@ const (
 	OldUnavailable
 	// OldAvailable is an old replica that serves.
 	OldAvailable
-	// TargetUnavailable is a replica at the target revision that does not serve yet, or not any more.
+	// TargetUnavailable is a replica at the target revision that does not serve yet, or not any
+	// more.
 	TargetUnavailable
 	// TargetAvailable is a replica at the target revision that serves.
 	TargetAvailable
@@ -36,8 +39,8 @@ const (
 // notation has one character per kind of slot, in the order of the constants.
 const notation = ".tuoOnN"
 
-// normal maps a value that is none of the constants to Terminating: a slot that is not understood is taken and is
-// left alone.
+// normal maps a value that is none of the constants to Terminating: a slot that is not understood
+// is taken and is left alone.
 func (s Slot) normal() Slot {
 	if s >= slotKinds {
 		return Terminating
@@ -54,8 +57,9 @@ func (s Slot) Available() bool { return s == OldAvailable || s == TargetAvailabl
 // Old reports whether a live replica runs another revision than the target.
 func (s Slot) Old() bool { return OldUnscheduled <= s && s <= OldAvailable }
 
-// String returns the one-character notation: '.' absent, 't' terminating, 'u' old and unscheduled, 'o' old and
-// unavailable, 'O' old and available, 'n' target and unavailable, 'N' target and available; "?" for any other value.
+// String returns the one-character notation: '.' absent, 't' terminating, 'u' old and unscheduled,
+// 'o' old and unavailable, 'O' old and available, 'n' target and unavailable, 'N' target and
+// available; "?" for any other value.
 func (s Slot) String() string {
 	if s >= slotKinds {
 		return "?"
@@ -63,7 +67,8 @@ func (s Slot) String() string {
 	return notation[s : s+1]
 }
 
-// MarshalText returns the one-character notation; a value that is none of the constants is a *[FieldError].
+// MarshalText returns the one-character notation; a value that is none of the constants is a
+// *[FieldError].
 func (s Slot) MarshalText() ([]byte, error) {
 	if s >= slotKinds {
 		return nil, &FieldError{Code: CodeUnknownValue, Value: strconv.Itoa(int(s)), Hint: "is no slot"}
@@ -71,7 +76,8 @@ func (s Slot) MarshalText() ([]byte, error) {
 	return []byte{notation[s]}, nil
 }
 
-// UnmarshalText reads the one-character notation; anything else is a *[FieldError] and leaves the slot unchanged.
+// UnmarshalText reads the one-character notation; anything else is a *[FieldError] and leaves the
+// slot unchanged.
 func (s *Slot) UnmarshalText(text []byte) error {
 	slots, err := ParseSlots(string(text))
 	if err != nil || len(slots) != 1 {
@@ -81,8 +87,9 @@ func (s *Slot) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseSlots reads a state in the notation of [Slot.String]: one character per index, the position is the index. Every
-// character that is not one of them is a *[FieldError] with the path slots[i]; all are reported, joined.
+// ParseSlots reads a state in the notation of [Slot.String]: one character per index, the position
+// is the index. Every character that is not one of them is a *[FieldError] with the path slots[i];
+// all are reported, joined.
 func ParseSlots(text string) ([]Slot, error) {
 	var faults faults
 	slots := make([]Slot, 0, len(text))
@@ -117,8 +124,9 @@ func FormatSlots(slots []Slot) string {
 	return string(text)
 }
 
-// MaxReplicas is the largest number of replicas that Validate accepts. [Plan] needs time and, for the actions, memory in proportion to
-// the replicas; [PlanSet] in proportion to the units of all replicas of the set, of which a valid SetSpec can have more than a machine can hold.
+// MaxReplicas is the largest number of replicas that Validate accepts. [Plan] needs time and, for
+// the actions, memory in proportion to the replicas; [PlanSet] in proportion to the units of all
+// replicas of the set, of which a valid SetSpec can have more than a machine can hold.
 const MaxReplicas = 1 << 24
 
 // maxIndex is the highest index that Arrange accepts: room for a surge as large as the base.
@@ -130,10 +138,11 @@ type Replica struct {
 	Slot  Slot `json:"slot"`
 }
 
-// Arrange puts observed replicas, given in any order, into the state that [Plan] reads; indices that are not listed are
-// absent. The result has no absent slot at its end and is owned by the caller. A negative or enormous index, an
-// index given twice, and an unknown slot are errors: all of them, joined, each a *[FieldError] with a path such as
-// replicas[3].index. Two replicas on one index cannot be planned for: the caller must decide which one holds it.
+// Arrange puts observed replicas, given in any order, into the state that [Plan] reads; indices
+// that are not listed are absent. The result has no absent slot at its end and is owned by the
+// caller. A negative or enormous index, an index given twice, and an unknown slot are errors: all
+// of them, joined, each a *[FieldError] with a path such as replicas[3].index. Two replicas on one
+// index cannot be planned for: the caller must decide which one holds it.
 func Arrange(replicas []Replica) ([]Slot, error) {
 	var faults faults
 	length := 0

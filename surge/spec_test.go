@@ -15,7 +15,8 @@ import (
 
 func sprint(v any) string { return fmt.Sprint(v) }
 
-// lines lists the faults of an error, each after its code, and fails if one is no *FieldError with a code and a hint.
+// lines lists the faults of an error, each after its code, and fails if one is no *FieldError with
+// a code and a hint.
 func lines(t *testing.T, err error) []string {
 	t.Helper()
 	if err == nil {

@@ -6,24 +6,26 @@ import (
 	"strings"
 )
 
-// Stuck names what an update waits for once nothing is left to do or to arrive: the stuck scenarios of Grove's design, and
-// the ones that it leaves out.
+// Stuck names what an update waits for once nothing is left to do or to arrive: the stuck scenarios
+// of Grove's design, and the ones that it leaves out.
 type Stuck string
 
 const (
 	// NotStuck: the plan is not empty, something is terminating, or the set has converged.
 	NotStuck Stuck = ""
-	// SurgeGated: a surge waits behind a base gang of which a member is not available. If the update took that member down, it
-	// resolves itself; the scaled gang of the surge and the base gang never wait for each other for good.
+	// SurgeGated: a surge waits behind a base gang of which a member is not available. If the
+	// update took that member down, it resolves itself; the scaled gang of the surge and the base
+	// gang never wait for each other for good.
 	SurgeGated Stuck = "SurgeGated"
 	// SurgeUnscheduled: a surge that the update needs was never scheduled.
 	SurgeUnscheduled Stuck = "SurgeUnscheduled"
 	// SurgeNotReady: a surge that the update needs does not become available.
 	SurgeNotReady Stuck = "SurgeNotReady"
-	// TargetNotReady: replicas at the target revision do not become available and use up the budgets. No further replica
-	// is moved to that revision.
+	// TargetNotReady: replicas at the target revision do not become available and use up the
+	// budgets. No further replica is moved to that revision.
 	TargetNotReady Stuck = "TargetNotReady"
-	// ReplicasUnhealthy: old replicas below the partition, which the update may not replace, are not available.
+	// ReplicasUnhealthy: old replicas below the partition, which the update may not replace, are
+	// not available.
 	ReplicasUnhealthy Stuck = "ReplicasUnhealthy"
 	// UpdatePaused: the Spec is paused.
 	UpdatePaused Stuck = "UpdatePaused"
@@ -48,12 +50,14 @@ func (d Diagnosis) String() string {
 	return fmt.Sprintf("%s [%s]: %s", d.Stuck, strings.Join(indices, " "), d.Remedy)
 }
 
-// Diagnose says in which scenario an update is if its plan is empty and the state does not change any more. No clock is read, so a
-// replica that is about to become ready looks like one that never will: the caller decides how long is too long.
+// Diagnose says in which scenario an update is if its plan is empty and the state does not change
+// any more. No clock is read, so a replica that is about to become ready looks like one that never
+// will: the caller decides how long is too long.
 //
-// The notation does not tell whether a replica at the target was ever scheduled; unscheduled does, for the callers that know. It
-// may be nil. If several scenarios apply, the first in this order is returned: UpdatePaused, SurgeGated, SurgeUnscheduled,
-// SurgeNotReady, TargetNotReady, ReplicasUnhealthy.
+// The notation does not tell whether a replica at the target was ever scheduled; unscheduled does,
+// for the callers that know. It may be nil. If several scenarios apply, the first in this order is
+// returned: UpdatePaused, SurgeGated, SurgeUnscheduled, SurgeNotReady, TargetNotReady,
+// ReplicasUnhealthy.
 func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnosis {
 	plan := Plan(spec, slots)
 	if len(plan.Actions) > 0 || plan.Converged || plan.Blocked.Has(BlockedTerminating) {

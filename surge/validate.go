@@ -9,8 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a configuration or an observation. Where all faults are reported they are joined as by [errors.Join]:
-// errors.As finds the first.
+// FieldError is one fault of a configuration or an observation. Where all faults are reported they
+// are joined as by [errors.Join]: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as components[1].updateStrategy.maxSurge; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -23,7 +23,8 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility promise.
+// Code is a kind of fault, for callers that branch on it. Codes are part of the compatibility
+// promise.
 type Code string
 
 // The kinds of faults.
@@ -55,12 +56,14 @@ func decoded(err error) error {
 
 func (f faults) err() error { return errors.Join(f...) }
 
-// Validate reports every fault of the Spec, joined, each a *[FieldError]. What can move later (Replicas under an
-// autoscaler) is clamped when planning, so a Spec that was valid once can always be planned with.
+// Validate reports every fault of the Spec, joined, each a *[FieldError]. What can move later
+// (Replicas under an autoscaler) is clamped when planning, so a Spec that was valid once can always
+// be planned with.
 //
-// Counts must not be negative and Replicas not above [MaxReplicas]; MaxSurge and MaxUnavailable must not both be zero
-// as written ("0%" is zero, "1%" of 3 is not); MaxUnavailable must not exceed Replicas or 100 %, and MinAvailable not
-// Replicas. The comparisons with Replicas are not made while Replicas is 0, so that a set can be scaled to nothing and back.
+// Counts must not be negative and Replicas not above [MaxReplicas]; MaxSurge and MaxUnavailable
+// must not both be zero as written ("0%" is zero, "1%" of 3 is not); MaxUnavailable must not exceed
+// Replicas or 100 %, and MinAvailable not Replicas. The comparisons with Replicas are not made
+// while Replicas is 0, so that a set can be scaled to nothing and back.
 func (s Spec) Validate() error {
 	var faults faults
 	s.validate(&faults, below("", ""))
@@ -70,7 +73,8 @@ func (s Spec) Validate() error {
 // fields says where the fields of a Spec were written, by their names in it.
 type fields func(name string) (path string)
 
-// below has the fields below a place and the budgets below another one. Both prefixes end in a dot or are empty.
+// below has the fields below a place and the budgets below another one. Both prefixes end in a dot
+// or are empty.
 func below(prefix, budgets string) fields {
 	return func(name string) string {
 		if name == "maxSurge" || name == "maxUnavailable" {
@@ -121,8 +125,8 @@ type WarningCode string
 
 // The kinds of warnings, in the order in which they are listed.
 const (
-	// WarningBelowMinAvailable: the update itself goes below the minimum of the base gang, so whatever acts on a broken minimum must be
-	// suspended while it runs.
+	// WarningBelowMinAvailable: the update itself goes below the minimum of the base gang, so
+	// whatever acts on a broken minimum must be suspended while it runs.
 	WarningBelowMinAvailable WarningCode = "BelowMinAvailable"
 	// WarningSurgeGated: surges wait for a base gang that the same update takes apart.
 	WarningSurgeGated WarningCode = "SurgeGated"
@@ -134,7 +138,8 @@ const (
 	WarningFencepost WarningCode = "Fencepost"
 )
 
-// Warning is a legal configuration that its author may not have meant. It is never a reason to refuse.
+// Warning is a legal configuration that its author may not have meant. It is never a reason to
+// refuse.
 type Warning struct {
 	Code WarningCode `json:"code"`
 	Path string      `json:"path"` // the field to look at

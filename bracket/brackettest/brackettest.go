@@ -1,5 +1,6 @@
-// Package brackettest tests implementations of bracket.Store: call [Run] with a function that makes an empty one. [FaultStore] injects faults into
-// another store, for tests of everything that is built on stores.
+// Package brackettest tests implementations of bracket.Store: call [Run] with a function that makes
+// an empty one. [FaultStore] injects faults into another store, for tests of everything that is
+// built on stores.
 package brackettest
 
 import (
@@ -12,11 +13,13 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// Run checks that a store keeps the promises of bracket.Store. newStore is called once per case and must return an empty store; it
-// may register cleanup with its argument. A failed case prints what the promise is for.
+// Run checks that a store keeps the promises of bracket.Store. newStore is called once per case and
+// must return an empty store; it may register cleanup with its argument. A failed case prints what
+// the promise is for.
 //
-// One case saves 10,000 records one by one, so a store that writes all it holds with every save takes minutes. The last one draws its calls with
-// pgregory.net/rapid: -rapid.checks says how many runs it makes, and a run that fails is kept below testdata/rapid.
+// One case saves 10,000 records one by one, so a store that writes all it holds with every save
+// takes minutes. The last one draws its calls with pgregory.net/rapid: -rapid.checks says how many
+// runs it makes, and a run that fails is kept below testdata/rapid.
 func Run(t *testing.T, newStore func(*testing.T) bracket.Store) {
 	t.Helper()
 	for _, c := range cases() {

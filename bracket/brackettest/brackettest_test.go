@@ -157,7 +157,8 @@ func TestLostReadsAndCrashAfter(t *testing.T) {
 	}
 }
 
-// TestWhatAClientRemembers: stale answers are the first that this client has seen of each key, by whatever call, and they are its own.
+// TestWhatAClientRemembers: stale answers are the first that this client has seen of each key, by
+// whatever call, and they are its own.
 func TestWhatAClientRemembers(t *testing.T) {
 	ctx := context.Background()
 	inner := new(bracket.MemoryStore)
@@ -229,7 +230,8 @@ func TestWhatAClientRemembers(t *testing.T) {
 	}
 }
 
-// TestDelayedCallsArriveOnce: a call that was delayed arrives with the next write, or with a restart, and never again.
+// TestDelayedCallsArriveOnce: a call that was delayed arrives with the next write, or with a
+// restart, and never again.
 func TestDelayedCallsArriveOnce(t *testing.T) {
 	ctx := context.Background()
 	for _, row := range []struct {

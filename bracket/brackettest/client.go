@@ -59,7 +59,8 @@ func (c *client) absent(key string) {
 	}
 }
 
-// winner returns the one of several writers at a revision whose save succeeded; the others must have met a conflict.
+// winner returns the one of several writers at a revision whose save succeeded; the others must
+// have met a conflict.
 func (c *client) winner(revision int64, errs []error) int {
 	c.Helper()
 	winner := -1

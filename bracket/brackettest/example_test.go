@@ -14,7 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// The test of a store is one call. In a package of your own it stands in a func TestStore(t *testing.T).
+// The test of a store is one call. In a package of your own it stands in a func TestStore(t
+// *testing.T).
 func ExampleRun() {
 	test := func(t *testing.T) {
 		brackettest.Run(t, func(*testing.T) bracket.Store { return new(bracket.MemoryStore) })
@@ -22,7 +23,8 @@ func ExampleRun() {
 	_ = test
 }
 
-// A planner is stopped before each of its writes in turn. Whatever it had saved by then, the next plan offers the same run.
+// A planner is stopped before each of its writes in turn. Whatever it had saved by then, the next
+// plan offers the same run.
 func ExampleCrashAfter() {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {

@@ -10,11 +10,12 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// ErrInjected is the error of a call that a [FaultStore] lost, or whose answer it lost: the outcome is unknown to the caller.
+// ErrInjected is the error of a call that a [FaultStore] lost, or whose answer it lost: the outcome
+// is unknown to the caller.
 var ErrInjected = errors.New("brackettest: injected fault")
 
-// ErrCrashed is the error of every call after a crash, until [FaultStore.Restart]. A host under test that sees it must give up, as a dead process
-// would.
+// ErrCrashed is the error of every call after a crash, until [FaultStore.Restart]. A host under
+// test that sees it must give up, as a dead process would.
 var ErrCrashed = errors.New("brackettest: crashed")
 
 // Fault is what happens to one call.
@@ -38,8 +39,8 @@ type Call struct {
 	Write  int    // how many writes were asked for before this call, since the last Restart
 }
 
-// FaultStore passes calls on to a store and injects faults. One FaultStore is one client, so several may share a store. It is safe
-// for concurrent use if the choosing function is.
+// FaultStore passes calls on to a store and injects faults. One FaultStore is one client, so
+// several may share a store. It is safe for concurrent use if the choosing function is.
 type FaultStore struct {
 	inner  bracket.Store
 	choose func(Call) Fault
@@ -58,8 +59,8 @@ func NewFaultStore(inner bracket.Store, choose func(Call) Fault) *FaultStore {
 	return &FaultStore{inner: inner, choose: choose, oldest: make(map[string]*bracket.Entry)}
 }
 
-// CrashAfter lets n writes through and crashes at the next one. Tried for n = 0, 1, 2, … until a run ends without [FaultStore.Crashed], it covers
-// every prefix of the side effects.
+// CrashAfter lets n writes through and crashes at the next one. Tried for n = 0, 1, 2, … until a
+// run ends without [FaultStore.Crashed], it covers every prefix of the side effects.
 func CrashAfter(n int) func(Call) Fault {
 	return func(c Call) Fault {
 		if c.Write >= n && (c.Method == "Save" || c.Method == "Delete") {
@@ -76,8 +77,8 @@ func (f *FaultStore) Crashed() bool {
 	return f.crashed
 }
 
-// Restart ends a crash: delayed calls arrive, what this client has seen is forgotten, and writes are counted anew. choose replaces the choosing function;
-// nil injects nothing any more.
+// Restart ends a crash: delayed calls arrive, what this client has seen is forgotten, and writes
+// are counted anew. choose replaces the choosing function; nil injects nothing any more.
 func (f *FaultStore) Restart(choose func(Call) Fault) {
 	f.mu.Lock()
 	f.choose, f.crashed, f.writes = choose, false, 0

@@ -324,8 +324,8 @@ func (n *naive) List(ctx context.Context, prefix string) ([]bracket.Entry, error
 	return list, nil
 }
 
-// TestKitFindsFaults: a kit that accepts everything proves nothing. Each mistake must be found by the case that is about it, which the
-// reference passes.
+// TestKitFindsFaults: a kit that accepts everything proves nothing. Each mistake must be found by
+// the case that is about it, which the reference passes.
 func TestKitFindsFaults(t *testing.T) {
 	for name, store := range map[string]bracket.Store{
 		"an unknown key is not found":                               &naive{blank: true},

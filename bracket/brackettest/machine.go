@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// machine runs random calls against the store and against the reference. Revisions are compared by what they are good for: the same
-// calls succeed and fail, and they grow.
+// machine runs random calls against the store and against the reference. Revisions are compared by
+// what they are good for: the same calls succeed and fail, and they grow.
 func machine(t *rapid.T, store bracket.Store, prefix string) {
 	ctx := context.Background()
 	var reference bracket.MemoryStore

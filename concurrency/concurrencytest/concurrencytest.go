@@ -1,5 +1,5 @@
-// Package concurrencytest checks that a [concurrency.JobCounter] keeps its promises. It knows no implementation; an adapter's test is one
-// call of [Run].
+// Package concurrencytest checks that a [concurrency.JobCounter] keeps its promises. It knows no
+// implementation; an adapter's test is one call of [Run].
 package concurrencytest
 
 import (
@@ -17,29 +17,33 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Backend is the counter under test together with the two ways to fill what it counts. SetPool replaces the members of a pool; PutJob
-// creates or replaces the job with an ID. What they return from is visible to Active at once. All
-// of it is safe for concurrent use. Names and ids are any UTF-8 text of up to 1024 bytes; a group may be empty. [concurrency.MemoryJobs] is one.
+// Backend is the counter under test together with the two ways to fill what it counts. SetPool
+// replaces the members of a pool; PutJob creates or replaces the job with an ID. What they return
+// from is visible to Active at once. All of it is safe for concurrent use. Names and ids are any
+// UTF-8 text of up to 1024 bytes; a group may be empty. [concurrency.MemoryJobs] is one.
 //
-// Where a job stays on its resource and in its group for ever, or where the end of a job is final, PutJob refuses what would change that with
-// [errors.ErrUnsupported], and changes nothing. It never refuses a new job, nor the next status of one that has not ended.
+// Where a job stays on its resource and in its group for ever, or where the end of a job is final,
+// PutJob refuses what would change that with [errors.ErrUnsupported], and changes nothing. It never
+// refuses a new job, nor the next status of one that has not ended.
 type Backend interface {
 	concurrency.JobCounter
 	SetPool(ctx context.Context, pool string, resources []string) error
 	PutJob(ctx context.Context, job concurrency.Job) error
 }
 
-// Breakable is a [Backend] that can be cut off from what it reads, such as by a proxy or an interceptor before its server. With it [Run] also checks that
-// what was read in part is an error, and that the counter recovers.
+// Breakable is a [Backend] that can be cut off from what it reads, such as by a proxy or an
+// interceptor before its server. With it [Run] also checks that what was read in part is an error,
+// and that the counter recovers.
 type Breakable interface {
 	Backend
 
-	// Break lets pass more steps of Active through, and fails every one after them, until mend is called. A step is what may fail by itself: a
-	// request, a page, a packet.
+	// Break lets pass more steps of Active through, and fails every one after them, until mend is
+	// called. A step is what may fail by itself: a request, a page, a packet.
 	Break(pass int) (mend func())
 }
 
-// statuses are those that jobs of ctrlplane have, and some that nobody has; the value tells whether they are terminal.
+// statuses are those that jobs of ctrlplane have, and some that nobody has; the value tells whether
+// they are terminal.
 var statuses = []struct {
 	name     string
 	terminal bool
@@ -48,12 +52,14 @@ var statuses = []struct {
 	{"invalidJobAgent", true}, {"invalidIntegration", true}, {"externalRunNotFound", true},
 	{"pending", false}, {"queued", false}, {"inProgress", false}, {"actionRequired", false},
 	{"", false}, {"Successful", false}, {"successful ", false}, {"some-future-status", false},
-	// An end by the words of other systems. Whoever knows their meaning translates them before the job is put.
+	// An end by the words of other systems. Whoever knows their meaning translates them before the
+	// job is put.
 	{"succeeded", false}, {"completed", false}, {"failed", false}, {"error", false}, {"canceled", false},
 }
 
-// Run runs the conformance cases. newBackend must return an empty backend. It is called once per case, and the last case calls it for each
-// of its random histories: 100 of them, or as many as -rapid.checks says.
+// Run runs the conformance cases. newBackend must return an empty backend. It is called once per
+// case, and the last case calls it for each of its random histories: 100 of them, or as many as
+// -rapid.checks says.
 func Run(t *testing.T, newBackend func(*testing.T) Backend) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -282,7 +288,8 @@ func checkNames(ctx context.Context, b Backend) error {
 	return nil
 }
 
-// checkAtomic changes the members of a pool, and moves a job, while others count: each answer must be one that was true at some moment.
+// checkAtomic changes the members of a pool, and moves a job, while others count: each answer must
+// be one that was true at some moment.
 func checkAtomic(ctx context.Context, b Backend) error {
 	const n = 40
 	sets := make([][]string, 2)
@@ -324,7 +331,8 @@ func checkAtomic(ctx context.Context, b Backend) error {
 		}
 	}()
 	count := func() error {
-		// A busy machine may run many reads in a row, and then many changes: what counts is how often one comes between the other.
+		// A busy machine may run many reads in a row, and then many changes: what counts is how
+		// often one comes between the other.
 		for n, seen, between := 0, int64(0), 0; n < 100 || between < 50; n++ {
 			if now := rounds.Load(); now != seen {
 				seen = now
@@ -394,8 +402,9 @@ func fill(ctx context.Context, b Backend, n int) ([]concurrency.Holder, error) {
 
 var errNotBreakable = errors.New("the backend is not Breakable: nothing is checked of what it reads in part")
 
-// checkBroken cuts Active off after each of its first steps in turn, then after ever more of them until it needs no more, and then around the last one: a counter
-// may take one step for all, or several for each job.
+// checkBroken cuts Active off after each of its first steps in turn, then after ever more of them
+// until it needs no more, and then around the last one: a counter may take one step for all, or
+// several for each job.
 func checkBroken(ctx context.Context, b Backend) error {
 	broken, ok := b.(Breakable)
 	if !ok {

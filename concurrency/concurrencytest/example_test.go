@@ -11,8 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/concurrency/concurrencytest"
 )
 
-// jobTable counts the jobs of a host, which keeps them in a table of its own. Active is what the host writes for its planner; the other two methods fill the
-// table, and are needed by the test alone.
+// jobTable counts the jobs of a host, which keeps them in a table of its own. Active is what the
+// host writes for its planner; the other two methods fill the table, and are needed by the test
+// alone.
 type jobTable struct {
 	mu    sync.Mutex
 	jobs  map[string]concurrency.Job
@@ -57,7 +58,8 @@ func (t *jobTable) PutJob(_ context.Context, job concurrency.Job) error {
 	return nil
 }
 
-// The test of a counter is one call. In a package of your own it stands in a func TestJobTable(t *testing.T).
+// The test of a counter is one call. In a package of your own it stands in a func TestJobTable(t
+// *testing.T).
 func ExampleRun() {
 	test := func(t *testing.T) {
 		concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return new(jobTable) })

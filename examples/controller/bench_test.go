@@ -22,8 +22,9 @@ func reconcileOnce(b *testing.B, r *Reconciler, namespace string) {
 	}
 }
 
-// BenchmarkReconcile measures a reconciliation of a fleet at rest, on the RFC's policy: reading what is there is most of it. The cached one reads objects as a
-// manager does, from memory, with a copy of each; records always come from the server.
+// BenchmarkReconcile measures a reconciliation of a fleet at rest, on the RFC's policy: reading
+// what is there is most of it. The cached one reads objects as a manager does, from memory, with a
+// copy of each; records always come from the server.
 func BenchmarkReconcile(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		for _, cached := range []bool{false, true} {
@@ -49,7 +50,8 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 }
 
-// BenchmarkClaims measures starts: each is claimed, saved and dispatched. The batch is what one plan starts.
+// BenchmarkClaims measures starts: each is claimed, saved and dispatched. The batch is what one
+// plan starts.
 func BenchmarkClaims(b *testing.B) {
 	for _, batch := range []int{1, 10, 100} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
@@ -127,8 +129,9 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-// BenchmarkCount measures a count of the active jobs. Those that have ended stay at the server. After a write of another kind the server waits until its watch cache has
-// heard of it, which is up to 0.1 s and no work.
+// BenchmarkCount measures a count of the active jobs. Those that have ended stay at the server.
+// After a write of another kind the server waits until its watch cache has heard of it, which is up
+// to 0.1 s and no work.
 func BenchmarkCount(b *testing.B) {
 	c := newDirectClient(b, sharedServer(b))
 	for _, row := range []struct{ active, ended int }{{20, 0}, {20, 2000}, {2000, 0}} {

@@ -21,7 +21,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// errOvertaken is returned for a start that was planned before another job was dispatched on its target, or its slot was given back: it must be planned again.
+// errOvertaken is returned for a start that was planned before another job was dispatched on its
+// target, or its slot was given back: it must be planned again.
 var errOvertaken = errors.New("controller: another job was dispatched on the target since the plan was made, or its slot was given back")
 
 // Labels of a NodeJob, for people; omitted where a value is no valid label.
@@ -30,26 +31,31 @@ const (
 	labelDeployment = "rollout.tranche.dev/deployment"
 )
 
-// dispatcher creates jobs. A server for custom resources has no transactions, so two things make a job exist once and at most one be active on a target:
+// dispatcher creates jobs. A server for custom resources has no transactions, so two things make a
+// job exist once and at most one be active on a target:
 //
 //  1. The job's name is made of its run id. Whoever offers the same run meets the job that exists.
-//  2. A record per target holds its last job, with a number, the turn. It is compared and swapped before the job is created, and only by who has seen the
-//     job of the turn before. A controller that slept with an old plan in hand, or saw an old cache, comes too late.
+//  2. A record per target holds its last job, with a number, the turn. It is compared and swapped
+//     before the job is created, and only by who has seen the job of the turn before. A controller
+//     that slept with an old plan in hand, or saw an old cache, comes too late.
 //
-// Whoever finds a record without its job creates the job: the record's writer died in between, or sleeps, and will find it done.
+// Whoever finds a record without its job creates the job: the record's writer died in between, or
+// sleeps, and will find it done.
 //
-// The record also says which slots of the target were given back, see orphan.go. A start that claims one of these comes too late as well.
+// The record also says which slots of the target were given back, see orphan.go. A start that
+// claims one of these comes too late as well.
 type dispatcher struct {
 	store  *Store
 	writer client.Writer
 }
 
-// targetRecord is the record of a target: its last job, if it has had one, and the slots that were given back.
+// targetRecord is the record of a target: its last job, if it has had one, and the slots that were
+// given back.
 type targetRecord struct {
 	v1alpha1.NodeJobSpec
 
-	// Released is by pool the token of the last lease that was given back of the target outside brackets. Nothing is dispatched any more under that lease, nor
-	// under an earlier one.
+	// Released is by pool the token of the last lease that was given back of the target outside
+	// brackets. Nothing is dispatched any more under that lease, nor under an earlier one.
 	Released map[string]uint64 `json:"released,omitempty"`
 }
 
@@ -61,8 +67,9 @@ func targetKey(id rollout.TargetID) string {
 	return textkey.Join("target", id.Resource, id.Environment, id.Deployment)
 }
 
-// dispatch creates the job of a start, once. seen is the last turn of which the plan saw the job. It reports whether this call created the job. An
-// error other than [errOvertaken] leaves the outcome open; dispatching again is harmless.
+// dispatch creates the job of a start, once. seen is the last turn of which the plan saw the job.
+// It reports whether this call created the job. An error other than [errOvertaken] leaves the
+// outcome open; dispatching again is harmless.
 func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int64, at time.Time) (bool, error) {
 	key := targetKey(start.TargetID)
 	last, revision, err := d.last(ctx, key)
@@ -102,8 +109,9 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 	return d.create(ctx, spec)
 }
 
-// refuse returns [errOvertaken] if a lease that the start claims was given back. It takes that lease out of its pool first, if whoever gave it back died before he
-// did: as long as the target holds it, every plan offers the start with the same token.
+// refuse returns [errOvertaken] if a lease that the start claims was given back. It takes that
+// lease out of its pool first, if whoever gave it back died before he did: as long as the target
+// holds it, every plan offers the start with the same token.
 func (d *dispatcher) refuse(ctx context.Context, last targetRecord, start rollout.Start) error {
 	holder := concurrency.Holder{Resource: start.Resource, Group: start.Group}
 	if _, outside := rollout.TargetOf(holder); !outside {

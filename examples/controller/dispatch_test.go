@@ -87,8 +87,9 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
-// machine is a fleet without brackets under two controllers whose caches are old, each kind by itself, and whose writes of jobs and records are lost, arrive late, or
-// come after a sleep, while the other one goes on.
+// machine is a fleet without brackets under two controllers whose caches are old, each kind by
+// itself, and whose writes of jobs and records are lost, arrive late, or come after a sleep, while
+// the other one goes on.
 type machine struct {
 	*rapid.T
 	client  client.WithWatch
@@ -153,7 +154,8 @@ func (m *machine) newHost() *stale {
 	return h
 }
 
-// write does one, or what the fault makes of it. An update that is late meets what was written meanwhile, and fails.
+// write does one, or what the fault makes of it. An update that is late meets what was written
+// meanwhile, and fails.
 func (m *machine) write(h *stale, do func() error) error {
 	fault := h.fault
 	if fault != "" {
@@ -175,7 +177,8 @@ func (m *machine) write(h *stale, do func() error) error {
 	return do()
 }
 
-// meanwhile lets the other controller reconcile, on its own, for as long as one controller sleeps in the middle of a write.
+// meanwhile lets the other controller reconcile, on its own, for as long as one controller sleeps
+// in the middle of a write.
 func (m *machine) meanwhile(h *stale) {
 	other := m.hosts[0]
 	if other == h {
@@ -249,7 +252,8 @@ func (m *machine) end(state rollout.JobStatus) {
 	}
 }
 
-// check holds in every state: at most two machines with an active job, one active job per target, turns without a gap that follow the versions.
+// check holds in every state: at most two machines with an active job, one active job per target,
+// turns without a gap that follow the versions.
 func (m *machine) check() {
 	disrupted, turns, active := map[string]bool{}, map[string]map[int64]v1alpha1.NodeJob{}, map[string]int{}
 	for _, job := range m.jobs() {
@@ -289,7 +293,8 @@ func number(version string) (n int) {
 	return n
 }
 
-// TestTurns: two controllers that plan outside brackets, from caches of any age, with writes that are lost or arrive much later.
+// TestTurns: two controllers that plan outside brackets, from caches of any age, with writes that
+// are lost or arrive much later.
 func TestTurns(t *testing.T) {
 	counts := map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
@@ -351,7 +356,8 @@ func TestTurns(t *testing.T) {
 	t.Logf("%v", counts)
 }
 
-// unseenEnd lets jobs end of which a controller's cache shows neither the beginning nor the end. It plans them once more, and leaves orphans behind.
+// unseenEnd lets jobs end of which a controller's cache shows neither the beginning nor the end. It
+// plans them once more, and leaves orphans behind.
 func (m *machine) unseenEnd() {
 	h := m.hosts[0]
 	for _, list := range kinds() {
@@ -415,8 +421,8 @@ func (m *machine) countGivenBack() {
 	}
 }
 
-// TestUnseenRelease: a cache that shows a failed job of a release that it does not show yet must not make the release before it look like the newest; a
-// release that was deleted must.
+// TestUnseenRelease: a cache that shows a failed job of a release that it does not show yet must
+// not make the release before it look like the newest; a release that was deleted must.
 func TestUnseenRelease(t *testing.T) {
 	for _, row := range []struct {
 		why    string

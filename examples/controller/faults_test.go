@@ -64,7 +64,8 @@ func (n *network) arrive(all bool) {
 	}
 }
 
-// over returns a client that works over the network. What arrives late is what was sent, whatever became of the object since.
+// over returns a client that works over the network. What arrives late is what was sent, whatever
+// became of the object since.
 func (n *network) over(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -95,7 +96,8 @@ func (n *network) over(c client.WithWatch) client.WithWatch {
 	})
 }
 
-// TestFaults: two controllers, each behind a network that loses writes and answers, delays and refuses, and fails to read. It may slow a rollout down, and nothing else.
+// TestFaults: two controllers, each behind a network that loses writes and answers, delays and
+// refuses, and fails to read. It may slow a rollout down, and nothing else.
 func TestFaults(t *testing.T) {
 	seeds, seen, failed := uint64(4), map[string]int{}, 0
 	if testing.Short() {

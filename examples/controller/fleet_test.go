@@ -23,7 +23,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// The fleet of the deployment bracket RFC: three releases on the first day, one drain per machine on the second, at most 20 % of the machines at a time.
+// The fleet of the deployment bracket RFC: three releases on the first day, one drain per machine
+// on the second, at most 20 % of the machines at a time.
 var (
 	day1 = time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 	day2 = day1.Add(24 * time.Hour)
@@ -89,7 +90,8 @@ var members = []struct {
 	name  string
 }{{0, "node-drain@v1"}, {8, "os-patch@2026-03"}, {11, "containerd-upgrade@v1.7.3"}, {11, "kubelet-upgrade@v1.29.2"}, {14, "node-uncordon@v1"}}
 
-// schedule is what becomes of the fleet of ten: the machines in the order of their positions, with the minutes after the window's end at which they start.
+// schedule is what becomes of the fleet of ten: the machines in the order of their positions, with
+// the minutes after the window's end at which they start.
 var schedule = []struct{ machine, start int }{
 	{1, 0}, {3, 5}, {8, 15}, {7, 20}, {2, 30}, {0, 35}, {9, 45}, {4, 50}, {5, 60}, {6, 65},
 }
@@ -207,7 +209,8 @@ func (h *host) once() time.Duration {
 	return result.RequeueAfter
 }
 
-// run reconciles, wakes at the end of jobs and when the reconciler asks for it, and returns when nothing is left to happen until the given instant.
+// run reconciles, wakes at the end of jobs and when the reconciler asks for it, and returns when
+// nothing is left to happen until the given instant.
 func (h *host) run(until time.Time) {
 	h.Helper()
 	for range 10_000 {
@@ -252,8 +255,9 @@ func starts(jobs []v1alpha1.NodeJob) (list []string) {
 	return list
 }
 
-// audit checks what must hold of the jobs of a rollout that has ended: at most limit machines were disrupted at once, from the creation of their drain to the
-// end of their uncordon; each machine once; each job successful, once, and in order.
+// audit checks what must hold of the jobs of a rollout that has ended: at most limit machines were
+// disrupted at once, from the creation of their drain to the end of their uncordon; each machine
+// once; each job successful, once, and in order.
 func audit(tb testing.TB, jobs []v1alpha1.NodeJob, machines, limit int) {
 	tb.Helper()
 	type edge struct {

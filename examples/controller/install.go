@@ -26,7 +26,8 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Install creates or updates the definitions of the custom resources and waits until the server serves them, or until the context ends.
+// Install creates or updates the definitions of the custom resources and waits until the server
+// serves them, or until the context ends.
 func Install(ctx context.Context, c client.Client) error {
 	definitions, err := v1alpha1.CRDs()
 	if err != nil {

@@ -17,19 +17,24 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// NodeJobs is a [concurrency.JobCounter] of the jobs of a namespace, as the API server has them now. It is safe for concurrent use if its parts are.
+// NodeJobs is a [concurrency.JobCounter] of the jobs of a namespace, as the API server has them
+// now. It is safe for concurrent use if its parts are.
 //
-// A lease is the planner's memory of what it started; a job is a machine that is being worked on. Where there is one without the other the job counts too: one that
-// somebody created by hand or with another program, and one whose lease was lost with the planner's records.
+// A lease is the planner's memory of what it started; a job is a machine that is being worked on.
+// Where there is one without the other the job counts too: one that somebody created by hand or
+// with another program, and one whose lease was lost with the planner's records.
 //
-//   - A job counts while its state is not terminal by [concurrency.Terminal]; one without a state is queued.
+//   - A job counts while its state is not terminal by [concurrency.Terminal]; one without a state
+//     is queued.
 //   - A job that no plan asked for has no turn. It counts in every pool of its machine.
-//   - A job that a plan asked for counts in those of its machine's pools in which it claimed a slot. The plan knew of the others that no rule of theirs governs
-//     the deployment: an agent that is rolled out to all machines at once, under no limit, must not keep drains waiting.
+//   - A job that a plan asked for counts in those of its machine's pools in which it claimed a
+//     slot. The plan knew of the others that no rule of theirs governs the deployment: an agent
+//     that is rolled out to all machines at once, under no limit, must not keep drains waiting.
 //   - A job on a machine without pools counts nowhere, and so does one on a machine that is gone.
 //
-// What is counted was written before the call began, and is never older than any cache shows it. An old list would do harm: a job that ended since would pass for
-// the holder of a slot, and holders are never refused.
+// What is counted was written before the call began, and is never older than any cache shows it. An
+// old list would do harm: a job that ended since would pass for the holder of a slot, and holders
+// are never refused.
 type NodeJobs struct {
 	reader    client.Reader
 	namespace string
@@ -38,22 +43,26 @@ type NodeJobs struct {
 
 var _ concurrency.JobCounter = (*NodeJobs)(nil)
 
-// NewNodeJobs returns the jobs of a namespace. The reader must ask the server and not a cache, as manager.Manager.GetAPIReader does. The function returns the keys of
-// the pools that a machine is a member of, as [rollout.PolicySet.PoolKeys] does for one resource, and none for a machine that it does not know. It must
-// answer alike for as long as the counter is used: pools whose members change between two machines never were.
+// NewNodeJobs returns the jobs of a namespace. The reader must ask the server and not a cache, as
+// manager.Manager.GetAPIReader does. The function returns the keys of the pools that a machine is a
+// member of, as [rollout.PolicySet.PoolKeys] does for one resource, and none for a machine that it
+// does not know. It must answer alike for as long as the counter is used: pools whose members
+// change between two machines never were.
 func NewNodeJobs(reader client.Reader, namespace string, pools func(machine string) ([]string, error)) *NodeJobs {
 	return &NodeJobs{reader: reader, namespace: namespace, pools: pools}
 }
 
-// Active implements [concurrency.JobCounter]. Each call costs one list of the jobs that have not ended, which must be the newest: the server may wait up
-// to 0.1 s until its watch cache is.
+// Active implements [concurrency.JobCounter]. Each call costs one list of the jobs that have not
+// ended, which must be the newest: the server may wait up to 0.1 s until its watch cache is.
 func (j *NodeJobs) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
 	holders, err := j.count(ctx)
 	return holders[pool], err
 }
 
-// PerPlan returns a counter for a planner that asks for every pool once in each of its attempts: one list answers for all of them, so that they
-// are counted at one instant. When a pool is asked for again that is another attempt, whose records may be newer than the list; then there is another one.
+// PerPlan returns a counter for a planner that asks for every pool once in each of its attempts:
+// one list answers for all of them, so that they are counted at one instant. When a pool is asked
+// for again that is another attempt, whose records may be newer than the list; then there is
+// another one.
 func (j *NodeJobs) PerPlan() concurrency.JobCounter { return &perPlan{jobs: j} }
 
 type perPlan struct {
@@ -117,8 +126,10 @@ func (j *NodeJobs) count(ctx context.Context) (map[string][]concurrency.Holder, 
 	return holders, nil
 }
 
-// active lists the jobs that have not ended, all of one revision of the server. If the server forgets that revision between two pages everything is read again. It
-// then offers to go on with the newest revision instead, which is refused: a job that began meanwhile in the pages that were read would be missed.
+// active lists the jobs that have not ended, all of one revision of the server. If the server
+// forgets that revision between two pages everything is read again. It then offers to go on with
+// the newest revision instead, which is refused: a job that began meanwhile in the pages that were
+// read would be missed.
 func (j *NodeJobs) active(ctx context.Context) (jobs []v1alpha1.NodeJob, err error) {
 	for range attempts {
 		if err := ctx.Err(); err != nil {
@@ -160,7 +171,8 @@ func (j *NodeJobs) pages(ctx context.Context) ([]v1alpha1.NodeJob, error) {
 // fieldState is the field by which the server selects jobs.
 const fieldState = "status.state"
 
-// ended are the terminal states. They spare the server the sending of what is kept for its history; whether a job counts is for [concurrency.Terminal] to say.
+// ended are the terminal states. They spare the server the sending of what is kept for its history;
+// whether a job counts is for [concurrency.Terminal] to say.
 var ended = [...]rollout.JobStatus{
 	rollout.JobSuccessful, rollout.JobFailure, rollout.JobCancelled, rollout.JobSkipped,
 	rollout.JobInvalidAgent, rollout.JobInvalidIntegration, rollout.JobExternalRunNotFound,

@@ -78,7 +78,8 @@ func unplanned(tb testing.TB, c client.Client, machines ...int) {
 	}
 }
 
-// TestCountFails: what the server does not answer, or answers in part, is an error. Nothing is planned, saved or dispatched, and all of it later.
+// TestCountFails: what the server does not answer, or answers in part, is an error. Nothing is
+// planned, saved or dispatched, and all of it later.
 func TestCountFails(t *testing.T) {
 	kind := schema.GroupResource{Group: v1alpha1.GroupVersion().Group, Resource: "nodejobs"}
 	for _, row := range []struct {
@@ -135,7 +136,8 @@ func TestCountFails(t *testing.T) {
 	}
 }
 
-// TestForgottenPages: a list that is forgotten between two pages is begun anew. A job that began meanwhile, before the place where the list was, counts.
+// TestForgottenPages: a list that is forgotten between two pages is begun anew. A job that began
+// meanwhile, before the place where the list was, counts.
 func TestForgottenPages(t *testing.T) {
 	for expiring, want := range map[int]int{0: 6, 1: 7, 3: 7} {
 		c := newFake(t, interceptor.Funcs{})
@@ -154,7 +156,8 @@ func TestForgottenPages(t *testing.T) {
 	}
 }
 
-// TestPerPlan: one list answers for all pools of a plan; whoever asks for a pool again makes another plan, and must not hear what was.
+// TestPerPlan: one list answers for all pools of a plan; whoever asks for a pool again makes
+// another plan, and must not hear what was.
 func TestPerPlan(t *testing.T) {
 	c := newFake(t, interceptor.Funcs{})
 	unplanned(t, c, 1, 2, 3)

@@ -25,7 +25,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// jobsBackend lets the kit fill a namespace. The members of pools are what a host knows; jobs are objects, which the server does not let move or begin again.
+// jobsBackend lets the kit fill a namespace. The members of pools are what a host knows; jobs are
+// objects, which the server does not let move or begin again.
 type jobsBackend struct {
 	client    client.Client
 	line      *line
@@ -107,7 +108,8 @@ func (l *line) List(ctx context.Context, list client.ObjectList, options ...clie
 	return l.Reader.List(ctx, list, options...)
 }
 
-// TestNodeJobs runs the conformance test of counters against a real API server, one of its own: after a write of another kind a list that must be the newest waits.
+// TestNodeJobs runs the conformance test of counters against a real API server, one of its own:
+// after a write of another kind a list that must be the newest waits.
 func TestNodeJobs(t *testing.T) {
 	t.Parallel()
 	s, err := installed(t)
@@ -119,7 +121,8 @@ func TestNodeJobs(t *testing.T) {
 	concurrencytest.Run(t, func(t *testing.T) concurrencytest.Backend { return newJobsBackend(c) })
 }
 
-// TestWhatCounts: of a limit of one, what is left beside a job that is there already. The fleet has three machines of which node-1 is the first; the cache shows no job.
+// TestWhatCounts: of a limit of one, what is left beside a job that is there already. The fleet has
+// three machines of which node-1 is the first; the cache shows no job.
 func TestWhatCounts(t *testing.T) {
 	job := func(change func(*v1alpha1.NodeJob)) *v1alpha1.NodeJob {
 		job := inNamespace(&v1alpha1.NodeJob{Spec: v1alpha1.NodeJobSpec{
@@ -202,8 +205,8 @@ const byHand = `{
 	"spec": {"run": "memory test, asked for by the night shift", "machine": "node-5", "environment": "prod", "deployment": "memory-test", "version": "v1"}
 }`
 
-// TestJobByHand: ten machines of which two may be down, on a real server. A job that somebody created by hand on one of the last keeps it busy for two hours: until then it
-// is one of the two.
+// TestJobByHand: ten machines of which two may be down, on a real server. A job that somebody
+// created by hand on one of the last keeps it busy for two hours: until then it is one of the two.
 func TestJobByHand(t *testing.T) {
 	s := sharedServer(t)
 	c, namespace := newClient(t, s), newNamespace()
@@ -260,7 +263,8 @@ func TestJobByHand(t *testing.T) {
 	}
 }
 
-// TestUnknownMember: a machine of which a policy cannot tell whether it is in a pool. What runs there might count nowhere: nothing is planned, and the policies say why.
+// TestUnknownMember: a machine of which a policy cannot tell whether it is in a pool. What runs
+// there might count nowhere: nothing is planned, and the policies say why.
 func TestUnknownMember(t *testing.T) {
 	c := newFake(t, interceptor.Funcs{})
 	create(t, c, newFleet(t, "fleet", 3)...)
@@ -292,7 +296,8 @@ func TestUnknownMember(t *testing.T) {
 	}
 }
 
-// TestEnded: the states that the server leaves out are those that do not count, in the definition of the resource too.
+// TestEnded: the states that the server leaves out are those that do not count, in the definition
+// of the resource too.
 func TestEnded(t *testing.T) {
 	definition, err := os.ReadFile("api/v1alpha1/crds/nodejobs.yaml")
 	if err != nil {

@@ -62,7 +62,8 @@ func newWorld(t *testing.T, s *server, machines int) *world {
 	return w
 }
 
-// intercept counts the jobs that a controller creates. One that is sleepy now and then falls asleep between saving its claims and creating a job.
+// intercept counts the jobs that a controller creates. One that is sleepy now and then falls asleep
+// between saving its claims and creating a job.
 func (w *world) intercept(seed uint64, sleepy bool) interceptor.Funcs {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -94,7 +95,8 @@ func (w *world) intercept(seed uint64, sleepy bool) interceptor.Funcs {
 	}}
 }
 
-// startManager starts a manager and returns a function that stops it in the middle of whatever it does.
+// startManager starts a manager and returns a function that stops it in the middle of whatever it
+// does.
 func (w *world) startManager(seed uint64, sleepy bool) (stop func()) {
 	w.Helper()
 	mgr, err := ctrl.NewManager(w.server.config(), ctrl.Options{
@@ -139,7 +141,8 @@ func (w *world) startManager(seed uint64, sleepy bool) (stop func()) {
 	return stop
 }
 
-// agents carries out the jobs, watches the slots, and returns all jobs when n of them have ended. It calls each with the number of those that have.
+// agents carries out the jobs, watches the slots, and returns all jobs when n of them have ended.
+// It calls each with the number of those that have.
 func (w *world) agents(n int, each func(ended int)) []v1alpha1.NodeJob {
 	w.Helper()
 	deadline := time.Now().Add(4 * time.Minute)
@@ -176,7 +179,8 @@ func (w *world) agents(n int, each func(ended int)) []v1alpha1.NodeJob {
 	return nil
 }
 
-// report writes the state of a job. An old view of it, or a server that is away, is for the next round.
+// report writes the state of a job. An old view of it, or a server that is away, is for the next
+// round.
 func (w *world) report(job *v1alpha1.NodeJob, state rollout.JobStatus, at time.Time) {
 	if err := report(w.Context(), w.client, job, state, at); apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
 		w.Errorf("%s becomes %s: %v", job.Spec.Run, state, err)
@@ -239,7 +243,8 @@ func (w *world) settled() {
 	w.Error(last)
 }
 
-// TestTwoManagers: two managers without a leader, of which one sleeps between claiming and dispatching and is stopped and started again.
+// TestTwoManagers: two managers without a leader, of which one sleeps between claiming and
+// dispatching and is stopped and started again.
 func TestTwoManagers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, sharedServer(t), 10)

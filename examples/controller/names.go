@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// name makes the name of an object of a text of any kind: a legible part for people, and a hash of the whole text that tells it from all others. Two
-// texts with one name would need 128 equal bits of SHA-256; whoever reads the object compares the text all the same.
+// name makes the name of an object of a text of any kind: a legible part for people, and a hash of
+// the whole text that tells it from all others. Two texts with one name would need 128 equal bits
+// of SHA-256; whoever reads the object compares the text all the same.
 func name(text string) string {
 	const legible = 30 // so that it is a label value too
 	var b strings.Builder

@@ -16,7 +16,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// observation is a namespace as a reader shows it: what the planner is told, and the objects behind it.
+// observation is a namespace as a reader shows it: what the planner is told, and the objects behind
+// it.
 type observation struct {
 	snapshot rollout.Snapshot
 	machines []v1alpha1.Machine
@@ -25,10 +26,12 @@ type observation struct {
 	active   int                        // jobs that have not ended
 }
 
-// observe reads a namespace. The reader may be a cache, and its lists of different age: a job that is not seen yet is offered again under the same run id,
-// and what else is old makes somebody wait. With two exceptions. A machine that is listed as unavailable is believed to be down: it may be repaired without
-// a slot, however full the pool is. And a job of a release that is not seen yet would look like one of a release that was deleted, and the version before
-// it like the newest: then the server is asked.
+// observe reads a namespace. The reader may be a cache, and its lists of different age: a job that
+// is not seen yet is offered again under the same run id, and what else is old makes somebody wait.
+// With two exceptions. A machine that is listed as unavailable is believed to be down: it may be
+// repaired without a slot, however full the pool is. And a job of a release that is not seen yet
+// would look like one of a release that was deleted, and the version before it like the newest:
+// then the server is asked.
 func observe(ctx context.Context, reader, server client.Reader, namespace string) (*observation, error) {
 	var (
 		deployments v1alpha1.NodeDeploymentList
@@ -97,7 +100,8 @@ func (o *observation) release(release *v1alpha1.Release) {
 	o.snapshot.Versions = append(o.snapshot.Versions, version)
 }
 
-// observeJobs returns the jobs by their targets. Which of them take a slot is not for a cache to say, see [NodeJobs].
+// observeJobs returns the jobs by their targets. Which of them take a slot is not for a cache to
+// say, see [NodeJobs].
 func (o *observation) observeJobs(jobs []v1alpha1.NodeJob) map[rollout.TargetID][]rollout.Job {
 	on := make(map[rollout.TargetID][]rollout.Job)
 	for i := range jobs {
@@ -152,8 +156,8 @@ func (o *observation) deployment(d *v1alpha1.NodeDeployment, on map[rollout.Targ
 	return nil
 }
 
-// pools returns the function that tells in which pools of the policies a machine is, as the plan will see it. Of a machine that was not observed the plan counts no
-// place, and it is in none.
+// pools returns the function that tells in which pools of the policies a machine is, as the plan
+// will see it. Of a machine that was not observed the plan counts no place, and it is in none.
 func (o *observation) pools(policies *rollout.PolicySet) func(machine string) ([]string, error) {
 	return func(machine string) ([]string, error) {
 		all := o.snapshot.Resources // by name, as the machines
@@ -165,8 +169,9 @@ func (o *observation) pools(policies *rollout.PolicySet) func(machine string) ([
 	}
 }
 
-// gone returns the machines that the state speaks of and that were deleted. A cache may not know a machine yet that another controller has planned for:
-// who is missing there is asked for at the server, and only its answer is a proof.
+// gone returns the machines that the state speaks of and that were deleted. A cache may not know a
+// machine yet that another controller has planned for: who is missing there is asked for at the
+// server, and only its answer is a proof.
 func (o *observation) gone(ctx context.Context, server client.Reader, namespace string, state rollout.State) ([]string, error) {
 	missing := map[string]bool{}
 	for _, pool := range state.Pools {
@@ -201,7 +206,8 @@ func (o *observation) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(o.machines, name, func(m v1alpha1.Machine, name string) int { return strings.Compare(m.Name, name) })
 }
 
-// machine returns the machine of this name; an object that says no more than the name if it was not observed.
+// machine returns the machine of this name; an object that says no more than the name if it was not
+// observed.
 func (o *observation) machine(name string) *v1alpha1.Machine {
 	i, known := o.find(name)
 	if !known {

@@ -17,7 +17,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// grace is how long every plan must have called a lease an orphan before it is given back. It spares those who are about to dispatch; no limit depends on it.
+// grace is how long every plan must have called a lease an orphan before it is given back. It
+// spares those who are about to dispatch; no limit depends on it.
 const grace = time.Minute
 
 // lease names one lease for ever: a pool never issues a token twice.
@@ -26,8 +27,9 @@ type lease struct {
 	token uint64
 }
 
-// giveBack gives the orphans of targets outside brackets back that are due. It reports whether to plan again, and otherwise when the next one is due. The planner only
-// lists them, for it cannot know whether somebody is about to dispatch.
+// giveBack gives the orphans of targets outside brackets back that are due. It reports whether to
+// plan again, and otherwise when the next one is due. The planner only lists them, for it cannot
+// know whether somebody is about to dispatch.
 func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatcher, report *reporter, seen *observation, plan rollout.Plan) (again bool, next time.Time, err error) {
 	due, next := own.due(plan)
 	for _, orphan := range due {
@@ -49,7 +51,8 @@ func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatc
 	return again, next, nil
 }
 
-// due returns those orphans of targets outside brackets that every plan has listed for the time of grace, and when that is true of the next one.
+// due returns those orphans of targets outside brackets that every plan has listed for the time of
+// grace, and when that is true of the next one.
 func (n *namespace) due(plan rollout.Plan) (due []concurrency.Lease, next time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,10 +77,13 @@ func (n *namespace) due(plan rollout.Plan) (due []concurrency.Lease, next time.T
 	return due, next
 }
 
-// giveBack gives a lease of a target back in two steps: nothing can be dispatched under it any more, then it is taken out of its pool. It reports whether this call
-// took it. seen is the last turn of which the plan saw the job. An error of [bracket.ErrConflict] says that somebody else was quicker.
+// giveBack gives a lease of a target back in two steps: nothing can be dispatched under it any
+// more, then it is taken out of its pool. It reports whether this call took it. seen is the last
+// turn of which the plan saw the job. An error of [bracket.ErrConflict] says that somebody else was
+// quicker.
 //
-// Whoever dies between the two steps leaves a lease under which every start is refused. Whoever meets that, here or in dispatch, takes the second step.
+// Whoever dies between the two steps leaves a lease under which every start is refused. Whoever
+// meets that, here or in dispatch, takes the second step.
 func (d *dispatcher) giveBack(ctx context.Context, id rollout.TargetID, orphan concurrency.Lease, seen int64) (bool, error) {
 	key := targetKey(id)
 	last, revision, err := d.last(ctx, key)
@@ -103,8 +109,10 @@ func (d *dispatcher) giveBack(ctx context.Context, id rollout.TargetID, orphan c
 	return d.free(ctx, orphan.Pool, orphan.Holder, orphan.Token)
 }
 
-// idle reports whether the last job of a target has ended, and the plan has seen it. A plan that did not see it has nothing to say about the lease. A job that does not
-// exist is created: the record's writer may only sleep. That it has ended is asked of the server, for a plan does not see the jobs of a target that is none any more.
+// idle reports whether the last job of a target has ended, and the plan has seen it. A plan that
+// did not see it has nothing to say about the lease. A job that does not exist is created: the
+// record's writer may only sleep. That it has ended is asked of the server, for a plan does not see
+// the jobs of a target that is none any more.
 func (d *dispatcher) idle(ctx context.Context, last targetRecord, seen int64) (bool, error) {
 	switch {
 	case last.Run == "":
@@ -121,8 +129,9 @@ func (d *dispatcher) idle(ctx context.Context, last targetRecord, seen int64) (b
 	return err == nil && job.Status.State.Terminal(), nil
 }
 
-// free takes the lease with exactly this token out of its pool, and reports whether it did: somebody else may have done so. The target's record must say that it is
-// released. Then it does not matter whether a plan has noted a start under it since: that start is refused.
+// free takes the lease with exactly this token out of its pool, and reports whether it did:
+// somebody else may have done so. The target's record must say that it is released. Then it does
+// not matter whether a plan has noted a start under it since: that start is refused.
 func (d *dispatcher) free(ctx context.Context, pool string, holder concurrency.Holder, token uint64) (bool, error) {
 	key := rollout.PoolRecordKey(pool)
 	value, revision, err := d.store.Load(ctx, key)

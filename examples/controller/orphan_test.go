@@ -106,7 +106,8 @@ func (s *single) end() {
 	s.Fatal("no job is active")
 }
 
-// want compares jobs and leases with what they should be: "m0 v1" has ended, "m1 v1 active" has not, and "m1=2" is a slot with its token.
+// want compares jobs and leases with what they should be: "m0 v1" has ended, "m1 v1 active" has
+// not, and "m1=2" is a slot with its token.
 func (s *single) want(want string) {
 	s.Helper()
 	var got []string
@@ -169,7 +170,8 @@ func isRecord(family string) func(client.Object) bool {
 	}
 }
 
-// unseenEnd leaves an orphan behind: a job began and ended, and a controller whose cache shows none of it offers the same start again.
+// unseenEnd leaves an orphan behind: a job began and ended, and a controller whose cache shows none
+// of it offers the same start again.
 func (s *single) unseenEnd() {
 	s.Helper()
 	if _, err := s.try(s.controller(interceptor.Funcs{})); err != nil {
@@ -183,7 +185,8 @@ func (s *single) unseenEnd() {
 	s.want("m0 v1, m0=1")
 }
 
-// TestOrphanOfAnUnseenEnd: the end of a job proves nothing any more if a controller that did not see it has planned the same start again.
+// TestOrphanOfAnUnseenEnd: the end of a job proves nothing any more if a controller that did not
+// see it has planned the same start again.
 func TestOrphanOfAnUnseenEnd(t *testing.T) {
 	s := newSingle(t)
 	s.unseenEnd()
@@ -212,7 +215,8 @@ func TestOrphanOfAnUnseenEnd(t *testing.T) {
 	s.want("m0 v1, m1 v1")
 }
 
-// TestOrphanOfADeadClaim: a controller dies after its claim, and its plan is not made again by anybody, because the release is gone.
+// TestOrphanOfADeadClaim: a controller dies after its claim, and its plan is not made again by
+// anybody, because the release is gone.
 func TestOrphanOfADeadClaim(t *testing.T) {
 	for _, row := range []struct {
 		why  string
@@ -248,7 +252,8 @@ func TestOrphanOfADeadClaim(t *testing.T) {
 	}
 }
 
-// TestLateJob: the creation of a job arrives after a slot was nearly given back. The job counts, and exists once.
+// TestLateJob: the creation of a job arrives after a slot was nearly given back. The job counts,
+// and exists once.
 func TestLateJob(t *testing.T) {
 	for _, first := range []string{"the job of the one who gives back", "the late one"} {
 		t.Run(first, func(t *testing.T) {
@@ -287,7 +292,8 @@ func TestLateJob(t *testing.T) {
 	}
 }
 
-// TestOrphanOnAMissingMachine: of a machine that the cache does not show nothing is known, and so nothing is given back.
+// TestOrphanOnAMissingMachine: of a machine that the cache does not show nothing is known, and so
+// nothing is given back.
 func TestOrphanOnAMissingMachine(t *testing.T) {
 	s := newSingle(t)
 	s.unseenEnd()
@@ -303,7 +309,8 @@ func TestOrphanOnAMissingMachine(t *testing.T) {
 	s.want("m0 v1, m1 v1 active, m1=2")
 }
 
-// TestFencedDispatch: a controller sleeps with a start in hand until its slot is given back and somebody else has it. Its dispatch is refused.
+// TestFencedDispatch: a controller sleeps with a start in hand until its slot is given back and
+// somebody else has it. Its dispatch is refused.
 func TestFencedDispatch(t *testing.T) {
 	for _, row := range []struct {
 		why        string
@@ -352,7 +359,8 @@ func TestFencedDispatch(t *testing.T) {
 	}
 }
 
-// TestHalfGivenBack: a controller dies after it has written that a slot is released, and before it has taken it out of its pool.
+// TestHalfGivenBack: a controller dies after it has written that a slot is released, and before it
+// has taken it out of its pool.
 func TestHalfGivenBack(t *testing.T) {
 	half := func(t *testing.T) *single {
 		s := newSingle(t)
@@ -398,7 +406,8 @@ func TestHalfGivenBack(t *testing.T) {
 	})
 }
 
-// TestGiveBackCrashes: a controller dies at every one of its writes in turn while it gives a slot back, and another one goes on.
+// TestGiveBackCrashes: a controller dies at every one of its writes in turn while it gives a slot
+// back, and another one goes on.
 func TestGiveBackCrashes(t *testing.T) {
 	for n := 0; ; n++ {
 		s := newSingle(t)
@@ -467,7 +476,8 @@ func TestReleasedTokens(t *testing.T) {
 			}
 		})
 	}
-	// A record that says nothing of it is written, and read, as it was before there was anything to say.
+	// A record that says nothing of it is written, and read, as it was before there was anything to
+	// say.
 	spec := v1alpha1.NodeJobSpec{Run: "r", Machine: "m", Turn: 1}
 	before, err := json.Marshal(spec)
 	if err != nil {
@@ -478,7 +488,8 @@ func TestReleasedTokens(t *testing.T) {
 	}
 }
 
-// TestOrphanOfABracket: the slot of a bracket is listed and not given back. The machine's next group gives it back.
+// TestOrphanOfABracket: the slot of a bracket is listed and not given back. The machine's next
+// group gives it back.
 func TestOrphanOfABracket(t *testing.T) {
 	c := newFake(t, interceptor.Funcs{})
 	create(t, c, newFleet(t, "fleet", 3)...)

@@ -35,7 +35,8 @@ type compiled struct {
 	faults      map[string]error
 }
 
-// load reads and compiles the policies of a namespace. Faults of policies are part of the result, the error is the reader's.
+// load reads and compiles the policies of a namespace. Faults of policies are part of the result,
+// the error is the reader's.
 func (c *compiler) load(ctx context.Context, reader client.Reader, namespace string) (policies, error) {
 	var list v1alpha1.RolloutPolicyList
 	if err := reader.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -65,7 +66,8 @@ func (c *compiler) load(ctx context.Context, reader client.Reader, namespace str
 	return policies{list.Items, known.set, known.faults}, nil
 }
 
-// compile compiles every policy on its own, to say which one is at fault, and then all of them, for faults between them.
+// compile compiles every policy on its own, to say which one is at fault, and then all of them, for
+// faults between them.
 func compile(items []v1alpha1.RolloutPolicy) (*rollout.PolicySet, map[string]error, error) {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// build compiles the program. What it is made of was compiled for the tests, so this is little more than linking.
+// build compiles the program. What it is made of was compiled for the tests, so this is little more
+// than linking.
 func build(t *testing.T) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "nodeupgrader")
@@ -106,8 +107,9 @@ func (p *program) signal(signal os.Signal) {
 	}
 }
 
-// TestProgram runs the program as it is on a cluster: it installs its definitions, and one process after the other rolls out a release while an agent carries out the jobs. The
-// first one is killed in the middle, the second one is told to stop when all is done.
+// TestProgram runs the program as it is on a cluster: it installs its definitions, and one process
+// after the other rolls out a release while an agent carries out the jobs. The first one is killed
+// in the middle, the second one is told to stop when all is done.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
@@ -171,7 +173,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// work carries out what there is to do, and returns how many jobs are active and how many have ended.
+// work carries out what there is to do, and returns how many jobs are active and how many have
+// ended.
 func work(t *testing.T, c client.Client, namespace string) (active, ended int) {
 	t.Helper()
 	for _, job := range listJobs(t, c, namespace) {

@@ -1,7 +1,10 @@
-// Package controller is a Kubernetes controller for custom resources that upgrades machines in brackets: it drains a machine once for several upgrades, keeps to
-// the limits of its policies, and says on every machine what it waits for. [Reconciler] does all of it; package v1alpha1 holds the resources.
+// Package controller is a Kubernetes controller for custom resources that upgrades machines in
+// brackets: it drains a machine once for several upgrades, keeps to the limits of its policies, and
+// says on every machine what it waits for. [Reconciler] does all of it; package v1alpha1 holds the
+// resources.
 //
-// Any number of controllers may work on one fleet at once, with or without a leader: see [Store] and the records of targets in dispatch.go.
+// Any number of controllers may work on one fleet at once, with or without a leader: see [Store]
+// and the records of targets in dispatch.go.
 package controller
 
 import (
@@ -31,18 +34,20 @@ import (
 // DefaultResync is how long a reconciler sleeps at most.
 const DefaultResync = time.Minute
 
-// retryDelay is how long it sleeps after a conflict: somebody else has just saved, and most often did the work.
+// retryDelay is how long it sleeps after a conflict: somebody else has just saved, and most often
+// did the work.
 const retryDelay = 100 * time.Millisecond
 
-// Reconciler plans a namespace as a whole: a request names the namespace and nothing else. It is safe for concurrent use.
+// Reconciler plans a namespace as a whole: a request names the namespace and nothing else. It is
+// safe for concurrent use.
 type Reconciler struct {
 	Client   client.Client        // reads may come from a cache
 	Server   client.Reader        // never from a cache, such as manager.Manager.GetAPIReader
 	Clock    clock.Clock          // what now is, for plans and jobs
 	Recorder events.EventRecorder // nil: no events
 
-	// Resync is how long to sleep at most although neither time nor an event asks for a plan: what another controller saved and did not live to dispatch
-	// is found then. 0 means [DefaultResync].
+	// Resync is how long to sleep at most although neither time nor an event asks for a plan: what
+	// another controller saved and did not live to dispatch is found then. 0 means [DefaultResync].
 	Resync time.Duration
 
 	compiler   compiler
@@ -67,7 +72,8 @@ func (r *Reconciler) namespace(name string) *namespace {
 	return own.(*namespace)
 }
 
-// Reconcile observes the namespace, plans, saves what the plan claims, creates the jobs, gives slots back that nobody uses, and says what it found.
+// Reconcile observes the namespace, plans, saves what the plan claims, creates the jobs, gives
+// slots back that nobody uses, and says what it found.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	report := &reporter{client: r.Client, recorder: r.Recorder, now: r.Clock.Now()}
 	found, err := r.compiler.load(ctx, r.Client, request.Namespace)
@@ -111,8 +117,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: r.sleep(again || given, plan.Next, due)}, nil
 }
 
-// plan observes and plans. Jobs are counted at the server by the planner itself, after it has read its records: see [NodeJobs]. If the state speaks of machines that are
-// proved gone it plans again without them.
+// plan observes and plans. Jobs are counted at the server by the planner itself, after it has read
+// its records: see [NodeJobs]. If the state speaks of machines that are proved gone it plans again
+// without them.
 func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.PolicySet) (*observation, rollout.Plan, error) {
 	seen, err := observe(ctx, r.Client, r.Server, own.name)
 	if err != nil {
@@ -136,7 +143,8 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 	return seen, plan, err
 }
 
-// sleep is how long nothing needs to be planned unless something happens, at the latest until the first of the instants. A zero one is none.
+// sleep is how long nothing needs to be planned unless something happens, at the latest until the
+// first of the instants. A zero one is none.
 func (r *Reconciler) sleep(again bool, until ...time.Time) time.Duration {
 	sleep := r.Resync
 	if sleep <= 0 {
@@ -153,18 +161,21 @@ func (r *Reconciler) sleep(again bool, until ...time.Time) time.Duration {
 	return sleep
 }
 
-// SetupWithManager registers the reconciler: everything that happens in a namespace, other than its own reports, asks for one plan of it.
+// SetupWithManager registers the reconciler: everything that happens in a namespace, other than its
+// own reports, asks for one plan of it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return setup(mgr, r, controller.Options{})
 }
 
 func setup(mgr ctrl.Manager, r reconcile.Reconciler, options controller.Options) error {
-	// Backing off stops at seconds, for what was wrong is most often the server, and all of the fleet waits.
+	// Backing off stops at seconds, for what was wrong is most often the server, and all of the
+	// fleet waits.
 	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, 5*time.Second)
 	fleet := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace()}}}
 	})
-	// A status does not count as a change of what is wanted, or every report would ask for a plan. Only that of a job does.
+	// A status does not count as a change of what is wanted, or every report would ask for a plan.
+	// Only that of a job does.
 	wanted := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))
 	return ctrl.NewControllerManagedBy(mgr).Named("rollout").WithOptions(options).
 		Watches(&v1alpha1.RolloutPolicy{}, fleet, wanted).

@@ -33,7 +33,8 @@ func reason(tb testing.TB, c client.Client, namespace, machine string) string {
 	return condition.Reason
 }
 
-// TestReplay: the RFC's example, minute by minute, with what every machine says about itself on the way.
+// TestReplay: the RFC's example, minute by minute, with what every machine says about itself on the
+// way.
 func TestReplay(t *testing.T) {
 	replay(t, newFake(t, interceptor.Funcs{}), "fleet")
 }
@@ -146,8 +147,8 @@ func failing(before func() error) interceptor.Funcs {
 	}
 }
 
-// TestCrashes: a controller dies at every one of its writes in turn, and another one goes on after it, a minute later: the same jobs, each once, within
-// the limit.
+// TestCrashes: a controller dies at every one of its writes in turn, and another one goes on after
+// it, a minute later: the same jobs, each once, within the limit.
 func TestCrashes(t *testing.T) {
 	died := errors.New("died")
 	crashes := 0
@@ -191,7 +192,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestStaleCache: a controller whose cache shows no jobs for a while offers what it has started again, and makes nothing twice.
+// TestStaleCache: a controller whose cache shows no jobs for a while offers what it has started
+// again, and makes nothing twice.
 func TestStaleCache(t *testing.T) {
 	c := newFake(t, interceptor.Funcs{})
 	create(t, c, newFleet(t, "fleet", 3)...)
@@ -221,7 +223,8 @@ func TestStaleCache(t *testing.T) {
 	}
 }
 
-// TestPolicies: what is wrong with a policy is said on it, and nothing is planned on half of the rules.
+// TestPolicies: what is wrong with a policy is said on it, and nothing is planned on half of the
+// rules.
 func TestPolicies(t *testing.T) {
 	valid := readPolicy(t, "policy.json")
 	for _, row := range []struct {
@@ -260,7 +263,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestContradictions: what contradicts itself in the namespace is said on the policies, and tried again when something changes, not before.
+// TestContradictions: what contradicts itself in the namespace is said on the policies, and tried
+// again when something changes, not before.
 func TestContradictions(t *testing.T) {
 	bad := inNamespace(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Deployment: "os-patch", Version: "2026-03", PublishedAt: day1}}, "fleet", "again")
 	c := newFake(t, interceptor.Funcs{})
@@ -286,7 +290,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestDeletedMachine: what a deleted machine held is given back; one that a cache does not show yet keeps it.
+// TestDeletedMachine: what a deleted machine held is given back; one that a cache does not show yet
+// keeps it.
 func TestDeletedMachine(t *testing.T) {
 	for _, row := range []struct {
 		why    string
@@ -335,7 +340,8 @@ func TestDeletedMachine(t *testing.T) {
 	}
 }
 
-// TestUnavailable: a machine that is down for other reasons, or on which somebody works by hand, counts.
+// TestUnavailable: a machine that is down for other reasons, or on which somebody works by hand,
+// counts.
 func TestUnavailable(t *testing.T) {
 	for _, row := range []struct {
 		why    string
@@ -378,7 +384,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestFailure: a job that fails ends the attempt; without a retry rule the machine stays drained, keeps its slot and says so.
+// TestFailure: a job that fails ends the attempt; without a retry rule the machine stays drained,
+// keeps its slot and says so.
 func TestFailure(t *testing.T) {
 	c := newFake(t, interceptor.Funcs{})
 	create(t, c, newFleet(t, "fleet", 3)...)

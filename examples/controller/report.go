@@ -20,7 +20,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Reasons of conditions that are not reasons of the library. Those are used as they are: slot_full, rollout_not_due and so on.
+// Reasons of conditions that are not reasons of the library. Those are used as they are: slot_full,
+// rollout_not_due and so on.
 const (
 	reasonValid    = "valid"
 	reasonInvalid  = "invalid"
@@ -35,8 +36,9 @@ const (
 // maxMessage is what the message of a condition may hold.
 const maxMessage = 32768
 
-// reporter tells people what a plan says: conditions on policies and machines, and an event when the reason of a condition changes. It writes only what differs,
-// so a fleet at rest costs nothing; two controllers that see different pasts may overwrite one another until they see the same.
+// reporter tells people what a plan says: conditions on policies and machines, and an event when
+// the reason of a condition changes. It writes only what differs, so a fleet at rest costs nothing;
+// two controllers that see different pasts may overwrite one another until they see the same.
 type reporter struct {
 	client   client.Client
 	recorder events.EventRecorder
@@ -136,8 +138,10 @@ func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*
 	return nil
 }
 
-// onMachines says on every machine what it waits for: the first blocker of its first waiting target is the reason, all of them are the message. The facts
-// behind them, such as who holds the slots, are left out: they change with every start elsewhere, and would have the whole fleet written each time.
+// onMachines says on every machine what it waits for: the first blocker of its first waiting target
+// is the reason, all of them are the message. The facts behind them, such as who holds the slots,
+// are left out: they change with every start elsewhere, and would have the whole fleet written each
+// time.
 func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollout.Plan) error {
 	waiting := map[string][]rollout.Waiting{}
 	for wait := range plan.Waiting.All() {
@@ -166,7 +170,8 @@ func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollo
 	return nil
 }
 
-// explain writes the blockers of one machine, one line each; targets with the same blockers share it.
+// explain writes the blockers of one machine, one line each; targets with the same blockers share
+// it.
 func explain(waits []rollout.Waiting) string {
 	var lines []string
 	for _, wait := range waits {

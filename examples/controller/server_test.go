@@ -40,7 +40,8 @@ import (
 // token is what clients of the test server say.
 const token = "test"
 
-// server is an API server for custom resources, in this process, on an etcd of its own. It can be stopped and started again at the same address.
+// server is an API server for custom resources, in this process, on an etcd of its own. It can be
+// stopped and started again at the same address.
 type server struct {
 	dir  string // certificates, and the data of etcd
 	etcd *embed.Etcd
@@ -271,7 +272,8 @@ func newClient(tb testing.TB, s *server) client.WithWatch {
 	return c
 }
 
-// newDirectClient returns a client that calls the server without a network between them, for tests of very many calls. It cannot watch.
+// newDirectClient returns a client that calls the server without a network between them, for tests
+// of very many calls. It cannot watch.
 func newDirectClient(tb testing.TB, s *server) client.Client {
 	tb.Helper()
 	config := s.config()
@@ -300,7 +302,8 @@ func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 
 var namespaces atomic.Int64
 
-// newNamespace returns a name that no other test uses. The server knows no namespaces as objects and asks for none.
+// newNamespace returns a name that no other test uses. The server knows no namespaces as objects
+// and asks for none.
 func newNamespace() string { return fmt.Sprint("n", namespaces.Add(1)) }
 
 func inNamespace[T client.Object](object T, namespace, name string) T {

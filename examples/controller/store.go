@@ -21,24 +21,28 @@ import (
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 )
 
-// LabelFamily is set on every [v1alpha1.PlannerState]: a name made of its key up to the first slash. It lets a list of one family leave the others on the server.
+// LabelFamily is set on every [v1alpha1.PlannerState]: a name made of its key up to the first
+// slash. It lets a list of one family leave the others on the server.
 const LabelFamily = "rollout.tranche.dev/family"
 
 // pageSize is how many records are listed at once. All pages are of one revision of the server.
 const pageSize = 500
 
-// attempts bounds how often a list is begun again because the server forgot its revision between two pages.
+// attempts bounds how often a list is begun again because the server forgot its revision between
+// two pages.
 const attempts = 4
 
-// Store is a [bracket.Store] of custom resources: one [v1alpha1.PlannerState] per key, compared and swapped by its resourceVersion. It is safe for
-// concurrent use.
+// Store is a [bracket.Store] of custom resources: one [v1alpha1.PlannerState] per key, compared and
+// swapped by its resourceVersion. It is safe for concurrent use.
 //
-// A revision is the resourceVersion as a number. Kubernetes promises since 1.35 that resourceVersions of one kind can be compared as numbers; a
-// server that answers with anything else gets an error, never a guess. A value may have at most what the server accepts in one
-// request, about 1.5 MB with base64; a greater one is the server's error.
+// A revision is the resourceVersion as a number. Kubernetes promises since 1.35 that
+// resourceVersions of one kind can be compared as numbers; a server that answers with anything else
+// gets an error, never a guess. A value may have at most what the server accepts in one request,
+// about 1.5 MB with base64; a greater one is the server's error.
 //
-// A list need not be newer than what the same store has read and written itself. It says so to the server, which then answers from its watch cache at once;
-// a list that must be the newest waits there for up to 0.1 s. After a conflict the next list asks for the newest all the same.
+// A list need not be newer than what the same store has read and written itself. It says so to the
+// server, which then answers from its watch cache at once; a list that must be the newest waits
+// there for up to 0.1 s. After a conflict the next list asks for the newest all the same.
 type Store struct {
 	reader    client.Reader
 	writer    client.Writer
@@ -50,8 +54,9 @@ type Store struct {
 
 var _ bracket.Store = (*Store)(nil)
 
-// NewStore returns the store of a namespace. The reader must ask the server and not a cache, as manager.Manager.GetAPIReader does: a planner that reads
-// what it replaced plans from a past that it made itself.
+// NewStore returns the store of a namespace. The reader must ask the server and not a cache, as
+// manager.Manager.GetAPIReader does: a planner that reads what it replaced plans from a past that
+// it made itself.
 func NewStore(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{reader: reader, writer: writer, namespace: namespace}
 }
@@ -184,7 +189,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]bracket.Entry, error
 		if !apierrors.IsResourceExpired(failed) && !apierrors.IsTimeout(failed) {
 			break
 		}
-		// Expired: the rest of the pages would be of another revision. Timeout: the server does not get as far as this store has seen.
+		// Expired: the rest of the pages would be of another revision. Timeout: the server does not
+		// get as far as this store has seen.
 	}
 	return nil, fmt.Errorf("controller: list %q: %w", prefix, failed)
 }

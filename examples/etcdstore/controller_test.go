@@ -35,7 +35,8 @@ func open(_ context.Context, addresses, space string) (controllertest.Database, 
 	return controllertest.Database{Store: jobs.store, Jobs: jobs, Close: func() { client.Close() }, End: jobs.end}, nil
 }
 
-// end reports the end of a job, under the condition that nobody created one since the active ones were read.
+// end reports the end of a job, under the condition that nobody created one since the active ones
+// were read.
 func (j *Jobs) end(ctx context.Context, run string, status rollout.JobStatus, at time.Time) (active []concurrency.Holder, err error) {
 	err = j.change(ctx, "end job", run, func(ctx context.Context) error {
 		old, revision, err := j.load(ctx, run)
@@ -95,7 +96,8 @@ func TestSchedules(t *testing.T) {
 	controllertest.RunSchedules(t, driver(sharedMember(t)), *schedules, *firstSeed)
 }
 
-// TestSchedulesWhileMembersCrash kills the members of a cluster too, one at a time, with the leader among them. The other two go on.
+// TestSchedulesWhileMembersCrash kills the members of a cluster too, one at a time, with the leader
+// among them. The other two go on.
 func TestSchedulesWhileMembersCrash(t *testing.T) {
 	members := newCluster(t, 3)
 	d := driver(members...)
@@ -112,7 +114,8 @@ func TestSchedulesWhileMembersCrash(t *testing.T) {
 	}
 }
 
-// TestClusterConforms runs the kit on a cluster of which a follower is stopped and comes back, over and over. Who does not talk to it notices nothing.
+// TestClusterConforms runs the kit on a cluster of which a follower is stopped and comes back, over
+// and over. Who does not talk to it notices nothing.
 func TestClusterConforms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it takes some seconds")
@@ -159,7 +162,8 @@ func TestClusterConforms(t *testing.T) {
 	}
 }
 
-// TestMinorityDown: a cluster works while one member after the other is killed and comes back, and answers nothing while two are down.
+// TestMinorityDown: a cluster works while one member after the other is killed and comes back, and
+// answers nothing while two are down.
 func TestMinorityDown(t *testing.T) {
 	members := newCluster(t, 3)
 	client := connect(t, members...)

@@ -63,7 +63,8 @@ func (j *Jobs) SetPool(ctx context.Context, pool string, resources []string) err
 	return nil
 }
 
-// Active implements [concurrency.JobCounter]. Members and jobs are read at one revision. It costs one pass over the active jobs and the members of the pool.
+// Active implements [concurrency.JobCounter]. Members and jobs are read at one revision. It costs
+// one pass over the active jobs and the members of the pool.
 func (j *Jobs) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
 	ctx, cancel, err := j.store.begin(ctx)
 	if err != nil {
@@ -159,7 +160,8 @@ func (j *Jobs) load(ctx context.Context, run string) (job controller.Job, revisi
 	return job, found.Kvs[0].ModRevision, err
 }
 
-// write replaces old, which was read at the given revision, by job, together with what is derived from it.
+// write replaces old, which was read at the given revision, by job, together with what is derived
+// from it.
 func (j *Jobs) write(ctx context.Context, old controller.Job, revision int64, job controller.Job, also ...clientv3.Cmp) error {
 	value, err := json.Marshal(job)
 	if err != nil {
@@ -237,9 +239,10 @@ func (j *Jobs) Report(ctx context.Context, run string, status rollout.JobStatus,
 	})
 }
 
-// Dispatch implements controller.Jobs. The transaction compares the revisions at which the pools of the claims were read: a lease that was given back
-// or lost meanwhile makes it fail, whatever happened to this process in between. So does a job that came to the target since its jobs were counted; then
-// they are counted again.
+// Dispatch implements controller.Jobs. The transaction compares the revisions at which the pools of
+// the claims were read: a lease that was given back or lost meanwhile makes it fail, whatever
+// happened to this process in between. So does a job that came to the target since its jobs were
+// counted; then they are counted again.
 func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (created bool, err error) {
 	job := controller.NewJob(start, at)
 	if err := job.Validate(); err != nil {
@@ -274,7 +277,8 @@ func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, seen int, at t
 	return created, err
 }
 
-// held checks the claims of a start, and returns the conditions under which what was found still holds.
+// held checks the claims of a start, and returns the conditions under which what was found still
+// holds.
 func (j *Jobs) held(ctx context.Context, start rollout.Start) ([]clientv3.Cmp, error) {
 	conditions := make([]clientv3.Cmp, 0, len(start.Claims)+3)
 	for _, claim := range start.Claims {

@@ -12,7 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// hurried is a client on which something happens right before its next transaction that compares anything.
+// hurried is a client on which something happens right before its next transaction that compares
+// anything.
 type hurried struct {
 	clientv3.KV
 	before func()
@@ -43,7 +44,8 @@ func (h *hurriedTxn) Commit() (*clientv3.TxnResponse, error) {
 	return h.Txn.Commit()
 }
 
-// TestDispatchComparesTheTarget: what comes to a target between the count of its jobs and the transaction that rests on it.
+// TestDispatchComparesTheTarget: what comes to a target between the count of its jobs and the
+// transaction that rests on it.
 func TestDispatchComparesTheTarget(t *testing.T) {
 	at := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 	target, elsewhere := rollout.TargetID{Resource: "r", Environment: "prod", Deployment: "app"}, rollout.TargetID{Resource: "r", Environment: "prod", Deployment: "ap"}

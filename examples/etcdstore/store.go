@@ -1,9 +1,11 @@
-// Package etcdstore keeps the state of [rollout.Planner] and the host's jobs in etcd: [Store] is a [bracket.Store], [Jobs] are the jobs that its slots are
-// held for. Both work on one prefix of a cluster that may serve other purposes too.
+// Package etcdstore keeps the state of [rollout.Planner] and the host's jobs in etcd: [Store] is a
+// [bracket.Store], [Jobs] are the jobs that its slots are held for. Both work on one prefix of a
+// cluster that may serve other purposes too.
 //
-// Every write is one transaction that compares the revisions of what was read, so any number of controllers may share a prefix without a leader.
-// A list is read at one revision of the cluster, in pages: it is whole or it is an error. Reads are linearizable: what a member
-// answers was agreed on by a majority, and a cluster without one answers nothing until the call's time is up.
+// Every write is one transaction that compares the revisions of what was read, so any number of
+// controllers may share a prefix without a leader. A list is read at one revision of the cluster,
+// in pages: it is whole or it is an error. Reads are linearizable: what a member answers was agreed
+// on by a majority, and a cluster without one answers nothing until the call's time is up.
 package etcdstore
 
 import (
@@ -23,16 +25,19 @@ import (
 // DefaultTimeout is how long a call may take if its context says nothing else.
 const DefaultTimeout = 5 * time.Second
 
-// pageSize is how many entries are read at once; with values of some kilobytes a page stays far below the limits of gRPC.
+// pageSize is how many entries are read at once; with values of some kilobytes a page stays far
+// below the limits of gRPC.
 const pageSize = 1000
 
-// attempts bounds how often a read or a transaction is made again because the cluster moved on meanwhile.
+// attempts bounds how often a read or a transaction is made again because the cluster moved on
+// meanwhile.
 const attempts = 8
 
-// Store is a [bracket.Store] in etcd. A revision is that of the cluster at which the key was written, so it grows across deletes too. It is
-// safe for concurrent use.
+// Store is a [bracket.Store] in etcd. A revision is that of the cluster at which the key was
+// written, so it grows across deletes too. It is safe for concurrent use.
 //
-// A value may have at most what the server accepts in one request, 1.5 MiB unless it is told otherwise; a greater one is an error that says so.
+// A value may have at most what the server accepts in one request, 1.5 MiB unless it is told
+// otherwise; a greater one is an error that says so.
 type Store struct {
 	client  *clientv3.Client
 	prefix  string
@@ -41,8 +46,9 @@ type Store struct {
 
 var _ bracket.Store = (*Store)(nil)
 
-// NewStore returns the store below a prefix, such as "tranche/prod", which it shares with the [Jobs] of the same prefix. A call whose context
-// has no deadline ends after timeout; 0 means [DefaultTimeout]. The client stays the caller's.
+// NewStore returns the store below a prefix, such as "tranche/prod", which it shares with the
+// [Jobs] of the same prefix. A call whose context has no deadline ends after timeout; 0 means
+// [DefaultTimeout]. The client stays the caller's.
 func NewStore(client *clientv3.Client, prefix string, timeout time.Duration) *Store {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
@@ -71,7 +77,8 @@ func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc,
 	return ctx, cancel, nil
 }
 
-// fail names the call that went wrong. The client reports the end of a context in several ways; callers get the one they know.
+// fail names the call that went wrong. The client reports the end of a context in several ways;
+// callers get the one they know.
 func (s *Store) fail(ctx context.Context, call, key string, err error) error {
 	if done := ctx.Err(); done != nil && !errors.Is(err, done) {
 		err = fmt.Errorf("%w (%v)", done, err)
@@ -169,8 +176,9 @@ func (s *Store) List(ctx context.Context, prefix string) ([]bracket.Entry, error
 	return entries, nil
 }
 
-// pages visits all keys with a prefix in order, as they were at one revision. If that revision is compacted away between two pages,
-// begin is called and all is read again from the start: a later page at another revision could miss what was moved, and would be half a snapshot.
+// pages visits all keys with a prefix in order, as they were at one revision. If that revision is
+// compacted away between two pages, begin is called and all is read again from the start: a later
+// page at another revision could miss what was moved, and would be half a snapshot.
 func (s *Store) pages(ctx context.Context, prefix string, begin func(), visit func(key string, value []byte, revision int64) error) error {
 	var compacted error
 	for range attempts {

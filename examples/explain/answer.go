@@ -64,7 +64,8 @@ type explained struct {
 	Actors   []rollout.Actor       `json:"actors,omitempty"`   // who can open them
 }
 
-// find plans, explains, compares and lints. Faults of all files are found before anything is refused.
+// find plans, explains, compares and lints. Faults of all files are found before anything is
+// refused.
 func find(o options) (answer, error) {
 	var a answer
 	set, policyName, err := readPolicies(o.policy)
@@ -137,7 +138,8 @@ func (a *answer) overridden(plan *rollout.Plan) error {
 	return nil
 }
 
-// targetOf finds a target by its three ids with slashes between them; an id may hold slashes of its own.
+// targetOf finds a target by its three ids with slashes between them; an id may hold slashes of its
+// own.
 func targetOf(snapshot rollout.Snapshot, text, name string) (rollout.TargetID, error) {
 	spell := func(id rollout.TargetID) string { return id.Resource + "/" + id.Environment + "/" + id.Deployment }
 	var found, near []rollout.TargetID
@@ -167,7 +169,8 @@ func targetOf(snapshot rollout.Snapshot, text, name string) (rollout.TargetID, e
 	return rollout.TargetID{}, program.Wrong("-target", "%s has no target %q: %s", name, text, hint)
 }
 
-// narrow leaves what concerns one target: of the findings, those about the policies that govern it and about versions of its deployment.
+// narrow leaves what concerns one target: of the findings, those about the policies that govern it
+// and about versions of its deployment.
 func (a *answer) narrow(id rollout.TargetID, policies []string) {
 	a.Start = slices.DeleteFunc(slices.Clone(a.Start), func(s rollout.Start) bool { return s.TargetID != id })
 	a.Waiting = slices.DeleteFunc(slices.Clone(a.Waiting), func(w rollout.Waiting) bool { return w.TargetID != id })

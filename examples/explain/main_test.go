@@ -18,7 +18,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// headings leaves out the explanations of findings: they belong to the library, and are tested there.
+// headings leaves out the explanations of findings: they belong to the library, and are tested
+// there.
 func headings(text string) string {
 	at := strings.LastIndex(text, "\nfindings about ")
 	report, findings := text[:at], text[at:]
@@ -32,7 +33,8 @@ func headings(text string) string {
 	return b.String()
 }
 
-// atPresent runs the program at an instant that must not matter where the snapshot of this folder is used.
+// atPresent runs the program at an instant that must not matter where the snapshot of this folder
+// is used.
 func atPresent(args []string, out io.Writer) error {
 	return run(args, time.Date(2026, 3, 11, 12, 0, 0, 0, time.UTC), out)
 }
@@ -96,7 +98,8 @@ func TestManyKinds(t *testing.T) {
 	}
 }
 
-// TestBlockersSuffice takes the rules that are listed for a target out of the policies: then it starts, and with one of them left it does not.
+// TestBlockersSuffice takes the rules that are listed for a target out of the policies: then it
+// starts, and with one of them left it does not.
 func TestBlockersSuffice(t *testing.T) {
 	t.Parallel()
 	a, err := find(options{now: observed, horizon: 24 * time.Hour, target: "eu-2/production/web"})
@@ -200,7 +203,8 @@ func TestWrongInput(t *testing.T) {
 
 func TestHelp(t *testing.T) { programtest.Help(t, atPresent, "-before-policy file") }
 
-// TestNarrowedFindings: what is wrong with a policy that governs a target concerns it, and what is wrong with a version of its deployment, whoever is the example.
+// TestNarrowedFindings: what is wrong with a policy that governs a target concerns it, and what is
+// wrong with a version of its deployment, whoever is the example.
 func TestNarrowedFindings(t *testing.T) {
 	t.Parallel()
 	own := rollout.TargetID{Resource: "eu-1", Environment: "production", Deployment: "web"}

@@ -62,7 +62,8 @@ func (a answer) heading() string {
 	return "findings about the policies"
 }
 
-// differences lists what is no longer so and what is new, once for all targets of a deployment in an environment for which it is the same.
+// differences lists what is no longer so and what is new, once for all targets of a deployment in
+// an environment for which it is the same.
 func differences(changes []rollout.Change) string {
 	type key struct{ environment, deployment, text string }
 	var order []key
@@ -90,8 +91,8 @@ func differences(changes []rollout.Change) string {
 	return b.String()
 }
 
-// only says what is so in one situation and not in the other. As in [rollout.Plan.Changes] a verdict is another one if its reason, rule or
-// instant is.
+// only says what is so in one situation and not in the other. As in [rollout.Plan.Changes] a
+// verdict is another one if its reason, rule or instant is.
 func only(one, other rollout.Situation) []string {
 	var lines []string
 	if one.Start != "" && one.Start != other.Start {
@@ -138,7 +139,8 @@ func (e *explained) write(b *strings.Builder) {
 	}
 }
 
-// summary lists who starts, and who waits by reason. A target with several blockers is listed under each of them.
+// summary lists who starts, and who waits by reason. A target with several blockers is listed under
+// each of them.
 func (a answer) summary(b *strings.Builder) {
 	fmt.Fprintf(b, "at %s: %s, %s, %s", a.Now.UTC().Format(time.RFC3339), does(len(a.Start), "starts", "start"), does(len(a.Waiting), "waits", "wait"),
 		does(a.Keep.Current+a.Keep.Started, "needs nothing", "need nothing"))
@@ -192,8 +194,8 @@ type group struct {
 	lines          []string
 }
 
-// groups puts waits together by reason, the most frequent one first; in a group those of one version in one environment that the same rule holds
-// are one line.
+// groups puts waits together by reason, the most frequent one first; in a group those of one
+// version in one environment that the same rule holds are one line.
 func groups(waiting []rollout.Waiting) []group {
 	type row struct{ version, environment, rule string }
 	type content struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/partition"
 )
 
-// report plays the rollout and draws it: the partitions, a line for each batch, a line for each change of what the rollout waits for, and
-// the sum of it all.
+// report plays the rollout and draws it: the partitions, a line for each batch, a line for each
+// change of what the rollout waits for, and the sum of it all.
 func (w *world) report(out io.Writer) {
 	moments, err := w.play()
 	if err != nil {
@@ -59,8 +59,8 @@ func (w *world) report(out io.Writer) {
 	fmt.Fprintf(out, "%s, at most %s NotReady at once\n", counted(steps, "step"), counted(most, "cluster"))
 }
 
-// waitsFor says what keeps a rollout from going on; empty if nothing does. A pause goes on as long as the same partition causes it for
-// the same reason, whatever the numbers.
+// waitsFor says what keeps a rollout from going on; empty if nothing does. A pause goes on as long
+// as the same partition causes it for the same reason, whatever the numbers.
 func waitsFor(plan *partition.Result) (why string, pause partition.Verdict) {
 	var waiting *partition.Waiting
 	for i := range plan.Waiting {

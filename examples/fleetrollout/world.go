@@ -63,7 +63,8 @@ func (w *world) carryOut(plan *partition.Result) error {
 	return nil
 }
 
-// advance moves the clock to the next event and lets everything happen that is due then; false if nothing ever will.
+// advance moves the clock to the next event and lets everything happen that is due then; false if
+// nothing ever will.
 func (w *world) advance() (bool, error) {
 	next := time.Duration(0)
 	for i := range w.clusters {

@@ -14,7 +14,8 @@ import (
 //go:embed policy.yaml fleet.yaml releases.yaml releases-typo.yaml
 var builtin embed.FS
 
-// fleet is a fleet file. Every cluster is in one environment; a cluster has a target for every deployment.
+// fleet is a fleet file. Every cluster is in one environment; a cluster has a target for every
+// deployment.
 type fleet struct {
 	Deployments  []rollout.Deployment  `json:"deployments"`
 	Environments []rollout.Environment `json:"environments"`
@@ -105,7 +106,8 @@ func (in *input) snapshot() rollout.Snapshot {
 		s.Resources = append(s.Resources, c.Resource)
 		for _, d := range in.fleet.Deployments {
 			t := rollout.Target{TargetID: rollout.TargetID{Resource: c.ID, Environment: c.Environment, Deployment: d.ID}}
-			// A job and not Target.Current: a policy with a rollback rule goes back to what succeeded before.
+			// A job and not Target.Current: a policy with a rollback rule goes back to what
+			// succeeded before.
 			for _, v := range in.releases.Versions {
 				if v.Deployment == d.ID && v.ID == c.Runs[d.ID] {
 					t.Jobs = []rollout.Job{{Run: "before the start", Version: v.ID, Status: rollout.JobSuccessful, CreatedAt: v.CreatedAt}}

@@ -1,5 +1,6 @@
-// Command hotfix plays the three examples of the scoped versions RFC on a virtual clock, with a promotion policy as people have one: a release
-// for everybody goes from staging to production, a hotfix reaches one region and nobody else hears of it, and a config change reaches one
+// Command hotfix plays the three examples of the scoped versions RFC on a virtual clock, with a
+// promotion policy as people have one: a release for everybody goes from staging to production, a
+// hotfix reaches one region and nobody else hears of it, and a config change reaches one
 // environment.
 //
 //	go run ./examples/hotfix                                           # three days, and why somebody waits at three moments of them
@@ -9,8 +10,9 @@
 //	go run ./examples/hotfix -typo -scope-errors include               # … as the RFC proposes: it reaches everybody
 //	go run ./examples/hotfix -releases mine.yaml                       # your own releases, approvals and overrides
 //
-// The files are policy.yaml, fleet.yaml and releases.yaml of this folder; -policy, -fleet and -releases name others, in YAML or JSON. Nothing
-// is deployed. It exits with 2 if a file or a flag is wrong, and says all that is wrong with it.
+// The files are policy.yaml, fleet.yaml and releases.yaml of this folder; -policy, -fleet and
+// -releases name others, in YAML or JSON. Nothing is deployed. It exits with 2 if a file or a flag
+// is wrong, and says all that is wrong with it.
 package main
 
 import (

@@ -48,8 +48,8 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// TestHotfixConcernsOneRegion reads the story instead of the text: who is not meant has no trace of the version anywhere, and an environment in
-// which nobody is meant needs no approval.
+// TestHotfixConcernsOneRegion reads the story instead of the text: who is not meant has no trace of
+// the version anywhere, and an environment in which nobody is meant needs no approval.
 func TestHotfixConcernsOneRegion(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -91,7 +91,8 @@ func TestHotfixConcernsOneRegion(t *testing.T) {
 	}
 }
 
-// TestWithoutOverride: without it the hotfix waits for the window, for everybody to see that the override is what lets it pass.
+// TestWithoutOverride: without it the hotfix waits for the window, for everybody to see that the
+// override is what lets it pass.
 func TestWithoutOverride(t *testing.T) {
 	t.Parallel()
 	in, err := load(options{scopeErrors: "exclude"})

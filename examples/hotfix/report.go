@@ -12,7 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// report is everything that is printed: what is released for whom, what happens, why somebody waits, who has what in the end, and who was never asked.
+// report is everything that is printed: what is released for whom, what happens, why somebody
+// waits, who has what in the end, and who was never asked.
 func report(in input, told story, all bool) string {
 	var b strings.Builder
 	for _, p := range in.set.Policies() {
@@ -72,8 +73,9 @@ func report(in input, told story, all bool) string {
 	return b.String()
 }
 
-// brief tells the timeline in fewer words: what starts at one instant on one line, who waits for the same rules on one, said again only when the
-// rules are others, and of the ends of jobs only those that are no success.
+// brief tells the timeline in fewer words: what starts at one instant on one line, who waits for
+// the same rules on one, said again only when the rules are others, and of the ends of jobs only
+// those that are no success.
 func (in *input) brief(timeline rollouttest.Timeline) string {
 	var b strings.Builder
 	day := ""

@@ -39,7 +39,8 @@ func (f *faults) err() error {
 	return errors.Join(all...)
 }
 
-// validate reports every fault of the files. Those of a policy that can be seen without a fleet have been found before.
+// validate reports every fault of the files. Those of a policy that can be seen without a fleet
+// have been found before.
 func (in *input) validate(o options, policyName, fleetName, releasesName string) error {
 	var f faults
 	f.names.policy, f.names.fleet, f.names.releases = policyName, fleetName, releasesName
@@ -108,7 +109,8 @@ func (in *input) checkFleet(f *faults) {
 	}
 }
 
-// checkVersions refuses versions that no fleet could have, but for a targetSelector that is to be played as it is.
+// checkVersions refuses versions that no fleet could have, but for a targetSelector that is to be
+// played as it is.
 func (in *input) checkVersions(f *faults, unchecked bool) {
 	in.refused = map[string]error{}
 	for i, v := range in.releases.Versions {

@@ -44,7 +44,8 @@ type outcome struct {
 	Versions []string `json:"versions"` // that succeeded there, oldest first
 }
 
-// play lets the files take their course on a virtual clock, and looks over the shoulder of the planner.
+// play lets the files take their course on a virtual clock, and looks over the shoulder of the
+// planner.
 func play(ctx context.Context, in input) (story, error) {
 	world := rollouttest.World{Policies: in.set, Fleet: in.snapshot(), Start: in.releases.Start}
 	world.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
@@ -145,7 +146,8 @@ func (w *witness) hear(id rollout.TargetID, version string) {
 	w.said[id][version] = true
 }
 
-// ask answers the questions of an instant. Its last plan is the one that counts: by then everything has started that could.
+// ask answers the questions of an instant. Its last plan is the one that counts: by then everything
+// has started that could.
 func (w *witness) ask(plan *rollout.Plan, now time.Time) error {
 	for _, q := range w.in.releases.Why {
 		if !q.At.Equal(now) {

@@ -1,5 +1,5 @@
-// Command nodeupgrade upgrades the nodes of a cluster on a virtual clock and explains every decision: the example of the deployment bracket
-// RFC, with its policy as printed there.
+// Command nodeupgrade upgrades the nodes of a cluster on a virtual clock and explains every
+// decision: the example of the deployment bracket RFC, with its policy as printed there.
 //
 //	go run ./examples/nodeupgrade                                     # ten nodes, three releases, one drain per node
 //	go run ./examples/nodeupgrade -partial                            # only one of the three gets a release
@@ -9,8 +9,9 @@
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade -policy examples/nodeupgrade/policy-retry.yaml
 //	go run ./examples/nodeupgrade -forecast 200                       # when will it be done, with durations drawn from past jobs
 //
-// The files are policy.json, fleet.json and releases.json of this folder; -policy, -fleet and -releases name others, in JSON or YAML. Nothing
-// is deployed. It exits with 2 if a file or a flag is wrong, and says all that is wrong with it.
+// The files are policy.json, fleet.json and releases.json of this folder; -policy, -fleet and
+// -releases name others, in JSON or YAML. Nothing is deployed. It exits with 2 if a file or a flag
+// is wrong, and says all that is wrong with it.
 package main
 
 import (
@@ -161,7 +162,8 @@ func readPolicies(o options) (policies, error) {
 	return policies{name, list, set}, nil
 }
 
-// overlap changes the overlap strategy of every bracket, and says whether there is one. A merge relies on the node staying drained.
+// overlap changes the overlap strategy of every bracket, and says whether there is one. A merge
+// relies on the node staying drained.
 func overlap(list []rollout.Policy, strategy bracket.OverlapStrategy) bool {
 	found := false
 	for _, policy := range list {

@@ -13,7 +13,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// report is everything that is printed: what was collected and locked, what was decided about one resource, and how it went with all.
+// report is everything that is printed: what was collected and locked, what was decided about one
+// resource, and how it went with all.
 func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rollouttest.Timeline, trace string, prediction *rollouttest.Prediction) string {
 	var b strings.Builder
 	for _, policy := range policies {

@@ -124,8 +124,8 @@ func (o *own) saw(name string, health staged.Health) staged.Observation {
 	return staged.Observation{Target: name, Version: a.Version, Health: health, Token: a.Token}
 }
 
-// TestAgree plays whole rollouts without failures through both. In each round some of the clusters in progress become ready; both must then start
-// the same ones, until all are done.
+// TestAgree plays whole rollouts without failures through both. In each round some of the clusters
+// in progress become ready; both must then start the same ones, until all are done.
 func TestAgree(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string

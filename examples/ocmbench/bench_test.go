@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The library's call at 100,000 clusters takes seconds, so it is measured once or twice there: -short leaves it out.
+// The library's call at 100,000 clusters takes seconds, so it is measured once or twice there:
+// -short leaves it out.
 func BenchmarkOneChange(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		m, err := newMidway(n)

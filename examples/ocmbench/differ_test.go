@@ -10,7 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestDifferences computes both columns of the table in the documentation of staged.FromOCM: what the library does today, and what the package does.
+// TestDifferences computes both columns of the table in the documentation of staged.FromOCM: what
+// the library does today, and what the package does.
 func TestDifferences(t *testing.T) {
 	t.Run("maxFailures above the size is read as 0", func(t *testing.T) {
 		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": 10}}`
@@ -180,7 +181,8 @@ func TestDifferences(t *testing.T) {
 		if theirs.last.RecheckAfter == nil || *theirs.last.RecheckAfter != 9*time.Minute {
 			t.Errorf("the library checks again after %v", theirs.last.RecheckAfter)
 		}
-		// A cluster out of the two slots, still in progress from before: the library does not reach it.
+		// A cluster out of the two slots, still in progress from before: the library does not reach
+		// it.
 		theirs.set(clusterName(3), rolloutv1alpha1.Progressing)
 		early := theirs.status[clusterName(3)]
 		at := early.LastTransitionTime.Add(-9 * time.Minute)

@@ -28,7 +28,8 @@ const strategyText = `{"type": "Progressive", "progressive": {"maxConcurrency": 
 
 func clusterName(i int) string { return fmt.Sprintf("cluster-%08d", i) }
 
-// newHandler returns the library's handler for decision groups. What it asks for the status of a cluster is not used by the call measured.
+// newHandler returns the library's handler for decision groups. What it asks for the status of a
+// cluster is not used by the call measured.
 func newHandler(groups []staged.DecisionGroup) (*rolloutv1alpha1.RolloutHandler[struct{}], error) {
 	placed := placementv1beta1.ClusterGroupsMap{}
 	for _, g := range groups {

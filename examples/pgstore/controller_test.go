@@ -81,7 +81,8 @@ func TestSchedules(t *testing.T) {
 	controllertest.RunSchedules(t, driver(sharedServer(t)), *schedules, *firstSeed)
 }
 
-// TestSchedulesWhileTheServerCrashes kills the server too. What it had confirmed is there when it has recovered.
+// TestSchedulesWhileTheServerCrashes kills the server too. What it had confirmed is there when it
+// has recovered.
 func TestSchedulesWhileTheServerCrashes(t *testing.T) {
 	s, err := newServer(false)
 	require(t, err)

@@ -18,8 +18,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Jobs are the host's jobs, in the tables release_job, concurrency_pool and concurrency_pool_member, beside the records of a [Store]. It
-// is a [concurrency.JobCounter] and safe for concurrent use. Names must not hold the character NUL, which text in PostgreSQL cannot.
+// Jobs are the host's jobs, in the tables release_job, concurrency_pool and
+// concurrency_pool_member, beside the records of a [Store]. It is a [concurrency.JobCounter] and
+// safe for concurrent use. Names must not hold the character NUL, which text in PostgreSQL cannot.
 type Jobs struct{ store *Store }
 
 var _ controller.Jobs = (*Jobs)(nil)
@@ -27,8 +28,9 @@ var _ controller.Jobs = (*Jobs)(nil)
 // NewJobs returns the jobs beside the records of a store.
 func NewJobs(store *Store) *Jobs { return &Jobs{store} }
 
-// transaction runs do, bounded in time, in one transaction. Its level is stated, whatever the server's default: at others a statement
-// sees what there was when the transaction began, also if it has waited for a lock since.
+// transaction runs do, bounded in time, in one transaction. Its level is stated, whatever the
+// server's default: at others a statement sees what there was when the transaction began, also if
+// it has waited for a lock since.
 func (j *Jobs) transaction(ctx context.Context, call, key string, do func(context.Context, pgx.Tx) error) error {
 	ctx, cancel, err := j.store.begin(ctx)
 	if err != nil {
@@ -45,7 +47,8 @@ func (j *Jobs) transaction(ctx context.Context, call, key string, do func(contex
 	return j.store.fail(ctx, call, key, err)
 }
 
-// SetPool implements controller.Jobs. The row of the pool is locked first, so that two calls do not mix their members.
+// SetPool implements controller.Jobs. The row of the pool is locked first, so that two calls do not
+// mix their members.
 func (j *Jobs) SetPool(ctx context.Context, pool string, resources []string) error {
 	distinct := slices.Compact(slices.Sorted(slices.Values(resources)))
 	return j.transaction(ctx, "set the members of pool", pool, func(ctx context.Context, tx pgx.Tx) error {
@@ -57,7 +60,8 @@ func (j *Jobs) SetPool(ctx context.Context, pool string, resources []string) err
 	})
 }
 
-// Active implements [concurrency.JobCounter]: one statement, so members and jobs are of one instant.
+// Active implements [concurrency.JobCounter]: one statement, so members and jobs are of one
+// instant.
 func (j *Jobs) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
 	ctx, cancel, err := j.store.begin(ctx)
 	if err != nil {
@@ -114,8 +118,10 @@ func busy(run string, err error) error {
 	return err
 }
 
-// arrive makes this transaction the only one that adds jobs to a target, until it ends. Targets whose names have the same hash share a lock, which
-// costs a wait; those of other schemas have other locks. It is the first lock that a transaction takes, so nobody waits for one that waits here.
+// arrive makes this transaction the only one that adds jobs to a target, until it ends. Targets
+// whose names have the same hash share a lock, which costs a wait; those of other schemas have
+// other locks. It is the first lock that a transaction takes, so nobody waits for one that waits
+// here.
 func arrive(ctx context.Context, tx pgx.Tx, target rollout.TargetID) error {
 	if target.Deployment == "" {
 		return nil
@@ -184,8 +190,9 @@ func report(ctx context.Context, tx pgx.Tx, run string, status rollout.JobStatus
 	return err
 }
 
-// Dispatch implements controller.Jobs. The records of the claimed pools are locked while the job is created: a lease is there until it
-// exists, or it is not created, whatever happened to this process in between. So is the target, so that its jobs are counted when nobody is adding one.
+// Dispatch implements controller.Jobs. The records of the claimed pools are locked while the job is
+// created: a lease is there until it exists, or it is not created, whatever happened to this
+// process in between. So is the target, so that its jobs are counted when nobody is adding one.
 func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (created bool, err error) {
 	job := controller.NewJob(start, at)
 	if err := job.Validate(); err != nil {

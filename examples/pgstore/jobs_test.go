@@ -13,8 +13,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestDispatchWaits: a job that another transaction adds to the target is counted once that has ended, also where transactions see by default what
-// there was when they began. The other one is held up between its job and its end.
+// TestDispatchWaits: a job that another transaction adds to the target is counted once that has
+// ended, also where transactions see by default what there was when they began. The other one is
+// held up between its job and its end.
 func TestDispatchWaits(t *testing.T) {
 	s := sharedServer(t)
 	start := rollout.Start{TargetID: rollout.TargetID{Resource: "r", Environment: "prod", Deployment: "app"}, Version: "v2", Run: "late", Group: "g"}

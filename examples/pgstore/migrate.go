@@ -13,11 +13,13 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationLock keeps two hosts that start together from migrating at once. It is the text "tranche" as a number.
+// migrationLock keeps two hosts that start together from migrating at once. It is the text
+// "tranche" as a number.
 const migrationLock = 0x7472616e636865
 
-// Migrate brings the tables up to date, in the schema that the connections' search_path names first. It may be called at every start, by every
-// host: what is there already is left alone, and all of it happens in one transaction or not at all.
+// Migrate brings the tables up to date, in the schema that the connections' search_path names
+// first. It may be called at every start, by every host: what is there already is left alone, and
+// all of it happens in one transaction or not at all.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	files, err := fs.Glob(migrations, "migrations/*.sql") // in order
 	if err != nil {

@@ -45,7 +45,8 @@ func (c counted) PutJob(ctx context.Context, job concurrency.Job) error {
 
 func (c counted) Break(pass int) (mend func()) { return c.line.cut(pass) }
 
-// line is what connections run over. It can be cut after so many packets from the server, also in the middle of the rows of one answer.
+// line is what connections run over. It can be cut after so many packets from the server, also in
+// the middle of the rows of one answer.
 type line struct{ left atomic.Int64 }
 
 var errCut = errors.New("the line is cut")

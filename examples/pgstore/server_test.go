@@ -62,8 +62,9 @@ func executable(path string) bool {
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// newServer makes a database cluster and starts it. The programs refuse to run as root; then they run as the user postgres, in a directory that
-// this user may read, which one of the testing package is not.
+// newServer makes a database cluster and starts it. The programs refuse to run as root; then they
+// run as the user postgres, in a directory that this user may read, which one of the testing
+// package is not.
 func newServer(fast bool) (*server, error) {
 	bin, err := programs()
 	if err != nil {
@@ -150,7 +151,8 @@ func (s *server) answers() error {
 	return pool.Ping(ctx)
 }
 
-// kill ends the server as a crash would. Its children notice that the parent is gone, and a new server waits for them.
+// kill ends the server as a crash would. Its children notice that the parent is gone, and a new
+// server waits for them.
 func (s *server) kill() {
 	_ = s.process.Process.Signal(syscall.SIGKILL)
 	<-s.ended
@@ -165,7 +167,8 @@ func (s *server) stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// connect returns connections through the socket in a directory, which may be that of a proxy, to work in a schema.
+// connect returns connections through the socket in a directory, which may be that of a proxy, to
+// work in a schema.
 func connect(ctx context.Context, dir, schema string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(fmt.Sprintf("host=%s user=postgres dbname=postgres sslmode=disable search_path=%s", dir, schema))
 	if err != nil {
@@ -182,7 +185,8 @@ var shared struct {
 	err    error
 }
 
-// sharedServer is the server of all tests that never stop it. Without one on the machine the test is skipped, but not in CI.
+// sharedServer is the server of all tests that never stop it. Without one on the machine the test
+// is skipped, but not in CI.
 func sharedServer(tb testing.TB) *server {
 	tb.Helper()
 	shared.once.Do(func() { shared.server, shared.err = newServer(true) })
@@ -226,7 +230,8 @@ func newSchema(tb testing.TB, s *server) (pool *pgxpool.Pool, schema string) {
 	return pool, schema
 }
 
-// emptied returns a function that empties a schema of its own, for kits that ask for an empty database many times: making tables is slow.
+// emptied returns a function that empties a schema of its own, for kits that ask for an empty
+// database many times: making tables is slow.
 func emptied(tb testing.TB, s *server) func(testing.TB) *pgxpool.Pool {
 	tb.Helper()
 	pool, _ := newSchema(tb, s)

@@ -1,8 +1,10 @@
-// Package pgstore keeps the state of [rollout.Planner] and the host's jobs in PostgreSQL: [Store] is a [bracket.Store], [Jobs] are the jobs that its
-// slots are held for. [Migrate] makes their tables.
+// Package pgstore keeps the state of [rollout.Planner] and the host's jobs in PostgreSQL: [Store]
+// is a [bracket.Store], [Jobs] are the jobs that its slots are held for. [Migrate] makes their
+// tables.
 //
-// Every write is one statement or one transaction that compares what was read, at the isolation level that every server has by default, so
-// any number of controllers may share a database without a leader. A list is one statement, so it is one instant: it is whole or it is an error.
+// Every write is one statement or one transaction that compares what was read, at the isolation
+// level that every server has by default, so any number of controllers may share a database without
+// a leader. A list is one statement, so it is one instant: it is whole or it is an error.
 package pgstore
 
 import (
@@ -29,8 +31,9 @@ type Store struct {
 
 var _ bracket.Store = (*Store)(nil)
 
-// NewStore returns the store in the schema that the pool's connections work in. A call whose context has no deadline ends after timeout; 0
-// means [DefaultTimeout]. The pool stays the caller's.
+// NewStore returns the store in the schema that the pool's connections work in. A call whose
+// context has no deadline ends after timeout; 0 means [DefaultTimeout]. The pool stays the
+// caller's.
 func NewStore(pool *pgxpool.Pool, timeout time.Duration) *Store {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
@@ -57,7 +60,8 @@ func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc,
 	return ctx, cancel, nil
 }
 
-// fail names the call that went wrong. The driver reports the end of a context as an error of the network; callers get the one they know.
+// fail names the call that went wrong. The driver reports the end of a context as an error of the
+// network; callers get the one they know.
 func (s *Store) fail(ctx context.Context, call, key string, err error) error {
 	if done := ctx.Err(); done != nil && !errors.Is(err, done) {
 		err = fmt.Errorf("%w (%v)", done, err)
@@ -89,9 +93,10 @@ func (s *Store) Load(ctx context.Context, key string) ([]byte, int64, error) {
 
 // Save implements [bracket.Store].
 //
-// A new key is inserted without a revision and gets one in a second statement of the same transaction, when the row is ours. Tempting and
-// wrong: to insert it with the next revision. That is taken before the insert has waited for whoever is deleting the key, and a revision that
-// the key had meanwhile may be greater.
+// A new key is inserted without a revision and gets one in a second statement of the same
+// transaction, when the row is ours. Tempting and wrong: to insert it with the next revision. That
+// is taken before the insert has waited for whoever is deleting the key, and a revision that the
+// key had meanwhile may be greater.
 func (s *Store) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
 	if err := checkKey(key); err != nil {
 		return 0, err

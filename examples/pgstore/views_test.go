@@ -13,7 +13,8 @@ import (
 	"github.com/tranche-dev/tranche/examples/internal/controller"
 )
 
-// TestMigrateAgain: a second host finds everything in place, and two that start together do not disturb each other.
+// TestMigrateAgain: a second host finds everything in place, and two that start together do not
+// disturb each other.
 func TestMigrateAgain(t *testing.T) {
 	pool, _ := newSchema(t, sharedServer(t))
 	errs := make(chan error)
@@ -31,7 +32,8 @@ func TestMigrateAgain(t *testing.T) {
 	}
 }
 
-// TestViews reads what another database exported half way through a rollout, in the tables of the RFC.
+// TestViews reads what another database exported half way through a rollout, in the tables of the
+// RFC.
 func TestViews(t *testing.T) {
 	pool, _ := newSchema(t, sharedServer(t))
 	data, err := os.ReadFile("../internal/controller/controllertest/testdata/from-etcd.json")
@@ -78,7 +80,8 @@ func TestTerminalAgrees(t *testing.T) {
 	}
 }
 
-// TestServerCrash: what was confirmed survives a server that is killed, and revisions go on growing.
+// TestServerCrash: what was confirmed survives a server that is killed, and revisions go on
+// growing.
 func TestServerCrash(t *testing.T) {
 	s, err := newServer(false)
 	require(t, err)

@@ -29,7 +29,8 @@ func TestLog(t *testing.T) {
 	golden.File(t, "decisions.jsonl", programtest.Print(t, run, "-record"))
 }
 
-// TestRecordOtherPolicies: the same day under the proposed policy, where one thing follows from the other, and its log agrees with itself.
+// TestRecordOtherPolicies: the same day under the proposed policy, where one thing follows from the
+// other, and its log agrees with itself.
 func TestRecordOtherPolicies(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "office.jsonl")
@@ -46,7 +47,8 @@ func TestRecordOtherPolicies(t *testing.T) {
 	}
 }
 
-// TestAnotherVersionOfTheLibrary: a plan that this version would not make is shown, also where the policies are the same.
+// TestAnotherVersionOfTheLibrary: a plan that this version would not make is shown, also where the
+// policies are the same.
 func TestAnotherVersionOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	text, err := builtin.ReadFile("decisions.jsonl")

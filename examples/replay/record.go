@@ -57,7 +57,8 @@ func (d *day) validate() error {
 	return errors.Join(faults...)
 }
 
-// record plays a day and returns its log. The recorder of the planner is all that a host adds to keep one.
+// record plays a day and returns its log. The recorder of the planner is all that a host adds to
+// keep one.
 func record(ctx context.Context, o options) (string, error) {
 	var d day
 	file, err := program.Decode(builtin, o.fleet, "fleet.yaml", &d)

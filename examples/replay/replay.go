@@ -128,7 +128,8 @@ func readLog(named string) (name string, data []byte, err error) {
 
 const layout = "2006-01-02 15:04:05"
 
-// String tells it for people: what differs, once; a plan in which the same targets differ in the same way as in the one before is counted.
+// String tells it for people: what differs, once; a plan in which the same targets differ in the
+// same way as in the one before is counted.
 func (v verdict) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d plans from %s to %s, %d starts\n", v.Log, v.Plans, v.First.Format(layout), v.Last.Format(layout), v.Starts)

@@ -58,7 +58,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestCrashEveryStep: what is forgotten after every step makes no difference, because the run is in its file before anything is done.
+// TestCrashEveryStep: what is forgotten after every step makes no difference, because the run is in
+// its file before anything is done.
 func TestCrashEveryStep(t *testing.T) {
 	for name, p := range plays() {
 		t.Run(name, func(t *testing.T) {

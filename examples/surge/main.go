@@ -1,13 +1,15 @@
-// Command surge plays a rolling update over numbered replicas on a virtual clock and draws what package surge plans at each step,
-// and why. Nothing is deployed and nothing waits: an update of hours is drawn at once.
+// Command surge plays a rolling update over numbered replicas on a virtual clock and draws what
+// package surge plans at each step, and why. Nothing is deployed and nothing waits: an update of
+// hours is drawn at once.
 //
 //	go run ./examples/surge -replicas 3 -max-surge 1 -max-unavailable 0
 //	go run ./examples/surge -replicas 3 -max-surge 1 -max-unavailable 0 -inject stuck-surge -unblock
 //	go run ./examples/surge -f examples/surge/podcliqueset.yaml
 //
-// The first two update one flat set, the third a Grove PodCliqueSet on its three levels; the names of the documents of this folder work from
-// everywhere. It exits with 2 if a file or a flag is wrong. A line shows the time, what happened, the state it led to and the plan for it. In
-// a state, the position is the index and the character what sits there:
+// The first two update one flat set, the third a Grove PodCliqueSet on its three levels; the names
+// of the documents of this folder work from everywhere. It exits with 2 if a file or a flag is
+// wrong. A line shows the time, what happened, the state it led to and the plan for it. In a state,
+// the position is the index and the character what sits there:
 //
 //	. nothing   t terminating   O old, available   o old, not available   N new, available   n new, not available
 //
@@ -89,7 +91,8 @@ func run(args []string, out io.Writer) error {
 	return w.play(out)
 }
 
-// mostDrawn is how many replicas, or pods of a set, a line has columns for. Package surge has no such bound.
+// mostDrawn is how many replicas, or pods of a set, a line has columns for. Package surge has no
+// such bound.
 const mostDrawn = 1000
 
 // fits reports whether all units of a set are drawn on one line.
@@ -109,7 +112,8 @@ func fits(sizes [][]int) bool {
 //go:embed *.yaml
 var builtin embed.FS
 
-// load reads a PodCliqueSet. The flags of a flat set have no meaning beside it, and what has no meaning is not ignored.
+// load reads a PodCliqueSet. The flags of a flat set have no meaning beside it, and what has no
+// meaning is not ignored.
 func load(file string, flags *flag.FlagSet) (surge.SetSpec, []surge.Warning, error) {
 	var stray []string
 	flags.Visit(func(f *flag.Flag) {

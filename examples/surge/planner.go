@@ -8,7 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/surge"
 )
 
-// planner is what the world asks: a flat set or a whole PodCliqueSet. A flat set is a set of one replica with one component.
+// planner is what the world asks: a flat set or a whole PodCliqueSet. A flat set is a set of one
+// replica with one component.
 type planner interface {
 	sizes() [][]int // units at rest, by set replica and component
 	plan(surge.SetState) (decision, error)
@@ -113,7 +114,8 @@ func (p *podCliqueSet) plan(state surge.SetState) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	// What is paused, or kept by the partition, has no scenario of its own: then the set waits for what blocks it.
+	// What is paused, or kept by the partition, has no scenario of its own: then the set waits for
+	// what blocks it.
 	d := decision{blocked: plan.Blocked, converged: plan.Converged, stuck: plan.Blocked.String()}
 	for r, replica := range plan.Replicas {
 		for c, component := range replica.Components {

@@ -148,8 +148,9 @@ func (w *world) gated(replica, component, index int) bool {
 	return false
 }
 
-// pass lets time pass until something happens, and says what. Everything due at one instant happens together; a gated unit becomes
-// available once its gate opens. It returns nil if nothing will ever happen.
+// pass lets time pass until something happens, and says what. Everything due at one instant happens
+// together; a gated unit becomes available once its gate opens. It returns nil if nothing will ever
+// happen.
 func (w *world) pass() []string {
 	next := time.Duration(-1)
 	w.each(func(r, c, i int, u *unit) {

@@ -12,7 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata instead of comparing with them")
 
-// Check compares a text with the file of that name in testdata. With -update it writes the file: say why each line changed when you commit it.
+// Check compares a text with the file of that name in testdata. With -update it writes the file:
+// say why each line changed when you commit it.
 func Check(t testing.TB, name, got string) {
 	t.Helper()
 	File(t, filepath.Join("testdata", name), got)

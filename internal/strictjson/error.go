@@ -17,8 +17,9 @@ type Error struct {
 	Hint  string // what is wrong, and what to write instead
 	Err   error  // the error of the type's own decoder, if that found the fault, or of the JSON scanner; nil otherwise
 
-	// Fields are the paths of other fields. With another value of one of them the fault might not be one; or, of an unknown field, they are those for which
-	// it may stand: all are absent from the document, and the first is [AnyField] of the object.
+	// Fields are the paths of other fields. With another value of one of them the fault might not
+	// be one; or, of an unknown field, they are those for which it may stand: all are absent from
+	// the document, and the first is [AnyField] of the object.
 	Fields []string
 }
 
@@ -47,8 +48,9 @@ type about struct {
 
 func (a *about) Unwrap() error { return a.error }
 
-// About says which other fields a fault depends on: their paths, relative to what its own path is relative to. Only [Faults] finds them again, after [Join]. A
-// FieldError has no place for them: it belongs to the callers of its package, who compare and print it.
+// About says which other fields a fault depends on: their paths, relative to what its own path is
+// relative to. Only [Faults] finds them again, after [Join]. A FieldError has no place for them: it
+// belongs to the callers of its package, who compare and print it.
 func About(fault error, fields ...string) error {
 	if len(fields) == 0 {
 		return fault
@@ -65,7 +67,8 @@ type joined struct {
 func (j *joined) Error() string   { return errors.Join(j.list...).Error() }
 func (j *joined) Unwrap() []error { return j.list }
 
-// Join is errors.Join of faults, some of which come from [About]. To callers they are what they were before.
+// Join is errors.Join of faults, some of which come from [About]. To callers they are what they
+// were before.
 func Join(faults ...error) error {
 	if len(faults) == 0 {
 		return nil
@@ -96,9 +99,10 @@ func Parts(err error) []error {
 	return list
 }
 
-// Faults returns the faults that an error is made of, in order; none of nil. It takes joined errors apart and knows an [*Error] and the
-// FieldError of every package: these have the fields Path, Code, Value and Hint, and are read by name, because each package documents a
-// type of its own. Any other error becomes the hint of a fault of the type.
+// Faults returns the faults that an error is made of, in order; none of nil. It takes joined errors
+// apart and knows an [*Error] and the FieldError of every package: these have the fields Path,
+// Code, Value and Hint, and are read by name, because each package documents a type of its own. Any
+// other error becomes the hint of a fault of the type.
 func Faults(err error) []Error {
 	if err == nil {
 		return nil
@@ -139,7 +143,8 @@ func Faults(err error) []Error {
 	return []Error{fault}
 }
 
-// Value prints an offending value as it was written, for a FieldError: a text in quotes, anything else plainly, nil as nothing.
+// Value prints an offending value as it was written, for a FieldError: a text in quotes, anything
+// else plainly, nil as nothing.
 func Value(v any) string {
 	switch value := reflect.ValueOf(v); {
 	case !value.IsValid():
@@ -183,7 +188,8 @@ func Paths(path string, inner []string) []string {
 	return all
 }
 
-// Text joins the parts of a fault as every package prints them, "path: value: hint", without those that are empty.
+// Text joins the parts of a fault as every package prints them, "path: value: hint", without those
+// that are empty.
 func Text(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return part == "" }), ": ")
 }

@@ -9,9 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// quickly decodes a document that is beyond doubt: a host reads thousands of stored records for every plan, and hardly ever finds a fault in one. It reports
-// false, and has changed nothing, where encoding/json refuses the document, and where it finds what that package would ignore or guess, or might. Then
-// somebody has to look more closely, and find the words.
+// quickly decodes a document that is beyond doubt: a host reads thousands of stored records for
+// every plan, and hardly ever finds a fault in one. It reports false, and has changed nothing,
+// where encoding/json refuses the document, and where it finds what that package would ignore or
+// guess, or might. Then somebody has to look more closely, and find the words.
 func quickly(data []byte, target reflect.Value) bool {
 	if !utf8.Valid(data) || !target.IsZero() {
 		return false
@@ -28,8 +29,8 @@ func quickly(data []byte, target reflect.Value) bool {
 	return true
 }
 
-// scan goes through a document that encoding/json has decoded: it is valid JSON, every decoder of its own has accepted its part, and no scalar is of a wrong
-// type, except that it may be null.
+// scan goes through a document that encoding/json has decoded: it is valid JSON, every decoder of
+// its own has accepted its part, and no scalar is of a wrong type, except that it may be null.
 type scan struct {
 	data   []byte
 	at     int

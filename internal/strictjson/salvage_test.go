@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// TestSalvage: what has a fault is left out, and nothing else is; the faults are those of Unmarshal.
+// TestSalvage: what has a fault is left out, and nothing else is; the faults are those of
+// Unmarshal.
 func TestSalvage(t *testing.T) {
 	for _, row := range []struct {
 		why, in string

@@ -1,10 +1,12 @@
-// Package strictjson decodes configuration and stored records: what encoding/json would ignore or guess is an error here, and all
-// faults of a document are reported at once, each with its path.
+// Package strictjson decodes configuration and stored records: what encoding/json would ignore or
+// guess is an error here, and all faults of a document are reported at once, each with its path.
 //
-// A field with a tag such as fault:"time_invalid" has that code, and not that of the type, for what is in it.
+// A field with a tag such as fault:"time_invalid" has that code, and not that of the type, for what
+// is in it.
 //
-// It follows the struct tags of encoding/json and refuses, in addition to what that package refuses: unknown fields (field names match
-// exactly, not by letter case), a field given twice, null for a value that cannot be absent, bytes that are not UTF-8, base64 for a list of values
+// It follows the struct tags of encoding/json and refuses, in addition to what that package
+// refuses: unknown fields (field names match exactly, not by letter case), a field given twice,
+// null for a value that cannot be absent, bytes that are not UTF-8, base64 for a list of values
 // that decode themselves, and anything after the document.
 package strictjson
 
@@ -23,9 +25,10 @@ import (
 	"unicode/utf8"
 )
 
-// Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error] per fault, in document order; dst is
-// untouched if there is any. A type with an UnmarshalJSON or UnmarshalText of its own gets its value as it stands, null included,
-// and its error is reported at its path: if that error is itself made of [*Error] or of FieldErrors, their paths are continued.
+// Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error]
+// per fault, in document order; dst is untouched if there is any. A type with an UnmarshalJSON or
+// UnmarshalText of its own gets its value as it stands, null included, and its error is reported at
+// its path: if that error is itself made of [*Error] or of FieldErrors, their paths are continued.
 func Unmarshal(data []byte, dst any) error {
 	target := reflect.ValueOf(dst)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -50,14 +53,16 @@ func thoroughly(data []byte, dst any) error {
 		}
 		return errors.Join(w.faults...)
 	}
-	// The walk accepts no more than encoding/json does, so this fills dst completely or, at worst, reports what the walk overlooked.
+	// The walk accepts no more than encoding/json does, so this fills dst completely or, at worst,
+	// reports what the walk overlooked.
 	if err := json.Unmarshal(data, dst); err != nil {
 		return &Error{Code: CodeType, Hint: err.Error(), Err: err}
 	}
 	return nil
 }
 
-// syntax reports the first place at which data is not one JSON document; nothing can be said about what follows it.
+// syntax reports the first place at which data is not one JSON document; nothing can be said about
+// what follows it.
 func syntax(data []byte) error {
 	if offset := notUTF8(data); offset >= 0 {
 		line, column := position(data, offset)
@@ -85,7 +90,8 @@ func syntax(data []byte) error {
 	return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: %v%s", line, column, err, slip(data, offset)), Err: err}
 }
 
-// notUTF8 returns the offset of the first byte that is not UTF-8, or -1. For encoding/json all such bytes are one and the same character.
+// notUTF8 returns the offset of the first byte that is not UTF-8, or -1. For encoding/json all such
+// bytes are one and the same character.
 func notUTF8(data []byte) int {
 	if utf8.Valid(data) {
 		return -1
@@ -113,7 +119,8 @@ type walk struct {
 	unknown []*Error        // the faults of fields that there are not
 }
 
-// scope is a struct that the walk is inside of, and the name of its field through which the walk went.
+// scope is a struct that the walk is inside of, and the name of its field through which the walk
+// went.
 type scope struct {
 	path   string
 	typ    reflect.Type
@@ -125,7 +132,8 @@ func (w *walk) fault(path, code, format string, args ...any) {
 	w.faults = append(w.faults, &Error{Path: path, Code: code, Hint: fmt.Sprintf(format, args...)})
 }
 
-// foreign reports an error of a type's own decoder, continuing the paths of faults that this package found inside it.
+// foreign reports an error of a type's own decoder, continuing the paths of faults that this
+// package found inside it.
 func (w *walk) foreign(path string, err error) {
 	for _, fault := range Faults(err) {
 		fault.Path, fault.Fields = Path(path, fault.Path), Paths(path, fault.Fields)
@@ -203,8 +211,8 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	}
 }
 
-// decodes reports whether a type has a decoder of its own. A list of such bytes is a list: encoding/json would take any base64 for it, too, and put
-// the bytes there unasked.
+// decodes reports whether a type has a decoder of its own. A list of such bytes is a list:
+// encoding/json would take any base64 for it, too, and put the bytes there unasked.
 func decodes(typ reflect.Type) bool {
 	pointer := reflect.PointerTo(typ)
 	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
@@ -222,12 +230,14 @@ func (w *walk) whole(path string, raw json.RawMessage, typ reflect.Type, want st
 	w.scalar(path, raw, typ, strings.TrimSuffix(want, ","))
 }
 
-// scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to the caller.
+// scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to
+// the caller.
 func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want string) {
 	if string(raw) == "null" {
 		hint := "null is not a value here: leave it out"
 		if typ == reflect.TypeFor[string]() {
-			// YAML has null for a label without a value, and a selector without the label would select more.
+			// YAML has null for a label without a value, and a selector without the label would
+			// select more.
 			hint = `null is not a value here: write "" for an empty string, or leave it out`
 		}
 		w.fault(path, CodeType, "%s", hint)
@@ -240,7 +250,8 @@ func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want s
 	}
 }
 
-// instant says in words what the error of [time.Time.UnmarshalJSON] says in a layout of package time. A null is absent to both.
+// instant says in words what the error of [time.Time.UnmarshalJSON] says in a layout of package
+// time. A null is absent to both.
 func (w *walk) instant(path string, raw json.RawMessage) {
 	err := new(time.Time).UnmarshalJSON(raw)
 	if err == nil {
@@ -311,7 +322,8 @@ func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
 		return
 	}
 	w.members(path, raw, func(at, name string, value json.RawMessage) {
-		// A key type with a decoder of its own, or a numeric one, may refuse a name; encoding/json knows the rules.
+		// A key type with a decoder of its own, or a numeric one, may refuse a name; encoding/json
+		// knows the rules.
 		quoted, _ := json.Marshal(map[string]bool{name: true})
 		keys := reflect.New(reflect.MapOf(typ.Key(), reflect.TypeFor[bool]()))
 		if err := json.Unmarshal(quoted, keys.Interface()); err != nil {
@@ -382,7 +394,8 @@ func kindOf(raw json.RawMessage) string {
 	return "a number"
 }
 
-// fieldsOf lists the JSON names of a struct, those of embedded structs included; an outer field hides an inner one.
+// fieldsOf lists the JSON names of a struct, those of embedded structs included; an outer field
+// hides an inner one.
 func fieldsOf(typ reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	var inner []reflect.Type

@@ -40,7 +40,8 @@ type nested struct {
 	Inner rule
 }
 
-// UnmarshalJSON decodes an object of one rule through the package again, as a type with defaults of its own does.
+// UnmarshalJSON decodes an object of one rule through the package again, as a type with defaults of
+// its own does.
 func (n *nested) UnmarshalJSON(data []byte) error { return strictjson.Unmarshal(data, &n.Inner) }
 
 type common struct {
@@ -218,7 +219,8 @@ func TestErrorKeepsItsCause(t *testing.T) {
 	}
 }
 
-// TestOuterFieldHidesInner: of two fields of one name, encoding/json fills the outer one, and so its type counts.
+// TestOuterFieldHidesInner: of two fields of one name, encoding/json fills the outer one, and so
+// its type counts.
 func TestOuterFieldHidesInner(t *testing.T) {
 	var dst struct {
 		common
@@ -259,7 +261,8 @@ func TestFaultsOfOthers(t *testing.T) {
 	}
 }
 
-// TestMeant: a field that there is not says which ones it may stand for, those that are there excepted; first of all any field of its object.
+// TestMeant: a field that there is not says which ones it may stand for, those that are there
+// excepted; first of all any field of its object.
 func TestMeant(t *testing.T) {
 	for _, row := range []struct {
 		why, in string
@@ -286,7 +289,8 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-// TestAbout: what a fault depends on is found again where faults are joined, however often, and nowhere else.
+// TestAbout: what a fault depends on is found again where faults are joined, however often, and
+// nowhere else.
 func TestAbout(t *testing.T) {
 	one, two := &coded{"a", "odd", "5", "must be even"}, &coded{"b", "odd", "7", "must be even"}
 	err := errors.Join(strictjson.Join(strictjson.About(strictjson.About(one, "x"), "y"), strictjson.About(two)), errColour)
@@ -332,7 +336,8 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// FuzzUnmarshal: whatever is accepted here is accepted by encoding/json with the same result, and nothing panics.
+// FuzzUnmarshal: whatever is accepted here is accepted by encoding/json with the same result, and
+// nothing panics.
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"id":"a","parts":[{"name":"p"}],"next":{}}`, `{"limitValue":1e3}`, `{"any":[[]]}`, `{"labels":{"\u0000":"\ud800"}}`, `null`, `{"nested":{"nested":{}}}`} {
 		f.Add([]byte(seed))
@@ -355,7 +360,8 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// TestQuickly: what is in order takes the short way, and nothing else does: a document with a fault, or that may have one, is looked at thoroughly.
+// TestQuickly: what is in order takes the short way, and nothing else does: a document with a
+// fault, or that may have one, is looked at thoroughly.
 func TestQuickly(t *testing.T) {
 	for _, row := range []struct {
 		why, text string
@@ -433,7 +439,8 @@ func fields(n int) any {
 	return reflect.New(reflect.StructOf(list)).Interface()
 }
 
-// BenchmarkUnmarshal is a record of a few levels, of which one decodes itself, beside encoding/json and the long way.
+// BenchmarkUnmarshal is a record of a few levels, of which one decodes itself, beside encoding/json
+// and the long way.
 func BenchmarkUnmarshal(b *testing.B) {
 	data := []byte(`{"id":"a","limitValue":1,"at":"2026-03-10T09:00:00Z","labels":{"a":"b"},"parts":[{"name":"p"},{"name":"q"},{"name":"r"}],"next":{"nested":{"id":"x","parts":[{"name":"s"}]}}}`)
 	for _, way := range []struct {
@@ -482,7 +489,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestCodesOfFields: a field can have a code of its own for what has another type, also a field of a struct that is embedded, and what is inside of it.
+// TestCodesOfFields: a field can have a code of its own for what has another type, also a field of
+// a struct that is embedded, and what is inside of it.
 func TestCodesOfFields(t *testing.T) {
 	type inner struct {
 		At   time.Time `json:"at" fault:"time"`

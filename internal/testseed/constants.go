@@ -12,13 +12,15 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// ofDocuments are the codes of documents, which packages declare by the constants of package strictjson.
+// ofDocuments are the codes of documents, which packages declare by the constants of package
+// strictjson.
 var ofDocuments = map[string]string{
 	"CodeSyntax": strictjson.CodeSyntax, "CodeUnknownField": strictjson.CodeUnknownField, "CodeDuplicate": strictjson.CodeDuplicate, "CodeType": strictjson.CodeType,
 }
 
-// Constants lists the exported string constants of some types that the package in a directory declares, as "Type value", sorted: what a
-// [Tally] has to reach, so that a code that nothing gives, or that is added without a test, fails one.
+// Constants lists the exported string constants of some types that the package in a directory
+// declares, as "Type value", sorted: what a [Tally] has to reach, so that a code that nothing
+// gives, or that is added without a test, fails one.
 func Constants(t interface{ Fatal(...any) }, dir string, types ...string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

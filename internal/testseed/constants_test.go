@@ -17,8 +17,8 @@ func (f *fatal) Fatal(args ...any) {
 	panic(f)
 }
 
-// TestConstants: exported string constants of the types asked for, whatever file they are in; not those of tests, and no type is taken for
-// one without constants by mistake.
+// TestConstants: exported string constants of the types asked for, whatever file they are in; not
+// those of tests, and no type is taken for one without constants by mistake.
 func TestConstants(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

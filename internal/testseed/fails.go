@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Fails reports whether a test fails, without t failing: what tests are good for is tested with what they must find.
+// Fails reports whether a test fails, without t failing: what tests are good for is tested with
+// what they must find.
 func Fails(t testing.TB, test func(testing.TB)) bool {
 	t.Helper()
 	r := &recorder{TB: t}
@@ -21,8 +22,9 @@ func Fails(t testing.TB, test func(testing.TB)) bool {
 	return r.Failed()
 }
 
-// FailsAtRandom is [Fails] for a test with properties. They are checked as often as is enough with any seed, whatever the command line asks for, and what is
-// found is neither made small nor written to testdata.
+// FailsAtRandom is [Fails] for a test with properties. They are checked as often as is enough with
+// any seed, whatever the command line asks for, and what is found is neither made small nor written
+// to testdata.
 func FailsAtRandom(t testing.TB, test func(testing.TB)) bool {
 	t.Helper()
 	set := func(name, value string) {

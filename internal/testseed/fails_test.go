@@ -9,7 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// TestFails: a failure is seen however it is told, it ends the test where it has to, and it is of that test alone.
+// TestFails: a failure is seen however it is told, it ends the test where it has to, and it is of
+// that test alone.
 func TestFails(t *testing.T) {
 	after := false
 	for _, row := range []struct {
@@ -31,7 +32,8 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// TestFailsAtRandom: a property is checked often enough to find what is rare, and the command line counts again afterwards.
+// TestFailsAtRandom: a property is checked often enough to find what is rare, and the command line
+// counts again afterwards.
 func TestFailsAtRandom(t *testing.T) {
 	before := flag.Lookup("rapid.checks").Value.String()
 	for _, rare := range []int{20, 1000} {

@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// Spoil makes some changes to a JSON document, at random places: something is missing, there twice, null, far too large, or the value of something
-// else. Most of what comes out can still be decoded, so it gets further than random bytes do. The text must be a document.
+// Spoil makes some changes to a JSON document, at random places: something is missing, there twice,
+// null, far too large, or the value of something else. Most of what comes out can still be decoded,
+// so it gets further than random bytes do. The text must be a document.
 func Spoil(r *rand.Rand, text []byte, changes int) []byte {
 	var document any
 	if err := json.Unmarshal(text, &document); err != nil {
@@ -48,7 +49,8 @@ func (s spot) set(value any) {
 	}
 }
 
-// spots lists all values of a document in a fixed order. Lists are replaced by pointers to them, so that they can grow where they are.
+// spots lists all values of a document in a fixed order. Lists are replaced by pointers to them, so
+// that they can grow where they are.
 func spots(value any, all []spot) []spot {
 	visit := func(s spot) {
 		if list, ok := s.get().([]any); ok {

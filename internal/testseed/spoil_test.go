@@ -9,7 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// TestSpoil: what is spoilt is a document, the same for the same source, and of every kind of change there are some.
+// TestSpoil: what is spoilt is a document, the same for the same source, and of every kind of
+// change there are some.
 func TestSpoil(t *testing.T) {
 	const text = `{"list":[1,2,[true,"b"]],"name":"a","time":"2026-03-10T12:00:00Z","whole":{"inner":null}}`
 	seen := map[string]bool{}

@@ -6,7 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Tally counts what the runs of a property reach, so that a property that never sees what it speaks of fails:
+// Tally counts what the runs of a property reach, so that a property that never sees what it speaks
+// of fails:
 //
 //	seen := testseed.Tally{}
 //	seen.Check(t, func(t *rapid.T) {
@@ -20,8 +21,9 @@ type Tally map[string]int
 // runs are what an outcome has time to come about in.
 const runs = 20_000
 
-// Check checks a property, and again with other seeds until every outcome was reached: then rare ones neither go unseen nor fail a test by bad
-// luck, however few checks a run asks for. What 20,000 runs do not reach is a failure.
+// Check checks a property, and again with other seeds until every outcome was reached: then rare
+// ones neither go unseen nor fail a test by bad luck, however few checks a run asks for. What
+// 20,000 runs do not reach is a failure.
 func (c Tally) Check(t rapid.TB, property func(*rapid.T), outcomes ...string) {
 	t.Helper()
 	unseen := func() []string {

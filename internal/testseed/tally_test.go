@@ -26,7 +26,8 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(format, args...))
 }
 
-// TestCheckGoesOnUntilRareOutcomesAreReached: one draw in three thousand need not come about in the first round.
+// TestCheckGoesOnUntilRareOutcomesAreReached: one draw in three thousand need not come about in the
+// first round.
 func TestCheckGoesOnUntilRareOutcomesAreReached(t *testing.T) {
 	before, seen, draws := testseed.Current(), testseed.Tally{}, map[uint64]bool{}
 	seen.Check(t, func(t *rapid.T) {

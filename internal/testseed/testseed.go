@@ -1,8 +1,10 @@
-// Package testseed lets property tests draw the same values in every run, so that a commit passes or fails and does not do now the one and now
-// the other; rare outcomes that a test insists on are reached or not, once and for all.
+// Package testseed lets property tests draw the same values in every run, so that a commit passes
+// or fails and does not do now the one and now the other; rare outcomes that a test insists on are
+// reached or not, once and for all.
 //
-// To search further, give a seed or take a random one: RAPID_SEED=7 go test -count=1 ./..., or -rapid.seed=0 for one package. More checks
-// help as well: RAPID_CHECKS=5000. Without -count=1 the result may be that of another seed, out of the cache: rapid reads the environment before go test
+// To search further, give a seed or take a random one: RAPID_SEED=7 go test -count=1 ./..., or
+// -rapid.seed=0 for one package. More checks help as well: RAPID_CHECKS=5000. Without -count=1 the
+// result may be that of another seed, out of the cache: rapid reads the environment before go test
 // watches what is read.
 package testseed
 
@@ -17,7 +19,8 @@ import (
 
 const seed = 20260310
 
-// Main is for TestMain: it runs the tests with the seed of the project, unless the environment or the command line says otherwise.
+// Main is for TestMain: it runs the tests with the seed of the project, unless the environment or
+// the command line says otherwise.
 func Main(m *testing.M) {
 	if os.Getenv("RAPID_SEED") == "" {
 		Reset(seed)
@@ -25,7 +28,8 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Current is the seed of the next property; 0 is a random one, and in a program without properties it is 0 as well.
+// Current is the seed of the next property; 0 is a random one, and in a program without properties
+// it is 0 as well.
 func Current() uint64 {
 	f := flag.Lookup("rapid.seed")
 	if f == nil {
@@ -47,8 +51,8 @@ func Reset(seed uint64) {
 	}
 }
 
-// Bytes is input for a target of rapid.MakeFuzz, which reads 64-bit words and skips an input that runs out: of less than some thousand bytes it
-// tests nothing.
+// Bytes is input for a target of rapid.MakeFuzz, which reads 64-bit words and skips an input that
+// runs out: of less than some thousand bytes it tests nothing.
 func Bytes(size int) []byte {
 	random := rand.New(rand.NewPCG(seed, uint64(size)))
 	data := make([]byte, 0, size+8)

@@ -1,5 +1,6 @@
-// Package textkey writes a list of names as one text that can be split again: the form of pool keys, group ids and run ids.
-// Joining never maps two different lists of parts to one text, whatever bytes the parts hold.
+// Package textkey writes a list of names as one text that can be split again: the form of pool
+// keys, group ids and run ids. Joining never maps two different lists of parts to one text,
+// whatever bytes the parts hold.
 package textkey
 
 import (
@@ -7,8 +8,9 @@ import (
 	"strings"
 )
 
-// Join returns the parts joined by "/". Inside a part "%" is written "%25" and "/" is written "%2F"; nothing else changes.
-// No parts give the empty text, as does one empty part: callers use a fixed number of parts.
+// Join returns the parts joined by "/". Inside a part "%" is written "%25" and "/" is written
+// "%2F"; nothing else changes. No parts give the empty text, as does one empty part: callers use a
+// fixed number of parts.
 func Join(parts ...string) string {
 	size := len(parts)
 	for _, part := range parts {
@@ -43,8 +45,9 @@ func escape(b *strings.Builder, part string) {
 	b.WriteString(part[from:])
 }
 
-// Split returns the parts of a key that [Join] wrote. The empty text is one empty part. An escape other than %25 and %2F is an
-// error: such a text was never written by Join, and accepting it would give two texts to one list.
+// Split returns the parts of a key that [Join] wrote. The empty text is one empty part. An escape
+// other than %25 and %2F is an error: such a text was never written by Join, and accepting it would
+// give two texts to one list.
 func Split(key string) ([]string, error) {
 	parts := strings.Split(key, "/")
 	for i, part := range parts {
@@ -57,7 +60,8 @@ func Split(key string) ([]string, error) {
 	return parts, nil
 }
 
-// Scan is [Split] for a key that has a part for each of the texts, and reports whether it has. It allocates nothing unless a part has an escape.
+// Scan is [Split] for a key that has a part for each of the texts, and reports whether it has. It
+// allocates nothing unless a part has an escape.
 func Scan(key string, parts ...*string) bool {
 	escaped := strings.IndexByte(key, '%') >= 0
 	for i, part := range parts {

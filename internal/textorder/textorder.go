@@ -1,5 +1,6 @@
-// Package textorder sorts long lists by a text. Names of resources share a beginning and differ in what follows: eight bytes of that, compared as one number,
-// decide nearly always, and so the texts, which lie all over memory, are hardly touched.
+// Package textorder sorts long lists by a text. Names of resources share a beginning and differ in
+// what follows: eight bytes of that, compared as one number, decide nearly always, and so the
+// texts, which lie all over memory, are hardly touched.
 package textorder
 
 import (
@@ -8,8 +9,9 @@ import (
 	"strings"
 )
 
-// Of returns the indices of items in ascending order of their texts. Where two texts are the same the order of next decides, and where that is nil, or 0, the
-// order of the items. The items are not modified, and text is given pointers into their array.
+// Of returns the indices of items in ascending order of their texts. Where two texts are the same
+// the order of next decides, and where that is nil, or 0, the order of the items. The items are not
+// modified, and text is given pointers into their array.
 func Of[T any](items []T, text func(*T) string, next func(a, b *T) int) []int {
 	common := ""
 	for i := range items {
@@ -58,7 +60,8 @@ func shared(a, b string) int {
 	return n
 }
 
-// leading is the number that the first eight bytes of a text make, the first one the most significant; what is not there is zero.
+// leading is the number that the first eight bytes of a text make, the first one the most
+// significant; what is not there is zero.
 func leading(text string) (key uint64) {
 	for n := range 8 {
 		key <<= 8

@@ -7,9 +7,11 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// BenchmarkRun lets the RFC's first example take its course on clusters of n nodes, five deployments each: with the planner, its store and all checks, as a test
-// does it; with the planner and its store alone; and on a state that is a value, as the trials of a forecast do. Each job ends at an instant of its own or with a
-// few others, and every such instant takes a plan of the whole fleet.
+// BenchmarkRun lets the RFC's first example take its course on clusters of n nodes, five
+// deployments each: with the planner, its store and all checks, as a test does it; with the planner
+// and its store alone; and on a state that is a value, as the trials of a forecast do. Each job
+// ends at an instant of its own or with a few others, and every such instant takes a plan of the
+// whole fleet.
 func BenchmarkRun(b *testing.B) {
 	for _, mode := range []struct {
 		name        string
@@ -37,7 +39,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkForecast is the same where only the outcome of many trials is asked for: ten of them, of which the first is checked unless the world is trusted.
+// BenchmarkForecast is the same where only the outcome of many trials is asked for: ten of them, of
+// which the first is checked unless the world is trusted.
 func BenchmarkForecast(b *testing.B) {
 	for _, n := range []int{10, 100} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {

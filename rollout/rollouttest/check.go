@@ -8,8 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// check makes sure that a plan keeps its promises. fresh says that the plan before started something and nothing happened since: then
-// there is nothing left to start.
+// check makes sure that a plan keeps its promises. fresh says that the plan before started
+// something and nothing happened since: then there is nothing left to start.
 func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan, fresh bool) error {
 	if r.Trust {
 		return nil
@@ -32,7 +32,8 @@ func (r *running) broken(invariant string, err error) error {
 // never is how far it is looked ahead where nothing is to happen any more.
 const never = 10 * 365 * 24 * time.Hour
 
-// quiet makes sure that nothing changes by itself before the next wake-up, zero if there is none: rollout I6.
+// quiet makes sure that nothing changes by itself before the next wake-up, zero if there is none:
+// rollout I6.
 func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.Time) error {
 	now := r.clock.Now()
 	snapshot.State = plan.State

@@ -20,10 +20,12 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// TestDrawnWorlds runs worlds that nobody thought of: every kind of rule with every setting in any company, fleets with joiners, leavers, changed
-// labels and nodes that are down, versions that are published, scoped and withdrawn, overrides, and jobs that fail, hang or do not pass their checks.
-// A world checks every plan against the invariants, that nothing happens before Next, and that planning again starts nothing. On top of
-// that it is the same through a planner and a store, and in whatever order the fleet is listed.
+// TestDrawnWorlds runs worlds that nobody thought of: every kind of rule with every setting in any
+// company, fleets with joiners, leavers, changed labels and nodes that are down, versions that are
+// published, scoped and withdrawn, overrides, and jobs that fail, hang or do not pass their checks.
+// A world checks every plan against the invariants, that nothing happens before Next, and that
+// planning again starts nothing. On top of that it is the same through a planner and a store, and
+// in whatever order the fleet is listed.
 func TestDrawnWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole worlds, twice each")
@@ -141,7 +143,8 @@ func (d drawn) when() time.Time {
 	return at(1, 8, 0).Add(time.Duration(rapid.IntRange(0, 360).Draw(d.T, "when")) * 5 * time.Minute)
 }
 
-// compiled draws policies. The set is nil if they are refused, such as for rules that need one another in a circle.
+// compiled draws policies. The set is nil if they are refused, such as for rules that need one
+// another in a circle.
 func (d drawn) compiled(compiler rollout.Compiler) (text string, policies []rollout.Policy, set *rollout.PolicySet) {
 	text = d.policies()
 	policies, err := rollout.ParsePolicies([]byte(text))

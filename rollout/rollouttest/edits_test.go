@@ -18,7 +18,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// editor is a host in motion whose policies and fleet somebody edits. It looks again at Next and at what happens, and at no other time.
+// editor is a host in motion whose policies and fleet somebody edits. It looks again at Next and at
+// what happens, and at no other time.
 type editor struct {
 	*editing
 	text       string // policies
@@ -124,8 +125,9 @@ func (e *editor) plan(now time.Time) rollout.Plan {
 	return plan
 }
 
-// said is what a plan tells its host, without when it was made, what changed since the plan before, and what it makes of commands: the plan that hears one
-// says that it has no effect, and no later one.
+// said is what a plan tells its host, without when it was made, what changed since the plan before,
+// and what it makes of commands: the plan that hears one says that it has no effect, and no later
+// one.
 func said(p rollout.Plan) string {
 	p.Now, p.State, p.Events = time.Time{}, rollout.State{}, nil
 	p.Diagnostics = slices.DeleteFunc(slices.Clone(p.Diagnostics), func(d rollout.Diagnostic) bool { return d.Code == rollout.DiagnosticCommandWithoutEffect })
@@ -136,7 +138,8 @@ func said(p rollout.Plan) string {
 	return string(data)
 }
 
-// step plans once, carries the plan out, or moves on to what happens next. It reports whether anything can.
+// step plans once, carries the plan out, or moves on to what happens next. It reports whether
+// anything can.
 func (e *editor) step() bool {
 	e.failed = nil
 	plan := e.plan(e.now)
@@ -211,7 +214,8 @@ func (e *editor) end(end editEnd) {
 	}
 }
 
-// noteHook keeps account of who is drained: a pre succeeded where a post is to follow, and no such post has since, in whatever group and role.
+// noteHook keeps account of who is drained: a pre succeeded where a post is to follow, and no such
+// post has since, in whatever group and role.
 func (e *editor) noteHook(end editEnd) {
 	start := e.dispatched[end.run]
 	key := [2]string{start.Resource, start.Environment}
@@ -257,7 +261,8 @@ func (e *editor) ended(s *rollout.Snapshot, end editEnd) *rollout.Job {
 	return job
 }
 
-// dispatch commits starts of a plan and creates the jobs of some of them, create-if-absent, where no other job is active. A job that is to hang gets no end.
+// dispatch commits starts of a plan and creates the jobs of some of them, create-if-absent, where
+// no other job is active. A job that is to hang gets no end.
 func (e *editor) dispatch(plan rollout.Plan, commit, carried []rollout.Start) {
 	state, err := plan.Commit(commit, e.now)
 	if err != nil {
@@ -296,8 +301,8 @@ func (e *editor) await(end editEnd) {
 	slices.SortStableFunc(e.ends, func(a, b editEnd) int { return a.at.Compare(b.at) })
 }
 
-// again makes sure that a plan that was carried out as a whole leaves nothing to start. Who is let past a full pool takes its resource down, and only
-// then others join it, there and nowhere else.
+// again makes sure that a plan that was carried out as a whole leaves nothing to start. Who is let
+// past a full pool takes its resource down, and only then others join it, there and nowhere else.
 func (e *editor) again(plan rollout.Plan) {
 	forced := map[string]bool{}
 	for _, s := range plan.Start {
@@ -310,7 +315,8 @@ func (e *editor) again(plan rollout.Plan) {
 	}
 }
 
-// refused reports whether a plan fails because the policies are such that no fleet, or not this one, allows them.
+// refused reports whether a plan fails because the policies are such that no fleet, or not this
+// one, allows them.
 func refused(err error) bool {
 	var cycle *rollout.CycleError
 	var inside *bracket.CycleError
@@ -362,13 +368,15 @@ func (e *editor) check(plan rollout.Plan) {
 	e.limits(plan)
 }
 
-// asSoon reports whether a plan is looked at again no sooner than the one before it was to be, of which it is made: what that one gave back or ended it
-// has looked at, and this one need not. Whether it is soon enough is seen by quiet.
+// asSoon reports whether a plan is looked at again no sooner than the one before it was to be, of
+// which it is made: what that one gave back or ended it has looked at, and this one need not.
+// Whether it is soon enough is seen by quiet.
 func (e *editor) asSoon(first, again rollout.Plan) bool {
 	return again.Next.IsZero() || !first.Next.IsZero() && !again.Next.Before(first.Next)
 }
 
-// down are the resources that are being disrupted, as anybody sees it who looks at the fleet and not at leases.
+// down are the resources that are being disrupted, as anybody sees it who looks at the fleet and
+// not at leases.
 func (e *editor) down(executions []*bracket.ExecutionRecord) map[string]bool {
 	down := map[string]bool{}
 	listed := map[string]bool{}
@@ -538,10 +546,12 @@ func (e *editor) rest(plan rollout.Plan) {
 	}
 }
 
-// TestEdits runs small worlds under policies of every kind, and in every state of them edits the policies, the fleet or the state in some way of a long
-// catalogue, in a copy of the world; of all these edits one in so many. From then on nothing but Next and events wake the host, until nothing
-// happens any more. All along the invariants hold, a plan that is saved is made again, nothing changes before Next, the limits are kept by
-// what can be seen, and in the end nobody holds anything, is drained or left behind without being listed.
+// TestEdits runs small worlds under policies of every kind, and in every state of them edits the
+// policies, the fleet or the state in some way of a long catalogue, in a copy of the world; of all
+// these edits one in so many. From then on nothing but Next and events wake the host, until nothing
+// happens any more. All along the invariants hold, a plan that is saved is made again, nothing
+// changes before Next, the limits are kept by what can be seen, and in the end nobody holds
+// anything, is drained or left behind without being listed.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	share := uint64(400)

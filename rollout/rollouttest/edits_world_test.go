@@ -577,7 +577,8 @@ func (e *editor) as(kind string, do func(*editor)) {
 	}
 }
 
-// explore runs a world to its end, and from each of its states on, in a copy of it, with each edit: of all these one in share.
+// explore runs a world to its end, and from each of its states on, in a copy of it, with each edit:
+// of all these one in share.
 func (b editBase) explore(w *editing, share uint64) {
 	e := b.begin(w)
 	for n := 0; ; n++ {

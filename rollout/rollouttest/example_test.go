@@ -41,7 +41,8 @@ func exampleFleet() rollout.Snapshot {
 	}
 }
 
-// A world is run from the release of a version until nothing is left to do: everything that happens, what it costs, and a picture.
+// A world is run from the release of a version until nothing is left to do: everything that
+// happens, what it costs, and a picture.
 func Example() {
 	world := rollouttest.World{
 		Policies: exampleSet(),
@@ -71,7 +72,8 @@ func Example() {
 	// node-2 ...kkk
 }
 
-// When is it done? Every job takes as long as one of the past ones, drawn at random: most took three minutes, one in four took ten.
+// When is it done? Every job takes as long as one of the past ones, drawn at random: most took
+// three minutes, one in four took ten.
 func ExampleForecast() {
 	world := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
 	past := map[string][]rollouttest.Outcome{"kubelet": {{After: 3 * time.Minute}, {After: 3 * time.Minute}, {After: 3 * time.Minute}, {After: 10 * time.Minute}}}
@@ -88,7 +90,8 @@ func ExampleForecast() {
 	// a freeze at 12:15 leaves a chance of 93%
 }
 
-// A host's own test puts each of its plans to the test. Here somebody waits, and the plan does not say for what.
+// A host's own test puts each of its plans to the test. Here somebody waits, and the plan does not
+// say for what.
 func ExampleStep_Check() {
 	target := rollout.TargetID{Resource: "node-1", Environment: "prod", Deployment: "kubelet"}
 	observed := rollout.Snapshot{Targets: []rollout.Target{{TargetID: target}}}

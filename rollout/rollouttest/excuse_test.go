@@ -73,8 +73,9 @@ func (e *editor) touch(kind string, before *rollout.Snapshot) {
 	}
 }
 
-// unhold notes the slots that what was started so far does not hold any more: they were lost with the state, or given back at the end of an execution that
-// only the state knew of. If that is found again it has none until its next start.
+// unhold notes the slots that what was started so far does not hold any more: they were lost with
+// the state, or given back at the end of an execution that only the state knew of. If that is found
+// again it has none until its next start.
 func (e *editor) unhold() {
 	held := map[string]bool{}
 	for _, record := range e.s.State.Pools {
@@ -111,7 +112,8 @@ func (e *editor) startedSince(at time.Time) touched {
 	return own
 }
 
-// excuse is a finding that is documented, or what the edit itself says. One that names what it is about is none where the edit did not concern that.
+// excuse is a finding that is documented, or what the edit itself says. One that names what it is
+// about is none where the edit did not concern that.
 type excuse struct {
 	finding, did, why string
 	about             func(e *editor, own touched, text string) bool // nil: nobody can tell
@@ -178,7 +180,8 @@ func inPool(text string) (pool string, resources []string) {
 	return pool, strings.Split(rest, ", ")
 }
 
-// uncounted: a slot was lost that a job was started with, and by the policies and labels of now nothing that is at work on the resource needs one there.
+// uncounted: a slot was lost that a job was started with, and by the policies and labels of now
+// nothing that is at work on the resource needs one there.
 func uncounted(e *editor, _ touched, text string) bool {
 	pool, resources := inPool(text)
 	return slices.ContainsFunc(resources, func(resource string) bool {
@@ -193,7 +196,8 @@ func uncounted(e *editor, _ touched, text string) bool {
 	})
 }
 
-// atWork reports whether a target has an active job, or is that of a member of an open execution that runs.
+// atWork reports whether a target has an active job, or is that of a member of an open execution
+// that runs.
 func (e *editor) atWork(t rollout.Target) bool {
 	if slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return !j.Status.Terminal() }) {
 		return true
@@ -237,8 +241,8 @@ func (e *editor) needs(t rollout.Target, pool string) bool {
 	return false
 }
 
-// holds answers one of the expressions of these worlds, in a simple way: a comparison, or several of which one or all have to hold. Without a version it is not
-// asked about one.
+// holds answers one of the expressions of these worlds, in a simple way: a comparison, or several
+// of which one or all have to hold. Without a version it is not asked about one.
 func (e *editor) holds(text string, id rollout.TargetID, v *rollout.Version) bool {
 	if some := strings.Split(text, " || "); len(some) > 1 {
 		return slices.ContainsFunc(some, func(text string) bool { return e.holds(text, id, v) })
@@ -318,7 +322,8 @@ var excuses = []excuse{
 	{"drained", "command", "an operator resolves, abandons and skips", drained},
 }
 
-// violations are the findings in an error of [rollouttest.Step.Check], each with the name of its invariant.
+// violations are the findings in an error of [rollouttest.Step.Check], each with the name of its
+// invariant.
 func violations(err error) (list []string) {
 	all := func(err error) []error {
 		if joined, is := err.(interface{ Unwrap() []error }); is {

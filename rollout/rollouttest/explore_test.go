@@ -19,10 +19,11 @@ import (
 
 var large = flag.Bool("large", false, "explore the worlds that take longer than a few seconds as well")
 
-// TestExhaustiveWorld visits every state that a small world can get into through [rollout.PolicySet.Plan]: two resources of which one may be
-// disrupted, a pre, two mains of which one needs the other, and a post; versions that arrive at any time, jobs that succeed, fail or hang, a host
-// that crashes after any prefix of what it writes and dispatches, a second planner that plans between any two writes, and observations that
-// lag behind the store.
+// TestExhaustiveWorld visits every state that a small world can get into through
+// [rollout.PolicySet.Plan]: two resources of which one may be disrupted, a pre, two mains of which
+// one needs the other, and a post; versions that arrive at any time, jobs that succeed, fail or
+// hang, a host that crashes after any prefix of what it writes and dispatches, a second planner
+// that plans between any two writes, and observations that lag behind the store.
 func TestExhaustiveWorld(t *testing.T) {
 	t.Parallel()
 	total := 0
@@ -99,7 +100,8 @@ type node struct {
 	planned bool
 }
 
-// event is what leads from a state to another one: a job that ended, a version that arrived, or time.
+// event is what leads from a state to another one: a job that ended, a version that arrived, or
+// time.
 type event struct {
 	from, to             *node
 	resource, deployment string // of the job; of the version, without resource; of time neither
@@ -139,7 +141,8 @@ func newExplorer(t *testing.T, c exploration) *explorer {
 	return e
 }
 
-// explore visits everything that can be reached, breadth first, so that the first violation is one of the shortest.
+// explore visits everything that can be reached, breadth first, so that the first violation is one
+// of the shortest.
 func (e *explorer) explore() {
 	e.visit(&node{now: at(1, 0, 0), store: records{}, jobs: map[rollout.TargetID][]rollout.Job{}, starts: map[string]rollout.Start{}})
 	for len(e.queue) > 0 && !e.Failed() {
@@ -210,7 +213,8 @@ func (e *explorer) snapshot(v *view) rollout.Snapshot {
 	return s
 }
 
-// records is what is stored: the records of a [rollout.State] by key. They are immutable, so equal pointers are equal records.
+// records is what is stored: the records of a [rollout.State] by key. They are immutable, so equal
+// pointers are equal records.
 type records map[string]any
 
 func (r records) state() rollout.State {
@@ -234,8 +238,8 @@ type write struct {
 	old, new any
 }
 
-// writes lists what a planner writes to get from one state to another, in its order: groups, executions that ended, leases, executions
-// that begin or go on.
+// writes lists what a planner writes to get from one state to another, in its order: groups,
+// executions that ended, leases, executions that begin or go on.
 func (e *explorer) writes(from records, to rollout.State) []write {
 	var list []write
 	put := func(key string, record any) {
@@ -363,7 +367,8 @@ func (e *explorer) expand(n *node) {
 	e.happen(n)
 }
 
-// carryOut continues a plan in every way: the host crashes after any prefix of its writes, and then after dispatching any subset.
+// carryOut continues a plan in every way: the host crashes after any prefix of its writes, and then
+// after dispatching any subset.
 func (e *explorer) carryOut(n *node, writes []write, plan rollout.Plan, fair bool) {
 	store := n.store
 	for k, w := range writes {
@@ -440,7 +445,8 @@ func (e *explorer) changeJobs(n, next *node) {
 	next.jobs = maps.Clone(next.jobs)
 }
 
-// interrupted lets a second planner plan, write and dispatch everything just before write k of the first, which plans again if it loses.
+// interrupted lets a second planner plan, write and dispatch everything just before write k of the
+// first, which plans again if it loses.
 func (e *explorer) interrupted(n *node, fresh *view, writes []write, plan rollout.Plan, k int) {
 	store, ok := n.store, true
 	for _, w := range writes[:k] {
@@ -508,7 +514,8 @@ func (e *explorer) happen(n *node) {
 	}
 }
 
-// wakeUps: whoever waits and starts after an event was told that this event, or this instant, could help, by every one of its blockers.
+// wakeUps: whoever waits and starts after an event was told that this event, or this instant, could
+// help, by every one of its blockers.
 func (e *explorer) wakeUps() {
 	for _, event := range e.events {
 		waits := map[rollout.TargetID]rollout.Waiting{}
@@ -613,8 +620,8 @@ func (e *explorer) tally() string {
 	return strings.TrimSuffix(b.String(), ", ")
 }
 
-// liveness follows from every state what a fair host does: plan, dispatch everything, and let the jobs succeed. Everything must end. Whatever
-// still waits then must have been held by a failure.
+// liveness follows from every state what a fair host does: plan, dispatch everything, and let the
+// jobs succeed. Everything must end. Whatever still waits then must have been held by a failure.
 func (e *explorer) liveness() {
 	rest := map[string]bool{}
 	for key, n := range e.states {

@@ -20,13 +20,16 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Forecast runs a world as many times as trials says, at least once, and draws the outcome of every job from the samples of its deployment: how long past
-// jobs took, and which of them failed or hung. Deployments without samples follow World.Job. What is drawn depends on the seed, the trial
-// and the run alone, so the same call gives the same prediction, and two policies are compared on the same draws.
+// Forecast runs a world as many times as trials says, at least once, and draws the outcome of every
+// job from the samples of its deployment: how long past jobs took, and which of them failed or
+// hung. Deployments without samples follow World.Job. What is drawn depends on the seed, the trial
+// and the run alone, so the same call gives the same prediction, and two policies are compared on
+// the same draws.
 //
-// The first trial runs as the world says; the others run it as Pure and trust the planner, and run side by side on all cores, unless World.Plan is set. So World.Job
-// and [Change].Do must not write to what two runs share. Each trial has a store of its own: World.Store must be nil. The error is that of the first trial that
-// has one.
+// The first trial runs as the world says; the others run it as Pure and trust the planner, and run
+// side by side on all cores, unless World.Plan is set. So World.Job and [Change].Do must not write
+// to what two runs share. Each trial has a store of its own: World.Store must be nil. The error is
+// that of the first trial that has one.
 func Forecast(ctx context.Context, world World, samples map[string][]Outcome, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
@@ -119,7 +122,8 @@ func (f *forecast) run(ctx context.Context, trial int) {
 	own.start, own.err = timeline.Start, err
 }
 
-// draw picks one of n for a run in a trial. Each run has a generator of its own: what one job draws does not move the others.
+// draw picks one of n for a run in a trial. Each run has a generator of its own: what one job draws
+// does not move the others.
 func draw(seed, trial uint64, run string, n int) int {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d/%s", trial, run)
@@ -131,8 +135,8 @@ type Prediction struct {
 	Start  time.Time `json:"start"`
 	Trials []Trial   `json:"trials"`
 
-	// Unsampled are the deployments that ran without samples, ascending: their jobs took what World.Job says. One that was meant to have samples is probably misspelt
-	// among them.
+	// Unsampled are the deployments that ran without samples, ascending: their jobs took what
+	// World.Job says. One that was meant to have samples is probably misspelt among them.
 	Unsampled []string `json:"unsampled,omitempty"`
 }
 
@@ -145,8 +149,9 @@ type Trial struct {
 	Drains   int       `json:"drains,omitempty"` // runs of pre members
 }
 
-// Finish is the instant by which a share q of all trials was done; q is from 0 to 1, 0.5 is the median. Where it falls between two trials
-// it is interpolated. It is false if that share was never reached.
+// Finish is the instant by which a share q of all trials was done; q is from 0 to 1, 0.5 is the
+// median. Where it falls between two trials it is interpolated. It is false if that share was never
+// reached.
 func (p Prediction) Finish(q float64) (time.Time, bool) {
 	var took []float64
 	for _, trial := range p.Trials {
@@ -158,7 +163,8 @@ func (p Prediction) Finish(q float64) (time.Time, bool) {
 	if !(q >= 0 && q <= 1) || n == 0 || math.Ceil(float64(n-1)*q) >= float64(len(took)) {
 		return time.Time{}, false
 	}
-	// Trials that were never done are the latest of all. The quantile does not reach them, so that any late value may stand for them.
+	// Trials that were never done are the latest of all. The quantile does not reach them, so that
+	// any late value may stand for them.
 	latest := slices.Max(took)
 	for len(took) < n {
 		took = append(took, latest)
@@ -166,7 +172,8 @@ func (p Prediction) Finish(q float64) (time.Time, bool) {
 	return p.Start.Add(time.Duration(stats.Quantiles(took, q)[0])), true
 }
 
-// DoneBy is the share of the trials, from 0 to 1, that were done at an instant: the chance to be done before a freeze.
+// DoneBy is the share of the trials, from 0 to 1, that were done at an instant: the chance to be
+// done before a freeze.
 func (p Prediction) DoneBy(at time.Time) float64 {
 	done := 0
 	for _, trial := range p.Trials {
@@ -177,7 +184,8 @@ func (p Prediction) DoneBy(at time.Time) float64 {
 	return float64(done) / float64(max(1, len(p.Trials)))
 }
 
-// Halted is the share of the trials, from 0 to 1, that never were done: something failed for good, or hung, or waited for somebody.
+// Halted is the share of the trials, from 0 to 1, that never were done: something failed for good,
+// or hung, or waited for somebody.
 func (p Prediction) Halted() float64 {
 	halted := 0
 	for _, trial := range p.Trials {
@@ -188,7 +196,8 @@ func (p Prediction) Halted() float64 {
 	return float64(halted) / float64(max(1, len(p.Trials)))
 }
 
-// Peak is how many resources were in disruption at once, at most, in a share q of all trials; rounded up, and 0 for a q outside 0 to 1.
+// Peak is how many resources were in disruption at once, at most, in a share q of all trials;
+// rounded up, and 0 for a q outside 0 to 1.
 func (p Prediction) Peak(q float64) int {
 	if !(q >= 0 && q <= 1) || len(p.Trials) == 0 {
 		return 0

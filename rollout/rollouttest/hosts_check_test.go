@@ -144,8 +144,9 @@ func (m *truth) remember(record []byte) {
 	}
 }
 
-// locked makes sure that what starts in a bracket was locked by its group, or by one that was merged into its execution, or is what the target runs or has run:
-// a plan alone does not hold every such group.
+// locked makes sure that what starts in a bracket was locked by its group, or by one that was
+// merged into its execution, or is what the target runs or has run: a plan alone does not hold
+// every such group.
 func (m *truth) locked(h *viewer, plan rollout.Plan, start rollout.Start) {
 	if m.groups[start.Group] == nil || m.had[start.TargetID.String()+start.Version] {
 		return
@@ -167,8 +168,9 @@ func (m *truth) locked(h *viewer, plan rollout.Plan, start rollout.Start) {
 	m.fail("%s: starts %s of %s, which none of %v has locked", h.name, start.Run, start.Version, groups)
 }
 
-// place is the limit under which a resource has got the place in a pool that its leases hold: a limit that is lower by now takes nothing back. There is none
-// for a lease that says that an override gave it, by a plan that was saved in part and made anew.
+// place is the limit under which a resource has got the place in a pool that its leases hold: a
+// limit that is lower by now takes nothing back. There is none for a lease that says that an
+// override gave it, by a plan that was saved in part and made anew.
 func (m *truth) place(plan rollout.Plan, pool, resource string) (limit int) {
 	for _, record := range plan.State.Pools {
 		for _, lease := range record.Leases {
@@ -192,7 +194,8 @@ func (m *truth) places(pool string) int {
 	return len(on)
 }
 
-// lagged: an execution is finished as it began, and under other policies somebody may have deployed a newer version there that this host has seen by now.
+// lagged: an execution is finished as it began, and under other policies somebody may have deployed
+// a newer version there that this host has seen by now.
 func (m *truth) lagged(err error) bool {
 	for _, line := range strings.Split(err.Error(), "\n") {
 		if strings.Contains(line, "invariant ") && !(m.edited["policies"] && strings.Contains(line, "invariant forward")) {
@@ -231,8 +234,9 @@ func (m *truth) ended(plan rollout.Plan) bool {
 	return true
 }
 
-// arrived makes sure that no version was lost on the way: in the end every target runs the newest one, or waits for a time or an event. An execution that
-// is still open, for a target was removed while it was at work there, keeps all others of its resource.
+// arrived makes sure that no version was lost on the way: in the end every target runs the newest
+// one, or waits for a time or an event. An execution that is still open, for a target was removed
+// while it was at work there, keeps all others of its resource.
 func (m *truth) arrived(plan rollout.Plan) {
 	if m.edited["policies"] { // who had a group of its own may be a hook by now, which runs with others only
 		return

@@ -15,21 +15,31 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestHosts lets two or three hosts work on one store. Each has a view of its own, of which every part is as old as it happens to be: jobs, what is
-// current, versions, approvals, what is unavailable, labels, members, policies, versions that are paused, checks of jobs, commands. Their clocks differ by up to a minute. Between any two calls of a planner to
-// the store another host may have a whole turn; calls are lost, repeated, and end in crashes; starts are dispatched late or never. The dispatching
-// side is that of a fair host: a run is created once, under claims that hold, on a target without any other job that the plan had not seen.
+// TestHosts lets two or three hosts work on one store. Each has a view of its own, of which every
+// part is as old as it happens to be: jobs, what is current, versions, approvals, what is
+// unavailable, labels, members, policies, versions that are paused, checks of jobs, commands. Their
+// clocks differ by up to a minute. Between any two calls of a planner to the store another host may
+// have a whole turn; calls are lost, repeated, and end in crashes; starts are dispatched late or
+// never. The dispatching side is that of a fair host: a run is created once, under claims that
+// hold, on a target without any other job that the plan had not seen.
 //
-// At every moment of the truth no pool has more than its limit, nothing goes back, hooks keep their order, nothing starts in a bracket that no group has locked, and
-// no run means two things. When everybody sees everything and nothing fails any more, all executions end, no slot is left and no version was forgotten. Of the limit
-// this is excused, and nothing else:
+// At every moment of the truth no pool has more than its limit, nothing goes back, hooks keep their
+// order, nothing starts in a bracket that no group has locked, and no run means two things. When
+// everybody sees everything and nothing fails any more, all executions end, no slot is left and no
+// version was forgotten. Of the limit this is excused, and nothing else:
 //
-//   - A resource that somebody believed to be unavailable, or deleted, or on which an operator called a job done: it needs no place, or loses the one it has.
-//   - Who was at work on the resource already, or held a lease on it in another pool, when policies or labels gave it a pool that it has no lease in: with two
-//     revisions of the policies, or two labels, each pool keeps the limit that the planner of the entering start believed in for those who come anew.
-//   - An execution that is open and got another member by a merge or as a target was added: it waits for no further pool. Nor does who joins it there.
-//   - Who joins others on their resource in a pool: the place there is that of the first, under the limit of then.
-//   - Where an override let somebody past a limit, and who joins it on that resource; and past a limit of keys, who has its key.
+//   - A resource that somebody believed to be unavailable, or deleted, or on which an operator
+//     called a job done: it needs no place, or loses the one it has.
+//   - Who was at work on the resource already, or held a lease on it in another pool, when policies
+//     or labels gave it a pool that it has no lease in: with two revisions of the policies, or two
+//     labels, each pool keeps the limit that the planner of the entering start believed in for
+//     those who come anew.
+//   - An execution that is open and got another member by a merge or as a target was added: it
+//     waits for no further pool. Nor does who joins it there.
+//   - Who joins others on their resource in a pool: the place there is that of the first, under the
+//     limit of then.
+//   - Where an override let somebody past a limit, and who joins it on that resource; and past a
+//     limit of keys, who has its key.
 func TestHosts(t *testing.T) {
 	seen, compiler := testseed.Tally{}, newCompiler(t)
 	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it", "paused", "verification failed", "taken back", "command abandon"}

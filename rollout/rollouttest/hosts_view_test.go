@@ -85,7 +85,8 @@ func (m *truth) refresh(h *viewer, part string) {
 	}
 }
 
-// turn is a turn of a host: it plans, saves, dispatches some of the starts, and gives back what has been nobody's for long.
+// turn is a turn of a host: it plans, saves, dispatches some of the starts, and gives back what has
+// been nobody's for long.
 func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	h.acting = true
 	defer func() { h.acting = false }()
@@ -169,7 +170,8 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	return plan, true
 }
 
-// savedInPart notes what a planner that was cut off believed to be the limits, for the leases that it had saved by then.
+// savedInPart notes what a planner that was cut off believed to be the limits, for the leases that
+// it had saved by then.
 func (m *truth) savedInPart(set *rollout.PolicySet, view rollout.Snapshot, at time.Time) {
 	view = m.stored(view)
 	plan, err := set.Plan(view, at)
@@ -249,7 +251,8 @@ func (m *truth) dispatch(l lateStart) {
 	m.note("%s dispatches %s", l.host.name, start.Run)
 }
 
-// grace is how long a lease must have been nobody's in all plans of a host before that gives it back, as package controller does.
+// grace is how long a lease must have been nobody's in all plans of a host before that gives it
+// back, as package controller does.
 const grace = 3 * time.Minute
 
 func (m *truth) giveBack(h *viewer, plan rollout.Plan) {
@@ -298,7 +301,8 @@ func (m *truth) giveBack(h *viewer, plan rollout.Plan) {
 	h.suspects = suspects
 }
 
-// ledger is the store that all share. It remembers every group, for the record of a bracket holds only those that are needed.
+// ledger is the store that all share. It remembers every group, for the record of a bracket holds
+// only those that are needed.
 type ledger struct {
 	*bracket.MemoryStore
 	m *truth
@@ -347,7 +351,8 @@ func (m *truth) interrupt() {
 	}
 }
 
-// overtake ends jobs and lets a host that sees it all have a turn: what was read before and is not yet used was true until now.
+// overtake ends jobs and lets a host that sees it all have a turn: what was read before and is not
+// yet used was true until now.
 func (m *truth) overtake() {
 	h := m.someHost()
 	if h.acting {

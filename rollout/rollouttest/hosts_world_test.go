@@ -75,7 +75,8 @@ func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth
 	return m
 }
 
-// rules draws policies: a bracket with hooks or none, and pools that share resources with it, one another, and deployments that no bracket has.
+// rules draws policies: a bracket with hooks or none, and pools that share resources with it, one
+// another, and deployments that no bracket has.
 func (m *truth) rules() string {
 	limit := func(id string) string {
 		text := `{"id":"` + id + `","resourceConcurrency":{"groupSelector":"` + m.of("true", "true", "resource.metadata['region'] == 'eu'", "resource.name != 'r1'") + `","limit":` + m.of("1", "1", "2", `"50%"`, `"34%"`)
@@ -260,7 +261,8 @@ func (m *truth) edit() {
 	}
 }
 
-// command gives an operator's command. One who resolves an execution, or skips a member, says that nothing is at work there.
+// command gives an operator's command. One who resolves an execution, or skips a member, says that
+// nothing is at work there.
 func (m *truth) command(c bracket.Command) {
 	m.ids++
 	if c.ID = fmt.Sprint("op", m.ids); c.Kind == bracket.Resolve || c.Kind == bracket.Abandon {

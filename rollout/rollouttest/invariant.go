@@ -50,9 +50,10 @@ func (v *Violation) Error() string {
 // Unwrap returns Err.
 func (v *Violation) Unwrap() error { return v.Err }
 
-// checkLimit counts who is in a pool by itself, from the leases that were saved and from the jobs and the claims they were started with. Only who was
-// there before the plan it has to hear from it: a start whose planner stopped before it had all its slots is offered again under those
-// that it got, and the saved leases do not say when.
+// checkLimit counts who is in a pool by itself, from the leases that were saved and from the jobs
+// and the claims they were started with. Only who was there before the plan it has to hear from it:
+// a start whose planner stopped before it had all its slots is offered again under those that it
+// got, and the saved leases do not say when.
 func checkLimit(s Step) error {
 	var faults []error
 	atWork := s.atWork()
@@ -85,7 +86,8 @@ func checkLimit(s Step) error {
 				let[start.Resource] = let[start.Resource] || start.Reason == "slot_held" || start.Reason == rollout.ReasonOverridden
 			}
 		}
-		// A limit that was lowered, or a node that broke, may leave more in the pool than may be: then nobody else may come in.
+		// A limit that was lowered, or a node that broke, may leave more in the pool than may be:
+		// then nobody else may come in.
 		taken := slices.ContainsFunc(s.Plan.Start, func(start rollout.Start) bool {
 			return claims(start, p.Key) && !before[start.Resource] && !let[start.Resource]
 		})
@@ -163,7 +165,8 @@ func checkLocked(s Step) error {
 	})
 }
 
-// eachMember calls check with every start of a bracket. A start that names a bracket's group without open execution is a fault of its own.
+// eachMember calls check with every start of a bracket. A start that names a bracket's group
+// without open execution is a fault of its own.
 func (s *Step) eachMember(check func(rollout.Start, *bracket.Execution, *bracket.ExecutionMember) error) error {
 	var faults []error
 	for _, start := range s.Plan.Start {

@@ -10,8 +10,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// TestLimitIsExact: pool P has a lease of r1, and may have one. A start is a fault where it puts another resource into the pool, whatever it says of itself, and
-// none where its resource is there already or may come in beside the limit. Texts are of the form "pool resource/deployment".
+// TestLimitIsExact: pool P has a lease of r1, and may have one. A start is a fault where it puts
+// another resource into the pool, whatever it says of itself, and none where its resource is there
+// already or may come in beside the limit. Texts are of the form "pool resource/deployment".
 func TestLimitIsExact(t *testing.T) {
 	t.Parallel()
 	holder := func(text string) (pool, deployment string, h concurrency.Holder) {
@@ -93,7 +94,8 @@ func TestLimitIsExact(t *testing.T) {
 	}
 }
 
-// TestLockedIsExact: b2 is frozen for b in an execution of group R/prod/1 on r1, which has locked it, and starts.
+// TestLockedIsExact: b2 is frozen for b in an execution of group R/prod/1 on r1, which has locked
+// it, and starts.
 func TestLockedIsExact(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -186,8 +188,10 @@ func TestOrderIsExact(t *testing.T) {
 	}
 }
 
-// TestStepFindsEachViolation: a plan that keeps every promise, of which a row spoils one thing. b2 starts on r1 in group R/prod/1, whose pre a has succeeded and whose
-// post c waits; d is no member and runs the newest version. What Check finds is named, and nothing else is found: a check that cannot fail checks nothing.
+// TestStepFindsEachViolation: a plan that keeps every promise, of which a row spoils one thing. b2
+// starts on r1 in group R/prod/1, whose pre a has succeeded and whose post c waits; d is no member
+// and runs the newest version. What Check finds is named, and nothing else is found: a check that
+// cannot fail checks nothing.
 func TestStepFindsEachViolation(t *testing.T) {
 	t.Parallel()
 	now, begun := at(2, 9, 0), at(2, 8, 0)

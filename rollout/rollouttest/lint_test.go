@@ -16,9 +16,10 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// TestLintForetellsDrawnWorlds draws policies with every kind of rule and lets them run to the end in a world where no job fails and nobody changes
-// anything, and people approve of everything. Whatever a finding says never starts does not start; and of everybody who waits at the end, and should
-// not, a finding has named the rule, or the rule of somebody for whom they wait.
+// TestLintForetellsDrawnWorlds draws policies with every kind of rule and lets them run to the end
+// in a world where no job fails and nobody changes anything, and people approve of everything.
+// Whatever a finding says never starts does not start; and of everybody who waits at the end, and
+// should not, a finding has named the rule, or the rule of somebody for whom they wait.
 func TestLintForetellsDrawnWorlds(t *testing.T) {
 	const horizon = 6 * 24 * time.Hour
 	seen := testseed.Tally{}
@@ -104,7 +105,8 @@ type foretold struct {
 	choosy   bool // a group may lock a version of a hook that is not, or not yet, for all of its resources; see LintBracketHookWithoutVersion
 }
 
-// starts reports whether the target that an error names as its example got a version that nobody ran before.
+// starts reports whether the target that an error names as its example got a version that nobody
+// ran before.
 func (w foretold) starts(f rollout.Finding) bool {
 	return slices.ContainsFunc(w.timeline.Entries, func(e rollouttest.Entry) bool {
 		return e.Kind == rollouttest.Start && e.Resource == f.Example.Resource && e.Environment == f.Example.Environment && e.Deployment == f.Example.Deployment &&
@@ -112,7 +114,8 @@ func (w foretold) starts(f rollout.Finding) bool {
 	})
 }
 
-// explain says of everybody who waits at the end why that was to be expected; of whom it is empty nothing was said.
+// explain says of everybody who waits at the end why that was to be expected; of whom it is empty
+// nothing was said.
 func (w foretold) explain() []string {
 	why := make([]string, len(w.timeline.Left))
 	for k, left := range w.timeline.Left {
@@ -147,7 +150,8 @@ func (w foretold) explain() []string {
 	return why
 }
 
-// overtaken: the environments that a progression asks started something newer before the version was done there, which no finding foresees.
+// overtaken: the environments that a progression asks started something newer before the version
+// was done there, which no finding foresees.
 func (w foretold) overtaken(left rollout.Waiting, b rollout.Verdict) bool {
 	age := func(id string) time.Time {
 		k := slices.IndexFunc(w.fleet.Versions, func(v rollout.Version) bool { return v.Deployment == left.Deployment && v.ID == id })
@@ -171,8 +175,8 @@ var foretells = map[rollout.Reason][]rollout.LintCode{
 	rollout.Reason(bracket.ReasonHookWithoutVersion): {rollout.LintBracketHookWithoutVersion},
 }
 
-// meant are reasons that nobody would call a mistake: a version is not for everybody, or was not deployed in time, and a hook runs its next version when
-// it is needed.
+// meant are reasons that nobody would call a mistake: a version is not for everybody, or was not
+// deployed in time, and a hook runs its next version when it is needed.
 var meant = []rollout.Reason{
 	rollout.ReasonVersionNotDeployable, rollout.ReasonSelectorNoMatch, rollout.ReasonSelectorMissingKey, rollout.ReasonProgressionTooOld,
 	rollout.Reason(bracket.ReasonHookWaitsForMain),

@@ -21,9 +21,11 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// TestPlannerEveryCall runs whole worlds through a planner, once for each single call that it makes of its store and its counter and each thing that can
-// go wrong with it. Plan then returns that error and nothing to start, or has recovered by itself from a conflict. Called again, at the same instant, it goes on
-// as if nothing had happened: the timeline of the world, with every start in it, and what is stored at the end, are those of a world without trouble.
+// TestPlannerEveryCall runs whole worlds through a planner, once for each single call that it makes
+// of its store and its counter and each thing that can go wrong with it. Plan then returns that
+// error and nothing to start, or has recovered by itself from a conflict. Called again, at the same
+// instant, it goes on as if nothing had happened: the timeline of the world, with every start in
+// it, and what is stored at the end, are those of a world without trouble.
 func TestPlannerEveryCall(t *testing.T) {
 	t.Parallel()
 	nodes := rfcWorld(t, 1)
@@ -85,13 +87,14 @@ func changes(call string) bool {
 	return strings.HasPrefix(call, "save") || strings.HasPrefix(call, "delete")
 }
 
-// happens reports whether a fault can happen to a call and is no other one: a read meets no conflict, and if its answer is lost it is lost.
+// happens reports whether a fault can happen to a call and is no other one: a read meets no
+// conflict, and if its answer is lost it is lost.
 func happens(fault, call string) bool {
 	return changes(call) || fault != "conflict" && fault != "answer lost"
 }
 
-// deeds are what happens in a world. What a plan tells of brackets is told once: with the plan it is lost. And a slot that was free to that
-// plan is held by the next.
+// deeds are what happens in a world. What a plan tells of brackets is told once: with the plan it
+// is lost. And a slot that was free to that plan is held by the next.
 func deeds(t rollouttest.Timeline) []rollouttest.Entry {
 	list := slices.DeleteFunc(slices.Clone(t.Entries), func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Bracket })
 	for k := range list {
@@ -103,8 +106,8 @@ func deeds(t rollouttest.Timeline) []rollouttest.Entry {
 	return list
 }
 
-// zones is a world in which every kind of record is written, and one is deleted: a bracket beside a gradual rollout of which the version is withdrawn half-way,
-// one zone after the other.
+// zones is a world in which every kind of record is written, and one is deleted: a bracket beside a
+// gradual rollout of which the version is withdrawn half-way, one zone after the other.
 func zones(t testing.TB) rollouttest.World {
 	parsed, err := rollout.ParsePolicies([]byte(`[
 		{"name":"m","selector":"deployment.name != 'c'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{"pre":"deployment.name == 'a'"}}}]},

@@ -16,8 +16,10 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// TestPlannerUnderFaults drives two [rollout.Planner] on one store whose calls are lost, repeated, answered wrongly or from the past, or end in a
-// crash. Whatever happens, jobs run on no more nodes than allowed, no run means two things, and once the faults stop everything ends with the same versions.
+// TestPlannerUnderFaults drives two [rollout.Planner] on one store whose calls are lost, repeated,
+// answered wrongly or from the past, or end in a crash. Whatever happens, jobs run on no more nodes
+// than allowed, no run means two things, and once the faults stop everything ends with the same
+// versions.
 func TestPlannerUnderFaults(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}

@@ -15,8 +15,9 @@ import (
 // String is [Timeline.Trace], followed by [Timeline.Summary].
 func (t Timeline) String() string { return t.Trace() + t.Summary() }
 
-// Trace tells what happened in order, one line per entry, under a line per day; instants are in UTC. Targets that begin to wait at one instant
-// for the same reasons share a line. Where a resource is in several environments, its name is followed by the one that is meant.
+// Trace tells what happened in order, one line per entry, under a line per day; instants are in
+// UTC. Targets that begin to wait at one instant for the same reasons share a line. Where a
+// resource is in several environments, its name is followed by the one that is meant.
 func (t Timeline) Trace() string {
 	var b strings.Builder
 	day := ""
@@ -78,7 +79,8 @@ func more(n int) string {
 	return fmt.Sprintf(" and %d more", n)
 }
 
-// placed returns the entries with the environment behind the name of every resource that has entries of several environments.
+// placed returns the entries with the environment behind the name of every resource that has
+// entries of several environments.
 func (t Timeline) placed() []Entry {
 	in, several := map[string]string{}, map[string]bool{}
 	for _, e := range t.Entries {
@@ -102,7 +104,8 @@ func (t Timeline) placed() []Entry {
 	return entries
 }
 
-// together returns how many entries from the first on are waits that begin at one instant; 1 if the first one is none.
+// together returns how many entries from the first on are waits that begin at one instant; 1 if the
+// first one is none.
 func together(entries []Entry) int {
 	n := 1
 	for entries[0].Kind == Wait && n < len(entries) && entries[n].Kind == Wait && entries[n].At.Equal(entries[0].At) {
@@ -111,7 +114,8 @@ func together(entries []Entry) int {
 	return n
 }
 
-// alike divides entries into those that are told in one line: waits for the same reasons, in the order of the first of each.
+// alike divides entries into those that are told in one line: waits for the same reasons, in the
+// order of the first of each.
 func alike(entries []Entry) [][]Entry {
 	if len(entries) == 1 {
 		return [][]Entry{entries}
@@ -130,7 +134,8 @@ func alike(entries []Entry) [][]Entry {
 	return groups
 }
 
-// waitText is what a wait says, apart from whom it is about. What several rules say in the same words is said once.
+// waitText is what a wait says, apart from whom it is about. What several rules say in the same
+// words is said once.
 func waitText(e Entry) string {
 	var texts []string
 	for _, v := range e.Blockers {
@@ -145,7 +150,8 @@ func waitText(e Entry) string {
 	return text
 }
 
-// verdictText is shorter than [rollout.Verdict.String]: an instant says more than the events that might come before it.
+// verdictText is shorter than [rollout.Verdict.String]: an instant says more than the events that
+// might come before it.
 func verdictText(v rollout.Verdict, deployment string) string {
 	until, on := v.Until, v.On
 	var needs, pools []string
@@ -195,7 +201,8 @@ func verdictText(v rollout.Verdict, deployment string) string {
 	return text
 }
 
-// poolName is the key of a pool without its escapes: the id of its rule, and the value it stands for.
+// poolName is the key of a pool without its escapes: the id of its rule, and the value it stands
+// for.
 func poolName(key string) string {
 	parts, err := textkey.Split(key)
 	if err != nil {
@@ -314,8 +321,9 @@ func groupName(id string) string {
 	return fmt.Sprintf("group %s in %s", parts[2], parts[1])
 }
 
-// Chart draws one row per resource, in the order of their first jobs, and one column per step of time. A letter stands for the job that ran
-// then, # for several at once, and - for a slot that is held between jobs. With a step of zero, Chart chooses one that fits a page.
+// Chart draws one row per resource, in the order of their first jobs, and one column per step of
+// time. A letter stands for the job that ran then, # for several at once, and - for a slot that is
+// held between jobs. With a step of zero, Chart chooses one that fits a page.
 func (t Timeline) Chart(step time.Duration) string {
 	spans := t.spans()
 	if len(spans) == 0 {
@@ -367,7 +375,8 @@ func (t Timeline) Chart(step time.Duration) string {
 	return b.String()
 }
 
-// span is a job, or a bracket execution if it has no deployment, from its start to its end or to the end of the timeline.
+// span is a job, or a bracket execution if it has no deployment, from its start to its end or to
+// the end of the timeline.
 type span struct {
 	resource, deployment string
 	from, to             time.Time
@@ -444,7 +453,8 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// letters gives every deployment that ran one letter: of the first of its words that no other has, if that is free.
+// letters gives every deployment that ran one letter: of the first of its words that no other has,
+// if that is free.
 func (t Timeline) letters() (map[string]byte, string) {
 	var names []string
 	words := map[string]int{}

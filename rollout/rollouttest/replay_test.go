@@ -73,7 +73,8 @@ func TestReplayOfTenNodes(t *testing.T) {
 	golden.Check(t, "replay-node-3.txt", timeline.About("node-3").String())
 }
 
-// trace tells what ran on a resource, one line per start, failure and end of an execution, on day 2.
+// trace tells what ran on a resource, one line per start, failure and end of an execution, on day
+// 2.
 func trace(timeline rollouttest.Timeline, resource string) string {
 	var b strings.Builder
 	for _, e := range timeline.About(resource).Entries {
@@ -132,8 +133,9 @@ func mid(tb testing.TB, fails int, edits ...func([]rollout.Policy)) rollouttest.
 	return w
 }
 
-// overlapping is the RFC's second group on one node: group A is ready since day 1, 09:00, and finds a slot on day 2, 09:00, because another
-// member of the pool is down until then; group B closes a day after its first version. Both are due at once.
+// overlapping is the RFC's second group on one node: group A is ready since day 1, 09:00, and finds
+// a slot on day 2, 09:00, because another member of the pool is down until then; group B closes a
+// day after its first version. Both are due at once.
 func overlapping(tb testing.TB, firstOfB time.Time, strategy bracket.OverlapStrategy) rollouttest.World {
 	w := rollouttest.World{Start: at(0, 8, 0), Fleet: nodes(4)}
 	w.Policies = policyFile(tb, "node-policy.json", func(policies []rollout.Policy) {
@@ -389,7 +391,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestHeldNodesBlockTheRest: without a retry rule two failures take all slots, and everybody else is told who has them.
+// TestHeldNodesBlockTheRest: without a retry rule two failures take all slots, and everybody else
+// is told who has them.
 func TestHeldNodesBlockTheRest(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 10)

@@ -6,12 +6,13 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// stuckWithin is how long a world with something held is watched after the last thing that happened: what is held may be called stuck, which no wait
-// announces.
+// stuckWithin is how long a world with something held is watched after the last thing that
+// happened: what is held may be called stuck, which no wait announces.
 const stuckWithin = 31 * 24 * time.Hour
 
-// atRest reports whether nothing can happen any more although the planner would go on waking its host: windows open and close for ever, for
-// targets that wait for somebody who does not come. Nobody starts by time alone who has a blocker that time does not open, and of the others only
+// atRest reports whether nothing can happen any more although the planner would go on waking its
+// host: windows open and close for ever, for targets that wait for somebody who does not come.
+// Nobody starts by time alone who has a blocker that time does not open, and of the others only
 // windows come again.
 func (r *running) atRest(plan *rollout.Plan) bool {
 	if plan.Waiting.Len() == 0 || len(r.arrivals)+len(r.ends) > 0 || r.holds(plan) && plan.Now.Sub(r.stirred) < stuckWithin {
@@ -31,7 +32,8 @@ func (r *running) atRest(plan *rollout.Plan) bool {
 	return true
 }
 
-// holds reports whether anybody has a slot, an execution or a job, or collects: all of these may change by time alone while nobody waits for it.
+// holds reports whether anybody has a slot, an execution or a job, or collects: all of these may
+// change by time alone while nobody waits for it.
 func (r *running) holds(plan *rollout.Plan) bool {
 	for _, record := range plan.State.Pools {
 		if len(record.Leases) > 0 {

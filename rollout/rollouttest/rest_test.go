@@ -13,8 +13,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// TestWorldsWithWindowsEnd: windows come again for ever, and a plan's Next with them. A world in which they open for nobody is over all the same, and
-// one in which they will open for somebody is not.
+// TestWorldsWithWindowsEnd: windows come again for ever, and a plan's Next with them. A world in
+// which they open for nobody is over all the same, and one in which they will open for somebody is
+// not.
 func TestWorldsWithWindowsEnd(t *testing.T) {
 	t.Parallel()
 	const daily = `{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0","durationMinutes":480}}`

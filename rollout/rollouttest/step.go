@@ -9,8 +9,9 @@ import (
 
 // Step is one planning as its host sees it, for [Step.Check] in a host's own tests.
 type Step struct {
-	// Snapshot is what was observed before the plan. Of its State only the executions are looked at that were open then: a start may have been saved, and not been
-	// dispatched. A host whose State is in a store can leave it out.
+	// Snapshot is what was observed before the plan. Of its State only the executions are looked at
+	// that were open then: a start may have been saved, and not been dispatched. A host whose State
+	// is in a store can leave it out.
 	Snapshot rollout.Snapshot
 
 	// Plan is the plan, with the State that was saved for its starts.
@@ -19,9 +20,11 @@ type Step struct {
 	// Dispatched are the starts of earlier plans that were carried out, by run id.
 	Dispatched map[string]rollout.Start
 
-	// Lagging says that the observation may be older than the state. Then a job that the snapshot shows in progress may have ended, and the state is
-	// believed. Another planner may also have stopped after it saved the end of an execution in the group's record, and before it saved that in the
-	// execution's own. Then the group may be gone, and what it had locked is not checked.
+	// Lagging says that the observation may be older than the state. Then a job that the snapshot
+	// shows in progress may have ended, and the state is believed. Another planner may also have
+	// stopped after it saved the end of an execution in the group's record, and before it saved
+	// that in the execution's own. Then the group may be gone, and what it had locked is not
+	// checked.
 	Lagging bool
 
 	found *index // what the checks look up; nil until the first one does
@@ -88,7 +91,8 @@ func (s *Step) target(id rollout.TargetID) *rollout.Target {
 	return &s.Snapshot.Targets[k]
 }
 
-// gone are the resources that are proved deleted: targets that are still listed on them are nobody's any more.
+// gone are the resources that are proved deleted: targets that are still listed on them are
+// nobody's any more.
 func (s *Step) gone() map[string]bool {
 	gone := make(map[string]bool, len(s.Snapshot.DeletedResources))
 	for _, id := range s.Snapshot.DeletedResources {
@@ -114,7 +118,8 @@ func current(t *rollout.Target) string {
 	return newest.Version
 }
 
-// execution returns the open execution that a start belongs to, or nil, and the closed group, or nil.
+// execution returns the open execution that a start belongs to, or nil, and the closed group, or
+// nil.
 func (s *Step) execution(resource, group string) (*bracket.Execution, *bracket.Group) {
 	x := s.look()
 	return x.executions[[2]string{resource, group}], x.groups[group]
@@ -130,8 +135,9 @@ func openIn(state rollout.State, resource, group string) *bracket.Execution {
 	return nil
 }
 
-// begun reports whether a start goes on with an open execution that was begun before, in the version that was frozen then. What has begun is finished with that
-// version also when it is deleted meanwhile; an execution that only begins leaves such a version out.
+// begun reports whether a start goes on with an open execution that was begun before, in the
+// version that was frozen then. What has begun is finished with that version also when it is
+// deleted meanwhile; an execution that only begins leaves such a version out.
 func (s *Step) begun(start rollout.Start) bool {
 	execution, _ := s.execution(start.Resource, start.Group)
 	if execution == nil {

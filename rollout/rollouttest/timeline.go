@@ -10,7 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Timeline is what happened in a world, in order, and what it cost. It prints itself, see [Timeline.String] and [Timeline.Chart].
+// Timeline is what happened in a world, in order, and what it cost. It prints itself, see
+// [Timeline.String] and [Timeline.Chart].
 type Timeline struct {
 	Start   time.Time `json:"start"`
 	Entries []Entry   `json:"entries"`
@@ -27,21 +28,22 @@ type Timeline struct {
 	// Left lists who still waited at the end, and why.
 	Left []rollout.Waiting `json:"left,omitempty"`
 
-	// Running lists the runs that had not ended at the end, or were still being verified, in the order of their start; of the fleet's own jobs those without a
-	// run id by their target.
+	// Running lists the runs that had not ended at the end, or were still being verified, in the
+	// order of their start; of the fleet's own jobs those without a run id by their target.
 	Running []string `json:"running,omitempty"`
 
 	// Pools gives the greatest use of every pool, by key.
 	Pools []Peak `json:"pools,omitempty"`
 
-	// InFlight is the greatest number of resources that were being disrupted at once, whatever the pools: those with a job in progress
-	// or an open bracket execution.
+	// InFlight is the greatest number of resources that were being disrupted at once, whatever the
+	// pools: those with a job in progress or an open bracket execution.
 	InFlight int `json:"inFlight"`
 
 	// Drains is how many runs of pre members there were, several attempts counted once.
 	Drains int `json:"drains"`
 
-	// DrainsSaved is how many more there would have been if every upgrade of a main member had brought its own.
+	// DrainsSaved is how many more there would have been if every upgrade of a main member had
+	// brought its own.
 	DrainsSaved int `json:"drainsSaved"`
 }
 
@@ -91,7 +93,8 @@ type Entry struct {
 	Note        string            `json:"note,omitempty"`    // what arrived; the pool of a stuck lease; since when an event holds that is noticed late
 }
 
-// About returns a timeline of the entries that concern one resource: its own, and those that concern no resource.
+// About returns a timeline of the entries that concern one resource: its own, and those that
+// concern no resource.
 func (t Timeline) About(resource string) Timeline {
 	t.Entries = slices.DeleteFunc(slices.Clone(t.Entries), func(e Entry) bool { return e.Resource != "" && e.Resource != resource })
 	return t
@@ -135,7 +138,8 @@ func (r *recorder) entry(e Entry) {
 	}
 }
 
-// observe records what every plan tells: what happened in the brackets, who is stuck, how full the pools are.
+// observe records what every plan tells: what happened in the brackets, who is stuck, how full the
+// pools are.
 func (r *recorder) observe(plan *rollout.Plan) {
 	for _, e := range plan.Events {
 		entry := Entry{At: e.At, Kind: Bracket, Resource: e.Resource, Environment: e.Environment, Group: e.Group, Event: e.Kind, Status: string(e.Status), Into: e.Into}
@@ -215,7 +219,8 @@ func compareTargets(a, b rollout.TargetID) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Environment, b.Environment), strings.Compare(a.Deployment, b.Deployment))
 }
 
-// saysAgain reports whether a wait reads as one before. Nearly always it is the same in every field, which takes a fraction of the time of its text.
+// saysAgain reports whether a wait reads as one before. Nearly always it is the same in every
+// field, which takes a fraction of the time of its text.
 func saysAgain(w, before *rollout.Waiting) bool {
 	return sameWait(w, before) || w.Version == before.Version && blockersText(w.Blockers) == blockersText(before.Blockers)
 }
@@ -275,7 +280,8 @@ func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int,
 	})
 }
 
-// memberOf finds the member of the execution that a start belongs to, and notes how many pre members that has.
+// memberOf finds the member of the execution that a start belongs to, and notes how many pre
+// members that has.
 func (r *recorder) memberOf(plan *rollout.Plan, start rollout.Start) member {
 	execution := openIn(plan.State, start.Resource, start.Group)
 	if execution == nil {

@@ -112,7 +112,8 @@ func (u *upheaval) stored(plan rollout.Plan) {
 	}
 }
 
-// permitted makes sure, in a simple way, that whatever begins may: by its status, its scope, and the approvals and selectors of the policies in force.
+// permitted makes sure, in a simple way, that whatever begins may: by its status, its scope, and
+// the approvals and selectors of the policies in force.
 func (u *upheaval) permitted(plan rollout.Plan) {
 	if len(plan.Start) == 0 {
 		return

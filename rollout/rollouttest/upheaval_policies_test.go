@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawnEdit is something that somebody does to the policies, the fleet or the state, and that reports whether it did.
+// drawnEdit is something that somebody does to the policies, the fleet or the state, and that
+// reports whether it did.
 type drawnEdit struct {
 	kind string
 	do   func() bool

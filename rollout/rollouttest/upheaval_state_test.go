@@ -93,7 +93,8 @@ func (u *upheaval) versionEdits() (list []drawnEdit) {
 	return list
 }
 
-// stateEdits are those of the state, of what the host knows of its jobs, of the clock, and what operators do.
+// stateEdits are those of the state, of what the host knows of its jobs, of the clock, and what
+// operators do.
 func (u *upheaval) stateEdits() (list []drawnEdit) {
 	add := func(kind string, do func() bool) { list = append(list, drawnEdit{kind, do}) }
 	add("unavailable", func() bool {

@@ -32,11 +32,14 @@ type upheaval struct {
 	previous *rollout.Plan
 }
 
-// TestUpheaval runs drawn worlds in which everything is edited that can be, several times, at drawn instants: policies, fleet, versions, approvals, the state,
-// the jobs that the host knows of, the clock. In between its planner stops wherever it can, and for a while another one has policies that are old. Every
-// plan keeps the invariants and the limits, starts nothing that is not allowed, is explained as it is, is the same from a state that was read back, and
-// stays the same until Next. When at last nobody edits anything, everybody approves, all jobs end well and an operator does what the plan asks for, then
-// no execution is open, no slot held and no resource drained for ever, and a planner without any state would change nothing.
+// TestUpheaval runs drawn worlds in which everything is edited that can be, several times, at drawn
+// instants: policies, fleet, versions, approvals, the state, the jobs that the host knows of, the
+// clock. In between its planner stops wherever it can, and for a while another one has policies
+// that are old. Every plan keeps the invariants and the limits, starts nothing that is not allowed,
+// is explained as it is, is the same from a state that was read back, and stays the same until
+// Next. When at last nobody edits anything, everybody approves, all jobs end well and an operator
+// does what the plan asks for, then no execution is open, no slot held and no resource drained for
+// ever, and a planner without any state would change nothing.
 func TestUpheaval(t *testing.T) {
 	seen, sets := testseed.Tally{}, map[string]*rollout.PolicySet{}
 	compiler := newCompiler(t)
@@ -145,14 +148,16 @@ func (u *upheaval) play() {
 	u.settle()
 }
 
-// evenly draws a number below n: rapid by itself prefers small ones, and the first edits of the list.
+// evenly draws a number below n: rapid by itself prefers small ones, and the first edits of the
+// list.
 func (u *upheaval) evenly(n int) int {
 	h := fnv.New64a()
 	fmt.Fprint(h, rapid.Uint64().Draw(u.T, "evenly"))
 	return int(h.Sum64() % uint64(n))
 }
 
-// settle lets the world come to rest: everybody approves, all jobs end well, and an operator answers what is asked.
+// settle lets the world come to rest: everybody approves, all jobs end well, and an operator
+// answers what is asked.
 func (u *upheaval) settle() {
 	u.calm = true
 	u.note("CALM")
@@ -261,7 +266,8 @@ func (u *upheaval) end(plan rollout.Plan) {
 		if record.Open == nil {
 			continue
 		}
-		// A dependency that came later may be on something that is not there, or that comes with the group that is queued.
+		// A dependency that came later may be on something that is not there, or that comes with
+		// the group that is queued.
 		if slices.ContainsFunc(waitingOf(plan), func(w rollout.Waiting) bool {
 			return w.Resource == record.Resource && w.Environment == record.Open.Environment && slices.ContainsFunc(w.Blockers, func(v rollout.Verdict) bool {
 				return slices.Contains([]rollout.Reason{rollout.ReasonDependencyUnmatched, rollout.ReasonDependencyUnmet, "version_dependency_unmet", rollout.ReasonSelectorError}, v.Reason)
@@ -328,10 +334,12 @@ func (u *upheaval) end(plan rollout.Plan) {
 	delete(fresh.did, "fresh")
 }
 
-// leftFor reports whether a target waits for what does not happen by itself, or for one of those that do so.
+// leftFor reports whether a target waits for what does not happen by itself, or for one of those
+// that do so.
 func leftFor(wait rollout.Waiting, left map[rollout.TargetID]bool) bool {
 	return slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
-		// behind what its bracket has locked: it waits for the next group, as the package says of edits
+		// behind what its bracket has locked: it waits for the next group, as the package says of
+		// edits
 		return v.Reason == "bracket_not_locked" || slices.ContainsFunc(v.On, func(c rollout.Condition) bool {
 			return slices.Contains([]rollout.ConditionKind{rollout.OnOperator, rollout.OnConfig, rollout.OnVersion, rollout.OnGroupClose}, c.Kind) ||
 				c.Kind == rollout.OnDependency && left[rollout.TargetID{Resource: c.Resource, Environment: c.Environment, Deployment: c.Deployment}]
@@ -339,7 +347,8 @@ func leftFor(wait rollout.Waiting, left map[rollout.TargetID]bool) bool {
 	})
 }
 
-// step plans once, carries the plan out in some way, or moves on to what happens next. It reports whether anything can.
+// step plans once, carries the plan out in some way, or moves on to what happens next. It reports
+// whether anything can.
 func (u *upheaval) step() bool {
 	e := u.editor
 	if u.oldSteps > 0 {
@@ -404,7 +413,8 @@ func (u *upheaval) step() bool {
 	return true
 }
 
-// refusedPlan deals with policies that a fleet does not allow: their owner is told so and takes the edit back.
+// refusedPlan deals with policies that a fleet does not allow: their owner is told so and takes the
+// edit back.
 func (u *upheaval) refusedPlan() bool {
 	e := u.editor
 	if !refused(e.failed) {
@@ -472,7 +482,8 @@ func (u *upheaval) carry(plan rollout.Plan) {
 	}
 }
 
-// torn is the state that a planner leaves which stops within its save: groups, rollouts, executions that ended, pools, the other executions.
+// torn is the state that a planner leaves which stops within its save: groups, rollouts, executions
+// that ended, pools, the other executions.
 func (u *upheaval) torn(old, next rollout.State) rollout.State {
 	torn := old
 	n := rapid.IntRange(1, 4).Draw(u.T, "torn")

@@ -16,7 +16,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// webWorld is a program on some clusters, all of which run v1; v2 comes at nine, and whatever else is given.
+// webWorld is a program on some clusters, all of which run v1; v2 comes at nine, and whatever else
+// is given.
 func webWorld(tb testing.TB, clusters int, rules string, versions ...rollout.Version) rollouttest.World {
 	tb.Helper()
 	s := rollout.Snapshot{
@@ -58,8 +59,8 @@ func checked(w *rollouttest.World, outcomes map[string]rollout.Verification) {
 
 const rollback = `{"id":"turn","gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}},{"id":"undo","rollback":{"onVerificationFailure":true}}`
 
-// TestRollbackByVerification: a cluster whose checks fail goes back to what it had, stays there until a newer version comes, and nobody else is
-// touched by that.
+// TestRollbackByVerification: a cluster whose checks fail goes back to what it had, stays there
+// until a newer version comes, and nobody else is touched by that.
 func TestRollbackByVerification(t *testing.T) {
 	t.Parallel()
 	w := webWorld(t, 3, rollback, version("web", "v3", at(1, 12, 0)))
@@ -87,7 +88,8 @@ func TestRollbackByVerification(t *testing.T) {
 	golden.Check(t, "trace-verification-rollback.txt", timeline.String())
 }
 
-// TestVerificationTakesItsTime: a job counts as running until its checks have ended, and a gate that asks for them waits for that long.
+// TestVerificationTakesItsTime: a job counts as running until its checks have ended, and a gate
+// that asks for them waits for that long.
 func TestVerificationTakesItsTime(t *testing.T) {
 	t.Parallel()
 	w := webWorld(t, 1, rollback)
@@ -119,7 +121,8 @@ func TestVerificationTakesItsTime(t *testing.T) {
 	}
 }
 
-// TestVerificationHoldsTheSlot: with one slot the next cluster starts when the checks of the one before have ended, not when its job has.
+// TestVerificationHoldsTheSlot: with one slot the next cluster starts when the checks of the one
+// before have ended, not when its job has.
 func TestVerificationHoldsTheSlot(t *testing.T) {
 	t.Parallel()
 	w := webWorld(t, 2, `{"id":"one","resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":1}},{"id":"undo","rollback":{"onVerificationFailure":true}}`)
@@ -169,7 +172,8 @@ func TestImpossibleOutcomes(t *testing.T) {
 	}
 }
 
-// TestOverridesArrive: an override is unknown before it was given, lets the version start at that instant, and only where it holds.
+// TestOverridesArrive: an override is unknown before it was given, lets the version start at that
+// instant, and only where it holds.
 func TestOverridesArrive(t *testing.T) {
 	t.Parallel()
 	const night = `{"id":"night","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=22","durationMinutes":240}}`
@@ -226,8 +230,9 @@ func TestOverridesArrive(t *testing.T) {
 	}
 }
 
-// TestVerifiedWorldsKeepTheirPromises draws worlds in which checks pass, fail, take their time or never end, windows close, slots are few and
-// overrides come and go: every plan keeps the invariants, nothing changes between the wake-ups, and the planner and its shell agree.
+// TestVerifiedWorldsKeepTheirPromises draws worlds in which checks pass, fail, take their time or
+// never end, windows close, slots are few and overrides come and go: every plan keeps the
+// invariants, nothing changes between the wake-ups, and the planner and its shell agree.
 func TestVerifiedWorldsKeepTheirPromises(tt *testing.T) {
 	tt.Parallel()
 	seen := map[string]int{}
@@ -258,7 +263,8 @@ func TestVerifiedWorldsKeepTheirPromises(tt *testing.T) {
 		drawn := map[string]rollouttest.Outcome{}
 		for _, target := range w.Fleet.Targets {
 			for _, v := range []string{"v1", "v2", "v3"} {
-				// Every job takes its time: two jobs of a target that are created at one instant have no order that a host could tell.
+				// Every job takes its time: two jobs of a target that are created at one instant
+				// have no order that a host could tell.
 				o := rollouttest.Outcome{After: minutes(rapid.IntRange(1, 6).Draw(t, "job"))}
 				if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
 					o.Status = rollout.JobFailure

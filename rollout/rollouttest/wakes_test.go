@@ -16,9 +16,11 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// TestWaitsSayWhatEndsThem: whoever looks at a waiting target again at the Until of its blockers, and at the events in their On, and at no other time, misses
-// nothing. In drawn worlds every target is watched by somebody who does so, and is asleep in between: no version that waits starts while its watcher sleeps. Left
-// out are edits of the fleet, which wake everybody, and overrides. A version older than the one of which the plan lists the blockers may start meanwhile.
+// TestWaitsSayWhatEndsThem: whoever looks at a waiting target again at the Until of its blockers,
+// and at the events in their On, and at no other time, misses nothing. In drawn worlds every target
+// is watched by somebody who does so, and is asleep in between: no version that waits starts while
+// its watcher sleeps. Left out are edits of the fleet, which wake everybody, and overrides. A
+// version older than the one of which the plan lists the blockers may start meanwhile.
 func TestWaitsSayWhatEndsThem(t *testing.T) {
 	seen := testseed.Tally{}
 	compiler := newCompiler(t)
@@ -100,8 +102,9 @@ func look(s rollout.Snapshot, plan rollout.Plan, edits int) *glance {
 }
 
 // wakes reports whether anything has happened since of that for which one of the verdicts waits.
-// What a group waits for is over when the next one has closed, or when it is merged into the open execution, which are told as events; a halt by a failure
-// names these itself. A hook waits for what the mains on its resource wait for, which say so.
+// What a group waits for is over when the next one has closed, or when it is merged into the open
+// execution, which are told as events; a halt by a failure names these itself. A hook waits for
+// what the mains on its resource wait for, which say so.
 func (g *glance) wakes(id rollout.TargetID, after *glance, seen testseed.Tally) (woken bool) {
 	blockers := g.waiting[id].Blockers
 	for main, wait := range g.waiting {

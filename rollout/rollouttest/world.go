@@ -14,38 +14,46 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// World is a fleet, the policies over it, and everything that will happen to it. It is a plain value: [World.Run] changes nothing of it,
-// so one world can be run any number of times, and every run gives the same timeline, as long as its Store, if it has
-// one, is as it was.
+// World is a fleet, the policies over it, and everything that will happen to it. It is a plain
+// value: [World.Run] changes nothing of it, so one world can be run any number of times, and every
+// run gives the same timeline, as long as its Store, if it has one, is as it was.
 type World struct {
 	// Policies decide who may start. Required.
 	Policies *rollout.PolicySet
 
-	// Fleet is what exists, and what will. The planner does not know a version or an override before its CreatedAt, an approval or a command before its
-	// At, and a target before its JoinedAt. Nor does it know a resource of which all targets have still to join. State and Active must be empty. A
-	// job that is in progress in it stays so, unless a change ends it: nobody knows for how long.
+	// Fleet is what exists, and what will. The planner does not know a version or an override
+	// before its CreatedAt, an approval or a command before its At, and a target before its
+	// JoinedAt. Nor does it know a resource of which all targets have still to join. State and
+	// Active must be empty. A job that is in progress in it stays so, unless a change ends it:
+	// nobody knows for how long.
 	Fleet rollout.Snapshot
 
-	// Start is the instant of the first plan. Zero: when the oldest version was created. Required if the fleet has no version.
+	// Start is the instant of the first plan. Zero: when the oldest version was created. Required
+	// if the fleet has no version.
 	Start time.Time
 
-	// End is the instant after which nothing is done any more. Zero: the world goes on until nothing can happen in it. Windows go on opening and closing for
-	// ever; they do not count if all who wait for them also wait for an event that never comes, such as an approval or an operator.
+	// End is the instant after which nothing is done any more. Zero: the world goes on until
+	// nothing can happen in it. Windows go on opening and closing for ever; they do not count if
+	// all who wait for them also wait for an event that never comes, such as an approval or an
+	// operator.
 	End time.Time
 
-	// Changes are everything else that happens, in any order; those of one instant happen in the order of the list.
+	// Changes are everything else that happens, in any order; those of one instant happen in the
+	// order of the list.
 	Changes []Change
 
-	// Job says what becomes of a job, when it starts. It must be a pure function, or the world does not repeat itself. Attempts count from 1,
-	// per target, version, purpose and group. Nil: every job succeeds after one minute. See [Durations].
+	// Job says what becomes of a job, when it starts. It must be a pure function, or the world does
+	// not repeat itself. Attempts count from 1, per target, version, purpose and group. Nil: every
+	// job succeeds after one minute. See [Durations].
 	Job func(start rollout.Start, attempt int) Outcome
 
-	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner and its store around it. The timeline is
-	// the same; what costs the time of a small world is writing and reading records.
+	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner
+	// and its store around it. The timeline is the same; what costs the time of a small world is
+	// writing and reading records.
 	Pure bool
 
-	// Plan replaces the planner, to try another one or to break it on purpose. It must return the plan of the snapshot at now, with the
-	// state that was saved for its starts. Nil: as Pure says.
+	// Plan replaces the planner, to try another one or to break it on purpose. It must return the
+	// plan of the snapshot at now, with the state that was saved for its starts. Nil: as Pure says.
 	Plan func(ctx context.Context, snapshot rollout.Snapshot, now time.Time) (rollout.Plan, error)
 
 	// Store is where the planner keeps its state, unless Pure. Nil: a new [bracket.MemoryStore].
@@ -55,13 +63,15 @@ type World struct {
 	Trust bool
 }
 
-// Change is something that happens to the fleet at an instant: a node goes down or comes back, leaves, is relabelled, a version is withdrawn.
+// Change is something that happens to the fleet at an instant: a node goes down or comes back,
+// leaves, is relabelled, a version is withdrawn.
 type Change struct {
 	At   time.Time
 	What string // for the timeline, such as "node-3 goes down"
 
-	// Do changes the snapshot that it is given. It may set, append to and remove from its lists; what the lists point to, such as
-	// maps, belongs to the world's Fleet and is to be replaced instead of written to. A job on a target that it removes never ends.
+	// Do changes the snapshot that it is given. It may set, append to and remove from its lists;
+	// what the lists point to, such as maps, belongs to the world's Fleet and is to be replaced
+	// instead of written to. A job on a target that it removes never ends.
 	Do func(*rollout.Snapshot)
 }
 
@@ -70,16 +80,18 @@ type Outcome struct {
 	After  time.Duration     `json:"after"`            // from start to end, at least 0
 	Status rollout.JobStatus `json:"status,omitempty"` // empty: successful. One that is not terminal: the job hangs with it, for ever
 
-	// Verification is what the checks after a successful job find out: passed or failed. Empty: there are none. Running: they never end. A job
-	// that does not succeed is not verified, so with another Status it must be empty.
+	// Verification is what the checks after a successful job find out: passed or failed. Empty:
+	// there are none. Running: they never end. A job that does not succeed is not verified, so with
+	// another Status it must be empty.
 	Verification rollout.Verification `json:"verification,omitempty"`
 
-	// VerifiedAfter is from the end of the job to the end of its checks, at least 0; until then its verification is running. Without an end
-	// of the checks it must be 0.
+	// VerifiedAfter is from the end of the job to the end of its checks, at least 0; until then its
+	// verification is running. Without an end of the checks it must be 0.
 	VerifiedAfter time.Duration `json:"verifiedAfter,omitempty"`
 }
 
-// validate says what is wrong with what World.Job returned; an error is the rest of a sentence about the attempt.
+// validate says what is wrong with what World.Job returned; an error is the rest of a sentence
+// about the attempt.
 func (o Outcome) validate() error {
 	ends := o.Verification == rollout.VerificationPassed || o.Verification == rollout.VerificationFailed
 	switch {
@@ -97,23 +109,27 @@ func (o Outcome) validate() error {
 	return nil
 }
 
-// Durations lets every job succeed, after the time that is given for its deployment; those of unlisted deployments take no time.
+// Durations lets every job succeed, after the time that is given for its deployment; those of
+// unlisted deployments take no time.
 func Durations(perDeployment map[string]time.Duration) func(rollout.Start, int) Outcome {
 	return func(start rollout.Start, _ int) Outcome { return Outcome{After: perDeployment[start.Deployment]} }
 }
 
 func defaultJob(rollout.Start, int) Outcome { return Outcome{After: time.Minute} }
 
-// maxSteps bounds the number of plans, so that a planner that never comes to rest is an error and not a test that never ends.
+// maxSteps bounds the number of plans, so that a planner that never comes to rest is an error and
+// not a test that never ends.
 const maxSteps = 1_000_000
 
-// Run lets the world take its course. It plans, dispatches what the plan starts, and moves the clock to the next instant at which anything
-// happens: [rollout.Plan.Next], the end of a job, or something that arrives. It never looks at any other time, so a plan that
-// forgets to name an instant makes the world stop short.
+// Run lets the world take its course. It plans, dispatches what the plan starts, and moves the
+// clock to the next instant at which anything happens: [rollout.Plan.Next], the end of a job, or
+// something that arrives. It never looks at any other time, so a plan that forgets to name an
+// instant makes the world stop short.
 //
-// Unless the world trusts its planner every plan is checked against [Invariants], and at every instant it is made sure that planning again
-// starts nothing and that nothing changes before the next wake-up. The error is a [*Violation] then; otherwise it is one of the planner,
-// or it names what is wrong with the world. The timeline reaches as far as the world came.
+// Unless the world trusts its planner every plan is checked against [Invariants], and at every
+// instant it is made sure that planning again starts nothing and that nothing changes before the
+// next wake-up. The error is a [*Violation] then; otherwise it is one of the planner, or it names
+// what is wrong with the world. The timeline reaches as far as the world came.
 func (w World) Run(ctx context.Context) (Timeline, error) {
 	return w.play(ctx, false)
 }
@@ -317,7 +333,8 @@ func (r *running) run(ctx context.Context) error {
 			if err := r.dispatch(&plan, now); err != nil {
 				return err
 			}
-			// Once somebody is let past a full pool the resource is down, and others join it there: not before, for that start might be left out.
+			// Once somebody is let past a full pool the resource is down, and others join it there:
+			// not before, for that start might be left out.
 			fresh = !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden })
 			continue
 		}
@@ -457,8 +474,8 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 	return nil
 }
 
-// found lists the jobs, by run or else by target, that are in the fleet itself and have not ended, or are still being verified, the oldest first: nobody knows
-// when they will.
+// found lists the jobs, by run or else by target, that are in the fleet itself and have not ended,
+// or are still being verified, the oldest first: nobody knows when they will.
 func (r *running) found() []string {
 	type job struct {
 		name string

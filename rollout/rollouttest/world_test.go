@@ -161,7 +161,8 @@ func TestInvariantsAreNamed(t *testing.T) {
 	}
 }
 
-// TestPureAndPlannerAgree: the shell around the planner changes nothing, and a world repeats itself.
+// TestPureAndPlannerAgree: the shell around the planner changes nothing, and a world repeats
+// itself.
 func TestPureAndPlannerAgree(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 10)
@@ -181,7 +182,8 @@ func TestPureAndPlannerAgree(t *testing.T) {
 	}
 }
 
-// TestTwoClusters is the RFC's second example, in CEL: the same deployments in two clusters with different policies.
+// TestTwoClusters is the RFC's second example, in CEL: the same deployments in two clusters with
+// different policies.
 func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 10)
@@ -224,7 +226,8 @@ func TestTwoClusters(t *testing.T) {
 	}
 }
 
-// TestJoinLeaveHang: nodes come and go, one job hangs; everybody else is upgraded, and the timeline says what is left.
+// TestJoinLeaveHang: nodes come and go, one job hangs; everybody else is upgraded, and the timeline
+// says what is left.
 func TestJoinLeaveHang(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 10)
@@ -263,7 +266,8 @@ func TestJoinLeaveHang(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileListed: a host that proves a node deleted may list its targets for a while. The plan ignores them, and no promise is broken by that.
+// TestDeletedWhileListed: a host that proves a node deleted may list its targets for a while. The
+// plan ignores them, and no promise is broken by that.
 func TestDeletedWhileListed(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 10)
@@ -283,8 +287,9 @@ func TestDeletedWhileListed(t *testing.T) {
 	}
 }
 
-// TestVersionDeletedMeanwhile: a version is deleted while it is on its way to a node. What has begun is finished with it, which breaks no promise; for the other nodes
-// it does not exist any more.
+// TestVersionDeletedMeanwhile: a version is deleted while it is on its way to a node. What has
+// begun is finished with it, which breaks no promise; for the other nodes it does not exist any
+// more.
 func TestVersionDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 10)
@@ -346,7 +351,8 @@ func TestWorldEnds(t *testing.T) {
 	}
 }
 
-// TestWorldBegunHalfWay: jobs that are in the fleet from the beginning are at work like any other, and nobody knows when they end. Instants are told in UTC.
+// TestWorldBegunHalfWay: jobs that are in the fleet from the beginning are at work like any other,
+// and nobody knows when they end. Instants are told in UTC.
 func TestWorldBegunHalfWay(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
@@ -452,8 +458,9 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestForecastSideBySide: trials that run at once come to what they come to one after the other, and of several that go wrong the first is told. A world with a
-// Plan of its own runs them in turn, for that may keep a state, as the one here does.
+// TestForecastSideBySide: trials that run at once come to what they come to one after the other,
+// and of several that go wrong the first is told. A world with a Plan of its own runs them in turn,
+// for that may keep a state, as the one here does.
 func TestForecastSideBySide(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 6)
@@ -499,8 +506,8 @@ func TestForecastSideBySide(t *testing.T) {
 	}
 }
 
-// TestTraceTellsLikeWaitsTogether: who begins to wait at one instant for the same reasons shares a line, whoever is listed between them, and
-// what two rules say in the same words is said once.
+// TestTraceTellsLikeWaitsTogether: who begins to wait at one instant for the same reasons shares a
+// line, whoever is listed between them, and what two rules say in the same words is said once.
 func TestTraceTellsLikeWaitsTogether(t *testing.T) {
 	t.Parallel()
 	wait := func(resource, deployment string, reasons ...rollout.Reason) rollouttest.Entry {
@@ -532,7 +539,8 @@ func TestTraceTellsLikeWaitsTogether(t *testing.T) {
 	}
 }
 
-// TestTraceTellsEnvironmentsApart: a resource that is in two of them is named with the one that is meant, and no other.
+// TestTraceTellsEnvironmentsApart: a resource that is in two of them is named with the one that is
+// meant, and no other.
 func TestTraceTellsEnvironmentsApart(t *testing.T) {
 	t.Parallel()
 	start := func(resource, environment string) rollouttest.Entry {

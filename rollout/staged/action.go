@@ -12,11 +12,13 @@ import (
 type Action struct {
 	Kind  ActionKind `json:"kind"`
 	Stage int        `json:"stage"` // index
-	// Token identifies the attempt of a start or a removal. Doing an action twice must have the effect of doing it once.
+	// Token identifies the attempt of a start or a removal. Doing an action twice must have the
+	// effect of doing it once.
 	Token   Token  `json:"token,omitzero"`
 	Target  string `json:"target,omitempty"`
 	Version string `json:"version,omitempty"` // what to point the target at
-	// Run, Side and Name identify an approval; Name is what KubeFleet calls the request, for display.
+	// Run, Side and Name identify an approval; Name is what KubeFleet calls the request, for
+	// display.
 	Run  string `json:"run,omitempty"`
 	Side Side   `json:"side,omitempty"`
 	Name string `json:"name,omitempty"`
@@ -40,7 +42,8 @@ func (a Action) String() string {
 	return fmt.Sprintf("%s %s, attempt %d", a.Kind, a.Target, a.Token.Attempt)
 }
 
-// Token identifies one attempt at one target in one run. Tokens are compared with ==; hosts that need a text use [Token.String].
+// Token identifies one attempt at one target in one run. Tokens are compared with ==; hosts that
+// need a text use [Token.String].
 type Token struct {
 	Run     string     `json:"run"`
 	Stage   int        `json:"stage"`
@@ -54,8 +57,8 @@ func (t Token) String() string {
 	return textkey.Join(t.Run, strconv.Itoa(t.Stage), t.Target, strconv.Itoa(t.Attempt), string(t.Kind))
 }
 
-// ApprovalName is what KubeFleet calls the approval request on one side of a stage. Objects cannot be named after the cleanup, so that it is
-// delete-stage there, which is no name of another stage.
+// ApprovalName is what KubeFleet calls the approval request on one side of a stage. Objects cannot
+// be named after the cleanup, so that it is delete-stage there, which is no name of another stage.
 func ApprovalName(run string, side Side, stage string) string {
 	if stage == cleanupName {
 		stage = "delete-stage"

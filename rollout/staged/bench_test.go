@@ -120,7 +120,8 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// BenchmarkStep makes ten targets ready, so that ten others start, midway in a run: twenty changes of state.
+// BenchmarkStep makes ten targets ready, so that ten others start, midway in a run: twenty changes
+// of state.
 func BenchmarkStep(b *testing.B) {
 	for _, n := range sizes(1_000_000) {
 		run, result, now := midway(b, compileBench(b, n, concurrency.Count(10)), n)
@@ -135,7 +136,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkStepScattered makes ten targets ready that are far from each other, while everything is in progress.
+// BenchmarkStepScattered makes ten targets ready that are far from each other, while everything is
+// in progress.
 func BenchmarkStepScattered(b *testing.B) {
 	for _, n := range sizes(1_000_000) {
 		run, result := step(b, compileBench(b, n, concurrency.Percent(100)), staged.Input{}, benchStart)

@@ -16,8 +16,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// The cases of testdata/kubefleet.json say what KubeFleet does; its "about" explains the words. A case with "here" differs: ours lists what
-// holds instead, and a case that is in only one of the two places fails the test.
+// The cases of testdata/kubefleet.json say what KubeFleet does; its "about" explains the words. A
+// case with "here" differs: ours lists what holds instead, and a case that is in only one of the
+// two places fails the test.
 type kubeCase struct {
 	ID     string `json:"id"`
 	Area   string `json:"area"`
@@ -95,7 +96,8 @@ type kubeExpect struct {
 	Reason    string
 }
 
-// ours is what holds here for the cases that differ: for a flow one expectation per step, where "=" keeps KubeFleet's.
+// ours is what holds here for the cases that differ: for a flow one expectation per step, where "="
+// keeps KubeFleet's.
 func ours() map[string][]string {
 	return map[string][]string{
 		"CO20": {`{"run": "rejected", "rule": "stage.nameUnique"}`},

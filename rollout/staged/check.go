@@ -98,7 +98,8 @@ func (c *stageCheck) checkGates() {
 	}
 }
 
-// checkTimes compares the start and the end of the stage with each other, with the run and with the stage before.
+// checkTimes compares the start and the end of the stage with each other, with the run and with the
+// stage before.
 func (c *stageCheck) checkTimes() {
 	if !c.opened && (c.anyStarted || c.after != ApprovalNone || c.isSettled) {
 		c.wrong("states", "have a start, or the stage a later gate, before it began")
@@ -191,7 +192,8 @@ func (d *decoder) checkRun() {
 		}
 		return
 	}
-	// Nothing is left to do in a run of which all stages are closed, and every step of another one looks at its current stage.
+	// Nothing is left to do in a run of which all stages are closed, and every step of another one
+	// looks at its current stage.
 	if r.current == r.count() {
 		if r.phase != PhaseSucceeded && r.phase != PhasePartiallySucceeded || (r.phase == PhaseSucceeded) != (r.totals.unhappy == 0) {
 			d.wrong("phase", "%q does not go with stages that are all closed, and %d targets that are failed, timed out or skipped", r.phase, r.totals.unhappy)

@@ -12,7 +12,8 @@ import (
 // format is the version of the stored form. The first had no times of stages.
 const format = 2
 
-// document is the stored form of a run, but for the columns of its stages. What was configured is decoded by its own decoders, once.
+// document is the stored form of a run, but for the columns of its stages. What was configured is
+// decoded by its own decoders, once.
 type document struct {
 	Format    int             `json:"format"`
 	ID        string          `json:"id"`
@@ -32,8 +33,8 @@ type document struct {
 	Stages    []storedStage   `json:"stages,omitempty"`
 }
 
-// storedStage is one stage. The members are columns: what most of them share costs nothing, and nothing that follows from them is stored but
-// the number of members, as a check.
+// storedStage is one stage. The members are columns: what most of them share costs nothing, and
+// nothing that follows from them is stored but the number of members, as a check.
 //
 //	names     the members, in order
 //	states    one letter each, with a count in front of several equal ones: "97d3u900w"; see letter
@@ -61,7 +62,8 @@ type storedStage struct {
 	Causes   map[Reason][]int `json:"causes,omitempty"`
 }
 
-// column is a list of which the text is kept until all of the document is known to be well formed: it is then read once, as a whole.
+// column is a list of which the text is kept until all of the document is known to be well formed:
+// it is then read once, as a whole.
 type column []byte
 
 // UnmarshalJSON keeps a list as it stands.
@@ -140,8 +142,9 @@ func read[T any](c column) ([]T, error) {
 	return list, nil
 }
 
-// letter returns the code of a record: w waiting, c waiting and current, s starting, u updating, o soaking, d done, g done and regressed,
-// f failed, t timed out, x skipped, r removed. Settled members that were never started have the capital letter.
+// letter returns the code of a record: w waiting, c waiting and current, s starting, u updating, o
+// soaking, d done, g done and regressed, f failed, t timed out, x skipped, r removed. Settled
+// members that were never started have the capital letter.
 func (r *record) letter() byte {
 	l := byte('w')
 	switch r.state {
@@ -176,8 +179,9 @@ func (r *record) letter() byte {
 	return l
 }
 
-// MarshalJSON writes the stored form: equal runs give equal bytes. The zero Run is an error. A Run that is a field of a host's record is
-// written as well as a pointer to one: with a pointer as receiver, encoding/json would write the former as {}.
+// MarshalJSON writes the stored form: equal runs give equal bytes. The zero Run is an error. A Run
+// that is a field of a host's record is written as well as a pointer to one: with a pointer as
+// receiver, encoding/json would write the former as {}.
 func (r Run) MarshalJSON() ([]byte, error) {
 	if r.plan == nil {
 		return nil, ErrNoRun

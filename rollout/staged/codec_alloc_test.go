@@ -9,8 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestStoredFormAllocates: writing and reading a run costs memory by stage and not by target. Names without escapes and short numbers are what
-// makes the difference: all others take the long way through encoding/json.
+// TestStoredFormAllocates: writing and reading a run costs memory by stage and not by target. Names
+// without escapes and short numbers are what makes the difference: all others take the long way
+// through encoding/json.
 func TestStoredFormAllocates(t *testing.T) {
 	if testseed.Race {
 		t.Skip("the race detector allocates")

@@ -17,7 +17,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// midRun is a run with something of everything: a closed stage with a failure, an open one, and a cleanup.
+// midRun is a run with something of everything: a closed stage with a failure, an open one, and a
+// cleanup.
 func midRun(t testing.TB) *staged.Run {
 	t.Helper()
 	return midRunFrom(t, benchStart)
@@ -59,7 +60,8 @@ func midRunFrom(t testing.TB, now time.Time) *staged.Run {
 	return run
 }
 
-// TestBefore1970: the instants of a run are negative then, and a stage that has not begun has none at all.
+// TestBefore1970: the instants of a run are negative then, and a stage that has not begun has none
+// at all.
 func TestBefore1970(t *testing.T) {
 	for _, now := range []time.Time{time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(-100, 0)} {
 		run, want := midRunFrom(t, now), midRun(t)
@@ -114,7 +116,8 @@ func TestStoredForm(t *testing.T) {
 	golden.Check(t, "run.json", indented.String())
 }
 
-// refusal is a row of a golden file: what is wrong with a stored run, and what is said of it. The words of encoding/json are its own.
+// refusal is a row of a golden file: what is wrong with a stored run, and what is said of it. The
+// words of encoding/json are its own.
 func refusal(why string, err error) string {
 	text, _, cut := strings.Cut(err.Error(), "json: ")
 	if cut {
@@ -123,7 +126,8 @@ func refusal(why string, err error) string {
 	return why + "\n\t" + strings.ReplaceAll(text, "\n", "\n\t") + "\n"
 }
 
-// TestDamage changes one thing in a stored run per row. Each is an error, and none a panic. What is said is all that is wrong, once, and no more.
+// TestDamage changes one thing in a stored run per row. Each is an error, and none a panic. What is
+// said is all that is wrong, once, and no more.
 func TestDamage(t *testing.T) {
 	good := string(encode(t, midRun(t)))
 	if err := json.Unmarshal([]byte(good), new(staged.Run)); err != nil {
@@ -295,8 +299,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestI11RandomDamage: what is changed anywhere behind the configuration is either refused or a run like any other: it steps on, its counters
-// equal a recount, and it survives JSON.
+// TestI11RandomDamage: what is changed anywhere behind the configuration is either refused or a run
+// like any other: it steps on, its counters equal a recount, and it survives JSON.
 func TestI11RandomDamage(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -345,7 +349,8 @@ func TestI11RandomDamage(t *testing.T) {
 	}, "refused", "accepted")
 }
 
-// TestSize: under 60 bytes per target with names of 16 characters and both times recorded, all different.
+// TestSize: under 60 bytes per target with names of 16 characters and both times recorded, all
+// different.
 func TestSize(t *testing.T) {
 	const n = 2000
 	data := encode(t, finishedRun(t, n))
@@ -369,7 +374,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// FuzzRunJSON: whatever is decoded without error is a run that steps on and survives JSON; nothing panics.
+// FuzzRunJSON: whatever is decoded without error is a run that steps on and survives JSON; nothing
+// panics.
 func FuzzRunJSON(f *testing.F) {
 	f.Add(encode(f, midRun(f)))
 	f.Add(encode(f, compileBench(f, 20, concurrency.Count(3))))
@@ -397,7 +403,8 @@ func FuzzRunJSON(f *testing.F) {
 	})
 }
 
-// FuzzStrategyJSON: what decodes and validates survives JSON and compiles, or says why not; nothing panics.
+// FuzzStrategyJSON: what decodes and validates survives JSON and compiles, or says why not; nothing
+// panics.
 func FuzzStrategyJSON(f *testing.F) {
 	f.Add([]byte(`{"kind": "StagedUpdateStrategy", "metadata": {"name": "s"}, "spec": {"stages": [{"name": "a", "labelSelector": {}, "maxConcurrency": "50%", "maxFailures": "05%",
 		"sortingLabelKey": "x", "beforeStageTasks": [{"type": "Approval"}], "afterStageTasks": [{"type": "TimedWait", "waitTime": "1.5h"}]}], "minSuccessTime": 0, "progressDeadline": "None"}}`))
@@ -631,7 +638,8 @@ func TestDamageAtTheEnds(t *testing.T) {
 	golden.Check(t, "damage_ends.txt", said)
 }
 
-// TestStoppedFromTheStart: a run that is created with the state Stop has been stopped since its first step, and is stored so.
+// TestStoppedFromTheStart: a run that is created with the state Stop has been stopped since its
+// first step, and is stored so.
 func TestStoppedFromTheStart(t *testing.T) {
 	spec := benchSpec()
 	spec.State = staged.StateStop
@@ -645,7 +653,8 @@ func TestStoppedFromTheStart(t *testing.T) {
 	}
 }
 
-// TestWishOfAFailingRun: a stop has no effect on a run that is failing, and is stored all the same: it is what the user wants.
+// TestWishOfAFailingRun: a stop has no effect on a run that is failing, and is stored all the same:
+// it is what the user wants.
 func TestWishOfAFailingRun(t *testing.T) {
 	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1")
 	s.step(staged.Input{State: staged.StateStop}).want(staged.PhaseFailing, "c1 failed (reported_failed), c2 starting")
@@ -657,7 +666,8 @@ func TestWishOfAFailingRun(t *testing.T) {
 	}
 }
 
-// TestSinceOfEndedRuns: a run that failed or was cancelled is stored with the instant at which that began, and is not read without it.
+// TestSinceOfEndedRuns: a run that failed or was cancelled is stored with the instant at which that
+// began, and is not read without it.
 func TestSinceOfEndedRuns(t *testing.T) {
 	for phase, last := range map[staged.Phase]staged.Input{
 		staged.PhaseFailed:    {Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthFailed}}},
@@ -740,7 +750,8 @@ func TestTokenString(t *testing.T) {
 	}
 }
 
-// TestDamageOfFailedRuns: the stage at which a run failed may have begun or not, and the rest of it has to go with that.
+// TestDamageOfFailedRuns: the stage at which a run failed may have begun or not, and the rest of it
+// has to go with that.
 func TestDamageOfFailedRuns(t *testing.T) {
 	gated := all("only", 1)
 	gated.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}

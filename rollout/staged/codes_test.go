@@ -12,7 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestEveryValueIsReached: every value that a run, a step or a verdict can hold is reached by some history.
+// TestEveryValueIsReached: every value that a run, a step or a verdict can hold is reached by some
+// history.
 func TestEveryValueIsReached(t *testing.T) {
 	wanted := testseed.Constants(t, ".", "Phase", "StagePhase", "ApprovalState", "Side", "ActionKind", "EventKind", "Reason", "ConditionKind")
 	for state := staged.Waiting; state <= staged.Removed; state++ {
@@ -57,7 +58,8 @@ func TestEveryValueIsReached(t *testing.T) {
 	}, wanted...)
 }
 
-// TestEveryCodeHasARow: what TestRules does not ask a row for is given by another function than Compile, or by a fleet that no test can hold.
+// TestEveryCodeHasARow: what TestRules does not ask a row for is given by another function than
+// Compile, or by a fleet that no test can hold.
 func TestEveryCodeHasARow(t *testing.T) {
 	spec, other := benchSpec(), benchSpec()
 	spec.State, other.State, other.PlacementName = staged.StateRun, staged.StateInitialize, "another"

@@ -5,11 +5,12 @@ import (
 	"strconv"
 )
 
-// Command is what somebody tells a run. Every command is idempotent, and one that does not apply changes nothing and becomes an event with
-// the reason.
+// Command is what somebody tells a run. Every command is idempotent, and one that does not apply
+// changes nothing and becomes an event with the reason.
 type Command struct {
 	Kind CommandKind `json:"kind"`
-	// Run, Stage and Side identify an approval, as its request did: the run's id and the index of the stage.
+	// Run, Stage and Side identify an approval, as its request did: the run's id and the index of
+	// the stage.
 	Run   string `json:"run,omitempty"`
 	Stage int    `json:"stage,omitempty"`
 	Side  Side   `json:"side,omitempty"`
@@ -27,10 +28,12 @@ const (
 	CommandApprove CommandKind = "approve"
 	// CommandReject rejects an approval that is requested; see [Options.OnReject].
 	CommandReject CommandKind = "reject"
-	// CommandSkip takes a target out: one that is waiting, in progress, failed, timed out or regressed. It no longer counts as a failure.
+	// CommandSkip takes a target out: one that is waiting, in progress, failed, timed out or
+	// regressed. It no longer counts as a failure.
 	CommandSkip CommandKind = "skip"
-	// CommandRetry lets a failed or timed-out target wait for another start, ahead of those that never started. Attempt must be the
-	// one that failed, the stage must not be finished and the run neither failing nor cancelling.
+	// CommandRetry lets a failed or timed-out target wait for another start, ahead of those that
+	// never started. Attempt must be the one that failed, the stage must not be finished and the
+	// run neither failing nor cancelling.
 	CommandRetry CommandKind = "retry"
 	// CommandCancel ends the run once targets in progress are settled, stuck or ready.
 	CommandCancel CommandKind = "cancel"
@@ -108,7 +111,8 @@ func (e *edit) answer(c *Command) Reason {
 	return ""
 }
 
-// skip takes a target out wherever it is: one that moved on to the cleanup may still be a failure of its stage.
+// skip takes a target out wherever it is: one that moved on to the cleanup may still be a failure
+// of its stage.
 func (e *edit) skip(c *Command) Reason {
 	at, ok := e.run.find(c.Target)
 	if !ok {

@@ -25,17 +25,21 @@ type Fleet struct {
 	Targets []Target `json:"targets,omitempty"`
 	// Leaving are the names of targets that are to be removed after all stages.
 	Leaving []string `json:"leaving,omitempty"`
-	// Version is the version that is really used, as observations will name it, valid UTF-8. Empty means the run's resourceSnapshotIndex.
+	// Version is the version that is really used, as observations will name it, valid UTF-8. Empty
+	// means the run's resourceSnapshotIndex.
 	Version string `json:"version,omitempty"`
-	// PlacementStrategy is the placement's strategy type; anything but External is refused. Empty means that the host does not say.
+	// PlacementStrategy is the placement's strategy type; anything but External is refused. Empty
+	// means that the host does not say.
 	PlacementStrategy string `json:"placementStrategy,omitempty"`
 }
 
-// Compile fixes which targets a run updates in which order. The result has not begun: it can be shown as a preview, and the first [Step]
-// starts it if the spec says so. The order of the fleet does not matter; nothing is retained of the arguments but strings.
+// Compile fixes which targets a run updates in which order. The result has not begun: it can be
+// shown as a preview, and the first [Step] starts it if the spec says so. The order of the fleet
+// does not matter; nothing is retained of the arguments but strings.
 //
-// The errors are all that [Strategy.Validate], [Spec.Validate] and [Options.Validate] report, and, for a sound strategy, those of the fleet:
-// joined, each a *[FieldError]. There is no run if there is one.
+// The errors are all that [Strategy.Validate], [Spec.Validate] and [Options.Validate] report, and,
+// for a sound strategy, those of the fleet: joined, each a *[FieldError]. There is no run if there
+// is one.
 func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, error) {
 	var list faults
 	wrong := strategy.Validate()
@@ -244,7 +248,8 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 	return names
 }
 
-// sortKey reads the number that orders a member, or that it comes last for want of one; false if it can do neither.
+// sortKey reads the number that orders a member, or that it comes last for want of one; false if it
+// can do neither.
 func (p *plan) sortKey(label string, t *Target) (key int64, last, ok bool) {
 	text, given := t.Labels[label]
 	if !given {
@@ -254,7 +259,8 @@ func (p *plan) sortKey(label string, t *Target) (key int64, last, ok bool) {
 	return key, false, err == nil && digitsOf(text) == text
 }
 
-// sortFaults reports the members of a stage that cannot be ordered, by name: the order of the fleet does not matter.
+// sortFaults reports the members of a stage that cannot be ordered, by name: the order of the fleet
+// does not matter.
 func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
 	label := p.strategy.Stages[stage].SortingLabelKey
 	slices.SortStableFunc(targets, func(a, b *Target) int {
@@ -283,8 +289,9 @@ func several(list *faults, code Code, names []string, what, remedy string) {
 	list.add(code, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s: %s%s: %s", what, shown, more, remedy))
 }
 
-// assemble makes a run of which nothing has begun. The names become parts of one text: a fleet of single strings is what the garbage collector
-// would otherwise look up one by one, again and again, as long as the run lives.
+// assemble makes a run of which nothing has begun. The names become parts of one text: a fleet of
+// single strings is what the garbage collector would otherwise look up one by one, again and again,
+// as long as the run lives.
 func (p *plan) assemble(members [][]string) *Run {
 	r := &Run{plan: p, desired: p.spec.State, phase: PhaseInitialized}
 	all, from := make([]string, 0), make([]int32, len(members)+1)

@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestTwoRunsOfOnePlacement: a second run is detected by the strategy's hash before it starts, and by version and token while both run; what
-// one run started is never taken for the other's.
+// TestTwoRunsOfOnePlacement: a second run is detected by the strategy's hash before it starts, and
+// by version and token while both run; what one run started is never taken for the other's.
 func TestTwoRunsOfOnePlacement(t *testing.T) {
 	compile := func(id, version string, most int) *staged.Run {
 		spec := benchSpec()
@@ -38,7 +38,8 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 		t.Errorf("%+v %v", status, result.Events)
 	}
 	b, _ = step(t, b, staged.Input{Observations: acknowledge(taken.Actions, staged.HealthReady)}, benchStart)
-	// Nor does it show the takeover to the run that lost the target: a host that keeps one token beside a target, of whichever run, hides it.
+	// Nor does it show the takeover to the run that lost the target: a host that keeps one token
+	// beside a target, of whichever run, hides it.
 	a, result = step(t, a, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady, Token: taken.Actions[0].Token}}}, benchStart)
 	if status, _ := a.Target("c1"); status.State != staged.Starting || result.Events[0].Reason != staged.ReasonStaleToken {
 		t.Errorf("%+v %v", status, result.Events)
@@ -75,7 +76,8 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 	}
 }
 
-// TestConflictsByName: what is waiting, in progress or to be removed in both runs is listed by name, once; what either of them has settled is not.
+// TestConflictsByName: what is waiting, in progress or to be removed in both runs is listed by
+// name, once; what either of them has settled is not.
 func TestConflictsByName(t *testing.T) {
 	strategy := staged.Strategy{Stages: []staged.Stage{{Name: "first", Targets: []string{"z1", "z2", "z3"}, MaxConcurrency: concurrency.Count(3)}, {Name: "second", Targets: []string{"a1", "a2"}}}}
 	compile := func(version string) *scene {
@@ -105,7 +107,8 @@ func TestConflictsByName(t *testing.T) {
 	want("a1", "a2", "z3")
 }
 
-// TestIdenticalStrategies: any difference in what two strategies say is a conflict of runs of one placement, and nothing else is.
+// TestIdenticalStrategies: any difference in what two strategies say is a conflict of runs of one
+// placement, and nothing else is.
 func TestIdenticalStrategies(t *testing.T) {
 	compile := func(of func(*staged.Strategy), options staged.Options) *staged.Run {
 		stage := func(name string) staged.Stage {
@@ -157,7 +160,8 @@ func TestIdenticalStrategies(t *testing.T) {
 	}
 }
 
-// TestIdentity: tokens and approvals are of the run's id, which need not be its name; requests are named after the name.
+// TestIdentity: tokens and approvals are of the run's id, which need not be its name; requests are
+// named after the name.
 func TestIdentity(t *testing.T) {
 	stage := all("st", 1)
 	stage.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}

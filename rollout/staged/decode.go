@@ -13,9 +13,11 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// UnmarshalJSON reads what [Run.MarshalJSON] writes. A run whose parts do not fit together, because it was damaged or edited, is an error: a
-// *[FieldError], or several that are joined. The run is then unchanged. Such faults are more members in progress than the limit, a closed stage
-// behind an open one, open members in a settled stage, a task that is over before its time, or wrong counts. Null leaves the run as it is.
+// UnmarshalJSON reads what [Run.MarshalJSON] writes. A run whose parts do not fit together, because
+// it was damaged or edited, is an error: a *[FieldError], or several that are joined. The run is
+// then unchanged. Such faults are more members in progress than the limit, a closed stage behind an
+// open one, open members in a settled stage, a task that is over before its time, or wrong counts.
+// Null leaves the run as it is.
 func (r *Run) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil
@@ -158,7 +160,8 @@ func (d *decoder) members(stored []storedStage) {
 	}
 	r.setStages(list)
 	r.plan.index = newIndex(all, from)
-	// A name is there once. One that left its stage for the cleanup is in both, and settled in the former.
+	// A name is there once. One that left its stage for the cleanup is in both, and settled in the
+	// former.
 	cleanup := len(stored) - 1
 	for k := range stored {
 		list[k].tree.all(func(i int, rec *record, name string) bool {
@@ -178,7 +181,8 @@ func (d *decoder) members(stored []storedStage) {
 	}
 }
 
-// longest is how far a time may lie before that of the run: then the distance of any two is a number of nanoseconds.
+// longest is how far a time may lie before that of the run: then the distance of any two is a
+// number of nanoseconds.
 const longest = math.MaxInt64 / 2
 
 // stage builds one stage; nil if its columns do not fit together.
@@ -221,8 +225,9 @@ func (d *decoder) numbers(path string, from column) ([]int64, bool) {
 	return list, err == nil
 }
 
-// times reads when the members of a stage started and ended, and reports whether the columns fit the states: each start is so far behind the one before, the
-// first behind the stage's own instant, and each end behind the start of the member, or that instant if it has none.
+// times reads when the members of a stage started and ended, and reports whether the columns fit
+// the states: each start is so far behind the one before, the first behind the stage's own instant,
+// and each end behind the start of the member, or that instant if it has none.
 func (d *decoder) times(k int, from *storedStage, records []record) bool {
 	base := d.instant(inStage(k, "from"), from.From)
 	starts, ok := d.timeColumn(inStage(k, "starts"), from.Starts)
@@ -291,7 +296,8 @@ func (d *decoder) timeColumn(path string, from column) (timeColumn, bool) {
 	return timeColumn{d, path, list}, ok
 }
 
-// next takes the first entry and returns the time that it stands for, so far behind the origin, which was checked in the same way.
+// next takes the first entry and returns the time that it stands for, so far behind the origin,
+// which was checked in the same way.
 func (c *timeColumn) next(origin int64) (int64, bool) {
 	if len(c.left) == 0 {
 		c.wrong(c.path, "has too few entries for the states")

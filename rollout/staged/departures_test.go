@@ -175,8 +175,8 @@ func waiting(wait time.Duration, stages ...staged.Stage) staged.Strategy {
 	return staged.Strategy{Stages: stages}
 }
 
-// TestComingFromKubeFleet computes the last column of the table of the package comment, where the cases of KubeFleet do not: what each bug and
-// limit of KubeFleet's code has become.
+// TestComingFromKubeFleet computes the last column of the table of the package comment, where the
+// cases of KubeFleet do not: what each bug and limit of KubeFleet's code has become.
 func TestComingFromKubeFleet(t *testing.T) {
 	one := staged.Strategy{Stages: []staged.Stage{all("st", 1)}}
 	t.Run("K1 two stages of one name are rejected", func(t *testing.T) {
@@ -467,7 +467,8 @@ func TestComingFromKubeFleet(t *testing.T) {
 		if status, _ := first.Target("c1"); status.State != staged.Starting {
 			t.Errorf("%+v", status)
 		}
-		// A crash in front of the action, then a stop: the run knows that the target may have been started.
+		// A crash in front of the action, then a stop: the run knows that the target may have been
+		// started.
 		stopped, result := step(t, first, staged.Input{State: staged.StateStop}, benchStart)
 		if stopped.Phase() != staged.PhaseStopping || len(result.Actions) != 1 {
 			t.Errorf("%s %v", stopped.Phase(), result.Actions)
@@ -484,8 +485,8 @@ func TestComingFromKubeFleet(t *testing.T) {
 	})
 }
 
-// TestOCM: each row of the table about Open Cluster Management's library. That the library does what the table says of it is tested in
-// examples/ocmbench, where it is linked.
+// TestOCM: each row of the table about Open Cluster Management's library. That the library does
+// what the table says of it is tested in examples/ocmbench, where it is linked.
 func TestOCM(t *testing.T) {
 	scene := func(t *testing.T, text string, groups ...[]string) *scene {
 		t.Helper()

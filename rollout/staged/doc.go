@@ -1,45 +1,58 @@
-// Package staged decides which targets of a staged update may be pointed at the new version now, which approvals to ask for, and what
-// every other target waits for. [Compile] makes a [Run] of a strategy and a fleet; call [Step] whenever something happens, and carry out
-// the actions that it returns:
+// Package staged decides which targets of a staged update may be pointed at the new version now,
+// which approvals to ask for, and what every other target waits for. [Compile] makes a [Run] of a
+// strategy and a fleet; call [Step] whenever something happens, and carry out the actions that it
+// returns:
 //
 //	run, err := staged.Compile(strategy, spec, fleet, options)   // the order is fixed; run.String() is the preview
 //	run, result, err = staged.Step(run, input, now)              // as often as something happens, and at result.Next
 //
-// It performs no I/O, starts no goroutine, reads no clock, and never changes a run: a step returns the next one.
+// It performs no I/O, starts no goroutine, reads no clock, and never changes a run: a step returns
+// the next one.
 //
-// The strategy is that of KubeFleet's staged update, as it is. Stages are ordered and select targets by labels; within each a limited number of
-// targets is in progress. An approval may come before a stage, and an approval and a timed wait after it. Runs are prepared, started,
-// stopped and resumed. Failure budgets, deadlines and soaks come from the rollout strategies of Open Cluster Management, see [FromOCM].
+// The strategy is that of KubeFleet's staged update, as it is. Stages are ordered and select
+// targets by labels; within each a limited number of targets is in progress. An approval may come
+// before a stage, and an approval and a timed wait after it. Runs are prepared, started, stopped
+// and resumed. Failure budgets, deadlines and soaks come from the rollout strategies of Open
+// Cluster Management, see [FromOCM].
 //
 // # A host's duties
 //
 //  1. Decide which targets are ready, and tell which version they point at.
-//  2. Store the run that a step returned, with compare-and-swap, before carrying out its actions, unless it has not Changed. A run that
-//     could not be stored is forgotten, actions and all: the same step gives the same tokens again. Keep its input for that step: commands
-//     and changes of the fleet are heard once.
-//  3. Carry out the actions, in any order. They are repeated until they are acknowledged, by an observation with their token or at their
-//     version. So each token must take effect at most once: point a target with a compare-and-swap, or keep the token beside it. A
-//     removal is done when the target is observed to be gone, or listed as removed.
-//  4. Attach the token of this run's last action on a target to what is observed after it, whoever acted on the target since. With the
-//     token of another run an observation is stale, and a takeover goes unnoticed. Leave out what was observed before that action: once the
-//     target has a Start, whatever shows no token of this run. From a stale cache, it would be taken for another run's version.
-//  5. Step again on every observation, command and change of the fleet, and no later than Next. There is no polling. After a restart step
-//     at once: the actions are repeated, and Next is not stored.
-//  6. Give every run an id of its own, such as the uid of its object, and ask [Conflicts] before a second run of one placement starts.
+//  2. Store the run that a step returned, with compare-and-swap, before carrying out its actions,
+//     unless it has not Changed. A run that could not be stored is forgotten, actions and all: the
+//     same step gives the same tokens again. Keep its input for that step: commands and changes of
+//     the fleet are heard once.
+//  3. Carry out the actions, in any order. They are repeated until they are acknowledged, by an
+//     observation with their token or at their version. So each token must take effect at most
+//     once: point a target with a compare-and-swap, or keep the token beside it. A removal is done
+//     when the target is observed to be gone, or listed as removed.
+//  4. Attach the token of this run's last action on a target to what is observed after it, whoever
+//     acted on the target since. With the token of another run an observation is stale, and a
+//     takeover goes unnoticed. Leave out what was observed before that action: once the target has
+//     a Start, whatever shows no token of this run. From a stale cache, it would be taken for
+//     another run's version.
+//  5. Step again on every observation, command and change of the fleet, and no later than Next.
+//     There is no polling. After a restart step at once: the actions are repeated, and Next is not
+//     stored.
+//  6. Give every run an id of its own, such as the uid of its object, and ask [Conflicts] before a
+//     second run of one placement starts.
 //
-// Strategies and runs are decoded from JSON; sigs.k8s.io/yaml, or any converter that goes by json tags, makes that of YAML. A stage that
-// may only begin in working hours is an approval that the host gives while a calendar of package clock is open, see the examples of
-// [Step].
+// Strategies and runs are decoded from JSON; sigs.k8s.io/yaml, or any converter that goes by json
+// tags, makes that of YAML. A stage that may only begin in working hours is an approval that the
+// host gives while a calendar of package clock is open, see the examples of [Step].
 //
 // # One step
 //
 //  1. A time before that of the last step counts as that.
-//  2. The desired state is taken, then commands in order, then what became of the fleet, then the last observation of each target.
-//  3. Time passes: soaks end, deadlines pass, targets become stuck, the wait is over. Every comparison is now >= instant.
+//  2. The desired state is taken, then commands in order, then what became of the fleet, then the
+//     last observation of each target.
+//  3. Time passes: soaks end, deadlines pass, targets become stuck, the wait is over. Every
+//     comparison is now >= instant.
 //  4. Budgets and rejections decide on the phase of the run before anything is started.
-//  5. Only a progressing run goes on, as far as it can: before-task, members that need nothing, free slots, after-tasks, next stage, the
-//     cleanup after the last one, the outcome.
-//  6. Stopping, failing and cancelling end once every target in progress is stuck or ready, or the grace has passed.
+//  5. Only a progressing run goes on, as far as it can: before-task, members that need nothing,
+//     free slots, after-tasks, next stage, the cleanup after the last one, the outcome.
+//  6. Stopping, failing and cancelling end once every target in progress is stuck or ready, or the
+//     grace has passed.
 //
 // # What a run keeps
 //
@@ -97,34 +110,44 @@
 //
 // Where KubeFleet's document and its code differ, the document holds: see K14 and K17.
 //
-// On every pass KubeFleet also looks at the placement, its apply strategy and its policy snapshot, and fails the run if they changed. Here
-// that is up to the host, which has [CommandCancel]. A binding is at the version of a run only if its overrides and its apply strategy are
-// those of the run: observe it as at another version otherwise.
+// On every pass KubeFleet also looks at the placement, its apply strategy and its policy snapshot,
+// and fails the run if they changed. Here that is up to the host, which has [CommandCancel]. A
+// binding is at the version of a run only if its overrides and its apply strategy are those of the
+// run: observe it as at another version otherwise.
 //
-// The strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, are read as they are. It refuses what K1, K2 and the first half
-// of K27 are about, too, and gives a target of two stages to the first, as Options.Overlap can. Its runs are not, and the errors say what
-// to write: suspended is a [State], resourceSnapshotName is Fleet.Version, and of failurePolicy maxAllowedClusterFailures is MaxFailures
-// and maxWaitTimePerClusterMinutes is ProgressDeadline of the strategy.
+// The strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, are read as they are. It
+// refuses what K1, K2 and the first half of K27 are about, too, and gives a target of two stages to
+// the first, as Options.Overlap can. Its runs are not, and the errors say what to write: suspended
+// is a [State], resourceSnapshotName is Fleet.Version, and of failurePolicy
+// maxAllowedClusterFailures is MaxFailures and maxWaitTimePerClusterMinutes is ProgressDeadline of
+// the strategy.
 //
 // # Where the designs are silent
 //
-//   - A progressDeadline is a deadline for becoming ready: it does not end a soak. A target that loses readiness has it again, from its start.
-//   - A wait counts from when the last member was settled, even if that was during a stop or while held, but not from before the stage began. With
-//     frozen waits, stopped time does not count.
-//   - A retry during a stop takes a stage that waits behind its members back to Updating at once; nothing starts before the run goes on.
-//   - Actions are repeated in every phase that is not terminal, Stopped included, while their targets are starting: they may have had their
-//     effect. A host that must not let anything take effect after a stop has to see to that where it carries out actions.
-//   - A target that was removed and comes back does not join again, nor does one that went to the cleanup.
-//   - A member that starts leaving can be in its stage, settled, and in the cleanup. Its name then means the one in the cleanup; Skip takes it
-//     out of both.
-//   - A regressed target that goes away for good is not ready again: it keeps blocking until it is skipped, since whoever deletes what the
-//     new version broke should say so.
-//   - A change to a state that cannot follow the present one is an error of the whole step. A host that sees only the newest spec, and there
-//     Stop of a run that is Initialized, has missed a Run: it leaves the state out, because nothing has started.
-//   - What happens to targets in a run that failed or was cancelled while they were soaking or stuck is not followed: they stay in progress.
+//   - A progressDeadline is a deadline for becoming ready: it does not end a soak. A target that
+//     loses readiness has it again, from its start.
+//   - A wait counts from when the last member was settled, even if that was during a stop or while
+//     held, but not from before the stage began. With frozen waits, stopped time does not count.
+//   - A retry during a stop takes a stage that waits behind its members back to Updating at once;
+//     nothing starts before the run goes on.
+//   - Actions are repeated in every phase that is not terminal, Stopped included, while their
+//     targets are starting: they may have had their effect. A host that must not let anything take
+//     effect after a stop has to see to that where it carries out actions.
+//   - A target that was removed and comes back does not join again, nor does one that went to the
+//     cleanup.
+//   - A member that starts leaving can be in its stage, settled, and in the cleanup. Its name then
+//     means the one in the cleanup; Skip takes it out of both.
+//   - A regressed target that goes away for good is not ready again: it keeps blocking until it is
+//     skipped, since whoever deletes what the new version broke should say so.
+//   - A change to a state that cannot follow the present one is an error of the whole step. A host
+//     that sees only the newest spec, and there Stop of a run that is Initialized, has missed a
+//     Run: it leaves the state out, because nothing has started.
+//   - What happens to targets in a run that failed or was cancelled while they were soaking or
+//     stuck is not followed: they stay in progress.
 //
 // # Cost
 //
-// A step costs what it changes and starts, and what it repeats: twenty changes of state take the same at 1,000 and at 1,000,000 targets. A run
-// takes 34 bytes per target beside its name in memory, and 25 beside its name as JSON with both times recorded.
+// A step costs what it changes and starts, and what it repeats: twenty changes of state take the
+// same at 1,000 and at 1,000,000 targets. A run takes 34 bytes per target beside its name in
+// memory, and 25 beside its name as JSON with both times recorded.
 package staged

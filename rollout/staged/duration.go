@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// Duration is a length of time in a strategy or in the options. It has two values that a [time.Duration] does not have: unset, which is the
-// zero value, and none, written "None", which means that there is no limit.
+// Duration is a length of time in a strategy or in the options. It has two values that a
+// [time.Duration] does not have: unset, which is the zero value, and none, written "None", which
+// means that there is no limit.
 //
-// As text it is a sequence of numbers and units, "1h30m" or "1.5h", of the units s, m and h, or "0". This is the form of KubeFleet's
-// waitTime, and wider than the one of Open Cluster Management. A sign, a leading zero, another unit and more than 292 years are errors.
-// Durations are comparable with ==.
+// As text it is a sequence of numbers and units, "1h30m" or "1.5h", of the units s, m and h, or
+// "0". This is the form of KubeFleet's waitTime, and wider than the one of Open Cluster Management.
+// A sign, a leading zero, another unit and more than 292 years are errors. Durations are comparable
+// with ==.
 type Duration struct {
 	ns   int64
 	kind durationKind
@@ -28,7 +30,8 @@ const (
 	durationGiven
 )
 
-// For returns the duration d, which may be any; Validate of the value it is put into says what is allowed there.
+// For returns the duration d, which may be any; Validate of the value it is put into says what is
+// allowed there.
 func For(d time.Duration) Duration { return Duration{ns: int64(d), kind: durationGiven} }
 
 // None returns the duration that limits nothing.
@@ -93,8 +96,8 @@ func unitOf(text string) uint64 {
 	return 0
 }
 
-// scale returns whole.fraction units in nanoseconds, cut to whole ones, in integers. Tempting: floating point, where 1.1h is not 66m.
-// Digits behind the 18th are worth less than a nanosecond.
+// scale returns whole.fraction units in nanoseconds, cut to whole ones, in integers. Tempting:
+// floating point, where 1.1h is not 66m. Digits behind the 18th are worth less than a nanosecond.
 func scale(whole, fraction string, unit uint64) (int64, bool) {
 	n, err := strconv.ParseUint(whole, 10, 63)
 	if err != nil {
@@ -114,14 +117,17 @@ func scale(whole, fraction string, unit uint64) (int64, bool) {
 	return int64(ns), true
 }
 
-// IsZero reports whether the duration is unset. encoding/json consults it for fields tagged omitzero.
+// IsZero reports whether the duration is unset. encoding/json consults it for fields tagged
+// omitzero.
 func (d Duration) IsZero() bool { return d.kind == durationUnset }
 
-// Value returns the length and whether there is one: neither an unset duration nor none has a length.
+// Value returns the length and whether there is one: neither an unset duration nor none has a
+// length.
 func (d Duration) Value() (time.Duration, bool) { return time.Duration(d.ns), d.kind == durationGiven }
 
-// String returns the text form without zero parts, "1h30m" or "1m0.5s"; "None"; and "" if unset. A negative length, which can only be made in
-// Go, has no text form and is printed as [time.Duration] does.
+// String returns the text form without zero parts, "1h30m" or "1m0.5s"; "None"; and "" if unset. A
+// negative length, which can only be made in Go, has no text form and is printed as [time.Duration]
+// does.
 func (d Duration) String() string {
 	switch d.kind {
 	case durationUnset:
@@ -158,7 +164,8 @@ func (d Duration) String() string {
 	return string(b)
 }
 
-// UnmarshalJSON reads a string as [ParseDuration] does, and the number 0, which YAML makes of a bare 0. Null leaves the duration as it is.
+// UnmarshalJSON reads a string as [ParseDuration] does, and the number 0, which YAML makes of a
+// bare 0. Null leaves the duration as it is.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	switch string(data) {
 	case "null":
@@ -178,7 +185,8 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON writes the text form as a string, and null if unset. A negative length has no text form and is an error.
+// MarshalJSON writes the text form as a string, and null if unset. A negative length has no text
+// form and is an error.
 func (d Duration) MarshalJSON() ([]byte, error) {
 	switch {
 	case d.IsZero():

@@ -10,8 +10,9 @@ import (
 // ErrNoRun means that a [Run] was neither returned by [Compile] or [Step] nor decoded.
 var ErrNoRun = errors.New("staged: the run is empty: take it from Compile, or decode a stored one")
 
-// FieldError is one fault of a strategy, a run's spec, the options, the fleet or an input. Where all faults are reported they are joined as
-// by [errors.Join], in the order of the fields: errors.As finds the first.
+// FieldError is one fault of a strategy, a run's spec, the options, the fleet or an input. Where
+// all faults are reported they are joined as by [errors.Join], in the order of the fields:
+// errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as stages[2].maxConcurrency; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -24,10 +25,12 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is a kind of fault, named after what is violated, for callers that branch on it. Codes are part of the compatibility promise.
+// Code is a kind of fault, named after what is violated, for callers that branch on it. Codes are
+// part of the compatibility promise.
 type Code string
 
-// What every document must keep: these are the same in every package. A value of another type has the code of its field, if the field has one.
+// What every document must keep: these are the same in every package. A value of another type has
+// the code of its field, if the field has one.
 const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
@@ -91,8 +94,9 @@ func (f *faults) add(code Code, path, value, hint string) {
 
 func (f faults) err() error { return errors.Join(f...) }
 
-// decodeFaults turns what the strict decoder reports into FieldErrors below base. The code of a wrong value follows from the field, so that one
-// which cannot even be held, such as a maxConcurrency of "50", has the code of its field.
+// decodeFaults turns what the strict decoder reports into FieldErrors below base. The code of a
+// wrong value follows from the field, so that one which cannot even be held, such as a
+// maxConcurrency of "50", has the code of its field.
 func decodeFaults(base string, err error) error {
 	var list faults
 	for _, fault := range strictjson.Faults(err) {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Event is something that a step changed, or that it ignored. Which fields are set follows from the kind.
+// Event is something that a step changed, or that it ignored. Which fields are set follows from the
+// kind.
 type Event struct {
 	Kind   EventKind `json:"kind"`
 	Stage  int       `json:"stage"` // index; -1 if it is about no stage

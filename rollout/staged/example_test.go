@@ -9,7 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// The strategy of KubeFleet's documentation, played with clusters that are ready at once. The run is shown before it starts and while it waits.
+// The strategy of KubeFleet's documentation, played with clusters that are ready at once. The run
+// is shown before it starts and while it waits.
 func ExampleStep() {
 	var strategy staged.Strategy
 	if err := json.Unmarshal([]byte(`{
@@ -77,8 +78,8 @@ func ExampleStep() {
 	// 09:00 Succeeded: ended
 }
 
-// A stage that begins in working hours only. The gate is an approval, and the calendar answers it: the host approves while it is open, and
-// looks again when it opens.
+// A stage that begins in working hours only. The gate is an approval, and the calendar answers it:
+// the host approves while it is open, and looks again when it opens.
 func ExampleStep_calendar() {
 	hours, err := clock.ParseWindow([]byte(`{"weekly": {"days": ["mon", "tue", "wed", "thu", "fri"], "start": "09:00", "end": "17:00"}}`))
 	if err != nil {

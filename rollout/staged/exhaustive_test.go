@@ -13,8 +13,9 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// TestSmallWorld visits every state that a run of two stages, three targets and one gate of each kind can get into by any sequence of
-// observations, commands, changes of state and steps at Next, and checks each transition, not a sample of them.
+// TestSmallWorld visits every state that a run of two stages, three targets and one gate of each
+// kind can get into by any sequence of observations, commands, changes of state and steps at Next,
+// and checks each transition, not a sample of them.
 func TestSmallWorld(t *testing.T) {
 	stage := func(ring string) staged.Stage {
 		return staged.Stage{Name: ring, LabelSelector: &selector.LabelSelector{MatchLabels: map[string]string{"ring": ring}}}
@@ -267,7 +268,8 @@ func (w *smallWorld) check(run *staged.Run, result staged.Result) {
 			}
 		}
 	}
-	// Somebody or something can always go on: time, an action to acknowledge, a target that is in progress or regressed, or an operator.
+	// Somebody or something can always go on: time, an action to acknowledge, a target that is in
+	// progress or regressed, or an operator.
 	if v, _ := run.Waits(); !run.Phase().Terminal() && v.Until.IsZero() && len(v.On) == 0 && result.Next.IsZero() && len(result.Actions) == 0 {
 		t.Fatalf("nothing leads on: %v\n%s", v, run)
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Verdict says why a target, or a run, does not go on, in the shape of the verdicts of package rollout.
+// Verdict says why a target, or a run, does not go on, in the shape of the verdicts of package
+// rollout.
 type Verdict struct {
 	Status VerdictStatus `json:"status"`         // always Pending: what is denied for good is settled
 	Reason Reason        `json:"reason"`         // the first that applies
@@ -19,7 +20,8 @@ type Verdict struct {
 // VerdictStatus is the status of a verdict, as in the other packages.
 type VerdictStatus string
 
-// Pending is the one status that a verdict here can have: not now, but time or an event will change it.
+// Pending is the one status that a verdict here can have: not now, but time or an event will change
+// it.
 const Pending VerdictStatus = "pending"
 
 // Why a target waits, in the order in which the reasons are tried.
@@ -30,8 +32,9 @@ const (
 	ReasonFailing     Reason = "failing"     // why, as for ReasonHeld
 	ReasonInitialized Reason = "initialized" // nobody has told the run to start, or the first step is still to come
 	ReasonStopped     Reason = "stopped"     // or stopping
-	// ReasonHeld: Data.Detail is "budget" if one is exceeded: Data.Names have failed, Data.Total in all, of at most Data.Allowed, in Data.Stage
-	// or, if no stage is over its own budget, in the run. Else it is "rejected", and Data.Names has the request.
+	// ReasonHeld: Data.Detail is "budget" if one is exceeded: Data.Names have failed, Data.Total in
+	// all, of at most Data.Allowed, in Data.Stage or, if no stage is over its own budget, in the
+	// run. Else it is "rejected", and Data.Names has the request.
 	ReasonHeld       Reason = "held"
 	ReasonStage      Reason = "stage"      // an earlier stage is open: Data.Stage, and Data.Behind says what that one waits for
 	ReasonApproval   Reason = "approval"   // of Data.Stage; if Until is set, for the wait beside it, too
@@ -76,7 +79,8 @@ type Condition struct {
 // shownNames is how many names a verdict lists.
 const shownNames = 10
 
-// Explain says why a target is not settled; false if it is, or is not known. It looks at what it explains and not at the fleet.
+// Explain says why a target is not settled; false if it is, or is not known. It looks at what it
+// explains and not at the fleet.
 func (r *Run) Explain(target string) (Verdict, bool) {
 	at, ok := r.find(target)
 	if !ok {
@@ -103,9 +107,10 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 	return v, true
 }
 
-// Waits says what the whole run waits for: what its current stage does, or what keeps that from going on. Of a run that is stopping,
-// failing or cancelling also the event that can end that, and the next instant at which a target in progress changes by itself, if only from
-// soaking to done, or the grace is over. False only for the zero Run.
+// Waits says what the whole run waits for: what its current stage does, or what keeps that from
+// going on. Of a run that is stopping, failing or cancelling also the event that can end that, and
+// the next instant at which a target in progress changes by itself, if only from soaking to done,
+// or the grace is over. False only for the zero Run.
 func (r *Run) Waits() (Verdict, bool) {
 	if r.plan == nil {
 		return Verdict{}, false
@@ -332,9 +337,10 @@ func (c Condition) String() string {
 	return string(c.Kind)
 }
 
-// Conflicts finds what two runs would do to each other. It lists the targets that are unsettled in both, by name: both will point them
-// at their own version, and the one that loses a target sees it superseded. The error, a *[FieldError], means that the two are
-// not allowed to exist at one time: runs of one placement must have identical strategies. It is [ErrNoRun] if one of them is none.
+// Conflicts finds what two runs would do to each other. It lists the targets that are unsettled in
+// both, by name: both will point them at their own version, and the one that loses a target sees it
+// superseded. The error, a *[FieldError], means that the two are not allowed to exist at one time:
+// runs of one placement must have identical strategies. It is [ErrNoRun] if one of them is none.
 //
 // Runs of different placements, and runs of which one is over, have no conflicts.
 func Conflicts(a, b *Run) ([]string, error) {

@@ -15,8 +15,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// host is a whole deployment system around a run: a store, targets that take time, people who approve, and the faults that it survives. Each
-// tick steps, stores, acts; after a crash it reads the run from the bytes that it stored.
+// host is a whole deployment system around a run: a store, targets that take time, people who
+// approve, and the faults that it survives. Each tick steps, stores, acts; after a crash it reads
+// the run from the bytes that it stored.
 type host struct {
 	run      *staged.Run
 	restart  bool
@@ -182,13 +183,15 @@ func (h *host) tick(t *rapid.T, f faults, seen testseed.Tally) {
 	h.final = next
 }
 
-// TestI8FaultsMakeNoDifference: with steps lost before and after they were stored, actions dropped and replayed, inputs doubled, reads of any age and
-// stops, a run ends as it does without: same phase, same states, same attempts, and no target started twice for one.
+// TestI8FaultsMakeNoDifference: with steps lost before and after they were stored, actions dropped
+// and replayed, inputs doubled, reads of any age and stops, a run ends as it does without: same
+// phase, same states, same attempts, and no target started twice for one.
 func TestI8FaultsMakeNoDifference(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		strategy := genStrategy(t)
-		// Delays must not fail what is only late, and nothing may close over a failure before the host has retried it.
+		// Delays must not fail what is only late, and nothing may close over a failure before the
+		// host has retried it.
 		strategy.ProgressDeadline, strategy.MaxFailures = staged.Duration{}, concurrency.Limit{}
 		for i := range strategy.Stages {
 			s := &strategy.Stages[i]

@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestHostileRuns: whatever a stored run and an input say, nothing panics: there is an error, or a run that can be stored, read and stepped again.
+// TestHostileRuns: whatever a stored run and an input say, nothing panics: there is an error, or a
+// run that can be stored, read and stepped again.
 func TestHostileRuns(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {

@@ -7,11 +7,11 @@ type place struct {
 	stage, member int32
 }
 
-// index finds targets by name. Those of Compile are in a table that all runs of the plan share, 5⅓ bytes each; those that joined later
-// are in a persistent trie.
+// index finds targets by name. Those of Compile are in a table that all runs of the plan share, 5⅓
+// bytes each; those that joined later are in a persistent trie.
 //
-// Names are hashed by FNV-1a, not by a seeded hash: the same input must cost the same, and a run has no secret. Whoever chooses the names
-// of clusters could make look-ups slow, not wrong.
+// Names are hashed by FNV-1a, not by a seeded hash: the same input must cost the same, and a run
+// has no secret. Whoever chooses the names of clusters could make look-ups slow, not wrong.
 type index struct {
 	slots []uint32 // number of a name and 1, or 0; linear probing, a quarter stays free
 	names []string // by number: the members of all stages behind one another
@@ -63,7 +63,8 @@ func (x *index) find(name string) (place, bool) {
 }
 
 func (x *index) place(number int32) place {
-	// The last stage that begins at or before the number; empty stages begin where the next one does.
+	// The last stage that begins at or before the number; empty stages begin where the next one
+	// does.
 	low, high := 0, len(x.from)-1
 	for low < high-1 {
 		if middle := int(uint(low+high) / 2); x.from[middle] <= number {
@@ -75,8 +76,8 @@ func (x *index) place(number int32) place {
 	return place{int32(low), number - x.from[low]}
 }
 
-// trie is a persistent map from names to places: each node holds one name, and has a child for each value of the next four bits of
-// the hash. Equal hashes form a chain.
+// trie is a persistent map from names to places: each node holds one name, and has a child for each
+// value of the next four bits of the hash. Equal hashes form a chain.
 type trie struct {
 	name string
 	at   place

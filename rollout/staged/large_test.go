@@ -18,8 +18,9 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// TestLargeReference compares with the dumb version on fleets that need every level of the tree, with members that join across the borders
-// of its nodes, and with everything in progress or little of it.
+// TestLargeReference compares with the dumb version on fleets that need every level of the tree,
+// with members that join across the borders of its nodes, and with everything in progress or little
+// of it.
 func TestLargeReference(t *testing.T) {
 	for _, c := range []struct {
 		members, joining int
@@ -93,8 +94,8 @@ func TestLargeReference(t *testing.T) {
 	}
 }
 
-// TestStepAllocatesTheSame: a step of a fixed size allocates no more at 100,000 targets than at 1,000, but for the levels of the tree that it
-// copies on its way down.
+// TestStepAllocatesTheSame: a step of a fixed size allocates no more at 100,000 targets than at
+// 1,000, but for the levels of the tree that it copies on its way down.
 func TestStepAllocatesTheSame(t *testing.T) {
 	if testseed.Race {
 		t.Skip("the race detector allocates")
@@ -115,13 +116,15 @@ func TestStepAllocatesTheSame(t *testing.T) {
 	few, fewBytes := measure(1_000)
 	many, manyBytes := measure(100_000)
 	t.Logf("1,000: %.0f allocations, %.0f bytes; 100,000: %.0f, %.0f", few, fewBytes, many, manyBytes)
-	// Two levels more, of two allocations and at most 600 bytes each, for the two ends of the window.
+	// Two levels more, of two allocations and at most 600 bytes each, for the two ends of the
+	// window.
 	if many > few+8 || manyBytes > fewBytes+8*300 {
 		t.Errorf("a step grows with the fleet")
 	}
 }
 
-// nameBytes is what a name takes in a run: the header of its string, and its part of the text in which all names stand.
+// nameBytes is what a name takes in a run: the header of its string, and its part of the text in
+// which all names stand.
 const nameBytes = 16 + float64(len("cluster-00000000"))
 
 // TestMemory: under 40 bytes per target beside its name.

@@ -6,8 +6,9 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// matcher finds the stages that a target is a member of without trying them all. Each stage is filed under a label and the values of it that
-// its members can have, or under names. What a target has of these is looked up, and only stages found there are tried.
+// matcher finds the stages that a target is a member of without trying them all. Each stage is
+// filed under a label and the values of it that its members can have, or under names. What a target
+// has of these is looked up, and only stages found there are tried.
 type matcher struct {
 	stages  []stagePlan
 	names   map[string][]int32 // stages by explicit target
@@ -54,7 +55,8 @@ func (m *matcher) file(stage int32, terms []selector.Term) bool {
 	return false
 }
 
-// match returns the first stage of a target, -1 for none, and whether there are more. The buffer is overwritten.
+// match returns the first stage of a target, -1 for none, and whether there are more. The buffer is
+// overwritten.
 func (m *matcher) match(t *Target, buffer *[]int32) (first int, more bool) {
 	*buffer = m.all(t, (*buffer)[:0])
 	if len(*buffer) == 0 {

@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// membership takes what became of the fleet. Labels of members are never looked at again: what is relabelled stays where it is.
+// membership takes what became of the fleet. Labels of members are never looked at again: what is
+// relabelled stays where it is.
 //
-// A target lives in the order of the three parts. Tempting: removals first, which free slots. But nothing starts before all of this is taken,
-// and a target that came and went between two steps would join and be started.
+// A target lives in the order of the three parts. Tempting: removals first, which free slots. But
+// nothing starts before all of this is taken, and a target that came and went between two steps
+// would join and be started.
 func (e *edit) membership(in *Input) {
 	added := slices.Clone(in.Added)
 	slices.SortStableFunc(added, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
@@ -31,7 +33,8 @@ func (e *edit) membership(in *Input) {
 
 func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
-// vanish settles a target that is not there any more: in the cleanup that is what was wanted. What was settled before stays as it was.
+// vanish settles a target that is not there any more: in the cleanup that is what was wanted. What
+// was settled before stays as it was.
 func (e *edit) vanish(k, i int) {
 	rec, _ := e.run.stage(k).tree.at(i)
 	switch {
@@ -65,8 +68,8 @@ func (e *edit) leave(name string) {
 	}
 }
 
-// join makes a new target the last member of the first stage that matches it and is not closing. A sorting label is not asked for: the
-// target is behind all others.
+// join makes a new target the last member of the first stage that matches it and is not closing. A
+// sorting label is not asked for: the target is behind all others.
 func (e *edit) join(t *Target) {
 	why := ReasonFrozen
 	if _, known := e.run.find(t.Name); known {

@@ -84,8 +84,8 @@ func TestMembershipEvents(t *testing.T) {
 	}
 }
 
-// TestTooLateToJoin: whoever comes after its stage has settled all members joins a later one that matches it, and otherwise none: the stage of
-// the rest is for those that no other matches.
+// TestTooLateToJoin: whoever comes after its stage has settled all members joins a later one that
+// matches it, and otherwise none: the stage of the rest is for those that no other matches.
 func TestTooLateToJoin(t *testing.T) {
 	first, second := all("first", 1), all("second", 1)
 	first.LabelSelector.MatchLabels = map[string]string{"ring": "c"}
@@ -108,7 +108,8 @@ func TestTooLateToJoin(t *testing.T) {
 	}
 }
 
-// TestBudgetsGrowWithTheFleet: a percentage of failures is of all that ever were members, and one who joins is one.
+// TestBudgetsGrowWithTheFleet: a percentage of failures is of all that ever were members, and one
+// who joins is one.
 func TestBudgetsGrowWithTheFleet(t *testing.T) {
 	stage := all("only", 4)
 	stage.MaxFailures = concurrency.Count(4)
@@ -134,7 +135,8 @@ func TestBudgetsGrowWithTheFleet(t *testing.T) {
 	}
 }
 
-// TestStagesAreFoundAsByTrying: stages that select by different labels, by exclusion or by name are found as if each were tried.
+// TestStagesAreFoundAsByTrying: stages that select by different labels, by exclusion or by name are
+// found as if each were tried.
 func TestStagesAreFoundAsByTrying(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -208,8 +210,9 @@ func TestStagesAreFoundAsByTrying(t *testing.T) {
 	}, "several", "none")
 }
 
-// TestGoneBeforeItsRemovalIsAskedFor: a target that is gone before its turn is done without a slot, and a host that attaches tokens has for it
-// that of its start alone. Once there is an action in the cleanup, that is of before.
+// TestGoneBeforeItsRemovalIsAskedFor: a target that is gone before its turn is done without a slot,
+// and a host that attaches tokens has for it that of its start alone. Once there is an action in
+// the cleanup, that is of before.
 func TestGoneBeforeItsRemovalIsAskedFor(t *testing.T) {
 	one := staged.Cleanup{MaxConcurrency: concurrency.Count(1)}
 	gated := staged.DeleteStage{BeforeStageTasks: []staged.Task{{Type: staged.Approval}}}

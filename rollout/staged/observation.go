@@ -2,15 +2,16 @@ package staged
 
 import "slices"
 
-// Observation is what a target looks like. Only Target is required: an unknown version never counts as another one, and an unknown health
-// changes nothing.
+// Observation is what a target looks like. Only Target is required: an unknown version never counts
+// as another one, and an unknown health changes nothing.
 type Observation struct {
 	Target  string `json:"target"`
 	Version string `json:"version,omitempty"` // what it points at now
 	Health  Health `json:"health,omitempty"`  // at that version
 	Gone    bool   `json:"gone,omitempty"`    // it is not there any more
-	// Token is that of this run's last action on the target, after which this was observed. An observation with another token than the
-	// current one of the target, that of another run included, is stale and ignored; without one it is taken as it is.
+	// Token is that of this run's last action on the target, after which this was observed. An
+	// observation with another token than the current one of the target, that of another run
+	// included, is stale and ignored; without one it is taken as it is.
 	Token Token `json:"token,omitzero"`
 }
 
@@ -71,8 +72,9 @@ func (e *edit) observations(list []Observation) {
 	}
 }
 
-// observe takes what one target looks like. A done member that moved on to the cleanup is looked at in its stage as well until the cleanup begins:
-// nothing has changed for it, and what regressed must be able to recover.
+// observe takes what one target looks like. A done member that moved on to the cleanup is looked at
+// in its stage as well until the cleanup begins: nothing has changed for it, and what regressed
+// must be able to recover.
 func (e *edit) observe(k, i int, o *Observation) {
 	rec, name := e.run.stage(k).tree.at(i)
 	r := *rec
@@ -109,8 +111,9 @@ func (e *edit) observe(k, i int, o *Observation) {
 	}
 }
 
-// last is the token of the last action on a member, and none if there was none. Before a removal is asked for, that is the start in the stage
-// that the member came from: a host has no other to tell that it is gone already.
+// last is the token of the last action on a member, and none if there was none. Before a removal is
+// asked for, that is the start in the stage that the member came from: a host has no other to tell
+// that it is gone already.
 func (e *edit) last(k int, r *record, name string) Token {
 	if r.marks.has(started) {
 		return e.plan.token(k, r, name)
@@ -138,8 +141,8 @@ func (e *edit) await(k, i int, r record, ours, other bool, health Health) {
 	}
 }
 
-// progress takes the observation of a target in progress that has acknowledged its start. If it did so just now, that is in r and not yet
-// in the run.
+// progress takes the observation of a target in progress that has acknowledged its start. If it did
+// so just now, that is in r and not yet in the run.
 func (e *edit) progress(k, i int, r record, other bool, health Health) {
 	p := &e.plan.stages[k]
 	switch {

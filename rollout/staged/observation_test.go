@@ -8,7 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestShortestSoak: a soak of one nanosecond is one, and its end is the first instant at which the target is done.
+// TestShortestSoak: a soak of one nanosecond is one, and its end is the first instant at which the
+// target is done.
 func TestShortestSoak(t *testing.T) {
 	stage := all("only", 1)
 	stage.MinSuccessTime = staged.For(1)
@@ -17,7 +18,8 @@ func TestShortestSoak(t *testing.T) {
 	s.after(1).step(staged.Input{}).want(staged.PhaseProgressing, "c1 done, c2 starting")
 }
 
-// TestObservations is the table of what an observation makes of a target, one row for each of its cells.
+// TestObservations is the table of what an observation makes of a target, one row for each of its
+// cells.
 func TestObservations(t *testing.T) {
 	const none, current, old = "none", "current", "old"
 	for _, row := range []struct {

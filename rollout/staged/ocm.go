@@ -12,10 +12,12 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// OCMStrategy is the rolloutStrategy of Open Cluster Management, field by field. It is decoded strictly.
+// OCMStrategy is the rolloutStrategy of Open Cluster Management, field by field. It is decoded
+// strictly.
 type OCMStrategy struct {
 	Type OCMType `json:"type,omitempty"` // says which of the three counts; the others must be nil
-	// All, Progressive and ProgressivePerGroup are the fields of the type; nil stands for its defaults.
+	// All, Progressive and ProgressivePerGroup are the fields of the type; nil stands for its
+	// defaults.
 	All                 *OCMConfig `json:"all,omitempty"`
 	Progressive         *OCMConfig `json:"progressive,omitempty"`
 	ProgressivePerGroup *OCMConfig `json:"progressivePerGroup,omitempty"`
@@ -31,18 +33,22 @@ const (
 	OCMProgressivePerGroup OCMType = "ProgressivePerGroup" // one decision group at a time
 )
 
-// OCMConfig are the fields of one type of strategy. A field that the type does not have is an error.
+// OCMConfig are the fields of one type of strategy. A field that the type does not have is an
+// error.
 type OCMConfig struct {
-	// MinSuccessTime and ProgressDeadline are digits and one of the units s, m and h, or sums of these; the latter may be "None". Empty is 0
-	// and None. Type All has no soak: there it is ignored, as in Open Cluster Management.
+	// MinSuccessTime and ProgressDeadline are digits and one of the units s, m and h, or sums of
+	// these; the latter may be "None". Empty is 0 and None. Type All has no soak: there it is
+	// ignored, as in Open Cluster Management.
 	MinSuccessTime   string `json:"minSuccessTime,omitempty"`
 	ProgressDeadline string `json:"progressDeadline,omitempty"`
-	// MaxFailures is how many clusters may fail: of all clusters for Progressive, of each group for ProgressivePerGroup; 0 if unset. It does not
-	// hold for mandatory groups, which tolerate none, and is ignored for All, which tolerates any.
+	// MaxFailures is how many clusters may fail: of all clusters for Progressive, of each group for
+	// ProgressivePerGroup; 0 if unset. It does not hold for mandatory groups, which tolerate none,
+	// and is ignored for All, which tolerates any.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
 	// MandatoryDecisionGroups go first, one by one. Not for All.
 	MandatoryDecisionGroups []MandatoryGroup `json:"mandatoryDecisionGroups,omitempty"`
-	// MaxConcurrency is how many clusters besides the mandatory ones are rolled out at a time; all if unset. For Progressive only.
+	// MaxConcurrency is how many clusters besides the mandatory ones are rolled out at a time; all
+	// if unset. For Progressive only.
 	MaxConcurrency concurrency.Limit `json:"maxConcurrency,omitzero"`
 }
 
@@ -59,7 +65,8 @@ type DecisionGroup struct {
 	Clusters []string `json:"clusters"`       // names; each in one group
 }
 
-// UnmarshalJSON reads the form of Open Cluster Management. All faults are reported, each a *[FieldError].
+// UnmarshalJSON reads the form of Open Cluster Management. All faults are reported, each a
+// *[FieldError].
 func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -96,12 +103,14 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// FromOCM turns a strategy of Open Cluster Management into stages with explicit targets. groups are the decision groups of its placement, in
-// order. The options are those under which the stages do what the strategy promises: percentages round up, and a run over its budget is
-// held. Hand both to [Compile], with the clusters as targets; the stages may be more than 31.
+// FromOCM turns a strategy of Open Cluster Management into stages with explicit targets. groups are
+// the decision groups of its placement, in order. The options are those under which the stages do
+// what the strategy promises: percentages round up, and a run over its budget is held. Hand both to
+// [Compile], with the clusters as targets; the stages may be more than 31.
 //
-// What Open Cluster Management calls ToApply, Progressing, Succeeded, TimeOut and Skip are the states Waiting, Updating, Done (or Soaking), TimedOut
-// and Skipped. Observe a cluster that it calls Failed with [HealthFailed], or with [HealthFailing] if it may still recover.
+// What Open Cluster Management calls ToApply, Progressing, Succeeded, TimeOut and Skip are the
+// states Waiting, Updating, Done (or Soaking), TimedOut and Skipped. Observe a cluster that it
+// calls Failed with [HealthFailed], or with [HealthFailing] if it may still recover.
 //
 // The errors, each a *[FieldError], are joined.
 func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, error) {
@@ -249,7 +258,8 @@ func ocmDuration(list *faults, path, text string) Duration {
 	return d
 }
 
-// padded is a limit of which a percentage may have two digits of which the first is 0, as both designs allow for some fields.
+// padded is a limit of which a percentage may have two digits of which the first is 0, as both
+// designs allow for some fields.
 type padded concurrency.Limit
 
 func (p *padded) UnmarshalJSON(data []byte) error {

@@ -9,8 +9,8 @@ import (
 // shownTargets is how many targets of a stage are printed.
 const shownTargets = 12
 
-// String shows the run for people: its phase and what it waits for, and below that each stage with its gates and its targets. Of a run
-// that has not begun it is the preview.
+// String shows the run for people: its phase and what it waits for, and below that each stage with
+// its gates and its targets. Of a run that has not begun it is the preview.
 func (r *Run) String() string {
 	if r.plan == nil {
 		return "no run"

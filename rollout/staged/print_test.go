@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestTexts shows runs in every condition as people see them: the run itself, what it waits for, and what each of its targets waits for, in words and as data.
+// TestTexts shows runs in every condition as people see them: the run itself, what it waits for,
+// and what each of its targets waits for, in words and as data.
 func TestTexts(t *testing.T) {
 	approval := []staged.Task{{Type: staged.Approval}}
 	plain := func(stages ...staged.Stage) staged.Strategy { return staged.Strategy{Stages: stages} }

@@ -30,8 +30,9 @@ func phases() []string {
 	return []string{"Initialized", "Progressing", "Waiting", "Held", "Stopping", "Stopped", "Failing", "Cancelling", "Succeeded", "PartiallySucceeded", "Failed", "Cancelled"}
 }
 
-// propReference: whatever the strategy, the options and the inputs, every step gives what the dumb version gives: each state, mark, time, count,
-// action and the next instant. I9's recount is part of it, because the dumb version counts anew.
+// propReference: whatever the strategy, the options and the inputs, every step gives what the dumb
+// version gives: each state, mark, time, count, action and the next instant. I9's recount is part
+// of it, because the dumb version counts anew.
 func propReference(seen testseed.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		var ref *reference
@@ -92,7 +93,8 @@ func FuzzReference(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(propReference(testseed.Tally{})))
 }
 
-// TestI1LimitIsKept: in each stage and in the cleanup, members in progress never exceed the limit, retries and appended members included.
+// TestI1LimitIsKept: in each stage and in the cleanup, members in progress never exceed the limit,
+// retries and appended members included.
 func TestI1LimitIsKept(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -131,7 +133,8 @@ func startedIn(m *moment) (list []staged.TargetStatus) {
 	return list
 }
 
-// TestI2OrderAndGates: no target starts before every earlier stage is closed and the approval before its own stage is given.
+// TestI2OrderAndGates: no target starts before every earlier stage is closed and the approval
+// before its own stage is given.
 func TestI2OrderAndGates(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -163,8 +166,8 @@ func TestI2OrderAndGates(t *testing.T) {
 	}, "behind an approval", "later stage")
 }
 
-// TestI3NothingStartsWhenHalted: a step that leaves the run stopped, held, failing, cancelling, over budget or ended starts nothing, and a
-// terminal run never changes.
+// TestI3NothingStartsWhenHalted: a step that leaves the run stopped, held, failing, cancelling,
+// over budget or ended starts nothing, and a terminal run never changes.
 func TestI3NothingStartsWhenHalted(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -192,8 +195,8 @@ func TestI3NothingStartsWhenHalted(t *testing.T) {
 	}, "Held", "Stopping", "Stopped", "Failing", "Failed", "Cancelling", "Cancelled", "Succeeded", "PartiallySucceeded", "Initialized")
 }
 
-// TestI4Deterministic: the same step twice gives the same, leaves its argument as it was, and a second step at once without input changes
-// nothing and repeats the actions.
+// TestI4Deterministic: the same step twice gives the same, leaves its argument as it was, and a
+// second step at once without input changes nothing and repeats the actions.
 func TestI4Deterministic(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -220,8 +223,8 @@ func TestI4Deterministic(t *testing.T) {
 	}, "repeated actions")
 }
 
-// TestChanged: a host that stores a run only if it changed gets the same runs, actions and events as one that stores every run; and a run that
-// changed is another one.
+// TestChanged: a host that stores a run only if it changed gets the same runs, actions and events
+// as one that stores every run; and a run that changed is another one.
 func TestChanged(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -257,7 +260,8 @@ func TestChanged(t *testing.T) {
 	}, "unchanged", "changed without an event")
 }
 
-// TestI5OrderOfObservations: the order of observations of different targets does not matter, nor that of facts about the fleet.
+// TestI5OrderOfObservations: the order of observations of different targets does not matter, nor
+// that of facts about the fleet.
 func TestI5OrderOfObservations(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -294,8 +298,8 @@ func names(list []staged.Observation) (names []string) {
 	return names
 }
 
-// TestI6NothingBeforeNext: steps without input before Next change nothing but the time of the last step, Next is later than now, and stepping
-// in between makes no difference at Next.
+// TestI6NothingBeforeNext: steps without input before Next change nothing but the time of the last
+// step, Next is later than now, and stepping in between makes no difference at Next.
 func TestI6NothingBeforeNext(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -335,8 +339,8 @@ func TestI6NothingBeforeNext(t *testing.T) {
 	}, "no next", "something happens at next")
 }
 
-// TestI7WaitsAreNeverShort: from the step that settled the last member to the one that closed the stage at least the waitTime passes, with
-// frozen waits without the time between Stop and Run.
+// TestI7WaitsAreNeverShort: from the step that settled the last member to the one that closed the
+// stage at least the waitTime passes, with frozen waits without the time between Stop and Run.
 func TestI7WaitsAreNeverShort(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -387,7 +391,8 @@ func TestI7WaitsAreNeverShort(t *testing.T) {
 	}, "closed", "closed after a stop ", "closed after a stop freeze")
 }
 
-// TestI9Recount: what was started is settled or in progress, counters equal a recount, and no target is in two places.
+// TestI9Recount: what was started is settled or in progress, counters equal a recount, and no
+// target is in two places.
 func TestI9Recount(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -479,7 +484,8 @@ func TestZeroOptions(t *testing.T) {
 	}, "reject", "ignore", "skip", "count", "duringWait", "block", "fail", "down")
 }
 
-// TestI11RoundTrip: at every step the run survives JSON: the copy equals it, encodes to the same bytes, and steps on like it.
+// TestI11RoundTrip: at every step the run survives JSON: the copy equals it, encodes to the same
+// bytes, and steps on like it.
 func TestI11RoundTrip(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -508,8 +514,9 @@ func TestI11RoundTrip(t *testing.T) {
 	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Succeeded", "PartiallySucceeded", "Failed", "Cancelled")
 }
 
-// TestI10Liveness: from any state a history leads to, a run whose targets become ready, whose approvals are given and whose state is Run
-// ends; out of Held lead Skip, Approve or Cancel. A target that regressed and is gone never becomes ready, and has to be skipped.
+// TestI10Liveness: from any state a history leads to, a run whose targets become ready, whose
+// approvals are given and whose state is Run ends; out of Held lead Skip, Approve or Cancel. A
+// target that regressed and is gone never becomes ready, and has to be skipped.
 func TestI10Liveness(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// reference is the step function once more, as dumb as possible: lists that are scanned, no counters, no sharing. It knows nothing of the
-// package but its types.
+// reference is the step function once more, as dumb as possible: lists that are scanned, no
+// counters, no sharing. It knows nothing of the package but its types.
 type reference struct {
 	options          staged.Options
 	strategy         staged.Strategy

@@ -51,8 +51,9 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
-// TestRegressionsBlock: by default a regressed target keeps the tasks behind its own stage open, and nothing else; if all done targets are always looked at,
-// it keeps every stage from closing, tasks or not.
+// TestRegressionsBlock: by default a regressed target keeps the tasks behind its own stage open,
+// and nothing else; if all done targets are always looked at, it keeps every stage from closing,
+// tasks or not.
 func TestRegressionsBlock(t *testing.T) {
 	for verify, want := range map[staged.Choice]staged.Phase{staged.DuringWait: staged.PhaseSucceeded, staged.Never: staged.PhaseSucceeded, staged.Always: staged.PhaseWaiting} {
 		var stages []staged.Stage
@@ -74,7 +75,8 @@ func TestRegressionsBlock(t *testing.T) {
 	}
 }
 
-// TestRegressionsBlockAfterARestart: a regressed target of an earlier stage is counted when the run is read back, and still keeps every stage from closing.
+// TestRegressionsBlockAfterARestart: a regressed target of an earlier stage is counted when the run
+// is read back, and still keeps every stage from closing.
 func TestRegressionsBlockAfterARestart(t *testing.T) {
 	var stages []staged.Stage
 	for _, ring := range []string{"a", "b"} {
@@ -94,7 +96,8 @@ func TestRegressionsBlockAfterARestart(t *testing.T) {
 	}
 }
 
-// TestRegressionsWhileUpdating: a done target of the current stage is looked at while others are still being updated, too, unless never is said.
+// TestRegressionsWhileUpdating: a done target of the current stage is looked at while others are
+// still being updated, too, unless never is said.
 func TestRegressionsWhileUpdating(t *testing.T) {
 	for verify, want := range map[staged.Choice]string{staged.DuringWait: "c1 done regressed (unhealthy), c2 starting", staged.Always: "c1 done regressed (unhealthy), c2 starting", staged.Never: "c1 done, c2 starting"} {
 		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{VerifyDone: verify}, []string{"c1", "c2"})
@@ -102,8 +105,9 @@ func TestRegressionsWhileUpdating(t *testing.T) {
 	}
 }
 
-// TestRegressionsOfLeavingTargets: that a done target is to be removed later changes nothing in its stage. What regressed there recovers when it is
-// ready again, or is skipped; otherwise the stage would not close, and the removal that waits behind it would never begin.
+// TestRegressionsOfLeavingTargets: that a done target is to be removed later changes nothing in its
+// stage. What regressed there recovers when it is ready again, or is skipped; otherwise the stage
+// would not close, and the removal that waits behind it would never begin.
 func TestRegressionsOfLeavingTargets(t *testing.T) {
 	stage := all("only", 1)
 	stage.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
@@ -142,8 +146,8 @@ func TestRegressionsOfLeavingTargets(t *testing.T) {
 	}
 }
 
-// TestNoRegressionByRemoval: a target that is being removed, or is gone, is not healthy any more. That says nothing about the version, and its
-// stage is not looked at for it.
+// TestNoRegressionByRemoval: a target that is being removed, or is gone, is not healthy any more.
+// That says nothing about the version, and its stage is not looked at for it.
 func TestNoRegressionByRemoval(t *testing.T) {
 	gated := staged.DeleteStage{BeforeStageTasks: []staged.Task{{Type: staged.Approval}}}
 	failing := staged.Observation{Target: "c1", Version: "v3", Health: staged.HealthFailing}
@@ -180,8 +184,9 @@ func TestNoRegressionByRemoval(t *testing.T) {
 	}
 }
 
-// TestRegressionsBehind: a member that regressed in a stage without after-tasks does not keep that from closing, and nobody is told to wait for it
-// later: with duringWait it is not looked at any more.
+// TestRegressionsBehind: a member that regressed in a stage without after-tasks does not keep that
+// from closing, and nobody is told to wait for it later: with duringWait it is not looked at any
+// more.
 func TestRegressionsBehind(t *testing.T) {
 	first, second := all("first", 1), all("second", 1)
 	first.LabelSelector.MatchLabels, second.LabelSelector.MatchLabels = map[string]string{"ring": "a"}, map[string]string{"ring": "b"}

@@ -25,7 +25,8 @@ func everyCode() []staged.Code {
 		staged.CodeUnknownField, staged.CodeDuplicate, staged.CodeType}
 }
 
-// TestRules compiles one strategy, run, fleet and set of options per row, of which one thing is wrong, or just not wrong.
+// TestRules compiles one strategy, run, fleet and set of options per row, of which one thing is
+// wrong, or just not wrong.
 func TestRules(t *testing.T) {
 	const good = `{"stages": [{"name": "a", "labelSelector": {}}]}`
 	stage := func(fields string) string {
@@ -368,7 +369,8 @@ func TestCompileOrder(t *testing.T) {
 	}
 }
 
-// TestSortFaults: members that their label cannot order are told by stage and by name, in whatever order the fleet is given.
+// TestSortFaults: members that their label cannot order are told by stage and by name, in whatever
+// order the fleet is given.
 func TestSortFaults(t *testing.T) {
 	ring := func(name string, of ...string) staged.Stage {
 		return staged.Stage{Name: name, Targets: of, SortingLabelKey: "order"}
@@ -392,7 +394,8 @@ func TestSortFaults(t *testing.T) {
 	}
 }
 
-// TestStoredNames: what a run is known by is stored, and JSON replaces what is not UTF-8: the tokens of a run that was read back would not be its own.
+// TestStoredNames: what a run is known by is stored, and JSON replaces what is not UTF-8: the
+// tokens of a run that was read back would not be its own.
 func TestStoredNames(t *testing.T) {
 	for _, row := range []struct {
 		why  string
@@ -424,7 +427,8 @@ func TestStoredNames(t *testing.T) {
 	}
 }
 
-// TestStagesDecide: what a stage says of its own, None and 0 included, counts in place of what holds for all stages.
+// TestStagesDecide: what a stage says of its own, None and 0 included, counts in place of what
+// holds for all stages.
 func TestStagesDecide(t *testing.T) {
 	for _, row := range []struct {
 		why            string
@@ -532,7 +536,8 @@ func TestRefusedDocuments(t *testing.T) {
 	}
 }
 
-// TestNextAPI: an object of rollout.kubefleet.dev/v1alpha1 is read, or the error says what to write instead.
+// TestNextAPI: an object of rollout.kubefleet.dev/v1alpha1 is read, or the error says what to write
+// instead.
 func TestNextAPI(t *testing.T) {
 	var strategy staged.Strategy
 	if err := json.Unmarshal([]byte(`{"apiVersion": "rollout.kubefleet.dev/v1alpha1", "kind": "ClusterStagedUpdateStrategy", "metadata": {"name": "s", "namespace": "team"},

@@ -8,8 +8,9 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// Run takes one version through the stages of a strategy. It is a value: [Step] returns the next one and leaves its argument as it is, and
-// both share what did not change. It may be read by several goroutines at once. [Compile] makes one; as JSON it is stored and read back.
+// Run takes one version through the stages of a strategy. It is a value: [Step] returns the next
+// one and leaves its argument as it is, and both share what did not change. It may be read by
+// several goroutines at once. [Compile] makes one; as JSON it is stored and read back.
 type Run struct {
 	plan    *plan
 	stages  []*chunk // all stages in order, the cleanup last
@@ -64,8 +65,8 @@ type stagePlan struct {
 // Phase is where a run stands.
 type Phase string
 
-// The phases of a run. KubeFleet shows Progressing as UpdateRunProgressing, and so on for Waiting, Stopping, Stopped, Failed and
-// Succeeded; it has no name for the others.
+// The phases of a run. KubeFleet shows Progressing as UpdateRunProgressing, and so on for Waiting,
+// Stopping, Stopped, Failed and Succeeded; it has no name for the others.
 const (
 	PhaseInitialized        Phase = "Initialized"        // the order is fixed, nothing has started
 	PhaseProgressing        Phase = "Progressing"        // targets are being updated
@@ -133,25 +134,29 @@ type StageStatus struct {
 	Counts  Counts     `json:"counts"`
 	Limit   int        `json:"limit"`  // most members in progress
 	Budget  int        `json:"budget"` // most failures; -1 if only the run has a budget
-	// Before and After are the approvals around the stage; ApprovalNone if there is none, or before it is requested.
+	// Before and After are the approvals around the stage; ApprovalNone if there is none, or before
+	// it is requested.
 	Before      ApprovalState `json:"before"`
 	After       ApprovalState `json:"after"`
 	NeedsBefore bool          `json:"needsBefore,omitempty"` // the strategy asks for an approval before the stage
 	NeedsAfter  bool          `json:"needsAfter,omitempty"`  // and after it
-	// Start is when it began to update its members, once the approval before it was given; a retry does not change it. End is when it was
-	// closed, or failed with the run. Zero before that, the former for good if it was skipped or failed before. They are KubeFleet's
-	// startTime and endTime of a stage.
+	// Start is when it began to update its members, once the approval before it was given; a retry
+	// does not change it. End is when it was closed, or failed with the run. Zero before that, the
+	// former for good if it was skipped or failed before. They are KubeFleet's startTime and
+	// endTime of a stage.
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
-	// Wait is the length of the wait; zero if there is none. WaitFrom is when it started, WaitUntil when it is over: both zero before it
-	// has started, and WaitUntil while a stop freezes it, and if it is behind the year 2261.
+	// Wait is the length of the wait; zero if there is none. WaitFrom is when it started, WaitUntil
+	// when it is over: both zero before it has started, and WaitUntil while a stop freezes it, and
+	// if it is behind the year 2261.
 	Wait      time.Duration `json:"wait,omitempty"`
 	WaitFrom  time.Time     `json:"waitFrom,omitzero"`
 	WaitUntil time.Time     `json:"waitUntil,omitzero"`
 	Waited    bool          `json:"waited,omitempty"` // the wait is over
 }
 
-// Counts are numbers of members. Members is the sum of the states and never falls; Regressed and Stuck are marks of some of them.
+// Counts are numbers of members. Members is the sum of the states and never falls; Regressed and
+// Stuck are marks of some of them.
 type Counts struct {
 	Members   int `json:"members"`
 	Waiting   int `json:"waiting,omitempty"`
@@ -193,7 +198,8 @@ func (r *Run) Stages() iter.Seq[StageStatus] {
 	}
 }
 
-// Counts are those of all stages together, the cleanup included: a target that left its stage for the cleanup is counted in both.
+// Counts are those of all stages together, the cleanup included: a target that left its stage for
+// the cleanup is counted in both.
 func (r *Run) Counts() Counts {
 	var all Counts
 	for k := range r.count() {
@@ -275,7 +281,8 @@ func (r *Run) find(name string) (place, bool) {
 	return r.plan.index.find(name)
 }
 
-// home finds where a target of the run was before it moved on to the cleanup: where it is, if it did not.
+// home finds where a target of the run was before it moved on to the cleanup: where it is, if it
+// did not.
 func (r *Run) home(name string) place {
 	if t := r.joined.find(name); t != nil {
 		return t.home
@@ -284,7 +291,8 @@ func (r *Run) home(name string) place {
 	return at
 }
 
-// frozen reports whether waits stand still. Those of a run that ends while it is told to stop do so for ever.
+// frozen reports whether waits stand still. Those of a run that ends while it is told to stop do so
+// for ever.
 func (r *Run) frozen() bool {
 	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze
 }

@@ -49,7 +49,8 @@ func seedObjects(t *testing.T) (strategies map[string]staged.Strategy, specs map
 	}
 }
 
-// TestSeed compiles the strategies and runs of KubeFleet's document, and checks what the document says of them.
+// TestSeed compiles the strategies and runs of KubeFleet's document, and checks what the document
+// says of them.
 func TestSeed(t *testing.T) {
 	strategies, specs := seedObjects(t)
 	if len(strategies) != 3 || len(specs) != 3 {

@@ -10,15 +10,17 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Spec is the spec of KubeFleet's StagedUpdateRun or ClusterStagedUpdateRun, with the names of its object. It is decoded strictly, from
-// the spec alone or from the whole object. Only State may change once the run exists.
+// Spec is the spec of KubeFleet's StagedUpdateRun or ClusterStagedUpdateRun, with the names of its
+// object. It is decoded strictly, from the spec alone or from the whole object. Only State may
+// change once the run exists.
 type Spec struct {
-	// Name is metadata.name, a DNS label of at most 63 characters. Approval requests are named after it. Namespace is metadata.namespace,
-	// empty for a cluster-scoped run, and valid UTF-8.
+	// Name is metadata.name, a DNS label of at most 63 characters. Approval requests are named
+	// after it. Namespace is metadata.namespace, empty for a cluster-scoped run, and valid UTF-8.
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
-	// ID is part of every token and should be unique for ever. It is not read from a document: set it to the object's metadata.uid. Empty
-	// means Name: then a second run of the same name issues the same tokens, and a host takes its actions for done. It must be valid UTF-8.
+	// ID is part of every token and should be unique for ever. It is not read from a document: set
+	// it to the object's metadata.uid. Empty means Name: then a second run of the same name issues
+	// the same tokens, and a host takes its actions for done. It must be valid UTF-8.
 	ID string `json:"-"`
 
 	PlacementName             string `json:"placementName"`                   // not empty, at most 255 characters
@@ -39,8 +41,9 @@ const (
 
 func (s State) known() bool { return s == StateInitialize || s == StateRun || s == StateStop }
 
-// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at, or the spec alone. Unknown fields,
-// inside the spec or beside it, and values of a wrong type are errors, all of them reported, each a *[FieldError]; the spec is then unchanged.
+// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at,
+// or the spec alone. Unknown fields, inside the spec or beside it, and values of a wrong type are
+// errors, all of them reported, each a *[FieldError]; the spec is then unchanged.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -90,7 +93,8 @@ func (s Spec) Validate() error {
 	if !dnsLabel(s.Name) {
 		list.add(CodeRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
 	}
-	// What is stored must come back as it was: JSON replaces what is not UTF-8, so that a decoded run would not know its own tokens.
+	// What is stored must come back as it was: JSON replaces what is not UTF-8, so that a decoded
+	// run would not know its own tokens.
 	if !utf8.ValidString(s.Namespace) {
 		list.add(CodeRunName, "metadata.namespace", quoted(s.Namespace), "must be valid UTF-8")
 	}
@@ -112,8 +116,9 @@ func (s Spec) Validate() error {
 	return list.err()
 }
 
-// ValidateUpdate reports every reason for which the spec of a run must not be replaced by another one, joined, each a *[FieldError]. These are
-// a state that cannot follow the present one, and a change of any other field of the document. Name, Namespace and ID, which are no part of the
+// ValidateUpdate reports every reason for which the spec of a run must not be replaced by another
+// one, joined, each a *[FieldError]. These are a state that cannot follow the present one, and a
+// change of any other field of the document. Name, Namespace and ID, which are no part of the
 // document, are not compared: they say which run it is.
 func (s Spec) ValidateUpdate(to Spec) error {
 	var list faults

@@ -2,11 +2,12 @@ package staged
 
 import "slices"
 
-// StagePhase is where a stage stands. KubeFleet shows WaitingBefore and WaitingAfter as StageUpdatingWaiting and Skipped as
-// StageUpdatingSkippedNoClusters.
+// StagePhase is where a stage stands. KubeFleet shows WaitingBefore and WaitingAfter as
+// StageUpdatingWaiting and Skipped as StageUpdatingSkippedNoClusters.
 type StagePhase string
 
-// The phases of a stage, in order: it goes back only from WaitingAfter to Updating, when a target is retried.
+// The phases of a stage, in order: it goes back only from WaitingAfter to Updating, when a target
+// is retried.
 const (
 	StagePending       StagePhase = "Pending"       // its turn has not come
 	StageWaitingBefore StagePhase = "WaitingBefore" // the approval before it is open
@@ -43,7 +44,8 @@ const (
 	After  Side = "after"
 )
 
-// stage is what changes in a stage. Numbers follow from the records and are kept so that no step has to count.
+// stage is what changes in a stage. Numbers follow from the records and are kept so that no step
+// has to count.
 type stage struct {
 	owner     *owner
 	tree      tree
@@ -62,7 +64,8 @@ type stage struct {
 	stuck     int
 }
 
-// chunk is a run of stages, so that a step does not copy the list of a hundred thousand decision groups.
+// chunk is a run of stages, so that a step does not copy the list of a hundred thousand decision
+// groups.
 type chunk struct {
 	owner  *owner
 	stages []*stage
@@ -124,7 +127,8 @@ func (c *Counts) add(more Counts) {
 	}
 }
 
-// waiting reports whether the tasks behind the stage have been opened, and so whether the wait has started.
+// waiting reports whether the tasks behind the stage have been opened, and so whether the wait has
+// started.
 func (s *stage) waiting() bool {
 	return s.isSettled && (s.phase == StageWaitingAfter || s.phase == StageSucceeded || s.phase == StageFailed)
 }

@@ -10,37 +10,43 @@ type Input struct {
 	State State `json:"state,omitempty"`
 	// Commands are carried out in this order.
 	Commands []Command `json:"commands,omitempty"`
-	// Added, Leaving and Removed are facts about the fleet: targets that appeared, that are to be removed from it, that disappeared. Each
-	// list is in any order, and repeating a name changes nothing. A name in several lists appeared first, then was leaving, and is gone now.
+	// Added, Leaving and Removed are facts about the fleet: targets that appeared, that are to be
+	// removed from it, that disappeared. Each list is in any order, and repeating a name changes
+	// nothing. A name in several lists appeared first, then was leaving, and is gone now.
 	Added   []Target `json:"added,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
 	Removed []string `json:"removed,omitempty"`
-	// Observations are what targets look like. Of several about one target the last counts, even if it is stale.
+	// Observations are what targets look like. Of several about one target the last counts, even if
+	// it is stale.
 	Observations []Observation `json:"observations,omitempty"`
 }
 
 // Result is what follows from a step. It belongs to the caller.
 type Result struct {
-	// Actions are to be carried out once the new run is stored: starts or removals in the order of the members, then requests for approvals. The list is
-	// a function of the run alone, so every step repeats an action until it is acknowledged. Each start and each removal has a token that must
-	// take effect at most once.
+	// Actions are to be carried out once the new run is stored: starts or removals in the order of
+	// the members, then requests for approvals. The list is a function of the run alone, so every
+	// step repeats an action until it is acknowledged. Each start and each removal has a token that
+	// must take effect at most once.
 	Actions []Action `json:"actions,omitempty"`
-	// Events are what this step changed and what it ignored, in the order in which it did, for people: nothing has to be done about them.
+	// Events are what this step changed and what it ignored, in the order in which it did, for
+	// people: nothing has to be done about them.
 	Events []Event `json:"events,omitempty"`
-	// Next is when to step again if nothing happens: before it, only an input can change anything. Zero: no instant can.
+	// Next is when to step again if nothing happens: before it, only an input can change anything.
+	// Zero: no instant can.
 	Next time.Time `json:"next,omitzero"`
-	// Changed reports whether the new run differs from the one before in more than the time of its last step. If not, it need not be
-	// stored: its actions are those that the stored run repeats.
+	// Changed reports whether the new run differs from the one before in more than the time of its
+	// last step. If not, it need not be stored: its actions are those that the stored run repeats.
 	Changed bool `json:"changed,omitempty"`
 }
 
-// Step returns the run after an input at a time. A step goes as far as it can. The argument is unchanged, and so is the run if there is
-// an error: [ErrNoRun], or a *[FieldError] per fault of the input, joined: a state that cannot follow the present one, a value that does
-// not exist, a time outside the years 1678 to 2261. A time before that of the last step counts as that. A run in a terminal phase is returned as it
-// is, whatever the input.
+// Step returns the run after an input at a time. A step goes as far as it can. The argument is
+// unchanged, and so is the run if there is an error: [ErrNoRun], or a *[FieldError] per fault of
+// the input, joined: a state that cannot follow the present one, a value that does not exist, a
+// time outside the years 1678 to 2261. A time before that of the last step counts as that. A run in
+// a terminal phase is returned as it is, whatever the input.
 //
-// Whatever an input says about targets, stages or approvals that the run does not have, or not any more, is no error: it is ignored and
-// becomes an event with the reason.
+// Whatever an input says about targets, stages or approvals that the run does not have, or not any
+// more, is no error: it is ignored and becomes an event with the reason.
 func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 	if run == nil || run.plan == nil {
 		return run, Result{}, ErrNoRun
@@ -135,7 +141,8 @@ func newEdit(run *Run, now int64, input *Input) *edit {
 	return e
 }
 
-// changed compares with the run before. No stage is written but to change it, and what is not in the stages follows from them or is compared.
+// changed compares with the run before. No stage is written but to change it, and what is not in
+// the stages follows from them or is compared.
 func (e *edit) changed(was *Run) bool {
 	return !e.shared || !was.begun || e.run.desired != was.desired || e.run.phase != was.phase
 }
@@ -205,7 +212,8 @@ func toInt(b bool) int {
 	return 0
 }
 
-// note records when the last member of an updating stage was settled, which is when a wait behind it starts, or that it no longer is.
+// note records when the last member of an updating stage was settled, which is when a wait behind
+// it starts, or that it no longer is.
 func (e *edit) note(s *stage) {
 	switch settled := s.unsettled() == 0; {
 	case settled && !s.isSettled:
@@ -229,7 +237,8 @@ func (e *edit) enter(k int, phase StagePhase) *stage {
 	return s
 }
 
-// desire takes what the user wants. With waits that freeze, a stop keeps what is left of one and a start puts it to the end.
+// desire takes what the user wants. With waits that freeze, a stop keeps what is left of one and a
+// start puts it to the end.
 func (e *edit) desire(state State) {
 	r := e.run
 	if state == "" || state == r.desired {
@@ -256,8 +265,9 @@ func (e *edit) desire(state State) {
 	r.desired = state
 }
 
-// elapse does what time does: soaks end, deadlines pass, targets become stuck, the wait is over. Only the current stage has any of it:
-// those before it are settled, and those behind it have not begun.
+// elapse does what time does: soaks end, deadlines pass, targets become stuck, the wait is over.
+// Only the current stage has any of it: those before it are settled, and those behind it have not
+// begun.
 func (e *edit) elapse() {
 	k := e.run.current
 	timing := &e.plan.stages[k].timing
@@ -302,7 +312,8 @@ func (e *edit) settleTarget(k, i int, r record, state TargetState, why cause) {
 	e.put(k, i, r)
 }
 
-// decide finds the phase of the run before anything is started, so that no step that fails a run starts a target.
+// decide finds the phase of the run before anything is started, so that no step that fails a run
+// starts a target.
 func (e *edit) decide() {
 	r := e.run
 	o := &e.plan.options
@@ -409,7 +420,8 @@ func (e *edit) advanceStage(k int) bool {
 	return true
 }
 
-// nobody reports whether a cleanup has nothing left to remove: no approval is asked for what has gone by itself.
+// nobody reports whether a cleanup has nothing left to remove: no approval is asked for what has
+// gone by itself.
 func nobody(p *stagePlan, s *stage) bool { return p.cleanup && s.unsettled() == 0 }
 
 // closes reports whether everything behind a stage that waits is done.
@@ -433,7 +445,8 @@ func (r *Run) blocked(k int) bool {
 	return (p.waits || p.after) && r.stage(k).regressed > 0
 }
 
-// start finishes the members that need nothing and fills free slots: a sliding window, retried members first.
+// start finishes the members that need nothing and fills free slots: a sliding window, retried
+// members first.
 func (e *edit) start(k int) *stage {
 	s := e.run.stage(k)
 	for {

@@ -12,59 +12,67 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// Strategy is the spec of KubeFleet's StagedUpdateStrategy or ClusterStagedUpdateStrategy, field by field, with three additions for the
-// whole run that KubeFleet does not have. It is decoded strictly, from the spec alone or from the whole object.
+// Strategy is the spec of KubeFleet's StagedUpdateStrategy or ClusterStagedUpdateStrategy, field by
+// field, with three additions for the whole run that KubeFleet does not have. It is decoded
+// strictly, from the spec alone or from the whole object.
 type Strategy struct {
-	// Name and Namespace are those of the object's metadata, for display. They are no part of the spec: decoding the bare spec leaves
-	// them empty, and encoding writes the bare spec.
+	// Name and Namespace are those of the object's metadata, for display. They are no part of the
+	// spec: decoding the bare spec leaves them empty, and encoding writes the bare spec.
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
 
 	// Stages are worked off in this order: 1 to 31, of unique names.
 	Stages []Stage `json:"stages"`
-	// MaxFailures is how many targets of the run, cleanup aside, may be failed or timed out; percentages are of all members. Unset means
-	// that the stages alone decide.
+	// MaxFailures is how many targets of the run, cleanup aside, may be failed or timed out;
+	// percentages are of all members. Unset means that the stages alone decide.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
 	// ProgressDeadline and MinSuccessTime hold for every stage that does not set its own.
 	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
 	MinSuccessTime   Duration `json:"minSuccessTime,omitzero"`
-	// DeleteStage is about the cleanup, the removal of leaving targets behind all stages; how it proceeds is decided by [Options].
+	// DeleteStage is about the cleanup, the removal of leaving targets behind all stages; how it
+	// proceeds is decided by [Options].
 	DeleteStage DeleteStage `json:"deleteStage,omitzero"`
 
 	// groups is set for stages made of decision groups, of which there may be any number.
 	groups bool
 }
 
-// Stage is an ordered group of targets with tasks around it. The selector, or the list of targets, says which targets of the fleet are
-// its members; a stage with neither has none.
+// Stage is an ordered group of targets with tasks around it. The selector, or the list of targets,
+// says which targets of the fleet are its members; a stage with neither has none.
 type Stage struct {
 	Name string `json:"name"` // 1 to 63 lower-case letters and digits
 	// LabelSelector selects by labels; the empty selector takes every target, nil takes none.
 	LabelSelector *selector.LabelSelector `json:"labelSelector,omitempty"`
-	// Targets are names in place of a selector. Names that the fleet does not have are ignored, like objects that a selector matches
-	// and that are no targets.
+	// Targets are names in place of a selector. Names that the fleet does not have are ignored,
+	// like objects that a selector matches and that are no targets.
 	Targets []string `json:"targets,omitempty"`
-	// SortingLabelKey is a label with a whole number that orders the members, ascending; empty orders them by name alone.
+	// SortingLabelKey is a label with a whole number that orders the members, ascending; empty
+	// orders them by name alone.
 	SortingLabelKey string `json:"sortingLabelKey,omitempty"`
-	// MaxConcurrency is how many members may be in progress, at least 1 even if the percentage gives less; 1 if unset.
+	// MaxConcurrency is how many members may be in progress, at least 1 even if the percentage
+	// gives less; 1 if unset.
 	MaxConcurrency concurrency.Limit `json:"maxConcurrency,omitzero"`
-	// MaxFailures is how many members may be failed or timed out. Unset means 0, or no limit of the stage if the strategy has one.
+	// MaxFailures is how many members may be failed or timed out. Unset means 0, or no limit of the
+	// stage if the strategy has one.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
-	// ProgressDeadline is how long a member may take from its start until it is ready; unset or None is for ever.
+	// ProgressDeadline is how long a member may take from its start until it is ready; unset or
+	// None is for ever.
 	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
-	// MinSuccessTime is how long a member must stay ready before it is done; unset is 0. It is not asked of a member that is ready at the
-	// version before it is started.
+	// MinSuccessTime is how long a member must stay ready before it is done; unset is 0. It is not
+	// asked of a member that is ready at the version before it is started.
 	MinSuccessTime Duration `json:"minSuccessTime,omitzero"`
 	// BeforeStageTasks must be closed before a member starts: at most one Approval.
 	BeforeStageTasks []Task `json:"beforeStageTasks,omitempty"`
-	// AfterStageTasks run side by side once all members are settled: at most one Approval and one TimedWait.
+	// AfterStageTasks run side by side once all members are settled: at most one Approval and one
+	// TimedWait.
 	AfterStageTasks []Task `json:"afterStageTasks,omitempty"`
 }
 
 // DeleteStage is what a strategy says about the cleanup.
 type DeleteStage struct {
-	// BeforeStageTasks must be closed before anything is removed: at most one Approval. It is asked for once the last stage is closed,
-	// and not at all if nothing is left to be removed by then. As KubeFleet has it (kubefleet-dev/kubefleet#746).
+	// BeforeStageTasks must be closed before anything is removed: at most one Approval. It is asked
+	// for once the last stage is closed, and not at all if nothing is left to be removed by then.
+	// As KubeFleet has it (kubefleet-dev/kubefleet#746).
 	BeforeStageTasks []Task `json:"beforeStageTasks,omitempty"`
 }
 
@@ -84,9 +92,10 @@ const (
 	TimedWait TaskType = "TimedWait" // time passes, counted from when the last member was settled
 )
 
-// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at, or the spec alone. Unknown fields,
-// inside the spec or beside it, and values of a wrong type are errors, all of them reported, each a *[FieldError]; the strategy is then unchanged.
-// What a well-formed value means is checked by [Strategy.Validate].
+// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at,
+// or the spec alone. Unknown fields, inside the spec or beside it, and values of a wrong type are
+// errors, all of them reported, each a *[FieldError]; the strategy is then unchanged. What a
+// well-formed value means is checked by [Strategy.Validate].
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -134,7 +143,8 @@ type object struct {
 	name, namespace string
 }
 
-// objectOf takes a document apart. It is a whole object if it has a field that every object has and no spec here.
+// objectOf takes a document apart. It is a whole object if it has a field that every object has and
+// no spec here.
 func objectOf(data []byte, kinds ...string) (object, error) {
 	var whole map[string]json.RawMessage
 	if json.Unmarshal(data, &whole) != nil || whole["spec"] == nil && whole["kind"] == nil && whole["apiVersion"] == nil && whole["metadata"] == nil {

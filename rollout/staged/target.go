@@ -12,11 +12,13 @@ type Target struct {
 	Labels map[string]string `json:"labels,omitempty"` // read once
 }
 
-// TargetState is where a target stands. It is a byte, unlike other enums, because a run keeps one for every target; in JSON it is a text.
-// Starting, Updating and Soaking are in progress and hold a slot; those from Done on are settled.
+// TargetState is where a target stands. It is a byte, unlike other enums, because a run keeps one
+// for every target; in JSON it is a text. Starting, Updating and Soaking are in progress and hold a
+// slot; those from Done on are settled.
 type TargetState uint8
 
-// The states of a target. For a target of the cleanup Updating is "being removed" and Done is "gone".
+// The states of a target. For a target of the cleanup Updating is "being removed" and Done is
+// "gone".
 const (
 	Waiting  TargetState = iota // not started
 	Starting                    // the intent to start it is recorded, nobody has acknowledged it
@@ -33,7 +35,8 @@ const (
 
 func (s TargetState) inProgress() bool { return s == Starting || s == Updating || s == Soaking }
 
-// Settled reports whether the run is through with a target in this state, unless somebody retries or skips it.
+// Settled reports whether the run is through with a target in this state, unless somebody retries
+// or skips it.
 func (s TargetState) Settled() bool { return s >= Done && s < targetStates }
 
 // String returns the JSON name, such as timedOut.
@@ -69,7 +72,8 @@ func (s TargetState) MarshalText() ([]byte, error) {
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText reads the JSON name; any other text is a *[FieldError] and leaves the state unchanged.
+// UnmarshalText reads the JSON name; any other text is a *[FieldError] and leaves the state
+// unchanged.
 func (s *TargetState) UnmarshalText(text []byte) error {
 	for v := Waiting; v < targetStates; v++ {
 		if v.String() == string(text) {
@@ -166,13 +170,15 @@ func (r *record) classes() (set uint8) {
 	return set
 }
 
-// never is later than every instant, and latest is the last one at which a step can be made: the end of 2261.
+// never is later than every instant, and latest is the last one at which a step can be made: the
+// end of 2261.
 const (
 	never  = math.MaxInt64
 	latest = 9_214_646_399_999_999_999
 )
 
-// after is an instant and a length later, or never if that is behind the latest: no host could step then. No length is negative.
+// after is an instant and a length later, or never if that is behind the latest: no host could step
+// then. No length is negative.
 func after(instant, length int64) int64 {
 	if length == never || instant > latest-length {
 		return never

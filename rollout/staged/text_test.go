@@ -37,7 +37,8 @@ func TestEventString(t *testing.T) {
 	}
 }
 
-// TestFirstEvents: a step tells all that it changed, in the order in which it did, and at last what that makes of the run.
+// TestFirstEvents: a step tells all that it changed, in the order in which it did, and at last what
+// that makes of the run.
 func TestFirstEvents(t *testing.T) {
 	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf("c1", "c2"), staged.Options{})
 	if err != nil {
@@ -54,7 +55,8 @@ func TestFirstEvents(t *testing.T) {
 	}
 }
 
-// TestOneStepInOrder: where an input says several things, what is said first in the order of a step decides.
+// TestOneStepInOrder: where an input says several things, what is said first in the order of a step
+// decides.
 func TestOneStepInOrder(t *testing.T) {
 	command := func(kinds ...staged.CommandKind) (in staged.Input) {
 		for _, kind := range kinds {
@@ -107,7 +109,8 @@ func TestOneStepInOrder(t *testing.T) {
 	}
 }
 
-// TestActionsWhileEnding: an action that nobody acknowledged may have had its effect, so that it is repeated in every phase but the terminal ones.
+// TestActionsWhileEnding: an action that nobody acknowledged may have had its effect, so that it is
+// repeated in every phase but the terminal ones.
 func TestActionsWhileEnding(t *testing.T) {
 	fail := staged.Input{Observations: []staged.Observation{{Target: "c2", Version: "v2", Health: staged.HealthFailed}}}
 	for _, row := range []struct {
@@ -211,7 +214,8 @@ func TestIgnoredCommands(t *testing.T) {
 	}
 }
 
-// TestEventsOfAWait: that it runs is told when the last member is settled, and that it is over when it is.
+// TestEventsOfAWait: that it runs is told when the last member is settled, and that it is over when
+// it is.
 func TestEventsOfAWait(t *testing.T) {
 	s := newScene(t, waiting(time.Hour, all("only", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1")
 	want := []staged.Event{
@@ -232,7 +236,8 @@ func TestEventsOfAWait(t *testing.T) {
 	}
 }
 
-// TestNobody: what is observed of a target that the run does not have is ignored, once for each, and there is nothing to be told of it.
+// TestNobody: what is observed of a target that the run does not have is ignored, once for each,
+// and there is nothing to be told of it.
 func TestNobody(t *testing.T) {
 	run := midRun(t)
 	_, result := step(t, run, staged.Input{Observations: []staged.Observation{{Target: "z2"}, {Target: "z1"}, {Target: "z2", Gone: true}}}, run.Time())
@@ -249,7 +254,8 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// TestCommandsThatHaveAnEffect: nothing is said to be ignored of a command that was carried out, and a second one like it is.
+// TestCommandsThatHaveAnEffect: nothing is said to be ignored of a command that was carried out,
+// and a second one like it is.
 func TestCommandsThatHaveAnEffect(t *testing.T) {
 	for _, c := range []staged.Command{
 		{Kind: staged.CommandCancel}, {Kind: staged.CommandSkip, Target: "b1"}, {Kind: staged.CommandSkip, Target: "b3"}, {Kind: staged.CommandSkip, Target: "a2"}, {Kind: staged.CommandSkip, Target: "d1"},
@@ -374,7 +380,8 @@ func TestOverlapsInFaults(t *testing.T) {
 	}
 }
 
-// TestOverlapsHideNoOtherFault: a target of two stages is reported for each of them that cannot sort it, in the same breath as the overlap.
+// TestOverlapsHideNoOtherFault: a target of two stages is reported for each of them that cannot
+// sort it, in the same breath as the overlap.
 func TestOverlapsHideNoOtherFault(t *testing.T) {
 	stages := []staged.Stage{{Name: "a", Targets: []string{"c1", "c2"}, SortingLabelKey: "order"}, {Name: "b", Targets: []string{"c1"}}, {Name: "c", Targets: []string{"c1", "c2"}, SortingLabelKey: "wave"}}
 	fleet := staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c2", Labels: map[string]string{"order": "1", "wave": "2"}}, {Name: "c1", Labels: map[string]string{"wave": "x"}}}}
@@ -414,7 +421,8 @@ func TestNameOfTheRest(t *testing.T) {
 	}
 }
 
-// TestRunShowsTwelve: of a larger stage a run shows the first twelve, and counts of the states as soon as there is more than one.
+// TestRunShowsTwelve: of a larger stage a run shows the first twelve, and counts of the states as
+// soon as there is more than one.
 func TestRunShowsTwelve(t *testing.T) {
 	for n, want := range map[int][2]string{
 		12: {"c11, c12\n", "c11, c12\n"},
@@ -456,7 +464,8 @@ func TestRefusedStates(t *testing.T) {
 	}
 }
 
-// TestTargetStates: each has a name by which it is found again, and is settled or not; what is no state has neither.
+// TestTargetStates: each has a name by which it is found again, and is settled or not; what is no
+// state has neither.
 func TestTargetStates(t *testing.T) {
 	settled := map[string]bool{"waiting": false, "starting": false, "updating": false, "soaking": false, "done": true, "failed": true, "timedOut": true, "skipped": true, "removed": true}
 	for state := staged.Waiting; state <= staged.Removed; state++ {
@@ -480,7 +489,8 @@ func TestTargetStates(t *testing.T) {
 	}
 }
 
-// TestYears: a run keeps nanoseconds, so the years are bounded; outside of them a step is an error and no wrap.
+// TestYears: a run keeps nanoseconds, so the years are bounded; outside of them a step is an error
+// and no wrap.
 func TestYears(t *testing.T) {
 	run := midRun(t)
 	fresh, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf("c1"), staged.Options{})
@@ -536,7 +546,8 @@ func TestLongestDeadlines(t *testing.T) {
 	}
 }
 
-// TestLastNext: a host can step at every Next, up to the end of the years; what would happen later never does.
+// TestLastNext: a host can step at every Next, up to the end of the years; what would happen later
+// never does.
 func TestLastNext(t *testing.T) {
 	end := time.Date(2261, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
 	stage := all("only", 1)

@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// tree holds the members of a stage in order. It is persistent: a change copies the nodes on the way to one record and shares all
-// others with the tree it came from, so that a step costs what it changes and the old run stays as it is.
+// tree holds the members of a stage in order. It is persistent: a change copies the nodes on the
+// way to one record and shares all others with the tree it came from, so that a step costs what it
+// changes and the old run stays as it is.
 //
-// Each node knows which of its children hold a record of which class, and the earliest instants of the records below.
-// So the next waiting member, the unacknowledged starts and the nearest deadline are found on a path from the root, and nothing that
-// is derived from the records must be kept beside them. Tempting: a heap of deadlines and a queue of waiting members. They would be three
+// Each node knows which of its children hold a record of which class, and the earliest instants of
+// the records below. So the next waiting member, the unacknowledged starts and the nearest deadline
+// are found on a path from the root, and nothing that is derived from the records must be kept
+// beside them. Tempting: a heap of deadlines and a queue of waiting members. They would be three
 // more structures to copy on write, to encode and to check.
 type tree struct {
 	root  *node
@@ -24,7 +26,8 @@ const (
 	nodeMask    = nodeWidth - 1
 )
 
-// node has children or, as a leaf, records. A published node is never written again: only the step whose token it carries may.
+// node has children or, as a leaf, records. A published node is never written again: only the step
+// whose token it carries may.
 type node struct {
 	owner   *owner
 	first   instants // the earliest below, each for itself
@@ -71,7 +74,8 @@ func (i instants) earlier(j instants) instants {
 func (i instants) isDue() int64  { return i.due }
 func (i instants) isFree() int64 { return i.free }
 
-// newTree builds the tree of members, of which no step is the owner. It keeps the names and copies the records.
+// newTree builds the tree of members, of which no step is the owner. It keeps the names and copies
+// the records.
 func newTree(names []string, records []record, by *timing) tree {
 	t := tree{size: len(names)}
 	var level []*node
@@ -171,7 +175,8 @@ func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 	return n
 }
 
-// earliest looks for the earliest instant of a kind below, and stops at one that is as early as bound, which none is before.
+// earliest looks for the earliest instant of a kind below, and stops at one that is as early as
+// bound, which none is before.
 func (n *node) earliest(bound int64, t *timing, of func(instants) int64) int64 {
 	first := int64(never)
 	for set := n.has[isActive]; set != 0 && first > bound; set &= set - 1 {

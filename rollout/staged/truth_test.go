@@ -17,8 +17,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestEventsAreTheDifference: whoever follows the events alone knows the phase of the run and of every stage, the state of every target, every
-// approval and every mark, and is told nothing that is not so.
+// TestEventsAreTheDifference: whoever follows the events alone knows the phase of the run and of
+// every stage, the state of every target, every approval and every mark, and is told nothing that
+// is not so.
 func TestEventsAreTheDifference(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -88,7 +89,8 @@ func facts(run *staged.Run) map[string]string {
 	return is
 }
 
-// TestCommandsAreAnswered: a command changes the run or is said to be ignored, in every phase, and never both: as it is given, and once more.
+// TestCommandsAreAnswered: a command changes the run or is said to be ignored, in every phase, and
+// never both: as it is given, and once more.
 func TestCommandsAreAnswered(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -131,7 +133,8 @@ func TestNothingStartsUntold(t *testing.T) {
 	}
 }
 
-// TestCancelWhileFailing: whoever cancels a run that fails already has cancelled it, and it settles what is in progress as before.
+// TestCancelWhileFailing: whoever cancels a run that fails already has cancelled it, and it settles
+// what is in progress as before.
 func TestCancelWhileFailing(t *testing.T) {
 	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1")
 	s.want(staged.PhaseFailing, "c1 failed (reported_failed), c2 starting")
@@ -139,7 +142,8 @@ func TestCancelWhileFailing(t *testing.T) {
 	s.see(staged.HealthReady, "c2").want(staged.PhaseCancelled, "c1 failed (reported_failed), c2 done")
 }
 
-// TestRetryOfAnotherAttempt: a retry that comes late, or twice, is about an attempt that nobody waits for any more.
+// TestRetryOfAnotherAttempt: a retry that comes late, or twice, is about an attempt that nobody
+// waits for any more.
 func TestRetryOfAnotherAttempt(t *testing.T) {
 	retry := func(attempt int) staged.Input {
 		return staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: attempt}}}
@@ -157,8 +161,9 @@ func TestRetryOfAnotherAttempt(t *testing.T) {
 	}
 }
 
-// TestVerdictsComeTrue: what a verdict says happens. At Until something happens to what is waited for, and not before if nobody does anything;
-// an approval that is waited for can be given; who is to be observed is in progress or regressed; and what an operator can do has an effect.
+// TestVerdictsComeTrue: what a verdict says happens. At Until something happens to what is waited
+// for, and not before if nobody does anything; an approval that is waited for can be given; who is
+// to be observed is in progress or regressed; and what an operator can do has an effect.
 func TestVerdictsComeTrue(t *testing.T) {
 	seen := testseed.Tally{}
 	seen.Check(t, func(t *rapid.T) {
@@ -301,7 +306,8 @@ func canHappen(t *rapid.T, m *moment, v staged.Verdict) {
 	}
 }
 
-// TestTerminalRunsAnswer: who commands a run that is over is told so, and everything else is as if nothing had been said.
+// TestTerminalRunsAnswer: who commands a run that is over is told so, and everything else is as if
+// nothing had been said.
 func TestTerminalRunsAnswer(t *testing.T) {
 	run, _ := step(t, midRun(t), staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "b3"}, {Kind: staged.CommandCancel}}}, benchStart.Add(7*time.Minute))
 	if run.Phase() != staged.PhaseCancelled {
@@ -319,8 +325,9 @@ func TestTerminalRunsAnswer(t *testing.T) {
 	}
 }
 
-// TestTimesOfStages: a stage begins behind its approval, ends when it is closed or fails, and a retry does not begin it again. One that
-// is skipped, or fails before its approval, never began; one that a cancelled run leaves open has no end.
+// TestTimesOfStages: a stage begins behind its approval, ends when it is closed or fails, and a
+// retry does not begin it again. One that is skipped, or fails before its approval, never began;
+// one that a cancelled run leaves open has no end.
 func TestTimesOfStages(t *testing.T) {
 	gated := all("gated", 1)
 	gated.LabelSelector.MatchLabels = map[string]string{"ring": "a"}
@@ -466,7 +473,8 @@ func TestVerdictText(t *testing.T) {
 	}
 }
 
-// TestVerdictJSON pins the shape of a verdict, which is that of package rollout's: hosts show both in one place.
+// TestVerdictJSON pins the shape of a verdict, which is that of package rollout's: hosts show both
+// in one place.
 func TestVerdictJSON(t *testing.T) {
 	first, second := all("first", 1), all("second", 1)
 	first.LabelSelector.MatchLabels, second.LabelSelector.MatchLabels = map[string]string{"ring": "a"}, map[string]string{"ring": "b"}
@@ -484,7 +492,8 @@ func TestVerdictJSON(t *testing.T) {
 	}
 }
 
-// TestBudgetOfAnEarlierStage: after a regression it is not the current stage that is over its budget, and the verdict says which is.
+// TestBudgetOfAnEarlierStage: after a regression it is not the current stage that is over its
+// budget, and the verdict says which is.
 func TestBudgetOfAnEarlierStage(t *testing.T) {
 	var stages []staged.Stage
 	f := staged.Fleet{Version: "v2"}
@@ -520,7 +529,8 @@ func TestBudgetOfAnEarlierStage(t *testing.T) {
 	}
 }
 
-// TestBudgetOfTheRun: no stage is over a budget of its own, so that the failures of all of them are counted and named.
+// TestBudgetOfTheRun: no stage is over a budget of its own, so that the failures of all of them are
+// counted and named.
 func TestBudgetOfTheRun(t *testing.T) {
 	var stages []staged.Stage
 	f := staged.Fleet{Version: "v2"}

@@ -13,7 +13,8 @@ import (
 // maxStages is KubeFleet's limit. Stages made of decision groups have none.
 const maxStages = 31
 
-// Validate reports every fault that does not depend on a fleet, joined, in stage order, each a *[FieldError].
+// Validate reports every fault that does not depend on a fleet, joined, in stage order, each a
+// *[FieldError].
 func (s Strategy) Validate() error {
 	var list faults
 	if n := len(s.Stages); n == 0 || n > maxStages && !s.groups {

@@ -1,12 +1,16 @@
-// Package controller is a host around [rollout.Planner], as small as a host can be whose jobs live in the same database as the planner's state: it
-// observes, plans and dispatches, and any number of them may run at once, on one fleet, without electing a leader.
+// Package controller is a host around [rollout.Planner], as small as a host can be whose jobs live
+// in the same database as the planner's state: it observes, plans and dispatches, and any number of
+// them may run at once, on one fleet, without electing a leader.
 //
 // What keeps them from harm is in the two interfaces that a database implements:
 //
-//  1. [bracket.Store]: every save is conditional on the revision that was read. A controller that slept with a plan in hand cannot save it.
-//  2. [Jobs]: a job is created once, under its run id, and only while every slot that its start claimed is still held with the token that it
-//     claimed, and while no job has come to its target that the plan did not see. A controller that slept between saving and dispatching cannot create a
-//     job on a slot that it lost, nor take a target back that others have moved on meanwhile.
+//  1. [bracket.Store]: every save is conditional on the revision that was read. A controller that
+//     slept with a plan in hand cannot save it.
+//  2. [Jobs]: a job is created once, under its run id, and only while every slot that its start
+//     claimed is still held with the token that it claimed, and while no job has come to its target
+//     that the plan did not see. A controller that slept between saving and dispatching cannot
+//     create a job on a slot that it lost, nor take a target back that others have moved on
+//     meanwhile.
 //
 // Examples for real databases share this package; controllertest is what their tests share.
 package controller
@@ -25,11 +29,13 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// ErrBusy is returned by [Jobs.Dispatch] when another job is active on the target: the plan was made from an observation that missed it.
+// ErrBusy is returned by [Jobs.Dispatch] when another job is active on the target: the plan was
+// made from an observation that missed it.
 var ErrBusy = errors.New("controller: another job is active on the target")
 
-// ErrOvertaken is returned by [Jobs.Dispatch] when jobs came to the target, and ended, that the plan's observation did not have: one of them may have
-// brought a newer version than the start's. Observe and plan again.
+// ErrOvertaken is returned by [Jobs.Dispatch] when jobs came to the target, and ended, that the
+// plan's observation did not have: one of them may have brought a newer version than the start's.
+// Observe and plan again.
 var ErrOvertaken = errors.New("controller: another job has come to the target since the plan looked")
 
 // Job is a job as the database holds it.
@@ -52,8 +58,9 @@ func (j Job) Validate() error {
 	return nil
 }
 
-// Jobs are the host's jobs, beside the planner's records. Implementations are safe for concurrent use, answer a cancelled context with its error,
-// and answer what they cannot read with an error, never with less.
+// Jobs are the host's jobs, beside the planner's records. Implementations are safe for concurrent
+// use, answer a cancelled context with its error, and answer what they cannot read with an error,
+// never with less.
 type Jobs interface {
 	concurrency.JobCounter
 
@@ -63,27 +70,32 @@ type Jobs interface {
 	// All returns all jobs in ascending order of their runs, as they were at one instant.
 	All(ctx context.Context) ([]Job, error)
 
-	// Put creates or replaces a job as it is, for jobs that no plan started and for those of another database. A second active job on a
-	// target is [ErrBusy].
+	// Put creates or replaces a job as it is, for jobs that no plan started and for those of
+	// another database. A second active job on a target is [ErrBusy].
 	Put(ctx context.Context, job Job) error
 
-	// Dispatch creates the job of a start, queued at the given instant, and reports whether it did: false without an error means that a job
-	// with this run id exists. In the same transaction it makes sure that every claim holds, else the error is [concurrency.ErrFenced], that no other
-	// job is active on the target, else it is [ErrBusy], and that the target has no more jobs, ended ones among them, than seen, else it is
-	// [ErrOvertaken]. If pools or targets change too often meanwhile it is [bracket.ErrConflict]. After any other error the outcome is unknown;
+	// Dispatch creates the job of a start, queued at the given instant, and reports whether it did:
+	// false without an error means that a job with this run id exists. In the same transaction it
+	// makes sure that every claim holds, else the error is [concurrency.ErrFenced], that no other
+	// job is active on the target, else it is [ErrBusy], and that the target has no more jobs,
+	// ended ones among them, than seen, else it is [ErrOvertaken]. If pools or targets change too
+	// often meanwhile it is [bracket.ErrConflict]. After any other error the outcome is unknown;
 	// dispatching again is harmless.
 	//
-	// seen is how many jobs the plan's observation had on the start's target. It is a number and not a list, which is enough while no job leaves its
-	// target: a host that deletes old jobs numbers them instead, and compares with the greatest number that it saw.
+	// seen is how many jobs the plan's observation had on the start's target. It is a number and
+	// not a list, which is enough while no job leaves its target: a host that deletes old jobs
+	// numbers them instead, and compares with the greatest number that it saw.
 	Dispatch(ctx context.Context, start rollout.Start, seen int, at time.Time) (bool, error)
 
-	// Report sets the status of a job; a terminal one ends it at the given instant. The first end counts: another status for a job that
-	// has ended is [bracket.ErrConflict], the same one is nothing. An unknown run is [bracket.ErrNotFound].
+	// Report sets the status of a job; a terminal one ends it at the given instant. The first end
+	// counts: another status for a job that has ended is [bracket.ErrConflict], the same one is
+	// nothing. An unknown run is [bracket.ErrNotFound].
 	Report(ctx context.Context, run string, status rollout.JobStatus, at time.Time) error
 }
 
-// Held reports whether the record of a pool grants the claim of a start: its holder has a lease with the claimed token. If not, the
-// error is [concurrency.ErrFenced]. Implementations of [Jobs] call it inside the transaction that creates the job.
+// Held reports whether the record of a pool grants the claim of a start: its holder has a lease
+// with the claimed token. If not, the error is [concurrency.ErrFenced]. Implementations of [Jobs]
+// call it inside the transaction that creates the job.
 func Held(record concurrency.Record, start rollout.Start, claim rollout.Claim) error {
 	lease, held := record.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group})
 	switch {
@@ -118,8 +130,8 @@ func (j Job) Reported(status rollout.JobStatus, at time.Time) (Job, bool, error)
 	return j, true, nil
 }
 
-// Observe returns the fleet with the jobs on its targets. The fleet is not modified. Jobs on targets that the fleet does not have are
-// left out; they still count in their pools.
+// Observe returns the fleet with the jobs on its targets. The fleet is not modified. Jobs on
+// targets that the fleet does not have are left out; they still count in their pools.
 func Observe(fleet rollout.Snapshot, jobs []Job) rollout.Snapshot {
 	on := make(map[rollout.TargetID][]rollout.Job, len(fleet.Targets))
 	for _, job := range jobs {
@@ -140,7 +152,8 @@ type Controller struct {
 	Clock    clock.Clock
 	Fleet    rollout.Snapshot // what exists, without jobs
 
-	// Grace is how long a lease must have been called an orphan, in every plan, before it is given back; 0 means [DefaultGrace].
+	// Grace is how long a lease must have been called an orphan, in every plan, before it is given
+	// back; 0 means [DefaultGrace].
 	Grace time.Duration
 
 	planner  rollout.Planner     // kept, for it decodes only what has changed
@@ -157,8 +170,9 @@ type Turn struct {
 	Conflicts  int      // saves that met a newer revision; more than the planner's attempts allow is ErrConflict
 }
 
-// Turn observes, plans and dispatches once. An error of the database is returned at once; then nothing further is dispatched, and the next turn
-// finds what this one left. It is not safe for concurrent use; use one Controller per goroutine.
+// Turn observes, plans and dispatches once. An error of the database is returned at once; then
+// nothing further is dispatched, and the next turn finds what this one left. It is not safe for
+// concurrent use; use one Controller per goroutine.
 func (c *Controller) Turn(ctx context.Context) (Turn, error) {
 	var turn Turn
 	jobs, err := c.Jobs.All(ctx)

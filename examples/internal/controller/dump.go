@@ -12,8 +12,9 @@ import (
 // dumpSchema is the version of the form of a [Dump].
 const dumpSchema = 1
 
-// Dump is everything that a controller needs to go on, as JSON: the planner's records and the jobs. Pools are not part of it, for every
-// host derives them from its fleet. Revisions are not either: they belong to a database, and no record refers to one.
+// Dump is everything that a controller needs to go on, as JSON: the planner's records and the jobs.
+// Pools are not part of it, for every host derives them from its fleet. Revisions are not either:
+// they belong to a database, and no record refers to one.
 type Dump struct {
 	Schema  int      `json:"schema"` // 1
 	Records []Record `json:"records"`
@@ -26,7 +27,8 @@ type Record struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// Export reads everything out of a database. No controller may be at work on it: the records are several lists, which are not one instant.
+// Export reads everything out of a database. No controller may be at work on it: the records are
+// several lists, which are not one instant.
 func Export(ctx context.Context, store bracket.Store, jobs Jobs) (Dump, error) {
 	entries, err := store.List(ctx, "")
 	if err != nil {
@@ -57,8 +59,8 @@ func ParseDump(data []byte) (Dump, error) {
 	return dump, nil
 }
 
-// Import writes a dump into an empty database on which no controller is at work yet. A record that exists is [bracket.ErrConflict]; what was written by
-// then stays.
+// Import writes a dump into an empty database on which no controller is at work yet. A record that
+// exists is [bracket.ErrConflict]; what was written by then stays.
 func Import(ctx context.Context, dump Dump, store bracket.Store, jobs Jobs) error {
 	for _, job := range dump.Jobs {
 		if err := jobs.Put(ctx, job); err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Memory is a database in memory: the reference for the tests of real ones. It is a [bracket.Store] and [Jobs] under one lock, which is its transaction.
-// The zero value is empty and ready for use. It must not be copied.
+// Memory is a database in memory: the reference for the tests of real ones. It is a [bracket.Store]
+// and [Jobs] under one lock, which is its transaction. The zero value is empty and ready for use.
+// It must not be copied.
 type Memory struct {
 	mu      sync.Mutex
 	records bracket.MemoryStore
@@ -121,7 +122,8 @@ func (m *Memory) busy(job Job) error {
 	return nil
 }
 
-// overtaken reports whether the job's target has more jobs than were seen. The caller holds the lock.
+// overtaken reports whether the job's target has more jobs than were seen. The caller holds the
+// lock.
 func (m *Memory) overtaken(job Job, seen int) error {
 	n := 0
 	for _, other := range m.jobs {

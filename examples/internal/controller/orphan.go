@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// DefaultGrace is how long a lease must have been called an orphan before a controller gives it back.
+// DefaultGrace is how long a lease must have been called an orphan before a controller gives it
+// back.
 const DefaultGrace = time.Minute
 
 // lease names one lease for ever: tokens are never issued twice.
@@ -20,10 +21,11 @@ type lease struct {
 	token uint64
 }
 
-// release gives back the leases that the planner has called orphans for the time of grace: those of a controller that died between claiming and
-// dispatching, or that claimed a slot for a job which, unseen by it, had ended already. The planner only lists them, for it cannot know whether
-// somebody is about to dispatch. This host can: a dispatch that comes too late is fenced, and the next plan claims again. Who starts under the lease
-// in time has moved its progress when he saved his plan.
+// release gives back the leases that the planner has called orphans for the time of grace: those of
+// a controller that died between claiming and dispatching, or that claimed a slot for a job which,
+// unseen by it, had ended already. The planner only lists them, for it cannot know whether somebody
+// is about to dispatch. This host can: a dispatch that comes too late is fenced, and the next plan
+// claims again. Who starts under the lease in time has moved its progress when he saved his plan.
 func (c *Controller) release(ctx context.Context, turn *Turn, now time.Time) error {
 	suspects := map[lease]time.Time{}
 	for _, orphan := range turn.Plan.Orphans {

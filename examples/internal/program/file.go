@@ -12,8 +12,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Read returns a file as JSON, whether it is YAML or JSON. A name is looked up on disk and then among the files that are built in, so that those work
-// from every folder; without one it is the built-in standard. It returns the name as well, for messages about what the file says.
+// Read returns a file as JSON, whether it is YAML or JSON. A name is looked up on disk and then
+// among the files that are built in, so that those work from every folder; without one it is the
+// built-in standard. It returns the name as well, for messages about what the file says.
 func Read(builtin fs.FS, named, standard string) (name string, data []byte, err error) {
 	if named == "" {
 		name = standard
@@ -57,7 +58,8 @@ func Decode(builtin fs.FS, named, standard string, into any) (name string, err e
 	return name, nil
 }
 
-// Duration is a length of time as it is written in the files, such as 90s or 1h30m. It is positive; zero if it is not given.
+// Duration is a length of time as it is written in the files, such as 90s or 1h30m. It is positive;
+// zero if it is not given.
 type Duration time.Duration
 
 // UnmarshalText reads a duration.

@@ -1,5 +1,6 @@
-// Package program is the frame of the example programs, so that each of them shows the library and little else: flags, files in YAML or JSON, and
-// exit codes. Whatever is wrong with what a user gave is an [InputError], with a line for every fault.
+// Package program is the frame of the example programs, so that each of them shows the library and
+// little else: flags, files in YAML or JSON, and exit codes. Whatever is wrong with what a user
+// gave is an [InputError], with a line for every fault.
 package program
 
 import (
@@ -15,7 +16,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Main runs a program with the arguments of the process. It exits with 2 if a flag or a file is wrong, and with 1 if anything else is.
+// Main runs a program with the arguments of the process. It exits with 2 if a flag or a file is
+// wrong, and with 1 if anything else is.
 func Main(run func(args []string, out io.Writer) error) {
 	err := run(os.Args[1:], os.Stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -52,8 +54,9 @@ func Wrong(source, format string, args ...any) error {
 	return &InputError{Source: source, Err: fmt.Errorf(format, args...)}
 }
 
-// Parse reads the flags and nothing besides: programs take no other arguments, and instead says where their input goes. A flag with an empty
-// value is a fault. With -h or -help it prints does, the sentence that says what the program does, and its flags, and returns [flag.ErrHelp].
+// Parse reads the flags and nothing besides: programs take no other arguments, and instead says
+// where their input goes. A flag with an empty value is a fault. With -h or -help it prints does,
+// the sentence that says what the program does, and its flags, and returns [flag.ErrHelp].
 func Parse(flags *flag.FlagSet, args []string, out io.Writer, does, instead string) error {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {} // printed below, where it was asked for
@@ -97,8 +100,8 @@ func Indent(text string) string {
 	return b.String()
 }
 
-// Blame says which file a fault of a fleet under policies is in: that of the policies if they make deployments wait for one another, or claim the same
-// ones twice.
+// Blame says which file a fault of a fleet under policies is in: that of the policies if they make
+// deployments wait for one another, or claim the same ones twice.
 func Blame(fault error, policies, fleet string) string {
 	var circle *rollout.CycleError
 	var members *bracket.CycleError

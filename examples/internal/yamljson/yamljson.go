@@ -1,4 +1,5 @@
-// Package yamljson turns YAML, as policies and strategies are written in the wild, into the JSON that the library's strict decoders read.
+// Package yamljson turns YAML, as policies and strategies are written in the wild, into the JSON
+// that the library's strict decoders read.
 package yamljson
 
 import (
@@ -13,12 +14,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// longestKey is how long a key may be in JSON, in bytes: YAML reads longer ones only where they are marked as keys, and JSON marks none.
+// longestKey is how long a key may be in JSON, in bytes: YAML reads longer ones only where they are
+// marked as keys, and JSON marks none.
 const longestKey = 1000
 
-// Convert returns the one YAML document in data as JSON. JSON is YAML, so JSON input comes back as an equal document. Keys must be
-// strings, of at most 1,000 bytes in JSON; a repeated key, an alias cycle or a second document is an error. Integers of 64 bits keep all their
-// digits; plain dates stay text.
+// Convert returns the one YAML document in data as JSON. JSON is YAML, so JSON input comes back as
+// an equal document. Keys must be strings, of at most 1,000 bytes in JSON; a repeated key, an alias
+// cycle or a second document is an error. Integers of 64 bits keep all their digits; plain dates
+// stay text.
 func Convert(data []byte) ([]byte, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
@@ -31,7 +34,8 @@ func Convert(data []byte) ([]byte, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("yaml: one document is expected: remove what follows the second ---")
 	}
-	// Decoding into a plain value lets the library check repeated keys, merge keys and the growth of aliases before anything is walked.
+	// Decoding into a plain value lets the library check repeated keys, merge keys and the growth
+	// of aliases before anything is walked.
 	var check any
 	if err := document.Decode(&check); err != nil {
 		return nil, err

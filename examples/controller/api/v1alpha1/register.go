@@ -34,7 +34,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 //go:embed crds/*.yaml
 var manifests embed.FS
 
-// CRDs returns the definitions of all kinds, from the YAML files of this package, in order of their names. They belong to the caller.
+// CRDs returns the definitions of all kinds, from the YAML files of this package, in order of their
+// names. They belong to the caller.
 func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := manifests.ReadDir("crds")
 	if err != nil {

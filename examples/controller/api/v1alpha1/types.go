@@ -1,5 +1,6 @@
-// Package v1alpha1 holds the custom resources through which people and controllers speak with one another: what there is, what is wanted, what is being
-// done. A namespace is one fleet: everything in it is planned together, and nothing outside it is looked at.
+// Package v1alpha1 holds the custom resources through which people and controllers speak with one
+// another: what there is, what is wanted, what is being done. A namespace is one fleet: everything
+// in it is planned together, and nothing outside it is looked at.
 //
 //	RolloutPolicy    the rules, as the library's JSON, verbatim
 //	NodeDeployment   something that is deployed to machines: an upgrade, but also a drain
@@ -8,8 +9,9 @@
 //	NodeJob          one execution on one machine, created by the controller and carried out by an agent
 //	PlannerState     one record of the planner; nobody else writes it
 //
-// The manifests that [CRDs] returns check what a server can check without knowing the library: required fields, what must not change once written, and
-// that a job which has ended stays ended. The rest is said in conditions.
+// The manifests that [CRDs] returns check what a server can check without knowing the library:
+// required fields, what must not change once written, and that a job which has ended stays ended.
+// The rest is said in conditions.
 package v1alpha1
 
 import (
@@ -23,12 +25,14 @@ import (
 
 // Condition types.
 const (
-	// ConditionAccepted on a RolloutPolicy: the policy is valid. As long as one policy of a namespace is not, nothing is planned there:
-	// to plan without it would be to lift its limits.
+	// ConditionAccepted on a RolloutPolicy: the policy is valid. As long as one policy of a
+	// namespace is not, nothing is planned there: to plan without it would be to lift its limits.
 	ConditionAccepted = "Accepted"
-	// ConditionPlanned on a RolloutPolicy: the last plan was made. If it is false the message lists what contradicts itself in the namespace.
+	// ConditionPlanned on a RolloutPolicy: the last plan was made. If it is false the message lists
+	// what contradicts itself in the namespace.
 	ConditionPlanned = "Planned"
-	// ConditionUpToDate on a Machine: nothing is left to do there. Otherwise the reason is the code of what it waits for, such as slot_full, or "started".
+	// ConditionUpToDate on a Machine: nothing is left to do there. Otherwise the reason is the code
+	// of what it waits for, such as slot_full, or "started".
 	ConditionUpToDate = "UpToDate"
 )
 
@@ -37,8 +41,8 @@ type RolloutPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is the policy's JSON as [rollout.Load] reads it. It is kept as it was written, fields that the library does not know included, so
-	// that a misspelt limit is refused and not dropped.
+	// Spec is the policy's JSON as [rollout.Load] reads it. It is kept as it was written, fields
+	// that the library does not know included, so that a misspelt limit is refused and not dropped.
 	Spec   runtime.RawExtension `json:"spec"`
 	Status RolloutPolicyStatus  `json:"status,omitempty"`
 }
@@ -60,7 +64,8 @@ type RolloutPolicyList struct {
 	Items           []RolloutPolicy `json:"items"`
 }
 
-// NodeDeployment is something that has releases. Its labels are the deployment's metadata in expressions, its name is id and name.
+// NodeDeployment is something that has releases. Its labels are the deployment's metadata in
+// expressions, its name is id and name.
 type NodeDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -92,7 +97,8 @@ type ReleaseSpec struct {
 	Deployment string `json:"deployment"` // name of the NodeDeployment
 	Version    string `json:"version"`    // unique within the deployment; id, name and tag in expressions
 
-	// PublishedAt orders the versions of a deployment. Zero: the creation of the object, to the second.
+	// PublishedAt orders the versions of a deployment. Zero: the creation of the object, to the
+	// second.
 	PublishedAt time.Time `json:"publishedAt,omitzero"`
 
 	// Paused lets the version start only where it has started before.
@@ -110,7 +116,8 @@ type ReleaseList struct {
 	Items           []Release `json:"items"`
 }
 
-// Machine is a resource that is deployed to. Its labels are the resource's metadata in expressions, its name is id and name.
+// Machine is a resource that is deployed to. Its labels are the resource's metadata in expressions,
+// its name is id and name.
 //
 // To delete a Machine is to prove that the machine is gone: the slots that it held are given back.
 type Machine struct {
@@ -124,13 +131,16 @@ type Machine struct {
 type MachineSpec struct {
 	Environment string `json:"environment"`
 
-	// Versions are those that ran when the machine was registered, by deployment. From its first successful job on the jobs say what runs.
+	// Versions are those that ran when the machine was registered, by deployment. From its first
+	// successful job on the jobs say what runs.
 	Versions map[string]string `json:"versions,omitempty"`
 
-	// Unavailable says that the machine is down for reasons of its own. It counts against the limits, and may be repaired without a further slot.
+	// Unavailable says that the machine is down for reasons of its own. It counts against the
+	// limits, and may be repaired without a further slot.
 	Unavailable bool `json:"unavailable,omitempty"`
 
-	// JoinedAt is when the machine joined the fleet: it takes its turn behind those that were there when a rollout began. Zero: the creation of the object.
+	// JoinedAt is when the machine joined the fleet: it takes its turn behind those that were there
+	// when a rollout began. Zero: the creation of the object.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// Priority moves the machine forward in the order of a rollout; higher goes first.
@@ -149,10 +159,11 @@ type MachineList struct {
 	Items           []Machine `json:"items"`
 }
 
-// NodeJob is one execution. The controller creates it under a name made of its run id, so it exists once; an agent on the machine carries it
-// out and reports in the status.
+// NodeJob is one execution. The controller creates it under a name made of its run id, so it exists
+// once; an agent on the machine carries it out and reports in the status.
 //
-// Attempts are counted from jobs: they must be kept for as long as their version is the newest, and the newest successful one of each target for ever.
+// Attempts are counted from jobs: they must be kept for as long as their version is the newest, and
+// the newest successful one of each target for ever.
 type NodeJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -171,15 +182,17 @@ type NodeJobSpec struct {
 	Group       string          `json:"group,omitempty"`  // holds the slots together with the machine; empty for a job that no plan asked for
 	Claims      []Claim         `json:"claims,omitempty"` // the slots that it runs in
 
-	// Turn numbers the jobs of a target that plans asked for, from 1. Zero for others: until they have ended they take a slot in every pool of their machine.
+	// Turn numbers the jobs of a target that plans asked for, from 1. Zero for others: until they
+	// have ended they take a slot in every pool of their machine.
 	Turn int64 `json:"turn,omitempty"`
 
-	// CreatedAt is the controller's clock at the dispatch, to the nanosecond; creationTimestamp is rounded to seconds. Zero: creationTimestamp.
+	// CreatedAt is the controller's clock at the dispatch, to the nanosecond; creationTimestamp is
+	// rounded to seconds. Zero: creationTimestamp.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 }
 
-// Claim is a slot in a pool. Its token is greater than that of every earlier one of the pool: who acts for the job may carry it, so that others can refuse
-// what comes too late.
+// Claim is a slot in a pool. Its token is greater than that of every earlier one of the pool: who
+// acts for the job may carry it, so that others can refuse what comes too late.
 type Claim struct {
 	Pool  string `json:"pool"`
 	Token int64  `json:"token"`
@@ -187,7 +200,8 @@ type Claim struct {
 
 // NodeJobStatus is how far it came.
 type NodeJobStatus struct {
-	// State is a status of [rollout.JobStatus]; unset is queued. What is not known as an end counts as active. An end is final.
+	// State is a status of [rollout.JobStatus]; unset is queued. What is not known as an end counts
+	// as active. An end is final.
 	State        rollout.JobStatus    `json:"state,omitempty"`
 	StartedAt    time.Time            `json:"startedAt,omitzero"`
 	CompletedAt  time.Time            `json:"completedAt,omitzero"`
@@ -223,8 +237,9 @@ type PlannerStateSpec struct {
 	Encoding Encoding `json:"encoding"`
 	Value    string   `json:"value"`
 
-	// Replaces is the resourceVersion that this write replaced, empty for the first. It makes every write differ from the one before: a
-	// server answers a write that changes nothing with the old resourceVersion, and then two planners would both believe that they had won.
+	// Replaces is the resourceVersion that this write replaced, empty for the first. It makes every
+	// write differ from the one before: a server answers a write that changes nothing with the old
+	// resourceVersion, and then two planners would both believe that they had won.
 	Replaces string `json:"replaces,omitempty"`
 }
 

@@ -4,8 +4,9 @@
 //	go run ./cmd/nodeupgrader                          # works on all namespaces
 //	go run ./cmd/nodeupgrader -namespace fleet -leader-election=false -metrics-bind-address 0
 //
-// The cluster is that of the usual flags and variables: -kubeconfig, KUBECONFIG, or the service account of the pod. Several may run at once; a leader
-// saves work and conflicts, and is not needed for safety.
+// The cluster is that of the usual flags and variables: -kubeconfig, KUBECONFIG, or the service
+// account of the pod. Several may run at once; a leader saves work and conflicts, and is not needed
+// for safety.
 package main
 
 import (

@@ -2,5 +2,6 @@ package controllertest
 
 import "syscall"
 
-// attributes let a process die with the test that started it, also if it is paused then and cannot see its input end.
+// attributes let a process die with the test that started it, also if it is paused then and cannot
+// see its input end.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

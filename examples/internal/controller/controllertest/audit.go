@@ -128,9 +128,10 @@ func (s *schedule) audit() {
 	s.tally.add("execution", len(units))
 }
 
-// backwards says which jobs took a target back: to a version that was released before one which had succeeded there. All jobs have ended. They are looked
-// at in the order of their ends, which on one target is that in which they were created: only one is active at a time. CreatedAt may be older than that, for it is
-// the instant at which a controller began to dispatch.
+// backwards says which jobs took a target back: to a version that was released before one which had
+// succeeded there. All jobs have ended. They are looked at in the order of their ends, which on one
+// target is that in which they were created: only one is active at a time. CreatedAt may be older
+// than that, for it is the instant at which a controller began to dispatch.
 func backwards(jobs []controller.Job) (faults []string) {
 	rank := map[[2]string]int{}
 	for i, r := range releases(epoch()) {

@@ -17,8 +17,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Benchmark measures what a host does with its database: claims by compare-and-swap, alone and against others, jobs created on slots that are held,
-// and plans over a fleet in which nothing happens.
+// Benchmark measures what a host does with its database: claims by compare-and-swap, alone and
+// against others, jobs created on slots that are held, and plans over a fleet in which nothing
+// happens.
 func Benchmark(b *testing.B, d Driver) {
 	b.Run("claim", func(b *testing.B) {
 		db := d.open(b, d.Space(b))

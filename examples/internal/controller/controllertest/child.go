@@ -46,7 +46,8 @@ type scaled struct{ epoch, start time.Time }
 
 func (s scaled) Now() time.Time { return s.epoch.Add(time.Since(s.start) * speed) }
 
-// callTimeout is how long one turn of a controller may wait for its database: the network is cut for longer.
+// callTimeout is how long one turn of a controller may wait for its database: the network is cut
+// for longer.
 const callTimeout = 250 * time.Millisecond
 
 // What a controller tells the test, a line each. Everything else it knows may die with it.
@@ -71,7 +72,8 @@ const (
 	wordGo   = "go"   // … on, after lineStopped
 )
 
-// Main runs the tests of a binary, or a controller if it was started as one. It returns the exit code.
+// Main runs the tests of a binary, or a controller if it was started as one. It returns the exit
+// code.
 func Main(m interface{ Run() int }, open func(ctx context.Context, address, space string) (Database, error)) int {
 	description, isChild := os.LookupEnv(childVariable)
 	if !isChild {
@@ -207,11 +209,13 @@ func (t *trap) at(call string) {
 	t.stop()
 }
 
-// stop lets the test pause the whole process, as a machine that is suspended does, until it wakes it up. The time of the turn stands still meanwhile, as
-// it does on such a machine: nothing but the database is left to stop a controller that goes on as if nothing had happened.
+// stop lets the test pause the whole process, as a machine that is suspended does, until it wakes
+// it up. The time of the turn stands still meanwhile, as it does on such a machine: nothing but the
+// database is left to stop a controller that goes on as if nothing had happened.
 //
-// It is tempting to have the process stop itself by a signal. But the signal may be given to another of its threads, which on a busy machine gets its turn
-// much later: the call that was to be late is done by then.
+// It is tempting to have the process stop itself by a signal. But the signal may be given to
+// another of its threads, which on a busy machine gets its turn much later: the call that was to be
+// late is done by then.
 func (t *trap) stop() {
 	t.timer.Stop()
 	fmt.Println(lineStopped)

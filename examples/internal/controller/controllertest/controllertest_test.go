@@ -32,8 +32,9 @@ const mistakeVariable = "TRANCHE_MISTAKE"
 
 func TestMain(m *testing.M) { os.Exit(Main(m, openRemote)) }
 
-// TestReferenceHost and TestReferenceSchedules run everything over the reference, behind a server as small as one can be: so that what fails over a
-// real database is known to be the database's fault.
+// TestReferenceHost and TestReferenceSchedules run everything over the reference, behind a server
+// as small as one can be: so that what fails over a real database is known to be the database's
+// fault.
 func TestReferenceHost(t *testing.T) { RunHost(t, reference(t)) }
 
 func TestReferenceSchedules(t *testing.T) {
@@ -49,7 +50,8 @@ func TestReferenceSchedules(t *testing.T) {
 	}
 }
 
-// TestMistakesAreFound: tests that accept everything prove nothing. Each mistake is one that an adapter can make.
+// TestMistakesAreFound: tests that accept everything prove nothing. Each mistake is one that an
+// adapter can make.
 func TestMistakesAreFound(t *testing.T) {
 	if os.Getenv(mistakeVariable) != "" || testing.Short() {
 		t.Skip("skipped: it starts the tests again, which takes some seconds")

@@ -1,8 +1,9 @@
 //go:build unix
 
-// Package controllertest is what the examples for real databases share in their tests: a host's promises checked with a database under it
-// ([RunHost]), and schedules in which controllers are processes that are killed, paused and cut off ([RunSchedules]). It knows no database.
-// It needs signals that only Unix has.
+// Package controllertest is what the examples for real databases share in their tests: a host's
+// promises checked with a database under it ([RunHost]), and schedules in which controllers are
+// processes that are killed, paused and cut off ([RunSchedules]). It knows no database. It needs
+// signals that only Unix has.
 package controllertest
 
 import (
@@ -23,8 +24,9 @@ type Database struct {
 	Jobs  controller.Jobs
 	Close func()
 
-	// End reports the end of a job and returns, out of the same transaction, all holders that were active before it, in any order. As only
-	// ends make the set smaller, it is greatest right before one: so no excess goes unseen between two looks.
+	// End reports the end of a job and returns, out of the same transaction, all holders that were
+	// active before it, in any order. As only ends make the set smaller, it is greatest right
+	// before one: so no excess goes unseen between two looks.
 	End func(ctx context.Context, run string, status rollout.JobStatus, at time.Time) ([]concurrency.Holder, error)
 }
 
@@ -33,22 +35,26 @@ type Driver struct {
 	Name  string // of the database, such as "etcd"
 	Dumps string // the folder that holds this package's testdata, seen from the test: what the database exports is kept there for the others
 
-	// Open connects to a database at an address. It is called in the test and in the processes that it starts.
+	// Open connects to a database at an address. It is called in the test and in the processes that
+	// it starts.
 	Open func(ctx context.Context, address, space string) (Database, error)
 
 	// Space returns a name that keeps one test's data apart from all others', made ready for use.
 	Space func(testing.TB) string
 
-	// Network and Servers are where the servers of the database listen, for [net.Dial], and Address is how Open is told of them.
+	// Network and Servers are where the servers of the database listen, for [net.Dial], and Address
+	// is how Open is told of them.
 	Network string
 	Servers []string
 	Address string
 
-	// Listen opens a listener for a proxy to each server, and returns the address by which Open finds the proxies instead.
+	// Listen opens a listener for a proxy to each server, and returns the address by which Open
+	// finds the proxies instead.
 	Listen func(testing.TB) (listeners []net.Listener, address string)
 
-	// Disturb, if there is one, harms the servers themselves, and returns when they are whole again: a member is killed and restarted, or the
-	// server crashes and recovers. Schedules then run one after the other, and the test itself puts up with errors while there is trouble.
+	// Disturb, if there is one, harms the servers themselves, and returns when they are whole
+	// again: a member is killed and restarted, or the server crashes and recovers. Schedules then
+	// run one after the other, and the test itself puts up with errors while there is trouble.
 	Disturb func() error
 }
 

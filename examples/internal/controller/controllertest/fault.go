@@ -309,7 +309,8 @@ func checkOrphanInUse(t *testing.T, d Driver) {
 	}
 }
 
-// past is what the jobs were some time ago: everything but the observation is done with those of now.
+// past is what the jobs were some time ago: everything but the observation is done with those of
+// now.
 type past struct {
 	controller.Jobs
 	all []controller.Job

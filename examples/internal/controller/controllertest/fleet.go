@@ -49,11 +49,12 @@ func compile(policies string) (*rollout.PolicySet, error) {
 	return rollout.Load([]byte(policies), env)
 }
 
-// disagreeing is the fleet of n nodes at an instant: what will be released later is not there yet. The first releases come within the window
-// of one group, the last one makes a second group while the first is under way.
+// disagreeing is the fleet of n nodes at an instant: what will be released later is not there yet.
+// The first releases come within the window of one group, the last one makes a second group while
+// the first is under way.
 //
-// Controllers that sort alike decide alike, and two of them keep a limit by luck. So they may be told to disagree: a contrary one prefers the last
-// node to the first.
+// Controllers that sort alike decide alike, and two of them keep a limit by luck. So they may be
+// told to disagree: a contrary one prefers the last node to the first.
 func disagreeing(n int, epoch, now time.Time, contrary bool) rollout.Snapshot {
 	s := nodes(n, epoch, now)
 	for i := range s.Targets {
@@ -72,7 +73,8 @@ type release struct {
 	at                  time.Time
 }
 
-// releases are the versions of a fleet whose clock began at the epoch, the older ones of a deployment first.
+// releases are the versions of a fleet whose clock began at the epoch, the older ones of a
+// deployment first.
 func releases(epoch time.Time) []release {
 	return []release{
 		{drain, "v1", epoch.Add(-24 * time.Hour)},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// RunHost checks what a host relies on, with a database under it: jobs that are created once and fenced, plans that are whole or errors, state
-// that another database continues.
+// RunHost checks what a host relies on, with a database under it: jobs that are created once and
+// fenced, plans that are whole or errors, state that another database continues.
 func RunHost(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		name string

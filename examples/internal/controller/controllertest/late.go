@@ -55,7 +55,8 @@ func (s *slept) Dispatch(ctx context.Context, start rollout.Start, seen int, at 
 	return s.Jobs.Dispatch(ctx, start, seen, at)
 }
 
-// checkOvertaken lets a controller be late on a target that no limit governs: no slot is lost that could fence it, and no job has its run id.
+// checkOvertaken lets a controller be late on a target that no limit governs: no slot is lost that
+// could fence it, and no job has its run id.
 func checkOvertaken(t *testing.T, d Driver) {
 	set, err := compile(`[{"name": "all", "selector": "true", "rules": [{"retry": {"maxRetries": 1, "backoffSeconds": 20}}]}]`)
 	if err != nil {
@@ -138,7 +139,8 @@ func checkOvertaken(t *testing.T, d Driver) {
 	}
 }
 
-// checkRush lets many offer jobs for one target that all have seen the same. Whoever creates one ends it at once, so that nothing is active to stop the others.
+// checkRush lets many offer jobs for one target that all have seen the same. Whoever creates one
+// ends it at once, so that nothing is active to stop the others.
 func checkRush(t *testing.T, d Driver) {
 	jobs, at := d.fresh(t).Jobs, epoch()
 	const rounds, crowd = 4, 6
@@ -320,7 +322,8 @@ func await(t *testing.T, lines <-chan string, kind string, patience time.Duratio
 	}
 }
 
-// finishAlone runs a controller in this process, on the clock that processes share, with agents, until everything is done.
+// finishAlone runs a controller in this process, on the clock that processes share, with agents,
+// until everything is done.
 func (s *schedule) finishAlone() {
 	s.Helper()
 	set, err := compiled()
@@ -343,8 +346,9 @@ func (s *schedule) finishAlone() {
 	s.Fatalf("the rollout does not end: %s", s.state(jobs, active))
 }
 
-// dispatched are all jobs that there are. Records may differ after a pause: a plan that is made again after a conflict still rests on what was
-// observed before it, may claim a slot for a job that has ended since, and gives it back as an orphan.
+// dispatched are all jobs that there are. Records may differ after a pause: a plan that is made
+// again after a conflict still rests on what was observed before it, may claim a slot for a job
+// that has ended since, and gives it back as an orphan.
 func (s *schedule) dispatched() []controller.Job {
 	s.Helper()
 	jobs, err := s.db.Jobs.All(s.Context())

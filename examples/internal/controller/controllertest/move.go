@@ -21,14 +21,16 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// halfWay is when the rollout is interrupted: executions are open, members have succeeded, a slot is held between two jobs, and somebody waits.
+// halfWay is when the rollout is interrupted: executions are open, members have succeeded, a slot
+// is held between two jobs, and somebody waits.
 const halfWay = 4*time.Minute + 10*time.Second
 
 //go:embed testdata/*.json
 var dumps embed.FS
 
-// checkMove exports a rollout that is half done, compares that with what was exported when the files were written (TRANCHE_UPDATE=1 writes them),
-// and lets every such file, from whatever database, be continued on this one. It must end as the rollout that was never interrupted.
+// checkMove exports a rollout that is half done, compares that with what was exported when the
+// files were written (TRANCHE_UPDATE=1 writes them), and lets every such file, from whatever
+// database, be continued on this one. It must end as the rollout that was never interrupted.
 func checkMove(t *testing.T, d Driver) {
 	uninterrupted := newWorld(t, memory(), 3)
 	uninterrupted.finish(uninterrupted.controller(nil))
@@ -88,7 +90,8 @@ func checkMove(t *testing.T, d Driver) {
 	}
 }
 
-// normal is a dump without what belongs to a database: the revision that a pool's record was read at.
+// normal is a dump without what belongs to a database: the revision that a pool's record was read
+// at.
 func normal(t *testing.T, dump controller.Dump) string {
 	t.Helper()
 	dump.Records = slices.Clone(dump.Records)

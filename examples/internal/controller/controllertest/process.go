@@ -161,7 +161,8 @@ func (h *host) sleep(random *rand.Rand, least, most int) bool {
 	return false
 }
 
-// network makes the network between the controller and its database fail, at times for longer than the controller waits.
+// network makes the network between the controller and its database fail, at times for longer than
+// the controller waits.
 func (h *host) network() {
 	random := h.random(2)
 	for h.sleep(random, 100, 700) {

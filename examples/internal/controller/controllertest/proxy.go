@@ -63,8 +63,8 @@ func (p *proxy) join(client net.Conn) {
 	p.copy(client, server, true)
 }
 
-// copy forwards one direction. What was read before a stall is forwarded after it, even if the reader's own time is long up: that is the late
-// write of a controller that believes it was lost.
+// copy forwards one direction. What was read before a stall is forwarded after it, even if the
+// reader's own time is long up: that is the late write of a controller that believes it was lost.
 func (p *proxy) copy(to, from net.Conn, answers bool) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -112,14 +112,16 @@ func (p *proxy) deafen() {
 	p.mute = true
 }
 
-// allow lets n more bytes of answers through and cuts the connections after them, until [proxy.resume].
+// allow lets n more bytes of answers through and cuts the connections after them, until
+// [proxy.resume].
 func (p *proxy) allow(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget = n
 }
 
-// resume forwards again. Connections whose answers were dropped are cut, for nobody could make sense of what follows.
+// resume forwards again. Connections whose answers were dropped are cut, for nobody could make
+// sense of what follows.
 func (p *proxy) resume() {
 	p.mu.Lock()
 	wasMute := p.mute

@@ -14,16 +14,20 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// RunSchedules runs n schedules, as subtests by their seeds, and returns what happened in them. In each, two controllers on one database upgrade four
-// nodes, at most two at a time, and disagree about who comes first. They are processes, and until some seconds have passed they are killed and paused
-// at random moments, from without and, between any two calls of the database, from within; the network between them and the database stalls, loses
-// answers and is cut. Then they are left alone, and everything must come to its end.
+// RunSchedules runs n schedules, as subtests by their seeds, and returns what happened in them. In
+// each, two controllers on one database upgrade four nodes, at most two at a time, and disagree
+// about who comes first. They are processes, and until some seconds have passed they are killed and
+// paused at random moments, from without and, between any two calls of the database, from within;
+// the network between them and the database stalls, loses answers and is cut. Then they are left
+// alone, and everything must come to its end.
 //
-// Checked are: never more nodes disrupted than allowed; every job created once, under a token that belongs to its holder; drains before, uncordons
-// after everything else, each succeeding once per group; no job lost; no target taken back to an older version than one that succeeded there; in the
-// end the newest versions everywhere and no slot held.
+// Checked are: never more nodes disrupted than allowed; every job created once, under a token that
+// belongs to its holder; drains before, uncordons after everything else, each succeeding once per
+// group; no job lost; no target taken back to an older version than one that succeeded there; in
+// the end the newest versions everywhere and no slot held.
 //
-// A seed fixes who does what to whom, and not how the machine interleaves it: a failure may need the same seed several times to come back.
+// A seed fixes who does what to whom, and not how the machine interleaves it: a failure may need
+// the same seed several times to come back.
 func RunSchedules(t *testing.T, d Driver, n int, seed uint64) *Tally {
 	tally := &Tally{}
 	t.Run("schedules", func(t *testing.T) {
@@ -148,7 +152,8 @@ func (s *schedule) disturb() {
 	}
 }
 
-// agents do the work of the jobs: they begin, take their time, and end, now and then without success.
+// agents do the work of the jobs: they begin, take their time, and end, now and then without
+// success.
 func (s *schedule) agents(jobs []controller.Job, calm bool) {
 	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
 	defer cancel()
@@ -182,7 +187,8 @@ func (s *schedule) agents(jobs []controller.Job, calm bool) {
 	}
 }
 
-// failed reports an error of the test's own calls, unless the servers are harmed: then the outcome is unknown, and the call is repeated.
+// failed reports an error of the test's own calls, unless the servers are harmed: then the outcome
+// is unknown, and the call is repeated.
 func (s *schedule) failed(format string, args ...any) {
 	if s.driver.Disturb != nil {
 		s.tally.add("own call failed", 1)

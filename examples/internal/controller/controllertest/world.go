@@ -14,7 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// world is a fleet on a fake clock, with controllers in this process: what happens in it is the same every time.
+// world is a fleet on a fake clock, with controllers in this process: what happens in it is the
+// same every time.
 type world struct {
 	testing.TB
 	db    Database
@@ -66,7 +67,8 @@ func (w *world) try(ctx context.Context, c *controller.Controller) (controller.T
 	return c.Turn(ctx)
 }
 
-// plan makes a plan of the current observation without dispatching anything, as a controller does that stops in between.
+// plan makes a plan of the current observation without dispatching anything, as a controller does
+// that stops in between.
 func (w *world) plan() rollout.Plan {
 	w.Helper()
 	planner := rollout.Planner{Policies: w.set, Store: w.db.Store, Clock: w.clock, JobCounter: w.db.Jobs}

@@ -1,4 +1,5 @@
-// Package programtest runs the example programs as their users do: arguments in, text or faults out.
+// Package programtest runs the example programs as their users do: arguments in, text or faults
+// out.
 package programtest
 
 import (
@@ -25,8 +26,8 @@ type Report struct {
 	Says      []string // lines that must be there, whatever the golden file says
 }
 
-// Reports runs a program and compares what it prints with golden files: Name.txt of testdata. If only is not nil, it leaves out what belongs to
-// others and is tested there.
+// Reports runs a program and compares what it prints with golden files: Name.txt of testdata. If
+// only is not nil, it leaves out what belongs to others and is tested there.
 func Reports(t *testing.T, run Run, only func(text string) string, rows []Report) {
 	t.Helper()
 	for _, row := range rows {
@@ -67,7 +68,8 @@ type Refusal struct {
 	Faults []string // expressions, one for each line of the error
 }
 
-// Refusals runs a program on wrong input: it must name every fault with its flag or file, and nothing else, before it prints anything.
+// Refusals runs a program on wrong input: it must name every fault with its flag or file, and
+// nothing else, before it prints anything.
 func Refusals(t *testing.T, run Run, rows []Refusal) {
 	t.Helper()
 	for _, row := range rows {
@@ -98,7 +100,8 @@ func Refusals(t *testing.T, run Run, rows []Refusal) {
 	}
 }
 
-// Help asks a program what it does: it must begin with one sentence that says so, and list its flags, that with the given usage among them.
+// Help asks a program what it does: it must begin with one sentence that says so, and list its
+// flags, that with the given usage among them.
 func Help(t *testing.T, run Run, usage string) {
 	t.Helper()
 	var out bytes.Buffer
