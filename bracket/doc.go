@@ -38,24 +38,30 @@
 //
 // In every reachable state, whatever the order of calls, crashes and stale reads:
 //
-//	I1   only the version frozen for a member (or its From, under rollback) is ever started; where somebody takes a target to a newer one before its run is seen,
-//	     a main is skipped, and a hook runs what it has
+//	I1   only the version frozen for a member (or its From, under rollback) is ever started; where
+//	     somebody takes a target to a newer one before its run is seen, a main is skipped, and a
+//	     hook runs what it has
 //	I2   at most one execution is open per (rule, resource)
-//	I3   no main starts before every pre is satisfied, no post before every main is, except as OnMemberFailure states
+//	I3   no main starts before every pre is satisfied, no post before every main is, except as
+//	     OnMemberFailure states
 //	I4   in one execution each pre succeeds at most once and each post at most once, whatever merges
 //	I5   locks of a closed group only shrink
 //	I6   Evaluate changes nothing; a Step repeated with the same input changes nothing more
-//	I7   after Commit of a plan and the matching observation, the next plan offers none of its runs again
+//	I7   after Commit of a plan and the matching observation, the next plan offers none of its
+//	     runs again
 //	I8   the order of the input never matters
 //	I9   if versions only appear, one late Step yields the same groups and locks as many timely ones
 //	I10  a lease is active exactly while its execution is open (abandon leaves a quarantined one)
-//	I11  every pending verdict has Until after now or a non-empty On; between now and Next the plan does not change
+//	I11  every pending verdict has Until after now or a non-empty On; between now and Next the
+//	     plan does not change
 //	I12  under hold a failed member never leads to a post run
 //	I13  an execution absorbs at most maxMerges groups, none after a post started
 //	I14  a superseded execution never starts
 //	I15  there is no group without a new version
-//	I16  if all runs succeed, slots are granted and versions stop arriving, every needed execution completes
-//	I17  from a crash after any prefix of the side effects the same final versions are reached, and no run id is dispatched twice
+//	I16  if all runs succeed, slots are granted and versions stop arriving, every needed execution
+//	     completes
+//	I17  from a crash after any prefix of the side effects the same final versions are reached,
+//	     and no run id is dispatched twice
 //	I18  with a lease ledger of limit k never more than k resources are open or quarantined
 //
 // # Where the RFC's sketch is not followed

@@ -32,21 +32,25 @@
 //
 // These invariants hold in every state, and the tests refer to them by number:
 //
-//	I1   After any part of a batch is carried out, active ≤ max, or it has started none but holders and resources that were
-//	     disrupted already.
-//	I2   A holder is never refused, not even above the limit, in a paused pool or in an unknown one, unless it only begins, see Candidate.
+//	I1   After any part of a batch is carried out, active ≤ max, or it has started none but
+//	     holders and resources that were disrupted already.
+//	I2   A holder is never refused, not even above the limit, in a paused pool or in an unknown
+//	     one, unless it only begins, see Candidate.
 //	I3   An admitted candidate fits all its pools; without strict a refused one took nothing.
 //	I4   The order of the input changes nothing.
-//	I5   Planning again on what a plan led to admits nothing more that consumes, as long as no holder asked twice.
+//	I5   Planning again on what a plan led to admits nothing more that consumes, as long as no
+//	     holder asked twice.
 //	I6   No lease disappears without release; no plan pre-empts.
-//	I7   With one pool per candidate a higher limit refuses nobody who was admitted. A pool nobody needs changes nothing.
+//	I7   With one pool per candidate a higher limit refuses nobody who was admitted. A pool nobody
+//	     needs changes nothing.
 //	I8   Quarantine adds no more holders than its allowance.
-//	I9   The tokens of a pool strictly increase; a holder has at most one that is valid, and every other is refused.
-//	I10  Under any interleaving of planners, claims, crashes and stale snapshots active exceeds max only because max has shrunk
-//	     since, or because of holders.
+//	I9   The tokens of a pool strictly increase; a holder has at most one that is valid, and every
+//	     other is refused.
+//	I10  Under any interleaving of planners, claims, crashes and stale snapshots active exceeds
+//	     max only because max has shrunk since, or because of holders.
 //	I11  Every refusal names a pool and an event that can end it.
-//	I12  If every holder ends and limits are at least 1, every candidate is admitted in the end; with strict, in order
-//	     among those that need the same pools.
+//	I12  If every holder ends and limits are at least 1, every candidate is admitted in the end;
+//	     with strict, in order among those that need the same pools.
 //
 // Waiting is never an error. Errors are for configuration ([FieldError]), for contradictory input,
 // and for records that changed ([ErrConflict]) or leases that were lost ([ErrFenced]).

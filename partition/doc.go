@@ -57,15 +57,18 @@
 // In the default mode, whatever the clusters, the strategy and the options:
 //
 //	I1  no cluster is released twice in a step, and none that is done, held, updating or blocked
-//	I2  a partition that releases pending or out-of-sync members had at most maxUnavailable NotReady ones before; no turn releases more
-//	    than maxNew, no step more than MaxPerStep
-//	I3  of the partitions reached before the last one, at most maxUnavailablePartitions are not ready; nothing else is released
-//	I4  if nothing is paused or offline and what is released becomes ready, every matched cluster is done after at most
-//	    2 + Σ (⌈count/maxNew⌉ + 1) steps, whatever maxUnavailable, 0 included
+//	I2  a partition that releases pending or out-of-sync members had at most maxUnavailable
+//	    NotReady ones before; no turn releases more than maxNew, no step more than MaxPerStep
+//	I3  of the partitions reached before the last one, at most maxUnavailablePartitions are not
+//	    ready; nothing else is released
+//	I4  if nothing is paused or offline and what is released becomes ready, every matched cluster
+//	    is done after at most 2 + Σ (⌈count/maxNew⌉ + 1) steps, whatever maxUnavailable, 0
+//	    included
 //	I5  if a step releases nothing and has no More, neither does the next
 //	I6  the order of the input does not matter, and a compiled plan equals a new one after any events
 //	I7  without manual partitions, a larger limit never releases fewer clusters
-//	I8  every waiting or held cluster has one reason, the classes of a partition add up, and a result survives JSON
+//	I8  every waiting or held cluster has one reason, the classes of a partition add up, and a
+//	    result survives JSON
 //	I9  limits are exact, between 0 and the count, and grow with the percentage and with the count
 //
 // I6 and I8 hold in the mode FleetController as well.

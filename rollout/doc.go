@@ -156,17 +156,24 @@
 //
 //	I1   a plan is a function of its input; the order of the input changes nothing
 //	I2   planning again after any subset of a plan was carried out starts nothing of it twice
-//	I3   no target is given a version older than its current or started one, except by a rollback, which is never rolled back
+//	I3   no target is given a version older than its current or started one, except by a rollback,
+//	     which is never rolled back
 //	I4   what a target runs is never cleared
-//	I5   capacity aside, a target that is allowed stays so while its windows are open, unless maximumAgeHours or an override expires, or an override of a rollback rule ends its way back
+//	I5   capacity aside, a target that is allowed stays so while its windows are open, unless
+//	     maximumAgeHours or an override expires, or an override of a rollback rule ends its way
+//	     back
 //	I6   Next is after now, and between the two the plan stays the same
-//	I7   capacity aside, no allowed target waits because another one joins, leaves or is relabelled, unless a progression counts it or a dependency names it
+//	I7   capacity aside, no allowed target waits because another one joins, leaves or is
+//	     relabelled, unless a progression counts it or a dependency names it
 //	I8   due times are monotone in the position, and open instants
 //	I9   the open time between two due times is the difference of their offsets
-//	I10  a waiting target lists every rule that blocks it, and would start without these; the allowing windows of a policy count as one rule
-//	I11  capacity aside, adding a rule admits nobody, except retry, a further allowing window in a policy that has one, a bracket that changes an implied
-//	     orderKey, and a rollback rule, which starts the way back
-//	I12  capacity aside, an expression that fails on a target changes the plan of no other; one about the roles of a bracket's members holds the bracket
+//	I10  a waiting target lists every rule that blocks it, and would start without these; the
+//	     allowing windows of a policy count as one rule
+//	I11  capacity aside, adding a rule admits nobody, except retry, a further allowing window in a
+//	     policy that has one, a bracket that changes an implied orderKey, and a rollback rule,
+//	     which starts the way back
+//	I12  capacity aside, an expression that fails on a target changes the plan of no other; one
+//	     about the roles of a bracket's members holds the bracket
 //	I13  every start carries the claims to the slots that it needs
 //	I14  what packages bracket and concurrency promise holds for every plan
 //	I15  what Compile accepts can be planned with, and every pending verdict names a time or an event

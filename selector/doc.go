@@ -33,11 +33,13 @@
 //	I1   Compile never panics, on any bytes.
 //	I2   The time of a Match is bounded by the limits, on any data.
 //	I3   Match is pure: same input, same verdict, from any number of goroutines.
-//	I4   What is evaluated natively has the verdict of the CEL library, missing keys and errors included.
+//	I4   What is evaluated natively has the verdict of the CEL library, missing keys and errors
+//	     included.
 //	I5   Terms are sound: what matches is among the candidates.
 //	I6   Cost is never below the actual cost, for data within the promised sizes.
 //	I7   Compile of a selector's String gives a selector with the same text and the same answers.
 //	I8   A label selector equals its CEL text, in which absent keys are spelled out.
-//	I9   No exported name, and no error, carries a type of the CEL library, and no other package of this module imports it.
+//	I9   No exported name, and no error, carries a type of the CEL library, and no other package
+//	     of this module imports it.
 //	I10  Matching natively allocates nothing.
 package selector

@@ -35,12 +35,15 @@
 // # What a plan keeps, in every state, reachable or not
 //
 //	I0  only live replicas are deleted
-//	I1  only free indices are created on, and a terminating replica holds its index; so no more than R+S exist in [0, R+S)
+//	I1  only free indices are created on, and a terminating replica holds its index; so no more
+//	    than R+S exist in [0, R+S)
 //	I2  if an available replica is deleted, at least R-U available ones are left after the whole plan
 //	I3  nothing is created at or above R+S
 //	I4  nothing below the partition is deleted
-//	I5  no base replica at the target is deleted, available or not: whoever restarts replicas will restart it
-//	I6  every hole of the base is filled by the same plan; unless it is paused, a set in which nothing is broken, on its way or planned has converged
+//	I5  no base replica at the target is deleted, available or not: whoever restarts replicas will
+//	    restart it
+//	I6  every hole of the base is filled by the same plan; unless it is paused, a set in which
+//	    nothing is broken, on its way or planned has converged
 //	I9  after the whole plan, the next one is empty
 //	IE  a surge is created only while an available outdated replica waits, and never more than floor minus those that stay
 //	IR  below the partition replicas are created at the stable revision, all others at the target

@@ -60,14 +60,18 @@
 //
 //	I1   in each stage, members in progress <= limit
 //	I2   nothing starts before every earlier stage is closed and the approval before its own is given
-//	I3   a step that leaves the run stopped, held, failing, cancelling or over budget starts nothing; a terminal run never changes
-//	I4   the same step twice gives the same; a second step at once, without input, changes nothing and repeats the actions
+//	I3   a step that leaves the run stopped, held, failing, cancelling or over budget starts
+//	     nothing; a terminal run never changes
+//	I4   the same step twice gives the same; a second step at once, without input, changes nothing
+//	     and repeats the actions
 //	I5   the order of observations of different targets does not matter
-//	I6   steps without input change nothing if every Next is honoured; Next is later than now, and no pending instant is before it
+//	I6   steps without input change nothing if every Next is honoured; Next is later than now, and
+//	     no pending instant is before it
 //	I7   no wait is shorter than its waitTime; with frozen waits, stopped time is no part of it
 //	I8   one token for each attempt; repeated, dropped and lost actions and steps lead to the same end
 //	I9   what was started is settled in the end, or listed as in progress; counters equal a recount
-//	I10  if targets become ready, approvals are given and the state is Run, the run ends; Skip, Approve or Cancel lead out of Held
+//	I10  if targets become ready, approvals are given and the state is Run, the run ends; Skip,
+//	     Approve or Cancel lead out of Held
 //	I11  JSON round trip gives an equal run; a damaged one is an error
 //
 // # Coming from KubeFleet
