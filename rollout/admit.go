@@ -14,32 +14,32 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// admitting is who asks for slots, and what comes of it.
+// admitting holds the candidates that ask for slots, and the answers.
 type admitting struct {
 	candidates []candidate
-	turns      []int32                         // of the candidates: their indices, the first to ask for capacity first
-	doubted    map[int32][]concurrency.Refusal // candidates that the pools would admit, by index, and why they are refused all the same
+	turns      []int32                         // indices of the candidates, in the order in which they ask for capacity
+	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
-	past       map[poolPlace]bool              // places beyond the limit that the plan gives, because an override says so
+	past       map[poolPlace]bool              // places beyond a limit that the plan gives because of an override
 
-	asked   []concurrency.Candidate // per turn: as they asked last
-	answer  concurrency.Result      // to them
-	counted map[poolPlace]bool      // places that count in it only because an override forces a start there, see lentPlaces
+	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
+	answer  concurrency.Result      // to asked
+	counted map[poolPlace]bool      // places that count in answer only because an override forces a start there, see lentPlaces
 }
 
-// candidate is a start that passed every rule but capacity. There may be as many as targets, so it
-// is small: its texts are made when it starts.
+// candidate is a start that passed every rule but capacity. There may be one per target, so it is
+// small: its texts are built only if it starts.
 type candidate struct {
-	seconds     int64 // when it is due, since 1970
+	seconds     int64 // due time, since 1970
 	nanoseconds int32
 	position    int32
 	target      int32
 	version     int32        // number; missing if the snapshot no longer holds the version of a member
 	attempt     int32        // outside brackets
-	start       int32        // one more than the index of its start in the plan; 0: it does not start
+	start       int32        // index of its start in the plan plus one; 0: it does not start
 	resource    string       // id
 	member      *memberStart // nil outside brackets
-	revert      bool         // back to the version before: goes first
+	revert      bool         // takes the target back to the version before; goes first
 	forced      bool         // an override lets it past a full pool
 }
 
@@ -47,7 +47,7 @@ type candidate struct {
 type memberStart struct {
 	bracket *bracketWork
 	start   *bracket.Start
-	pending *pendingResource // for the first start of an execution: its resource
+	pending *pendingResource // resource of the execution if this is its first start; else nil
 }
 
 func (w *work) newCandidate(target, version int32, due time.Time, position int32) candidate {
@@ -57,8 +57,8 @@ func (w *work) newCandidate(target, version int32, due time.Time, position int32
 	}
 }
 
-// run is the id of the job that a candidate starts. It is the same until the job is observed,
-// however often the start is offered.
+// run returns the id of the job that a candidate starts. The id stays the same until the job is
+// observed, however often the start is offered.
 func (w *work) run(c *candidate) string {
 	if c.member != nil {
 		return c.member.start.Run.String()
@@ -78,7 +78,7 @@ func (w *work) versionID(c *candidate) string {
 	return w.version(c.target, c.version).ID
 }
 
-// group holds the lease of a candidate, with its resource.
+// group returns the group that, with the resource, holds the lease of a candidate.
 func (w *work) group(c *candidate) string {
 	if c.member != nil {
 		return c.member.start.Run.Group
@@ -86,11 +86,11 @@ func (w *work) group(c *candidate) string {
 	return w.groupOf(&w.targets[c.target])
 }
 
-// reservedID begins the groups of targets outside brackets, where that of a bracket begins with the
-// id of its rule.
+// reservedID is the first part of the group of a target outside brackets. The group of a bracket
+// begins with the id of its rule instead.
 const reservedID = "target"
 
-// groupOf is the holder of the slots of a target outside brackets, with its resource.
+// groupOf returns the group that, with the resource, holds the slots of a target outside brackets.
 func (w *work) groupOf(t *target) string {
 	p := &w.pairs[w.pairOf(t)]
 	if p.group == "" {
@@ -99,9 +99,9 @@ func (w *work) groupOf(t *target) string {
 	return p.group
 }
 
-// takeTurns finds the order in which the candidates ask for capacity: those that take a target back
-// first, then by due time, position and ids, which are compared only where the rest is equal. Small
-// entries are sorted instead of candidates.
+// takeTurns sorts the turns in which the candidates ask for capacity: starts that take a target
+// back come first, then the order is by due time, position and ids. Ids are compared only where the
+// rest is equal. Small entries are sorted instead of candidates.
 func (w *work) takeTurns() {
 	type entry struct {
 		seconds     int64
@@ -114,7 +114,7 @@ func (w *work) takeTurns() {
 		c := &w.candidates[k]
 		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k)}
 		if c.revert {
-			entries[k].seconds += math.MinInt64 / 2 // before everybody else, and by due time among themselves
+			entries[k].seconds += math.MinInt64 / 2 // before all others, and by due time among themselves
 		}
 	}
 	slices.SortFunc(entries, func(a, b entry) int {
@@ -142,7 +142,7 @@ func (w *work) compareIDs(a, b *candidate) int {
 	return cmp.Or(cmp.Compare(ta.resource, tb.resource), cmp.Compare(ta.environment, tb.environment), cmp.Compare(ta.deployment, tb.deployment))
 }
 
-// admit asks for all candidates at once and turns the answer into starts and waits.
+// admit asks for the slots of all candidates at once and turns the answer into starts and waits.
 func (w *work) admit() error {
 	w.takeTurns()
 	err := w.ask()
@@ -160,10 +160,10 @@ func (w *work) admit() error {
 	return nil
 }
 
-// onePerResource lets one group of a bracket rule begin on a resource, whatever the environment: of
-// those that got their slots the one whose turn comes first. Each environment was asked on its own
-// and knows nothing of the others, so it is here that these wait for the end of the execution. It
-// reports whether somebody does: then the slots have to be given anew.
+// onePerResource lets only one group of a bracket rule begin on a resource, whatever the
+// environment: of those that got their slots, the one whose turn comes first. The others wait for
+// the end of its execution. Each environment was stepped on its own and does not know of the
+// others. onePerResource reports whether any group waits; the slots must then be given anew.
 func (w *work) onePerResource() bool {
 	if len(w.environments) < 2 {
 		return false
@@ -212,7 +212,7 @@ func (w *work) onePerResource() bool {
 	return len(waits) > 0
 }
 
-// ask asks for all candidates in one batch.
+// ask asks for the slots of all candidates in one batch.
 func (w *work) ask() error {
 	w.asked = make([]concurrency.Candidate, len(w.turns))
 	var slab []int32
@@ -220,11 +220,11 @@ func (w *work) ask() error {
 		c := &w.candidates[at]
 		start := len(slab)
 		if m := c.member; m != nil && m.pending != nil {
-			// One lease covers the whole execution, so its first start needs a place wherever one
-			// of its runs will.
+			// One lease covers the whole execution, so its first start needs a place in every pool
+			// that one of its runs needs.
 			view := int32(none)
 			for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
-				if w.view[run.target] != view { // those that the same policies govern need the same
+				if w.view[run.target] != view { // targets of one resource with the same view need the same pools
 					view = w.view[run.target]
 					slab = w.needs(slab, start, run.target)
 				}
@@ -235,15 +235,15 @@ func (w *work) ask() error {
 		if w.doubted[at] != nil {
 			slab = append(slab, int32(len(w.capacity.snapshot.Pools)))
 		}
-		// Only who is at work waits nowhere, and that is an execution that is open. Everybody else
-		// may hold a part of what it needs because a planner stopped, or met a conflict, while it
-		// claimed or gave back one pool after the other: somebody may have got the last place of
-		// another one since.
+		// Only a run of an open execution never waits, because its execution is at work. Any other
+		// candidate may hold a part of what it needs only because a planner stopped, or met a
+		// conflict, while it claimed or gave back one pool after the other. Another holder may have
+		// got the last place of another pool since.
 		w.asked[k] = concurrency.Candidate{
 			Resource: c.resource, Group: w.group(c), Rank: k, Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || c.member.pending != nil,
 		}
 	}
-	given := map[int32]bool{} // forced somewhere, and refused by a pool elsewhere
+	given := map[int32]bool{} // turns that are forced in one pool and refused by another
 	for again := true; again; {
 		restore := w.force(given)
 		answer, err := concurrency.Plan(w.doors(), w.asked, w.now)
@@ -262,12 +262,12 @@ func (w *work) ask() error {
 	return nil
 }
 
-// doors are the pools, and behind them one that is shut: those need it who are doubted. So they are
-// refused, and hear all the same what the others say.
+// doors returns the pools, followed by a shut one if any candidate is doubted. A doubted candidate
+// needs the shut pool too, so it is refused and still learns what the other pools say.
 func (w *work) doors() concurrency.Snapshot {
 	s := w.capacity.snapshot
 	if len(w.doubted) > 0 {
-		key := "shut" // another one than those of all pools
+		key := "shut" // made different from the keys of all pools
 		for k := range s.Pools {
 			key = max(key, s.Pools[k].Key+"/")
 		}
@@ -282,9 +282,10 @@ type poolPlace struct {
 	resource string
 }
 
-// force lets the candidates start for which an override lets their version past a concurrency rule:
-// their resource counts as down in the pool before the batch, so that it is admitted whatever the
-// limit, and counts. restore gives the records their leases back.
+// force lets a candidate start if an override lets its version past a concurrency rule, except for
+// the turns in but. The candidate's resource counts as down in the pool before the batch, so the
+// candidate is admitted whatever the limit, and its place counts. restore puts the leases of the
+// records back.
 func (w *work) force(but map[int32]bool) (restore func()) {
 	if len(w.overrides) == 0 {
 		return func() {}
@@ -292,7 +293,7 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 	pools := w.capacity.snapshot.Pools
 	before := slices.Clone(pools)
 	w.counted = map[poolPlace]bool{}
-	down := map[poolPlace]bool{} // without a lease
+	down := map[poolPlace]bool{} // places that are down without a lease
 	for k := range pools {
 		for _, holder := range pools[k].Jobs {
 			down[poolPlace{int32(k), holder.Resource}] = true
@@ -314,8 +315,8 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			record := &pools[pool].Record
 			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
 			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || down[at] || w.counted[at] {
-				// Down already, for this group or another, or by itself: nobody is refused, also
-				// not for the key.
+				// Down already, for this group or another, or by itself: no limit refuses the
+				// candidate, and the key must not either.
 				pools[pool].Keyless = slices.DeleteFunc(slices.Clone(pools[pool].Keyless), func(h concurrency.Holder) bool { return h.Resource == at.resource })
 				continue
 			}
@@ -335,8 +336,8 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 	return func() { copy(pools, before) }
 }
 
-// forced reports whether an override lets a candidate, or for the first start of an execution any
-// of its runs, past a rule of the pool.
+// forced reports whether an override lets a candidate past a rule of the pool. For the first start
+// of an execution, an override for any of its runs is enough.
 func (w *work) forced(c *candidate, pool int32) bool {
 	let := func(i, n int32) bool {
 		return slices.ContainsFunc(w.viewOf(i).concurrency, func(rule *compiledRule) bool {
@@ -349,8 +350,8 @@ func (w *work) forced(c *candidate, pool int32) bool {
 	return let(c.target, c.version)
 }
 
-// starts lists who is admitted, in turn. The texts are filled in by the order of the targets, which
-// lie far apart in any other.
+// starts lists the admitted candidates in turn. It fills in the texts in the order of the targets,
+// because in any other order the targets lie far apart in memory.
 func (w *work) starts() {
 	w.plan.Start = make([]Start, 0, len(w.answer.Admitted))
 	claims := 0
@@ -399,8 +400,8 @@ func (w *work) starts() {
 	}
 }
 
-// refused lists who waits for a slot. A refused first start of a bracket keeps all members of its
-// resource waiting.
+// refused lists the candidates that wait for a slot. A refused first start of an execution keeps
+// all members on its resource waiting.
 func (w *work) refused() {
 	shared := make([][]Verdict, len(w.answer.Refusals))
 	places := map[poolPlace]concurrency.Reason{}
@@ -418,7 +419,7 @@ func (w *work) refused() {
 			blockers = shared[refused.Why]
 		}
 		if blockers == nil {
-			if len(w.overrides) > 0 { // pools that an override forces are not in the way, unless no other one is
+			if len(w.overrides) > 0 { // a pool that an override forces is no blocker, unless it is the only one
 				if others := slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return w.forced(c, r.Pool) }); len(others) > 0 {
 					refusals = others
 				}
@@ -434,9 +435,9 @@ func (w *work) refused() {
 	}
 }
 
-// slotVerdict is what a pool says to whoever has no place there. Where a pool may well have a
-// place, and only its value of groupBy is not among the active ones, nothing that happens in it can
-// help: then the events are in the pools of its family that are active.
+// slotVerdict returns the verdict of a pool that refuses a candidate. If the pool refuses only
+// because its value of groupBy is not among the active ones, no event in the pool can help: the
+// events are then those of the active pools of its family.
 func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Condition) Verdict {
 	own := &w.capacity.snapshot.Pools[refusal.Pool]
 	v := Verdict{
@@ -447,10 +448,10 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Cond
 		events, known := active[own.Family]
 		if !known {
 			events = w.activeIn(own.Family)
-			active[own.Family] = events // there may be as many pools that wait as there are values
+			active[own.Family] = events // as many pools may wait as there are values
 		}
 		v.Data = &Data{Names: []string{own.Key}}
-		if len(events) > 0 { // else its place is reserved for somebody who waits himself
+		if len(events) > 0 { // else its place is reserved for another candidate that waits
 			v.On = events
 		}
 	}
@@ -458,7 +459,7 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Cond
 }
 
 // activeIn lists the pools of a family that are active, or would be as soon as one of their holders
-// begins, by key.
+// begins, sorted by key.
 func (w *work) activeIn(family string) []Condition {
 	var on []Condition
 	pools := w.capacity.snapshot.Pools
@@ -471,8 +472,8 @@ func (w *work) activeIn(family string) []Condition {
 	return on
 }
 
-// refuse says why a candidate that only capacity refuses does not start: all that its execution
-// would run waits with it.
+// refuse lists the blockers of a candidate that only capacity refuses. Everything that its
+// execution would run waits with it.
 func (w *work) refuse(c *candidate, blockers []Verdict) {
 	if m := c.member; m != nil && m.pending != nil {
 		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {

@@ -9,19 +9,19 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// bracketing is who is in a bracket.
+// bracketing holds the brackets of a plan and their members.
 type bracketing struct {
-	members []bool // per target: it is a member of one
+	members []bool // per target: whether it is a member of a bracket
 	groups  map[ruleIn]*bracket.GroupRecord
 	stepped []*bracketWork     // every bracket in every environment of the snapshot, and those whose rule is gone
 	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
-	closing map[int32][]string // resources on which such executions are open → their rules
+	closing map[int32][]string // resource → the rules of such executions that are open on it
 
-	// executions are the records by rule, as they are by now. An execution belongs to the resource,
-	// so those of a rule pass from one environment to the next.
+	// executions holds the records by rule, as the brackets stepped so far left them. An execution
+	// belongs to its resource, so the records of a rule pass from one environment to the next.
 	executions map[string][]*bracket.ExecutionRecord
 
-	elsewhereRefused []refusedIn // what environments that the snapshot does not hold refused
+	elsewhereRefused []refusedIn // commands refused in environments that the snapshot does not hold
 }
 
 // bracketWork is one bracket rule in one environment, for one planning.
@@ -30,14 +30,14 @@ type bracketWork struct {
 	id          string
 	environment int32
 	targets     []int32           // of its members, in order
-	deployments []int32           // its members
+	deployments []int32           // numbers of its members
 	lent        map[int32]bool    // those of former that are members of another bracket
-	former      map[int32]bool    // targets of an open execution that are no members any more, see former.go
+	former      map[int32]bool    // targets of an open execution that are no longer members, see former.go
 	edges       map[edge]bool     // dependency rules that order members instead of blocking them; false: for some versions only, see unordered
-	group       *bracket.Group    // the latest closed one, if it still has to run somewhere
-	needs       [][]memberNeed    // of its members, by number of the deployment
-	unclear     *Verdict          // an expression for the roles has no answer: until it has, no group collects; what is open runs on
-	keeps       bool              // a group was asked as it would be merged into an execution that keeps a version of its own
+	group       *bracket.Group    // the latest closed group, if it still has to run somewhere
+	needs       [][]memberNeed    // of the members of group, by number of the deployment
+	unclear     *Verdict          // an expression for the roles has no answer: until it has one, no group collects; open executions run on
+	keeps       bool              // a group was asked with a version that the open execution would keep if the group were merged, see merged
 	pending     []pendingResource // resources on which the latest group has still to run
 	runs        []pendingRun      // of all pending resources, in their order
 	started     map[int32]string  // targets of open executions on which a run may start now → version
@@ -54,7 +54,7 @@ func newBracketWork(rule *compiledRule, environment int32) *bracketWork {
 
 type pendingResource struct {
 	resource int32
-	from, to int32 // its runs
+	from, to int32 // its runs are runs[from:to]
 	position int32
 	n        int32     // founders of the rollout that gives the position
 	starts   bool      // its first runs start
@@ -62,17 +62,17 @@ type pendingResource struct {
 	timed    []Verdict // rules that it waits for and that time will open
 }
 
-// pendingRun is a member that will run on a pending resource: there may be as many as targets, so
-// it is small.
+// pendingRun is a member that will run on a pending resource. There may be one per target, so it is
+// small.
 type pendingRun struct {
 	target  int32
-	version int32 // number; missing if the snapshot no longer holds the version, none for a hook without any
+	version int32 // number; missing if the snapshot no longer holds the version, none for a hook without a version
 }
 
 // memberNeed is a member that another one needs.
 type memberNeed struct {
 	deployment int32
-	versions   []string // nil: whatever it runs; else only where it runs one of these afterwards
+	versions   []string // nil: whatever it runs; else only where it runs one of these after the execution
 }
 
 // ruleIn is a bracket rule in an environment.
@@ -182,14 +182,14 @@ func (w *work) step(b *bracketWork) error {
 		Runs:             w.runFacts(b, state),
 		Due:              func(p bracket.PendingGroup) []time.Time { return w.due(b, p) },
 	}
-	var rule bracket.Rule // if it is gone nobody asks for it: open executions follow their own copies
+	var rule bracket.Rule // zero if the rule is gone: open executions follow their own copies
 	if b.rule != nil {
 		rule = *b.rule.bracket
 		if observation.Members = w.edgesOf(b); b.unclear != nil {
 			observation.Members = nil
 		}
 	}
-	b.state = state // for what is asked before the step is done
+	b.state = state // for questions that come before the step is done
 	kinds := w.kindsOf(b)
 	observation.Versions, observation.Targets = w.observed(b, kinds)
 	b.observation, b.ruleInForce = observation, rule
@@ -203,12 +203,12 @@ func (w *work) step(b *bracketWork) error {
 	return w.observeAgain(b, kinds)
 }
 
-// observeAgain asks once more where a group has closed, or an execution was found or has ended, in
-// this very plan: what was observed, and what was asked on the way, was seen from the state before.
-// So a target may need a run of its own, see missed and joined, and a job turn out to be one of an
-// open execution, or not to be one any more; and a group that could not be merged into an execution
-// may be due by itself, see merged. The next plan would see it, and nothing else would make the
-// host look.
+// observeAgain steps a bracket once more if a group has closed in this very plan, or an execution
+// was found or has ended, because the first observation was made from the state before. By the new
+// state a target may need a run of its own (see missed and joined), a job may belong to an open
+// execution or belong to it no longer, and a group that could not be merged into an execution may
+// be due by itself (see merged). Otherwise only the next plan would see this, and no event would
+// make the host ask for one.
 func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
 	happened := func(kinds ...bracket.EventKind) bool {
 		return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
@@ -227,7 +227,7 @@ func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
 }
 
 // leftAtWork reports whether a job is still active on a resource where an execution has ended in
-// this plan, by a command: until then it was no obstacle to what comes next.
+// this plan, by a command. Before the end, the job was no obstacle to what comes next.
 func (w *work) leftAtWork(b *bracketWork) bool {
 	return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool {
 		r, known := w.resource(e.Resource)
@@ -251,15 +251,15 @@ func (w *work) decide(b *bracketWork) error {
 	return nil
 }
 
-// again asks once more the environments that were asked before an execution of another one ended,
-// or was found: the resource may be theirs in this very plan, and nothing that happens later would
-// make the host look again; or is not any more, and what they would start there could not be
-// committed.
+// again steps once more the environments that were stepped before an execution of the same rule
+// ended, or was found, in a later one. After an end, the resource may be free for them in this very
+// plan, and no later event would make the host look again. After an execution was found, the
+// resource is no longer free, and what they would start there could not be committed.
 func (w *work) again(works []*bracketWork) error {
 	changes := func(e bracket.Event) bool {
 		return e.Kind == bracket.ExecutionEnded || e.Kind == bracket.ExecutionStarted
 	}
-	last := map[string]int{} // per rule: the last environment in which that happened
+	last := map[string]int{} // per rule: index of the last work in which that happened
 	for k, b := range works {
 		if slices.ContainsFunc(b.plan.Events, changes) {
 			last[b.id] = k
@@ -276,7 +276,7 @@ func (w *work) again(works []*bracketWork) error {
 		if !slices.ContainsFunc(b.plan.Events[told:], changes) {
 			continue
 		}
-		for n := k + 1; n < len(works); n++ { // it has taken the resource over, and those that were asked before do not know it
+		for n := k + 1; n < len(works); n++ { // it has taken the resource over, and those that were stepped before do not know
 			if works[n].id == b.id {
 				if err := w.askAgain(works[n : n+1]); err != nil {
 					return err
@@ -297,7 +297,8 @@ func (w *work) askAgain(works []*bracketWork) error {
 	return nil
 }
 
-// decideAgain goes on from where decide came to; what happened until then is told as well.
+// decideAgain decides once more, from the state that decide reached. The plan keeps the events and
+// refusals of before.
 func (w *work) decideAgain(b *bracketWork) error {
 	events, refused := b.plan.Events, b.plan.Refused
 	if err := w.decide(b); err != nil {

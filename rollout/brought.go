@@ -6,21 +6,22 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// coming is a member that an execution has still to bring.
+// coming is a member that an execution still has to bring.
 type coming struct {
 	run     pendingRun
 	needs   []int32 // deployments of members that come before it
 	running bool
-	brought bool // nothing but its turn stands between it and its end, as far as the execution itself goes
+	brought bool // as far as the execution itself goes, nothing but its turn keeps it from its end
 }
 
-// inOrder is what keeps a member from running now, of what its version needs: besides who is no
-// member, those that the execution brings before it. It does not wait for what comes later, because
-// something orders the members so, or for what needs it in turn. The execution begins because it
-// brings all of that, see obstacles; it must not stop halfway, with the resource drained.
+// inOrder returns the unmet dependencies of a member's version that keep the member from running
+// now. The member waits for deployments that are no members, and for members that the execution
+// brings before it. It does not wait for members that come later because something orders them so,
+// or that need it in turn. The execution begins because it brings all of those, see obstacles; it
+// must not stop halfway with the resource drained.
 //
-// Tempting: to count for every member what is still to come. Then those that could come one after
-// the other would run side by side.
+// It is tempting to count for every member all that is still to come. Then members that could run
+// one after the other would run side by side.
 func (w *work) inOrder(i, version int32, members func() []coming) []Verdict {
 	v := w.version(i, version)
 	blockers := w.versionDependencies(nil, i, v, nil)
@@ -31,7 +32,7 @@ func (w *work) inOrder(i, version int32, members func() []coming) []Verdict {
 	if !w.outOfOrder(list, w.targets[i].deployment) {
 		return blockers
 	}
-	var late []pendingRun // those that are brought come first, for this one, too
+	var late []pendingRun // the brought ones come first, for this member too
 	for k := range list {
 		if c := &list[k]; !c.brought {
 			late = append(late, c.run)
@@ -40,8 +41,8 @@ func (w *work) inOrder(i, version int32, members func() []coming) []Verdict {
 	return w.versionDependencies(nil, i, v, late)
 }
 
-// outOfOrder reports whether a member would never run if every version waited for what it needs of
-// the others. It notes in members who would.
+// outOfOrder reports whether the member of a deployment would never run if every version waited for
+// what it needs of the other members. It sets brought for the members that would run.
 func (w *work) outOfOrder(members []coming, deployment int32) bool {
 	awaits := func(d int32) bool {
 		return slices.ContainsFunc(members, func(c coming) bool { return w.targets[c.run.target].deployment == d && !c.brought })
@@ -56,7 +57,7 @@ func (w *work) outOfOrder(members []coming, deployment int32) bool {
 		return c.run.version < 0 || !slices.ContainsFunc(w.version(c.run.target, c.run.version).Dependencies, func(on VersionDependency) bool {
 			d, known := w.deployment(on.Deployment)
 			if !known || !awaits(d) {
-				return false // on somebody else it waits as it would without the execution
+				return false // for any other deployment the version waits as it would without the execution
 			}
 			_, met := w.versionDependency(c.run.target, on, nil)
 			return !met
@@ -73,7 +74,7 @@ func (w *work) outOfOrder(members []coming, deployment int32) bool {
 	return awaits(deployment)
 }
 
-// comingIn lists what an open execution has still to bring to the resource of target i.
+// comingIn lists what an open execution still has to bring to the resource of target i.
 func (w *work) comingIn(open *bracket.Execution, i int32) []coming {
 	var list []coming
 	from, to := w.siblings(i)
@@ -101,7 +102,7 @@ func (w *work) comingIn(open *bracket.Execution, i int32) []coming {
 	return list
 }
 
-// comingOf lists what an execution that begins brings.
+// comingOf lists what an execution brings when it begins.
 func (w *work) comingOf(b *bracketWork, p *pendingResource) []coming {
 	runs := b.runs[p.from:p.to]
 	list := make([]coming, len(runs))

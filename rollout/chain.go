@@ -7,10 +7,11 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// The chain once more, for one target and with every answer instead of the blockers alone: what
-// [Plan.Explain] shows. It asks the same functions as the plan does, so the two cannot disagree.
+// This file asks the chain about one target once more and keeps every answer, not the blockers
+// alone: [Plan.Explain] shows them. It calls the same functions as the plan, so the two cannot
+// disagree.
 
-// What is asked although no rule of a policy says so.
+// Kinds of questions that are asked although no rule of a policy says so.
 const (
 	kindStatus       RuleKind = "version"
 	kindPolicy       RuleKind = "policy"
@@ -55,7 +56,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 
 func allowed(rule string) Verdict { return Verdict{Status: Allowed, Reason: ReasonAllowed, Rule: rule} }
 
-// lets marks what is overridden.
+// lets marks the answers of overridden rules.
 func (w *work) lets(rules []RuleVerdict, i, n int32, v *Version) []RuleVerdict {
 	for k := range rules {
 		own := &rules[k]
@@ -67,7 +68,7 @@ func (w *work) lets(rules []RuleVerdict, i, n int32, v *Version) []RuleVerdict {
 	return rules
 }
 
-// gateRules are the answers of the rules that look at a version in an environment, and of the
+// gateRules returns the answers of the rules that look at a version in an environment, and of the
 // version selectors that look at the resource.
 func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 	var rules []RuleVerdict
@@ -93,7 +94,7 @@ func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 	return rules
 }
 
-// dependencyRules are the answers of the rules that look at what else runs on the resource.
+// dependencyRules returns the answers of the rules that look at what else runs on the resource.
 func (w *work) dependencyRules(i, n int32) []RuleVerdict {
 	blocking := w.dependencies(nil, i, nil)
 	var rules []RuleVerdict
@@ -119,7 +120,7 @@ func (w *work) dependencyRules(i, n int32) []RuleVerdict {
 	return rules
 }
 
-// windowRules are the answers of the deployment windows.
+// windowRules returns the answers of the deployment windows.
 func (w *work) windowRules(i, n int32) []RuleVerdict {
 	var rules []RuleVerdict
 	h := w.hoursOf(i, n)
@@ -128,7 +129,7 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 			r := RuleVerdict{Kind: KindWindow, Verdict: allowed(rule.id)}
 			switch {
 			case h == nil || !slices.Contains(h.rules, rule):
-				r.Reason = ReasonNotApplicable // or overridden, which is said later
+				r.Reason = ReasonNotApplicable // or overridden, which lets says later
 			default:
 				blockers := w.hoursNow(h).blockers
 				if k := slices.IndexFunc(blockers, func(v Verdict) bool { return v.Rule == rule.id }); k >= 0 {
@@ -141,8 +142,8 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 	return rules
 }
 
-// floorRules are the answers about the version that a target outside brackets has, or has begun:
-// whether another job of it may start, and what a rollback rule thinks of it.
+// floorRules returns the answers about the version that a target outside brackets has, or has
+// begun: whether another job of it may start, and what a rollback rule says of it.
 func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
 	v := w.version(i, n)
@@ -184,7 +185,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	return append(rules, own), ProspectKept
 }
 
-// backRules are the answers about an older version that a target outside brackets goes back to.
+// backRules returns the answers about an older version that a target outside brackets goes back to.
 func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVerdict, Prospect) {
 	var rules []RuleVerdict
 	if s := w.setbackOf(i, floor); s != nil {
@@ -199,15 +200,15 @@ func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVer
 	return rules, ProspectWaits
 }
 
-// retryRules are the answers of the rules that count attempts: the one that is in the way, and
-// those that are not.
+// retryRules returns the answers of the rules that count attempts: those that block, and those that
+// do not.
 func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	v := w.version(i, n)
 	var rules []RuleVerdict
 	for _, rule := range w.viewOf(i).retries {
 		r := RuleVerdict{Kind: KindRetry, Verdict: allowed(rule.id)}
 		if k := slices.IndexFunc(blockers, func(b Verdict) bool { return b.Rule == rule.id }); k >= 0 {
-			r.Verdict = blockers[k] // also where an override forgave what was before it
+			r.Verdict = blockers[k] // even if an override forgave the attempts before it
 		} else {
 			r = w.lets([]RuleVerdict{r}, i, n, v)[0]
 		}
@@ -215,7 +216,7 @@ func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	}
 	for _, verdict := range blockers {
 		if verdict.Rule == "" && verdict.Reason != ReasonTargetBusy {
-			rules = append(rules, RuleVerdict{Kind: KindRetry, Verdict: verdict}) // no rule at all: one attempt
+			rules = append(rules, RuleVerdict{Kind: KindRetry, Verdict: verdict}) // no rule at all allows one attempt
 		}
 	}
 	return rules
@@ -243,7 +244,8 @@ func (w *work) kindOf(verdict Verdict) RuleKind {
 	return kindTarget
 }
 
-// slotRules say what the pools answered: the plan asked them, in one batch with everybody else.
+// slotRules returns what the pools answered to the plan, which asked them for all candidates in one
+// batch.
 func (w *work) slotRules(i int32, version string) []RuleVerdict {
 	if k := w.waits[i].start; k > 0 {
 		start := &w.plan.Start[k-1]
@@ -290,8 +292,9 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 	return nil
 }
 
-// memberRules are the answers about a version on a bracket's target. What the plan lists comes from
-// the bracket as a whole; about other versions the bracket is asked alone.
+// memberRules returns the answers about a version on a target of a bracket. The blockers that the
+// plan lists come from the bracket as a whole; about other versions the bracket is asked
+// separately.
 func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
 	v := w.version(i, n)
@@ -302,13 +305,13 @@ func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdi
 	}
 	listed := w.waitingFor(i, v.ID)
 	unasked := starts || len(listed) > 0 || n == t.floor()
-	for k := range rules { // what a group has locked, a hook runs, or the target keeps, is not asked again
+	for k := range rules { // no rule is asked again about a version that a group has locked, a hook runs or the target keeps
 		own := &rules[k]
 		if unasked && own.Status != Allowed && !slices.ContainsFunc(listed, func(l Verdict) bool { return l.Rule == own.Rule && l.Reason == own.Reason }) {
 			own.Verdict = Verdict{Status: Allowed, Reason: ReasonNotApplicable, Rule: own.Rule}
 		}
 	}
-	if len(listed) == 0 && !starts && t.running(v.ID) { // be it a job of the host's own, of which the bracket knows nothing
+	if len(listed) == 0 && !starts && t.running(v.ID) { // even if the job is the host's own and the bracket does not know it
 		return append(rules, RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonStarted}}), ProspectKept
 	}
 	if len(listed) == 0 && !starts {

@@ -14,7 +14,7 @@ type Change struct {
 	After  Situation `json:"after"`
 }
 
-// Situation is what one plan says about one release target; the zero Situation is that there is
+// Situation is what one plan says about one release target. The zero Situation means that there is
 // nothing to do.
 type Situation struct {
 	Start    string    `json:"start,omitempty"`    // the version that starts
@@ -22,12 +22,12 @@ type Situation struct {
 	Blockers []Verdict `json:"blockers,omitempty"` // why; shared with the plan, do not modify
 }
 
-// Changes returns what the plan says differently from an earlier one, in ascending order of
-// resource, environment and deployment. It lists who starts now, who waits for something else or
-// until another time, and for whom nothing is left to do. The facts of a verdict ([Data]), such as
-// a count of successes, and the events that can change it are not compared. With nil for the
-// earlier plan, nothing was said before. Both plans may be decoded copies; otherwise both snapshots
-// must still be what they were. It takes time in proportion to both.
+// Changes returns the targets about which the plan differs from an earlier one, in ascending order
+// of resource, environment and deployment: targets that start now, that wait for something else or
+// until another time, and that have nothing left to do. It does not compare the facts of a verdict
+// ([Data]), such as a count of successes, nor the events that can change the verdict. A nil before
+// stands for a plan that says nothing. Either plan may be a decoded copy; if it is not, its
+// snapshot must not have been modified. Changes takes time in proportion to both plans.
 func (p *Plan) Changes(before *Plan) []Change {
 	if before == nil {
 		before = &Plan{}
@@ -65,7 +65,7 @@ type placed struct {
 	Situation
 }
 
-// situations lists everybody who starts or waits, in order.
+// situations lists the targets that start or wait, in order.
 func (p *Plan) situations() []placed {
 	list := make([]placed, 0, p.Waiting.Len()+len(p.Start))
 	for wait := range p.Waiting.All() {
@@ -92,7 +92,7 @@ func (s Situation) equal(other Situation) bool {
 	})
 }
 
-// String says it in a few words.
+// String describes the situation in a few words.
 func (s Situation) String() string {
 	var parts []string
 	if s.Start != "" {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// choose decides about every target outside brackets: which version it should have, and what stands
-// in the way.
+// choose decides for every target outside brackets which version it should have, and what stands in
+// the way.
 func (w *work) choose() {
 	for i := range w.targets {
 		if !w.members[i] {
@@ -15,10 +15,10 @@ func (w *work) choose() {
 	}
 }
 
-// chooseFor looks at the candidates of one target, newest first. The first one newer than the floor
-// that every rule allows is started; the blockers of the newest are reported if it is not that one.
-// What the target has, or has begun, is never taken back because of a wait: floor stays the desired
-// version whatever the curve, an approval or a label says later.
+// chooseFor looks at the candidates of one target, newest first. It starts the first one newer than
+// the floor that every rule allows. If that is not the newest, it reports the blockers of the
+// newest. A wait never takes back what the target has or has begun: floor stays the desired version
+// whatever the curve, an approval or a label says later.
 func (w *work) chooseFor(i int32) {
 	t := &w.targets[i]
 	if held := w.held[i]; len(held) > 0 {
@@ -75,7 +75,7 @@ func (w *work) chooseFor(i int32) {
 
 func (w *work) kept(i int32) {
 	if w.leaves(i) || w.waits[i].blockers != 0 {
-		return // the execution of a rule that is gone has spoken of it
+		return // the execution of a rule that is gone has reported it
 	}
 	if w.targets[i].busy {
 		w.plan.Keep.Started++
@@ -84,8 +84,8 @@ func (w *work) kept(i int32) {
 	}
 }
 
-// unknownVersion holds a target: whether another version is newer than one that nobody knows cannot
-// be said.
+// unknownVersion holds a target whose current version the snapshot does not hold: nothing tells
+// whether another version is newer.
 func (w *work) unknownVersion(t *target) Verdict {
 	return Verdict{
 		Status: Denied, Reason: ReasonVersionUnknown, On: []Condition{{Kind: OnVersion, Deployment: t.Deployment}},
@@ -93,9 +93,9 @@ func (w *work) unknownVersion(t *target) Verdict {
 	}
 }
 
-// candidate asks every rule about a version newer than the floor and returns all that block it,
-// when its turn is, and its place. A turn that is known to be the only blocker is returned as it is
-// kept, and not as a verdict: most of a large rollout waits for nothing else.
+// candidate asks every rule about a version newer than the floor. It returns all blockers, the due
+// time and the position. If the turn is known to be the only blocker, candidate returns it in its
+// compact form and not as a verdict, because most of a large rollout waits for nothing else.
 func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.Time, position int32) {
 	t := &w.targets[i]
 	view := w.viewOf(i)
@@ -134,8 +134,8 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	return w.let(blockers, i, n), ahead{}, due, position
 }
 
-// refusals are the blockers of a gate, and between them the version selectors that look at the
-// resource of target i.
+// refusals returns the blockers of a gate and, between them, those of the version selectors that
+// look at the resource of target i.
 func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	if len(g.perResource) == 0 {
 		return g.blockers
@@ -156,12 +156,12 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	return blockers
 }
 
-// turn says when target i is due under one gradual rollout, and its place in it; while that has not
-// come, a verdict is added to blockers.
+// turn returns when target i is due under one gradual rollout, and its position there. Until then
+// it adds a verdict to blockers.
 func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i int32) (_ []Verdict, due time.Time, position int32) {
 	if o := w.overriddenAt(rule.id, i, g.version); o != nil {
 		due = o.satisfied(g.created)
-		if !g.base.IsZero() && due.After(g.base) { // whose turn came before that keeps its place among those who wait for slots
+		if !g.base.IsZero() && due.After(g.base) { // a target whose turn came before that keeps its place among those that wait for slots
 			if own, place, _, err := w.placeOf(g, k, rule, i); err == nil && own.Before(due) {
 				due, position = own, place
 			}
@@ -192,8 +192,8 @@ func onJob(t *target) []Condition {
 	return []Condition{{Kind: OnJob, Deployment: t.Deployment, Resource: t.Resource, Environment: t.Environment}}
 }
 
-// repeat says whether the version that a target keeps needs another job: because its last one
-// failed and may be tried again, or because the target is outdated. Only windows, retry, a busy
+// repeat reports whether the version that a target keeps needs another job, because the last one
+// failed and may be tried again or because the target is outdated. Only windows, retry, a busy
 // target and capacity can stand in the way of a version that was allowed before.
 func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	t := &w.targets[i]
@@ -205,7 +205,8 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if len(own) > 0 && !own[0].Status.Terminal() {
 		return nil, false // in progress
 	}
-	// A success is done, also where the host has not noted yet that the version is current.
+	// A success needs no further job, even if the host has not noted yet that the version is
+	// current.
 	if (floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(id)) && !w.outdated(t, id) {
 		return nil, false
 	}
@@ -225,22 +226,24 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if t.busy {
 		blockers = append(blockers, w.busy(t))
 	}
-	return blockers, true // with overrides heeded already: one of a retry rule forgives, it does not repeat without end
+	return blockers, true // overrides are heeded already: an override of a retry rule forgives attempts, it does not repeat without end
 }
 
-// takenBack reports whether somebody took a target back, by a job of the host's own, from a version
-// that has succeeded there. That version is done, and not started again at once: who goes back by
-// hand in an emergency means it, and most of all where its verification has failed. A run of a plan
-// that came late, and so was of an older version than what others had deployed, is another matter,
-// and is made good. There is a job, for the version is newer than what runs.
+// takenBack reports whether a job of the host's own took a target back from a version that has
+// succeeded there. That version counts as done and is not started again at once: an operator who
+// goes back by hand in an emergency means it, most of all if the verification of the version has
+// failed. A run of a plan that came late, of an older version than others had deployed meanwhile,
+// does not count: the newer version is started again. The version is newer than what runs, so the
+// target has a job.
 func (t *target) takenBack(version string) bool {
 	return t.Jobs[0].Run == "" && t.Jobs[0].Status == JobSuccessful && slices.ContainsFunc(t.Jobs, func(job Job) bool {
 		return job.Version == version && job.Status == JobSuccessful
 	})
 }
 
-// repeatDue is when a version that a target keeps became due for another job. It is an instant of
-// the past and not now, or else the order of the starts would change while nothing happens.
+// repeatDue returns when the version that a target keeps became due for another job. That is an
+// instant of the past and not now, or else the order of the starts would change while nothing
+// happens.
 func (w *work) repeatDue(i, floor int32) time.Time {
 	t := &w.targets[i]
 	due := t.OutdatedAt
@@ -250,7 +253,7 @@ func (w *work) repeatDue(i, floor int32) time.Time {
 	return later(due, w.after(i, floor, t.latest(w.version(i, floor).ID)).next)
 }
 
-// latest are the newest jobs, as far as they are of one version.
+// latest returns the newest jobs, up to the first one of another version.
 func (t *target) latest(version string) []Job {
 	for k := range t.Jobs {
 		if t.Jobs[k].Version != version {
@@ -264,8 +267,8 @@ func (a attempts) blocker(status VerdictStatus) Verdict {
 	return Verdict{Status: status, Reason: a.reason, Rule: a.rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
 }
 
-// outdated reports whether a target needs a run of the version it already has: no success of it is
-// as young as the change that outdated it.
+// outdated reports whether a target needs a run of the version it already has: no job of it that
+// was created since the change that outdated the target has succeeded.
 func (w *work) outdated(t *target, version string) bool {
 	if !t.outdated {
 		return false
@@ -277,8 +280,8 @@ func (w *work) outdated(t *target, version string) bool {
 	return !t.renewed(version)
 }
 
-// renewed reports whether a run of the version has succeeded that began no sooner than the change
-// that outdated the target.
+// renewed reports whether a job of the version has succeeded that was created no earlier than the
+// change that outdated the target.
 func (t *target) renewed(version string) bool {
 	return slices.ContainsFunc(t.Jobs, func(job Job) bool {
 		return job.Status == JobSuccessful && job.Version == version && !job.CreatedAt.Before(t.OutdatedAt)

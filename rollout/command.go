@@ -7,11 +7,12 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// A command names one execution, by its group and its resource, and each is heard once: by the
-// first plan that sees it while that execution is open. What an operator gets wrong in these names
-// must not pass for a command that was carried out.
+// A command names one execution by its group and its resource. It is heard once, by the first plan
+// that sees it while that execution is open. A command with a wrong name must not pass for one that
+// was carried out.
 
-// validateCommands reports what no bracket could make sense of, also where no policy has one.
+// validateCommands reports the faults for which every bracket would reject a command, even if no
+// policy has a bracket.
 func validateCommands(list []bracket.Command) error {
 	var f faults
 	ids := map[string]bool{}
@@ -26,17 +27,18 @@ func validateCommands(list []bracket.Command) error {
 	return f.few()
 }
 
-// refusedIn are the commands that a bracket refused in an environment.
+// refusedIn holds the commands that a bracket refused in an environment.
 type refusedIn struct {
 	in       ruleIn
 	commands []bracket.Command
 }
 
-// unheeded says which commands were heard by this plan and do not apply, and which name an
-// execution that is not open. Of one that is over on its resource nothing is said: the command may
-// have ended it, or have been given while it was open, and a host may go on listing it.
+// unheeded reports the commands that this plan heard and that do not apply, and those that name an
+// execution that has not begun or is another group's by now. It reports none that names an
+// execution that is over: the command may have ended it, or have been given while it was open, and
+// a host may go on listing it.
 func (w *work) unheeded() {
-	unapplied := map[string]bool{} // to the execution that they name: a bracket is asked about those that are for others as well
+	unapplied := map[string]bool{} // ids of commands that do not apply to the execution that they name; a bracket also refuses commands for others
 	note := func(refused []bracket.Command, own ruleIn) {
 		for _, c := range refused {
 			if rule, environment, _, _ := groupNumber(c.Group); own == (ruleIn{rule, environment}) {
@@ -57,7 +59,7 @@ func (w *work) unheeded() {
 		if record := w.execution(rule, c.Resource); ok && record != nil {
 			x, last = record.Open, record.Last[environment]
 		}
-		_, _, ended, _ := groupNumber(last.Group) // 0: none has
+		_, _, ended, _ := groupNumber(last.Group) // 0: none has ended
 		why := ""
 		switch {
 		case x != nil && x.Group == c.Group:

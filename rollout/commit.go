@@ -10,16 +10,17 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Commit returns the state that follows when starts of the plan are carried out at now, all of them
-// or any subset, in any order. In it bracket runs are marked as started and slots are claimed. The
-// host saves it, under the condition that what it read has not changed, and dispatches only then.
+// Commit returns the state that follows when starts of the plan, all of them or any subset in any
+// order, are carried out at now. In that state bracket runs are marked as started and slots are
+// claimed. The host saves it, on condition that what it read has not changed, and only then
+// dispatches.
 //
-// Each call begins with the plan's own state, which it does not touch: hand all starts that are
-// carried out to one call. Without starts that state is returned as it is.
+// Each call begins with the plan's own state, which it does not modify, so pass all starts that are
+// carried out to one call. Without starts, Commit returns that state as it is.
 //
-// The plan must be the one that [PolicySet.Plan] returned: starts of a decoded copy cannot be
-// committed, which is [ErrDecodedPlan]. Starts are known by their run ids; one that the plan does
-// not hold is [bracket.ErrStale]. A zero now is a *[FieldError].
+// The plan must be the one that [PolicySet.Plan] returned: for starts of a decoded copy the error
+// is [ErrDecodedPlan]. Starts are identified by their run ids; for one that the plan does not hold
+// the error is [bracket.ErrStale]. A zero now is a *[FieldError].
 func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	next := p.State
 	if len(starts) == 0 {
@@ -28,7 +29,7 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	if p.work == nil {
 		return State{}, ErrDecodedPlan
 	}
-	if now.IsZero() { // a lease since then would be the oldest of all
+	if now.IsZero() { // a lease taken then would be the oldest of all
 		return State{}, noNow()
 	}
 	offered := make(map[string]*Start, len(p.Start))
@@ -85,11 +86,11 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 	return groups, all, nil
 }
 
-// claiming is the records of a plan's pools while starts claim their places in them.
+// claiming holds the records of a plan's pools while starts claim their places in them.
 type claiming struct {
 	*Plan
-	records  []concurrency.Record // by key; until the families are confirmed one for each of the plan's
-	own      []bool               // per record: its leases belong to this call
+	records  []concurrency.Record // by key; one for each record of the plan until the families are confirmed
+	own      []bool               // per record: whether its leases are a copy of this call
 	starts   []*Start
 	admitted []concurrency.Admitted // per start: its claims, with the indices of the records
 }
@@ -132,7 +133,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 	return c.records, nil
 }
 
-// lease is the one that a holder has in a pool, to be changed.
+// lease returns the lease that a holder has in a pool; the caller may change it.
 func (c *claiming) lease(pool int32, h concurrency.Holder) *concurrency.Lease {
 	record := &c.records[pool]
 	if !c.own[pool] {
@@ -142,26 +143,27 @@ func (c *claiming) lease(pool int32, h concurrency.Holder) *concurrency.Lease {
 	return &record.Leases[at]
 }
 
-// holder is who holds the slots of a start.
+// holder returns the holder of the slots of a start.
 func (s *Start) holder() concurrency.Holder {
 	return concurrency.Holder{Resource: s.Resource, Group: s.Group}
 }
 
 // executes reports whether a start is of an execution that was open before it.
 func (p *Plan) executes(start *Start) bool {
-	rule, _, _, _ := groupNumber(start.Group) // of a target outside brackets it is one that has no executions
+	rule, _, _, _ := groupNumber(start.Group) // the group of a target outside brackets yields a rule without executions
 	record := p.work.execution(rule, start.Resource)
 	return record != nil && record.Open != nil
 }
 
-// again notes in the leases that were held already that their holders start under them once more:
-// targets outside brackets, and executions that begin, which a host that stopped before it saved
-// them had claimed for. What was seen before is no proof then that the group has ended, nor that
-// nobody uses the lease: otherwise whoever still sees the old jobs only, under policies or labels
-// by which nothing is left to repeat, or still takes the lease for an orphan, would give the slot
-// of a running job away. The nanosecond tells the start from an end at the same instant, see
-// [proves]. For the same reason no lease is older than the ends that the start follows, which may
-// lie ahead of a clock that is behind.
+// again notes in the leases that were held already that their holders start under them once more.
+// Such a holder is a target outside brackets, or an execution that begins after a host claimed for
+// it and stopped before it saved it. From then on jobs seen before prove neither that the group has
+// ended nor that nobody uses the lease. Otherwise a planner would give away the slot of a running
+// job if it still saw only the old jobs, under policies or labels by which nothing is left to
+// repeat, or still took the lease for an orphan. The note is a nanosecond late, which tells the
+// start from an end at the same instant; see [proves]. For the same reason the note, also in a new
+// lease, is no earlier than the ends that the start follows, which may lie ahead of a clock that is
+// behind.
 func (c *claiming) again() {
 	for n, start := range c.starts {
 		if c.executes(start) {
@@ -194,8 +196,8 @@ func (c *claiming) again() {
 	}
 }
 
-// lastEnd is the instant from which on nothing is proved by those jobs that pass for jobs of a
-// lease, or zero. All have ended: their target starts.
+// lastEnd returns the instant from which the jobs that pass for jobs of a lease prove nothing; zero
+// if there are none. All of them have ended, because their target starts.
 func lastEnd(jobs []Job, since time.Time) (last time.Time) {
 	for k := range jobs {
 		job := &jobs[k]

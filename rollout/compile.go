@@ -16,92 +16,92 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Matcher is a compiled expression; *selector.Selector is one. It is an alias of a literal that
-// package selector declares too, so that neither package imports the other.
+// Matcher is a compiled expression; *selector.Selector is one. It is an alias of an interface
+// literal that package selector declares too, so that neither package imports the other.
 //
-// Match asks vars for the variables that the expression reads, by their declared names; false means
-// that there is no such variable. It returns an error instead of an answer if a map key is missing
-// and decides the result: such an error implements MissingKey() string. Any other error means that
-// the expression could not be evaluated. A variable that Lookup does not know is an error that &&
-// and || absorb where the other side decides, as everywhere in CEL.
+// Match looks up the variables that the expression reads in vars, by their declared names; Lookup
+// returns false if there is no such variable. Match returns an error instead of an answer if a
+// missing map key decides the result; such an error implements MissingKey() string. Any other error
+// means that the expression could not be evaluated. A variable that Lookup does not know is an
+// error, which && and || absorb if the other side decides, as everywhere in CEL.
 //
 // A matcher may implement Variables() []string, the names of the variables it reads; then [Compile]
-// refuses those that the place of the expression does not have.
+// refuses variables that are not known where the expression stands.
 type Matcher = interface {
 	Match(vars interface {
 		Lookup(name string) (any, bool)
 	}) (bool, error)
 }
 
-// Compiler compiles expressions; a *selector.Env of selector.DefaultSchema is one. Nothing here has
-// further variables: an expression that reads one of a larger schema is refused.
+// Compiler compiles expressions; a *selector.Env of selector.DefaultSchema is one. This package has
+// no further variables, so [Compile] refuses an expression that reads one of a larger schema.
 type Compiler interface {
 	Matcher(expression string) (Matcher, error)
 }
 
 // PolicySet is a list of policies, checked and compiled, ready for any number of plans. It is
-// immutable and safe for concurrent use if its compiler is. Build it with [Load] or [Compile]; its
-// one verb is [PolicySet.Plan], and [PolicySet.Policies] says what it was built from. The zero
-// PolicySet is none, and plans nothing: see [ErrNoPolicies].
+// immutable and safe for concurrent use if its compiler is. Build it with [Load] or [Compile].
+// [PolicySet.Plan] plans with it, and [PolicySet.Policies] returns what it was built from. The zero
+// PolicySet plans nothing: see [ErrNoPolicies].
 type PolicySet struct {
-	given          []Policy          // in their order; the compiled ones are made of their rules
+	given          []Policy          // in the order given; the compiled policies share their rules
 	policies       []*compiledPolicy // enabled ones, by id
 	byKind                           // their rules
-	disabled       []*compiledPolicy // by id; they govern nothing, Lint tells what is left of them
+	disabled       []*compiledPolicy // by id; they govern nothing, Lint reports what is left of them
 	compiler       Compiler
 	load           func(name string) (*time.Location, error)
 	zones          map[string]*time.Location // loaded ones
 	scopeErrors    ScopeErrors
 	maxScope       func(Version, TargetID) bool
-	ungovernedHeld bool // targets that no policy governs get nothing
+	ungovernedHeld bool // nothing new starts on targets that no policy governs
 	customs        []CustomRule
 }
 
-// ErrNoPolicies is returned for a [PolicySet] that neither [Load] nor [Compile] made. Where no
-// policy is meant to hold anything back, compile an empty list.
+// ErrNoPolicies is returned for a [PolicySet] that neither [Load] nor [Compile] made. If no policy
+// is meant to hold anything back, compile an empty list.
 var ErrNoPolicies = errors.New("rollout: the policy set is empty: take it from Load or Compile")
 
 // Option changes what [Compile] does.
 type Option func(*PolicySet)
 
-// WithZones gives the time zones of deployment windows, usually time.LoadLocation; the package
-// reads no zone files itself. Without it only UTC is known. A zone is loaded once, so a policy set
-// keeps the rules that were in force when it was compiled.
+// WithZones sets the function that loads the time zones of deployment windows, usually
+// time.LoadLocation; the package reads no zone files itself. Without it only UTC is known. Each
+// zone is loaded once, so a policy set keeps the rules that were in force when it was compiled.
 func WithZones(load func(name string) (*time.Location, error)) Option {
 	return func(s *PolicySet) { s.load = load }
 }
 
-// WithScopeErrors says what becomes of versions whose targetSelector fails; without it they are
-// excluded. An unknown value excludes.
+// WithScopeErrors sets what becomes of versions whose targetSelector fails. Without it, or with an
+// unknown value, they are excluded.
 func WithScopeErrors(errors ScopeErrors) Option {
 	return func(s *PolicySet) { s.scopeErrors = errors }
 }
 
-// WithMaxScope bounds what versions may reach, whatever their targetSelector says: where within
-// returns false a version is out of scope. It must be a pure function. Who may publish for whom is
-// the host's business; this is where it says so.
+// WithMaxScope bounds the targets that versions may reach, whatever their targetSelector says:
+// where within returns false, a version is out of scope. The function must be pure. With it the
+// host says who may publish for which targets.
 func WithMaxScope(within func(version Version, target TargetID) bool) Option {
 	return func(s *PolicySet) { s.maxScope = within }
 }
 
 // WithUngovernedHeld lets nothing new start on targets that no policy governs; they wait with
-// [ReasonNotGoverned]. Without it such a target is limited by what its versions say of themselves,
-// by its attempts and by its own jobs alone. Then a typo in the selector of a policy, a label that
-// is lost or an empty list of policies lets everybody start at once. A host whose policies are
-// meant to cover the fleet asks for it.
+// [ReasonNotGoverned]. Without it such a target is limited only by what its versions say of
+// themselves, by its attempts and by its own jobs. Then a typo in the selector of a policy, a lost
+// label or an empty list of policies lets all these targets start at once. Use it if the policies
+// are meant to cover the fleet.
 func WithUngovernedHeld() Option {
 	return func(s *PolicySet) { s.ungovernedHeld = true }
 }
 
-// WithRule adds a rule of the host's own, which governs every target. Several are asked in the
-// order in which they are given.
+// WithRule adds a rule of the host's own, which governs every target. Several rules are asked in
+// the order in which they are given.
 func WithRule(rule CustomRule) Option {
 	return func(s *PolicySet) { s.customs = append(s.customs, rule) }
 }
 
-// Policies returns what the set was built from, in that order, disabled policies included and
-// nothing filled in: for a decision log, see [Recording], or to list them. The result is the
-// caller's, but for a Recurrence of a window.
+// Policies returns the policies that the set was built from, in the order given, with disabled
+// policies and without derived values. Use it for a decision log, see [Recording], or to list them.
+// The caller owns the result, except for the Recurrence of a window.
 func (s *PolicySet) Policies() []Policy {
 	policies := make([]Policy, len(s.given))
 	for i, p := range s.given {
@@ -134,8 +134,8 @@ func (s *PolicySet) custom(id string) CustomRule {
 
 type compiledPolicy struct {
 	id       string
-	from     []string // the paths of the fields that the id was made of
-	path     string   // such as [1]; empty if it was compiled alone
+	from     []string // paths of the fields that the id was made of
+	path     string   // such as [1]; empty if the policy was compiled alone
 	selector Matcher
 	rules    []*compiledRule
 	byKind
@@ -143,7 +143,8 @@ type compiledPolicy struct {
 	hours, firstHours policyHours // all windows, and those that apply to targets without a current version
 }
 
-// byKind is rules by their kind, those of one kind in the order of the policies and of each policy.
+// byKind holds rules by their kind. Rules of one kind are in the order of the policies, and of the
+// rules in each policy.
 type byKind struct {
 	brackets     []*compiledRule // of one policy at most one
 	concurrency  []*compiledRule
@@ -213,9 +214,9 @@ type compiledRule struct {
 	dependsOn  Matcher
 	appliesTo  Matcher // nil: every target
 	selector   Matcher // versionSelector; environmentProgression: the other environment
-	described  *Data   // versionSelector: what it says of whom it does not let pass; nil: nothing
+	described  *Data   // versionSelector: what it says of versions that it does not let pass; nil: nothing
 
-	readsResource, readsVersion bool // dependsOn or selector, whichever the rule has
+	readsResource, readsVersion bool // whether dependsOn or selector, whichever the rule has, reads it
 	approval                    *AnyApproval
 	progression                 *EnvironmentProgression
 	cooldown                    *VersionCooldown
@@ -228,15 +229,16 @@ type compiledRule struct {
 }
 
 // Compile checks the policies, compiles their expressions and derives missing ids. The error joins
-// one *[FieldError] per fault, all faults of all policies at once; an expression that does not
-// compile has the compiler's error, with its position, as cause. Nothing is planned on a policy
-// that was not accepted whole. The policies are copied.
+// one *[FieldError] per fault, all faults of all policies at once. The cause of an expression that
+// does not compile is the compiler's error, with its position. With any fault there is no set:
+// nothing is planned on a policy that was not accepted whole. The policies are copied.
 func Compile(policies []Policy, compiler Compiler, options ...Option) (*PolicySet, error) {
 	return compile(policies, len(policies) > 1, nil, compiler, options)
 }
 
-// compile is Compile for policies of a list or for one alone, in the document of which the faults
-// in refused were found already. What may only follow from these is not reported.
+// compile is Compile for a list of policies or for one alone. refused are the faults that were
+// found when their document was read; compile does not report faults that may only follow from
+// these.
 func compile(policies []Policy, listed bool, refused error, compiler Compiler, options []Option) (*PolicySet, error) {
 	set := &PolicySet{compiler: compiler, zones: map[string]*time.Location{}}
 	for _, option := range options {
@@ -297,14 +299,16 @@ type compilation struct {
 	ruleIDs map[string]origin // by id
 }
 
-// origin is where an id comes from: the path of what has it, and of the fields that it was made of.
+// origin says where an id comes from: the path of the policy or rule that has it, and the paths of
+// the fields that it was made of.
 type origin struct {
 	at     string
 	fields []string        // the id itself, and more if it is derived
-	policy *compiledPolicy // of a rule
+	policy *compiledPolicy // if the id is of a rule: its policy
 }
 
-// The variables that an expression may read, by the place where it stands.
+// The prefixes of the variables that an expression may read. Which of them it may read depends on
+// the place where it stands.
 const (
 	ofDeployment = "deployment."
 	ofResource   = "resource."
@@ -356,9 +360,9 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 		ordinals[kind]++
 		own := []string{join(at, "id")}
 		if r.derived {
-			own = append(append(own, from...), anyKind(path)) // their ordinals are among those of a kind
+			own = append(append(own, from...), anyKind(path)) // ordinals count the rules of one kind
 		}
-		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && (first.policy != compiled || len(first.fields) > 1) { // Validate reports those that are given in one policy
+		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && (first.policy != compiled || len(first.fields) > 1) { // Validate reports those that are given twice in one policy
 			c.add(join(at, "id"), CodeDuplicate, r.id, "is the id of %s too: ids are unique among all policies", first.at).reading(first.fields...)
 		} else if taken && rule.ID == "" && id != "" { // a policy without a name is a fault already
 			c.add(at, CodeDuplicate, r.id, "is derived as its id, and is the id of %s: give it an id of its own", first.at).reading(slices.Concat(own, first.fields)...)
@@ -377,8 +381,8 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 	return compiled
 }
 
-// withDefaults writes out what depends on the rest of the rule or of the policy; g, of which the
-// result shares the waves, is not written to.
+// withDefaults returns a copy of g with the defaults that depend on the rest of the rule or of the
+// policy. The copy shares the waves of g.
 func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
 	full := *g
 	if full.OrderKey == "" {
@@ -443,7 +447,7 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 	return r
 }
 
-// customs refuses rules of the host that cannot be told from others.
+// customs refuses rules of the host whose id is missing or taken.
 func (c *compilation) customs() {
 	seen := map[string]bool{}
 	for _, rule := range c.set.customs {
@@ -459,7 +463,7 @@ func (c *compilation) customs() {
 	}
 }
 
-// sharedPools refuses rules that share a pool and disagree about it. Those of disabled policies
+// sharedPools refuses rules that share a pool and disagree about it. The rules of disabled policies
 // share nothing.
 func (c *compilation) sharedPools() {
 	first := map[string]*compiledRule{}
@@ -471,14 +475,14 @@ func (c *compilation) sharedPools() {
 		enabled := join(r.policy.path, "enabled")
 		of, taken := first[name]
 		switch {
-		case r.pool.Validate() != nil: // nobody can say what it meant the pool to be
+		case r.pool.Validate() != nil: // a faulty rule does not say what its pool is
 		case !taken:
 			first[name] = r
 		default:
 			for _, fault := range strictjson.Faults(r.pool.ValidateShared(*of.pool)) {
 				fields := append(fault.Fields, fault.Path)
 				fields = slices.Concat(strictjson.Paths(r.path, fields), strictjson.Paths(of.path, fields), []string{enabled, join(of.policy.path, "enabled")})
-				if of.policy != r.policy { // their ids say which is first
+				if of.policy != r.policy { // the ids of the policies say which rule is first
 					fields = slices.Concat(fields, r.policy.from, of.policy.from)
 				}
 				c.under(r.path, fault.Err)

@@ -24,10 +24,10 @@ func (c VersionCooldown) Validate() error {
 	return f.err()
 }
 
-// reference is the number of the version whose age counts on a target: that of the newest active
-// job, else of the newest success whose verification has not failed and is not running, else what
-// the host says is current; none if there is none. It is asked per target: what other targets run
-// does not matter.
+// reference returns the number of the version whose age counts on a target: that of the newest
+// active job, else that of the newest success whose verification is empty or passed. If no job has
+// succeeded, it is the version that the host says is current; none if there is none. What other
+// targets run does not matter.
 func (w *work) reference(t *target) int32 {
 	for i := range t.Jobs {
 		if !t.Jobs[i].Status.Terminal() {
@@ -46,7 +46,8 @@ func (w *work) reference(t *target) int32 {
 	return t.current // a host that prunes its jobs says what is current
 }
 
-// cooldown is when a rule lets version n start on target i; zero: it does not delay it.
+// cooldown returns when a rule lets version n start on target i; zero if the rule does not delay
+// it.
 func (w *work) cooldown(rule *compiledRule, i, n int32) time.Time {
 	t := &w.targets[i]
 	reference := w.reference(t)
@@ -60,9 +61,9 @@ func (w *work) cooldown(rule *compiledRule, i, n int32) time.Time {
 	return end
 }
 
-// cooled says until when a rule delays newer versions on target i. Where that counts from a job
-// that is active its end may end the wait earlier: of a job that fails the version is no reference
-// any more.
+// cooled returns the verdict of a rule that delays newer versions on target i until end. If the
+// wait counts from an active job, the end of that job may end the wait earlier: the version of a
+// failed job is no longer the reference.
 func (w *work) cooled(rule *compiledRule, i int32, end time.Time) Verdict {
 	t := &w.targets[i]
 	w.wake(end)

@@ -15,16 +15,16 @@ import (
 var ErrOverflow = errors.New("rollout: duration overflows 292 years")
 
 // Offset returns how long after the start of the rollout the target at a zero-based position is
-// due, when n targets were there at the start. A position of a late joiner may be n or more. All
-// arithmetic is on integers, so every platform gets the same nanosecond.
+// due. n is the number of targets at the start, the founders; the position of a late joiner may be
+// n or more. All arithmetic is on integers, so every platform gets the same nanosecond.
 //
 //	linear             position · interval
 //	linear-normalized  position · interval / n, rounded down; the last founder is due before one interval has passed
 //	exponential        interval · (1 − e^(−position/growth)), rounded up; approaches the interval
 //	waves              k · interval for the members of wave k; sizes in percent are of n, rounded up, each at least 1, the last repeats
 //
-// It returns an error for a negative position or n, for a rule that [GradualRollout.Validate]
-// refuses, and [ErrOverflow].
+// Offset returns an error for a negative position or n, and for a rule that
+// [GradualRollout.Validate] refuses; it returns [ErrOverflow] for an offset that does not fit.
 func (g GradualRollout) Offset(position, n int) (time.Duration, error) {
 	if position < 0 || n < 0 {
 		return 0, fmt.Errorf("rollout: offset of position %d of %d: both must be at least 0", position, n)

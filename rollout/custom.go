@@ -8,16 +8,16 @@ import (
 
 // CustomRule is a rule of the host's own: a change ticket, an error budget, a fleet-wide switch. It
 // is asked after the built-in rules, for every version that is newer than what the target has, and
-// its verdict blocks, wakes and is explained like theirs. Give it to [Compile] with [WithRule].
+// its verdict blocks, wakes and is explained like theirs. [WithRule] gives it to [Compile].
 type CustomRule interface {
 	// ID names the rule in verdicts and overrides; no rule of a policy may have it.
 	ID() string
 
 	// Judge must be a pure function of its argument: the same candidate gives the same verdict, and
 	// nothing but the passing of Verdict.Until may change it between two plans on the same
-	// snapshot. Until is after now, or zero, and a pending verdict without it names an event. A
-	// verdict that breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may
-	// be left empty; the reason is the rule's own code.
+	// snapshot. Until must be after now, or zero; a pending verdict without Until must name an
+	// event. A verdict that breaks this, or has no known status, denies with [ReasonCustomInvalid].
+	// Rule may be left empty. Reason is a code of the rule's own; a verdict that blocks needs one.
 	Judge(candidate Candidate) Verdict
 }
 
@@ -32,7 +32,7 @@ type Candidate struct {
 	Now         time.Time // of the plan
 }
 
-// custom appends what the host's own rules have against version n on target i.
+// custom appends the verdicts by which the host's own rules block version n on target i.
 func (w *work) custom(blockers []Verdict, i, n int32) []Verdict {
 	for _, rule := range w.set.customs {
 		if verdict := w.judged(rule, i, n); verdict.Status != Allowed {

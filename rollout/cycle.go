@@ -15,7 +15,7 @@ import (
 // CycleError says that deployments on one resource wait for one another in a circle, so that none
 // of them can be the first to start there.
 type CycleError struct {
-	Path  []string // deployment ids, each needing the next; for versions "deployment@version". The last needs the first
+	Path  []string // ids of deployments, or "deployment@version" for versions; each needs the next, and the last needs the first
 	Rules []string // ids of the rules that make the edges; empty for dependencies of versions
 }
 
@@ -28,13 +28,14 @@ func (e *CycleError) Error() string {
 	return text + ": remove one of these dependencies, or narrow it with appliesTo"
 }
 
-// around names who needs whom, up to the first once more.
+// around names the members of the circle, each with what it needs, and the first once more at the
+// end.
 func (e *CycleError) around() string {
 	return strings.Join(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))]), " needs ")
 }
 
-// cycles refuses dependencies by which deployments wait for one another for ever: deployments of
-// which none could be the first to start on a resource on which nothing runs yet. They are found as
+// cycles refuses dependencies by which deployments wait for one another for ever, because none of
+// them could be the first to start on a resource on which nothing runs yet. Such deployments are
 // what is left after everything that can start has started.
 func (w *work) cycles() error {
 	for e := range w.environments {
@@ -45,7 +46,8 @@ func (w *work) cycles() error {
 	return nil
 }
 
-// requirement is what one rule asks of a deployment: one of the other providers, or all.
+// requirement is what one rule asks of a deployment: that one of the other providers has started,
+// or that all have.
 type requirement struct {
 	rule      *compiledRule
 	self      int32
@@ -102,8 +104,8 @@ func (w *work) deploymentCycle(e int32) error {
 	return nil
 }
 
-// stuck marks of some deployments those that can be the first to start, and those that can once
-// these have, and returns the others, in the same list.
+// stuck marks, among the deployments in left, those that can be the first to start and those that
+// can start once these have. It returns the others, in the same slice.
 func stuck(left []int32, startable []bool, requirements [][]requirement) []int32 {
 	for n := -1; n != len(left); {
 		n = len(left)
@@ -116,10 +118,10 @@ func stuck(left []int32, startable []bool, requirements [][]requirement) []int32
 }
 
 // circleOnResource looks for a resource on which deployments wait for one another. The rules of all
-// resources together may make a circle that is on none of them: a rule may concern some resources
-// alone, a deployment may be on some alone, and another environment or a version may be a way out.
-// suspects are the deployments of such a circle, which are not startable. requirements are written
-// to.
+// resources together may make a circle that exists on none of them: a rule may concern only some
+// resources, a deployment may be on only some, and another environment or a version may be a way
+// out. suspects are the deployments of such a circle, which are not startable. circleOnResource
+// overwrites requirements.
 func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, requirements [][]requirement) error {
 	from := sort.Search(len(w.targets), func(i int) bool { return w.targets[i].environment >= e })
 	for from < len(w.targets) && w.targets[from].environment == e {
@@ -142,9 +144,9 @@ func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, req
 	return nil
 }
 
-// requirementsOf are what target i itself needs of the others on its resource. A rule that a
-// version may satisfy, or another environment, asks for nothing, and neither does one that fails:
-// it holds the target for itself.
+// requirementsOf returns what target i itself needs of the other targets on its resource. Unless it
+// asks for all providers, a rule that a version or another environment may satisfy requires
+// nothing. A rule that fails requires nothing either: it holds the target by itself.
 func (w *work) requirementsOf(i int32) []requirement {
 	t := &w.targets[i]
 	var own []requirement
@@ -181,8 +183,9 @@ func (w *work) requirementsOf(i int32) []requirement {
 	return own
 }
 
-// circle follows requirements that are not met. Whatever is left has one, and each of these names
-// something that is left: so it runs into a circle.
+// circle follows requirements that are not met until it comes to a deployment again. Every
+// deployment that is left has such a requirement, and each requirement names another one that is
+// left.
 func (w *work) circle(first int32, startable []bool, requirements [][]requirement) *CycleError {
 	cycle := &CycleError{}
 	visited := map[int32]int{}
@@ -215,7 +218,7 @@ func (r requirement) met(startable []bool) bool {
 	if r.all {
 		return !slices.ContainsFunc(r.providers, func(p int32) bool { return p != r.self && !startable[p] })
 	}
-	return slices.ContainsFunc(r.providers, func(p int32) bool { return startable[p] }) // it is not, as long as it needs something
+	return slices.ContainsFunc(r.providers, func(p int32) bool { return startable[p] }) // self is not startable as long as it needs something
 }
 
 // providersByName lists the deployments with targets in the environment that a rule names whatever
@@ -232,15 +235,14 @@ func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
 	return list
 }
 
-// Check reports what is wrong with the fleet under these policies before anything is planned.
-// [PolicySet.Plan] refuses the same contradictions in the snapshot ([*FieldError]), deployments
-// that wait for one another ([*CycleError]), targets that two brackets claim
-// ([*bracket.OverlapError]), and members that no order fits ([*bracket.RoleError],
-// [*bracket.CycleError]).
+// Check reports what is wrong with the fleet under these policies before anything is planned. Like
+// [PolicySet.Plan], it refuses contradictions in the snapshot ([*FieldError]), deployments that
+// wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]),
+// and members that no order fits ([*bracket.RoleError], [*bracket.CycleError]).
 //
 // Check also reports versions that wait for one another, and version selectors of dependencies that
-// do not compile. A plan only lists them as diagnostics, and such a version waits, for it must not
-// hold up the rest of the fleet. A host calls Check when a policy is edited or a version is
+// do not compile. A plan only lists them as diagnostics and lets such a version wait, because it
+// must not hold up the rest of the fleet. Call Check when a policy is edited or a version is
 // published.
 func (s *PolicySet) Check(snapshot Snapshot) error {
 	w, err := s.begin(&snapshot, lastInstant())
@@ -267,13 +269,13 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 	return errors.Join(w.cycles(), w.bracketFaults(), errors.Join(f.list...))
 }
 
-// bracketFaults finds what package bracket would refuse of the members, and targets that are
-// members twice: the first of each two brackets.
+// bracketFaults returns what package bracket would refuse of the members, and targets that are
+// members twice: for each two brackets, the first such target.
 func (w *work) bracketFaults() error {
 	var found []error
 	var works []*bracketWork
 	overlaps := map[[2]string]bool{}
-	faulty := map[string]bool{} // by bracket: what is wrong in one environment mostly is in all
+	faulty := map[string]bool{} // by bracket: what is wrong in one environment is mostly wrong in all
 	for _, rule := range w.set.brackets {
 		for e := range w.environments {
 			b, err := w.membersOf(rule, int32(e), works)
@@ -306,9 +308,9 @@ func (w *work) bracketFaults() error {
 type released struct{ deployment, version int32 }
 
 // versionCycles finds the versions that could still be chosen somewhere and wait for one another
-// there, whatever else starts. A dependency that no version satisfies at all is no circle: the
-// version that does may be published tomorrow. Each circle is reported once, in however many
-// environments it is.
+// there, whatever else starts. A dependency that no version satisfies is no circle: a version that
+// satisfies it may be published later. Each circle is reported once, even if it is in several
+// environments.
 func (w *work) versionCycles() []*CycleError {
 	if !slices.Contains(w.dependent, true) {
 		return nil
@@ -325,7 +327,7 @@ func (w *work) versionCycles() []*CycleError {
 }
 
 func (w *work) versionCyclesIn(e int32) []*CycleError {
-	oldest := make([]int32, len(w.deployments)) // the oldest floor of each deployment: what is not newer is never chosen
+	oldest := make([]int32, len(w.deployments)) // the oldest floor of each deployment: a version that is not newer is never chosen
 	runs := map[released]bool{}
 	for d := range oldest {
 		oldest[d] = int32(len(w.versions[d].list))
@@ -337,7 +339,7 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 	}
 	var waiting []released
 	options := map[released][][]released{} // per dependency: the versions that satisfy it
-	beside := map[released][]bool{}        // per dependency: they may come in one execution with the version that has it
+	beside := map[released][]bool{}        // per dependency: those versions may come in one execution with the version that has it
 	together := map[[2]int32]bool{}
 	for d := range w.versions {
 		for n, v := range w.versions[d].list {
@@ -358,9 +360,9 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 		stuck[node] = true
 	}
 	for {
-		// Who can start together, once everybody has who is not stuck: from all that are, those
-		// drop out of whom a need is met by nobody that has started and, in one execution, by
-		// nobody that is left.
+		// Find the versions that can start together once all that are not stuck have started. Of
+		// the stuck versions, one drops out if one of its dependencies is met by no version that
+		// has started and, in one execution, by none that is left.
 		coming := maps.Clone(stuck)
 		for n := -1; n != len(coming); {
 			n = len(coming)
@@ -381,10 +383,10 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 
 // inOneExecution reports whether two deployments are members of one bracket on some resource of an
 // environment. An execution of both brings the versions of both, and a dependency looks at what
-// there will be then, see obstacles.
+// runs after the execution, see obstacles.
 func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 	if a == b {
-		return false // what it needs of itself it must run before
+		return false // a version that its own deployment needs must run before
 	}
 	key := [2]int32{a, b}
 	if known, asked := answers[key]; asked {
@@ -404,8 +406,8 @@ func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 	return answers[key]
 }
 
-// satisfying lists the versions for which a dependency holds; a selector that fails on a version
-// does not hold for it.
+// satisfying lists the versions for which a dependency may hold. A selector that fails on a
+// version, or cannot be decided by the version and its deployment alone, may hold for it.
 func (w *work) satisfying(dependency VersionDependency) []released {
 	d, known := w.deployment(dependency.Deployment)
 	matcher, err := w.expression(dependency.VersionSelector)

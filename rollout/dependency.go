@@ -20,7 +20,7 @@ func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 	return ok, err
 }
 
-// depending is what has been asked about dependencies, so that it is asked once.
+// depending keeps the answers about dependencies, so that each question is asked once.
 type depending struct {
 	named     map[dependencyKey][]int32 // by rule and environment
 	providers map[dependencyKey]answer
@@ -48,7 +48,7 @@ type outcome struct {
 }
 
 // providersIn lists the deployments of an environment that a dependency rule may name, ascending:
-// those of which it does not say no whatever their version and resource.
+// those for which it is not false whatever their version and resource.
 func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
 	key := dependencyKey{rule: rule, environment: environment}
 	list, known := w.named[key]
@@ -107,8 +107,8 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 	return true, ok, err
 }
 
-// dependsOn evaluates with everything bound that is known: a missing key is no match, and is
-// counted.
+// dependsOn evaluates the dependsOn of a rule with everything that is known bound. A missing key is
+// no match, and is counted.
 func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) {
 	ok, err := rule.dependsOn.Match(b)
 	if err != nil && w.misses(rule.id, err, t.TargetID) {
@@ -117,16 +117,15 @@ func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) 
 	return ok, err
 }
 
-// blocking lists the dependency rules of a view that may stand in the way of a deployment in an
-// environment.
+// blocking lists the dependency rules of a view that may block a deployment in an environment.
 type blocking struct {
 	view    int32
 	bracket *bracketWork
 	rules   []*compiledRule
 }
 
-// blockingRules leaves out the rules that do not concern the deployment and, for a bracket's
-// member, those that order the members.
+// blockingRules returns the dependency rules that may block target i: all of its view, except those
+// that do not concern the deployment and, for a member of a bracket, those that order the members.
 func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 	view := w.viewOf(i)
 	if len(view.dependencies) == 0 {
@@ -164,10 +163,10 @@ func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdi
 	return blockers
 }
 
-// dependenciesOfBegun are those that block a member of an open execution. A rule that ordered its
-// members when the group closed is an order for as long as it is open, whoever is a member by now:
-// what is not on the resource satisfies it there, and the resource would be drained for ever if it
-// had to come first.
+// dependenciesOfBegun appends the verdicts of the dependency rules that block a member of an open
+// execution. A rule that ordered the members when the group closed stays an order while the
+// execution is open, whoever is a member by now. A deployment that is not on the resource satisfies
+// an order; if it had to come first, the resource would stay drained for ever.
 func (w *work) dependenciesOfBegun(blockers []Verdict, i int32, b *bracketWork) []Verdict {
 	for _, rule := range w.blockingRules(i, b) {
 		if !w.ordered(rule, i, b) {
@@ -178,10 +177,10 @@ func (w *work) dependenciesOfBegun(blockers []Verdict, i int32, b *bracketWork) 
 }
 
 // ordered reports whether a dependency rule made the member of target i wait for another one in the
-// groups of the execution that is open on its resource. A rule that speaks of versions did so only
-// for some of them, which tells it from an edge of the roles and from one of another rule. Groups
-// do not say which rules their edges are of. While there is a bracket they are of its policy;
-// another one's rules are never an order.
+// groups of the execution that is open on its resource. Groups do not say from which rules their
+// edges come. A rule that reads versions made edges only for some versions, which tells them from
+// the edges of the roles and of other rules. While the bracket exists, edges come from the rules of
+// its own policy; those of another policy are never an order.
 func (w *work) ordered(rule *compiledRule, i int32, b *bracketWork) bool {
 	t := &w.targets[i]
 	open := b.open(t.Resource)
@@ -201,8 +200,8 @@ func (w *work) ordered(rule *compiledRule, i int32, b *bracketWork) bool {
 	return false
 }
 
-// namesNeed reports whether a dependency rule may name one of those that a member of a closed group
-// needs.
+// namesNeed reports whether a dependency rule may name one of the deployments that a member of a
+// closed group needs.
 func (w *work) namesNeed(rule *compiledRule, m *bracket.GroupMember, environment int32) bool {
 	needs := m.Needs
 	if rule.readsVersion {
@@ -215,8 +214,8 @@ func (w *work) namesNeed(rule *compiledRule, m *bracket.GroupMember, environment
 }
 
 // unordered appends the verdicts of the dependency rules that order members for some versions only,
-// where none of those is what a member runs after the execution: such a rule orders nobody there,
-// and is a condition like that of any other rule.
+// if no member runs one of those versions after the execution. Such a rule orders no members there,
+// and is a condition like any other rule.
 func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pendingRun) []Verdict {
 	for _, rule := range w.viewOf(i).dependencies {
 		if always, orders := b.edges[edge{rule, w.targets[i].deployment}]; !orders || always {
@@ -230,8 +229,8 @@ func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pen
 	return blockers
 }
 
-// unmet appends the verdict of a dependency rule if it blocks target i, which is a member of b, if
-// that is not nil.
+// unmet appends the verdict of a dependency rule if the rule blocks target i. b is the bracket of
+// which the target is a member, or nil.
 func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32, b *bracketWork) []Verdict {
 	applies, err := w.applies(rule, i)
 	if err == nil && !applies {
@@ -254,9 +253,9 @@ func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32, b *bracket
 	return w.once(blockers, verdict)
 }
 
-// orNamed appends the events with which a rule that names no deployment on the resource stops to
-// block a member: once there is a version by which it names another member it orders the two, and
-// one that is not on the resource is satisfied there.
+// orNamed appends the events after which a rule that names no deployment on the resource stops
+// blocking a member. Once another member has a version by which the rule names it, the rule orders
+// the two; an order is satisfied where that member is not on the resource.
 func (w *work) orNamed(on []Condition, rule *compiledRule, i int32, b *bracketWork) []Condition {
 	for _, d := range w.providersIn(rule, b.environment) {
 		if _, member := slices.BinarySearch(b.deployments, d); member && d != w.targets[i].deployment {
@@ -266,9 +265,9 @@ func (w *work) orNamed(on []Condition, rule *compiledRule, i int32, b *bracketWo
 	return on
 }
 
-// ordersIn reports whether a rule names a member, besides that of target i, by the version that it
-// runs after an execution. If none of the members that it names by any version is on the resource
-// there is nothing to wait for either.
+// ordersIn reports whether a rule names a member, other than that of target i, by the version that
+// the member runs after an execution. It also reports true if no member that the rule names by any
+// version is on the resource: then there is nothing to wait for.
 func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pendingRun) bool {
 	from, to := w.siblings(i)
 	absent := true
@@ -297,8 +296,8 @@ func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pend
 	return absent
 }
 
-// versionDependencies appends the verdicts of the dependencies that the version itself has. runs
-// are what a bracket's execution is about to bring.
+// versionDependencies appends the verdicts of those dependencies of the version itself that are not
+// met. runs are what an execution of a bracket is about to bring.
 func (w *work) versionDependencies(blockers []Verdict, i int32, v *Version, runs []pendingRun) []Verdict {
 	for _, d := range v.Dependencies {
 		if verdict, ok := w.versionDependency(i, d, runs); !ok {
@@ -381,7 +380,7 @@ func (w *work) versionDependency(i int32, d VersionDependency, runs []pendingRun
 	}
 	n := w.targets[k].current
 	for _, run := range runs {
-		if run.target == k && k != i { // what a version needs of its own deployment is there before it
+		if run.target == k && k != i { // what a version needs of its own deployment must be there before it
 			n = run.version
 		}
 	}

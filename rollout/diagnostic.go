@@ -19,23 +19,24 @@ const (
 	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold; Detail says which
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 
-	// DiagnosticCommandWithoutEffect: a command, which Detail names by its id, concerns an
-	// execution that has not begun or does not exist. Or this very plan has heard it, and it does
-	// not apply to the execution as it is, such as a retry of what has not failed; then it never
-	// will. Correct the group and the resource, or give another command under another id.
+	// DiagnosticCommandWithoutEffect is about a command, which Detail names by its id. Either the
+	// command names an execution that has not begun or does not exist: correct the group and the
+	// resource. Or this very plan has heard it, and it does not apply to the execution as it is,
+	// such as a retry of what has not failed, and never will: give another command under another
+	// id.
 	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
 
-	// DiagnosticJobStatusUnknown: Detail is a status of jobs that is none of the [JobStatus]
-	// values. They count as active, for ever if it is meant to say that they have ended. A host
-	// with words of its own for what is in progress reports these jobs as [JobInProgress], or
-	// ignores the diagnostic.
+	// DiagnosticJobStatusUnknown is about a status of jobs, in Detail, that is none of the
+	// [JobStatus] values. Jobs with that status count as active, for ever if the status is meant to
+	// say that they have ended. A host with its own words for jobs in progress reports them as
+	// [JobInProgress], or ignores the diagnostic.
 	DiagnosticJobStatusUnknown DiagnosticCode = "job_status_unknown"
 
-	// DiagnosticExecutionUnseen: the snapshot lacks what an open execution is on, which Detail
-	// names by its group: its resource, its environment, or the target of a run in progress. Nobody
-	// can tell how that ends, so the execution stays open and keeps its slots. It goes on once what
-	// is missing is back; it ends if its resource is listed in DeletedResources, or if an operator
-	// gives it up ([bracket.Abandon]) or ends it ([bracket.Resolve]).
+	// DiagnosticExecutionUnseen is about an open execution, which Detail names by its group. The
+	// snapshot lacks its resource, its environment, or the target of a run in progress. The plan
+	// cannot tell how the execution ends, so it stays open and keeps its slots. It goes on once
+	// what is missing is back; it ends if its resource is listed in DeletedResources, or if an
+	// operator gives it up ([bracket.Abandon]) or ends it ([bracket.Resolve]).
 	DiagnosticExecutionUnseen DiagnosticCode = "execution_unseen"
 )
 
@@ -48,14 +49,14 @@ type Diagnostic struct {
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }
 
-// String says it on one line.
+// String returns the diagnostic on one line.
 func (d Diagnostic) String() string {
 	text := string(d.Code)
 	if d.Rule != "" {
 		text += " [" + d.Rule + "]"
 	}
 	text += ": " + d.Detail
-	switch d.Code { // of these the detail is a bare name, which programs look for
+	switch d.Code { // the detail of these codes is a bare name, which programs look for
 	case DiagnosticExecutionUnseen:
 		text += " is open where the snapshot holds nothing, and keeps its slots"
 	case DiagnosticJobStatusUnknown:
@@ -90,7 +91,7 @@ func (w *work) diagnose(code DiagnosticCode, rule, detail string, at TargetID) {
 	d.Count++
 }
 
-// strangeStatuses tells of jobs with a status that nobody knows, once for each status.
+// strangeStatuses adds a diagnostic for each job status that is not known.
 func (w *work) strangeStatuses() {
 	if !w.strange {
 		return
