@@ -7,8 +7,9 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// membersOf finds the targets of the members that a bracket rule has in an environment: governed by
-// its policy, of a deployment that it selects. No other bracket may have them.
+// membersOf finds the member targets of a bracket rule in an environment: those that its policy
+// governs and whose deployment the rule selects. A target that another bracket has already is an
+// error.
 func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*bracketWork, error) {
 	b := newBracketWork(rule, e)
 	size := 0
@@ -57,8 +58,8 @@ func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*b
 	return b, nil
 }
 
-// ascending sorts distinct numbers below n, in time proportional to n: they are many, and close
-// together.
+// ascending sorts distinct numbers below n in time proportional to n. It is meant for many numbers
+// that are close together.
 func ascending(numbers []int32, n int) {
 	in := make([]uint64, (n+63)/64)
 	for _, i := range numbers {
@@ -72,7 +73,7 @@ func ascending(numbers []int32, n int) {
 	}
 }
 
-// bracketOf is the id of the bracket that a target belongs to already.
+// bracketOf returns the id of the bracket that target i belongs to already, or "".
 func bracketOf(i int32, works []*bracketWork) string {
 	for _, b := range works {
 		if slices.Contains(b.targets, i) {
@@ -82,8 +83,8 @@ func bracketOf(i int32, works []*bracketWork) string {
 	return ""
 }
 
-// abandoned is a bracket whose rule is gone: the targets that its groups name, and those of its
-// open executions, of which the group may be lost.
+// abandoned returns a bracket whose rule is gone. Its targets are those that its closed groups
+// name, and those of its open executions, whose group may be lost.
 func (w *work) abandoned(record *bracket.GroupRecord, e int32) *bracketWork {
 	b := &bracketWork{id: record.Rule, environment: e}
 	seen := map[string]bool{}
@@ -111,8 +112,8 @@ type edge struct {
 }
 
 // edgesOf lists the members with the dependencies between them. A dependency rule of the bracket's
-// policy that names members orders them and no longer blocks; one that names none, or of which it
-// cannot be said whether it does, stays an ordinary dependency.
+// policy that names members orders them and no longer blocks. A rule that names no member, or that
+// fails so that this is unknown, stays an ordinary dependency.
 func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 	numbers := b.deployments
 	members := make([]bracket.Member, len(numbers))
@@ -121,7 +122,7 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 	}
 	type named struct {
 		deployment int32
-		need       *bracket.ConditionalNeed // nil: whether it is one cannot be said
+		need       *bracket.ConditionalNeed // nil: unknown, because the expression fails
 	}
 	var list []named
 	for _, rule := range b.rule.policy.dependencies {
@@ -158,10 +159,11 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 	return members
 }
 
-// need is the edge to a member that a rule names: nil if it does not, without versions if it does
-// so whatever the version. An expression that also reads the resource counts as naming the member
-// on every resource, and one that fails on a version as naming that: an order too many does less
-// harm than one too few. It has failed if there is no answer at all.
+// need returns the edge to member d: nil if the rule does not name the member, without versions if
+// it names the member whatever its version. An expression that also reads the resource counts as
+// naming the member on every resource, and one that fails on a version counts as naming that
+// version: one order too many does less harm than one too few. failed is true if the expression
+// gives no answer at all.
 func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.ConditionalNeed, failed bool) {
 	need := &bracket.ConditionalNeed{Deployment: w.deployments[d].ID}
 	at := w.boundIn(b.environment, d)
@@ -191,8 +193,8 @@ func (w *work) memberID(b *bracketWork, d int32) TargetID {
 	return TargetID{Environment: w.environments[b.environment].ID, Deployment: w.deployments[d].ID}
 }
 
-// role is the declared role of a member; pre wins over post. Where an expression fails nobody knows
-// what has to run first: then the bracket collects nothing, see bracketWork.unclear.
+// role returns the declared role of a member; pre wins over post. If an expression fails, it is
+// unknown what has to run first, and the bracket collects nothing: see bracketWork.unclear.
 func (w *work) role(b *bracketWork, d int32) bracket.Role {
 	own := bound{deployment: &w.deployments[d]}
 	for _, declared := range [...]struct {

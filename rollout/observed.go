@@ -11,18 +11,18 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// observed lists the versions of the members with the instant at which their gates opened, and the
-// targets. Where the gates differ from target to target, because other policies govern some of them
-// too, a version that some may have is out of scope for the others, and it is eligible from the
-// instant at which the first may have it: the others' approval, when it comes, delays nobody, and a
-// late plan finds the same groups.
+// observed returns the versions of the members, each with the instant at which its gates opened,
+// and the targets. The gates differ from target to target if other policies govern some of them
+// too. A version that only some targets may have is then out of scope for the others, and eligible
+// from the instant at which the first target may have it. So a later approval for the others delays
+// no target, and a late plan finds the same groups.
 func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket.Targets) {
 	var versions []bracket.Version
 	excluded, late := map[viewed][]string{}, map[viewed][]lateVersion{}
 	latest := b.latest()
 	for same := range stretches(kinds.list, func(a, b viewed) bool { return a.deployment == b.deployment }) {
 		for number, v := range w.versions[same[0].deployment].list {
-			if v.CreatedAt.After(w.now) { // nobody may have it yet; who runs it already is not taken back
+			if v.CreatedAt.After(w.now) { // no target may have it yet; one that runs it already is not taken back
 				w.wake(v.CreatedAt)
 				versions = append(versions, bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt})
 				continue
@@ -54,9 +54,9 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b), false}
 }
 
-// eligible is when the gates of a version that is open to targets of a kind, of which i is the
-// first, had opened for any of them. A selector that reads the resource is asked of each; where it
-// lets none of them have the version it opened by the override that lets them past it.
+// eligible returns the instant at which the open gates of a version first opened for any target of
+// a kind; i is the first of the kind. A selector that reads the resource is asked for each target.
+// If it lets none of them have the version, it opened by the override that lets them past it.
 func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time {
 	at := g.eligible
 	for _, rule := range g.perResource {
@@ -78,15 +78,15 @@ func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time
 	return at
 }
 
-// lateVersion is a version of which the gates opened for targets of a kind only after the close of
-// the latest group, although that, or one before, has locked it, or a newer one, for others. Of the
-// newer ones that they may have as well since is zero.
+// lateVersion is a version whose gates opened for the targets of a kind only after the latest group
+// had closed, although a closed group has locked it, or a newer version, for other targets. The
+// newer versions that these targets may have follow it in the list, with a zero since.
 type lateVersion struct {
 	number int32
 	since  time.Time
 }
 
-// latest is the latest closed group, or nil.
+// latest returns the latest closed group, or nil.
 func (b *bracketWork) latest() *bracket.Group {
 	if n := len(b.state.Group.Closed); n > 0 {
 		return b.state.Group.Closed[n-1]
@@ -94,15 +94,15 @@ func (b *bracketWork) latest() *bracket.Group {
 	return nil
 }
 
-// locked reports whether a closed group has locked a version, or a newer one: then it is not new
-// any more.
+// locked reports whether a closed group has locked v or a newer version, so that v is no longer
+// new.
 func (b *bracketWork) locked(v *Version) bool {
 	mark := b.state.Group.Marks[v.Deployment] // if there is none every version is newer
 	return cmp.Or(v.CreatedAt.Compare(mark.CreatedAt), strings.Compare(v.ID, mark.ID)) <= 0
 }
 
-// viewed is what decides which versions a target may have, as far as expressions that read its
-// resource do not.
+// viewed is what decides which versions a target may have, apart from expressions that read its
+// resource.
 type viewed struct{ deployment, view, only int32 } // only: the resource if an override names it
 
 func (w *work) viewed(i int32) viewed {
@@ -118,13 +118,13 @@ type kinds struct {
 
 func (w *work) kindsOf(b *bracketWork) kinds {
 	all := kinds{first: map[viewed]int32{}}
-	last := make([]viewed, len(w.deployments)) // that was seen; neighbours of a deployment mostly are of one kind
+	last := make([]viewed, len(w.deployments)) // the kind seen last, by deployment; neighbours are mostly of one kind
 	for d := range last {
 		last[d].deployment = none
 	}
 	for _, i := range b.targets {
 		kind := w.viewed(i)
-		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so nobody asks who may have it
+		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so its gates do not matter
 			continue
 		}
 		if _, known := all.first[kind]; !known {
@@ -137,7 +137,7 @@ func (w *work) kindsOf(b *bracketWork) kinds {
 	return all
 }
 
-// observedTargets shows package bracket the members' targets without a list of them.
+// observedTargets shows package bracket the members' targets without building a list of them.
 type observedTargets struct {
 	*work
 	bracket  *bracketWork
@@ -147,7 +147,7 @@ type observedTargets struct {
 	latest     *bracket.Group
 	executions []*bracket.ExecutionRecord // as they were read
 	unseen     []bracket.Target           // behind the others
-	dated      bool                       // a target was found that needs a run since it might have a version, or joined
+	dated      bool                       // missed or joined found a target that needs a run
 }
 
 func (o *observedTargets) Len() int { return len(o.bracket.targets) + len(o.unseen) }
@@ -159,7 +159,7 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 	b, i := o.bracket, o.bracket.targets[k]
 	t := &o.targets[i]
 	own.Resource, own.Deployment, own.Current = o.resources[t.resource].ID, o.deployments[t.deployment].ID, o.currentID(t)
-	if t.outdated && !t.renewed(own.Current) { // a group that is closed once more, for the state was lost, finds done what it did
+	if t.outdated && !t.renewed(own.Current) { // without renewed targets, so that a group that closes again because the state was lost finds its work done
 		own.OutdatedAt = t.OutdatedAt
 	}
 	if len(o.excluded) > 0 {
@@ -181,13 +181,13 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 	return own
 }
 
-// missed is since when a target needs a run because the execution of the latest group began, or
-// ended, on its resource before it might have the version that it may have now: one that was
-// approved there alone, and later. The group has it locked, so it opens no other one by being new,
-// and without that the target would wait for the next release; it would as well if the group has
-// not locked it, for a newer version was there before it that is for other targets. One that failed
-// or was given up is not begun again. If there is no such version it is what the target itself
-// says.
+// missed returns the instant since which a target needs a run because the execution of the latest
+// group began, or ended, on its resource before the target might have the version that it may have
+// now, such as one that was approved later and there alone. The group has locked the version, so
+// the version opens no other group by being new, and the target would wait for the next release.
+// The same holds if the group has not locked it because a newer version, for other targets, was
+// there before. An execution that failed or was given up is not begun again. Without such a
+// version, missed returns the target's own OutdatedAt.
 func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	t := &o.targets[i]
 	versions := o.late[o.viewed(i)]
@@ -226,14 +226,13 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	return own.OutdatedAt
 }
 
-// mayJoin reports whether joined has to say something about a target, at some time. Few targets
-// join after the latest group has closed: nobody else is looked at more closely.
+// mayJoin reports whether joined can apply to a target, now or later. Few targets join after the
+// latest group has closed, and only these are looked at more closely.
 func (o *observedTargets) mayJoin(t *target) bool {
 	return o.latest != nil && t.placed && t.JoinedAt.After(o.latest.ReadyAt) && t.current != missing
 }
 
-// anyDated reports whether any target is found that needs a run since it might have a version, or
-// joined.
+// anyDated reports whether missed or joined finds any target that needs a run.
 func (o *observedTargets) anyDated() bool {
 	for k, i := range o.bracket.targets {
 		if len(o.late) > 0 || o.mayJoin(&o.targets[i]) {
@@ -246,11 +245,11 @@ func (o *observedTargets) anyDated() bool {
 	return false
 }
 
-// joined is since when a target needs a run because it came after the execution of the latest group
-// had ended on its resource, such as that of a node which was made again under the name of one that
-// is gone, with nothing on it or with an old version from its image. A group runs on a resource
-// once, and its run ids are not used twice: so the next one opens, and does not wait for a release.
-// If it did not come so late it is what the target itself says.
+// joined returns the instant since which a target needs a run because it joined after the execution
+// of the latest group had ended on its resource. An example is a node that was made again under the
+// name of one that is gone, with nothing on it or with an old version from its image. A group runs
+// on a resource once, and its run ids are not used twice, so the next group opens without waiting
+// for a release. For a target that did not join so late, joined returns its own OutdatedAt.
 func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	at := o.targets[i].JoinedAt
 	if at.After(o.now) {
@@ -266,7 +265,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 		return own.OutdatedAt
 	}
 	versions := o.versions[o.targets[i].deployment].list
-	for n := len(versions) - 1; n > int(o.targets[i].current); n-- { // a version that nobody has locked opens a group by being new, and for nothing none has to
+	for n := len(versions) - 1; n > int(o.targets[i].current); n-- { // an unlocked version opens a group by being new, and without a newer version no group is needed
 		if v := versions[n]; v.CreatedAt.After(o.now) || slices.Contains(own.OutOfScope, v.ID) || len(o.gateAt(i, int32(n)).blockers) > 0 {
 			continue
 		} else if o.bracket.locked(v) {
@@ -296,7 +295,7 @@ func (w *work) outOfScope(list []string, i int32) []string {
 		}
 		if out {
 			if len(list) == shared {
-				list = slices.Clip(list) // from here on it is its own
+				list = slices.Clip(list) // from here on the list is not shared
 			}
 			list = append(list, versions[n].ID)
 		}
@@ -304,8 +303,8 @@ func (w *work) outOfScope(list []string, i int32) []string {
 	return list
 }
 
-// currentID is the version that a target runs. Where its number is known the Target is not touched:
-// it is large, and far away.
+// currentID returns the version that a target runs. If the number of the version is known, the
+// Target is not touched: it is large and far away in memory.
 func (w *work) currentID(t *target) string {
 	switch {
 	case t.current >= 0:
@@ -324,7 +323,7 @@ func (w *work) currentID(t *target) string {
 // runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one
 // group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
-	var groups, prefixes []string // and what the ids of their runs begin with
+	var groups, prefixes []string // prefixes: what the ids of their runs begin with
 	know := func(group string) {
 		if !slices.Contains(groups, group) {
 			groups, prefixes = append(groups, group), append(prefixes, textkey.Join(group)+"/")
@@ -333,8 +332,8 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	for _, group := range state.Group.Closed {
 		know(group.ID)
 	}
-	// A host that stopped between saving the group and saving the execution that ended has
-	// forgotten the group of an open execution.
+	// If a host stopped after saving the group record and before saving an execution that had
+	// ended, the state has an open execution whose group it no longer knows.
 	for _, record := range state.Executions {
 		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
 			know(open.Group)
@@ -344,7 +343,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 		return nil
 	}
 	var facts []bracket.RunFact
-	var outlived map[string]bool // resources on which a group is at work that closed after the last one that is known
+	var outlived map[string]bool // resources with jobs of a group that closed after the last known one
 	every, known := groupPrefix(state.Group), lastNumber(state.Group)
 	over := w.over(state)
 	for _, i := range b.targets {
@@ -380,11 +379,11 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	return facts
 }
 
-// over tells, of resources that are mostly asked for in ascending order, whether an execution that
-// ended there was of the latest group, or that was merged into it, and none is open. Then the jobs
-// of the groups that the state knows decide nothing any more: these have all had their turn. In
-// most fleets that is so nearly everywhere and nearly always, so that nobody copies the jobs of the
-// whole fleet for every plan.
+// over returns a function that reports whether no execution is open on a resource and the last one
+// that ended there was of the latest group, or had it merged into it. The groups that the state
+// knows have then all had their turn, and their jobs decide nothing any more. In most fleets that
+// holds nearly everywhere and nearly always, so a plan need not copy the jobs of the whole fleet.
+// The function is meant for resources in mostly ascending order.
 func (w *work) over(state bracket.State) func(resource int32) bool {
 	closed, records := state.Group.Closed, state.Executions
 	at, last, known := 0, int32(none), false
@@ -409,12 +408,12 @@ func includes(began string, merged []string, group string) bool {
 	return began == group || slices.Contains(merged, group)
 }
 
-// groupPrefix is what the ids of the runs of all groups begin with.
+// groupPrefix returns what the run ids of all groups of a record begin with.
 func groupPrefix(group *bracket.GroupRecord) string {
 	return strings.TrimSuffix(textkey.Join(bracket.GroupID(group.Rule, group.Environment, 0)), "0")
 }
 
-// lastNumber is that of the group that closed last, or 0.
+// lastNumber returns the number of the group that closed last, or 0.
 func lastNumber(group *bracket.GroupRecord) int {
 	n := len(group.Closed)
 	if n == 0 {
@@ -424,9 +423,9 @@ func lastNumber(group *bracket.GroupRecord) int {
 	return number
 }
 
-// isOpen reports whether the execution of a run is open. Where it is not, and jobs of a later group
-// are seen, the state was lost and the execution is over: to open it once more would give versions
-// to its members that are older than what they got since.
+// isOpen reports whether the execution of a run is open. If it is not, and jobs of a later group
+// are seen, the state was lost and the execution is over: opening it again would give its members
+// versions older than those they have received since.
 func isOpen(state bracket.State, run bracket.Run) bool {
 	record := executionOn(state.Executions, run.Resource)
 	return record != nil && record.Open != nil && record.Open.Group == run.Group
@@ -441,7 +440,7 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 	}
 	final, judging := w.failedBy(i, job)
 	if judging {
-		return fact // what a rollback rule has not judged yet has not succeeded yet
+		return fact // a run that a rollback rule has not judged yet has not succeeded yet
 	}
 	fact.EndedAt = job.end()
 	switch job.Status {
@@ -467,15 +466,15 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 	}
 	a := w.after(i, w.versions[t.deployment].number(job.Version), row)
 	if a.reason != ReasonRetryExhausted && !final {
-		if fact.RetryAt = a.next; a.next.IsZero() { // it is no attempt, unless an override forgives it: then the next one may start at once
+		if fact.RetryAt = a.next; a.next.IsZero() { // it counts as no attempt; if an override forgives it, the next one may start at once
 			fact.RetryAt = a.forgiven
 		}
 	}
 	return fact
 }
 
-// parseRun takes the id of a run apart, from which the group has been cut; ok is false if it is
-// none.
+// parseRun parses the rest of a run's id, from which the group has been cut; ok is false if it is
+// not such an id.
 func parseRun(group, rest string) (run bracket.Run, ok bool) {
 	var generation, attempt, purpose string
 	if !textkey.Scan(rest, &run.Resource, &run.Deployment, &generation, &attempt, &purpose) {

@@ -9,12 +9,12 @@ import (
 	"github.com/tranche-dev/tranche/internal/textorder"
 )
 
-// A host may list everything in any order; one that reads a cache in memory often has none. What is
-// in order already is used as it is. The rest is put in order by numbers, for there may be a
-// million: strings lie all over memory.
+// A host may list everything in any order; a host that reads an in-memory cache often has no order
+// at all. A list that is in order already is used as it is. Any other is sorted by numbers, because
+// it may have a million entries and strings are scattered in memory.
 
-// sortedByID returns a list in the order of its ids, which is a copy if it is in another one, and
-// reports ids that are empty or not unique.
+// sortedByID returns a list in the order of its ids, as a copy unless it is in that order already.
+// It reports ids that are empty or not unique.
 func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []T {
 	sorted := items
 	if !ascend(items, id) {
@@ -37,7 +37,7 @@ func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []
 	return sorted
 }
 
-// ascend reports whether every id is greater than the one before, and the first than the empty one.
+// ascend reports whether every id is greater than the one before, and none is empty.
 func ascend[T any](items []T, id func(*T) string) bool {
 	last := ""
 	for i := range items {
@@ -50,14 +50,14 @@ func ascend[T any](items []T, id func(*T) string) bool {
 	return true
 }
 
-// indexTargets puts targets in order by environment, resource and deployment, finds these, and
-// reads what there is on each target.
+// indexTargets sorts targets by environment, resource and deployment, looks these up, and reads
+// what there is on each target.
 func (x *index) indexTargets(f *faults, list []Target) {
 	x.targets = make([]target, len(list))
 	if x.locateAll(f, list) || x.sortTargets(f, list) {
 		return
 	}
-	order := make([]int, len(list)) // one is of an entity that has no number
+	order := make([]int, len(list)) // one names an entity that is in no list
 	for i := range order {
 		order[i] = i
 	}
@@ -71,8 +71,8 @@ func (x *index) indexTargets(f *faults, list []Target) {
 	x.locateAll(f, nil)
 }
 
-// locateAll finds the entities of the targets, those of a list or else those of the index, and
-// reads what there is on each. It stops with false at one that is not in order.
+// locateAll looks up the entities of the targets of list or, if it is nil, of the index, and reads
+// what there is on each target. It stops at a target that is out of order and returns false.
 func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 	known := len(f.list)
 	var cursor cursor
@@ -81,7 +81,7 @@ func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 		if list != nil {
 			t.Target = &list[i]
 		}
-		same := 0 // leading parts of the id that are those of the target before
+		same := 0 // number of leading parts of the id that equal those of the target before
 		if i > 0 {
 			before := &x.targets[i-1].TargetID
 			order := 0
@@ -114,14 +114,14 @@ func (f *faults) twice(t *Target) {
 	f.addOf(t, "", CodeDuplicate, nil, "%s occurs twice: one entry per release target", t.TargetID)
 }
 
-// cursor remembers where the last target was found: neighbours in the order mostly share their
-// entities or have the next ones.
+// cursor remembers the entities of the last target: the next target mostly has the same ones or the
+// next ones.
 type cursor struct {
 	environment, resource, deployment int32
 	lost                              bool // an entity of the last target is not in its list
 }
 
-// find looks up the parts of the id but the first few, which are the same as last time.
+// find looks up the parts of the id except the first few, which are the same as last time.
 func (c *cursor) find(x *index, f *faults, t *target, same int) {
 	if c.lost {
 		same = 0 // so that the next target is reported as well
@@ -155,8 +155,8 @@ func locate[T any](f *faults, t *target, field, id string, list []T, last int32,
 	return i
 }
 
-// sortTargets is locateAll for targets in any order, of which it looks up the entities first. It
-// changes nothing and returns false if one is in no list.
+// sortTargets is locateAll for targets in any order: it looks up their entities first. If an entity
+// is in no list, it changes nothing and returns false.
 func (x *index) sortTargets(f *faults, list []Target) bool {
 	environments := numbers(x.environments, (*Environment).id)
 	resources := numbers(x.resources, (*Resource).id)
@@ -195,7 +195,7 @@ func numbers[T any](list []T, id func(*T) string) map[string]int32 {
 	return all
 }
 
-// distribute puts targets in order by a number below n. Those with the same one stay in order.
+// distribute sorts targets by a number below n. Targets with the same number stay in order.
 func distribute(from, into []target, n int, number func(*target) int32) {
 	ends := make([]int, n+1)
 	for i := range from {

@@ -8,46 +8,47 @@ import (
 	"time"
 )
 
-// Override lets one version past one rule, for a time: the hotfix that must not wait for the
-// window. It is active from CreatedAt to before ExpiresAt; the rule then counts as satisfied at
-// CreatedAt, or when the version was created if that is later, or as soon as it was without the
-// override. What was started under an override stays when it expires. (Policy skips of ctrlplane.)
+// Override lets one version past one rule for a time, such as a hotfix that must not wait for a
+// window. It is active from CreatedAt until just before ExpiresAt. The rule then counts as
+// satisfied since CreatedAt, or since the creation of the version if that is later, but never later
+// than without the override. What was started under an override stays when it expires. (Ctrlplane
+// calls overrides policy skips.)
 //
-// What it does depends on the rule:
+// Its effect depends on the rule:
 //
-//   - An execution of a bracket starts only when every member may run, its hooks included, and each
-//     has a version of its own. So an override of a window, a cooldown or a gradual rollout is
+//   - An execution of a bracket starts only when every member may run, hooks included, and each
+//     member has its own version. So an override of a window, a cooldown or a gradual rollout is
 //     needed for the version of every member that the rule holds: [Plan.Waiting] tells which
-//     version each of them, hooks too, waits with. One of a concurrency rule is enough, for any of
-//     them.
-//   - A deployment window that allows counts as open, so other allowing windows of the policy are
-//     not in the way either.
-//   - A concurrency rule lets the target start although the pool is full; its lease counts all the
-//     same. Once its job is seen, its resource is down, and other targets may start on that
-//     resource without a further place. With maxActiveKeys its value is active, so that others with
-//     this value may start, up to the limit of their pool. If the start was saved and never
-//     dispatched, its lease is one of [Plan.Orphans] and lets nobody else in: without an active
-//     override every version, this one included, waits for room in the pool.
-//   - A version selector that is overridden late opens the collection window of a bracket then,
-//     unless it let other targets of the bracket have the version before: their group takes in
-//     whoever may have it later. Outside of brackets a curve counts from approvals and progressions
-//     alone: whose turn has come since the version was created starts at once, as far as the limits
-//     allow.
-//   - A retry rule forgets the attempts before CreatedAt. In a bracket that is asked when the end
-//     of a run is seen: a member that waits for its next attempt by then, or has failed for good,
-//     needs a [bracket.Command].
-//   - A dependency rule that orders the members of a bracket goes on ordering them: for one
-//     execution that is what [bracket.Skip] is for. Where it waits for what is outside of the
-//     bracket it counts as satisfied.
-//   - For a bracket rule it has no effect and is a diagnostic: letting a member out of its bracket
-//     would drain the resource once more. To end a collection early, make the window shorter;
-//     "Editing a policy" in the package documentation says what follows.
+//     version each member, hooks too, waits with. A concurrency rule needs only one override, for
+//     the version of any member.
+//   - A deployment window that allows counts as open, so the other allowing windows of the policy
+//     do not block either.
+//   - A concurrency rule lets the target start although the pool is full; its lease still counts.
+//     Once its job is seen, its resource is down, and other targets on that resource may start
+//     without a further slot. With maxActiveKeys the value of the resource is then active, so other
+//     resources with this value may start, up to the limit of their pool. If the start was saved
+//     and never dispatched, its lease is listed in [Plan.Orphans] and lets no other target in:
+//     without an active override every version, this one included, waits for room in the pool.
+//   - A version selector that is overridden late opens the collection window of a bracket at that
+//     time, unless it let other targets of the bracket have the version before: their group takes
+//     in the targets that may have it later. Outside brackets a curve counts from approvals and
+//     progressions alone: the targets whose turn has come since the version was created start at
+//     once, as far as the limits allow.
+//   - A retry rule forgets the attempts before CreatedAt. In a bracket the rule is asked when the
+//     end of a run is seen, so a member that already waits for its next attempt, or has failed for
+//     good, needs a [bracket.Command].
+//   - A dependency rule that orders the members of a bracket goes on ordering them; use
+//     [bracket.Skip] for one execution. A dependency on something outside the bracket counts as
+//     satisfied.
+//   - For a bracket rule an override has no effect and is reported as a diagnostic: letting a
+//     member out of its bracket would drain the resource once more. To end a collection early, make
+//     the window shorter; see "Editing a policy" in the package documentation.
 type Override struct {
 	ID      string `json:"id"`        // required and unique
 	Rule    string `json:"ruleId"`    // required
-	Version string `json:"versionId"` // required; where several deployments have a version of this id, all of them are meant
+	Version string `json:"versionId"` // required; if several deployments have a version with this id, all these versions are meant
 
-	// Environment and Resource narrow it. Empty: every one.
+	// Environment and Resource narrow the override to one environment or resource. Empty: all.
 	Environment string `json:"environmentId,omitempty"`
 	Resource    string `json:"resourceId,omitempty"`
 
@@ -70,7 +71,7 @@ func (o *Override) validate(path string, f *faults) {
 	}
 }
 
-// overriding is the overrides that are active.
+// overriding holds the active overrides.
 type overriding struct {
 	overrides map[overrideKey]*inForce
 	singled   map[int32]bool // resources that one of them names; nil: none
@@ -78,13 +79,13 @@ type overriding struct {
 
 type overrideKey struct{ rule, version string }
 
-// inForce are the active overrides of one rule for one version, the first to be created first.
+// inForce holds the active overrides of one rule for one version, the earliest created first.
 type inForce struct {
 	all    []*Override            // for every resource
-	single map[string][]*Override // by the one that they name
+	single map[string][]*Override // by the resource that they name
 }
 
-// override collects the overrides that are active, by rule and version.
+// override collects the active overrides by rule and version.
 func (w *work) override(list []Override) error {
 	if len(list) == 0 {
 		return nil
@@ -111,7 +112,7 @@ func (w *work) override(list []Override) error {
 		switch why := w.without(o, released); {
 		case why != "":
 			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID+": "+why, TargetID{Resource: o.Resource, Environment: o.Environment})
-			w.wake(o.ExpiresAt) // then it is told no more
+			w.wake(o.ExpiresAt) // from then on it is not reported
 		case w.now.Before(o.CreatedAt):
 			w.wake(o.CreatedAt)
 		default:
@@ -146,8 +147,9 @@ func (w *work) override(list []Override) error {
 	return nil
 }
 
-// without says why an override has no effect: its rule knows none, or there is nothing that it
-// names. Empty: it has one. released remembers the versions that were looked for.
+// without says why an override has no effect: its rule cannot be overridden, or something that it
+// names does not exist. It returns "" if the override has an effect. released remembers the
+// versions that were looked for.
 func (w *work) without(o *Override, released map[string]bool) string {
 	switch rule := w.set.rule(o.Rule); {
 	case rule == nil && w.set.custom(o.Rule) == nil:
@@ -175,8 +177,9 @@ func (w *work) without(o *Override, released map[string]bool) string {
 	return ""
 }
 
-// overridden is the first active override of a rule for a version on a target; nil if there is
-// none, as for what no rule says. An empty resource asks for overrides that hold for all of them.
+// overridden returns the first active override of a rule for a version on a target, or nil. An
+// empty rule, that of a verdict which no rule gives, has no override. An empty resource asks for
+// overrides that hold for all resources.
 func (w *work) overridden(rule string, v *Version, environment, resource string) *Override {
 	if len(w.overrides) == 0 {
 		return nil
@@ -190,7 +193,7 @@ func (w *work) overridden(rule string, v *Version, environment, resource string)
 	if k := slices.IndexFunc(own.all, there); k >= 0 {
 		first = own.all[k]
 	}
-	list := own.single[resource] // no override names the empty one
+	list := own.single[resource] // no override names an empty resource
 	if k := slices.IndexFunc(list, there); k >= 0 && (first == nil || list[k].compare(first) < 0) {
 		first = list[k]
 	}
@@ -201,7 +204,7 @@ func (o *Override) compare(other *Override) int {
 	return cmp.Or(o.CreatedAt.Compare(other.CreatedAt), strings.Compare(o.ID, other.ID))
 }
 
-// namedByOverride is the resource of a target that an active override names, else none.
+// namedByOverride returns the resource of a target if an active override names it, else none.
 func (w *work) namedByOverride(t *target) int32 {
 	if w.singled != nil && w.singled[t.resource] {
 		return t.resource
@@ -218,13 +221,13 @@ func (w *work) overriddenAt(rule string, i, n int32) *Override {
 	return w.overridden(rule, w.version(i, n), t.Environment, t.Resource)
 }
 
-// satisfied is when the overridden rule counts as satisfied.
+// satisfied returns the instant since which the overridden rule counts as satisfied.
 func (o *Override) satisfied(v *Version) time.Time {
 	return later(o.CreatedAt, v.CreatedAt).UTC()
 }
 
-// let drops the verdicts of rules that are overridden for version n on target i. The list may be
-// shared: it is not written to.
+// let drops the verdicts of rules that are overridden for version n on target i. It does not write
+// to the list, which may be shared.
 func (w *work) let(blockers []Verdict, i, n int32) []Verdict {
 	if len(w.overrides) == 0 {
 		return blockers

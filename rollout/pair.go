@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// pairing is the targets by deployment and environment.
+// pairing holds the targets by deployment and environment.
 type pairing struct {
 	pairs   []pair  // per (environment, deployment)
 	ordinal []int32 // per target: its number among those of its pair
@@ -15,7 +15,7 @@ type pairing struct {
 type pair struct {
 	targets  []int32 // in order of their resources
 	gates    []*gate
-	next     int // in gates: that of the next older version, where all of a target's are asked for one after the other
+	next     int // index in gates of the next older version, if all versions of a target are asked for one after the other
 	blocking []blocking
 	group    string // lease group of its targets outside brackets
 }
@@ -50,7 +50,7 @@ func (w *work) pair() {
 }
 
 // siblings returns the half-open range of targets that share the resource and the environment of
-// target i. There may be as many as deployments.
+// target i. There are at most as many as deployments.
 func (w *work) siblings(i int32) (from, to int32) {
 	t := &w.targets[i]
 	return w.siblingsNear(int(i), t.environment, t.resource)
@@ -61,7 +61,7 @@ func (w *work) siblingsIn(environment, resource int32) (from, to int32) {
 	return w.siblingsNear(0, environment, resource)
 }
 
-// siblingsNear is siblingsIn, from a target on that is mostly near.
+// siblingsNear is siblingsIn with a search that begins at a target that is mostly near.
 func (w *work) siblingsNear(near int, environment, resource int32) (from, to int32) {
 	before := func(resource int32) func(k int) bool {
 		return func(k int) bool {
@@ -73,7 +73,7 @@ func (w *work) siblingsNear(near int, environment, resource int32) (from, to int
 	return int32(first), int32(seek(len(w.targets), first, before(resource+1)))
 }
 
-// among is the target of a deployment in a range of siblings, or none.
+// among returns the target of a deployment in a range of siblings, or none.
 func (w *work) among(from, to, deployment int32) int32 {
 	k, there := slices.BinarySearchFunc(w.targets[from:to], deployment, func(t target, d int32) int { return int(t.deployment - d) })
 	if !there {
@@ -82,8 +82,8 @@ func (w *work) among(from, to, deployment int32) int32 {
 	return from + int32(k)
 }
 
-// sibling is the target of a deployment beside target i, on its resource and in its environment;
-// none if there is none.
+// sibling returns the target of a deployment on the resource and in the environment of target i, or
+// none.
 func (w *work) sibling(i int32, deployment string) int32 {
 	d, known := w.deployment(deployment)
 	if !known {
@@ -93,7 +93,7 @@ func (w *work) sibling(i int32, deployment string) int32 {
 	return w.among(from, to, d)
 }
 
-// target finds a target by its ids; none if there is none.
+// target returns the target with an id, or none.
 func (w *work) target(id TargetID) int32 {
 	e, known := w.environment(id.Environment)
 	r, listed := w.resource(id.Resource)

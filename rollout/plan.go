@@ -11,22 +11,22 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// ErrDecodedPlan is returned by [Plan.Commit] and [Plan.Explain] for a plan that was decoded, or
-// that is not from [PolicySet.Plan] for another reason: it lacks what is needed to say what
-// follows, or why. [PolicySet.Replay] makes the plan of a [Recording] again.
+// ErrDecodedPlan is returned by [Plan.Commit] and [Plan.Explain] for a plan that does not come from
+// [PolicySet.Plan], such as a decoded one: it lacks what these methods need. [PolicySet.Replay]
+// makes the plan of a [Recording] again.
 var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that PolicySet.Plan returned")
 
-// Plan is what may start now, and for everything that waits the reason. It is freshly allocated,
-// ordered, and the same for every order of the input. Any subset of its starts may be carried out,
-// in any order, before the next plan.
+// Plan says what may start now, and why everything else waits. It is freshly allocated, ordered,
+// and the same for every order of the input. Any subset of its starts may be carried out, in any
+// order, before the next plan.
 type Plan struct {
 	Now time.Time `json:"now"`
 
 	// Start lists the jobs that may be dispatched, in the order in which they were given their
-	// slots: first who needs no further place; then ways back; then by how long they have been due,
-	// which is since their turn in the curves, or the opening of their gates, or the end of a
-	// retry's delay. They must first be committed with [Plan.Commit] and the state saved; a
-	// repeated start carries the same run id, so dispatch is create-if-absent.
+	// slots: first the starts that need no further slot, then rollbacks, then the longest due. A
+	// start is due since its turn in the curves, the opening of its gates, or the end of a retry's
+	// delay. Before dispatch, starts must be committed with [Plan.Commit] and the state saved. A
+	// repeated start has the same run id, so dispatch is create-if-absent.
 	Start []Start `json:"start,omitempty"`
 
 	// Waiting lists, by resource, environment and deployment, every target whose newest candidate
@@ -36,58 +36,59 @@ type Plan struct {
 	// Keep counts the targets for which there is nothing to do.
 	Keep Keep `json:"keep"`
 
-	Pools []Pool  `json:"pools,omitempty"` // by key
-	Stuck []Stuck `json:"stuck,omitempty"` // runs and leases without progress for too long, by resource, group, run and pool
+	Pools []Pool  `json:"pools,omitempty"` // ordered by key
+	Stuck []Stuck `json:"stuck,omitempty"` // runs and leases without progress for too long, ordered by resource, group, run and pool
 
-	// Orphans are leases whose holder is not at work, by pool, resource and group. They go on
-	// counting, and so may keep everybody else waiting for ever. No plan gives them back, because
-	// it cannot know whether somebody is about to dispatch. The host gives them back with
+	// Orphans are leases whose holder is not at work, ordered by pool, resource and group. They
+	// still count, and so may keep other targets waiting for ever. No plan gives them back, because
+	// it cannot know whether their jobs are about to be dispatched. The host gives them back with
 	// [Planner.Release], or in a state of its own with [concurrency.Record.Release], once it is
-	// sure that nobody is. Beware of jobs on targets that the snapshot does not list: no plan sees
-	// them.
+	// sure that they are not. Beware of jobs on targets that the snapshot does not list: no plan
+	// sees them.
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
-	// Events are what changed in the brackets since the state that went in, those of one bracket in
-	// the order in which they happened. Each is told by the one plan whose state is saved: a host
-	// that stops between that and reading them, or saves only a part, never hears of them again.
-	// What must not be missed is read from the State.
+	// Events are the changes in the brackets since the state of the snapshot; those of one bracket
+	// are in the order in which they happened. An event is reported only by the plan whose state is
+	// saved. A host that stops before it has read the events, or saves only a part of the state,
+	// does not see them again: read what must not be missed from State.
 	Events []Event `json:"events,omitempty"`
 
-	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan, by code, rule and detail
+	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan, ordered by code, rule and detail
 
 	// Next is the earliest instant after Now at which another plan could differ without a new
-	// observation. Between the two nothing changes. Zero: only events can change anything.
+	// observation. Between the two nothing changes. Zero: only a new observation can change the
+	// plan.
 	Next time.Time `json:"next,omitzero"`
 
-	// State goes into the next snapshot if nothing is started; [Plan.Commit] returns the one that
-	// follows the starts.
+	// State goes into the next snapshot if nothing is started; [Plan.Commit] returns the state
+	// after the starts.
 	State State `json:"state,omitzero"`
 
 	work *work // for Commit and Explain
 }
 
-// Start is a job to dispatch. Where several controllers plan outside brackets from observations of
-// different age, two of them may offer different versions for one target, and the one that comes
-// late may be of the older. Such a host creates the job in a transaction that reads the jobs of the
-// target again: if there is one, active or over, that the snapshot lacks, it drops the start and
-// plans again.
+// Start is a job to dispatch. If several controllers plan outside brackets from observations of
+// different age, two of them may offer different versions for one target, and the later start may
+// be of the older version. Such a host creates the job in a transaction that reads the jobs of the
+// target again. If there is a job, active or ended, that the snapshot lacks, the host drops the
+// start and plans again.
 type Start struct {
 	TargetID
 	Version string `json:"version"`
 	// Run is the identity of the job: create the job only if there is none with this id. (A host
-	// with several planners checks more, see [Start].) It is made of ids, joined by slashes; a
+	// with several planners checks more, see [Start].) It consists of ids joined by slashes; a
 	// slash or % inside an id is written %2F or %25. Where the names of jobs are restricted in
 	// length or characters, use a hash of it as the name, and keep the id itself beside the job:
-	// [Job.Run] must be what this is.
+	// [Job.Run] must equal it.
 	Run     string  `json:"run"`
 	Purpose Purpose `json:"purpose"`
 
-	// Group holds the slot together with the resource: a bracket's version group, or the release
-	// target.
+	// Group and the resource are the holder of the slot. Group is a bracket's version group, or the
+	// release target.
 	Group string `json:"group"`
 
-	// Claims are the leases that the start needs, one per pool, by pool key; whoever acts for the
-	// job carries their tokens.
+	// Claims are the leases that the start needs, one per pool, ordered by pool key. Whatever acts
+	// for the job carries their tokens.
 	Claims []Claim `json:"claims,omitempty"`
 
 	Reason Reason `json:"reason"` // how it got its slot: slot_free, slot_held, slot_already_down, rule_not_applicable or overridden
@@ -117,14 +118,14 @@ type Claim struct {
 
 // Keep counts targets that need nothing now.
 type Keep struct {
-	Current int `json:"current"` // targets that run the newest version they may have, also those whose last job is still being verified and keeps its slot
+	Current int `json:"current"` // targets that run the newest version they may have, including those whose last job is still being verified and keeps its slot
 	Started int `json:"started"` // targets with a job in progress
 }
 
-// Pool describes a pool: Active after the starts of the plan, all else before them. A rule under a
-// new name has a new pool: while planners work with both names, each pool keeps its limit by
-// itself, and what the two let in adds up. With MaxActiveKeys a pool without holders is active as
-// well if a member is unavailable.
+// Pool describes a pool. Active counts after the starts of the plan; all other fields are as before
+// them. A rule under a new name has a new pool: while planners work with both names, each pool
+// keeps only its own limit, and the starts of the two add up. With MaxActiveKeys a pool without
+// holders is also active if a member is unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
 	Active      int                  `json:"active"` // distinct members that are being disrupted
@@ -135,7 +136,7 @@ type Pool struct {
 	Unavailable []string             `json:"unavailable,omitempty"`
 }
 
-// String says it on one line, with the first ten resources that hold a slot or are down.
+// String returns the pool on one line, with the first ten resources that hold a slot or are down.
 func (p Pool) String() string {
 	names := p.resources()
 	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
@@ -156,7 +157,7 @@ func (p Pool) String() string {
 	return text + ": " + strings.Join(names, ", ") + more
 }
 
-// resources are who holds a slot of the pool, or is down.
+// resources returns the resources that hold a slot of the pool or are down, sorted.
 func (p *Pool) resources() []string {
 	names := slices.Clone(p.Unavailable)
 	for _, h := range p.Holders {
@@ -170,8 +171,8 @@ func (p *Pool) resources() []string {
 type Stuck struct {
 	Resource string    `json:"resource"`
 	Group    string    `json:"group"`
-	Run      string    `json:"run,omitempty"`  // the run, for a bracket's stuckAfterSeconds
-	Pool     string    `json:"pool,omitempty"` // the pool, for that of a concurrency rule
+	Run      string    `json:"run,omitempty"`  // set for a bracket's stuckAfterSeconds
+	Pool     string    `json:"pool,omitempty"` // set for stuckAfterSeconds of a concurrency rule
 	Since    time.Time `json:"since"`          // since when it counts as stuck
 }
 
@@ -208,15 +209,15 @@ func (e Event) String() string {
 	return fmt.Sprintf("%s, %s at %s", text, e.Status, e.At.UTC().Format(time.RFC3339))
 }
 
-// Plan decides who may start now and why everybody else waits. It changes nothing: what it would
-// store is in the result.
+// Plan decides which targets may start now and why all others wait. It changes nothing: the state
+// to store is in the result.
 //
 // Rules are asked in the order of the chain in the package documentation, and all that block are
-// returned; capacity is asked last, in one batch, and only for what passes everything else.
+// returned. Capacity is asked last, in one batch, and only for what passes everything else.
 //
-// The error joins one *[FieldError] per contradiction in the snapshot, or is a [*CycleError], or
-// one of package bracket or concurrency about the state; then there is no plan. An expression that
-// fails on a target holds that target only, and is in its blockers.
+// The error joins one *[FieldError] per contradiction in the snapshot, or is a [*CycleError], or an
+// error of package bracket or concurrency about the state or about overlapping brackets; then there
+// is no plan. An expression that fails on a target holds that target only, and is in its blockers.
 //
 // Time and memory grow with the number of targets, plus a sort of what is ranked.
 func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {

@@ -13,41 +13,41 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Planner is the thin shell around [PolicySet.Plan] for hosts that want load, plan and save done
-// for them. Everything it does a host can do itself. Several planners may work on one store: every
-// save is conditional, so a decision that was made on stale state is made again. It is safe for
-// concurrent use if its parts are. It keeps the records that it read last, to decode only those
-// that have changed: a host has one for as long as it runs, and does not copy it.
+// Planner is a thin shell around [PolicySet.Plan] for hosts that want load, plan and save done for
+// them. A host can do by itself everything that it does. Several planners may work on one store:
+// every save is conditional, so a decision based on stale state is made again. A Planner is safe
+// for concurrent use if its parts are. It keeps the records that it read last, to decode only those
+// that have changed, so a host uses one Planner for as long as it runs. It must not be copied.
 type Planner struct {
 	Policies   *PolicySet             // required
 	Store      bracket.Store          // required
 	Clock      clock.Clock            // required; usually [clock.System]
-	JobCounter concurrency.JobCounter // nil if every job comes from a plan: then leases, open executions and the active jobs of the targets are all that counts
+	JobCounter concurrency.JobCounter // nil if every job comes from a plan: then only leases, open executions and the active jobs of the targets count
 
-	// Recorder, unless nil, is handed every plan that was saved, before it is returned: for a
-	// decision log. It must not change the recording, which shares its memory with the plan and the
-	// host's snapshot, and must not keep it: it encodes what it wants to keep. Policies are left
-	// out.
+	// Recorder, unless nil, is called with every saved plan before it is returned, for a decision
+	// log. It must neither change nor keep the recording, which shares its memory with the plan and
+	// the host's snapshot; it encodes what it wants to keep. Policies are left out.
 	Recorder func(Recording)
 
 	readings atomic.Pointer[readings] // of the last load
 }
 
-// attemptsPerPlan bounds how often a plan is made again because somebody else saved first.
+// attemptsPerPlan bounds how often a plan is made because another planner saved first.
 const attemptsPerPlan = 3
 
-// Plan reads the stored state, plans, commits all starts, saves what changed, and returns the plan;
-// its starts are then to be dispatched, create-if-absent by their run ids. The State and Active of
+// Plan reads the stored state, plans, commits all starts, saves what changed, and returns the plan.
+// The host then dispatches the starts, create-if-absent by their run ids. The State and Active of
 // the snapshot are ignored and replaced.
 //
-// The snapshot is older than the state that Plan reads, and after a conflict still older. No limit
-// is exceeded by that: a job that has ended meanwhile keeps its place until a snapshot shows its
-// end, and lets nobody else in. Only Unavailable is believed as it is.
+// The snapshot is older than the state that Plan reads, and older still after a conflict. That
+// exceeds no limit: a job that has ended meanwhile keeps its slot until a snapshot shows its end,
+// and lets no other target in. Only Unavailable is taken as it is.
 //
-// If another planner saved first it reads and plans again, at most three times in all, and then
-// returns [bracket.ErrConflict]. Any other error of the store or the counter is returned at once.
-// With an error there is no plan and nothing may be dispatched. The next plan finds what was saved
-// by then and offers the same runs, but the [Plan.Events] of it are lost, as by a crash.
+// If another planner saved first, Plan reads and plans again, at most three times in all, and then
+// returns an error that wraps [bracket.ErrConflict]. Any other error of the store or the counter is
+// returned at once. With an error there is no plan and nothing may be dispatched. The next plan
+// finds what was saved by then and offers the same runs, but the [Plan.Events] of what was saved
+// are lost, as after a crash.
 func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	if err := p.validate(); err != nil {
 		return Plan{}, err
@@ -71,8 +71,8 @@ func (p *Planner) validate() error {
 	return nil
 }
 
-// attempt is one round. told are the events of what the rounds before it have saved: it finds them
-// done, and passes them on.
+// attempt is one round of Plan. told are the events of what earlier rounds have saved: attempt
+// finds them in the state already, and passes them on.
 func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event) (Plan, error) {
 	now := p.Clock.Now()
 	plan, old, snapshot, err := p.look(ctx, snapshot, now)
@@ -97,11 +97,11 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 	return plan, nil
 }
 
-// load reads the pools before everything else that says who is down: executions, and then the
-// counter's jobs. Who was down when these were read had a place in the pools as they were, or has
-// got one since; then they have changed, and the claims made on them are not saved. The other way
-// round an execution that ended in between would let somebody start on a place that another
-// resource has by now.
+// load reads the pools before everything else that shows which resources are down: the executions,
+// and then the counter's jobs. A resource that is down when these are read had a place in the pools
+// as they were read, or has got one since; in the second case the pools have changed, and claims
+// made on them are not saved. In the reverse order, an execution that ended in between would let a
+// target start on a place that another resource has by now.
 func (p *Planner) load(ctx context.Context) (stored, error) {
 	s := stored{revisions: map[string]int64{}, readings: readings{}}
 	if before := p.readings.Load(); before != nil {
@@ -114,19 +114,19 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 		}
 		for _, entry := range entries {
 			if err := kind.add(&s, entry); err != nil {
-				return stored{}, fmt.Errorf("%s: %v", entry.Key, err) // not wrapped: a FieldError is a fault of what the host was given
+				return stored{}, fmt.Errorf("%s: %v", entry.Key, err) // not wrapped: a FieldError means a fault in what the host was given
 			}
 			s.revisions[entry.Key] = entry.Revision
 		}
 	}
 	p.readings.Store(&s.readings)
-	// The store lists them by other texts: see [PoolRecordKey].
+	// The store orders them by their record keys: see [PoolRecordKey].
 	slices.SortFunc(s.state.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) })
 	return s, nil
 }
 
-// confirm saves records as they were read, before anything else is saved: a conflict says that they
-// were old.
+// confirm saves records as they were read, before anything else is saved: a conflict means that
+// they were stale.
 func (p *Planner) confirm(ctx context.Context, old stored, keys []string) error {
 	writes, err := old.asRead(keys)
 	if err != nil {
@@ -140,8 +140,8 @@ func (p *Planner) confirm(ctx context.Context, old stored, keys []string) error 
 	return nil
 }
 
-// save writes what changed, a record after the other, and returns what it has written: see writes
-// for their order.
+// save writes the changed records one after the other and returns those that it has written; see
+// writes for their order.
 func (p *Planner) save(ctx context.Context, old stored, next State) (written, error) {
 	writes, err := old.writes(next, p.Policies.families())
 	if err != nil {

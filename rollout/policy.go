@@ -18,21 +18,21 @@ import (
 type Policy struct {
 	ID       string `json:"id,omitempty"`      // unique in the set; unset: Name
 	Name     string `json:"name"`              // required, for people
-	Enabled  *bool  `json:"enabled,omitempty"` // nil: true. A disabled policy is checked and governs nothing
+	Enabled  *bool  `json:"enabled,omitempty"` // nil: true. A disabled policy is checked but governs nothing
 	Selector string `json:"selector"`          // required: CEL on resource, environment and deployment; a missing key is no match
 	Rules    []Rule `json:"rules"`             // at least one
 }
 
 // Rule holds exactly one kind of rule.
 type Rule struct {
-	// ID names the rule in every reason, and the stored state of brackets, rollouts and pools hangs
-	// on it. Unset it is derived from the policy, the kind and the ordinal of the rule among those
-	// of its kind, such as "Node Lifecycle/deploymentBracket/0". Then inserting a rule of its kind
-	// before it makes it another rule.
+	// ID names the rule in every reason, and the state of brackets, rollouts and pools is stored
+	// under it. If unset, it is derived from the policy, the kind and the ordinal of the rule among
+	// those of its kind, such as "Node Lifecycle/deploymentBracket/0". Inserting a rule of the same
+	// kind before it then makes it another rule.
 	ID string `json:"id,omitempty"`
 
-	// CreatedAt grandfathers: an approval rule does not apply to versions created before it. Zero:
-	// it always existed.
+	// CreatedAt is the creation of the rule: an approval rule does not apply to versions created
+	// before it. Zero: the rule always existed.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 
 	DeploymentBracket    *bracket.Rule         `json:"deploymentBracket,omitempty"`
@@ -49,8 +49,8 @@ type Rule struct {
 	Rollback               *Rollback               `json:"rollback,omitempty"`
 }
 
-// clone shares nothing with p that can be changed: whoever wrote a policy may go on editing it, and
-// a policy set must not notice.
+// clone returns a copy that shares no mutable data with p: the author of a policy may go on editing
+// it without affecting a policy set.
 func (p Policy) clone() Policy {
 	p.Enabled = copyOf(p.Enabled)
 	p.Rules = slices.Clone(p.Rules)
@@ -120,7 +120,7 @@ const (
 	KindRollback        RuleKind = "rollback"
 )
 
-// kindOfRule is a kind with the rule's value of it.
+// kindOfRule is a kind with the value that a rule holds for it.
 type kindOfRule struct {
 	name RuleKind
 	rule interface{ Validate() error }
@@ -160,8 +160,8 @@ func (r Rule) Kind() RuleKind {
 
 // ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and
 // values of the wrong type are errors. All such faults are reported, joined, each a *[FieldError],
-// and then there are no policies. It does not validate: [Compile] does. [Load] does both, and
-// reports the faults of both.
+// and then there are no policies. ParsePolicies does not validate: [Compile] does. [Load] does
+// both, and reports the faults of both.
 func ParsePolicies(data []byte) ([]Policy, error) {
 	policies, _, err := decodePolicies(data, func(data []byte, into any) (bool, error) {
 		err := strictjson.Unmarshal(data, into)
@@ -170,8 +170,8 @@ func ParsePolicies(data []byte) ([]Policy, error) {
 	return policies, fieldErrors(err)
 }
 
-// decodePolicies also says whether the document is a list. What decode does not fill is in no
-// policy.
+// decodePolicies also says whether the document is a list. A single policy that decode does not
+// fill is left out.
 func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool, err error)) (policies []Policy, listed bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
 		_, err = decode(data, &policies)
@@ -186,7 +186,7 @@ func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool
 }
 
 // Validate reports every fault of the policy that can be seen without compiling its expressions;
-// [Compile] reports those as well.
+// [Compile] reports the faults of the expressions as well.
 func (p Policy) Validate() error {
 	var f faults
 	p.validate("", &f)
@@ -229,14 +229,14 @@ func (p Policy) validate(path string, f *faults) {
 	}
 }
 
-// anyKind is the path of any kind of any rule of a policy: what depends on the kinds of all rules
-// reads it.
+// anyKind is the path of any kind of any rule of a policy: a check that depends on the kinds of all
+// rules reads it.
 func anyKind(path string) string {
 	return join(path, "rules["+strictjson.AnyField+"]."+strictjson.AnyField)
 }
 
-// validateOrder checks the order against the presence of a bracket in the policy: its members must
-// share one turn on a resource.
+// validateOrder checks the order against the presence of a bracket in the policy: the members of a
+// bracket must share one turn on a resource.
 func (g *GradualRollout) validateOrder(path string, bracketed bool, kinds string, f *faults) {
 	switch key := join(path, "orderKey"); {
 	case bracketed && g.OrderKey == OrderByTarget:
@@ -312,10 +312,10 @@ const (
 // GradualRollout spreads the starts of a version over time: each target has a position, and a curve
 // says how long after the start of the rollout that position is due.
 //
-// A curve, waves included, advances with time alone: jobs that failed earlier in it hold nobody
-// back. To stop a rollout, set the version to paused, or, if the curve is to stop with it, close a
-// window. To let success decide who is next use an EnvironmentProgression between environments,
-// package staged for stages with gates between them, or a [CustomRule].
+// A curve, waves included, advances with time alone: jobs that failed earlier in it hold no target
+// back. To stop a rollout, set the version to paused; to stop its curve as well, close a window. To
+// let success decide what is next, use an EnvironmentProgression between environments, package
+// staged for stages with gates between them, or a [CustomRule].
 type GradualRollout struct {
 	RolloutType RolloutType `json:"rolloutType"` // required
 
@@ -323,7 +323,7 @@ type GradualRollout struct {
 	// target due at once.
 	TimeScaleInterval *int64 `json:"timeScaleInterval" unit:"seconds"`
 
-	// PositionGrowthFactor is how many positions it takes until 1/e of the interval is left; at
+	// PositionGrowthFactor is the number of positions after which 1/e of the interval is left; at
 	// least 1. Required for exponential, and left out otherwise.
 	PositionGrowthFactor int64 `json:"positionGrowthFactor,omitempty"`
 
@@ -346,7 +346,7 @@ func (g GradualRollout) Validate() error {
 	} else {
 		f.within("timeScaleInterval", *i, 0, maxSeconds, "seconds")
 	}
-	known := g.RolloutType.known() // else nobody can say which fields belong to it
+	known := g.RolloutType.known() // otherwise it is unknown which fields belong to it
 	switch growth := g.PositionGrowthFactor; {
 	case g.RolloutType == Exponential && growth == 0:
 		f.add("positionGrowthFactor", CodeRequired, nil, "is required with rolloutType %s: at least 1", Exponential).reading("rolloutType")
@@ -388,16 +388,16 @@ const (
 
 // DeploymentDependency lets a version start on a target only when other deployments on the same
 // resource run what it needs. Between members of a bracket it orders the members instead, and then
-// every matched member is needed. Which version a member has is what it runs after the execution;
-// where the rule matches no member by that, it is asked as it is outside of brackets, and holds the
-// whole execution.
+// every matched member is needed. The version of a member is then the one that it runs after the
+// execution. If the rule matches no member by these versions, it is asked as it is outside
+// brackets, and holds the whole execution.
 type DeploymentDependency struct {
 	// DependsOn is required: CEL on the other deployment, its current version, the resource and the
 	// environment. A missing key is no match.
 	DependsOn string `json:"dependsOn"`
 
-	// AppliesTo is CEL on the deployment that waits. Unset: every governed target. Where it reads a
-	// missing key the rule applies.
+	// AppliesTo is CEL on the deployment that waits. Unset: every governed target. If it reads a
+	// missing key, the rule applies.
 	AppliesTo string `json:"appliesTo,omitempty"`
 
 	Match          Quantifier `json:"match,omitempty"`          // unset: any
@@ -415,7 +415,7 @@ func (d DeploymentDependency) Validate() error {
 // VersionSelector lets only matching versions start.
 type VersionSelector struct {
 	Selector    string `json:"selector"`              // required: CEL on version, deployment, environment and resource; a missing key denies
-	Description string `json:"description,omitempty"` // for people: why others may not; told with each of them
+	Description string `json:"description,omitempty"` // for people: why other versions may not start; reported with each of them
 }
 
 // Validate reports a missing expression as a *[FieldError].
@@ -428,7 +428,7 @@ func (s VersionSelector) Validate() error {
 // AnyApproval lets a version start in an environment once enough different people approved it
 // there.
 type AnyApproval struct {
-	MinApprovals *int `json:"minApprovals"` // required; at least 0, and 0 asks nobody
+	MinApprovals *int `json:"minApprovals"` // required; at least 0, and 0 needs no approval
 }
 
 // Validate reports a missing or negative number as a *[FieldError].
@@ -442,7 +442,7 @@ func (a AnyApproval) Validate() error {
 	return f.err()
 }
 
-// copyOf is a pointer to a copy; nil of nil.
+// copyOf returns a pointer to a copy of the value, or nil for nil.
 func copyOf[T any](value *T) *T {
 	if value == nil {
 		return nil

@@ -10,27 +10,27 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// capacity is the pools that the resourceConcurrency rules make of a fleet. All starts of a plan
-// ask for their places in one batch: separate questions would each get the last free place.
+// capacity holds the pools that the resourceConcurrency rules make of a fleet. All starts of a plan
+// ask for their places in one batch: separate requests would each get the last free place.
 type capacity struct {
 	snapshot concurrency.Snapshot
 	byRule   map[*compiledRule][]int32 // per resource number: its pool under the rule, or none
 	keys     map[string]int32          // pool key → index in snapshot.Pools
 	owner    []string                  // per pool: id of the first rule that has it
 	foreign  []concurrency.Record      // records of pools that no rule has any more
-	observed []poolPlace               // of active jobs that have no lease there
-	restsOn  map[poolPlace][]string    // places that count because of other records than the pool's, with the keys of these
+	observed []poolPlace               // places of active jobs that have no lease in the pool
+	restsOn  map[poolPlace][]string    // places that count because of other records than the pool's, with the keys of those records
 }
 
 // openPools evaluates each group selector once per resource.
 func (w *work) openPools() {
 	c := &w.capacity
 	c.byRule, c.keys = map[*compiledRule][]int32{}, map[string]int32{}
-	members := map[int32][]bool{} // shared pools: who is counted already
+	members := map[int32][]bool{} // shared pools: the resources that are counted already
 	for _, rule := range w.set.concurrency {
 		pools := make([]int32, len(w.resources))
 		byValue := map[string]int32{}
-		b := new(bound) // one for all: what an interface holds is allocated
+		b := new(bound) // one for all: a value in an interface is allocated
 		for r := range w.resources {
 			pools[r] = none
 			resource := &w.resources[r]
@@ -69,9 +69,9 @@ func (w *work) openPools() {
 	w.occupy()
 }
 
-// openVacated makes the pools in which somebody holds a lease though no resource has their value of
-// groupBy any more: its node was relabelled, or is in no list this time, or this host has not read
-// it. In such a pool nobody can start, but it may be one of the active ones of its family.
+// openVacated makes the pools that have leases although no resource has their value of groupBy any
+// more: the node was relabelled, or is in no list this time, or this host has not read it. Nothing
+// can start in such a pool, but it may be one of the active pools of its family.
 func (w *work) openVacated() {
 	for _, rule := range w.set.concurrency {
 		family := rule.family()
@@ -87,13 +87,13 @@ func (w *work) openVacated() {
 	}
 }
 
-// PoolKeys returns the keys of the pools that the policies' concurrency rules make of these
-// resources, ascending: those that a [concurrency.JobCounter] is asked about. If an expression
-// fails on resources, the error names the first of them, and the keys are those of the others. A
-// plan holds the targets on such a resource, and counts it in no pool of the rule. A set that
-// nobody compiled is [ErrNoPolicies].
+// PoolKeys returns, in ascending order, the keys of the pools that the concurrency rules make of
+// these resources. A [concurrency.JobCounter] is asked about these keys. If an expression fails on
+// resources, the error names the first of them, and the keys are those of the others. A plan holds
+// the targets on such a resource, and counts it in no pool of the rule. For a set that was not
+// compiled the error is [ErrNoPolicies].
 func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
-	if s == nil || s.compiler == nil { // without keys a host would count nobody
+	if s == nil || s.compiler == nil { // without keys a host would count no job
 		return nil, ErrNoPolicies
 	}
 	var keys []string
@@ -120,8 +120,8 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	return slices.Compact(keys), failed
 }
 
-// families are the keys of the records that relate the pools of one rule of which only so many may
-// be active at once.
+// families returns the keys of the records that relate the pools of one rule if it limits how many
+// of them may be active at once.
 func (s *PolicySet) families() map[string]bool {
 	families := map[string]bool{}
 	for _, rule := range s.concurrency {
@@ -132,12 +132,12 @@ func (s *PolicySet) families() map[string]bool {
 	return families
 }
 
-// family is the key of the record that relates the pools of a concurrency rule; empty if any number
-// of them may be active.
+// family returns the key of the record that relates the pools of a concurrency rule, or "" if any
+// number of them may be active.
 func (r *compiledRule) family() string { return r.pool.Pool(r.id, "", 0).Family }
 
-// pool finds or makes the pool of a rule and a value; rules with a shared pool agree on everything,
-// which Compile checked.
+// pool finds or makes the pool of a rule and a value. Rules with a shared pool agree on everything;
+// Compile has checked that.
 func (c *capacity) pool(rule *compiledRule, value string) int32 {
 	key := rule.pool.PoolKey(rule.id, value)
 	index, known := c.keys[key]
@@ -150,8 +150,8 @@ func (c *capacity) pool(rule *compiledRule, value string) int32 {
 	return index
 }
 
-// groupSelectorFailed: who misses a key is no member; whoever cannot be judged at all must not
-// start.
+// groupSelectorFailed handles a resource on which a group selector fails. A resource that lacks a
+// key is no member; after any other failure the targets on the resource must not start.
 func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	verdict, fails := w.fails(rule.id, err, TargetID{Resource: w.resources[r].ID})
 	if !fails {
@@ -167,14 +167,14 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	}
 }
 
-// occupy adds who is in the pools already: leases, jobs that the host counts, resources that are
+// occupy adds what is in the pools already: leases, jobs that the host counts, resources that are
 // down.
 func (w *work) occupy() {
 	c := &w.capacity
 	for i := range c.snapshot.Pools {
 		p := &c.snapshot.Pools[i]
 		p.Record = concurrency.NewRecord(p.Key)
-		p.Jobs = slices.Clip(w.snapshot.Active[p.Key]) // incumbents are added
+		p.Jobs = slices.Clip(w.snapshot.Active[p.Key]) // clipped, because incumbents are appended
 	}
 	for _, record := range w.snapshot.State.Pools {
 		if index, known := c.keys[record.Key]; known {
@@ -212,7 +212,7 @@ func (c *capacity) validateForeign() error {
 	return f.few()
 }
 
-// needs appends the pools that a target must have a place in.
+// needs appends the pools in which target i needs a place. Those of this target begin at start.
 func (w *work) needs(slab []int32, start int, i int32) []int32 {
 	for _, rule := range w.viewOf(i).concurrency {
 		if index := w.capacity.byRule[rule][w.targets[i].resource]; index != none && !slices.Contains(slab[start:], index) {
@@ -225,7 +225,7 @@ func (w *work) needs(slab []int32, start int, i int32) []int32 {
 func (w *work) pools() {
 	for k, summary := range w.answer.Pools {
 		p := &w.capacity.snapshot.Pools[k]
-		if len(w.overrides) > 0 { // who is forced holds nothing yet
+		if len(w.overrides) > 0 { // a forced candidate holds nothing yet
 			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == reservedID })
 		}
 		w.plan.Pools = append(w.plan.Pools, Pool{
