@@ -6,7 +6,7 @@ import (
 )
 
 // adopt opens executions of the latest group whose first run was dispatched but never committed,
-// and sorts out runs that nobody knows.
+// and lists the runs that belong to no known group or member as Unknown.
 func (s *step) adopt() {
 	v := s.view
 	var created []*ExecutionRecord
@@ -65,7 +65,7 @@ func (s *step) adopt() {
 	slices.SortFunc(s.plan.Unknown, func(a, b Run) int { return strings.Compare(a.String(), b.String()) })
 	s.state.Executions = withRecords(s.state.Executions, created)
 	s.listChanged = len(created) > 0
-	if s.listChanged && v.latest.Status != StatusCancelled { // as Commit does: a group that closes in this step makes it an older one
+	if s.listChanged && v.latest.Status != StatusCancelled { // as Commit does: setStatuses does not see this group if another one closes in this step
 		s.state.Group = s.state.Group.withLatest(StatusExecuting)
 	}
 }
@@ -79,8 +79,7 @@ func (s *step) unopened(record *ExecutionRecord, resource string) int32 {
 	return s.view.locate(resource)
 }
 
-// knownGroup reports whether a text is the id of a group that this rule has closed in this
-// environment.
+// knownGroup reports whether id names a group that this rule has closed in this environment.
 func (s *step) knownGroup(id string) bool {
 	g := s.state.Group
 	n := groupNumber(g.Rule, g.Environment, id)

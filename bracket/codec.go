@@ -9,8 +9,8 @@ import (
 
 // UnmarshalJSON decodes a stored record and refuses what [Step] would misread: unknown fields,
 // another schema, unknown enum values, instants that are not in UTC, groups and members out of
-// order or without an id. encoding/json writes a record; decoding that gives an equal record, as
-// long as all ids are UTF-8, as JSON is.
+// order or without an id. A record encoded by encoding/json decodes to an equal record if all its
+// ids are valid UTF-8.
 func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 	type plain GroupRecord
 	var decoded plain
@@ -72,7 +72,7 @@ func (g *Group) check(f *faults, path string) {
 	}
 }
 
-// UnmarshalJSON decodes a stored record as strictly as that of [GroupRecord].
+// UnmarshalJSON decodes a stored record as strictly as [GroupRecord.UnmarshalJSON] does.
 func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
 	type plain ExecutionRecord
 	var decoded plain

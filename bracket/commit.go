@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Commit marks runs of p.Start as started at now and returns the new state; the first run of an
-// execution freezes it. state is the one that [Step] returned with the plan, or the result of an
-// earlier Commit of the same plan. A run that the plan does not offer in that state, and a run
-// given twice, is [ErrStale], and nothing is committed. The given state is never touched. p.Start
-// may have been sorted otherwise, or cut. A zero now is a *[FieldError].
+// Commit marks runs of p.Start as started at now and returns the new state. The first run of an
+// execution freezes the execution. The given state must be the one that [Step] returned with the
+// plan, or the result of an earlier Commit of the same plan; it is not modified. The caller may
+// have reordered p.Start or removed entries from it. Commit commits nothing and returns [ErrStale]
+// if the plan does not offer a run in that state or a run is given twice, and a *[FieldError] if
+// now is zero.
 //
 // Save what changed before dispatching any of the runs.
 func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
@@ -57,8 +58,8 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 	return state, nil
 }
 
-// offers are the starts of a plan, in the order of the plan or in any that the host has brought
-// them into.
+// offers are the starts of a plan, in the plan's order or in any order that the host has given
+// them.
 type offers struct {
 	starts []Start
 	set    map[Run]bool // made when a search by resource finds nothing
@@ -80,8 +81,9 @@ func (o *offers) has(run Run) bool {
 	return o.set[run]
 }
 
-// openFor returns the execution that a run belongs to, in a copy of its record: the open one, or a
-// frozen one that nothing has started of yet. Nil: the state has gone on since the plan was made.
+// openFor returns the execution that a run belongs to and a copy of its record. The execution is
+// the open one, or a new one, frozen with nothing started, if first is true. w is nil if the state
+// has moved on since the plan was made.
 func (v *view) openFor(state State, run Run, now time.Time) (w *work, record *ExecutionRecord, first bool) {
 	record = &ExecutionRecord{Schema: schema, Rule: v.id, Resource: run.Resource}
 	if stored := state.recordOn(run.Resource); stored != nil {

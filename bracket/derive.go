@@ -48,10 +48,10 @@ func (s *step) derive() {
 	}
 }
 
-// wakeLocks looks again when a gate opens that has shut again on what the latest group locked.
+// wakeLocks makes the plan wake when a version that the latest group locked becomes eligible again.
 func (s *step) wakeLocks() {
 	if !s.counted {
-		return // nothing of it starts any more
+		return // the latest group starts nothing any more
 	}
 	v := s.view
 	for i := range v.latest.members {
@@ -64,8 +64,8 @@ func (s *step) wakeLocks() {
 	}
 }
 
-// reserve makes room in the plan for what is going to be listed, so that long lists are not copied
-// while they grow.
+// reserve allocates the lists of the plan at their expected lengths, so that long lists are not
+// copied while they grow.
 func (s *step) reserve() {
 	v := s.view
 	starts, waits := 0, 1
@@ -202,25 +202,25 @@ func (s *step) deriveOpen(w *work) {
 	if h != holding || len(s.plan.Wait) > waits {
 		return
 	}
-	for _, k := range order { // no member waits, and the execution is open for ever unless somebody says what to make of those that went back
+	for _, k := range order { // no member waits: the execution stays open until an operator decides about the members that were rolled back
 		if m := &w.Members[k]; m.Status == MemberRolledBack {
 			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, On: s.on(w.onOperator(resource))})
 		}
 	}
 }
 
-// next is the member's last run, or its next one while it waits.
+// next returns the member's last run, or its next one while it waits.
 func (x *Execution) next(resource string, m *ExecutionMember) Start {
 	return Start{Run: x.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: x.StartedAt}
 }
 
-// observed reports whether anything is known of the member's run in progress.
+// observed reports whether the observation lists the member's run in progress.
 func (w *work) observed(resource string, m *ExecutionMember) bool {
 	run := w.runOf(resource, m)
 	return slices.ContainsFunc(w.facts, func(f RunFact) bool { return f.Run == run })
 }
 
-// onOperator is a command to the execution.
+// onOperator is the condition of a command to the execution.
 func (x *Execution) onOperator(resource string) Condition {
 	return Condition{Kind: OnOperator, Group: x.Group, Resource: resource}
 }
@@ -229,15 +229,17 @@ func (x *Execution) onMember(i int, resource string) Condition {
 	return Condition{Kind: OnMember, Group: x.Group, Resource: resource, Deployment: x.Members[i].Deployment}
 }
 
-// levels returns the topological level of each member of the execution, in the memory of scratch.
+// levels returns the topological level of each member of the execution, reusing the memory of
+// scratch.
 func (x *Execution) levels(scratch []int) []int {
 	level := slices.Grow(scratch[:0], len(x.Members))[:len(x.Members)]
 	levels(level, func(k int) []string { return x.Members[k].Needs }, x.member)
 	return level
 }
 
-// verdict decides about the next run of the k-th member, which waits or failed: run, waits for
-// members, or held by a failure. It returns the members that are waited for, appended to scratch.
+// verdict decides about the next run of the k-th member, which waits or has failed: it may run,
+// waits for members, is held by a failure, or is a hook without a version. The members that it
+// waits for are appended to scratch.
 func (w *work) verdict(k int, h halt, level []int, now time.Time, scratch []int) (Reason, []int) {
 	m := &w.Members[k]
 	blockers, free := w.blockers(k, h, level, scratch)
@@ -246,7 +248,7 @@ func (w *work) verdict(k int, h halt, level []int, now time.Time, scratch []int)
 		return ReasonFailedHolding, blockers
 	case len(blockers) > 0 || m.RetryAt.After(now):
 		return ReasonWaitsForMembers, blockers
-	case m.version() == "": // adopted from the run of another member, after the only version of the hook had gone
+	case m.version() == "": // adopted from the run of another member, after the only version of the hook had disappeared
 		return ReasonHookWithoutVersion, blockers
 	}
 	return ReasonRun, blockers
@@ -259,8 +261,8 @@ func (s *step) on(c Condition) []Condition {
 	return list
 }
 
-// list returns room for n conditions, cut from pieces that many lists share: one allocation for
-// hundreds of them.
+// list returns a slice for n conditions, cut from an array that many lists share: one allocation
+// serves hundreds of lists.
 func (s *step) list(n int) []Condition {
 	if len(s.conditions) < n {
 		s.conditions = make([]Condition, max(n, min(256, cap(s.plan.Wait))))

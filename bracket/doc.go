@@ -1,7 +1,7 @@
 // Package bracket decides which versions of several deployments belong together, and in which order
 // they run on each resource as one unit: drain once, upgrade everything, uncordon once. Call [Step]
-// with a [Rule], a state, which is [NewState] at first, and what was observed; it returns the next
-// state and a [Plan] of the runs that may start now.
+// with a [Rule], a [State] (initially that of [NewState]), an [Observation] and the current time.
+// It returns the next state and a [Plan] of the runs that may start now.
 //
 // It never deploys anything, performs no I/O, starts no goroutine and reads no clock: Step is a
 // pure function.
@@ -26,21 +26,21 @@
 // A crash between any two of these is repaired by the next Step. A stale state does no harm,
 // because every save is conditional. Stale versions do no harm to groups: if a planner closes a
 // group before it has read a version, a planner that has read it opens one more group. They can
-// harm executions, see Due in [Observation].
+// harm executions: see Due in [Observation].
 //
 // Leases are claimed before the execution is saved, and released after. If a lease were released
 // earlier and the save then conflicted, because another planner has merged a group into the
 // execution, the execution would go on without a lease. A crash can leave an active lease behind
-// although the execution record says that the group has ended on the resource: the host releases
-// it.
+// although the execution record says that the group has ended on the resource: the host then
+// releases the lease.
 //
 // # Invariants
 //
 // In every reachable state, whatever the order of calls, crashes and stale reads:
 //
-//	I1   only the version frozen for a member (or its From, under rollback) is ever started; where
-//	     somebody takes a target to a newer one before its run is seen, a main is skipped, and a
-//	     hook runs what it has
+//	I1   only the version frozen for a member (or its From, under rollback) is ever started; if its
+//	     target is taken to a newer one by other means before its run is seen, a main is skipped,
+//	     and a hook runs that newer version
 //	I2   at most one execution is open per (rule, resource)
 //	I3   no main starts before every pre is satisfied, no post before every main is, except as
 //	     OnMemberFailure states
@@ -68,12 +68,12 @@
 //
 // Evaluating writes nothing (the sketch creates groups while it evaluates). The version that a
 // target runs already is always allowed. A group opens for a new version only, and its window
-// starts at the version's own instant, not when somebody happened to look. Versions are locked when
-// the window closes, from those eligible then; a member without lock allows only its current
+// starts at the version's own instant, not at the first call that sees it. Versions are locked when
+// the window closes, from those eligible then; a member without a lock allows only its current
 // version. A merge takes over the locks of a closed group; it does not let arbitrary versions in,
 // nor anything after a post member has started. A hook that only the older of the two groups has
-// stays and runs: what was drained is uncordoned, whatever the newer group knows of it. require_all
-// that times out becomes skip_unchanged instead of a denial for ever. Groups belong to the
-// environment, so that all resources lock the same versions, and a group collects while an earlier
+// stays and runs: a drained resource is uncordoned even if the newer group has no such hook. A
+// require_all that times out becomes skip_unchanged instead of denying for ever. Groups belong to
+// the environment, so that all resources lock the same versions. A group collects while an earlier
 // one executes.
 package bracket

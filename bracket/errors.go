@@ -20,8 +20,9 @@ var (
 	ErrStale = errors.New("bracket: run is not offered by this plan and state")
 )
 
-// FieldError is one fault of a rule, a stored record, or what is given to [Check] or [Step]. Where
-// all faults are reported they are joined as by [errors.Join]: errors.As finds the first.
+// FieldError is one fault of a rule, a command, a stored record, or an argument of [Check], [Step]
+// or [Plan.Commit]. Functions that report all faults join them as [errors.Join] does: errors.As
+// finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as readinessWindowSeconds; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -43,11 +44,11 @@ const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
 	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or something is listed twice
-	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+	CodeType         Code = strictjson.CodeType         // the value has the wrong type, or the wrong form for its type
 	CodeRequired     Code = "required"                  // a value is missing
-	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or names nothing that is there
+	CodeUnknownValue Code = "unknown_value"             // it is not one of the values that the field can have, or names something that does not exist
 	CodeOutOfRange   Code = "out_of_range"              // a number is too small or too large
-	CodeConflict     Code = "conflict"                  // it contradicts another field, or the order that a list has
+	CodeConflict     Code = "conflict"                  // it contradicts another field, or the required order of a list
 )
 
 func fault(path string, code Code, value any, format string, args ...any) *FieldError {
@@ -62,14 +63,14 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 	return f
 }
 
-// reading says which other fields the fault that was added last depends on: with another value of
-// one of them it might not be one.
+// reading records the other fields on which the last added fault depends: with another value of one
+// of them there might be no fault.
 func (f *faults) reading(fields ...string) {
 	last := len(*f) - 1
 	(*f)[last] = strictjson.About((*f)[last], fields...)
 }
 
-// under adds the faults of a part, whose paths continue the given one.
+// under adds the faults of a part, with path in front of their paths.
 func (f *faults) under(path string, err error) {
 	for _, fault := range strictjson.Faults(err) {
 		*f = append(*f, &FieldError{Path: strictjson.Path(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
@@ -92,7 +93,8 @@ func decodeErrors(err error) error {
 	return f.err()
 }
 
-// oneOf passes an absent value: it stands for the default. It reports whether the value is known.
+// oneOf is enum for a field that may be absent: an empty value stands for the default. It reports
+// whether the value is valid.
 func oneOf[T ~string](f *faults, path string, value T, known ...T) (ok bool) {
 	return value == "" || enum(f, path, value, known...)
 }

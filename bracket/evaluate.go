@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Evaluate answers whether a version (by id) may be deployed on a target now, in the given state,
-// which is the one that [Step] returned with the plan, or a commit of it. It changes nothing and
-// costs no pass over the fleet.
+// Evaluate reports whether a candidate, the id of a version of the deployment, may be deployed on
+// the resource now. The state must be the one that [Step] returned with the plan, or the result of
+// a [Plan.Commit] of it. Evaluate changes nothing and makes no pass over the fleet.
 //
-// The first of these that holds decides:
+// The first row that applies decides:
 //
 //	 1  the deployment is not a member                                    rule_not_applicable
 //	 2  the execution's run with this version may start now               bracket_run
@@ -30,8 +30,8 @@ import (
 //	16  anything else                                                     bracket_not_locked
 //
 // Rows 2 to 5 concern open executions, and ready ones that may start. Until an execution ends, row
-// 6 holds for what its last run brought to the target, whatever the observation says: a host may
-// see that later.
+// 6 also holds for the version that the member's last run deployed, even if the observation does
+// not show that version on the target yet.
 func (p Plan) Evaluate(state State, resource, deployment, candidate string, now time.Time) Verdict {
 	if p.view == nil || state.Group == nil {
 		return Verdict{Reason: ReasonNotApplicable}
@@ -88,7 +88,7 @@ func (q *question) answer() Verdict {
 	}
 	locked, lockRank := q.lock()
 	ended := q.latest != nil && q.record != nil && q.record.Last[q.environment].includes(q.latest.ID)
-	ended = ended || opened >= 0 && open.Members[opened].over() // for this member it has
+	ended = ended || opened >= 0 && open.Members[opened].over() // for this member the group's execution has ended
 	switch {
 	case locked && ready && (due.IsZero() || due.After(q.now)):
 		verdict := Verdict{Reason: ReasonNotDue, Group: q.latest.ID, Until: due}
@@ -112,8 +112,8 @@ func (q *question) answer() Verdict {
 	return Verdict{Reason: ReasonNotLocked, Group: q.groupID()}
 }
 
-// over reports whether an execution goes on without what it was to deploy on a member: that is
-// taken back, cancelled after a failure, or skipped by a command.
+// over reports whether the execution goes on without deploying the member's version: the member is
+// rolled back, was cancelled after a failure, or was skipped by a command.
 func (m *ExecutionMember) over() bool {
 	return m.Purpose == Rollback || m.Action != ActionSkip && (m.Status == MemberCancelled || m.Status == MemberSkipped)
 }
@@ -138,8 +138,8 @@ func (q *question) locateTarget() {
 	}
 }
 
-// queued answers where another execution is open on the resource, which is given if it is of this
-// environment.
+// queued answers for a resource on which another execution is open. open is that execution if it
+// belongs to this environment, else nil.
 func (q *question) queued(open *work) Verdict {
 	verdict := Verdict{Reason: ReasonQueued, Group: q.groupID(), On: []Condition{{Kind: OnExecutionEnd, Rule: q.id, Resource: q.name}}}
 	if due, needed := q.dueHere(); needed && open != nil && q.overlap(open, due, q.now) == exhausts {
@@ -148,8 +148,8 @@ func (q *question) queued(open *work) Verdict {
 	return verdict
 }
 
-// lock returns the rank of the version that the latest group has locked for the target, -1 if there
-// is none, and whether that is the candidate.
+// lock reports whether the candidate is the version that the latest group has locked for the
+// target, and returns the rank of that version, -1 if there is none.
 func (q *question) lock() (locked bool, rank int32) {
 	if q.member >= 0 && q.candidate != "" {
 		if l, ok := q.latest.lockFor(q.view, q.target); ok {
@@ -159,7 +159,7 @@ func (q *question) lock() (locked bool, rank int32) {
 	return false, -1
 }
 
-// open returns the execution of the environment that is open on the resource, nil if there is none.
+// open returns the open execution of the environment on the resource, nil if there is none.
 func (q *question) open() *work {
 	if q.record == nil || q.record.Open == nil || q.record.Open.Environment != q.environment {
 		return nil
@@ -167,8 +167,8 @@ func (q *question) open() *work {
 	return &work{Execution: q.record.Open, resource: q.resource, rule: q.ruleOf(q.record.Open)}
 }
 
-// run answers for the k-th member of an execution, unless the candidate is not what its next or
-// present run deploys.
+// run answers for the k-th member of an execution. It returns false unless the candidate is the
+// version of the member's last or next run.
 func (q *question) run(w *work, k int) (Verdict, bool) {
 	m := &w.Members[k]
 	verdict := Verdict{Group: w.Group}
@@ -200,7 +200,7 @@ func (q *question) run(w *work, k int) (Verdict, bool) {
 	return verdict, true
 }
 
-// after returns an instant if it lies in the future, else zero.
+// after returns at if it is after now, else zero.
 func (q *question) after(at time.Time) time.Time {
 	if at.After(q.now) {
 		return at
@@ -215,7 +215,7 @@ func (q *question) groupID() string {
 	return q.latest.ID
 }
 
-// dueHere returns when the latest group may start on the resource; needed is false if it has
+// dueHere returns when the latest group may start on the resource; needed is false if the group has
 // nothing to do there.
 func (q *question) dueHere() (at time.Time, needed bool) {
 	i, found := slices.BinarySearch(q.pending, q.resource)
@@ -225,8 +225,8 @@ func (q *question) dueHere() (at time.Time, needed bool) {
 	return q.view.dueAt(i), true
 }
 
-// ready reports whether the latest group has a ready execution on the resource: needed, not
-// started, nothing else open.
+// ready reports whether the latest group has a ready execution on the resource (needed, not
+// started, with no other one open), and when it is due.
 func (q *question) ready() (bool, time.Time) {
 	due, needed := q.dueHere()
 	if !needed || q.record != nil && q.record.Open != nil {
@@ -244,8 +244,8 @@ func (q *question) hook() *target {
 	return q.latest.idleHook(q.view, q.span(q.resource))
 }
 
-// nextMayLock reports whether a later group may deploy the candidate: not one of a main that is no
-// newer than what a group has locked already, such as where that was deleted since.
+// nextMayLock reports whether a later group may lock the candidate. For a main, being newer than
+// the present lock is not enough: a group may have locked a newer version that was deleted since.
 func (q *question) nextMayLock(d, rank int32) bool {
 	if q.latest.Members[q.member].Role != Main {
 		return true
@@ -267,7 +267,7 @@ func (q *question) collects(d, rank int32, role Role) bool {
 		q.inScope(q.target, rank)
 }
 
-// role is the member's role in the latest group, or else now.
+// role returns the member's role in the latest group, or else its role now.
 func (q *question) role(inNow bool, now int) Role {
 	if q.member >= 0 {
 		return q.latest.Members[q.member].Role

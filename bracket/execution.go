@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// work is an open execution of the environment during one step. The stored execution is copied when
-// the first change is made.
+// work is an open execution of the environment during one step. The stored execution is copied on
+// the first change.
 type work struct {
 	*Execution
 	record   int       // index in State.Executions
@@ -42,8 +42,8 @@ func (m *ExecutionMember) running() bool {
 	return m.Status == MemberRunning || m.Status == MemberRollingBack
 }
 
-// satisfied reports whether dependants of the member may start. A member that rolled back satisfies
-// post members as well, see blockers.
+// satisfied reports whether dependants of the member may start. A rolled back member can satisfy
+// post members too: see blockers.
 func (m *ExecutionMember) satisfied() bool {
 	return m.Status == MemberSucceeded || m.Status == MemberSkipped || m.Status == MemberCancelled
 }
@@ -55,7 +55,7 @@ func (m *ExecutionMember) purpose() Purpose {
 	return Deploy
 }
 
-// runOf is the identity of the member's last run, or of its next one while it waits.
+// runOf returns the identity of the member's last run, or of its next one while it waits.
 func (x *Execution) runOf(resource string, m *ExecutionMember) Run {
 	generation := m.Generation
 	if generation == 0 {
@@ -64,7 +64,7 @@ func (x *Execution) runOf(resource string, m *ExecutionMember) Run {
 	return Run{Group: x.Group, Resource: resource, Deployment: m.Deployment, Generation: generation, Attempt: m.Attempt, Purpose: m.purpose()}
 }
 
-// version is what the member's last or next run deploys.
+// version returns the version that the member's last or next run deploys.
 func (m *ExecutionMember) version() string {
 	switch {
 	case m.RunVersion != "":
@@ -75,7 +75,7 @@ func (m *ExecutionMember) version() string {
 	return m.Version
 }
 
-// wait returns the member to waiting for its next run: attempts start at 1 in each generation.
+// wait makes the member wait for its next run. Attempts start at 1 in each generation.
 func (m *ExecutionMember) wait() {
 	m.Status = MemberWaiting
 	m.RunVersion = ""
@@ -99,8 +99,8 @@ func (m *ExecutionMember) start(at time.Time) {
 	m.RetryAt = time.Time{}
 }
 
-// freeze returns the execution of a group on the i-th resource, with nothing started. forced names
-// mains that are known to run already, so that they are deployed even if their target looks up to
+// freeze returns the execution of a group on the i-th resource, with nothing started. forced
+// reports which mains have a known run already: they are deployed even if their target is up to
 // date by now.
 func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deployment string) bool) *Execution {
 	x := &Execution{Group: g.ID, Environment: v.environment, Status: StatusExecuting, Generation: 1, Merged: []string{}, StartedAt: at, Rule: &g.Rule, Commands: []string{}}
@@ -122,7 +122,7 @@ func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deploymen
 	return x
 }
 
-// freezeMember is the member of a target as an execution starts with it, without its needs.
+// freezeMember returns the member for a target as an execution starts with it, without its needs.
 func (g *groupView) freezeMember(v *view, t *target) ExecutionMember {
 	m := ExecutionMember{Deployment: v.deploymentOf(t), Role: g.Members[g.memberOf(t)].Role, From: v.currentOf(t), Status: MemberWaiting, Attempt: 1}
 	m.Action, m.Version = g.plan(v, t)
@@ -132,8 +132,8 @@ func (g *groupView) freezeMember(v *view, t *target) ExecutionMember {
 	return m
 }
 
-// needsIn returns what a member of the group needs in an execution: members of the execution only,
-// conditional needs decided by the versions that it deploys.
+// needsIn returns what a member of the group needs in an execution. Only members of the execution
+// are needed, and its target versions decide conditional needs.
 func (g *groupView) needsIn(x *Execution, deployment string) []string {
 	needs := []string{}
 	i, found := slices.BinarySearchFunc(g.Members, deployment, byDeployment)
@@ -154,9 +154,9 @@ func (g *groupView) needsIn(x *Execution, deployment string) []string {
 	return slices.Compact(needs)
 }
 
-// fold applies the commands and run facts of the execution until neither changes anything more: a
-// command may concern a failure that the same observation reports. Commands go first, so that an
-// operator's word counts before what happened at the same time.
+// fold applies the commands and run facts of the execution until nothing changes any more, because
+// a command may concern a failure that the same observation reports. Commands come first: an
+// operator's decision takes precedence over what happened at the same time.
 func (s *step) fold(w *work, commands []Command, facts []RunFact) {
 	var pending []Command
 	for _, c := range commands {
@@ -192,8 +192,8 @@ func (s *step) fold(w *work, commands []Command, facts []RunFact) {
 }
 
 // fact folds what is known of one run into the k-th member and reports whether anything changed.
-// Facts of other runs than the last or next one change nothing: they were folded before, or a later
-// attempt has replaced them.
+// Facts of runs other than the member's last or next one change nothing: they were folded before,
+// or a later attempt has replaced them.
 func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 	m := &w.Members[k]
 	if m.Status != MemberWaiting && !m.running() || w.runOf(f.Run.Resource, m) != f.Run {
@@ -220,7 +220,7 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 	}
 	repeatable := m.Role == Main || w.rule.hooksIdempotent()
 	switch {
-	case m.RunVersion != "": // a merge outdated this run: its outcome is recorded by the times only
+	case m.RunVersion != "": // a merge outdated this run: only the times of its outcome are recorded
 		m.wait()
 	case f.Status == RunSucceeded && m.Status == MemberRollingBack:
 		m.Status = MemberRolledBack
@@ -266,7 +266,7 @@ func (s *step) command(w *work, c Command) bool {
 		if c.Kind == Retry {
 			m.wait()
 		} else {
-			if m.running() { // nobody waits for its outcome any more
+			if m.running() { // its outcome no longer matters
 				m.EndedAt = maxTime(at, m.StartedAt)
 			}
 			m.Status, m.Purpose, m.RunVersion, m.RetryAt = MemberSkipped, "", "", time.Time{}
@@ -276,14 +276,15 @@ func (s *step) command(w *work, c Command) bool {
 	return applied
 }
 
-// retryable reports whether a failed run may be repeated: not a forward run once the reaction to
-// its failure has begun.
+// retryable reports whether the member's failed run may be repeated. Once the reaction to a failure
+// has begun, only post runs and rollbacks may.
 func (w *work) retryable(m *ExecutionMember) bool {
 	return m.Status == MemberFailed && (w.Recovery == "" || m.Role == Post || m.Purpose == Rollback)
 }
 
-// followTargets cancels waiting members whose target is gone; a pre that has not succeeded fails
-// instead: no upgrade without its drain. Of the others it finds those that were overtaken.
+// followTargets cancels waiting members whose target is gone. A waiting pre fails instead: no
+// upgrade runs without its drain. Waiting members and undispatched runs whose target exists may
+// have been overtaken.
 func (s *step) followTargets(w *work) {
 	var targets []target
 	if w.resource >= 0 {
@@ -311,9 +312,9 @@ func (s *step) followTargets(w *work) {
 	}
 }
 
-// overtake sees to it that no member goes back to an older version if somebody took its target to a
-// newer one meanwhile, while it waits or before its run was dispatched: a main has nothing to do
-// any more, and a hook runs what it has.
+// overtake keeps a member from taking its target back to an older version, if the target was taken
+// to a newer one by other means while the member waited or before its run was dispatched. A main is
+// then skipped, and a hook runs the version that the target has.
 func (s *step) overtake(w *work, k int, t *target) {
 	m := &w.Members[k]
 	if m.From == s.view.currentOf(t) || m.Purpose == Rollback || !s.overtaken(m.version(), t) {
@@ -323,7 +324,7 @@ func (s *step) overtake(w *work, k int, t *target) {
 	m = &w.Members[k]
 	m.Touched = m.Touched && (m.Attempt > 1 || !m.running()) // a first run that was not dispatched touched nothing
 	if m.RunVersion != "" {
-		m.wait() // for the run of what a merge brought
+		m.wait() // for its run of the version that a merge brought
 		if !s.overtaken(m.Version, t) {
 			return
 		}
@@ -334,7 +335,7 @@ func (s *step) overtake(w *work, k int, t *target) {
 	}
 }
 
-// overtaken reports whether the target runs something newer than a version.
+// overtaken reports whether the target runs a newer version than the given one.
 func (s *step) overtaken(version string, t *target) bool {
 	if t.current < 0 {
 		return false
@@ -344,8 +345,8 @@ func (s *step) overtaken(version string, t *target) bool {
 	return known && d.versions[t.current].mark().compare(mark) > 0
 }
 
-// markOf returns what orders a version. One that is not listed, because it was deleted or because
-// the host has not read it yet, is in what a group locked.
+// markOf returns the mark that orders a version. A version that is not listed, because it was
+// deleted or the host has not read it yet, is looked up among the locks of closed groups.
 func (s *step) markOf(d *deployment, version string) (_ VersionMark, known bool) {
 	if r := d.rankOf(version); r >= 0 {
 		return d.versions[r].mark(), true
@@ -360,7 +361,7 @@ func (s *step) markOf(d *deployment, version string) (_ VersionMark, known bool)
 	return VersionMark{}, false
 }
 
-// end closes the execution and with it its lease.
+// end ends the execution, and with it the lease.
 func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	w.Status, w.ended = status, true
 	s.event(Event{Kind: ExecutionEnded, Group: w.Group, Resource: s.state.Executions[w.record].Resource, At: at, Status: status, Quarantine: quarantine})
@@ -382,8 +383,8 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	s.setRecord(w.record, &record)
 }
 
-// lastEnd is the end of the execution's last run; its start if a stored record knows of none that
-// has ended.
+// lastEnd returns the end of the execution's last ended run, or the start of the execution if no
+// run has ended.
 func (w *work) lastEnd() time.Time {
 	at := w.StartedAt
 	for k := range w.Members {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// settle ends executions that are done and reacts to failed members, as onMemberFailure says. Runs
-// in progress finish first. Nothing here takes or frees a slot but the end of the execution.
+// settle ends the execution if it is done, and reacts to failed members as onMemberFailure says.
+// Runs in progress finish first. A reaction takes no slot; only the end of the execution frees one.
 func (s *step) settle(w *work) {
 	failed, running, unfinished := false, false, false
 	for k := range w.Members {
@@ -16,7 +16,7 @@ func (s *step) settle(w *work) {
 		unfinished = unfinished || !m.satisfied() && m.Status != MemberRolledBack
 	}
 	if failed && !running && !w.holds() && w.react() {
-		s.followTargets(w) // nothing returns to its version where the target is gone
+		s.followTargets(w) // a member whose target is gone is not rolled back
 		s.settle(w)
 		return
 	}
@@ -49,7 +49,8 @@ func (s *step) finish(w *work, status Status) {
 	s.end(w, status, w.lastEnd(), false)
 }
 
-// broken reports whether a member left the forward path, or all did, and was not skipped since.
+// broken reports whether the execution has left the forward path as a whole, or, under
+// RollbackMember, a member has and was not skipped since.
 func (w *work) broken() bool {
 	if w.Recovery != "" && w.rule.OnMemberFailure != RollbackMember {
 		return true
@@ -57,8 +58,8 @@ func (w *work) broken() bool {
 	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Purpose == Rollback })
 }
 
-// holds reports whether only an operator, a merge or the end of the resource helps: under hold, and
-// wherever going on by itself could make things worse.
+// holds reports whether only an operator, a merge or the deletion of the resource can help: under
+// hold, and wherever going on without an operator could make things worse.
 func (w *work) holds() bool {
 	rule := w.rule
 	for k := range w.Members {
@@ -86,8 +87,8 @@ func (w *work) hasFailed() bool {
 	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Status == MemberFailed })
 }
 
-// react begins the reaction to a failure and reports whether it changed anything. No run is in
-// progress and the execution does not hold.
+// react begins the reaction to a failure and reports whether it changed anything. It is called
+// while no run is in progress and the execution does not hold.
 func (w *work) react() bool {
 	rule := w.rule
 	if w.Recovery != "" && rule.OnMemberFailure != RollbackMember {
@@ -127,8 +128,7 @@ func (m *ExecutionMember) returnToFrom() {
 	m.Attempt = 1
 }
 
-// cancelWaiting cancels every pre and main that waits. A main that ran before is rolled back by the
-// caller.
+// cancelWaiting cancels every pre and main that waits. The caller rolls back mains that ran before.
 func (w *work) cancelWaiting() {
 	for k := range w.Members {
 		if m := &w.Members[k]; m.Status == MemberWaiting && m.Role != Post {
@@ -153,7 +153,7 @@ func (w *work) recovered() bool {
 }
 
 // returning reports whether the member is on its way back to the version it had before the
-// execution. One that is cancelled or skipped then has no purpose any more.
+// execution. A member that is cancelled or skipped on its way back loses its Purpose.
 func (m *ExecutionMember) returning() bool {
 	return m.Purpose == Rollback && m.Status != MemberRolledBack
 }
@@ -167,7 +167,7 @@ type halt int
 
 const (
 	goesOn     halt = iota
-	recovering      // only what the reaction to a failure starts; waits end by themselves
+	recovering      // only the reaction to a failure starts runs; waits end without an operator
 	holding         // nothing starts without an operator or a merge
 )
 
@@ -183,9 +183,8 @@ func (w *work) halted() halt {
 	return goesOn
 }
 
-// blockers appends the members whose end the k-th member, which waits, needs before its next run,
-// and reports whether they suffice: false means that the halt of the execution stops it. I3 is kept
-// here.
+// blockers appends the members that must end before the next run of the k-th member, which waits.
+// free is false if the halt of the execution stops that run even then. This function keeps I3.
 func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free bool) {
 	m := &w.Members[k]
 	for i := range w.Members {
@@ -208,8 +207,8 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 		}
 		return into, true
 	case h == recovering && (m.Role != Post || w.Recovery == "" || mixed):
-		// halted until the reaction begins, or for good; runs in progress end first, and whoever is
-		// to go back goes before anybody has to decide
+		// halted until the reaction begins, or for good: runs in progress and rollbacks end before
+		// an operator has to decide
 		for i := range w.Members {
 			if w.Members[i].running() || mixed && w.Members[i].returning() {
 				into = append(into, i)
@@ -233,10 +232,10 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 	return into, true
 }
 
-// haltOf is what ends the halt of an execution: always an operator. A reaction that runs to its end
-// by itself ends the execution and with that the halt, and under merge a newer group may take the
-// failed members over: one that closes later, or the one that is queued here already, when it is
-// due: that the plan wakes then is said where the group is listed as queued.
+// haltOf returns what can end the halt of an execution: always an operator. A reaction that
+// completes without an operator ends the execution, and with it the halt. Under merge a newer group
+// may take over the failed members: one that closes later, or the one that is queued here already,
+// once it is due. deriveQueued makes the plan wake at that instant.
 func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until time.Time, on []Condition) {
 	command := w.onOperator(resource)
 	switch {
@@ -257,8 +256,8 @@ func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until ti
 	return until, on
 }
 
-// absorbs reports whether a newer group can still be merged into the execution while it is halted:
-// that gives failed mains another version, and nothing else.
+// absorbs reports whether a newer group can still be merged into the execution while it is halted.
+// A merge gives another version to failed mains only.
 func (w *work) absorbs() bool {
 	if w.rule.OverlapStrategy != Merge || w.Recovery != "" || len(w.Merged) >= w.rule.maxMerges() {
 		return false

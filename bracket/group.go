@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// groups closes and opens groups until nothing more is due, however much time has passed:
-// collecting never waits for executions.
+// groups closes and opens groups until nothing more is due, however much time has passed.
+// Collecting never waits for executions.
 func (s *step) groups() {
 	v := s.view
 	if s.ruleDeleted {
@@ -96,7 +96,7 @@ func (s *step) retire() {
 	}
 }
 
-// cancelGroups ends what has not started when the rule is gone.
+// cancelGroups cancels the groups that have not ended when the rule is gone.
 func (s *step) cancelGroups() {
 	if c := s.state.Group.Collecting; c != nil {
 		s.changeGroup().Collecting = nil
@@ -113,7 +113,7 @@ func (s Status) over() bool {
 	return s == StatusCompleted || s == StatusFailed || s == StatusCancelled
 }
 
-// latest is the latest closed group, nil if there is none.
+// latest returns the latest closed group, nil if there is none.
 func (g *GroupRecord) latest() *Group {
 	if len(g.Closed) == 0 {
 		return nil
@@ -121,8 +121,8 @@ func (g *GroupRecord) latest() *Group {
 	return g.Closed[len(g.Closed)-1]
 }
 
-// withLatest returns the record with another status of its latest closed group: itself if that has
-// it already, else a copy.
+// withLatest returns the record with the given status of its latest closed group: the record itself
+// if the group has that status already, else a copy.
 func (g *GroupRecord) withLatest(status Status) *GroupRecord {
 	latest := g.latest()
 	if latest.Status == status {

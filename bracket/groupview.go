@@ -2,7 +2,7 @@ package bracket
 
 import "slices"
 
-// groupView is a closed group against the present observation.
+// groupView is a closed group, seen with the present observation.
 type groupView struct {
 	*Group
 	members []memberView  // like Group.Members
@@ -11,14 +11,14 @@ type groupView struct {
 	needs   [][]groupNeed // per member
 }
 
-// groupNeed is a need by index; with versions it exists only if the needed member runs one of them
-// afterwards.
+// groupNeed is a need by member index. If versions is not nil, the need exists only if the needed
+// member runs one of them afterwards.
 type groupNeed struct {
 	member   int32
 	versions []string
 }
 
-// memberView is a member of a closed group with those of its locks that are still eligible, best
+// memberView is a member of a closed group with those of its locks that are still eligible, newest
 // first.
 type memberView struct {
 	deployment int32
@@ -32,8 +32,8 @@ type lock struct {
 
 func (v *view) viewGroup(g *Group) *groupView {
 	gv := &groupView{Group: g, members: make([]memberView, len(g.Members)), slot: slices.Repeat([]int32{-1}, len(v.deployments)), needs: make([][]groupNeed, len(g.Members))}
-	// What was eligible at the close has not ceased to be for a planner whose clock has not come
-	// that far.
+	// A version that was eligible at the close stays so for a planner whose clock is behind the
+	// close.
 	now := maxTime(v.now, g.ReadyAt)
 	for i, m := range g.Members {
 		at := v.find(m.Deployment) // the view has all members of closed groups
@@ -85,7 +85,7 @@ func (g *groupView) targetOf(targets []target, i int32) *target {
 	return nil
 }
 
-// targetNamed is targetOf for the deployment of an execution, which need not be a member of the
+// targetNamed is targetOf for a deployment of an execution; nil if that is not a member of the
 // group.
 func (g *groupView) targetNamed(v *view, targets []target, deployment string) *target {
 	for k := range targets {
@@ -112,7 +112,7 @@ func (g *groupView) lockFor(v *view, t *target) (l lock, ok bool) {
 func (g *groupView) plan(v *view, t *target) (Action, string) {
 	l, locked := g.lockFor(v, t)
 	if g.Members[g.memberOf(t)].Role != Main {
-		if locked && t.rank() <= l.rank { // nothing goes back to an older version, not even where the newer one may be deployed nowhere else any more
+		if locked && t.rank() <= l.rank { // no target goes back to an older version, even if its newer one is not eligible any more
 			return ActionRun, l.id
 		}
 		return ActionRun, v.currentOf(t) // empty: the hook has no version and blocks the execution
@@ -134,8 +134,8 @@ func (g *groupView) plan(v *view, t *target) (Action, string) {
 	return ActionSkip, v.currentOf(t)
 }
 
-// outdates reports whether the target needs a new run of the same version in this group: one that
-// became outdated after the close opens the next group instead of slipping into this one.
+// outdates reports whether the target needs a new run of the same version in this group. A target
+// that became outdated after the close opens the next group instead.
 func (g *groupView) outdates(v *view, t *target) bool {
 	at := v.outdatedAt(t)
 	return !at.IsZero() && !at.After(g.ReadyAt)
@@ -175,8 +175,8 @@ func (g *groupView) pendingRuns(v *view, targets []target) []PendingRun {
 	return runs
 }
 
-// idleHook returns the target of the first hook that has no version to run among the targets of one
-// resource: it blocks the execution. Nil: there is none.
+// idleHook returns the target of the first hook on one resource that has no version to run and so
+// blocks the execution, nil if there is none.
 func (g *groupView) idleHook(v *view, targets []target) *target {
 	for _, i := range g.order {
 		if g.Members[i].Role == Main {
@@ -191,9 +191,10 @@ func (g *groupView) idleHook(v *view, targets []target) *target {
 	return nil
 }
 
-// onHook is what gives a hook without a version one to run, in a list that the caller makes: a
-// version that it may run, and the next group, for this one locks nothing more. Where such a
-// version is there already, and came too late for this group, it is the next group alone.
+// onHook returns the events that can give a version to a hook that has none, in a list from the
+// caller: a new version that the hook may run, and the close of the next group, because this group
+// locks nothing more. If such a version exists already and came too late for this group, only the
+// close of the next group can help.
 func (g *groupView) onHook(v *view, hook *target, list func(n int) []Condition) []Condition {
 	next := Condition{Kind: OnGroupClose, Rule: v.id, Environment: v.environment}
 	if g.cameLate(v, hook) {
@@ -206,8 +207,8 @@ func (g *groupView) onHook(v *view, hook *target, list func(n int) []Condition) 
 	return on
 }
 
-// cameLate reports whether a hook that runs nothing has a version that it may run, and none that
-// the group has locked and that may become eligible again.
+// cameLate reports whether a hook that runs nothing has a version that it may run, and no version
+// locked by the group that may become eligible again.
 func (g *groupView) cameLate(v *view, hook *target) bool {
 	d := &v.deployments[hook.deployment]
 	for _, l := range g.Members[g.memberOf(hook)].Locks {
@@ -237,7 +238,7 @@ func (g *groupView) startsFirst(v *view, i int32, targets []target) bool {
 	return true
 }
 
-// firstRun reports whether a run is the first of a member of the group that has a target on the
+// firstRun reports whether a run is the first run of a member of the group that has a target on the
 // resource.
 func (g *groupView) firstRun(r Run, v *view, resource int32) bool {
 	return g.targetNamed(v, v.span(resource), r.Deployment) != nil && r.Generation == 1 && r.Attempt == 1 && r.Purpose == Deploy

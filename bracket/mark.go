@@ -7,8 +7,8 @@ import (
 
 // What a group locks, and which versions are new after it.
 
-// locks returns the versions that a group closing at c locks for the member: those eligible by then
-// and still, newest first, up to the first one that every target may run.
+// locks returns the versions that a group closing at c locks for the member: those that were
+// eligible at c and still are, newest first, up to the first one that every target may run.
 func (d *deployment) locks(c time.Time) []VersionMark {
 	locked := []VersionMark{}
 	for r, lowest := int32(len(d.versions))-1, d.lowestLock(c); r >= lowest; r-- {
@@ -35,7 +35,7 @@ type served struct {
 	mark      VersionMark // the greatest version of all groups
 	latest    *Group      // nil if none has closed
 	locked    []VersionMark
-	cancelled bool // latest was
+	cancelled bool // latest was cancelled with its rule
 }
 
 func (g *GroupRecord) served(deployment string) served {
@@ -46,15 +46,15 @@ func (g *GroupRecord) served(deployment string) served {
 	return s
 }
 
-// isNew reports whether version r of a main makes a group: a target needs it, and no group so far
-// has locked it for whoever does.
+// isNew reports whether version r of a main opens a group: some target needs it, and no group so
+// far has locked it for such a target.
 func (d *deployment) isNew(s *served, r int32) bool {
 	return d.needs(r) && d.unlocked(s, r)
 }
 
-// unlocked reports whether a version is newer than all that were ever locked, or one of three
-// exceptions: the latest group was cancelled with what it locked, or it missed the version, or the
-// version is awaited.
+// unlocked reports whether a version is newer than every version ever locked, or one of three
+// exceptions: the latest group was cancelled and had locked it or a newer one, the latest group
+// missed it, or it is awaited.
 func (d *deployment) unlocked(s *served, r int32) bool {
 	n, last := &d.versions[r], len(s.locked)-1
 	switch {
@@ -62,33 +62,33 @@ func (d *deployment) unlocked(s *served, r int32) bool {
 		return true
 	case s.latest == nil:
 		return false
-	case s.cancelled && last >= 0 && n.mark().compare(s.locked[0]) <= 0: // not the mark: an earlier group may have locked a newer one, withdrawn since
+	case s.cancelled && last >= 0 && n.mark().compare(s.locked[0]) <= 0: // compared with the lock, not the mark: an earlier group may have locked a newer version, withdrawn since
 		return true
 	case n.awaited:
 	case last >= 0 && n.mark().compare(s.locked[last]) <= 0:
-		return false // as nearly all are: each group that a late call closes asks for all versions
+		return false // the usual case, tested early: each group that a late call closes asks for all versions
 	}
 	if _, found := slices.BinarySearchFunc(s.locked, n.mark(), func(l, m VersionMark) int { return m.compare(l) }); found {
-		return false // as nearly all others are: where every version is narrow, a group locks all that are eligible
+		return false // the usual case of the rest: where every version is narrow, a group locks all that are eligible
 	}
 	return (n.awaited || d.missed(r, s.latest.ReadyAt)) && !slices.ContainsFunc(s.locked, func(l VersionMark) bool { return l.ID == n.id })
 }
 
-// missed reports whether a group that closed then would have locked a version, which is newer than
-// those that it did lock, if the planner that closed it had known all that is known now. That one
-// had not read the version yet, or what made it eligible, or the member. An earlier group may have
-// locked the version already; wherever that had not begun the later group took its place, and
-// without one more group nobody there would ever get the version. A version that became eligible
-// after the close came too late for the group, like any other.
+// missed reports whether the latest group, closed at closed, would have locked version r, which it
+// did not lock, if its planner had known what is known now. That planner had not read the version
+// yet, or what made it eligible, or the member. An earlier group may have locked the version
+// already; but where that group had not begun, the latest group took its place, and without one
+// more group the targets there would never get the version. A version that became eligible after
+// the close is not missed: it came too late for the group.
 func (d *deployment) missed(r int32, closed time.Time) bool {
 	return d.versions[r].eligible(closed) && r >= d.lowestLock(closed)
 }
 
-// await finds the versions that are new for some targets only: those for which nothing that the
-// latest group locked is meant, as for a resource that joined later, or only something older, as
-// where a version for everybody was approved after a newer one for others. Tempting: to compare
-// with the greatest version that was locked for anybody. These targets would wait for the next
-// release. Whoever has not read what was locked cannot tell for whom it is, and finds nothing.
+// await marks the versions that are new for some targets only. For these targets nothing that the
+// latest group locked is in scope, as on a resource that joined later, or only an older version is,
+// as when a version for all targets was approved after a newer one for others. Tempting: to compare
+// with the greatest version locked for any target; these targets would then wait for the next
+// release. A locked version that this planner has not read counts as in scope for every target.
 func (v *view) await(g *GroupRecord) {
 	for i := range v.deployments {
 		for r := range v.deployments[i].versions {
@@ -126,15 +126,17 @@ func (g *Group) locks(deployment string) []VersionMark {
 	return nil
 }
 
-// cancelled reports whether the latest closed group was cancelled with its rule. Once the rule is
-// back nothing of it begins any more, but what it locked is new again wherever it does not run:
-// otherwise a rule that was away for an hour would let nobody have these versions ever.
+// cancelled reports whether the latest closed group was cancelled with its rule. If the rule comes
+// back, the group starts nothing any more, but the versions it locked are new again on targets that
+// do not run them. Otherwise a rule that was deleted for an hour would keep these versions from all
+// targets for ever.
 func (g *GroupRecord) cancelled() bool {
 	latest := g.latest()
 	return latest != nil && latest.Status == StatusCancelled
 }
 
-// servedUntil is the instant up to which a group has taken care of outdated targets.
+// servedUntil returns the instant up to which the latest group takes care of outdated targets, zero
+// if no group does.
 func (g *GroupRecord) servedUntil() time.Time {
 	if latest := g.latest(); latest != nil && !g.cancelled() {
 		return latest.ReadyAt

@@ -17,10 +17,10 @@ type Bracket struct {
 	Targets []Target // of the members; only Resource and Deployment are read; nil: overlaps are not checked
 }
 
-// Check reports what [Rule.Validate] cannot see. A dependency against the roles is a [*RoleError],
-// a dependency cycle a [*CycleError], and a target in two brackets an [*OverlapError]. A bracket
-// without a main member and a need that is not a member are each a *[FieldError]. All faults are
-// joined. Nothing is modified.
+// Check reports, joined, all faults of brackets that [Rule.Validate] cannot see: a dependency
+// against the roles as a [*RoleError], a dependency cycle as a [*CycleError], a target in two
+// brackets as an [*OverlapError], and any other fault, such as a bracket without a main member or a
+// need that is not a member, as a *[FieldError]. It modifies nothing.
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {
@@ -47,8 +47,8 @@ func Check(brackets ...Bracket) error {
 	return errors.Join(faults...)
 }
 
-// hasMain reports whether a member is, or once its fault is mended may be, a main. Roles that are
-// derived leave at least one.
+// hasMain reports whether some member is a main, or may be one once its invalid role is corrected.
+// Derived roles leave at least one main.
 func hasMain(b Bracket) bool {
 	return slices.ContainsFunc(b.Members, func(m Member) bool {
 		return b.Rule.MemberRoles == nil || m.Role != Pre && m.Role != Post
@@ -104,8 +104,8 @@ func checkMembers(id string, members []Member, declared bool) error {
 	return f.sorted()
 }
 
-// inBracket is the path of a field of a bracket among several; of the only one where no id is
-// known.
+// inBracket returns the path of a field of the bracket with the given id; without an id it is the
+// field alone.
 func inBracket(id, field string) string {
 	if id == "" {
 		return field
@@ -136,7 +136,7 @@ func orMain(r Role) Role {
 	return r
 }
 
-// roleOrder is the phase in which a role runs.
+// roleOrder returns the phase in which a role runs.
 func roleOrder(r Role) int {
 	switch r {
 	case Pre:
@@ -197,7 +197,7 @@ func findCycle(members []Member, at map[string]int) []string {
 
 // frozenMembers returns the members that have targets, ascending by deployment, with their roles
 // and with needs that include those of the roles: each main needs each pre, each post needs each
-// pre and each main. Locks are left empty. The members were checked.
+// pre and each main. Locks are left empty. The members must have passed checkMembers.
 func frozenMembers(members []Member, declared bool, hasTarget func(string) bool) []GroupMember {
 	frozen := make([]GroupMember, 0, len(members))
 	for _, m := range members {

@@ -15,8 +15,8 @@ const (
 	merges
 )
 
-// overlap decides about the latest group, which is due at due, and an open execution of the
-// environment that has not taken it over.
+// overlap decides whether the latest group, which is due at due, can be merged into an open
+// execution of the environment that has not taken it over yet.
 func (v *view) overlap(w *work, due, now time.Time) overlap {
 	b := v.latest
 	if w.rule.OverlapStrategy != Merge || b.Rule.OverlapStrategy != Merge || due.IsZero() || due.After(now) || w.Recovery != "" {
@@ -34,7 +34,7 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 		case m.Role == Main && (m.running() || m.Status == MemberSucceeded):
 			if t := b.targetNamed(v, targets, m.Deployment); t != nil && v.deployments[t.deployment].rankOf(m.Version) < 0 {
 				if l, locked := b.lockFor(v, t); locked && l.id != m.Version {
-					return queues // a host that has not read the version yet cannot tell whether what the group has locked is older
+					return queues // the member's version is not listed: the version that the group has locked may be older
 				}
 			}
 		case m.Status == MemberFailed:
@@ -71,9 +71,9 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 	return merges
 }
 
-// changes reports whether the group, in a merge, gives a main another target version than the
-// execution has for it. Null locks change nothing, and neither does a version older than what the
-// target runs or is about to run.
+// changes reports whether a merge of the group gives a main another target version than the
+// execution has for it, or a new run of the same one. A missing lock changes nothing, and neither
+// does a version older than what the target runs or is about to run.
 func (g *groupView) changes(v *view, t *target, m *ExecutionMember) bool {
 	l, locked := g.lockFor(v, t)
 	switch {
@@ -88,8 +88,8 @@ func (g *groupView) changes(v *view, t *target, m *ExecutionMember) bool {
 	return true
 }
 
-// merge makes the open execution take over the latest group, in one atomic change. Identity and
-// lease stay those of the execution.
+// merge makes the open execution take over the latest group, in one atomic change. The execution
+// keeps its identity and its lease.
 func (s *step) merge(w *work) {
 	v, b := s.view, s.view.latest
 	w.change()
@@ -102,7 +102,7 @@ func (s *step) merge(w *work) {
 	for _, m := range w.Members {
 		t := b.targetNamed(v, targets, m.Deployment)
 		if t == nil && m.Role == Main && m.Status == MemberWaiting {
-			continue // the newer group does not want it, and it never started in this generation
+			continue // the newer group does not have it, and it has not started in this generation
 		}
 		changes := t != nil && b.changes(v, t, &m)
 		if m.Status != MemberWaiting && m.Generation == 0 && !m.StartedAt.IsZero() {
@@ -112,7 +112,7 @@ func (s *step) merge(w *work) {
 		case !changes && m.Status == MemberWaiting:
 			m.Attempt = 1
 			if t != nil && m.Role == Post {
-				if _, version := b.plan(v, t); version != "" { // the hook of the newer group, but for one that has none
+				if _, version := b.plan(v, t); version != "" { // the newer group's version of the hook, if it has one
 					m.Version = version
 				}
 			}
@@ -150,8 +150,8 @@ func (s *step) merge(w *work) {
 }
 
 // mergedNeeds returns the needs of a member after a merge: those of the newer group if it has the
-// member, else those it had, and those of the roles. No cycle arises: the newer group's needs never
-// point to members that only the execution had.
+// member, else those that the member had, plus those of the roles. No cycle arises, because the
+// newer group's needs never point to members that only the execution had.
 func (w *work) mergedNeeds(b *groupView, m *ExecutionMember) []string {
 	needs := b.needsIn(w.Execution, m.Deployment)
 	if _, member := slices.BinarySearchFunc(b.Members, m.Deployment, byDeployment); !member {

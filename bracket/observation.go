@@ -8,20 +8,21 @@ import (
 )
 
 // Observation is what the host sees of one (rule, environment), all from one read. The order of its
-// slices never matters; Targets in ascending order of (Resource, Deployment) and Runs in ascending
-// order of resource save a sort. [Step] modifies nothing of it, but the [Plan] refers to it: leave
-// it alone while a plan is in use.
+// slices does not matter, but [Step] saves a sort if Targets ascend by (Resource, Deployment), and
+// another if Runs ascend by (Resource, Group, Deployment, Generation, Attempt, Purpose). Step does
+// not modify the Observation, but the [Plan] refers to it: do not modify it while the plan is in
+// use.
 type Observation struct {
 	// Members are the deployments that the rule selects now. Members without a target are left out
 	// of groups.
 	Members []Member
 	// Versions are the versions of the members, and of former members that a group or execution in
-	// the state still names. A version that is not listed is older than all listed ones and not
-	// eligible. If an execution begins while a version that its group has locked is missing here,
-	// it leaves that version out for good: see Due.
+	// the state still names. A version that is not listed counts as older than all listed ones and
+	// as not eligible. If an execution begins while a version that its group has locked is missing
+	// here, the execution leaves that version out for good: see Due.
 	Versions []Version
-	// Targets are the release targets of those deployments in the environment; nil is none. A
-	// target that is not listed no longer exists.
+	// Targets are the release targets of those deployments in the environment; nil means none. A
+	// target that is not listed counts as deleted.
 	Targets Targets
 	// Runs are the runs of this rule and environment that the host knows: at least those of open
 	// executions that are in progress or ended since the state was saved. Older ones do no harm.
@@ -29,8 +30,7 @@ type Observation struct {
 	// Commands are the operators' commands, see [Command]. A command may be repeated for as long as
 	// its execution is open.
 	Commands []Command
-	// DeletedResources are resources that are proved gone. A resource without targets is not proved
-	// gone.
+	// DeletedResources are resources that are proved to be deleted. Having no targets is no proof.
 	DeletedResources []string
 	// RuleDeleted says that the rule no longer exists: a collecting group and executions not
 	// started are cancelled, open ones run to their end with the group's copy of the rule. Members
@@ -39,10 +39,11 @@ type Observation struct {
 	RuleDeleted bool
 	// Due returns when a closed group may start on each pending resource, one instant per entry of
 	// pending.Resources; zero means not known yet. If Due is nil, everything is due at
-	// Group.ReadyAt. Step calls Due with the latest closed group while that has still to run on
-	// some resource, and a second time if the runs that it observes change on which. A version that
-	// pending.Group has locked and Versions lacks counts as deleted. So a host that may read
-	// versions later than another planner does returns zero while one is missing.
+	// Group.ReadyAt. Step calls Due with the latest closed group while that group has still to run
+	// on some resource, and a second time if the observed runs change the set of these resources. A
+	// version that pending.Group has locked and Versions lacks counts as deleted. A host that may
+	// read versions later than another planner must therefore return zero while such a version is
+	// missing.
 	Due func(pending PendingGroup) []time.Time
 }
 
@@ -72,14 +73,15 @@ type Version struct {
 	// CreatedAt orders versions (then ID does, byte-wise). Required.
 	CreatedAt time.Time
 	// EligibleAt is when the last version-level gate opened; an instant before CreatedAt counts as
-	// CreatedAt. Zero: a gate holds it back. So does one that is known to open after now: until
-	// then nothing begins with the version, and Next is no later than that.
+	// CreatedAt. Zero means that a gate holds the version back. An instant after now means that the
+	// gate is known to open then: nothing begins with the version before that instant, and Next is
+	// no later than it.
 	EligibleAt time.Time
 }
 
-// Targets is a list of release targets that need not be in memory: fleets are large, and the host
-// has its own form of them. [Step] reads it only while it runs; once as a rule, twice if it is not
-// in ascending order of (Resource, Deployment).
+// Targets is a list of release targets that need not be in memory: fleets are large, and hosts have
+// their own representation of them. [Step] reads the list only while it runs: usually once, twice
+// if it does not ascend by (Resource, Deployment).
 type Targets interface {
 	Len() int
 	At(i int) Target // 0 <= i < Len()
@@ -119,7 +121,7 @@ type Run struct {
 }
 
 // String returns the six parts joined by "/", with "%" and "/" inside a part written "%25" and
-// "%2F". It is unique per run and is what dispatch must be idempotent by.
+// "%2F". It is unique per run. The host must use it as the key that makes dispatch idempotent.
 func (r Run) String() string {
 	return textkey.Join(r.Group, r.Resource, r.Deployment, strconv.Itoa(r.Generation), strconv.Itoa(r.Attempt), string(r.Purpose))
 }
@@ -137,7 +139,7 @@ type RunFact struct {
 	Run       Run
 	Status    RunStatus
 	StartedAt time.Time // zero: the instant at which it was committed
-	EndedAt   time.Time // ignored while running; zero: the instant of the Step that sees the end first
+	EndedAt   time.Time // ignored while running; zero: the instant of the Step that first sees the end
 	// RetryAt is when a failed or lost run may be attempted again. Zero: no further attempt.
 	RetryAt time.Time
 }
@@ -149,32 +151,31 @@ const (
 	RunRunning   RunStatus = "running"   // dispatched, and without an outcome
 	RunSucceeded RunStatus = "succeeded" // the target has the version of the run
 	RunFailed    RunStatus = "failed"    // it ended, and the target may have any version
-	RunLost      RunStatus = "lost"      // it will never report; nobody knows what it did
+	RunLost      RunStatus = "lost"      // it will never report, and what it did is unknown
 )
 
-// Command is an operator's decision about one open execution. It is applied at most once, by its
-// ID, by the first Step that sees both the command and the open execution. If it does not apply
-// then, it never will: see Refused in [Plan].
+// Command is an operator's decision about one open execution. The first Step that sees both the
+// command and the open execution applies it, at most once per ID. If it does not apply then, it
+// never will: see Refused in [Plan].
 type Command struct {
 	ID   string      `json:"id"`
 	Kind CommandKind `json:"kind"`
 	// Group and Resource name the execution. Both are required.
 	Group    string `json:"group"`
 	Resource string `json:"resource"`
-	// Deployment names the member for retry and skip. Empty: every member that has failed; a member
-	// that went back to the version before has to be named. It must be empty for resolve and
-	// abandon.
+	// Deployment names the member for retry and skip. Empty means every failed member; a rolled
+	// back member must be named. It must be empty for resolve and abandon.
 	Deployment string `json:"deployment,omitempty"`
 	By         string `json:"by,omitempty"` // who decided; not interpreted
-	// At is when the command was given: commands apply in this order, and resolve and abandon take
-	// effect then. Zero stands for the now of the Step. Nothing takes effect later than that, nor
+	// At is when the command was given; zero means the now of the Step. Commands apply in the order
+	// of At. Resolve and abandon take effect at At, but not after the now of the Step and not
 	// before the execution began.
 	At     time.Time `json:"at,omitzero"`
 	Reason string    `json:"reason,omitempty"` // not interpreted
 }
 
-// Validate reports every fault of the command, joined, each a *[FieldError]. It does not know
-// whether there is such an execution.
+// Validate reports every fault of the command, joined, each a *[FieldError]. It does not check
+// whether the execution exists.
 func (c Command) Validate() error {
 	var f faults
 	if c.ID == "" {
@@ -199,7 +200,7 @@ func (c Command) Validate() error {
 type CommandKind string
 
 const (
-	Retry   CommandKind = "retry"   // repeat the failed run, with its purpose; beside another member that has failed it waits until that is decided, too
+	Retry   CommandKind = "retry"   // repeat the failed run, with its purpose; while another failed member is undecided, the run waits
 	Skip    CommandKind = "skip"    // count the member as done; the outcome of a run in progress does not matter any more
 	Resolve CommandKind = "resolve" // end the execution as completed, its lease is released
 	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined
@@ -220,10 +221,10 @@ type PendingRun struct {
 	Action              Action // never ActionSkip
 }
 
-// Runs returns the members that the group would run on Resources[i], by level and deployment;
-// read-only. A hook without any version has an empty Version. Neighbours with the same deployments
-// in the same versions share one list. Of a PendingGroup that [Step] did not make, such as in a
-// test of a host's Due, nothing is known: nil.
+// Runs returns the members that the group would run on Resources[i], ordered by dependency level
+// and deployment. The list is read-only: neighbours with the same deployments in the same versions
+// share one. A hook without any version has an empty Version. If [Step] did not make the
+// PendingGroup, as in a test of a host's Due, Runs returns nil.
 func (p PendingGroup) Runs(i int) []PendingRun {
 	if p.runs == nil {
 		return nil

@@ -3,34 +3,34 @@ package bracket
 import "time"
 
 // Plan is what [Step] decided. Any subset of Start may be committed and carried out, in any order,
-// before the next Step. All slices are freshly allocated and the caller's, to sort or to cut as
-// well; only On lists are shared and must not be modified.
+// before the next Step. All slices are freshly allocated and belong to the caller, who may reorder
+// and shorten them. Only the On lists are shared and must not be modified.
 type Plan struct {
-	// Start are the runs that may start now, by resource, level and deployment. A host that refuses
-	// one, for example because no slot is free, changes nothing.
+	// Start are the runs that may start now, ordered by resource, dependency level and deployment.
+	// Not starting a run, for example because no slot is free, changes nothing.
 	Start []Start
-	// Redispatch are runs in progress of which the observation knows nothing, in the order of
-	// Start: a crash after the commit may have prevented their dispatch. Dispatch them again; as
-	// dispatch is create-if-absent by Run.String, that does no harm.
+	// Redispatch are runs in progress that the observation does not list, in the order of Start: a
+	// crash after the commit may have prevented their dispatch. Dispatch them again. That does no
+	// harm, because dispatch is create-if-absent by Run.String.
 	Redispatch []Start
 	// Wait says why runs of needed executions do not start now, in the order of Start. Resources
-	// that need nothing have no entry. While a group collects, one entry without resource says
+	// that need nothing have no entry. While a group collects, one entry without a Resource says
 	// until when. [Plan.Evaluate] gives the verdict on any one candidate.
 	Wait []Wait
 	// Stuck are runs in progress that have had no outcome for stuckAfterSeconds, in the order of
 	// Start.
 	Stuck []Stuck
 	// Events are what happened in this step, in the order in which it happened, then by resource.
-	// The state holds their effect already: they are for people, and for the leases of executions
-	// that ended.
+	// The state contains their effects already; the host needs them to inform people and to release
+	// the leases of executions that ended.
 	Events []Event
 	// Unknown are observed runs that belong to no group or execution of the state, in the order of
 	// Run.String. They were ignored.
 	Unknown []Run
-	// Refused are commands that this step could not apply, by resource and id. Where the execution
-	// is open, its state did not fit, and they never will be applied. Where it is not open yet, or
-	// never was, they are for the Step that finds it open. Of an execution that has ended none is
-	// listed.
+	// Refused are commands that this step could not apply, ordered by resource and id. If the
+	// execution is open, its state does not permit the command, which will never be applied. If the
+	// execution has not opened, the first Step that finds it open decides about the command.
+	// Commands to an execution that has ended are not listed.
 	Refused []Command
 	// Next is the earliest instant after now at which the plan can change without a new
 	// observation; zero: never.
@@ -47,13 +47,14 @@ type Start struct {
 	// First says that the run opens the execution and so takes its lease; otherwise the lease is
 	// held already.
 	First bool
-	// DueAt is when the execution became due; for a run of an open execution, when that started.
+	// DueAt is when the execution became due; for a run of an open execution, when the execution
+	// started.
 	DueAt time.Time
 }
 
 // Wait is a reason why something does not start. With a Deployment it concerns that member of an
-// open execution; without, every run of the group on the resource; without a Resource, every new
-// version of a member anywhere.
+// open execution; without one, every run of the group on the resource; without a Resource, every
+// new version of a member on any resource.
 type Wait struct {
 	Group, Resource, Deployment string
 	Reason                      Reason      // a pending one
@@ -69,7 +70,7 @@ type Stuck struct {
 	Since     time.Time // when it became stuck
 }
 
-// Event is something that a step brought about.
+// Event is a change that a step made.
 type Event struct {
 	Kind     EventKind
 	Group    string
@@ -92,8 +93,8 @@ const (
 	GroupCancelled   EventKind = "group_cancelled"   // its last new version disappeared, or the rule did
 	GroupSuperseded  EventKind = "group_superseded"  // a newer group closed, and no execution of this one is open any more
 	GroupMerged      EventKind = "group_merged"      // into the open execution on Resource
-	ExecutionStarted EventKind = "execution_started" // a run of it was observed that nobody had committed; other starts are those that the host commits
-	ExecutionEnded   EventKind = "execution_ended"   // its lease is to be released, or with Quarantine quarantined
+	ExecutionStarted EventKind = "execution_started" // a run of it was observed that was never committed; the other starts are those that the host commits
+	ExecutionEnded   EventKind = "execution_ended"   // the host must release its lease, or quarantine it if Quarantine is set
 )
 
 // Condition is an event that can end a wait. Its kind says which fields are set; the others are
@@ -107,7 +108,7 @@ type Condition struct {
 	Deployment  string
 }
 
-// ConditionKind names the kind of a condition; the comment names the fields that are set.
+// ConditionKind is the kind of a condition. The comment at each kind names the fields that are set.
 type ConditionKind string
 
 const (
@@ -115,12 +116,12 @@ const (
 	OnExecutionEnd ConditionKind = "execution_end" // Rule, Resource
 	OnGroupClose   ConditionKind = "group_close"   // Rule, Environment
 	OnVersion      ConditionKind = "version"       // Deployment
-	OnConfig       ConditionKind = "config"        // Rule: what the host derives the due instant from
-	OnOperator     ConditionKind = "operator"      // Group, Resource, of the execution that a [Command] is needed for; none once that has ended
+	OnConfig       ConditionKind = "config"        // Rule; the host's configuration from which it derives the due instant
+	OnOperator     ConditionKind = "operator"      // Group, Resource of the execution that needs a [Command]; none if the execution has ended
 )
 
 // Reason is a stable code. Codes are part of the compatibility promise. [Plan.Evaluate] says when
-// which of them applies.
+// each of them applies.
 type Reason string
 
 // The reasons of verdicts, and of waits where the verdict is pending.

@@ -10,13 +10,13 @@ import (
 )
 
 // State is what a host keeps for one (rule, environment) between two calls of [Step]. Records are
-// immutable: Step and Commit replace a record that changes and share the others, so that pointers
-// tell what to save, see [State.Changed].
+// immutable: Step and Commit replace a record that changes and share the others, so that comparing
+// pointers tells what to save: see [State.Changed].
 type State struct {
 	// Group is the record of the (rule, environment). It is never nil after [NewState].
 	Group *GroupRecord
 	// Executions are the records of the rule's resources, ascending by resource. A resource without
-	// record never had an execution.
+	// a record never had an execution.
 	Executions []*ExecutionRecord
 }
 
@@ -27,10 +27,10 @@ type GroupRecord struct {
 	Environment string `json:"environment"`
 	// Number is the number of the latest group, collecting ones included; 0 before the first.
 	Number int `json:"number"`
-	// Marks is the greatest version that a closed group locked, per main member. Only greater
+	// Marks holds, per main member, the greatest version that a closed group locked. Only greater
 	// versions are new, with three exceptions:
 	//
-	//   - after a rule was deleted and is back, the versions of its latest group, if that was
+	//   - after a deleted rule has come back, the versions of its latest group, if that group was
 	//     cancelled with the rule;
 	//   - the versions that the latest group should have locked and did not, because the planner
 	//     that closed it had not read them;
@@ -39,8 +39,8 @@ type GroupRecord struct {
 	Marks map[string]VersionMark `json:"marks"`
 	// Collecting is the group whose window is open, nil if there is none.
 	Collecting *Collecting `json:"collecting,omitempty"`
-	// Closed holds the latest closed group, last, and before it those that an open execution refers
-	// to, ascending by number.
+	// Closed holds, ascending by number, the closed groups that an open execution refers to, and
+	// last the latest closed group.
 	Closed []*Group `json:"closed"`
 }
 
@@ -56,7 +56,8 @@ type VersionMark struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// Group is a closed version group: what it locked, with a copy of everything that was in force.
+// Group is a closed version group: the versions that it locked, with a copy of the rule and the
+// members in force at the close.
 type Group struct {
 	ID       string    `json:"id"` // rule, environment and number, see [GroupID]
 	OpenedAt time.Time `json:"openedAt"`
@@ -75,10 +76,10 @@ type Group struct {
 type GroupMember struct {
 	Deployment string            `json:"deployment"`
 	Role       Role              `json:"role"`
-	Needs      []string          `json:"needs"` // those of the roles included; ascending
+	Needs      []string          `json:"needs"` // including those that follow from the roles; ascending
 	NeedsIf    []ConditionalNeed `json:"needsIf,omitempty"`
-	// Locks are the versions of which each resource gets the first that is in scope and still
-	// eligible; newest first.
+	// Locks are the locked versions, newest first. Each resource gets the first of them that is in
+	// scope and still eligible.
 	Locks []VersionMark `json:"locks"`
 }
 
@@ -112,9 +113,8 @@ type Execution struct {
 	Generation  int       `json:"generation"` // 1 + len(Merged)
 	Merged      []string  `json:"merged"`     // groups absorbed, in order
 	StartedAt   time.Time `json:"startedAt"`
-	// Rule is the group's copy of the rule. The execution has one of its own, because a planner
-	// with an outdated snapshot may open an execution of a group that the group record has just
-	// dropped.
+	// Rule is the group's copy of the rule. The execution keeps one itself, because a planner with
+	// an outdated snapshot may open an execution of a group that the group record has just dropped.
 	Rule     *Rule    `json:"rule,omitempty"`
 	Commands []string `json:"commands"` // ids already seen, in order
 	// Recovery is set once the reaction to a failure has begun: nothing is retried or merged after
@@ -148,8 +148,8 @@ type ExecutionMember struct {
 	Generation int `json:"generation,omitzero"`
 	// Purpose is rollback once the member is to return to From, else empty.
 	Purpose Purpose `json:"purpose,omitzero"`
-	// RunVersion is the version of a run in progress that a merge has outdated; when it ends the
-	// member waits for Version again.
+	// RunVersion is the version of a run in progress that a merge has outdated. When that run ends,
+	// the member waits for its run of Version.
 	RunVersion string `json:"runVersion,omitzero"`
 	// Touched says that a run of another version than From was started, so that the target may
 	// differ from From.
@@ -159,9 +159,9 @@ type ExecutionMember struct {
 	RetryAt   time.Time `json:"retryAt,omitzero"`   // earliest instant of the next attempt
 }
 
-// Status is the status of a group or of an execution. What has not started on a resource is not
-// stored, and has no status: [Plan.Wait] and [Plan.Start] say whether a group is queued, not due or
-// ready there, and [ExecutionRecord.Last] whether it is done.
+// Status is the status of a group or of an execution. A group that has not started on a resource
+// has no status stored there: [Plan.Wait] and [Plan.Start] say whether it is queued, not due or
+// ready there, and [ExecutionRecord.Last] says whether it is done.
 type Status string
 
 const (
@@ -217,13 +217,14 @@ func NewState(rule, environment string) State {
 		Marks: map[string]VersionMark{}, Closed: []*Group{}}}
 }
 
-// GroupID is the text form of a group's identity: rule, environment and number joined like
+// GroupID returns the text form of a group's identity: rule, environment and number, joined as by
 // [Run.String].
 func GroupID(rule, environment string, number int) string {
 	return textkey.Join(rule, environment, strconv.Itoa(number))
 }
 
-// groupNumber returns the number of a group of a rule in an environment, 0 if the text is none.
+// groupNumber returns the number of a group of a rule in an environment, 0 if id is not the id of
+// one.
 func groupNumber(rule, environment, id string) int {
 	var first, second, number string
 	if !textkey.Scan(id, &first, &second, &number) || first != rule || second != environment {
@@ -236,19 +237,19 @@ func groupNumber(rule, environment, id string) int {
 	return n
 }
 
-// GroupKey is the store key of the group record of a rule in an environment.
+// GroupKey returns the store key of the group record of a rule in an environment.
 func GroupKey(rule, environment string) string {
 	return textkey.Join("bracket", "group", rule, environment)
 }
 
-// ExecutionKey is the store key of the execution record of a rule on a resource. With an empty
+// ExecutionKey returns the store key of the execution record of a rule on a resource. With an empty
 // resource it is the common prefix of the keys of all resources.
 func ExecutionKey(rule, resource string) string {
 	return textkey.Join("bracket", "execution", rule, resource)
 }
 
-// Changed returns which records differ from those of an earlier state, by identity: the group
-// record, or nil, and the execution records, ascending by resource.
+// Changed returns the records that are not those of an earlier state, compared by pointer: the
+// group record, or nil if it is the same, and the execution records, ascending by resource.
 func (s State) Changed(since State) (group *GroupRecord, executions []*ExecutionRecord) {
 	if s.Group != since.Group {
 		group = s.Group
@@ -267,12 +268,13 @@ func (s State) Changed(since State) (group *GroupRecord, executions []*Execution
 	return group, executions
 }
 
-// includes reports whether a group ran in the ended execution, itself or merged.
+// includes reports whether the ended execution was one of the group, or absorbed it.
 func (e EndedExecution) includes(group string) bool {
 	return e.Group == group || slices.Contains(e.Merged, group)
 }
 
-// includes reports whether an open execution of the environment runs a group, itself or merged.
+// includes reports whether the open execution is one of the group in the environment, or absorbed
+// it.
 func (x *Execution) includes(environment, group string) bool {
 	return x.Environment == environment && (x.Group == group || slices.Contains(x.Merged, group))
 }
@@ -290,8 +292,8 @@ func byResource(r *ExecutionRecord, resource string) int {
 	return strings.Compare(r.Resource, resource)
 }
 
-// withRecords returns records with others put in place or inserted; both ascend by resource.
-// records is not modified.
+// withRecords returns records with each of others inserted, or in place of the record of the same
+// resource. Both lists ascend by resource. records is not modified.
 func withRecords(records, others []*ExecutionRecord) []*ExecutionRecord {
 	if len(others) == 0 {
 		return records

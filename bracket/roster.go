@@ -8,8 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/textorder"
 )
 
-// roster is what a Step knows of all targets, with numbers instead of texts: there may be millions,
-// and every Step goes over them.
+// roster is what a Step knows of all targets, with numbers instead of texts, because there may be
+// millions of targets and every Step goes over them.
 type roster struct {
 	resources []string // ascending
 	start     []int32  // per resource: its first target; one more entry at the end
@@ -26,14 +26,14 @@ type target struct {
 	special    int32 // one more than the index in special, or 0
 }
 
-// special is what few targets have.
+// special holds the properties that few targets have.
 type special struct {
 	outdatedAt time.Time
 	outOfScope []uint64 // bits by rank; nil: every version is in scope
 	target     int32    // index in targets
 }
 
-// rank returns the rank of the current version, -1 if it has none.
+// rank returns the rank of the current version, -1 if there is none or it is not listed.
 func (t *target) rank() int32 { return max(t.current, -1) }
 
 // deploymentOf returns the id of the target's deployment.
@@ -71,7 +71,7 @@ func (v *view) inScope(t *target, rank int32) bool {
 	return out == nil || out[rank/64]&(1<<(rank%64)) == 0
 }
 
-// outOfScope returns the bits of the listed versions among some ids.
+// outOfScope returns a bit set of the ranks of those ids that are listed.
 func (d *deployment) outOfScope(ids []string) []uint64 {
 	out := make([]uint64, (len(d.versions)+63)/64)
 	for _, id := range ids {
@@ -82,9 +82,9 @@ func (d *deployment) outOfScope(ids []string) []uint64 {
 	return out
 }
 
-// addTargets reads the targets and folds what deployments must know of all of them. This is the one
-// pass over the fleet that every Step pays. It looks up a version only where a target runs another
-// one than its neighbours. Versions must have been added.
+// addTargets reads the targets and collects what each deployment must know about them. This is the
+// one pass over the fleet that every Step makes. It looks up a version only where a target runs
+// another one than its neighbours. Versions must have been added before.
 func (v *view) addTargets(group *GroupRecord, list Targets) error {
 	n := list.Len()
 	at, twice := v.read(group, list, n)
@@ -111,9 +111,9 @@ func (v *view) addTargets(group *GroupRecord, list Targets) error {
 
 func (t *Target) resource() string { return t.Resource }
 
-// read does the work of addTargets for n targets in ascending order. It stops at the first that is
-// out of order and returns its index; twice says that it equals the one before. If all are in
-// order, at is n.
+// read does the work of addTargets for n targets in ascending order. It stops at the first target
+// that is out of order and returns its index; twice reports whether that target equals the one
+// before it. If all are in order, at is n.
 func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool) {
 	since := group.servedUntil()
 	for i := range v.deployments {
@@ -131,7 +131,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 				return i, false
 			}
 			if len(v.resources) == cap(v.resources) {
-				more := 64 // and then in proportion, for most resources have as many targets as those before
+				more := 64 // and then in proportion, because most resources have as many targets as those before
 				if i > 0 {
 					more += int(int64(n-i) * int64(len(v.resources)) / int64(i))
 				}
@@ -192,14 +192,14 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 	return n, false
 }
 
-// recent are the last versions of one deployment that were looked up.
+// recent holds the versions of one deployment that were looked up last.
 type recent struct {
 	known   int
 	id      [2]string
 	current [2]int32
 }
 
-// find returns what target.current is for a version.
+// find returns the value of target.current for a version.
 func (c *recent) find(v *view, d *deployment, id string) int32 {
 	for i := range c.known {
 		if c.id[i] == id {
@@ -219,7 +219,7 @@ func (c *recent) find(v *view, d *deployment, id string) int32 {
 	return current
 }
 
-// number enters a text into texts.
+// number returns the index of a text in texts, and adds the text if it is new.
 func (r *roster) number(text string) int32 {
 	n, known := r.numbers[text]
 	if !known {

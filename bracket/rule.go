@@ -8,8 +8,8 @@ import (
 // have the defaults that [Rule.WithDefaults] writes out. The zero value is not valid: a selector
 // and a window are required.
 //
-// Expressions are texts here. The caller compiles DeploymentSelector and MemberRoles, and hands the
-// result to [Step], as a list of [Member].
+// Expressions are plain texts to this package. The caller evaluates DeploymentSelector and
+// MemberRoles and passes the result to [Step] as a list of [Member].
 type Rule struct {
 	// DeploymentSelector is the CEL expression over deployments that selects the members. Required.
 	DeploymentSelector string `json:"deploymentSelector"`
@@ -29,21 +29,21 @@ type Rule struct {
 	// RequireAllTimeoutSeconds is how long require_all may hold a collection window open after its
 	// end, 0 to 10 years. Default 0.
 	RequireAllTimeoutSeconds int64 `json:"requireAllTimeoutSeconds,omitzero"`
-	// MemberRoles declares which members are hooks. Without expressions in it every member is main.
-	// Nil: roles are derived from the dependencies. There are hooks then only if one member, the
-	// pre, needs nothing and all others need it, directly or through others, and one, the post,
-	// needs all others so and nobody needs it. A single further member without dependencies makes
-	// all of them mains: a drain that has no new version is then skipped, and nodes are upgraded
-	// without it. So write the roles down.
+	// MemberRoles declares which members are hooks. If its expressions are empty, every member is a
+	// main. If MemberRoles is nil, roles are derived from the dependencies. There are hooks then
+	// only if one member, the pre, needs nothing and all others need it, and another member, the
+	// post, needs all others and is needed by none, directly or indirectly. A single further member
+	// without dependencies makes every member a main: a drain without a new version is then
+	// skipped, and nodes are upgraded without a drain. Therefore declare the roles.
 	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
 	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
 	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`
 	// RollbackStrategy is the RFC's name for OnMemberFailure; only one of them may be given.
-	// WithDefaults moves it there.
+	// WithDefaults moves it to OnMemberFailure.
 	RollbackStrategy RollbackStrategy `json:"rollbackStrategy,omitzero"`
 	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member.
-	// Default false: the execution is held, until a [Command] skips the member that went back, so
-	// that the others go on, or ends the execution.
+	// Default false: the execution is held until a [Command] skips the rolled back member, so that
+	// the others go on, or ends the execution.
 	AllowMixedPost bool `json:"allowMixedPost,omitzero"`
 	// StuckAfterSeconds is how long a run may be without outcome before [Plan.Stuck] lists it, at
 	// most 10 years. Default 0: never.
@@ -80,11 +80,11 @@ type UnchangedMemberStrategy string
 const (
 	SkipUnchanged   UnchangedMemberStrategy = "skip_unchanged"   // it does not run
 	RedeployCurrent UnchangedMemberStrategy = "redeploy_current" // it runs its current version again
-	RequireAll      UnchangedMemberStrategy = "require_all"      // the group waits for it, with a limit, then skips it
+	RequireAll      UnchangedMemberStrategy = "require_all"      // the group waits for it, up to a limit, then skips it
 )
 
 // OverlapStrategy says what happens when a newer group is ready while an execution is open on a
-// resource. A merge also runs again what became outdated after its run began.
+// resource. A merge also runs a main again if its target became outdated after its run began.
 type OverlapStrategy string
 
 const (
@@ -101,11 +101,11 @@ const (
 )
 
 // OnMemberFailure says what happens once a member has no attempt left. Where going on could make
-// things worse it is [Hold] whatever is set: after the failure of a post member or of a rollback.
-// Under [RollbackMember] and [RollbackAll] it is Hold as well if a member that would have to go
-// back has no version to return to, and under RollbackMember if a pre member fails. Under [RunPost]
-// and RollbackAll a failed pre leads straight to the post members. What returns to the version it
-// had does so wherever somebody has taken it meanwhile.
+// things worse, [Hold] applies whatever is set: after the failure of a post member or of a
+// rollback; under [RollbackMember] and [RollbackAll], if a member to be rolled back has no version
+// to return to; and under RollbackMember, if a pre member fails. Under [RunPost] and RollbackAll a
+// failed pre leads straight to the post members. A rollback returns its target to the version it
+// had even if the target was taken to another one meanwhile.
 type OnMemberFailure string
 
 const (
@@ -124,8 +124,8 @@ const (
 	AllMembers    RollbackStrategy = "all_members"     // rollback_all
 )
 
-// maxSeconds is 10 years: longer windows are mistyped, and every sum of two of them with an instant
-// stays far from overflow.
+// maxSeconds is 10 years: a longer window is a typing error, and an instant plus two such windows
+// is far from overflow.
 const maxSeconds = 10 * 366 * 24 * 60 * 60
 
 // WithDefaults returns the rule with every default written out and RollbackStrategy moved to
@@ -180,7 +180,8 @@ func (r Rule) Validate() error {
 	if r.DeploymentSelector == "" {
 		f.add("deploymentSelector", CodeRequired, nil, `is required: an expression that selects the members; "true" selects every deployment of the policy`)
 	}
-	// Of a value that there is not, nobody can say which other fields belong to it.
+	// With an unknown value it is not known which other fields belong to it, so they are not
+	// checked against it.
 	modeKnown := oneOf(&f, "readinessMode", r.ReadinessMode, CollectionWindow, WaitForAll, Immediate)
 	window := r.ReadinessWindowSeconds
 	switch {
@@ -224,8 +225,8 @@ func (r Rule) Validate() error {
 	return f.err()
 }
 
-// hooksIdempotent and maxMerges read their fields with the defaults, so that a rule that was put
-// together by hand does no harm.
+// hooksIdempotent and maxMerges return their fields with the defaults applied, because a rule made
+// by hand may lack them.
 func (r *Rule) hooksIdempotent() bool { return r.HooksIdempotent == nil || *r.HooksIdempotent }
 
 func (r *Rule) maxMerges() int {
@@ -236,8 +237,8 @@ func (r *Rule) maxMerges() int {
 }
 
 // UnmarshalJSON decodes a rule strictly: unknown fields, fields given twice and values of the wrong
-// type are errors. All faults are reported, joined, each a *[FieldError]; the rule is then
-// unchanged. Values are checked by [Rule.Validate].
+// type are errors. All faults are reported, joined, each a *[FieldError]; the rule is unchanged if
+// there are any. Values are checked by [Rule.Validate].
 func (r *Rule) UnmarshalJSON(data []byte) error {
 	type plain Rule
 	var decoded plain

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// step is one call of Step in progress: the state as far as it has been changed, and the plan as
-// far as it is known.
+// step is one call of Step in progress: the state as changed so far, and the plan as known so far.
 type step struct {
 	view         *view
 	state        State // records replaced, never modified
@@ -18,12 +17,12 @@ type step struct {
 	listChanged  bool // state.Executions is a private slice
 	ruleDeleted  bool
 	works        []work               // open executions of the environment, ascending by resource
-	uses         map[string]int       // open executions per group they started with
+	uses         map[string]int       // number of open executions, by the group that they started with
 	ends         map[string]time.Time // per group, the last end of an execution in this step
-	counted      bool                 // the ends of the latest group were counted; later ones count themselves
+	counted      bool                 // the ended executions of the latest group were counted; end counts later ones
 	ended        int                  // executions of the latest group that ended
 	endedFailed  int
-	conditions   []Condition // the present piece of the backing of the plan's On lists
+	conditions   []Condition // what is left of the array that backs the plan's On lists
 	level, order []int       // scratch of deriveOpen, and blockers
 	blockers     []int
 }
@@ -31,10 +30,11 @@ type step struct {
 // Step folds the observation into the state and returns the new state and the plan for it. In this
 // order it applies commands, run facts and vanished targets; closes and opens groups until nothing
 // more is due; merges; ends executions and reacts to failures; and then derives the plan. The given
-// state is never touched. An invalid rule, a zero now, or a state or observation that contradicts
-// itself, is an error and changes nothing. A now before instants in the state undoes nothing.
+// state is not modified. Step returns an error and the state as it was if the rule is invalid and
+// not deleted, if now is zero, or if the state or the observation contradicts itself. A now before
+// instants in the state undoes nothing.
 //
-// One call costs a pass over the targets, and memory for what waits, runs or may start.
+// One call makes a pass over the targets, and needs memory for what waits, runs or may start.
 func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
 	fail := func(err error) (State, Plan, error) { return state, Plan{}, err }
 	if err := rule.Validate(); err != nil && !observation.RuleDeleted {
@@ -84,10 +84,9 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 }
 
 // changesMore reports whether another step with the same input would change the state once more; I6
-// wants that in this one. It happens where an execution has ended and the state is older than what
-// is known of the runs: the latest group was merged into the execution before that ended, so that
-// the group has ended there, too; or runs of the latest group are known there, and are to be
-// adopted.
+// requires that change in this step. It happens where an execution has ended in this step and the
+// state is older than the observed runs: the latest group was merged into the execution before it
+// ended, so that the group has ended there too; or there are runs of the latest group to adopt.
 func (s *step) changesMore() bool {
 	v := s.view
 	for _, e := range s.plan.Events {
@@ -112,14 +111,14 @@ func (s *step) changesMore() bool {
 	return false
 }
 
-// noNow is the fault of a zero instant: an execution that started then could be saved, and never be
-// read again.
+// noNow returns the fault of a zero now: an execution that started then could be saved, but never
+// be decoded.
 func noNow() error {
 	return fault("now", CodeRequired, nil, "must be set to the present instant")
 }
 
-// checkState reports what would make a state meaningless. Records that were decoded are well-formed
-// in themselves.
+// checkState reports what would make a state meaningless. It does not look into records, which
+// decoding has checked.
 func checkState(state State) error {
 	g := state.Group
 	if g == nil {
@@ -141,7 +140,7 @@ func checkState(state State) error {
 	return nil
 }
 
-// viewLatest prepares the latest closed group, if that is another one than before.
+// viewLatest prepares the latest closed group, if it is another one than before.
 func (s *step) viewLatest() {
 	v := s.view
 	switch latest := s.state.Group.latest(); {
@@ -242,8 +241,9 @@ func (s *step) foldAll() {
 	})
 }
 
-// refuse lists a command whose execution is not open, unless it has ended: then the command did its
-// work, or came too late. No group begins on a resource after a later one has ended there.
+// refuse lists a command whose execution is not open, unless the execution has ended: then the
+// command was applied or came too late. The execution of a group counts as ended once a later group
+// has ended on the resource, because the earlier one never begins there any more.
 func (s *step) refuse(c Command) {
 	if record := s.state.recordOn(c.Resource); record != nil {
 		v := s.view
@@ -266,7 +266,7 @@ func (s *step) findPending(due func(PendingGroup) []time.Time) error {
 	}
 	s.counted = true
 	records := s.state.Executions
-	var last []target // of the resource asked before, and whether the group was needed there: neighbours are mostly alike
+	var last []target // of the resource before, and whether the group was needed there: neighbours are mostly alike
 	needed := false
 	for i := int32(0); int(i) < len(v.resources); i++ {
 		resource := v.resources[i]
@@ -325,8 +325,8 @@ func (s *step) count(record *ExecutionRecord) bool {
 	return true
 }
 
-// settleAll reacts to failures until nothing that is known follows: where the state is older than
-// the runs, those with which the execution reacted have ended already, too.
+// settleAll reacts to failures and folds run facts until nothing changes any more: where the state
+// is older than the observed runs, the runs of the reaction may have ended already.
 func (s *step) settleAll(w *work) {
 	for changed := true; changed && !w.ended; {
 		s.settle(w)
@@ -384,7 +384,7 @@ func (s *step) setStatuses() {
 		return
 	}
 	v := s.view
-	open, waiting := 0, len(v.pending) // where the group was merged in this step it is counted twice, and open
+	open, waiting := 0, len(v.pending) // an execution that took the group over in this step counts as both, and so as open
 	for i := range s.works {
 		if w := &s.works[i]; !w.ended && w.includes(v.environment, v.latest.ID) {
 			open++
@@ -407,7 +407,7 @@ func (s *step) event(e Event) {
 	s.plan.Events = append(s.plan.Events, e)
 }
 
-// wake makes the plan look again at an instant after now.
+// wake makes Next no later than at, if at is after now.
 func (s *step) wake(at time.Time) {
 	if at.After(s.view.now) && (s.plan.Next.IsZero() || at.Before(s.plan.Next)) {
 		s.plan.Next = at

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// view is an observation made ready for one Step: everything sorted, versions ranked, targets cut
-// into resources. It is immutable once Step returned, and so serves Commit and Evaluate of the
-// plan.
+// view is an observation prepared for one Step: everything sorted, versions ranked, targets grouped
+// by resource. It is immutable once Step has returned; Commit and Evaluate of the plan read it.
 type view struct {
 	rule        Rule // with defaults
 	id          string
@@ -26,7 +25,7 @@ type view struct {
 	members []GroupMember // members now that have targets, with roles and without locks
 
 	latest  *groupView  // the latest closed group, nil if there is none
-	pending []int32     // resources on which latest has still to run, by index in start, ascending
+	pending []int32     // resources on which latest has still to run, by index in resources, ascending
 	due     []time.Time // when it may start there; nil: at once
 	closes  time.Time   // when the collecting group closes, zero if that is not known
 
@@ -81,7 +80,7 @@ func (d *deployment) rankOf(id string) int32 {
 
 func (n *version) mark() VersionMark { return VersionMark{n.id, n.createdAt} }
 
-// compare orders versions by age, those of one instant by id.
+// compare orders versions by creation, those of one instant by id.
 func (m VersionMark) compare(other VersionMark) int {
 	return cmp.Or(m.CreatedAt.Compare(other.CreatedAt), strings.Compare(m.ID, other.ID))
 }
@@ -97,8 +96,8 @@ func compareRuns(a, b *Run) int {
 	)
 }
 
-// sortedCopy returns s in order, copying it only if it is not, and whether two neighbours are
-// equal.
+// sortedCopy returns s in order, copying it only if it is not, and the index of the first element
+// that equals the one before it, -1 if there is none.
 func sortedCopy[T any](s []T, compare func(a, b T) int) (sorted []T, equal int) {
 	if !slices.IsSortedFunc(s, compare) {
 		s = slices.Clone(s)
@@ -177,7 +176,7 @@ func (v *view) addDeployments(members []Member, closed []*Group) {
 	}
 }
 
-// find returns the index of a deployment, -1 if it is not among them.
+// find returns the index of a deployment, -1 if the view does not have it.
 func (v *view) find(id string) int32 {
 	i, found := slices.BinarySearchFunc(v.deployments, id, func(d deployment, id string) int { return strings.Compare(d.id, id) })
 	if !found {
@@ -251,7 +250,7 @@ func (v *view) dueAt(i int) time.Time {
 	return v.due[i]
 }
 
-// utc is the form in which instants are stored: UTC, without a monotonic reading.
+// utc returns t in the form in which instants are stored: UTC, without a monotonic reading.
 func utc(t time.Time) time.Time { return t.UTC() }
 
 // earlier lowers *t to at; a zero *t is unset.

@@ -2,7 +2,7 @@ package bracket
 
 import "time"
 
-// window is what a collecting group knows about its members at the moment.
+// window holds the instants that decide when a group opens and closes, as the members are now.
 type window struct {
 	any      bool      // some main has a new version with a defined trigger
 	trigger  time.Time // the earliest trigger, if any
@@ -60,8 +60,8 @@ func (v *view) window(g *GroupRecord) window {
 	return w
 }
 
-// closing returns when a group that opened at t closes, whether it stopped waiting, and the
-// strategy in force. ok is false while nothing is eligible: a window never closes empty-handed.
+// closing returns when a group that opened at t closes, whether it timed out, and the strategy in
+// force. ok is false while nothing is eligible: a window never closes empty-handed.
 //
 //	mode               strategy          situation            close         in force
 //	immediate          not require_all                        max(T, E)     as configured

@@ -1,6 +1,6 @@
-// Package brackettest tests implementations of bracket.Store: call [Run] with a function that makes
-// an empty one. [FaultStore] injects faults into another store, for tests of everything that is
-// built on stores.
+// Package brackettest tests implementations of bracket.Store: call [Run] with a function that
+// returns an empty store. [FaultStore] injects faults into another store, for tests of code that
+// uses stores.
 package brackettest
 
 import (
@@ -17,9 +17,9 @@ import (
 // must return an empty store; it may register cleanup with its argument. A failed case prints what
 // the promise is for.
 //
-// One case saves 10,000 records one by one, so a store that writes all it holds with every save
-// takes minutes. The last one draws its calls with pgregory.net/rapid: -rapid.checks says how many
-// runs it makes, and a run that fails is kept below testdata/rapid.
+// One case saves 10,000 records one by one, so a store that writes all its records with every save
+// takes minutes. The last case draws random calls with pgregory.net/rapid: -rapid.checks sets the
+// number of its runs, and a run that fails is kept below testdata/rapid.
 func Run(t *testing.T, newStore func(*testing.T) bracket.Store) {
 	t.Helper()
 	for _, c := range cases() {
@@ -39,12 +39,12 @@ func Run(t *testing.T, newStore func(*testing.T) bracket.Store) {
 func agrees(t rapid.TB, store bracket.Store) {
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
-		n++ // keys of their own for each run, as the store is shared by all
+		n++ // each run has its own keys, because all runs share the store
 		machine(r, store, fmt.Sprintf("run %d/", n))
 	})
 }
 
-// cases are the chapters of the test, one file each.
+// cases returns the cases of the test, which are in one file per topic.
 func cases() []promise { return slices.Concat(saving, racing, values, listing) }
 
 // promise is one case of the test.

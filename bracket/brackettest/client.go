@@ -23,7 +23,7 @@ func (c *client) save(key, value string, revision int64) int64 {
 	if err != nil {
 		c.Fatalf("Save(%.40q, revision %d): %v", key, revision, err)
 	}
-	if next <= revision { // which is not negative
+	if next <= revision { // revision is never negative
 		c.Fatalf("Save(%.40q, revision %d) returns revision %d: must be greater, and at least 1", key, revision, next)
 	}
 	return next
@@ -60,7 +60,7 @@ func (c *client) absent(key string) {
 }
 
 // winner returns the one of several writers at a revision whose save succeeded; the others must
-// have met a conflict.
+// have got ErrConflict.
 func (c *client) winner(revision int64, errs []error) int {
 	c.Helper()
 	winner := -1

@@ -10,12 +10,12 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// ErrInjected is the error of a call that a [FaultStore] lost, or whose answer it lost: the outcome
-// is unknown to the caller.
+// ErrInjected is returned by a call that a [FaultStore] lost or delayed, or whose answer it lost:
+// the caller does not know the outcome.
 var ErrInjected = errors.New("brackettest: injected fault")
 
-// ErrCrashed is the error of every call after a crash, until [FaultStore.Restart]. A host under
-// test that sees it must give up, as a dead process would.
+// ErrCrashed is returned by every call from a crash until [FaultStore.Restart]. A host under test
+// that gets it must give up, as a dead process would.
 var ErrCrashed = errors.New("brackettest: crashed")
 
 // Fault is what happens to one call.
@@ -36,7 +36,7 @@ const (
 type Call struct {
 	Method string // "Load", "Save", "Delete" or "List"
 	Key    string // or prefix
-	Write  int    // how many writes were asked for before this call, since the last Restart
+	Write  int    // number of writes requested before this call, since the last Restart
 }
 
 // FaultStore passes calls on to a store and injects faults. One FaultStore is one client, so
@@ -54,13 +54,15 @@ type FaultStore struct {
 
 var _ bracket.Store = (*FaultStore)(nil)
 
-// NewFaultStore returns a client of inner. choose is asked once per call; nil injects nothing.
+// NewFaultStore returns a client of inner. Until a crash, choose picks the fault of each call; nil
+// injects nothing.
 func NewFaultStore(inner bracket.Store, choose func(Call) Fault) *FaultStore {
 	return &FaultStore{inner: inner, choose: choose, oldest: make(map[string]*bracket.Entry)}
 }
 
-// CrashAfter lets n writes through and crashes at the next one. Tried for n = 0, 1, 2, … until a
-// run ends without [FaultStore.Crashed], it covers every prefix of the side effects.
+// CrashAfter returns a choosing function that lets n writes through and crashes at the next one.
+// Runs with n = 0, 1, 2, … until one ends without [FaultStore.Crashed] cover every prefix of the
+// side effects.
 func CrashAfter(n int) func(Call) Fault {
 	return func(c Call) Fault {
 		if c.Write >= n && (c.Method == "Save" || c.Method == "Delete") {
@@ -78,7 +80,7 @@ func (f *FaultStore) Crashed() bool {
 }
 
 // Restart ends a crash: delayed calls arrive, what this client has seen is forgotten, and writes
-// are counted anew. choose replaces the choosing function; nil injects nothing any more.
+// are counted anew. choose replaces the choosing function; nil injects nothing.
 func (f *FaultStore) Restart(choose func(Call) Fault) {
 	f.mu.Lock()
 	f.choose, f.crashed, f.writes = choose, false, 0
@@ -185,7 +187,7 @@ func (f *FaultStore) List(ctx context.Context, prefix string) ([]bracket.Entry, 
 	return listed, nil
 }
 
-// deleted adds the first versions of keys that have a prefix and are not listed any more.
+// deleted adds the first versions of keys that have the prefix and are no longer listed.
 func (f *FaultStore) deleted(listed []bracket.Entry, prefix string) []bracket.Entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // listing: what List promises, also while others write.
 var listing = []promise{
 	{"a list of 10,000 is complete and in order", "a store that answers in pages must not lose one", func(c *client) {
-		const n, writers = 10000, 8 // several, for the sake of stores that are far away
+		const n, writers = 10000, 8 // several, because a remote store is slow
 		saved := make([]bracket.Entry, n)
 		var group sync.WaitGroup
 		for w := range writers {
@@ -92,7 +92,7 @@ var listing = []promise{
 		const keys, writes = 4, 60
 		var mu sync.Mutex
 		saved := make(map[string]map[int64][]byte)
-		for k := range keys { // all of it before the first writer starts: the outer map is never written again
+		for k := range keys { // complete before the first writer starts: the outer map is never written again
 			saved[fmt.Sprint("k", k)] = make(map[int64][]byte)
 		}
 		var group sync.WaitGroup

@@ -10,15 +10,15 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// machine runs random calls against the store and against the reference. Revisions are compared by
-// what they are good for: the same calls succeed and fail, and they grow.
+// machine runs random calls against the store and against the reference. Revisions need not be
+// equal: the same calls must succeed and fail, and revisions must grow.
 func machine(t *rapid.T, store bracket.Store, prefix string) {
 	ctx := context.Background()
 	var reference bracket.MemoryStore
 	type pair struct{ real, model int64 }
 	seen := map[string][]pair{} // revisions that a key has had, oldest first
 	keys := rapid.SampledFrom([]string{prefix + "a", prefix + "a/b", prefix + "ä"})
-	draw := func(key string) pair { // often the revision that the key is at: with others hardly anything would happen
+	draw := func(key string) pair { // often the key's present revision: with any other, nearly every call conflicts
 		known := append([]pair{{0, 0}}, seen[key]...)
 		if rapid.Bool().Draw(t, "any") {
 			return known[rapid.IntRange(0, len(known)-1).Draw(t, "revision")]

@@ -69,8 +69,8 @@ var racing = []promise{
 		}
 	}},
 	{"revisions grow across delete, whoever deletes and creates", "a revision that was taken before others were done with the key may be older than theirs", func(c *client) {
-		// Only who created the key deletes it. So nobody can have created it between somebody
-		// else's creation and its answer, and every revision that was answered before is older.
+		// Only the writer that created the key deletes it. So no other writer can create the key
+		// between a creation and its answer, and every revision answered before is older.
 		const writers, successes, attempts = 6, 12, 400
 		var mu sync.Mutex
 		greatest, total := int64(0), 0

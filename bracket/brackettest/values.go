@@ -47,7 +47,7 @@ var values = []promise{
 	{"keys are any text", "keys hold names that users chose", func(c *client) {
 		keys := []string{"a", "a/b", "a//b", "/a", "a/", "a%2Fb", "a%b", "a b", " ", "A", "nœud-3", "日本", "a\nb", `a"b'c\d`, "a*b?c[d]", "a_b", "..", "a\tb",
 			"a\x00", "a\x00b", "\U0010ffff", "\U0010ffff/a", strings.Repeat("k", 1024), strings.Repeat("k", 1023),
-			"a ", "a.", // a column that is padded and a file name end without them
+			"a ", "a.", // a padded column and a file name lose the last character
 			"\u00e9", "e\u0301", // the same letter, as one character and as two
 			"\uff4e"} // in UTF-16 it comes after U+10FFFF
 		for i, key := range keys {
@@ -62,12 +62,12 @@ var values = []promise{
 		c.lists("A", "A") // LIKE ignores case in some databases
 		c.lists("a/", "a/", "a//b", "a/b")
 		c.lists("a\x00", "a\x00", "a\x00b")
-		c.lists("\U0010ffff", "\U0010ffff", "\U0010ffff/a") // nothing that is text comes after it
+		c.lists("\U0010ffff", "\U0010ffff", "\U0010ffff/a") // no valid text comes after it
 		c.lists(strings.Repeat("k", 1024), strings.Repeat("k", 1024))
 		c.lists("nobody")
 	}},
 	{"keys that cannot be are errors", "a key that is cut short or ignored is another key", func(c *client) {
-		for _, key := range []string{"", strings.Repeat("k", 1025), "\xff", "a\xc3"} { // the last two are no text, and become the same in JSON
+		for _, key := range []string{"", strings.Repeat("k", 1025), "\xff", "a\xc3"} { // the last two are not UTF-8, and become equal in JSON
 			_, revision, loaded := c.store.Load(context.Background(), key)
 			_, saved := c.store.Save(context.Background(), key, []byte("x"), 0)
 			deleted := c.store.Delete(context.Background(), key, 1)
