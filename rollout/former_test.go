@@ -70,6 +70,77 @@ func TestFormerMemberGetsNothingNew(t *testing.T) {
 	}
 }
 
+// TestDefectFormerMemberTakenBack: somebody takes a target to a newer version by hand while the
+// execution that is to deploy the older one is open. Nothing takes the target back, also where the
+// target has left the bracket and no member of its deployment is left.
+func TestDefectFormerMemberTakenBack(t *testing.T) {
+	bracketed := func(id, selector string) string {
+		return fmt.Sprintf(`{"name":"p","selector":"%s","rules":[{"id":"%s","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+			{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}]}`, selector, id)
+	}
+	for _, row := range []struct{ why, after string }{
+		{"the target is a member", bracketed("B", "true")},
+		{"it has left the bracket, which has no members any more", bracketed("B", "false")},
+		{"the rule is gone", policy(`{"retry":{"maxRetries":1}}`)},
+		{"the rule is renamed, so that the target is a member of another bracket", bracketed("C", "true")},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, compile(t, bracketed("B", "true")), s, t0), t0, rollout.JobInProgress)
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
+		for k := range s.Targets {
+			target := &s.Targets[k]
+			if target.Deployment == "b" {
+				target.Current = "v3"
+				continue
+			}
+			target.Jobs[0].Status, target.Jobs[0].CompletedAt, target.Current = rollout.JobSuccessful, minute(2), "v2"
+		}
+		if plan := mustPlan(t, compile(t, row.after), s, minute(3)); len(plan.Start)+plan.Waiting.Len() > 0 {
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
+	}
+}
+
+// TestDefectFormerMemberOutdated: a target that has left its bracket becomes outdated while its
+// execution is open. That opens no group, which would take the place of the one whose turn on the
+// members is still to come.
+func TestDefectFormerMemberOutdated(t *testing.T) {
+	const policy = `{"name":"p","selector":"resource.metadata['cluster'] == 'east'","rules":[
+		{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":60,"memberRoles":{}}},
+		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600,"orderKey":"resource"}}]}`
+	set := compile(t, policy)
+	for _, row := range []struct {
+		why, cluster string
+		groups       int
+	}{
+		{"a member that becomes outdated opens a group", "east", 1},
+		{"a former member opens none", "west", 0},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.State = mustPlan(t, set, s, t0).State
+		plan := mustPlan(t, set, s, minute(1))
+		if len(plan.Start) != 1 {
+			t.Fatalf("%s: starts %q", row.why, started(plan))
+		}
+		carryOut(t, &s, plan, minute(1), rollout.JobInProgress)
+		for k := range s.Targets {
+			if s.Targets[k].Resource == plan.Start[0].Resource {
+				s.Targets[k].OutdatedAt = minute(2)
+				s.Resources[k].Metadata = map[string]string{"cluster": row.cluster}
+			}
+		}
+		opened := 0
+		for _, event := range mustPlan(t, set, s, minute(3)).Events {
+			if event.Kind == bracket.GroupOpened {
+				opened++
+			}
+		}
+		if opened != row.groups {
+			t.Errorf("%s: %d opened", row.why, opened)
+		}
+	}
+}
+
 // TestFormerMemberSaysThatItWaits: who is no member any more, and has its run behind it, waits from
 // the instant at which there is a newer version, and the plan before is looked at again then.
 func TestFormerMemberSaysThatItWaits(t *testing.T) {

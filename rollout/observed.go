@@ -51,6 +51,11 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 			versions = append(versions, observed)
 		}
 	}
+	for _, d := range kinds.left { // eligible for no target, but an execution must not take one back from them
+		for _, v := range w.versions[d].list {
+			versions = append(versions, bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt})
+		}
+	}
 	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b), false}
 }
 
@@ -114,6 +119,7 @@ func (w *work) viewed(i int32) viewed {
 type kinds struct {
 	list  []viewed // by deployment
 	first map[viewed]int32
+	left  []int32 // deployments that have former targets alone, ascending
 }
 
 func (w *work) kindsOf(b *bracketWork) kinds {
@@ -134,6 +140,14 @@ func (w *work) kindsOf(b *bracketWork) kinds {
 		last[kind.deployment] = kind
 	}
 	slices.SortFunc(all.list, func(a, b viewed) int { return cmp.Compare(a.deployment, b.deployment) })
+	if len(b.former) > 0 {
+		for _, i := range b.targets {
+			if d := w.targets[i].deployment; last[d].deployment == none && !slices.Contains(all.left, d) {
+				all.left = append(all.left, d)
+			}
+		}
+		slices.Sort(all.left)
+	}
 	return all
 }
 
@@ -166,7 +180,7 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 		own.OutOfScope = o.excluded[o.viewed(i)]
 	}
 	if len(b.former) > 0 && b.former[i] { // an empty map costs a call for each target
-		own.OutOfScope = o.allVersions(t.deployment)
+		own.OutOfScope, own.OutdatedAt = o.allVersions(t.deployment), time.Time{}
 	} else if b.rule != nil {
 		own.OutOfScope = o.outOfScope(own.OutOfScope, i)
 		at := own.OutdatedAt
