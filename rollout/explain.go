@@ -19,11 +19,11 @@ type Explanation struct {
 	Now      time.Time            `json:"now"`
 	Current  string               `json:"current,omitempty"`  // id of the version that runs
 	Started  string               `json:"started,omitempty"`  // id of the newest version that was begun and is newer than Current
-	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target, in the order of the set
+	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target, in ascending order
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
-	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with whoever starts in the plan among the holders; their lists are shared, do not modify
+	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with the holders of starts in the plan; their lists are shared, do not modify
 }
 
 // Prospect is what becomes of a version on a target.
@@ -33,7 +33,7 @@ const (
 	ProspectStarts     Prospect = "starts"       // the plan holds a start of it
 	ProspectWaits      Prospect = "waits"        // at least one rule blocks it
 	ProspectSuperseded Prospect = "superseded"   // nothing blocks it, but a newer one starts, or will as soon as it has its slots
-	ProspectOutOfScope Prospect = "out_of_scope" // its targetSelector, or the bound of scopes, leaves the target out
+	ProspectOutOfScope Prospect = "out_of_scope" // its targetSelector, or [WithMaxScope], leaves the target out
 	ProspectFuture     Prospect = "future"       // it is created after now
 	ProspectKept       Prospect = "kept"         // the target runs it, or has begun it, and needs no further job
 )
@@ -58,14 +58,15 @@ type RuleVerdict struct {
 // ErrUnknownTarget is returned for a release target that the snapshot of a plan does not hold.
 var ErrUnknownTarget = errors.New("rollout: the snapshot does not hold this release target")
 
-// Explain says what every rule says about every version that the target could have. It agrees with
-// the plan: who starts or waits in it does so here, for the same reasons. The cost depends on the
-// versions and rules of the one target, not on the fleet; only the first target that waits for a
-// pool asks who is in it.
+// Explain returns what every rule says about every version that the target could have. It agrees
+// with the plan: a version that starts or waits there does so here, for the same reasons. The cost
+// depends on the versions and rules of the one target, not on the fleet; only the first explanation
+// that names a pool collects its holders.
 //
-// The plan must be the one that [PolicySet.Plan] returned, for a decoded copy is [ErrDecodedPlan],
-// and the snapshot that it was made from must not have been modified. A target that is not there is
-// [ErrUnknownTarget]. Explanations of one plan are asked for one after the other, not concurrently.
+// The plan must be the one that [PolicySet.Plan] returned, and the snapshot that it was made from
+// must not have been modified. For a decoded copy the error is [ErrDecodedPlan], for a target that
+// the snapshot does not hold it is [ErrUnknownTarget]. Explain must not be called concurrently on
+// one plan.
 func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	if p.work == nil {
 		return Explanation{}, fmt.Errorf("%w: explain %s", ErrDecodedPlan, id)
@@ -126,8 +127,8 @@ func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 	return list
 }
 
-// versionsOfMember explains the versions of a member of a bracket, the newest first, and then what
-// it runs that is no version.
+// versionsOfMember explains the versions of a member of a bracket, the newest first, and then runs
+// without a version in the snapshot.
 func (w *work) versionsOfMember(b *bracketWork, i int32) (list []VersionExplanation) {
 	t := &w.targets[i]
 	floor := t.floor()
@@ -148,15 +149,15 @@ func (w *work) versionsOfMember(b *bracketWork, i int32) (list []VersionExplanat
 	return append(list, w.unversioned(b, i)...)
 }
 
-// explained is what is known about version n of a target before any rule is asked, and whether the
-// plan starts it.
+// explained returns what is known about version n of a target before any rule is asked, and whether
+// the plan starts it.
 func (w *work) explained(i, n int32) (_ VersionExplanation, starts bool) {
 	v := w.version(i, n)
 	return VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: w.listed(i) == n}, w.starting(i, v.ID)
 }
 
-// absent reports whether version n does not exist for a target, because it is of the future or not
-// for it, and says so.
+// absent reports whether version n does not exist for a target, because it is of the future or out
+// of scope there, and if so says why in own.
 func (w *work) absent(own *VersionExplanation, i, n int32) bool {
 	switch created := w.version(i, n).CreatedAt; {
 	case created.After(w.now):
@@ -170,7 +171,7 @@ func (w *work) absent(own *VersionExplanation, i, n int32) bool {
 	return true
 }
 
-// listed is the number of the version of which the plan lists the blockers; unlisted if it lists
+// listed returns the number of the version whose blockers the plan lists; unlisted if it lists
 // none.
 func (w *work) listed(i int32) int32 {
 	if wait := w.waits[i]; wait.blockers != 0 {
@@ -181,8 +182,8 @@ func (w *work) listed(i int32) int32 {
 
 const unlisted = missing - 1
 
-// unversioned explains a run of a bracket of which the snapshot holds no version: that of a hook
-// without any, or of one that has vanished.
+// unversioned explains a run of a bracket whose version the snapshot does not hold: a hook without
+// a version, or a version that has vanished.
 func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
 	t := &w.targets[i]
 	known := func(id string) bool { return w.versions[t.deployment].number(id) >= 0 }
@@ -216,7 +217,7 @@ func (v *VersionExplanation) outcome(starts, chosen bool) Prospect {
 	return ProspectWaits
 }
 
-// bracketAt is the bracket of which a target is a member, or nil.
+// bracketAt returns the bracket of which a target is a member, or nil.
 func (w *work) bracketAt(i int32) *bracketWork {
 	if !w.members[i] {
 		return nil
@@ -235,8 +236,8 @@ func (w *work) starting(i int32, version string) bool {
 	return k > 0 && w.plan.Start[k-1].Version == version
 }
 
-// Waits returns the version that waits and of which the plan lists the blockers; if it lists none,
-// the newest one that waits, or nil.
+// Waits returns the waiting version whose blockers the plan lists. If the plan lists none, Waits
+// returns the newest version that waits, or nil.
 func (e *Explanation) Waits() *VersionExplanation {
 	for k := range e.Versions {
 		if e.Versions[k].Listed {
@@ -251,8 +252,8 @@ func (e *Explanation) Waits() *VersionExplanation {
 	return nil
 }
 
-// Blockers returns the rules that stand in the way: each of them must open, and no other has to. So
-// this is the smallest set whose removal lets the version start, capacity aside; the allowing
+// Blockers returns the rules that block the version. Each of them must open, and no other has to,
+// so they are the smallest set whose removal lets the version start, capacity aside. The allowing
 // windows of a policy count as one.
 func (v *VersionExplanation) Blockers() []RuleVerdict {
 	var blockers []RuleVerdict
@@ -264,8 +265,8 @@ func (v *VersionExplanation) Blockers() []RuleVerdict {
 	return blockers
 }
 
-// Until is the earliest instant at which time alone has opened every blocker; zero if one of them
-// needs more than time, or if there is none.
+// Until returns the earliest instant at which time alone has opened every blocker; zero if a
+// blocker needs more than time, or if there is none.
 func (v *VersionExplanation) Until() time.Time {
 	var until time.Time
 	for _, r := range v.Blockers() {
@@ -289,8 +290,8 @@ const (
 	ActorOperator Actor = "an operator"      // whoever gives commands and overrides, and gives back orphans
 )
 
-// Actors says who can open the verdict, without repetition, in the order of its conditions; time
-// first.
+// Actors returns who can open the verdict, without repetition: time first, then in the order of its
+// conditions. An allowed verdict has none.
 func (v Verdict) Actors() []Actor {
 	var actors []Actor
 	add := func(a Actor) {
@@ -308,14 +309,14 @@ func (v Verdict) Actors() []Actor {
 		switch on.Kind {
 		case OnApproval:
 			add(ActorApprover)
-		case OnVersion, OnGroupClose: // new versions are what opens groups
+		case OnVersion, OnGroupClose: // new versions open groups
 			add(ActorPublish)
 		case OnConfig:
 			add(ActorPolicy)
 		case OnOperator, OnOrphan:
 			add(ActorOperator)
 		case OnExecutionEnd:
-			if add(ActorFleet); v.Data != nil && len(v.Data.Names) > 0 { // members of it have failed: it may be held until somebody gives a command
+			if add(ActorFleet); v.Data != nil && len(v.Data.Names) > 0 { // members have failed: a hold may last until an operator gives a command
 				add(ActorOperator)
 			}
 		default:
@@ -360,12 +361,12 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// explaining is what explanations of one plan share.
+// explaining holds what explanations of one plan share.
 type explaining struct {
-	pools map[string]Pool // with whoever starts in the plan: there may be as many as there are targets, and so may be those who ask
+	pools map[string]Pool // by key, with the holders of starts in the plan; there may be as many starts as targets, and as many explanations
 }
 
-// poolsOf are the pools that the verdicts wait for, by key.
+// poolsOf returns the pools that the verdicts wait for, by key.
 func (w *work) poolsOf(versions []VersionExplanation) (pools []Pool) {
 	var keys []string
 	for k := range versions {
@@ -379,7 +380,7 @@ func (w *work) poolsOf(versions []VersionExplanation) (pools []Pool) {
 	for _, key := range slices.Compact(keys) {
 		i, known := slices.BinarySearchFunc(w.plan.Pools, key, func(own Pool, key string) int { return strings.Compare(own.Key, key) })
 		if !known {
-			continue // it is none, or one that a host's rule speaks of
+			continue // no pool, or one that a rule of the host names
 		}
 		pool, told := w.explaining.pools[key]
 		if !told {
@@ -394,7 +395,8 @@ func (w *work) poolsOf(versions []VersionExplanation) (pools []Pool) {
 	return pools
 }
 
-// withStarts is a pool with those who start in the plan: they are no holders yet, and count.
+// withStarts adds the holders of starts in the plan to a pool: they hold no lease yet, but they
+// count.
 func (w *work) withStarts(pool Pool) Pool {
 	if pool.Active <= len(pool.resources()) {
 		return pool

@@ -9,8 +9,8 @@ import (
 )
 
 // FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on
-// any of them while there is one. Where all faults are reported they are joined as by
-// [errors.Join]: errors.As finds the first.
+// any of them while there is one. Several faults are joined as by [errors.Join], and errors.As
+// finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -48,12 +48,12 @@ const (
 // faults collects the errors of one validation, each under a path.
 type faults struct {
 	list    []error
-	targets []targetFault // of those that few tells
+	targets []targetFault // faults of targets among those that few reports
 }
 
-// targetFault is a fault of a target of which the place in the host's list is not known yet.
+// targetFault is a fault of a target whose index in the host's list is not known yet.
 type targetFault struct {
-	number int // in the list of faults
+	number int // index in the list of faults
 	target *Target
 	field  string // empty: the target itself
 }
@@ -63,16 +63,16 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 	return f
 }
 
-// reading says which other fields the fault that was added last depends on, by their paths: with
-// another value of one of them it might not be one. [Load] leaves the fault out where one of them
-// was refused. Its own field need not be said, and neither what that is a part of.
+// reading notes the paths of other fields on which the fault that was added last depends: with
+// another value of one of them it might be no fault. [Load] leaves the fault out if one of these
+// fields was refused. The fault's own field, and what contains it, need not be given.
 func (f *faults) reading(paths ...string) {
 	last := len(f.list) - 1
 	f.list[last] = strictjson.About(f.list[last], paths...)
 }
 
-// addOf is add for a field of a target, or for the target itself. [faults.place] finds out which
-// one of the host's list it is.
+// addOf is add for a field of a target, or for the target itself. [faults.place] fills in its index
+// in the host's list.
 func (f *faults) addOf(t *Target, field string, code Code, value any, format string, args ...any) {
 	if len(f.list) < maxFaults {
 		f.targets = append(f.targets, targetFault{len(f.list), t, field})
@@ -80,15 +80,15 @@ func (f *faults) addOf(t *Target, field string, code Code, value any, format str
 	f.add("targets", code, value, format, args...)
 }
 
-// forget takes back the faults but the first n.
+// forget removes all faults but the first n.
 func (f *faults) forget(n int) {
 	f.list = f.list[:n]
 	f.targets = slices.DeleteFunc(f.targets, func(fault targetFault) bool { return fault.number >= n })
 }
 
-// place gives the faults of targets their paths. The targets are in order of the host's list, from
-// which some are left out. Of a million of them, each with a fault, those few are looked for that
-// anybody is told of.
+// place gives the faults of targets their paths. The targets are in the order of the host's list,
+// without those for which left reports true. Of a million targets, each with a fault, only the few
+// that are reported are looked for.
 func (f *faults) place(targets []Target, left func(t *Target) bool, host []Target) {
 	if len(f.targets) == 0 {
 		return
@@ -121,26 +121,27 @@ func (f *faults) under(path string, err error) {
 	}
 }
 
-// expression adds what the compiler says of an expression.
+// expression adds the compiler's error for an expression.
 func (f *faults) expression(path string, err error) {
 	f.list = append(f.list, &FieldError{Path: path, Code: CodeExpression, Hint: strings.TrimPrefix(err.Error(), "selector: "), Err: err})
 }
 
-// required reports a text that is missing, and why it is needed.
+// required adds a fault if a text is missing; why says what it is needed for.
 func (f *faults) required(path, text, why string) {
 	if text == "" {
 		f.add(path, CodeRequired, nil, "is required: %s", why)
 	}
 }
 
-// within reports a number of some unit that is not in [least, most].
+// within adds a fault if a number of some unit is not in [least, most].
 func (f *faults) within(path string, n, least, most int64, unit string) {
 	if n < least || n > most {
 		f.add(path, CodeOutOfRange, n, "must be from %d to %d %s", least, most, unit)
 	}
 }
 
-// terminal reports a status that no ended job has.
+// terminal adds a fault for a status that no ended job has, and reports whether the status is
+// terminal.
 func (f *faults) terminal(path string, status JobStatus) bool {
 	if !status.Terminal() {
 		f.add(path, CodeUnknownValue, status, "is not a status of an ended job, such as %s, %s, %s, %s, %s or %s",
@@ -149,8 +150,8 @@ func (f *faults) terminal(path string, status JobStatus) bool {
 	return status.Terminal()
 }
 
-// oneOf reports a value that is none of the known ones. An absent one is passed over: it stands for
-// the default.
+// oneOf adds a fault if a value is none of the known ones. An absent value is passed over: it
+// stands for the default.
 func oneOf[T ~string](f *faults, path string, value T, known ...T) {
 	if value == "" || slices.Contains(known, value) {
 		return
@@ -160,8 +161,8 @@ func oneOf[T ~string](f *faults, path string, value T, known ...T) {
 
 func (f *faults) err() error { return strictjson.Join(f.list...) }
 
-// maxFaults is how many faults of a snapshot a person can read: a fleet of a million may have a
-// million.
+// maxFaults bounds the faults of a snapshot that are reported to what a person can read: a fleet of
+// a million targets may have a million faults.
 const maxFaults = 20
 
 // few reports the first faults, and how many more there are.

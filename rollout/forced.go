@@ -8,20 +8,21 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// An override of a concurrency rule lets a version past a full pool, and that version only. The
-// lease that its start takes belongs to the target, or to the group of a bracket, whatever it runs:
-// if the start is never dispatched, a later version would begin under it, and others would begin on
-// the resource because of it, above the limit and without anybody's leave. So such a lease is
-// marked when it is given, and until somebody is at work under it only those begin on its place
-// whom an override lets past. The others wait for room in the pool like everybody; once there is,
-// the place is as good as any.
+// An override of a concurrency rule lets only one version past a full pool. But the lease that its
+// start takes belongs to the target, or to the group of a bracket, whatever that runs. If the start
+// is never dispatched, a later version would begin under the lease, and others would begin on the
+// resource because of it, above the limit and without an override. So such a lease is marked when
+// it is given. Until a job is at work under it, only a start that an override lets past begins on
+// its place. Other starts wait for room in the pool; once there is room, the place is as good as
+// any.
 
 // reasonOverridden is why a lease was given beyond the limit.
 const reasonOverridden = "overridden"
 
-// goPast notes the places that the plan gives because an override says so, and that nobody else
-// had: beyond a limit, or in a pool that has no key but for that. A place may be held all the same,
-// by a lease that is marked or was never confirmed, or count for a job that may be over.
+// goPast notes the places that the plan gives only because of an override, and that were not in
+// use: beyond a limit, or in a pool that has a key for no other reason. A lease that is marked or
+// was never confirmed may hold such a place all the same, or a job that may be over may count
+// there.
 func (w *work) goPast() {
 	if len(w.overrides) == 0 {
 		return
@@ -64,8 +65,8 @@ func (w *work) goPast() {
 	}
 }
 
-// marked are the holders of leases that an override gave and that nobody is seen to use. One that
-// is quarantined has another reason.
+// marked returns the holders of marked leases under which no job is seen. A quarantined lease has
+// another reason.
 func (w *work) marked() map[poolHolder]bool {
 	marked := map[poolHolder]bool{}
 	for _, lease := range w.idle {
@@ -91,8 +92,9 @@ func (c *claiming) mark() {
 	}
 }
 
-// lentPlaces are the places that only count because a start is forced there, which may be left out,
-// in pools that have more than they may, with what the pool says to others.
+// lentPlaces returns the places that count only because a start is forced there, in pools that are
+// above their limit, with what the pool says to other candidates. The host may leave the forced
+// start out.
 func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
 	for at := range w.counted {
@@ -103,7 +105,7 @@ func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	return places
 }
 
-// noRoom is what a pool says that has no place left.
+// noRoom returns what a pool without a free place says.
 func noRoom(pool *concurrency.Summary) concurrency.Reason {
 	if pool.Max == 0 {
 		return concurrency.SlotPaused
@@ -111,12 +113,12 @@ func noRoom(pool *concurrency.Summary) concurrency.Reason {
 	return concurrency.SlotFull
 }
 
-// unusedPlaces are the places for which a pool has no room, that were given all the same, and that
-// nobody is seen to use, with what the pool says. Those that were given first get the room that
-// there is: two of them must not wait for one another.
+// unusedPlaces returns the places of marked leases for which the pool has no room, with what the
+// pool says. The places that were given first get the room that there is, so that two of them do
+// not wait for one another.
 func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 	c := &w.capacity
-	given := map[poolPlace]uint64{} // when, by the first token
+	given := map[poolPlace]uint64{} // the first token: it tells which place was given first
 	marked := w.marked()
 	for _, lease := range w.idle {
 		index, known := c.keys[lease.Pool]
@@ -152,8 +154,8 @@ func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 	return beyond
 }
 
-// inUseBesides are the places of a pool that count for more than marked leases and jobs that the
-// snapshot shows.
+// inUseBesides returns the places of a pool that count for something else than the marked leases
+// and the jobs that the snapshot shows.
 func (w *work) inUseBesides(pool int32, marked map[poolHolder]bool) (places []poolPlace) {
 	p := &w.capacity.snapshot.Pools[pool]
 	observed := map[string]int{}

@@ -6,10 +6,10 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// An execution keeps the members it began with. When somebody changes a selector, a label or a
-// policy meanwhile, or removes the rule, the targets of its members may no longer be members of the
-// bracket; the drained node is finished all the same, and nobody else starts anything on these
-// targets until it is.
+// An execution keeps the members it began with. If a selector, a label or a policy is changed
+// meanwhile, or the rule is removed, the targets of its members may no longer be members of the
+// bracket. The drained node is finished all the same, and nothing else starts on these targets
+// until it is.
 
 // openTargets yields the targets of the members of every execution that is open in the bracket's
 // environment.
@@ -23,7 +23,7 @@ func (w *work) openTargets(b *bracketWork, yield func(i int32)) {
 	})
 }
 
-// others yields those of them that are not members of the bracket now.
+// others yields those targets of openTargets that are not members of the bracket now.
 func (w *work) others(b *bracketWork, yield func(i int32)) {
 	members, at := b.targets, 0 // as they are before yield adds to them
 	w.openTargets(b, func(i int32) {
@@ -35,8 +35,8 @@ func (w *work) others(b *bracketWork, yield func(i int32)) {
 }
 
 // addFormer adds the targets of open executions that are not, or no longer, members of the bracket.
-// Those that are members of another one by now are reported by that, which waits for the end of the
-// execution.
+// A target that is a member of another bracket by now is reported by that bracket, which waits for
+// the end of the execution.
 func (w *work) addFormer(b *bracketWork) {
 	w.others(b, func(i int32) {
 		if b.former == nil {
@@ -56,9 +56,9 @@ func (w *work) addFormer(b *bracketWork) {
 	}
 }
 
-// handedOver moves the brackets to the front that have an execution open on targets which another
-// bracket has taken over, such as after a policy was split, and closes these resources to the
-// others until it ends.
+// handedOver moves to the front the brackets that have an execution open on targets which another
+// bracket has taken over, such as after a policy was split. It closes the resources of these
+// targets to other brackets until the execution ends.
 func (w *work) handedOver(works []*bracketWork) []*bracketWork {
 	if len(works) < 2 {
 		return works
@@ -93,8 +93,8 @@ func (w *work) close(resource int32, rule string) {
 	}
 }
 
-// reopen lets the others have the resources on which the execution has ended in this very plan, and
-// reports whether there are any.
+// reopen opens the resources on which an execution of the bracket has ended in this very plan to
+// the other brackets, and reports whether there are any.
 func (w *work) reopen(b *bracketWork) bool {
 	if b.lent == nil {
 		return false
@@ -112,9 +112,9 @@ func (w *work) reopen(b *bracketWork) bool {
 	return reopened
 }
 
-// lostGroups stand for the records that were lost although an execution is open: where the rule is
-// gone, or the snapshot does not hold the environment, nobody would step it without one, and it
-// would stay open for ever.
+// lostGroups returns new records in place of those that were lost although an execution is open. If
+// the rule is gone, or the snapshot does not hold the environment, the execution is stepped only by
+// such a record; without one it would stay open for ever.
 func (w *work) lostGroups() (lost []*bracket.GroupRecord) {
 	for rule, list := range w.executions {
 		var asked []string // environments
@@ -131,9 +131,9 @@ func (w *work) lostGroups() (lost []*bracket.GroupRecord) {
 	return lost
 }
 
-// dropFormer lets go of those whose execution has ended. The bracket was asked with them, and the
-// group that comes next on the resource may have them as members too; it begins without them, so
-// the bracket is asked once more.
+// dropFormer removes the former members whose execution has ended. The bracket was stepped with
+// them, so the next group on the resource may have them as members. It must begin without them, so
+// the bracket is stepped once more.
 func (w *work) dropFormer(b *bracketWork) error {
 	if b.former == nil {
 		return nil
@@ -155,8 +155,9 @@ func (w *work) dropFormer(b *bracketWork) error {
 	return w.decideAgain(b)
 }
 
-// runOut keeps of a bracket whose rule is gone what is still open. Targets that have become members
-// of another bracket are reported by that one, which waits for the end of the execution.
+// runOut keeps the targets of the open executions of a bracket whose rule is gone. A target that
+// has become a member of another bracket is reported by that bracket, which waits for the end of
+// the execution.
 func (w *work) runOut(b *bracketWork) {
 	b.targets, b.former = nil, map[int32]bool{}
 	w.openTargets(b, func(i int32) {
@@ -170,7 +171,8 @@ func (w *work) runOut(b *bracketWork) {
 	}
 }
 
-// leaves reports whether such an execution starts something on a target now.
+// leaves reports whether an execution of a rule that is gone, or that had the target before, starts
+// something on it now.
 func (w *work) leaves(i int32) bool {
 	return slices.ContainsFunc(w.leaving, func(b *bracketWork) bool {
 		_, starts := b.started[i]
@@ -178,8 +180,8 @@ func (w *work) leaves(i int32) bool {
 	})
 }
 
-// closes adds why nothing of a bracket begins on a resource: an execution is still open there of a
-// rule that is gone, or that had the targets before.
+// closes adds the blockers that keep a bracket from beginning anything on a resource: executions
+// that are still open there, of a rule that is gone or that had the targets before.
 func (w *work) closes(blockers []Verdict, resource int32, b *bracketWork) []Verdict {
 	for _, rule := range w.closing[resource] {
 		if rule != b.id {
@@ -192,8 +194,8 @@ func (w *work) closes(blockers []Verdict, resource int32, b *bracketWork) []Verd
 	return blockers
 }
 
-// allVersions lists every version of a deployment: out of scope for a former member, which is to
-// get nothing new.
+// allVersions lists every version of a deployment. All are out of scope for a former member, which
+// gets nothing new.
 func (w *work) allVersions(deployment int32) []string {
 	ids := make([]string, 0, len(w.versions[deployment].list))
 	for _, v := range w.versions[deployment].list {

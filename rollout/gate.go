@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// gate is what the rules that look at a version alone, or at a version in an environment, say about
-// it: they are asked once for all targets of a (deployment, environment) that are governed alike.
+// gate holds what the rules that look at a version alone, or at a version in an environment, say
+// about it. They are asked once for all targets of a (deployment, environment) with the same view.
 type gate struct {
 	view, version int32
 	created       *Version
 	blockers      []Verdict          // by version status, version selector, approval, progression
 	base          time.Time          // the latest instant at which an approval or progression opened, never before the version was created; zero while one is shut
-	eligible      time.Time          // where there are no blockers: the latest at which any of them opened, be it by an override. Groups count from it, curves from base
-	shut          []Condition        // what the shut ones wait for
+	eligible      time.Time          // without blockers: the latest instant at which any rule opened, even by an override. Groups count from it, curves from base
+	shut          []Condition        // what the shut rules wait for
 	opens         time.Time          // when time alone has opened all that are shut; zero if one of them needs more
 	early         int                // how many of blockers come before the approvals
 	asked         []asked            // every rule's answer, for targets that an override lets past one of them
 	perResource   []*compiledRule    // version selectors that read the resource: asked per target
 	rollouts      []*rollout         // per gradual rule of the view, made when first needed
-	whole         *gate              // it is of one target, for which an override opened this one: the others' rollout has not started by that
-	aside         map[aside]*rollout // that such gates have, each made once
+	whole         *gate              // for the gate of one target that an override opened: the gate of the others, whose rollout that does not start
+	aside         map[aside]*rollout // the rollouts of such gates, each made once
 }
 
-// gating is what the gates are made from.
+// gating holds what the gates are made from.
 type gating struct {
 	approvals map[approvalKey][]Approval // those that count by now
-	passed    map[dependencyKey]asked    // by progression rules, whatever else governs
+	passed    map[dependencyKey]asked    // answers of progression rules, whatever else governs
 	sources   map[dependencyKey][]source // of progression rules, by deployment
-	successes map[dependencyKey]asked    // of them, by the environment that they look at
+	successes map[dependencyKey]asked    // of progression rules, by the environment that they look at
 }
 
 func newGating() gating {
@@ -107,8 +107,8 @@ func (w *work) gateOf(i, n int32) *gate {
 	return g
 }
 
-// sum adds up what the rules of a gate said, for one resource or, if it is empty, for all that no
-// override names.
+// sum adds up the answers of the rules of a gate, for one resource or, if resource is empty, for
+// all that no override names.
 func (w *work) sum(g *gate, environment, resource string) {
 	g.blockers, g.shut, g.base, g.eligible, g.opens, g.early = nil, nil, g.created.CreatedAt, g.created.CreatedAt, time.Time{}, 0
 	closed, byTime := false, true
@@ -143,8 +143,8 @@ func (w *work) sum(g *gate, environment, resource string) {
 	g.blockers = slices.Clip(g.blockers)
 }
 
-// gateAt is the gate of version n as it is for target i: the shared one, unless an override names
-// the resource.
+// gateAt returns the gate of version n for target i: the shared one, unless an override names the
+// resource.
 func (w *work) gateAt(i, n int32) *gate {
 	g := w.gateOf(i, n)
 	if w.singled == nil {
@@ -205,8 +205,8 @@ func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Ti
 
 type approvalKey struct{ deployment, version, environment string }
 
-// approve collects the approving voices that have been given by now; one from the future counts
-// when its time has come.
+// approve collects the approvals that have been given by now. An approval of the future counts when
+// its time has come.
 func (w *work) approve(list []Approval) {
 	w.approvals = map[approvalKey][]Approval{}
 	for _, a := range list {

@@ -24,7 +24,7 @@ func newView(policies []*compiledPolicy) *view {
 	return v
 }
 
-// governing is who is governed by what, and what was odd about it.
+// governing holds which policies govern which targets, and what was odd about them.
 type governing struct {
 	views       views
 	view        []int32             // per target: its view
@@ -33,19 +33,19 @@ type governing struct {
 	diagnostics map[diagnosticKey]*Diagnostic
 }
 
-// views builds the view of each distinct set of policies that some target has, once. Sets are found
-// policy by policy, and there may be many more that are only on the way to others.
+// views builds one view for each distinct set of policies that governs some target. Sets are found
+// policy by policy, so many more sets may exist only as steps to others.
 type views struct {
 	list []*view
 	sets []policies         // the first is the empty one, and so is the view of the same number
 	with map[viewStep]int32 // the set that results from adding a policy to a set
 }
 
-// policies is a set of policies: one more than another set.
+// policies is a set of policies: another set and one policy more.
 type policies struct {
 	from int32
 	last *compiledPolicy
-	view int32 // none: no target has it so far
+	view int32 // none: no target has this set so far
 }
 
 type viewStep struct{ set, policy int32 }
@@ -98,8 +98,8 @@ func ask(m Matcher, b *bound) answer {
 	return no
 }
 
-// reads reports whether an expression may read variables with this prefix. One that does not say
-// may read anything.
+// reads reports whether an expression may read variables with this prefix. An expression that does
+// not list its variables may read anything.
 func reads(m Matcher, prefix string) bool {
 	reader, ok := m.(interface{ Variables() []string })
 	return !ok || slices.ContainsFunc(reader.Variables(), func(name string) bool { return strings.HasPrefix(name, prefix) })
@@ -108,7 +108,7 @@ func reads(m Matcher, prefix string) bool {
 // missingKey returns the key that an expression missed, if that is why it has no answer.
 func missingKey(err error) (string, bool) {
 	if err == nil {
-		return "", false // what errors.As is given is allocated
+		return "", false // missing below is allocated
 	}
 	var missing interface{ MissingKey() string }
 	if errors.As(err, &missing) {
@@ -193,8 +193,8 @@ func (w *work) misses(rule string, err error, at TargetID) bool {
 	return missing
 }
 
-// fails reports whether an expression has no answer for another reason, and what is to be said of
-// that.
+// fails reports whether an expression has no answer for another reason than a missing key, and
+// returns the verdict for that.
 func (w *work) fails(rule string, err error, at TargetID) (Verdict, bool) {
 	if err == nil || w.misses(rule, err, at) {
 		return Verdict{}, false

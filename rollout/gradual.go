@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// RolloutRecord is what a rollout keeps from its first plan on, so that nothing which happens later
-// moves a target that has its place: when it started and how many it then counted. Outside brackets
-// there is one record per rule and version. In a bracket there is one per rule and group; if the
-// group's targets are ranked on their own, one per deployment, and a further one for each older
-// version that the group has locked. A record is dropped once the snapshot no longer holds the
-// version, or the state the group.
+// RolloutRecord holds when a rollout started and how many elements it then counted. A rollout keeps
+// it from its first plan on, so that nothing that happens later moves a target that has its place.
+// Outside brackets there is one record per rule and version. In a bracket there is one per rule and
+// group. If the targets of the group are ranked individually, there is one per deployment, and a
+// further one for each older version that the group has locked. A record is dropped once the
+// snapshot no longer holds the version, or the state no longer holds the group.
 type RolloutRecord struct {
 	Schema      int       `json:"schema"` // 1
 	Rule        string    `json:"rule"`
@@ -20,7 +20,7 @@ type RolloutRecord struct {
 	Deployment  string    `json:"deployment,omitempty"` // empty where the resources of a group are ranked
 	Version     string    `json:"version,omitempty"`    // of a group: empty for the newest that it has locked
 	Group       string    `json:"group,omitempty"`      // empty outside brackets
-	StartAt     time.Time `json:"startAt"`              // when the gates opened for the first of those that are ranked together, or when the group was ready
+	StartAt     time.Time `json:"startAt"`              // when the gates opened for the first target of those that are ranked together, or when the group was ready
 	Founders    int       `json:"n0"`                   // population at the start, targets already done included
 }
 
@@ -37,11 +37,11 @@ func compareRollouts(a, b RolloutRecord) int {
 	)
 }
 
-// rolling is the rollouts of versions and groups.
+// rolling holds the rollouts of versions and groups.
 type rolling struct {
 	rollouts map[rolloutKey]RolloutRecord // kept and new
-	bases    map[rolloutKey]time.Time     // of versions: from when rollouts without a record count
-	begun    map[rolloutKey]*rollout      // of versions: the first that was ranked
+	bases    map[rolloutKey]time.Time     // of versions: when rollouts without a record begin
+	begun    map[rolloutKey]*rollout      // of versions: the rollout, once it was ranked
 }
 
 func newRolling(records []RolloutRecord) rolling {
@@ -68,7 +68,7 @@ func (w *work) keepRollouts() {
 	slices.SortFunc(w.plan.State.Rollouts, compareRollouts)
 }
 
-// needed reports whether a rollout can still place anybody: its version, or its group, exists.
+// needed reports whether a rollout can still place a target: its version, or its group, exists.
 func (w *work) needed(record RolloutRecord, groups map[string]bool) bool {
 	if record.Group != "" {
 		return groups[record.Group]
@@ -85,19 +85,19 @@ type rollout struct {
 	room       time.Duration         // from its start to the last instant that there is
 	timetables map[*hours]*timetable // per calendar
 	order      int32                 // of its turns, as in ahead
-	dated      bool                  // somebody joined: the positions depend on the start
+	dated      bool                  // a target joined later: the positions depend on the start
 }
 
-// timetable is when positions are due in the open time of a calendar.
+// timetable holds when positions are due in the open time of a calendar.
 type timetable struct {
 	dues  []time.Time // by position, up to the first that is never due; nil as long as positions are found one by one
-	err   error       // why that one is not; nor are those behind it
-	asked int         // how many were
+	err   error       // why that position, and those behind it, are never due
+	asked int         // how many positions were found one by one
 }
 
 // due returns when a position may start: the start of the rollout plus the offset of the position,
-// in time that counts only while the windows are open. The record's start may lie outside of them:
-// closed time moves nobody.
+// in time that counts only while the windows are open. The start may lie outside of them, because
+// closed time does not count.
 func (r *rollout) due(position int32, h *hours) (time.Time, error) {
 	offset, err := r.curve.offset(int(position))
 	if err != nil {
@@ -121,7 +121,7 @@ func (w *work) element(rule *compiledRule, i int32) int32 {
 	return w.targets[i].resource
 }
 
-// rolloutOf is the rollout of the gate's version under the k-th gradual rule of its view.
+// rolloutOf returns the rollout of the gate's version under the k-th gradual rule of its view.
 func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout {
 	if g.rollouts[k] == nil {
 		version := w.versions[t.deployment].list[g.version].ID
@@ -130,11 +130,11 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout
 			return w.begin(rule, key, rule.hash(version, ""), base, w.population(rule, w.pairOf(t), g.version), store)
 		}
 		if g.whole == nil {
-			// Targets under other policies may have begun it: there may be many such policies, and
-			// everybody is ranked together, from one start.
+			// Targets under other policies may have begun it. There may be many such policies, and
+			// all targets are ranked together, from one start.
 			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
 				base := g.base
-				if _, started := w.rollouts[key]; !started { // else nobody's gates matter any more, nor when they will open
+				if _, started := w.rollouts[key]; !started { // else the gates no longer matter, nor when they will open
 					base = w.baseOf(key, rule, g, t)
 				}
 				g.rollouts[k] = begin(base, true)
@@ -147,10 +147,10 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout
 	return g.rollouts[k]
 }
 
-// baseOf is when a rollout begins that has no record: when the gates of its version open for the
-// first of those that are ranked together; zero while they are shut for all. Targets under other
-// policies may have other gates, and the first plan may come late, and find those of everybody
-// open. What an override opened for a resource alone does not count.
+// baseOf returns when a rollout without a record begins: when the gates of its version open for the
+// first of the targets that are ranked together; zero while they are shut for all. Targets under
+// other policies may have other gates, and a first plan that comes late may find all of them open.
+// A gate that an override opened for one resource alone does not count.
 func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) time.Time {
 	first, known := w.bases[key]
 	if known {
@@ -165,7 +165,7 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 			continue
 		}
 		if base := w.gateOf(i, g.version).base; base.IsZero() || !first.IsZero() && !base.Before(first) {
-			unseen[view] = false // whoever it is for
+			unseen[view] = false // not earlier, whether in scope or not
 		} else if w.inScope(i, g.version) {
 			first, unseen[view] = base, false
 		}
@@ -174,10 +174,11 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 	return first
 }
 
-// placeOf is when target i is due in the rollout of the gate's version, its place there, and the
-// rollout. A target for which an override opened the gate earlier than for the others has a rollout
-// of its own; once theirs has started, or can, the earlier turn counts: what others do takes none
-// away that an override gave, and an override delays nobody.
+// placeOf returns when target i is due in the rollout of the gate's version, its position there,
+// and the rollout. A target for which an override opened the gate earlier than for the others has a
+// rollout of its own. Once the rollout of the others has started, or can start, the earlier of the
+// two turns counts: the others do not take away a turn that an override gave, and an override
+// delays no target.
 func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
 	if g.whole == nil {
 		return w.placeIn(g, k, rule, i)
@@ -190,7 +191,7 @@ func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Ti
 	}
 	due, position, r, err = w.placeIn(g.whole, k, rule, i)
 	if err == nil && !r.record.StartAt.After(g.base) {
-		return due, position, r, nil // it goes on for everybody
+		return due, position, r, nil // the rollout of all began no later
 	}
 	if own, place, aside, failed := w.placeIn(g, k, rule, i); failed == nil && (err != nil || own.Before(due)) {
 		return own, place, aside, nil
@@ -206,15 +207,15 @@ func (w *work) placeIn(g *gate, k int, rule *compiledRule, i int32) (due time.Ti
 	return due, position, r, err
 }
 
-// aside is a rollout of one target alone: of the k-th gradual rule, from an instant on.
+// aside identifies a rollout of one target alone: by the index of its gradual rule, and its start.
 type aside struct {
 	rule int
-	base time.Time // zero: the one that the others are copied from
+	base time.Time // zero: the rollout from which the others are copied
 }
 
-// begunAside is the rollout of targets for which an override opened the gate at base. There may be
-// as many of them as targets, each with an instant of its own; who is ranked where depends on it
-// only where targets joined later.
+// begunAside returns the rollout of targets for which an override opened the gate at base. There
+// may be as many such rollouts as targets, each with its own base. The ranks depend on the base
+// only if targets joined later; otherwise all these rollouts share them.
 func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, store bool) *rollout) *rollout {
 	if r, known := g.aside[aside{k, base}]; known {
 		return r
@@ -234,7 +235,7 @@ func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, stor
 	return &own
 }
 
-// hash is how a gradual rule orders one rollout of a version or of a bracket group.
+// hash returns how a gradual rule orders one rollout of a version or of a bracket group.
 func (r *compiledRule) hash(version, group string) orderHash {
 	h := orderHash{key: r.gradual.OrderKey, legacy: r.gradual.OrderHash == HashLegacy, rule: r.bracketID}
 	switch {
@@ -246,8 +247,9 @@ func (r *compiledRule) hash(version, group string) orderHash {
 	return h
 }
 
-// population returns the targets that a gradual rule ranks together: those that it governs of a
-// pair, as far as the version's scope goes, or of the pair's environment.
+// population returns the targets that a gradual rule ranks together. If it ranks by target, these
+// are the targets of the pair that it governs and that are in the version's scope; else all that it
+// governs in the pair's environment.
 func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	if rule.gradual.OrderKey == OrderByTarget {
 		return w.within(w.governed(rule, w.pairs[pair].targets), version)
@@ -257,7 +259,7 @@ func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	for p := pair / d * d; p < pair/d*d+d; p++ {
 		all = append(all, w.pairs[p].targets...)
 	}
-	slices.Sort(all) // neighbours share a resource again
+	slices.Sort(all) // targets of one resource are neighbours again
 	return w.governed(rule, all)
 }
 
@@ -281,9 +283,9 @@ func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !has[w.view[i]] })
 }
 
-// begin ranks a population of targets, given in order of their ids; targets of one resource are one
-// element unless targets are ranked on their own. A rollout that started before keeps its record;
-// otherwise, from base on, a record is made if it is to be stored.
+// begin ranks a population of targets, given in order of their ids. The targets of one resource are
+// one element, unless the rule ranks by target. A rollout that started before keeps its record;
+// otherwise it gets one, which is stored from base on if store is set.
 func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32, store bool) *rollout {
 	byTarget := hash.key == OrderByTarget
 	heads := population // the first target of each element
@@ -292,7 +294,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 		heads = w.heads(population)
 	}
 	record, kept := w.rollouts[key]
-	if !kept || !store { // what is not stored is a rollout of its own beside that of the others
+	if !kept || !store { // a rollout that is not stored is one beside that of the others
 		record = RolloutRecord{
 			Schema: 1, Rule: key.rule, Environment: key.environment, Deployment: key.deployment, Version: key.version, Group: key.group,
 			StartAt: base.UTC(), Founders: len(heads),
@@ -301,12 +303,12 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			w.rollouts[key] = record
 		}
 	}
-	var places []place // nil: nobody has one of their own
+	var places []place // nil: no target has a priority or joined later
 	if placed {
 		places = w.places(population, heads, byTarget)
 	}
 	var keys []uint64
-	if len(heads) > 0 { // targets that are ranked on their own are of one environment and deployment
+	if len(heads) > 0 { // targets that are ranked by target are of one environment and deployment
 		first := w.id(heads[0])
 		keys = hash.of(len(heads), func(k int) string { return w.resources[w.targets[heads[k]].resource].ID }, first.Environment, first.Deployment)
 	}
@@ -355,8 +357,8 @@ func (w *work) places(population, heads []int32, byTarget bool) []place {
 	return places
 }
 
-// merge is the place of a resource of which two targets are ranked as one: the higher priority, the
-// earlier arrival.
+// merge returns the place of a resource whose targets are ranked as one: the higher priority and
+// the earlier arrival.
 func (p place) merge(other place) place {
 	if other.joined.Before(p.joined) {
 		p.joined = other.joined

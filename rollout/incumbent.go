@@ -10,23 +10,24 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// A lease belongs to the pool that it was taken in. When somebody renames a concurrency rule, adds
-// one, changes what it groups by, or relabels a resource, whoever is at work has no lease in the
-// pool that it needs by now, and gets one with its next start only. Until then it would count
-// nowhere: others would take the places of those who are down already, and these would wait for
-// them, drained, although a holder never waits. So whoever is at work counts in every pool that it
-// needs, as the host's own jobs do, and holds a place there.
+// A lease belongs to the pool in which it was taken. If a concurrency rule is renamed, added or
+// grouped otherwise, or a resource is relabelled, a holder at work has no lease in the pool that it
+// needs by now, and gets one only with its next start. Until then it would count nowhere: others
+// would take the places of resources that are down already, and the holders of these would wait,
+// drained, although a holder never waits. So a holder at work counts in every pool that it needs,
+// as the host's own jobs do, and has a place there.
 //
 // A target outside brackets that waits for its next attempt is at work by its lease alone. If the
-// pool of that has gone, or has left its resource, it counts in those that came instead. In one
-// that a rule adds beside it does not, and has to find a place there before the next attempt. To
-// count it would be tempting, but a lease in one pool of two looks the same after a planner that
-// gave both back was stopped in between: whoever still sees the failed job would then have a place
-// that is somebody else's by now.
+// pool of the lease is gone, or no longer has the resource, the target counts in the pools that
+// came instead. In a pool that a rule adds beside the old one, the target does not count and must
+// find a place before the next attempt. It is tempting to count it there. But after a planner gave
+// back the leases in two pools and stopped in between, the lease in the remaining pool looks the
+// same: a planner that still sees the failed job would then use a place that another holder has by
+// now.
 
-// incumbents adds to the pools who is at work under their rules and has no lease in them: open
-// executions, targets with an active job, and holders of leases in pools that do not count them any
-// more.
+// incumbents adds to the pools the holders that are at work under their rules and have no lease
+// there: open executions, targets with an active job, and holders of leases in pools that no longer
+// count them.
 func (w *work) incumbents() {
 	if len(w.capacity.snapshot.Pools) == 0 {
 		return
@@ -35,7 +36,7 @@ func (w *work) incumbents() {
 	w.carryAll()
 }
 
-// holdExecuting counts the executions that are open, and returns them by their targets.
+// holdExecuting counts the open executions and returns them in the order of their targets.
 func (w *work) holdExecuting() (executing []opened) {
 	var needs []int32
 	w.eachOpen(w.plan.State.Executions, "", func(o opened) {
@@ -53,10 +54,10 @@ func (w *work) holdExecuting() (executing []opened) {
 	return executing
 }
 
-// holdActive counts the targets with an active job that is no run of one of these executions.
+// holdActive counts the targets with an active job that is no run of an execution in executing.
 func (w *work) holdActive(executing []opened) {
 	var needs []int32
-	var group, prefix string // what the ids of the runs of a group begin with
+	var group, prefix string // a group, and what the ids of its runs begin with
 	executes := func(job Job) bool {
 		for k := range executing {
 			if executing[k].from != executing[0].from {
@@ -89,7 +90,7 @@ func (w *work) holdActive(executing []opened) {
 	}
 }
 
-// carryAll carries the leases of which the pool has gone, or has left their resource.
+// carryAll carries the leases whose pool is gone or no longer has their resource.
 func (w *work) carryAll() {
 	c := &w.capacity
 	for k := range c.foreign {
@@ -118,9 +119,9 @@ func (w *work) inPool(resource, pool int32) bool {
 	return false
 }
 
-// carry counts the holder of a lease whose pool does not have its resource any more, in the pools
-// of what it is at work on: a target outside brackets between two jobs, or an execution that was
-// given up. One that is open is counted already.
+// carry counts the holder of a lease whose pool no longer has its resource in the pools that the
+// holder needs. The holder is a target outside brackets between two jobs, or an execution that was
+// given up. An open execution is counted already.
 func (w *work) carry(lease concurrency.Lease) {
 	var needs []int32
 	switch i, outside := w.single(lease.Holder); {
@@ -143,7 +144,7 @@ func (w *work) carry(lease concurrency.Lease) {
 	w.restOn(PoolRecordKey(lease.Pool), w.hold(lease.Holder, needs))
 }
 
-// hold counts a holder in those of some pools in which it has no lease, and returns these places.
+// hold counts a holder in those of the pools in which it has no lease, and returns these places.
 func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 	for _, index := range pools {
 		p := &w.capacity.snapshot.Pools[index]
@@ -155,7 +156,7 @@ func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 	return places
 }
 
-// restOn notes that places in pools count because of what a record says that is not the pool's.
+// restOn notes that places in pools count because of another record than that of the pool.
 func (w *work) restOn(record string, places []poolPlace) {
 	c := &w.capacity
 	for _, at := range places {
@@ -166,10 +167,10 @@ func (w *work) restOn(record string, places []poolPlace) {
 	}
 }
 
-// restsOn are the keys of the records, other than those of the pools, because of which the plan's
-// starts found their resource in a pool. Saving the pool does not prove that they were read as they
-// are: the store may have listed an execution that is over, and whose place is somebody else's by
-// now.
+// restsOn returns the keys of the records, other than those of the pools, because of which the
+// plan's starts found their resource in a pool. Saving the pool does not prove that these records
+// were read as they are: the store may have listed an execution that is over and whose place
+// another holder has by now.
 func (p *Plan) restsOn() []string {
 	c := &p.work.capacity
 	if len(c.restsOn) == 0 {
@@ -189,9 +190,9 @@ func (p *Plan) restsOn() []string {
 	return slices.Compact(records)
 }
 
-// doubtOn doubts whoever was admitted, without an override of its own, on one of some places, in
-// pools that have no other. An execution that is open has a place that counts for itself. It
-// reports whether there was anybody: then the slots have to be given anew.
+// doubtOn doubts the candidates that were admitted, without an override of their own, on one of the
+// places, in pools that have no other place. The place of an open execution counts for itself.
+// doubtOn reports whether it doubted any; the slots must then be given anew.
 func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
 	return len(places) > 0 && w.doubt(func(c *candidate, pool int32) concurrency.Reason {
 		if w.forced(c, pool) {
@@ -201,7 +202,8 @@ func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
 	})
 }
 
-// doubt notes who is refused although the pools would admit them, and what these pools say.
+// doubt notes the admitted candidates that are refused all the same, because why returns a reason
+// for one of their pools. It reports whether there are any.
 func (w *work) doubt(why func(c *candidate, pool int32) concurrency.Reason) (anybody bool) {
 	for _, admitted := range w.answer.Admitted {
 		k := w.turns[admitted.Candidate]
@@ -219,8 +221,8 @@ func (w *work) doubt(why func(c *candidate, pool int32) concurrency.Reason) (any
 	return anybody
 }
 
-// overfull says of each pool that has more than its rule allows, or is paused, what it would answer
-// to one more; empty: it is neither.
+// overfull returns, for each pool that has more than its rule allows or is paused, what it would
+// answer to one more candidate; for the others, the empty reason.
 func (w *work) overfull() []concurrency.Reason {
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys()
@@ -236,8 +238,7 @@ func (w *work) overfull() []concurrency.Reason {
 	return reasons
 }
 
-// activeKeys counts the pools of each family that are among the active ones. A pool without family
-// is among none.
+// activeKeys counts the active pools of each family. A pool without a family is not among them.
 func (w *work) activeKeys() map[string]int {
 	keys := map[string]int{}
 	for k, p := range w.capacity.snapshot.Pools {
@@ -248,18 +249,18 @@ func (w *work) activeKeys() map[string]int {
 	return keys
 }
 
-// unprovedPlaces are the places in overfull pools that count for nothing but jobs that the snapshot
-// shows on targets, and what the pool says to whoever would start on one. A host sees the jobs
-// before the records are read: the job may have ended meanwhile, its lease been given back, and the
-// place be somebody else's. So such a job keeps others out, and lets nobody in who would find no
-// place without it.
+// unprovedPlaces returns the places in overfull pools that count only for jobs that the snapshot
+// shows on targets, with what the pool says to a candidate that would start on one. A host sees the
+// jobs before the records are read: a job may have ended meanwhile, its lease may have been given
+// back, and another holder may have the place. So such a job keeps other candidates out, but lets
+// none in that would find no place without it.
 func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
 	c := &w.capacity
 	if len(c.observed) == 0 {
 		return nil
 	}
 	overfull := w.overfull()
-	others := map[poolPlace]int{} // what a place counts for besides
+	others := map[poolPlace]int{} // per place: how much else it counts for
 	for _, at := range c.observed {
 		if overfull[at.pool] != "" {
 			others[at]-- // it is one of the pool's jobs
@@ -298,9 +299,9 @@ func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
 	return alone
 }
 
-// allOf are the refusals of a candidate, those for which it was doubted included, and those for
-// which it would be if the others were gone, one for each pool; own says that there are such. What
-// the pools said is shared: it is not written to.
+// allOf returns the refusals of a candidate, one for each pool: what the pools said, why the
+// candidate was doubted, and why it would be doubted if the others were gone. own reports whether
+// there are any of the last two kinds. refusals is shared, and allOf does not write to it.
 func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason, unkeyed func(*candidate, int32) bool) (_ []concurrency.Refusal, own bool) {
 	all, doubted := refusals, w.doubted[k]
 	if own = doubted != nil; !own && len(places) == 0 && unkeyed == nil {
@@ -309,7 +310,7 @@ func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Can
 	pools := w.capacity.snapshot.Pools
 	if own {
 		all = slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return int(r.Pool) == len(pools) })
-		for _, r := range doubted { // the pool may have refused it by itself since, for the start that lent the place was refused elsewhere
+		for _, r := range doubted { // the pool may itself refuse it by now, because the start that lent the place was refused elsewhere
 			if !slices.ContainsFunc(all, func(o concurrency.Refusal) bool { return o.Pool == r.Pool }) {
 				all = append(all, r)
 			}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// index is a snapshot in a stable order, with numbers instead of names: whatever order the input
-// has, everything after this is the same. Input that is sorted already is recognised in one pass
-// and not copied.
+// index is a snapshot in a stable order, with numbers instead of names, so that nothing after it
+// depends on the order of the input. Input that is sorted already is recognised in one pass and not
+// copied.
 type index struct {
 	resources    []Resource    // by id
 	environments []Environment // by id
@@ -18,11 +18,11 @@ type index struct {
 	targets      []target      // by environment, resource, deployment
 	dependent    []bool        // per deployment number: one of its versions has dependencies
 	unavailable  []string      // by id
-	strange      bool          // a job has a status that nobody knows
-	incomplete   bool          // a job has no version, or no instant
+	strange      bool          // a job has an unknown status
+	incomplete   bool          // a job has no version, or no CreatedAt
 
-	reordered []Target // slab: copies of those of which the jobs are not listed with the newest first
-	jobs      []Job    // slab: of these
+	reordered []Target // slab: copies of targets whose jobs are not listed newest first
+	jobs      []Job    // slab: the jobs of these copies
 }
 
 // versionList holds the versions of one deployment, oldest first.
@@ -42,8 +42,8 @@ type target struct {
 	current int32 // number of the current version among those of the deployment; none or missing
 	started int32 // number of the greatest version newer than current that has a job here; none
 
-	// What most targets do not have. Whoever goes over all of them asks here: the Target itself is
-	// large, and far away.
+	// What most targets do not have. A loop over all targets asks here, because the Target itself
+	// is large and far away in memory.
 	worked   bool // it has jobs
 	busy     bool // one of them has not ended
 	outdated bool // it has an OutdatedAt
@@ -55,12 +55,12 @@ const (
 	missing = -2 // a version that the snapshot does not hold
 )
 
-// newIndex refuses ids that are empty, repeated or unknown; it reports all such faults.
+// newIndex refuses ids that are empty, repeated or unknown, and reports such faults together.
 func newIndex(s *Snapshot) (*index, error) {
 	var f faults
 	resources, targets := s.Resources, s.Targets
 	var gone map[string]bool
-	if len(s.DeletedResources) > 0 { // they are nobody's targets, and members of no pool
+	if len(s.DeletedResources) > 0 { // deleted resources have no targets and are members of no pool
 		gone = make(map[string]bool, len(s.DeletedResources))
 		for _, id := range s.DeletedResources {
 			gone[id] = true
@@ -77,9 +77,9 @@ func newIndex(s *Snapshot) (*index, error) {
 	x.indexTargets(&f, targets)
 	f.place(targets, func(t *Target) bool { return gone[t.Resource] }, s.Targets)
 	if x.incomplete {
-		// A success of no version would make its target one that runs nothing yet: windows let
-		// those through. Jobs without an instant have no order, and a success without one counts
-		// for no progression.
+		// A success without a version would make its target look like one that runs nothing yet,
+		// which windows let through. Jobs without an instant have no order, and a success without
+		// an instant counts for no progression.
 		for i, t := range s.Targets {
 			if gone[t.Resource] {
 				continue
@@ -163,7 +163,7 @@ func (x *index) observe(t *target) {
 		own[0] = *t.Target
 		own[0].Jobs = take(&x.jobs, len(t.Jobs))
 		copy(own[0].Jobs, t.Jobs)
-		slices.Reverse(own[0].Jobs) // most hosts list the oldest first, and then this is all
+		slices.Reverse(own[0].Jobs) // most hosts list the oldest first; then nothing is left to sort
 		slices.SortStableFunc(own[0].Jobs, newer)
 		t.Target = &own[0]
 	}
@@ -212,9 +212,9 @@ func (t *target) floor() int32 {
 	return max(t.started, t.current)
 }
 
-// newer orders jobs, the newest first. Of those of one instant a rollback is the newest: it is the
-// answer to another one. The rest are told apart by their run ids, and without these by everything
-// else, so that the order of the input says nothing.
+// newer orders jobs, the newest first. Of jobs of one instant a rollback is the newest, because it
+// answers another job. The rest are ordered by their run ids, and without these by everything else,
+// so that the order of the input does not matter.
 func newer(a, b Job) int {
 	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
 		return c

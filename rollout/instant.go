@@ -15,7 +15,7 @@ func addTime(t time.Time, d time.Duration) time.Time {
 	return sum
 }
 
-// later is the later of two instants.
+// later returns the later of two instants.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -23,7 +23,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner is the earlier of two instants, of which the first is zero if there is none yet.
+// sooner returns the earlier of two instants; a is zero if there is none yet.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b

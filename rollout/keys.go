@@ -9,21 +9,21 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Of the pools of a rule with maxActiveKeys only so many may be active at once, and each of them
-// has a record of its own: two planners that make different ones active would not notice one
-// another. So there is one more record, of the family. Whoever begins writes it, last of all, under
-// the condition that nobody else did since it was read, and lists there the leases under which it
-// begins. A planner that meets a conflict there, or stops before it, leaves leases that are not
-// listed. Nothing is dispatched under them, and nothing will be: their planner, if it is only slow,
-// meets the conflict as soon as anybody else begins. They keep their places, and make no pool
-// active; their holders ask for a key like everybody.
+// Of the pools of a rule with maxActiveKeys only so many may be active at once. Each pool has a
+// record of its own, so two planners that make different pools active would not notice one another.
+// So there is one more record, of the family. A planner that begins something writes it last of
+// all, on condition that no other planner did since it was read, and lists there the leases under
+// which it begins. A planner that meets a conflict there, or stops before it, leaves leases that
+// are not listed. Nothing is dispatched under them, and nothing will be: if their planner is only
+// slow, it meets the conflict as soon as another one begins something. These leases keep their
+// places, but make no pool active; their holders ask for a key like all others.
 //
-// To take them for active as well would be simpler, but two planners that stop so at the same time
-// would leave more active pools than there may be, and nobody could ever begin. To give them back
-// would be tempting, but the planner may be slow, and confirm them a moment later.
+// It would be simpler to take such leases for active as well. But two planners that stop so at the
+// same time would leave more active pools than there may be, and nothing could ever begin. It is
+// tempting to give them back. But their planner may only be slow, and confirm them a moment later.
 
-// family is the record that relates the pools of one family, as it was read. No pool has its key:
-// Compile refuses a shared pool with the name of a rule.
+// family returns the record that relates the pools of one family, as it was read. No pool has its
+// key: Compile refuses a shared pool with the name of a rule.
 func (w *work) family(key string) concurrency.Record {
 	for _, record := range w.capacity.foreign {
 		if record.Key == key {
@@ -42,7 +42,7 @@ func (w *work) unconfirmed() {
 			continue
 		}
 		p := &w.capacity.snapshot.Pools[index]
-		family, read := families[p.Family] // without a family there is no list, which confirms all
+		family, read := families[p.Family] // a pool without a family has no list, which confirms all
 		if !read {
 			family = w.family(p.Family)
 			families[p.Family] = family
@@ -53,10 +53,10 @@ func (w *work) unconfirmed() {
 	}
 }
 
-// keyless doubts whoever begins in a pool that counts as active for nothing but claims and jobs
-// that nobody is seen to use any more, while more pools of its family are active than may be,
-// unless it has confirmed its own claim: then there was a key for it. It reports whether there was
-// anybody.
+// keyless doubts the candidates that would begin in a pool without a key. Such a pool counts as
+// active only for claims and jobs of which no use is seen any more, while more pools of its family
+// are active than may be. A candidate that has confirmed its own claim is not doubted, because
+// there was a key for it. keyless reports whether it doubted any.
 func (w *work) keyless() bool {
 	unkeyed := w.unkeyed()
 	if unkeyed == nil {
@@ -70,14 +70,15 @@ func (w *work) keyless() bool {
 	})
 }
 
-// unkeyed says who would be doubted in a pool for want of a key; nil: nobody, nowhere.
+// unkeyed returns a function that reports whether a candidate would be doubted in a pool for want
+// of a key. It returns nil if there is no such pool.
 func (w *work) unkeyed() func(c *candidate, pool int32) bool {
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys()
 	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return keys[p.Family] > p.MaxActiveKeys }) {
 		return nil
 	}
-	idle := map[poolHolder]bool{} // an execution that is open uses its own
+	idle := map[poolHolder]bool{} // an open execution uses its own leases
 	for _, lease := range w.idle {
 		idle[poolHolder{lease.Pool, lease.Holder}] = true
 	}
@@ -101,11 +102,11 @@ type poolHolder struct {
 	concurrency.Holder
 }
 
-// keyHeld reports whether a candidate has had a key by the lease that it has in a pool: it was
-// confirmed when there was one, or a target outside brackets had a job under it, as it is. A job
-// that was seen before the last start under it says nothing, whatever instant it was created at,
-// for the clocks of planners differ. In doubt it has not: then all wait until the leases are given
-// back.
+// keyHeld reports whether a candidate has had a key by the lease that it has in a pool: the lease
+// was confirmed while there was a key, or a target outside brackets had a job under the lease as it
+// is. A job that was seen before the last start under the lease says nothing, whatever instant it
+// was created at, because the clocks of planners differ. In doubt keyHeld reports false: then all
+// wait until the leases are given back.
 func (w *work) keyHeld(c *candidate, p *concurrency.Pool) bool {
 	lease, held := p.Record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
 	if !held {
@@ -126,7 +127,7 @@ func (w *work) keyHeld(c *candidate, p *concurrency.Pool) bool {
 	return false
 }
 
-// activate confirms, in the records of the families, the leases under which somebody begins.
+// activate confirms, in the records of the families, the leases under which starts begin.
 func (c *claiming) activate() {
 	begun := map[string][]concurrency.Confirmation{} // by family
 	for n, start := range c.starts {
@@ -152,9 +153,9 @@ func (c *claiming) activate() {
 	}
 }
 
-// confirm lists what was confirmed in the record of a family and has not been given back since,
-// with what begins now. If nobody kept the list so far, whoever holds a lease may have begun under
-// it.
+// confirm returns the leases that the record of a family confirms and that have not been given back
+// since, with those under which something begins now. If the list was not kept so far, it confirms
+// every lease, because the holder of each may have begun under it.
 func (p *Plan) confirm(family concurrency.Record, begun []concurrency.Confirmation) []concurrency.Confirmation {
 	list := []concurrency.Confirmation{}
 	for _, record := range p.State.Pools {

@@ -21,25 +21,26 @@ const (
 	quarantine
 )
 
-// reasonStuck is why a lease is quarantined that a rule calls stuck. Progress takes it back.
+// reasonStuck is the reason of a lease that is quarantined because a rule calls it stuck. Progress
+// takes the quarantine back.
 const reasonStuck = "stuck"
 
-// leasing is what is found out about leases.
+// leasing holds what is found out about leases.
 type leasing struct {
-	idle    []idleLease // that nobody is seen to use
+	idle    []idleLease // leases that nobody is seen to use
 	holding holding
 }
 
 // idleLease is a lease that nobody is seen to use.
 type idleLease struct {
 	concurrency.Lease
-	used bool // a job was started under it, as it is
+	used bool // a job was started under the lease as it is
 }
 
-// settle ends the leases whose groups have ended, moves the progress of those whose holders are at
-// work, and lists those that nobody answers for. Only what is proved is released: the end of an
-// execution, an ended job that is younger than the lease and the last start under it, a deleted
-// resource. A lease that was taken a moment ago by another planner has no job yet, and must
+// settle releases the leases whose groups have ended, notes the progress of those whose holders are
+// at work, and collects those that nobody is seen to use. It releases a lease only on proof: the
+// end of an execution, an ended job that is younger than the lease and the last start under it, or
+// a deleted resource. A lease that another planner took a moment ago has no job yet, and must
 // survive.
 func (w *work) settle() {
 	c := &w.capacity
@@ -67,8 +68,8 @@ func (w *work) settle() {
 	}
 }
 
-// settleRecord returns the record with its leases settled; the old one is not touched, and returned
-// if nothing changed.
+// settleRecord returns the record with its leases settled. The old record is not modified, and is
+// returned if nothing changed.
 func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Holder]fate, deleted map[string]bool, timed bool) concurrency.Record {
 	leases := record.Leases
 	changed := false
@@ -93,10 +94,10 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 }
 
 // settleLease returns what becomes of a lease on a resource that is not proved gone; own is what
-// the end of an execution in this plan says of it. Where a pool times nothing nobody asks for the
-// progress of an execution that is open.
+// the end of an execution in this plan makes of it. If timed is false, the pool has no use for the
+// progress of an open execution, and settleLease does not read it.
 func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concurrency.Lease, fate) {
-	closed := strings.HasPrefix(lease.Group, reservedID+"/") || !w.open(lease.Holder) // of an execution it has ended, or never began
+	closed := strings.HasPrefix(lease.Group, reservedID+"/") || !w.open(lease.Holder) // if it is of an execution, that has ended or never began
 	if own == release || !timed && !closed {
 		return lease, own
 	}
@@ -112,7 +113,7 @@ func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concu
 	if own == keep && closed && !running && (lease.State == concurrency.Active || lease.Reason == reasonStuck) {
 		own = w.outlived(lease.Holder)
 	}
-	// An end is progress also if nobody says when it was: then nothing is stuck any more.
+	// An end is progress even if its instant is not known: nothing is stuck any more.
 	if lease.Reason == reasonStuck && (progress.After(lease.ProgressAt) || used && !running) {
 		became.State, became.Reason = concurrency.Active, ""
 	}
@@ -125,8 +126,9 @@ func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concu
 	return became, own
 }
 
-// listOrphans lists the idle leases of whoever neither starts nor has a job to repeat. If the plan
-// offers a start that holds one, its host stopped before it dispatched, and this one goes on.
+// listOrphans lists the idle leases whose holders neither start nor have a job to repeat. If the
+// plan offers a start that holds an idle lease, an earlier host stopped before it dispatched, and
+// this one goes on.
 func (w *work) listOrphans() {
 	starts := map[concurrency.Holder]bool{}
 	if len(w.idle) > 0 {
@@ -142,7 +144,7 @@ func (w *work) listOrphans() {
 	slices.SortStableFunc(w.plan.Orphans, func(a, b concurrency.Lease) int { return strings.Compare(a.Pool, b.Pool) }) // those of a pool are in order
 }
 
-// nameOrphans says of each wait for a slot which orphans have taken such slots: nobody at work will
+// nameOrphans adds to each wait for a slot the orphans that hold such slots: no holder at work will
 // free these.
 func (w *work) nameOrphans() {
 	if len(w.plan.Orphans) == 0 {
@@ -156,11 +158,11 @@ func (w *work) nameOrphans() {
 			inFamily[family] = append(inFamily[family], lease.Pool)
 		}
 	}
-	families := map[*Condition][]Condition{} // what verdicts share, with the orphans
+	families := map[*Condition][]Condition{} // first condition of a shared list → the list with the orphans
 	for _, list := range w.blockers {
 		for n := range list {
 			v := &list[n]
-			if len(v.On) == 0 || v.On[0].Kind != OnSlot || v.On[len(v.On)-1].Kind == OnOrphan { // two entries may be one list, which has been dealt with
+			if len(v.On) == 0 || v.On[0].Kind != OnSlot || v.On[len(v.On)-1].Kind == OnOrphan { // two entries may share a list, which may have its orphans already
 				continue
 			}
 			if key := v.On[0].Pool; v.Reason != Reason(concurrency.SlotKeysFull) {
@@ -187,17 +189,17 @@ func withOrphans(on []Condition, pools ...string) []Condition {
 	return on
 }
 
-// repeats reports whether a target outside brackets still has a job to repeat, such as one that
-// backs off. One that waits for a slot of another pool has to let go of what it holds if the host
-// gives that back: two of them could wait for one another.
+// repeats reports whether a holder is a target outside brackets that still has a job to repeat,
+// such as one that backs off. A target that waits for a slot of another pool does not count, so
+// that the host can give back what it holds: two such targets could wait for one another.
 func (w *work) repeats(h concurrency.Holder) bool {
 	i, _ := w.single(h)
 	return i != none && w.targets[i].current != missing && !w.finished(i) && !w.slotless[i]
 }
 
-// TargetOf returns the target outside brackets that holds slots under this name; false if the
-// holder is an execution of a bracket. A host asks it of [Plan.Orphans], to know whose jobs to look
-// for before it gives one back.
+// TargetOf returns the target outside brackets that a holder of slots stands for; outside is false
+// if the holder is an execution of a bracket. For a lease of [Plan.Orphans] it tells the host whose
+// jobs to look for before it gives the lease back.
 func TargetOf(holder concurrency.Holder) (target TargetID, outside bool) {
 	var first string
 	target.Resource = holder.Resource
@@ -207,7 +209,8 @@ func TargetOf(holder concurrency.Holder) (target TargetID, outside bool) {
 	return target, true
 }
 
-// single is the number of the target that [TargetOf] finds; none if the snapshot does not have it.
+// single returns the number of the target that [TargetOf] finds; none if the snapshot does not have
+// it.
 func (w *work) single(h concurrency.Holder) (i int32, outside bool) {
 	if !strings.HasPrefix(h.Group, reservedID+"/") { // most are of brackets
 		return none, false
@@ -223,20 +226,20 @@ func compareHolders(a, b concurrency.Holder) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
 }
 
-// execution returns what is known of a bracket rule on a resource, or nil.
+// execution returns the record of a bracket rule on a resource, or nil.
 func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
 	return executionOn(w.executions[rule], resource)
 }
 
-// open reports whether the holder is an open bracket execution, also one in an environment that the
+// open reports whether the holder is an open bracket execution, even one in an environment that the
 // snapshot does not hold.
 func (w *work) open(h concurrency.Holder) bool {
 	if w.holding.group != h.Group { // leases mostly are of the same group as the one before
-		rule, _, _, _ := groupNumber(h.Group) // of a target outside brackets it is one that has no such group
+		rule, _, _, _ := groupNumber(h.Group) // the group of a target outside brackets yields a rule without such groups
 		w.holding = holding{h.Group, rule}
 	}
 	// A planner that believed the execution ended may have exchanged its lease for one of the group
-	// that another merged into it.
+	// that another planner merged into it.
 	record := w.execution(w.holding.rule, h.Resource)
 	return record != nil && record.Open != nil && includes(record.Open.Group, record.Open.Merged, h.Group)
 }
@@ -244,18 +247,18 @@ func (w *work) open(h concurrency.Holder) bool {
 // holding is the group of the lease that was looked at last.
 type holding struct{ group, rule string }
 
-// outlived is what becomes of a lease whose execution can never be opened any more, because its
-// group, or a later one, ran on the resource or runs there: a host stopped between saving the lease
+// outlived returns what becomes of a lease whose execution can never be opened again, because its
+// group, or a later one, ran on the resource or runs there. A host stopped between saving the lease
 // and saving the execution, or between saving the end of the execution and giving the lease back.
-// Before that nothing is proved: the host may only be slow. Afterwards its save fails, for the
-// record of the resource has changed since. The lease of an execution that was given up is
-// quarantined, as it would have been then.
+// Until such a group has run, nothing is proved: the host may only be slow. Afterwards its save
+// fails, because the record of the resource has changed. The lease of an execution that was given
+// up is quarantined, as it would have been when that ended.
 func (w *work) outlived(h concurrency.Holder) fate {
 	rule, environment, number, ok := groupNumber(h.Group)
 	if !ok {
 		return keep
 	}
-	atLeast := func(group string) bool { // of the rule, whose record it is; the empty one is in no environment
+	atLeast := func(group string) bool { // the group is of the rule, like the record; an empty group is in no environment
 		_, e, n, _ := groupNumber(group)
 		return e == environment && n >= number
 	}
@@ -276,7 +279,7 @@ func (w *work) outlived(h concurrency.Holder) fate {
 	return keep
 }
 
-// groupNumber takes a bracket group's id apart, see [bracket.GroupID].
+// groupNumber splits the id of a bracket group, see [bracket.GroupID].
 func groupNumber(id string) (rule, environment string, number int, ok bool) {
 	var digits string
 	if !textkey.Scan(id, &rule, &environment, &digits) {
@@ -286,17 +289,18 @@ func groupNumber(id string) (rule, environment string, number int, ok bool) {
 	return rule, environment, number, err == nil
 }
 
-// progress reads the jobs of a lease's holder: whether its group has ended, its newest progress,
-// whether it is at work, and whether it was since the last start under the lease.
+// progress reads the jobs of the holder of a lease. It returns whether the group has ended, the
+// newest progress, whether the holder is at work, and whether it has been since the last start
+// under the lease.
 func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running, used bool) {
 	progress = lease.ProgressAt
-	read := func(t *target, prefix string) { // of the runs of the holder; empty: all are
+	read := func(t *target, prefix string) { // of the run ids of the holder; empty: all jobs are the holder's
 		for k := range t.Jobs {
 			job := &t.Jobs[k]
 			if !strings.HasPrefix(job.Run, prefix) {
 				continue
 			}
-			running = running || !job.Status.Terminal() // also by a clock that is behind that of whoever took the lease
+			running = running || !job.Status.Terminal() // even by a clock that is behind that of the planner that took the lease
 			if job.CreatedAt.Before(lease.Since) {
 				continue
 			}
@@ -321,7 +325,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 		return own, progress, running, used
 	}
 	resource, known := w.resource(lease.Resource)
-	if !known { // its number is that of another one
+	if !known { // the number is that of another resource
 		return own, progress, running, used
 	}
 	prefix := textkey.Join(lease.Group) + "/"
@@ -334,13 +338,13 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 	return own, progress, running, used
 }
 
-// proves reports whether the end of a target's job is not older than the last that was known of a
-// lease. Of a job that ended at once, or nobody knows when, the creation says whether it was
+// proves reports whether the end of job k of a target is not older than known, the last progress of
+// a lease. If the job ended at once, or at an unknown instant, its creation tells whether it was
 // started under the lease as it is: a start under a lease that was held already is noted a
-// nanosecond late. Of several such jobs of one instant, as clocks that tell seconds make them, each
-// proves a nanosecond more: the start of the next one is noted behind all that were seen before it,
-// and proved as soon as there is one more. If jobs are forgotten meanwhile it is not, and an
-// orphan.
+// nanosecond late. A clock that tells only seconds may give several such jobs one instant; then
+// each proves a nanosecond more. The start of the next job is noted behind all that were seen
+// before it, and is proved as soon as there is one more. If jobs are forgotten meanwhile, the start
+// is not proved, and the lease is an orphan.
 func proves(jobs []Job, k int, known time.Time) bool {
 	job := &jobs[k]
 	if job.CompletedAt.After(job.CreatedAt) {
@@ -349,8 +353,8 @@ func proves(jobs []Job, k int, known time.Time) bool {
 	return !job.CreatedAt.Add(atOnce(jobs, job.CreatedAt)).Before(known)
 }
 
-// atOnce is a nanosecond for each job that was created at an instant. All have ended: nobody asks
-// while one is at work.
+// atOnce returns a nanosecond for each job that was created at an instant. The result matters only
+// when all of them have ended.
 func atOnce(jobs []Job, created time.Time) (n time.Duration) {
 	for k := range jobs {
 		if job := &jobs[k]; job.CreatedAt.Equal(created) {
@@ -370,7 +374,7 @@ func (w *work) finished(i int32) bool {
 	if w.targets[i].verifying() {
 		return false
 	}
-	if t := &w.targets[i]; t.current == missing { // it waits until that is listed, and nobody knows which of its jobs is to be repeated then
+	if t := &w.targets[i]; t.current == missing { // it waits until that version is listed; which job is repeated then is not known
 		return len(t.Jobs) == 0 || t.Jobs[0].Status == JobSuccessful
 	}
 	if s := w.setbackOf(i, floor); s != nil {

@@ -9,10 +9,10 @@ import (
 
 // Load is [ParsePolicies] and [Compile] in one: it reads one policy or a list of policies, and
 // checks and compiles them. The error joins one *[FieldError] per fault, all faults of the document
-// at once: first those of ParsePolicies, then those that Compile finds in what could be read. Of
-// these it leaves out what may only follow from the first, such as that a field is missing of which
-// the value was refused. If the document is not JSON, that is the only fault; YAML is read after a
-// converter such as sigs.k8s.io/yaml has made JSON of it.
+// at once: first those of ParsePolicies, then those that Compile finds in what could be read. Load
+// leaves out those of Compile that may only follow from those of ParsePolicies, such as a required
+// field whose value was refused. If the document is not JSON, that is the only fault; convert YAML
+// to JSON first, for example with sigs.k8s.io/yaml.
 //
 // Paths are those of the document: [0].rules[6].retry in a list, even of one policy, and
 // rules[6].retry in a policy alone.
@@ -24,12 +24,14 @@ func Load(data []byte, compiler Compiler, options ...Option) (*PolicySet, error)
 	return compile(policies, listed, err, compiler, options)
 }
 
-// refusals are the fields of a document whose values nobody knows, because reading refused them, by
-// their paths. false: the field is given twice, and of faults inside of it the first value counts.
+// refusals holds, by their paths, the fields of a document whose values are not known because
+// reading refused them. false: the field is given twice, and for faults inside it the first value
+// counts.
 //
-// Tempting: to look in the hint of a fault for the names of refused fields. Hints mention fields
-// that they do not depend on, and the other way round; so whoever finds a fault says what it
-// depends on, see [faults.reading], and strictjson says what an unknown field may stand for.
+// It is tempting to look in the hint of a fault for the names of refused fields. But hints mention
+// fields on which the fault does not depend, and leave out some on which it does. So the code that
+// finds a fault says on what it depends, see [faults.reading], and strictjson says what an unknown
+// field may stand for.
 type refusals map[string]bool
 
 func newRefusals(err error) refusals {
@@ -58,7 +60,7 @@ func newRefusals(err error) refusals {
 	return r
 }
 
-// hides reports whether a field was refused, or is inside of one that was, to a fault at some path.
+// hides reports whether a field, or one that contains it, was refused for a fault at a path.
 func (r refusals) hides(field, at string) bool {
 	for outer := field; ; outer = outer[:max(0, strings.LastIndexAny(outer, ".["))] {
 		wholly, refused := r[outer]
@@ -72,7 +74,7 @@ func (r refusals) hides(field, at string) bool {
 	}
 }
 
-// others are the faults that do not depend on what was refused.
+// others returns the faults that do not depend on what was refused.
 func (r refusals) others(err error) []error {
 	var rest []error
 	for _, fault := range strictjson.Faults(err) {

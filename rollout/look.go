@@ -8,10 +8,10 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Look reads the stored state and plans on it as [Planner.Plan] does, and commits and saves
-// nothing: it says what the next plan would be. It is for whoever asks and must not start anything,
-// such as a command that prints [Plan.Explain] beside the controller that is at work. Nothing of
-// its Start may be dispatched. The Recorder is not told.
+// Look reads the stored state and plans on it as [Planner.Plan] does, but commits and saves
+// nothing: it returns what the next plan would be. It is for callers that must not start anything,
+// such as a command that prints [Plan.Explain] while the controller is at work. Nothing of the
+// plan's Start may be dispatched. The Recorder is not told.
 func (p *Planner) Look(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	if err := p.validate(); err != nil {
 		return Plan{}, err
@@ -20,7 +20,8 @@ func (p *Planner) Look(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	return plan, err
 }
 
-// look returns the plan with what it was made from: what was stored, and the snapshot with that.
+// look returns the plan with what it was made from: what was stored, and the snapshot that includes
+// it.
 func (p *Planner) look(ctx context.Context, snapshot Snapshot, now time.Time) (Plan, stored, Snapshot, error) {
 	old, err := p.load(ctx)
 	if err != nil {
