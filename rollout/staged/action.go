@@ -8,16 +8,16 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Action is something to be done by the host after it has stored the run.
+// Action is something that the host does after it has stored the run.
 type Action struct {
 	Kind  ActionKind `json:"kind"`
 	Stage int        `json:"stage"` // index
-	// Token identifies the attempt of a start or a removal. Doing an action twice must have the
-	// effect of doing it once.
+	// Token identifies the attempt of a start or a removal. Carrying out an action twice must have
+	// the effect of carrying it out once.
 	Token   Token  `json:"token,omitzero"`
 	Target  string `json:"target,omitempty"`
-	Version string `json:"version,omitempty"` // what to point the target at
-	// Run, Side and Name identify an approval; Name is what KubeFleet calls the request, for
+	Version string `json:"version,omitempty"` // the version to point Target at
+	// Run, Side and Name identify an approval. Name is KubeFleet's name for the request, for
 	// display.
 	Run  string `json:"run,omitempty"`
 	Side Side   `json:"side,omitempty"`
@@ -34,7 +34,7 @@ const (
 	RequestApproval ActionKind = "requestApproval" // make the request visible if it is not
 )
 
-// String says it in a few words.
+// String describes the action in a few words.
 func (a Action) String() string {
 	if a.Kind == RequestApproval {
 		return "request approval " + a.Name
@@ -42,8 +42,8 @@ func (a Action) String() string {
 	return fmt.Sprintf("%s %s, attempt %d", a.Kind, a.Target, a.Token.Attempt)
 }
 
-// Token identifies one attempt at one target in one run. Tokens are compared with ==; hosts that
-// need a text use [Token.String].
+// Token identifies one attempt at one target in one run. Compare tokens with ==; use [Token.String]
+// where a text is needed.
 type Token struct {
 	Run     string     `json:"run"`
 	Stage   int        `json:"stage"`
@@ -52,13 +52,14 @@ type Token struct {
 	Kind    ActionKind `json:"kind"`    // Start or Remove
 }
 
-// String returns a text that no other token has.
+// String returns a text that is unique to the token.
 func (t Token) String() string {
 	return textkey.Join(t.Run, strconv.Itoa(t.Stage), t.Target, strconv.Itoa(t.Attempt), string(t.Kind))
 }
 
-// ApprovalName is what KubeFleet calls the approval request on one side of a stage. Objects cannot
-// be named after the cleanup, so that it is delete-stage there, which is no name of another stage.
+// ApprovalName returns KubeFleet's name for the approval request on one side of a stage. The name
+// of the cleanup stage cannot be part of an object's name, so delete-stage stands for it; no other
+// stage can have that name.
 func ApprovalName(run string, side Side, stage string) string {
 	if stage == cleanupName {
 		stage = "delete-stage"
@@ -74,7 +75,8 @@ func (p *plan) token(k int, r *record, name string) Token {
 	return t
 }
 
-// actions lists what is not acknowledged: all of it in the current stage, because no other is open.
+// actions lists the unacknowledged actions. All of them are in the current stage, because no other
+// stage is open.
 func (e *edit) actions() []Action {
 	r, p := e.run, e.plan
 	if r.phase.Terminal() {
@@ -104,7 +106,7 @@ func (e *edit) actions() []Action {
 	return list
 }
 
-// next is the earliest instant at which anything can change by itself.
+// next returns the earliest instant at which the run can change without an input.
 func (e *edit) next() time.Time {
 	r := e.run
 	if r.phase.Terminal() {

@@ -2,7 +2,7 @@ package staged
 
 import "time"
 
-// stageCheck looks for what no step leaves behind in a stage.
+// stageCheck reports what no step leaves behind in a stage.
 type stageCheck struct {
 	*decoder
 	k    int
@@ -11,7 +11,7 @@ type stageCheck struct {
 	*stage
 
 	anyStarted bool // a member has a start
-	early      bool // and one that is before that of the stage
+	early      bool // a member has a start before that of the stage
 	opened     bool // the stage has begun to update
 }
 
@@ -119,7 +119,7 @@ func (c *stageCheck) checkTimes() {
 	}
 }
 
-// checkSettled compares the phase with what the members and the tasks behind them have come to.
+// checkSettled compares the phase with the states of the members and of the after-stage tasks.
 func (c *stageCheck) checkSettled() {
 	switch c.phase {
 	case StageUpdating:
@@ -170,12 +170,12 @@ func (c *stageCheck) checkMembers() {
 	if due := c.tree.root.first.due; due <= c.run.time {
 		c.wrong("states", "have something due at %s that the last step left", timeOf(due).Format(time.RFC3339Nano))
 	}
-	if c.plan.cleanup && (c.regressed > 0 || c.tree.find(isCurrent) >= 0) { // nor does it soak: that would be over at once
+	if c.plan.cleanup && (c.regressed > 0 || c.tree.find(isCurrent) >= 0) { // a soaking removal is reported above: its soak ends at once
 		c.wrong("states", "have what a removal never is")
 	}
 }
 
-// checkRun finds phases that do not follow from the stages.
+// checkRun reports a phase of the run that does not follow from its stages.
 func (d *decoder) checkRun() {
 	r := d.run
 	if !r.desired.known() {
@@ -192,8 +192,8 @@ func (d *decoder) checkRun() {
 		}
 		return
 	}
-	// Nothing is left to do in a run of which all stages are closed, and every step of another one
-	// looks at its current stage.
+	// A run whose stages are all closed is over. In every other run, each step looks at the current
+	// stage.
 	if r.current == r.count() {
 		if r.phase != PhaseSucceeded && r.phase != PhasePartiallySucceeded || (r.phase == PhaseSucceeded) != (r.totals.unhappy == 0) {
 			d.wrong("phase", "%q does not go with stages that are all closed, and %d targets that are failed, timed out or skipped", r.phase, r.totals.unhappy)

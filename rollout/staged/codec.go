@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// format is the version of the stored form. The first had no times of stages.
+// format is the version of the stored form. Version 1 had no times of stages.
 const format = 2
 
-// document is the stored form of a run, but for the columns of its stages. What was configured is
-// decoded by its own decoders, once.
+// document is the stored form of a run, with the columns of its stages left as text. The spec, the
+// strategy and the options stay raw, so that their own decoders read each of them once.
 type document struct {
 	Format    int             `json:"format"`
 	ID        string          `json:"id"`
@@ -33,16 +33,17 @@ type document struct {
 	Stages    []storedStage   `json:"stages,omitempty"`
 }
 
-// storedStage is one stage. The members are columns: what most of them share costs nothing, and
-// nothing that follows from them is stored but the number of members, as a check.
+// storedStage is one stage. Its members are stored as columns, so that what most members share
+// takes no space. Of what follows from the columns only the number of members is stored, as a
+// check.
 //
 //	names     the members, in order
 //	states    one letter each, with a count in front of several equal ones: "97d3u900w"; see letter
-//	from      the first time there is: of a start, or if nobody started, of an end
-//	starts    for each member that was started, nanoseconds behind the start before it, the first behind from
-//	ends      for each settled or soaking member, nanoseconds behind its own start, or behind from if it was never started
+//	from      the first start in the order of the members, or the first end if no member was started
+//	starts    for each started member, nanoseconds after the start of the started member before it, the first after from
+//	ends      for each settled or soaking member, nanoseconds after its own start, or after from if it was never started
 //	attempts  pairs of a position and an attempt above 1
-//	causes    positions of what failed or regressed, by cause
+//	causes    positions of failed and regressed members, by cause
 type storedStage struct {
 	Phase    StagePhase       `json:"phase"`
 	Before   ApprovalState    `json:"before,omitempty"`
@@ -62,11 +63,11 @@ type storedStage struct {
 	Causes   map[Reason][]int `json:"causes,omitempty"`
 }
 
-// column is a list of which the text is kept until all of the document is known to be well formed:
-// it is then read once, as a whole.
+// column keeps the text of a list until the whole document is known to be well formed. The list is
+// then read once, as a whole.
 type column []byte
 
-// UnmarshalJSON keeps a list as it stands.
+// UnmarshalJSON keeps the text of a list.
 func (c *column) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '[' {
 		return &FieldError{Code: CodeType, Hint: "must be a list"}
@@ -75,7 +76,8 @@ func (c *column) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// names reads a list of strings. As long as nothing in it is escaped they are parts of one text.
+// names reads a list of strings. Unless one of them has an escape or is not ASCII, all of them
+// share one text.
 func (c column) names() ([]string, error) {
 	if len(c) == 0 {
 		return nil, nil
@@ -126,7 +128,8 @@ func (c column) numbers() ([]int64, error) {
 	}
 }
 
-// read reads a list with encoding/json, but for null, of which that makes a zero.
+// read reads a list with encoding/json, and rejects null, which encoding/json would turn into a
+// zero value.
 func read[T any](c column) ([]T, error) {
 	var entries []*T
 	if err := json.Unmarshal(c, &entries); err != nil {
@@ -143,8 +146,8 @@ func read[T any](c column) ([]T, error) {
 }
 
 // letter returns the code of a record: w waiting, c waiting and current, s starting, u updating, o
-// soaking, d done, g done and regressed, f failed, t timed out, x skipped, r removed. Settled
-// members that were never started have the capital letter.
+// soaking, d done, g done and regressed, f failed, t timed out, x skipped, r removed. A settled
+// member that was never started has the capital letter.
 func (r *record) letter() byte {
 	l := byte('w')
 	switch r.state {
@@ -179,9 +182,9 @@ func (r *record) letter() byte {
 	return l
 }
 
-// MarshalJSON writes the stored form: equal runs give equal bytes. The zero Run is an error. A Run
-// that is a field of a host's record is written as well as a pointer to one: with a pointer as
-// receiver, encoding/json would write the former as {}.
+// MarshalJSON writes the stored form. Equal runs give equal bytes. The error for the zero Run is
+// [ErrNoRun]. The receiver is a value so that a Run in a field of a host's record is written as a
+// pointer to one is: with a pointer receiver, encoding/json would write the field as {}.
 func (r Run) MarshalJSON() ([]byte, error) {
 	if r.plan == nil {
 		return nil, ErrNoRun
@@ -222,7 +225,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 	return append(out, "]}"...), nil
 }
 
-// halting reports whether since is of the phase.
+// halting reports whether Run.since is valid in the phase.
 func (p Phase) halting() bool {
 	switch p {
 	case PhaseStopping, PhaseStopped, PhaseFailing, PhaseCancelling, PhaseFailed, PhaseCancelled:
@@ -258,7 +261,8 @@ func (s *stage) append(out []byte) ([]byte, error) {
 		last                 byte
 		err                  error
 	)
-	// The base is the first start, whoever has it.
+	// The base is the first start in the order of the members, or the first end if no member was
+	// started.
 	s.tree.all(func(_ int, r *record, _ string) bool {
 		if r.marks.has(started) {
 			base, based = r.start, true

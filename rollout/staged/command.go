@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// Command is what somebody tells a run. Every command is idempotent, and one that does not apply
-// changes nothing and becomes an event with the reason.
+// Command is an operator's instruction to a run. Every command is idempotent. A command that does
+// not apply changes nothing and becomes an event with the reason.
 type Command struct {
 	Kind CommandKind `json:"kind"`
-	// Run, Stage and Side identify an approval, as its request did: the run's id and the index of
-	// the stage.
+	// Run, Stage and Side identify an approval as the action that requested it does: Run is the ID
+	// of the run, Stage the index of the stage.
 	Run   string `json:"run,omitempty"`
 	Stage int    `json:"stage,omitempty"`
 	Side  Side   `json:"side,omitempty"`
-	// Target is what to skip or retry, and Attempt which attempt at it has failed.
+	// Target is the target to skip or retry. Attempt, for a retry, is the attempt that failed.
 	Target  string `json:"target,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 }
 
-// CommandKind is what a command does. The zero value is none and is refused.
+// CommandKind is what a command does. The zero value is refused.
 type CommandKind string
 
 // The commands.
@@ -28,14 +28,14 @@ const (
 	CommandApprove CommandKind = "approve"
 	// CommandReject rejects an approval that is requested; see [Options.OnReject].
 	CommandReject CommandKind = "reject"
-	// CommandSkip takes a target out: one that is waiting, in progress, failed, timed out or
-	// regressed. It no longer counts as a failure.
+	// CommandSkip skips a target that is waiting, in progress, failed, timed out or regressed. The
+	// target no longer counts as a failure.
 	CommandSkip CommandKind = "skip"
-	// CommandRetry lets a failed or timed-out target wait for another start, ahead of those that
-	// never started. Attempt must be the one that failed, the stage must not be finished and the
-	// run neither failing nor cancelling.
+	// CommandRetry returns a failed or timed-out target to Waiting, ahead of the targets that never
+	// started. Attempt must be the failed attempt, the stage must not be finished, and the run must
+	// be neither failing nor cancelling.
 	CommandRetry CommandKind = "retry"
-	// CommandCancel ends the run once targets in progress are settled, stuck or ready.
+	// CommandCancel ends the run once the targets in progress are settled, stuck or ready.
 	CommandCancel CommandKind = "cancel"
 )
 
@@ -53,7 +53,7 @@ func (c *Command) check(list *faults, i int) {
 	}
 }
 
-// command carries one out.
+// command carries out a command.
 func (e *edit) command(c *Command) {
 	var why Reason
 	switch c.Kind {
@@ -73,7 +73,7 @@ func (e *edit) command(c *Command) {
 	}
 }
 
-// ignored is what is said of a command without effect.
+// ignored returns the event of a command that has no effect.
 func (c *Command) ignored(why Reason) Event {
 	event := Event{Kind: EventCommandIgnored, Stage: -1, Target: c.Target, To: string(c.Kind), Reason: why}
 	if c.Side != "" {
@@ -82,7 +82,7 @@ func (c *Command) ignored(why Reason) Event {
 	return event
 }
 
-// answer approves or rejects.
+// answer approves or rejects an approval, or returns why it cannot.
 func (e *edit) answer(c *Command) Reason {
 	if c.Run != e.plan.id {
 		return ReasonOtherRun
@@ -111,15 +111,15 @@ func (e *edit) answer(c *Command) Reason {
 	return ""
 }
 
-// skip takes a target out wherever it is: one that moved on to the cleanup may still be a failure
-// of its stage.
+// skip settles a target in every place that it has: a target that moved to the cleanup may still
+// count as a failure of its stage.
 func (e *edit) skip(c *Command) Reason {
 	at, ok := e.run.find(c.Target)
 	if !ok {
 		return ReasonUnknownTarget
 	}
 	skipped := e.skipAt(e.run.home(c.Target))
-	if e.skipAt(at) || skipped { // one that is at home is skipped already
+	if e.skipAt(at) || skipped { // if both places are the same, the target is skipped already
 		return ""
 	}
 	return ReasonAlready
@@ -153,7 +153,7 @@ func (e *edit) retry(c *Command) Reason {
 		return ReasonNotFailed
 	case int64(c.Attempt) != int64(r.attempt):
 		return ReasonOtherAttempt
-	case r.attempt == math.MaxInt32: // a host counts in ints, of 32 bits on some platforms
+	case r.attempt == math.MaxInt32: // Attempt is an int, which has 32 bits on some platforms
 		return ReasonNoAttempt
 	case s.phase.finished():
 		return ReasonStageFinished
@@ -161,7 +161,7 @@ func (e *edit) retry(c *Command) Reason {
 		return ReasonEnding
 	}
 	if s.phase == StageWaitingAfter {
-		e.enter(k, StageUpdating) // the wait starts again, the approvals stay
+		e.enter(k, StageUpdating) // the wait will start again, the approvals stay
 	}
 	e.put(k, i, record{attempt: rec.attempt + 1, state: Waiting})
 	return ""

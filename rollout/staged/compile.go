@@ -16,30 +16,30 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// cleanupName is the name of the stage that removes leaving targets, as KubeFleet calls it.
+// cleanupName is KubeFleet's name for the stage that removes leaving targets.
 const cleanupName = "kubernetes-fleet.io/deleteStage"
 
-// Fleet is what a run is compiled for.
+// Fleet describes the targets that a run is compiled for.
 type Fleet struct {
-	// Targets are to be pointed at the version, in any order.
+	// Targets are the targets to point at the version, in any order.
 	Targets []Target `json:"targets,omitempty"`
-	// Leaving are the names of targets that are to be removed after all stages.
+	// Leaving are the names of the targets to remove after all stages, in any order.
 	Leaving []string `json:"leaving,omitempty"`
-	// Version is the version that is really used, as observations will name it, valid UTF-8. Empty
-	// means the run's resourceSnapshotIndex.
+	// Version is the version that is really used, as observations name it. It must be valid UTF-8.
+	// Empty means the resourceSnapshotIndex of the spec, which must then be given.
 	Version string `json:"version,omitempty"`
-	// PlacementStrategy is the placement's strategy type; anything but External is refused. Empty
-	// means that the host does not say.
+	// PlacementStrategy is the placement's strategy type. Empty means that the host does not say;
+	// any other value but External is refused.
 	PlacementStrategy string `json:"placementStrategy,omitempty"`
 }
 
-// Compile fixes which targets a run updates in which order. The result has not begun: it can be
-// shown as a preview, and the first [Step] starts it if the spec says so. The order of the fleet
-// does not matter; nothing is retained of the arguments but strings.
+// Compile fixes which targets a run updates, and in which order. The returned run has not begun: it
+// can be shown as a preview, and the first [Step] starts it if the spec says so. The order of the
+// fleet does not matter. The run retains nothing of the arguments but strings.
 //
-// The errors are all that [Strategy.Validate], [Spec.Validate] and [Options.Validate] report, and,
-// for a sound strategy, those of the fleet: joined, each a *[FieldError]. There is no run if there
-// is one.
+// The error joins the faults that [Strategy.Validate], [Spec.Validate] and [Options.Validate]
+// report and those of the fleet, each a *[FieldError]; the run is then nil. Faults in how the
+// stages divide the fleet are reported only if the strategy is valid.
 func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, error) {
 	var list faults
 	wrong := strategy.Validate()
@@ -57,7 +57,7 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	}
 	checkNames(&list, &fleet)
 	if wrong != nil {
-		return nil, list.err() // nobody knows which stage a target is in
+		return nil, list.err() // the stages of the targets are unknown
 	}
 	spec.ID, spec.State = cmp.Or(spec.ID, spec.Name), cmp.Or(spec.State, StateInitialize)
 	p, err := newPlan(strategy.clone(), spec, version, options)
@@ -72,7 +72,7 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	return p.assemble(members), nil
 }
 
-// checkNames finds bad names, and each that is there more than once.
+// checkNames reports invalid names, and each name that occurs more than once.
 func checkNames(list *faults, fleet *Fleet) {
 	n := len(fleet.Targets) + len(fleet.Leaving)
 	if n == 0 {
@@ -155,12 +155,12 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 		timing: timing{deadline: c.ProgressDeadline.length(never), stuckAfter: stuckAfter},
 	})
 	if options.Added == Append {
-		p.matcher = newMatcher(p) // a step must not look through all stages
+		p.matcher = newMatcher(p) // so that a step does not try every stage
 	}
 	return p, nil
 }
 
-// freeName is a name for the stage of targets that no other stage matches.
+// freeName returns an unused name for the stage of the targets that no other stage matches.
 func freeName(taken map[string]bool) string {
 	name := "unmatched"
 	for i := 2; taken[name]; i++ {
@@ -172,7 +172,7 @@ func freeName(taken map[string]bool) string {
 // keyed is a member with the number that orders it.
 type keyed struct {
 	key  int64
-	last bool // no number: behind those that have one
+	last bool // it has no number, and comes after the members that have one
 	name string
 }
 
@@ -214,7 +214,7 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 		}
 		if more && p.options.Overlap != First {
 			overlapping = append(overlapping, t.Name)
-			for _, stage := range buffer { // what is wrong in any of them is wrong, too
+			for _, stage := range buffer { // report a bad sorting label of any of them
 				key(int(stage), t)
 			}
 			continue
@@ -248,8 +248,9 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 	return names
 }
 
-// sortKey reads the number that orders a member, or that it comes last for want of one; false if it
-// can do neither.
+// sortKey returns the number that orders a member, or last if the label is missing. ok is false if
+// the member cannot be ordered: the label is no number, or it is missing and the options reject
+// that.
 func (p *plan) sortKey(label string, t *Target) (key int64, last, ok bool) {
 	text, given := t.Labels[label]
 	if !given {
@@ -259,8 +260,8 @@ func (p *plan) sortKey(label string, t *Target) (key int64, last, ok bool) {
 	return key, false, err == nil && digitsOf(text) == text
 }
 
-// sortFaults reports the members of a stage that cannot be ordered, by name: the order of the fleet
-// does not matter.
+// sortFaults reports the members of a stage that cannot be ordered, sorted by name, because the
+// order of the fleet must not matter.
 func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
 	label := p.strategy.Stages[stage].SortingLabelKey
 	slices.SortStableFunc(targets, func(a, b *Target) int {
@@ -289,9 +290,9 @@ func several(list *faults, code Code, names []string, what, remedy string) {
 	list.add(code, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s: %s%s: %s", what, shown, more, remedy))
 }
 
-// assemble makes a run of which nothing has begun. The names become parts of one text: a fleet of
-// single strings is what the garbage collector would otherwise look up one by one, again and again,
-// as long as the run lives.
+// assemble makes a run that has not begun. The names become parts of one text. Otherwise the
+// garbage collector would mark every single name of the fleet in each of its cycles as long as the
+// run lives.
 func (p *plan) assemble(members [][]string) *Run {
 	r := &Run{plan: p, desired: p.spec.State, phase: PhaseInitialized}
 	all, from := make([]string, 0), make([]int32, len(members)+1)

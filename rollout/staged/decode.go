@@ -13,11 +13,11 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// UnmarshalJSON reads what [Run.MarshalJSON] writes. A run whose parts do not fit together, because
-// it was damaged or edited, is an error: a *[FieldError], or several that are joined. The run is
-// then unchanged. Such faults are more members in progress than the limit, a closed stage behind an
-// open one, open members in a settled stage, a task that is over before its time, or wrong counts.
-// Null leaves the run as it is.
+// UnmarshalJSON reads what [Run.MarshalJSON] writes. Null leaves the run unchanged. If the parts of
+// a stored run contradict each other, because it was damaged or edited, the run is unchanged and
+// the error joins the faults, each a *[FieldError]. Such faults are more members in progress than
+// the limit, a closed stage after an open one, open members in a settled stage, a task that is over
+// before its time, or wrong counts.
 func (r *Run) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil
@@ -33,7 +33,7 @@ func (r *Run) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// decoder collects what is wrong with a stored run.
+// decoder collects the faults of a stored run.
 type decoder struct {
 	faults
 	run *Run
@@ -121,7 +121,8 @@ func (d *document) run() (*Run, error) {
 	return r, nil
 }
 
-// instant is 0 for the zero time, which stands for none.
+// instant returns the nanoseconds since 1970. It returns 0 for the zero time, which means that
+// there is none.
 func (d *decoder) instant(path string, t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -133,7 +134,7 @@ func (d *decoder) instant(path string, t time.Time) int64 {
 	return instant
 }
 
-// members builds the stages from their columns, and the index.
+// members builds the stages from their columns, and builds the index.
 func (d *decoder) members(stored []storedStage) {
 	r := d.run
 	var all []string
@@ -160,8 +161,8 @@ func (d *decoder) members(stored []storedStage) {
 	}
 	r.setStages(list)
 	r.plan.index = newIndex(all, from)
-	// A name is there once. One that left its stage for the cleanup is in both, and settled in the
-	// former.
+	// Each name occurs once. The exception is a target that moved to the cleanup: it occurs there
+	// and, settled, in its stage.
 	cleanup := len(stored) - 1
 	for k := range stored {
 		list[k].tree.all(func(i int, rec *record, name string) bool {
@@ -181,11 +182,11 @@ func (d *decoder) members(stored []storedStage) {
 	}
 }
 
-// longest is how far a time may lie before that of the run: then the distance of any two is a
-// number of nanoseconds.
+// longest is how far a time may lie before that of the run, in nanoseconds, so that an int64 holds
+// the distance between any two times.
 const longest = math.MaxInt64 / 2
 
-// stage builds one stage; nil if its columns do not fit together.
+// stage builds one stage. It returns nil if the columns contradict each other.
 func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	path := func(field string) string { return inStage(k, field) }
 	s := &stage{phase: from.Phase, before: cmp.Or(from.Before, ApprovalNone), after: cmp.Or(from.After, ApprovalNone), paused: from.Paused, elapsed: from.Elapsed}
@@ -225,9 +226,10 @@ func (d *decoder) numbers(path string, from column) ([]int64, bool) {
 	return list, err == nil
 }
 
-// times reads when the members of a stage started and ended, and reports whether the columns fit
-// the states: each start is so far behind the one before, the first behind the stage's own instant,
-// and each end behind the start of the member, or that instant if it has none.
+// times reads the starts and ends of the members of a stage, and reports whether the columns fit
+// the states. Each start counts from the start before it, the first from the stage's own instant.
+// Each end counts from the start of its member, or from the stage's own instant if the member has
+// no start.
 func (d *decoder) times(k int, from *storedStage, records []record) bool {
 	base := d.instant(inStage(k, "from"), from.From)
 	starts, ok := d.timeColumn(inStage(k, "starts"), from.Starts)
@@ -296,8 +298,8 @@ func (d *decoder) timeColumn(path string, from column) (timeColumn, bool) {
 	return timeColumn{d, path, list}, ok
 }
 
-// next takes the first entry and returns the time that it stands for, so far behind the origin,
-// which was checked in the same way.
+// next removes the first entry and returns the time that lies so far after the origin. The origin
+// has passed the same checks.
 func (c *timeColumn) next(origin int64) (int64, bool) {
 	if len(c.left) == 0 {
 		c.wrong(c.path, "has too few entries for the states")
@@ -407,7 +409,8 @@ func recordOf(letter byte) (record, bool) {
 	if r.state != Waiting && lower == letter {
 		r.marks |= started
 	}
-	// What is in progress or timed out was started, and there is no capital for what waits.
+	// A member that is in progress or timed out was started, and a waiting member has no capital
+	// letter.
 	return r, lower == letter || r.state.Settled() && r.state != TimedOut
 }
 
@@ -422,7 +425,7 @@ func (d *decoder) sparse(k int, attempts []int64, causesOf map[Reason][]int, rec
 		last = attempts[i]
 		records[last].attempt = uint32(attempts[i+1])
 	}
-	for _, reason := range slices.Sorted(maps.Keys(causesOf)) { // the first fault does not depend on the order of a map
+	for _, reason := range slices.Sorted(maps.Keys(causesOf)) { // sorted, so that the first fault does not depend on map order
 		list := causesOf[reason]
 		why := cause(1)
 		for why < causes && why.reason() != reason {

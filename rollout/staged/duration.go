@@ -13,10 +13,10 @@ import (
 // [time.Duration] does not have: unset, which is the zero value, and none, written "None", which
 // means that there is no limit.
 //
-// As text it is a sequence of numbers and units, "1h30m" or "1.5h", of the units s, m and h, or
-// "0". This is the form of KubeFleet's waitTime, and wider than the one of Open Cluster Management.
-// A sign, a leading zero, another unit and more than 292 years are errors. Durations are comparable
-// with ==.
+// The text form is a sequence of numbers with the units s, m and h, such as "1h30m" or "1.5h", or
+// "0". It is the form of KubeFleet's waitTime, and accepts more than that of Open Cluster
+// Management. A sign, a leading zero, another unit and more than 292 years are errors. Durations
+// are comparable with ==.
 type Duration struct {
 	ns   int64
 	kind durationKind
@@ -30,11 +30,11 @@ const (
 	durationGiven
 )
 
-// For returns the duration d, which may be any; Validate of the value it is put into says what is
-// allowed there.
+// For returns the duration d. It accepts every d: Validate of the strategy or the options checks
+// what their fields allow.
 func For(d time.Duration) Duration { return Duration{ns: int64(d), kind: durationGiven} }
 
-// None returns the duration that limits nothing.
+// None returns the duration that means no limit.
 func None() Duration { return Duration{kind: durationNone} }
 
 // ParseDuration reads the text form, "None" included. The error is a *[FieldError].
@@ -68,7 +68,7 @@ func ParseDuration(text string) (Duration, error) {
 	return For(time.Duration(sum)), nil
 }
 
-// badDuration takes the value as it was written.
+// badDuration returns the fault of a value, which is given as it was written.
 func badDuration(value string) error {
 	return &FieldError{Code: CodeType, Value: value, Hint: `must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h`}
 }
@@ -96,8 +96,9 @@ func unitOf(text string) uint64 {
 	return 0
 }
 
-// scale returns whole.fraction units in nanoseconds, cut to whole ones, in integers. Tempting:
-// floating point, where 1.1h is not 66m. Digits behind the 18th are worth less than a nanosecond.
+// scale returns whole.fraction units in nanoseconds, rounded down. It computes in integers: in
+// floating point, 1.1h is not 66m. It ignores the digits after the 18th of the fraction, which are
+// worth less than a nanosecond.
 func scale(whole, fraction string, unit uint64) (int64, bool) {
 	n, err := strconv.ParseUint(whole, 10, 63)
 	if err != nil {
@@ -121,13 +122,12 @@ func scale(whole, fraction string, unit uint64) (int64, bool) {
 // omitzero.
 func (d Duration) IsZero() bool { return d.kind == durationUnset }
 
-// Value returns the length and whether there is one: neither an unset duration nor none has a
-// length.
+// Value returns the length, and whether there is one. An unset duration and None have no length.
 func (d Duration) Value() (time.Duration, bool) { return time.Duration(d.ns), d.kind == durationGiven }
 
-// String returns the text form without zero parts, "1h30m" or "1m0.5s"; "None"; and "" if unset. A
-// negative length, which can only be made in Go, has no text form and is printed as [time.Duration]
-// does.
+// String returns the text form without zero parts, such as "1h30m" or "1m0.5s"; "None"; or "" if
+// unset. A negative length, which only Go code can make, has no text form and is printed as
+// [time.Duration] does.
 func (d Duration) String() string {
 	switch d.kind {
 	case durationUnset:
@@ -164,8 +164,8 @@ func (d Duration) String() string {
 	return string(b)
 }
 
-// UnmarshalJSON reads a string as [ParseDuration] does, and the number 0, which YAML makes of a
-// bare 0. Null leaves the duration as it is.
+// UnmarshalJSON reads a string as [ParseDuration] does, and the number 0, which a bare 0 in YAML
+// becomes. Null leaves the duration unchanged.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	switch string(data) {
 	case "null":
@@ -197,7 +197,7 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, d.String()), nil
 }
 
-// length is the number of nanoseconds, or absent if there is no limit.
+// length returns the nanoseconds, or absent if the duration is unset or None.
 func (d Duration) length(absent int64) int64 {
 	if d.kind != durationGiven {
 		return absent

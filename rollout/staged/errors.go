@@ -7,17 +7,18 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// ErrNoRun means that a [Run] was neither returned by [Compile] or [Step] nor decoded.
+// ErrNoRun means that a [Run] is nil or zero: neither [Compile] nor [Step] returned it, and it was
+// not decoded.
 var ErrNoRun = errors.New("staged: the run is empty: take it from Compile, or decode a stored one")
 
-// FieldError is one fault of a strategy, a run's spec, the options, the fleet or an input. Where
-// all faults are reported they are joined as by [errors.Join], in the order of the fields:
-// errors.As finds the first.
+// FieldError is one fault of a strategy, a run's spec, the options, the fleet, an input or a stored
+// run. Functions that report every fault join them as [errors.Join] does, in the order of the
+// fields; errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as stages[2].maxConcurrency; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, or if it does not matter
-	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the field is absent, or if its value does not matter
+	Hint  string `json:"hint"`            // what is wrong and what to write instead; for people, may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -25,12 +26,12 @@ func (e *FieldError) Error() string {
 	return strictjson.Text(e.Path, e.Value, e.Hint)
 }
 
-// Code is a kind of fault, named after what is violated, for callers that branch on it. Codes are
+// Code is a kind of fault, named after the violated rule, for callers that branch on it. Codes are
 // part of the compatibility promise.
 type Code string
 
-// What every document must keep: these are the same in every package. A value of another type has
-// the code of its field, if the field has one.
+// Codes of documents, which are the same in every package. A value of the wrong type has the code
+// of its field, if the field has one.
 const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
@@ -38,7 +39,7 @@ const (
 	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
 )
 
-// What a strategy must keep.
+// Codes of strategies. Each comment states what must hold.
 const (
 	CodeStages            Code = "stages.count"            // 1 to 31 stages
 	CodeStageName         Code = "stage.name"              // 1 to 63 lower-case letters and digits
@@ -47,11 +48,11 @@ const (
 	CodeSortKey           Code = "stage.sortKey"           // the sorting label is there and a whole number
 	CodeMaxConcurrency    Code = "stage.maxConcurrency"    // at least 1, or 1% to 100%
 	CodeMaxFailures       Code = "stage.maxFailures"       // at least 0, or 0% to 100%
-	CodeRunMaxFailures    Code = "run.maxFailures"         // the same beside stages
+	CodeRunMaxFailures    Code = "run.maxFailures"         // the same, for the maxFailures beside stages
 	CodeDuration          Code = "stage.duration"          // a deadline is positive or None, a soak not negative
 	CodeBeforeCount       Code = "before.count"            // at most one task
-	CodeBeforeType        Code = "before.type"             // an Approval
-	CodeBeforeWaitTime    Code = "before.waitTime"         // without a waitTime
+	CodeBeforeType        Code = "before.type"             // every task is an Approval
+	CodeBeforeWaitTime    Code = "before.waitTime"         // an Approval before a stage has no waitTime
 	CodeAfterCount        Code = "after.count"             // at most two tasks
 	CodeAfterType         Code = "after.type"              // Approval or TimedWait
 	CodeAfterTypeUnique   Code = "after.typeUnique"        // not two of one type
@@ -60,29 +61,29 @@ const (
 	CodeWaitTime          Code = "after.waitTime"          // a positive duration
 )
 
-// What runs, fleets, options and inputs must keep.
+// Codes of runs, fleets, options and inputs. Each comment states what must hold.
 const (
-	CodePlacementExternal Code = "placement.external"              // the placement hands its rollout to a run
+	CodePlacementExternal Code = "placement.external"              // the placement's strategy type is External: it hands its rollout to a run
 	CodeTargetName        Code = "targets.name"                    // not empty, valid UTF-8
 	CodeTargetDuplicate   Code = "targets.duplicate"               // no name twice
 	CodeTargetOverlap     Code = "targets.overlap"                 // no target in two stages
-	CodeTargetUnmatched   Code = "targets.unmatched"               // no target in no stage
-	CodeTargetNone        Code = "targets.none"                    // something to do
-	CodeTargetCount       Code = "targets.count"                   // fewer than 2³¹
+	CodeTargetUnmatched   Code = "targets.unmatched"               // every target is in a stage
+	CodeTargetNone        Code = "targets.none"                    // at least one target or leaving target
+	CodeTargetCount       Code = "targets.count"                   // fewer than 2³¹-1
 	CodeRunName           Code = "run.name"                        // a DNS label; namespace and id are valid UTF-8
 	CodePlacementName     Code = "run.placementName"               // 1 to 255 characters
 	CodeStrategyName      Code = "run.stagedRolloutStrategyName"   // not empty
 	CodeSnapshotIndex     Code = "run.resourceSnapshotIndex"       // empty or decimal digits
 	CodeVersion           Code = "run.version"                     // the version that is really used is known, and valid UTF-8
 	CodeState             Code = "run.state"                       // Initialize, Run or Stop
-	CodeTransition        Code = "run.transition"                  // not back to Initialize, not from there to Stop
+	CodeTransition        Code = "run.transition"                  // not back to Initialize, and not from Initialize to Stop
 	CodeImmutable         Code = "run.immutable"                   // only the state may change
-	CodeOption            Code = "option"                          // a value of the options
-	CodeFormat            Code = "format"                          // an object of another kind or without a spec, or a stored run that was damaged
-	CodeInput             Code = "input"                           // a value of an input to Step that does not exist
-	CodeConflict          Code = "placement.conflictingStrategies" // one placement, two strategies
-	CodeDecisionGroup     Code = "ocm.group"                       // a decision group, or a mandatory one that is not there
-	CodeOCMType           Code = "ocm.type"                        // All, Progressive or ProgressivePerGroup, with fields of that type only
+	CodeOption            Code = "option"                          // a value that the option accepts
+	CodeFormat            Code = "format"                          // an object of the right kind with a spec, or a stored run that is not damaged
+	CodeInput             Code = "input"                           // only known values in an input to Step
+	CodeConflict          Code = "placement.conflictingStrategies" // open runs of one placement have the same strategy
+	CodeDecisionGroup     Code = "ocm.group"                       // each cluster has a name and is in one decision group; each mandatory group exists
+	CodeOCMType           Code = "ocm.type"                        // All, Progressive or ProgressivePerGroup, with only the fields of that type
 )
 
 // faults collects what is wrong.
@@ -94,9 +95,9 @@ func (f *faults) add(code Code, path, value, hint string) {
 
 func (f faults) err() error { return errors.Join(f...) }
 
-// decodeFaults turns what the strict decoder reports into FieldErrors below base. The code of a
-// wrong value follows from the field, so that one which cannot even be held, such as a
-// maxConcurrency of "50", has the code of its field.
+// decodeFaults turns the faults of the strict decoder into FieldErrors below base. The code of a
+// wrong value follows from its field, even if the type of the field cannot hold the value, such as
+// a maxConcurrency of "50".
 func decodeFaults(base string, err error) error {
 	var list faults
 	for _, fault := range strictjson.Faults(err) {

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// Event is something that a step changed, or that it ignored. Which fields are set follows from the
-// kind.
+// Event is something that a step changed or ignored. The kind determines which fields are set.
 type Event struct {
 	Kind   EventKind `json:"kind"`
-	Stage  int       `json:"stage"` // index; -1 if it is about no stage
+	Stage  int       `json:"stage"` // index; -1 if the event is about no stage
 	Target string    `json:"target,omitempty"`
 	Side   Side      `json:"side,omitempty"`
 	To     string    `json:"to,omitempty"` // the new state, or the kind of the command
@@ -24,40 +23,40 @@ const (
 	EventRun                EventKind = "run"                 // the run is in another phase
 	EventStage              EventKind = "stage"               // a stage is in another phase
 	EventTarget             EventKind = "target"              // a target is in another state
-	EventApproval           EventKind = "approval"            // an approval is requested, approved or rejected; or none, because it is not needed any more
+	EventApproval           EventKind = "approval"            // an approval is requested, approved or rejected; or back to none, because it is no longer needed
 	EventWait               EventKind = "wait"                // a wait is running or elapsed
-	EventStuck              EventKind = "stuck"               // a target is in progress for stuckAfter
+	EventStuck              EventKind = "stuck"               // a target has been in progress for stuckAfter
 	EventRegressed          EventKind = "regressed"           // a done target is unhealthy or at another version
-	EventRecovered          EventKind = "recovered"           // it is ready again
+	EventRecovered          EventKind = "recovered"           // a regressed target is ready again
 	EventJoined             EventKind = "joined"              // a target became a member
 	EventCommandIgnored     EventKind = "command_ignored"     // a command did not apply
-	EventObservationIgnored EventKind = "observation_ignored" // an observation is stale, or of nobody
-	EventMembershipIgnored  EventKind = "membership_ignored"  // a target that came or left has no effect
+	EventObservationIgnored EventKind = "observation_ignored" // an observation is stale, or of an unknown target
+	EventMembershipIgnored  EventKind = "membership_ignored"  // a change of the fleet has no effect
 )
 
-// Reason is a stable code. Programs branch on it; the text for people may change.
+// Reason is a stable code on which programs branch. The text for people may change.
 type Reason string
 
-// Why something was ignored.
+// Reasons why a command, an observation or a change of the fleet was ignored.
 const (
-	ReasonAlready       Reason = "already"        // it is so already, or that is final
+	ReasonAlready       Reason = "already"        // it is already so, or the present state is final
 	ReasonOtherRun      Reason = "other_run"      // the command is for another run
 	ReasonUnknownStage  Reason = "unknown_stage"  // the run has no such stage
 	ReasonUnknownTarget Reason = "unknown_target" // the run has no such target
-	ReasonNotRequested  Reason = "not_requested"  // nobody asked for this approval yet
+	ReasonNotRequested  Reason = "not_requested"  // the approval is not requested yet
 	ReasonNotFailed     Reason = "not_failed"     // only failed and timed-out targets are retried
-	ReasonOtherAttempt  Reason = "other_attempt"  // another attempt is the current one
-	ReasonNoAttempt     Reason = "no_attempt"     // there are no more numbers for attempts
+	ReasonOtherAttempt  Reason = "other_attempt"  // the attempt is not the current one
+	ReasonNoAttempt     Reason = "no_attempt"     // the attempt has the highest number there is
 	ReasonStageFinished Reason = "stage_finished" // the stage of the target is closed
 	ReasonEnding        Reason = "ending"         // the run is failing or cancelling
-	ReasonStaleToken    Reason = "stale_token"    // observed before the current attempt
-	ReasonFrozen        Reason = "frozen"         // the options keep the members as they are
+	ReasonStaleToken    Reason = "stale_token"    // the token of the observation is not the current one
+	ReasonFrozen        Reason = "frozen"         // the options do not let the members change
 	ReasonKnown         Reason = "known"          // the target is, or was, a member
 	ReasonUnmatched     Reason = "unmatched"      // no stage matches the target
-	ReasonTooLate       Reason = "too_late"       // every stage that would take the target is closing
+	ReasonTooLate       Reason = "too_late"       // every stage that would take the target is closing or closed, or the cleanup has begun
 )
 
-// Why a target failed or regressed.
+// Reasons why a target failed or regressed.
 const (
 	ReasonReported   Reason = "reported_failed" // its health was failed
 	ReasonUnhealthy  Reason = "unhealthy"       // its health was failing
@@ -65,7 +64,7 @@ const (
 	ReasonGone       Reason = "gone"            // it left the fleet
 )
 
-// String says it in one line.
+// String describes the event in one line.
 func (e Event) String() string {
 	var words []string
 	if e.Kind != EventStage {

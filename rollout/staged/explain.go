@@ -7,46 +7,47 @@ import (
 	"time"
 )
 
-// Verdict says why a target, or a run, does not go on, in the shape of the verdicts of package
+// Verdict says why a target or a run does not go on. Its shape is that of the verdicts of package
 // rollout.
 type Verdict struct {
-	Status VerdictStatus `json:"status"`         // always Pending: what is denied for good is settled
+	Status VerdictStatus `json:"status"`         // always Pending: a target that is denied for good is settled, and has no verdict
 	Reason Reason        `json:"reason"`         // the first that applies
-	Until  time.Time     `json:"until,omitzero"` // looking again at this instant can help; zero: only an event can
+	Until  time.Time     `json:"until,omitzero"` // the instant at which looking again can help; zero if only an event can
 	On     []Condition   `json:"on,omitempty"`   // the events that can change it
-	Data   *Data         `json:"data,omitempty"` // what the reason needs to be understood
+	Data   *Data         `json:"data,omitempty"` // the facts behind the reason
 }
 
 // VerdictStatus is the status of a verdict, as in the other packages.
 type VerdictStatus string
 
-// Pending is the one status that a verdict here can have: not now, but time or an event will change
-// it.
+// Pending is the only status of a verdict in this package: not now, but time or an event will
+// change it.
 const Pending VerdictStatus = "pending"
 
-// Why a target waits, in the order in which the reasons are tried.
+// Reasons why a target waits, in the order in which they are tried.
 const (
-	ReasonEnded       Reason = "ended"       // the run is over, and if it failed, why, as for ReasonHeld; also for commands that come too late
-	ReasonInProgress  Reason = "in_progress" // Data.Since, Data.Stuck; Data.Detail is its state: Until is the end of a soak, else the deadline
+	ReasonEnded       Reason = "ended"       // the run is over; if it failed, Data says why, as for ReasonHeld; also of commands that come too late
+	ReasonInProgress  Reason = "in_progress" // Data has Since and Stuck, and the state as Detail; Until is the end of a soak, else the deadline
 	ReasonCancelling  Reason = "cancelling"
-	ReasonFailing     Reason = "failing"     // why, as for ReasonHeld
-	ReasonInitialized Reason = "initialized" // nobody has told the run to start, or the first step is still to come
+	ReasonFailing     Reason = "failing"     // Data says why, as for ReasonHeld
+	ReasonInitialized Reason = "initialized" // the state is Initialize, or the first step is still to come
 	ReasonStopped     Reason = "stopped"     // or stopping
-	// ReasonHeld: Data.Detail is "budget" if one is exceeded: Data.Names have failed, Data.Total in
-	// all, of at most Data.Allowed, in Data.Stage or, if no stage is over its own budget, in the
-	// run. Else it is "rejected", and Data.Names has the request.
+	// ReasonHeld: if a budget is exceeded, Data.Detail is "budget", Data.Names are failed targets,
+	// Data.Total is the number of all that failed, and Data.Allowed is how many may fail. The
+	// budget is that of Data.Stage or, if no stage is over its own, that of the run. Otherwise
+	// Data.Detail is "rejected", and Data.Names holds the name of the approval request.
 	ReasonHeld       Reason = "held"
-	ReasonStage      Reason = "stage"      // an earlier stage is open: Data.Stage, and Data.Behind says what that one waits for
-	ReasonApproval   Reason = "approval"   // of Data.Stage; if Until is set, for the wait beside it, too
-	ReasonWait       Reason = "wait"       // after Data.Stage, until Until
-	ReasonRegression Reason = "regression" // of Data.Names, which an approval or a wait beside it have as well
-	ReasonSlot       Reason = "slot"       // members are in progress: Data.Names, Data.Total in all, of at most Data.Allowed; Until frees one
+	ReasonStage      Reason = "stage"      // an earlier stage, Data.Stage, is open; Data.Behind says what it waits for
+	ReasonApproval   Reason = "approval"   // an approval of Data.Stage is open; if Until is set, so is the wait beside it
+	ReasonWait       Reason = "wait"       // the wait after Data.Stage is open until Until
+	ReasonRegression Reason = "regression" // Data.Names are regressed; ReasonApproval and ReasonWait list them as well
+	ReasonSlot       Reason = "slot"       // Data.Names hold slots, Data.Total of at most Data.Allowed in all; a slot becomes free at Until
 )
 
-// Data holds the facts of a verdict. Which of them are set follows from the reason.
+// Data holds the facts of a verdict. The reason determines which fields are set.
 type Data struct {
 	Position int       `json:"position"`          // of the target within its stage, from 0
-	Stage    int       `json:"stage"`             // the stage that is waited for
+	Stage    int       `json:"stage"`             // the stage that the target waits for
 	Behind   Reason    `json:"behind,omitempty"`  // what that stage waits for
 	Allowed  int       `json:"allowed,omitempty"` // slots of that stage, or failures that a budget allows
 	Total    int       `json:"total,omitempty"`   // how many Names there are in all
@@ -61,13 +62,13 @@ type ConditionKind string
 
 // The kinds of events.
 const (
-	OnApproval    ConditionKind = "approval"    // somebody approves Name
+	OnApproval    ConditionKind = "approval"    // the approval request Name is approved
 	OnObservation ConditionKind = "observation" // Target is observed
 	OnSlot        ConditionKind = "slot"        // a target of Stage is settled
 	OnOperator    ConditionKind = "operator"    // a command or another desired state
 )
 
-// Condition is an event that can change a verdict. Which fields are set follows from the kind.
+// Condition is an event that can change a verdict. The kind determines which fields are set.
 type Condition struct {
 	Kind   ConditionKind `json:"kind"`
 	Stage  int           `json:"stage"`
@@ -79,8 +80,8 @@ type Condition struct {
 // shownNames is how many names a verdict lists.
 const shownNames = 10
 
-// Explain says why a target is not settled; false if it is, or is not known. It looks at what it
-// explains and not at the fleet.
+// Explain says why a target is not settled. It returns false if the target is settled or unknown.
+// It looks only at what it explains, not at the whole fleet.
 func (r *Run) Explain(target string) (Verdict, bool) {
 	at, ok := r.find(target)
 	if !ok {
@@ -107,10 +108,10 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 	return v, true
 }
 
-// Waits says what the whole run waits for: what its current stage does, or what keeps that from
-// going on. Of a run that is stopping, failing or cancelling also the event that can end that, and
-// the next instant at which a target in progress changes by itself, if only from soaking to done,
-// or the grace is over. False only for the zero Run.
+// Waits says what the run waits for: what its current stage waits for, or what keeps that stage
+// from going on. If the run is stopping, failing or cancelling, On also has the event that can end
+// that, and Until is the next instant at which a target in progress changes by itself, if only from
+// soaking to done, or at which the grace is over. Waits returns false only for the zero Run.
 func (r *Run) Waits() (Verdict, bool) {
 	if r.plan == nil {
 		return Verdict{}, false
@@ -119,7 +120,7 @@ func (r *Run) Waits() (Verdict, bool) {
 	if !r.halted(&v) {
 		r.waits(&v)
 	}
-	if r.phase.ending() { // not ended, so that something is in progress
+	if r.phase.ending() { // the phase has not ended, so a target is in progress
 		v.until(min(after(r.since, r.plan.grace), r.stage(r.current).tree.root.first.due))
 		v.On = append(v.On, Condition{Kind: OnSlot, Stage: r.current})
 	}
@@ -132,7 +133,7 @@ func (v *Verdict) until(instant int64) {
 	}
 }
 
-// halted fills in why nothing at all starts, if that is so.
+// halted fills in why no stage goes on, and reports whether that is so.
 func (r *Run) halted(v *Verdict) bool {
 	operator := func(can string) {
 		v.On = append(v.On, Condition{Kind: OnOperator, Stage: r.current, Detail: can})
@@ -173,12 +174,12 @@ func (r *Run) halted(v *Verdict) bool {
 	return true
 }
 
-// faulted fills in which budget is exceeded by whom, or which approval is rejected.
+// faulted fills in the exceeded budget and the failed targets, or the rejected approval.
 func (r *Run) faulted(v *Verdict) {
 	switch d := v.Data; {
 	case r.totals.over > 0:
 		k := r.current
-		for !r.plan.over(k, r.stage(k)) { // an earlier one, after a regression
+		for !r.plan.over(k, r.stage(k)) { // else an earlier stage, after a regression
 			k = (k + 1) % r.count()
 		}
 		s := r.stage(k)
@@ -199,7 +200,7 @@ func (r *Run) faulted(v *Verdict) {
 	}
 }
 
-// names adds the members of a class, as long as there is room for more.
+// names adds the members of a class until shownNames names are listed.
 func (v *Verdict) names(s *stage, c class) {
 	s.tree.each(c, func(_ int, _ *record, name string) bool {
 		if len(v.Data.Names) < shownNames {
@@ -258,7 +259,7 @@ func (r *Run) waits(v *Verdict) {
 	}
 }
 
-// String says it for people.
+// String describes the verdict for people.
 func (v Verdict) String() string {
 	var b strings.Builder
 	b.WriteString(string(v.Reason))
@@ -337,12 +338,12 @@ func (c Condition) String() string {
 	return string(c.Kind)
 }
 
-// Conflicts finds what two runs would do to each other. It lists the targets that are unsettled in
-// both, by name: both will point them at their own version, and the one that loses a target sees it
-// superseded. The error, a *[FieldError], means that the two are not allowed to exist at one time:
-// runs of one placement must have identical strategies. It is [ErrNoRun] if one of them is none.
+// Conflicts lists the targets that are unsettled in both runs, sorted by name. Each run would point
+// them at its own version, and the run that loses a target sees it superseded. The error is
+// [ErrNoRun] if a run is nil or zero. It is a *[FieldError], returned with the list, if the two
+// runs must not exist at the same time: runs of one placement must have identical strategies.
 //
-// Runs of different placements, and runs of which one is over, have no conflicts.
+// Runs of different placements have no conflicts, nor do two runs of which one is over.
 func Conflicts(a, b *Run) ([]string, error) {
 	if a == nil || b == nil || a.plan == nil || b.plan == nil {
 		return nil, ErrNoRun

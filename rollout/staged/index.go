@@ -2,7 +2,7 @@ package staged
 
 import "math/bits"
 
-// place is where a target is: a stage and its position there.
+// place is the place of a target: a stage and a position in it.
 type place struct {
 	stage, member int32
 }
@@ -10,12 +10,13 @@ type place struct {
 // index finds targets by name. Those of Compile are in a table that all runs of the plan share, 5⅓
 // bytes each; those that joined later are in a persistent trie.
 //
-// Names are hashed by FNV-1a, not by a seeded hash: the same input must cost the same, and a run
-// has no secret. Whoever chooses the names of clusters could make look-ups slow, not wrong.
+// Names are hashed with FNV-1a, not with a seeded hash: the same input must cost the same, and a
+// run has no secret. A person who chooses the names of clusters could make look-ups slow, but not
+// wrong.
 type index struct {
-	slots []uint32 // number of a name and 1, or 0; linear probing, a quarter stays free
-	names []string // by number: the members of all stages behind one another
-	from  []int32  // number of the first member of each stage, and of all
+	slots []uint32 // the number of a name plus 1, or 0 if free; linear probing, a quarter stays free
+	names []string // by number: the members of the first stage, then those of the next
+	from  []int32  // number of the first member of each stage, and last the number of all members
 }
 
 func hash(name string) uint64 {
@@ -34,7 +35,7 @@ func newIndex(names []string, from []int32) *index {
 		for x.slots[at] != 0 && names[x.slots[at]-1] != name {
 			at = x.behind(at)
 		}
-		if x.slots[at] == 0 { // of a name that is there twice, the first place
+		if x.slots[at] == 0 { // a name that occurs twice keeps its first place
 			x.slots[at] = uint32(i) + 1
 		}
 	}
@@ -63,8 +64,8 @@ func (x *index) find(name string) (place, bool) {
 }
 
 func (x *index) place(number int32) place {
-	// The last stage that begins at or before the number; empty stages begin where the next one
-	// does.
+	// Find the last stage that begins at or before the number. An empty stage begins where the next
+	// one does.
 	low, high := 0, len(x.from)-1
 	for low < high-1 {
 		if middle := int(uint(low+high) / 2); x.from[middle] <= number {
@@ -81,7 +82,7 @@ func (x *index) place(number int32) place {
 type trie struct {
 	name string
 	at   place
-	home place // where it was before it moved on to the cleanup; otherwise at
+	home place // the place before it moved to the cleanup; equal to at if it did not move
 	kids [16]*trie
 }
 
@@ -93,7 +94,8 @@ func (t *trie) find(name string) *trie {
 	return t
 }
 
-// put returns a trie in which the name is at a place, and leaves t as it is.
+// put returns a trie in which the name is at a place, and leaves t unchanged. A name that t has
+// keeps its home.
 func (t *trie) put(name string, at, home place) *trie { return t.insert(name, at, home, hash(name)) }
 
 func (t *trie) insert(name string, at, home place, h uint64) *trie {

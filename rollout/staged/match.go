@@ -6,14 +6,14 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// matcher finds the stages that a target is a member of without trying them all. Each stage is
-// filed under a label and the values of it that its members can have, or under names. What a target
-// has of these is looked up, and only stages found there are tried.
+// matcher finds the stages that match a target without trying all of them. Each stage is filed
+// under a label key and the values that its members can have, or under names. A target is tried
+// only with the stages filed under its labels or its name, and with those that cannot be filed.
 type matcher struct {
 	stages  []stagePlan
 	names   map[string][]int32 // stages by explicit target
 	keys    []filed
-	unfiled []int32 // stages of which only a look at the labels can tell
+	unfiled []int32 // stages to try with every target
 }
 
 type filed struct {
@@ -34,7 +34,8 @@ func newMatcher(p *plan) *matcher {
 	return m
 }
 
-// file puts a stage under the first of its terms that lists values.
+// file puts a stage under the first of its terms that lists values, and reports whether there is
+// one.
 func (m *matcher) file(stage int32, terms []selector.Term) bool {
 	for _, t := range terms {
 		if t.Values == nil {
@@ -55,8 +56,8 @@ func (m *matcher) file(stage int32, terms []selector.Term) bool {
 	return false
 }
 
-// match returns the first stage of a target, -1 for none, and whether there are more. The buffer is
-// overwritten.
+// match returns the first stage of a target, or -1, and whether there are more. It overwrites the
+// buffer with all of them.
 func (m *matcher) match(t *Target, buffer *[]int32) (first int, more bool) {
 	*buffer = m.all(t, (*buffer)[:0])
 	if len(*buffer) == 0 {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// membership takes what became of the fleet. Labels of members are never looked at again: what is
-// relabelled stays where it is.
+// membership applies the changes of the fleet. It never looks at the labels of a member again: a
+// relabelled member stays where it is.
 //
-// A target lives in the order of the three parts. Tempting: removals first, which free slots. But
-// nothing starts before all of this is taken, and a target that came and went between two steps
-// would join and be started.
+// The three lists apply in the order of a target's life: added, leaving, removed. To apply removals
+// first, because they free slots, would be wrong: a target that came and went between two steps
+// would join and be started. It would gain nothing either, because nothing starts before all three
+// lists are applied.
 func (e *edit) membership(in *Input) {
 	added := slices.Clone(in.Added)
 	slices.SortStableFunc(added, func(a, b Target) int { return strings.Compare(a.Name, b.Name) })
@@ -33,8 +34,8 @@ func (e *edit) membership(in *Input) {
 
 func once(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
-// vanish settles a target that is not there any more: in the cleanup that is what was wanted. What
-// was settled before stays as it was.
+// vanish settles a target that no longer exists. A target of the cleanup is then done. A settled
+// target stays as it was.
 func (e *edit) vanish(k, i int) {
 	rec, _ := e.run.stage(k).tree.at(i)
 	switch {
@@ -48,7 +49,7 @@ func (e *edit) vanish(k, i int) {
 	}
 }
 
-// leave takes a target out of its stage and, if the options say so, into the cleanup.
+// leave takes a target out of its stage and, if the options say so, adds it to the cleanup.
 func (e *edit) leave(name string) {
 	at, known := e.run.find(name)
 	cleanup := e.run.count() - 1
@@ -68,8 +69,8 @@ func (e *edit) leave(name string) {
 	}
 }
 
-// join makes a new target the last member of the first stage that matches it and is not closing. A
-// sorting label is not asked for: the target is behind all others.
+// join makes a new target the last member of the first stage that matches it and is not closing.
+// The target needs no sorting label, because it comes after all others.
 func (e *edit) join(t *Target) {
 	why := ReasonFrozen
 	if _, known := e.run.find(t.Name); known {
@@ -94,7 +95,8 @@ func (e *edit) join(t *Target) {
 	e.event(Event{Kind: EventMembershipIgnored, Stage: -1, Target: t.Name, Reason: why})
 }
 
-// add appends a waiting member to a stage. Its percentages are of more members now.
+// add appends a waiting member to a stage. Percentages of the stage are of one more member from
+// then on.
 func (e *edit) add(k int, name string) {
 	s := e.stage(k)
 	over := e.plan.over(k, s)

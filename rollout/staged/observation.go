@@ -2,16 +2,16 @@ package staged
 
 import "slices"
 
-// Observation is what a target looks like. Only Target is required: an unknown version never counts
-// as another one, and an unknown health changes nothing.
+// Observation is what a host sees of a target. Only Target is required. An unknown version never
+// counts as another version, and an unknown health changes nothing.
 type Observation struct {
 	Target  string `json:"target"`
-	Version string `json:"version,omitempty"` // what it points at now
-	Health  Health `json:"health,omitempty"`  // at that version
-	Gone    bool   `json:"gone,omitempty"`    // it is not there any more
-	// Token is that of this run's last action on the target, after which this was observed. An
-	// observation with another token than the current one of the target, that of another run
-	// included, is stale and ignored; without one it is taken as it is.
+	Version string `json:"version,omitempty"` // what it points at now; empty if unknown
+	Health  Health `json:"health,omitempty"`  // at that version; empty if unknown
+	Gone    bool   `json:"gone,omitempty"`    // it no longer exists
+	// Token is the token of this run's last action on the target before this observation. An
+	// observation with any other token, be it of another run, is stale and ignored. An observation
+	// without a token is never stale.
 	Token Token `json:"token,omitzero"`
 }
 
@@ -40,7 +40,7 @@ type seen struct {
 	i  int
 }
 
-// observations takes the last observation of each target, in the order of the targets.
+// observations applies the last observation of each target, in the order of the targets.
 func (e *edit) observations(list []Observation) {
 	order := make([]seen, 0, len(list))
 	var unknown []string
@@ -72,9 +72,9 @@ func (e *edit) observations(list []Observation) {
 	}
 }
 
-// observe takes what one target looks like. A done member that moved on to the cleanup is looked at
-// in its stage as well until the cleanup begins: nothing has changed for it, and what regressed
-// must be able to recover.
+// observe applies the observation of one target. Until the cleanup begins, a done member that moved
+// to the cleanup is also verified in its stage: nothing has changed for it yet, and a regressed
+// member must be able to recover.
 func (e *edit) observe(k, i int, o *Observation) {
 	rec, name := e.run.stage(k).tree.at(i)
 	r := *rec
@@ -100,7 +100,7 @@ func (e *edit) observe(k, i int, o *Observation) {
 		}
 	case r.state == Starting:
 		if o.Token == (Token{}) && (cleanup || !ours) {
-			return // nobody says that this came after the start
+			return // nothing shows that this was observed after the start
 		}
 		r.state = Updating
 		e.progress(k, i, r, other && !cleanup, o.Health)
@@ -111,9 +111,9 @@ func (e *edit) observe(k, i int, o *Observation) {
 	}
 }
 
-// last is the token of the last action on a member, and none if there was none. Before a removal is
-// asked for, that is the start in the stage that the member came from: a host has no other to tell
-// that it is gone already.
+// last returns the token of the last action on a member, or the zero Token if there was none. For a
+// member of the cleanup that has no removal yet, this is its start in the stage that it came from:
+// the host has no other token with which to report it gone already.
 func (e *edit) last(k int, r *record, name string) Token {
 	if r.marks.has(started) {
 		return e.plan.token(k, r, name)
@@ -127,7 +127,7 @@ func (e *edit) last(k int, r *record, name string) Token {
 	return Token{}
 }
 
-// await marks a waiting target that needs no start, or takes the mark away.
+// await marks a waiting target that needs no start as current, or clears the mark.
 func (e *edit) await(k, i int, r record, ours, other bool, health Health) {
 	was := r.marks
 	switch {
@@ -141,8 +141,8 @@ func (e *edit) await(k, i int, r record, ours, other bool, health Health) {
 	}
 }
 
-// progress takes the observation of a target in progress that has acknowledged its start. If it did
-// so just now, that is in r and not yet in the run.
+// progress applies the observation of a target in progress whose start is acknowledged. If this
+// observation acknowledged the start, r has that already and the run has not.
 func (e *edit) progress(k, i int, r record, other bool, health Health) {
 	p := &e.plan.stages[k]
 	switch {
@@ -202,7 +202,7 @@ func (e *edit) verify(k, i int, r record, other, ours bool, health Health) {
 		return
 	default:
 		if r.cause == why {
-			return // it is so already
+			return // it is recorded already
 		}
 		r.marks |= regressed
 		r.cause = why

@@ -15,15 +15,15 @@ import (
 // OCMStrategy is the rolloutStrategy of Open Cluster Management, field by field. It is decoded
 // strictly.
 type OCMStrategy struct {
-	Type OCMType `json:"type,omitempty"` // says which of the three counts; the others must be nil
-	// All, Progressive and ProgressivePerGroup are the fields of the type; nil stands for its
-	// defaults.
+	Type OCMType `json:"type,omitempty"` // selects one of the three fields below; the others must be nil
+	// All, Progressive and ProgressivePerGroup are the fields of the type of the same name. Nil
+	// means the defaults.
 	All                 *OCMConfig `json:"all,omitempty"`
 	Progressive         *OCMConfig `json:"progressive,omitempty"`
 	ProgressivePerGroup *OCMConfig `json:"progressivePerGroup,omitempty"`
 }
 
-// OCMType is one of Open Cluster Management's strategies. The empty one is All.
+// OCMType is a type of strategy of Open Cluster Management. Empty means All.
 type OCMType string
 
 // The strategies of Open Cluster Management.
@@ -33,36 +33,37 @@ const (
 	OCMProgressivePerGroup OCMType = "ProgressivePerGroup" // one decision group at a time
 )
 
-// OCMConfig are the fields of one type of strategy. A field that the type does not have is an
+// OCMConfig holds the fields of one type of strategy. A field that the type does not have is an
 // error.
 type OCMConfig struct {
 	// MinSuccessTime and ProgressDeadline are digits and one of the units s, m and h, or sums of
-	// these; the latter may be "None". Empty is 0 and None. Type All has no soak: there it is
-	// ignored, as in Open Cluster Management.
+	// these. ProgressDeadline may also be "None". Empty means 0 for MinSuccessTime and None for
+	// ProgressDeadline. Type All has no soak and ignores MinSuccessTime, as Open Cluster Management
+	// does.
 	MinSuccessTime   string `json:"minSuccessTime,omitempty"`
 	ProgressDeadline string `json:"progressDeadline,omitempty"`
-	// MaxFailures is how many clusters may fail: of all clusters for Progressive, of each group for
-	// ProgressivePerGroup; 0 if unset. It does not hold for mandatory groups, which tolerate none,
-	// and is ignored for All, which tolerates any.
+	// MaxFailures is how many clusters may fail; unset means 0. A percentage is of all clusters for
+	// Progressive, and of each group for ProgressivePerGroup. MaxFailures does not apply to
+	// mandatory groups, which tolerate no failure. Type All ignores it and tolerates any number.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
-	// MandatoryDecisionGroups go first, one by one. Not for All.
+	// MandatoryDecisionGroups go first, one by one. Type All does not have them.
 	MandatoryDecisionGroups []MandatoryGroup `json:"mandatoryDecisionGroups,omitempty"`
-	// MaxConcurrency is how many clusters besides the mandatory ones are rolled out at a time; all
-	// if unset. For Progressive only.
+	// MaxConcurrency is how many clusters outside the mandatory groups are rolled out at a time;
+	// unset means all. Only type Progressive has it.
 	MaxConcurrency concurrency.Limit `json:"maxConcurrency,omitzero"`
 }
 
-// MandatoryGroup names a decision group, or all of one name; by its index if the name is empty.
+// MandatoryGroup identifies the decision groups with a name, or with an index if the name is empty.
 type MandatoryGroup struct {
 	GroupName  string `json:"groupName,omitempty"`
 	GroupIndex int32  `json:"groupIndex,omitempty"`
 }
 
-// DecisionGroup is a group of clusters as a placement decided on it.
+// DecisionGroup is a group of clusters that a placement decided on.
 type DecisionGroup struct {
 	Name     string   `json:"name,omitempty"` // may be empty, or shared by several groups
 	Index    int32    `json:"index"`          // as the placement numbers it
-	Clusters []string `json:"clusters"`       // names; each in one group
+	Clusters []string `json:"clusters"`       // names; each cluster is in one group
 }
 
 // UnmarshalJSON reads the form of Open Cluster Management. All faults are reported, each a
@@ -76,7 +77,7 @@ func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		var all []error
 		for _, fault := range strictjson.Faults(err) {
-			if fault.Path == "rolloutType" { // the name in its proposal and in earlier examples of its documentation
+			if fault.Path == "rolloutType" { // the name of type in the proposal and in earlier examples of the documentation
 				fault.Hint = "unknown field: write type"
 			}
 			all = append(all, &fault)
@@ -104,13 +105,13 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 }
 
 // FromOCM turns a strategy of Open Cluster Management into stages with explicit targets. groups are
-// the decision groups of its placement, in order. The options are those under which the stages do
-// what the strategy promises: percentages round up, and a run over its budget is held. Hand both to
-// [Compile], with the clusters as targets; the stages may be more than 31.
+// the decision groups of its placement, in order. The options make the stages do what the strategy
+// promises: percentages round up, and a run over its budget is held. Pass both results to
+// [Compile], with the clusters as targets. There may be more than 31 stages.
 //
-// What Open Cluster Management calls ToApply, Progressing, Succeeded, TimeOut and Skip are the
-// states Waiting, Updating, Done (or Soaking), TimedOut and Skipped. Observe a cluster that it
-// calls Failed with [HealthFailed], or with [HealthFailing] if it may still recover.
+// ToApply, Progressing, Succeeded, TimeOut and Skip of Open Cluster Management are the states
+// Waiting, Updating, Done (or Soaking), TimedOut and Skipped. Observe a cluster that is Failed
+// there with [HealthFailed], or with [HealthFailing] if it may still recover.
 //
 // The errors, each a *[FieldError], are joined.
 func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, error) {
@@ -165,14 +166,15 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 		}
 	}
 	if len(s.Stages) == 0 {
-		add("all", nil, everything, everything) // no groups: leaving clusters alone can be a run
+		add("all", nil, everything, everything) // without groups, a run may still remove leaving clusters
 	}
 	return s, Options{Rounding: Up, OnFailure: Hold}, nil
 }
 
 func (s *OCMStrategy) kind() OCMType { return cmp.Or(s.Type, OCMAll) }
 
-// config returns the fields of the strategy's type, and finds those of others.
+// config returns the name and the fields of the strategy's type, and reports the fields of other
+// types.
 func (s *OCMStrategy) config(list *faults) (string, OCMConfig) {
 	field, config := "", OCMConfig{}
 	known := false
@@ -221,7 +223,8 @@ func (c *OCMConfig) mandatory(list *faults, field string, groups []DecisionGroup
 	return first
 }
 
-// clusters counts the clusters, each of which is in one group.
+// clusters counts the clusters. It reports invalid names, and clusters that are in more than one
+// group.
 func clusters(list *faults, groups []DecisionGroup) int {
 	in := map[string]int{}
 	for i := range groups {
@@ -238,7 +241,7 @@ func clusters(list *faults, groups []DecisionGroup) int {
 	return len(in)
 }
 
-// ocmDuration reads a duration in which the first number may have leading zeros.
+// ocmDuration reads a duration whose first number may have leading zeros.
 func ocmDuration(list *faults, path, text string) Duration {
 	if text == "" {
 		return Duration{}
@@ -258,7 +261,7 @@ func ocmDuration(list *faults, path, text string) Duration {
 	return d
 }
 
-// padded is a limit of which a percentage may have two digits of which the first is 0, as both
+// padded is a limit whose percentage may have two digits with a leading 0, such as "05%", as both
 // designs allow for some fields.
 type padded concurrency.Limit
 

@@ -9,62 +9,64 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Options decides what KubeFleet's strategy has no words for. The zero value takes the first choice
-// of every field. A run keeps the options it was compiled with.
+// Options decide what KubeFleet's strategy cannot express. The zero value takes the first choice of
+// every field. A run keeps the options it was compiled with.
 type Options struct {
-	// Unmatched: a target that is in no stage. Reject, Ignore, or Last: one more stage at the end,
-	// one at a time and without tasks.
+	// Unmatched is for a target that is in no stage: Reject, Ignore, or Last, which adds one more
+	// stage at the end, with one target at a time and without tasks.
 	Unmatched Choice `json:"unmatched,omitempty"`
-	// Overlap: a target that is in two stages. Reject, or First: it belongs to the first.
+	// Overlap is for a target that is in two stages: Reject, or First, which puts it into the
+	// first.
 	Overlap Choice `json:"overlap,omitempty"`
-	// MissingSortKey: a member without the sorting label. Reject, or Last: after the others, by
-	// name.
+	// MissingSortKey is for a member without the sorting label: Reject, or Last, which puts it
+	// after the others, by name.
 	MissingSortKey Choice `json:"missingSortKey,omitempty"`
-	// Added: a target that appears during the run. Ignore, or Append: it becomes the last member of
-	// the first stage that matches it and has not come to its after-stage tasks.
+	// Added is for a target that appears during the run: Ignore, or Append, which makes it the last
+	// member of the first stage that matches it and has not reached its after-stage tasks.
 	Added Choice `json:"added,omitempty"`
-	// Removed: a target that disappears or starts leaving before it is settled. Skip, or Fail: it
-	// counts as a failure.
+	// Removed is for a target that disappears or starts leaving before it is settled: Skip, or
+	// Fail, which counts it as a failure.
 	Removed Choice `json:"removed,omitempty"`
-	// LateLeaving: a target that starts leaving during the run. Ignore, or Clean: it joins the
-	// cleanup unless that has begun or its approval is asked for.
+	// LateLeaving is for a target that starts leaving during the run: Ignore, or Clean, which adds
+	// it to the cleanup unless that has begun or its approval is requested.
 	LateLeaving Choice `json:"lateLeaving,omitempty"`
-	// WaitDuringStop: does stopped time count towards a wait. Count, or Freeze: it is added to the
-	// end.
+	// WaitDuringStop says whether stopped time counts towards a wait: Count, or Freeze, which adds
+	// it to the end.
 	WaitDuringStop Choice `json:"waitDuringStop,omitempty"`
-	// VerifyDone: which done targets are looked at again. DuringWait: those of the current stage;
-	// Never; Always: those of every stage.
+	// VerifyDone says which done targets are looked at again: DuringWait for those of the current
+	// stage, Never, or Always for those of every stage.
 	VerifyDone Choice `json:"verifyDone,omitempty"`
-	// OnRegression: a done target is found unhealthy or at another version. Block: its stage does
-	// not close if it has after-stage tasks, and with VerifyDone Always no stage does; Note: an
-	// event; Fail: it counts as a failure.
+	// OnRegression is for a done target that is found unhealthy or at another version. With Block
+	// its stage does not close if it has after-stage tasks, and with VerifyDone Always no stage
+	// does. Note only gives an event. Fail counts it as a failure.
 	OnRegression Choice `json:"onRegression,omitempty"`
-	// OnFailure: a failure budget is exceeded. Fail: the run fails; Hold: it waits for Skip, Retry
-	// or Cancel.
+	// OnFailure is for a failure budget that is exceeded: Fail, which fails the run, or Hold, which
+	// waits for Skip, Retry or Cancel.
 	OnFailure Choice `json:"onFailure,omitempty"`
-	// OnReject: an approval is rejected. Fail: the run fails; Hold: it waits for Approve or Cancel.
+	// OnReject is for an approval that is rejected: Fail, which fails the run, or Hold, which waits
+	// for Approve or Cancel.
 	OnReject Choice `json:"onReject,omitempty"`
-	// Rounding of percentages: Down (of concurrency to at least 1), or Up.
+	// Rounding is how percentages are rounded: Down (of concurrency to at least 1), or Up.
 	Rounding Choice `json:"rounding,omitempty"`
-	// StuckAfter is when a target in progress is shown as stuck, counted from its start; 5m if
-	// unset. It must be positive.
+	// StuckAfter is how long after its start a target in progress is marked as stuck. It must be
+	// positive; unset means 5m.
 	StuckAfter Duration `json:"stuckAfter,omitzero"`
-	// StopGrace is how long stopping, failing or cancelling waits for targets in progress; unset or
-	// None is until they are settled, ready or stuck.
+	// StopGrace is how long stopping, failing or cancelling waits for targets in progress. Unset or
+	// None means until they are settled, ready or stuck.
 	StopGrace Duration `json:"stopGrace,omitzero"`
 	// Cleanup limits the removal of leaving targets.
 	Cleanup Cleanup `json:"cleanup,omitzero"`
 }
 
-// Cleanup is how leaving targets are removed.
+// Cleanup says how leaving targets are removed.
 type Cleanup struct {
 	MaxConcurrency   concurrency.Limit `json:"maxConcurrency,omitzero"`   // 100% if unset
 	MaxFailures      concurrency.Limit `json:"maxFailures,omitzero"`      // 0 if unset; the only budget that removals count against
 	ProgressDeadline Duration          `json:"progressDeadline,omitzero"` // from the start of a removal; none if unset
 }
 
-// Choice is a value of one of the [Options]. Each field names those it accepts; the empty one is
-// the first of them.
+// Choice is a value of one of the [Options]. Each field names the choices that it accepts. Empty
+// means the first of them.
 type Choice string
 
 // The choices.

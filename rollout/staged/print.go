@@ -9,8 +9,8 @@ import (
 // shownTargets is how many targets of a stage are printed.
 const shownTargets = 12
 
-// String shows the run for people: its phase and what it waits for, and below that each stage with
-// its gates and its targets. Of a run that has not begun it is the preview.
+// String describes the run for people: its phase, what it waits for, and each stage with its gates
+// and its targets. For a run that has not begun this is the preview.
 func (r *Run) String() string {
 	if r.plan == nil {
 		return "no run"
@@ -83,7 +83,7 @@ func shownApproval(s ApprovalState) string {
 	return ", " + string(s)
 }
 
-// String is the name, and the state unless the target just waits.
+// String returns the name, and the state unless the target just waits.
 func (t TargetStatus) String() string {
 	text := t.Name
 	if t.State != Waiting {

@@ -8,16 +8,16 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// Run takes one version through the stages of a strategy. It is a value: [Step] returns the next
-// one and leaves its argument as it is, and both share what did not change. It may be read by
-// several goroutines at once. [Compile] makes one; as JSON it is stored and read back.
+// Run takes one version through the stages of a strategy. [Compile] makes a Run. It is a value:
+// [Step] leaves its argument unchanged and returns the next Run, and both share what did not
+// change. Several goroutines may read a Run at once. A Run is stored as JSON and read back.
 type Run struct {
 	plan    *plan
 	stages  []*chunk // all stages in order, the cleanup last
 	joined  *trie    // targets that joined after Compile, or moved on to the cleanup
 	desired State
 	phase   Phase
-	begun   bool  // a step was made, so that time is set
+	begun   bool  // a step was made, so time is set
 	time    int64 // of the last step
 	since   int64 // when stopping, failing or cancelling began; valid in these phases, and in those that they end in
 	current int   // the first stage that is not finished; the number of stages if there is none, and then the run is over
@@ -43,7 +43,7 @@ type plan struct {
 	hash     string
 	stages   []stagePlan
 	index    *index
-	matcher  *matcher          // nil if nobody can join
+	matcher  *matcher          // nil if no target can join
 	budget   concurrency.Limit // of the run
 	grace    int64
 }
@@ -56,8 +56,8 @@ type stagePlan struct {
 	limit   concurrency.Limit
 	budget  concurrency.Limit // unset if it does not bind
 	timing  timing
-	before  bool // an approval
-	after   bool // an approval
+	before  bool // there is an approval before the stage
+	after   bool // and one after it
 	wait    int64
 	waits   bool
 }
@@ -73,9 +73,9 @@ const (
 	PhaseWaiting            Phase = "Waiting"            // the current stage waits for an approval, a wait or a regressed target
 	PhaseHeld               Phase = "Held"               // a budget is exceeded or an approval rejected, and the options say hold
 	PhaseStopping           Phase = "Stopping"           // nothing starts; targets in progress settle
-	PhaseStopped            Phase = "Stopped"            // the same, and what is in progress is stuck or ready, or the grace has passed
+	PhaseStopped            Phase = "Stopped"            // nothing starts; every target in progress is stuck or ready, or the grace has passed
 	PhaseFailing            Phase = "Failing"            // nothing starts ever again; targets in progress settle
-	PhaseCancelling         Phase = "Cancelling"         // the same, because somebody cancelled
+	PhaseCancelling         Phase = "Cancelling"         // the same, after a cancel
 	PhaseSucceeded          Phase = "Succeeded"          // terminal: every target is done or was removed
 	PhasePartiallySucceeded Phase = "PartiallySucceeded" // terminal: all stages closed, and a target is failed, timed out or skipped
 	PhaseFailed             Phase = "Failed"             // terminal
@@ -87,18 +87,18 @@ func (p Phase) Terminal() bool {
 	return p == PhaseSucceeded || p == PhasePartiallySucceeded || p == PhaseFailed || p == PhaseCancelled
 }
 
-// ending reports whether the phase lasts only as long as targets in progress do.
+// ending reports whether the phase lasts only as long as it waits for targets in progress.
 func (p Phase) ending() bool {
 	return p == PhaseStopping || p == PhaseFailing || p == PhaseCancelling
 }
 
-// Phase is where the run stands; empty for the zero Run.
+// Phase returns the phase of the run. It is empty for the zero Run.
 func (r *Run) Phase() Phase { return r.phase }
 
-// State is what the user wants of the run.
+// State returns what the user wants of the run.
 func (r *Run) State() State { return r.desired }
 
-// Spec is what the run was compiled with; its State is the one the run was created with.
+// Spec returns what the run was compiled with; its State is the one the run was created with.
 func (r *Run) Spec() Spec {
 	if r.plan == nil {
 		return Spec{}
@@ -106,7 +106,7 @@ func (r *Run) Spec() Spec {
 	return r.plan.spec
 }
 
-// Version is what targets are pointed at.
+// Version returns the version that targets are pointed at.
 func (r *Run) Version() string {
 	if r.plan == nil {
 		return ""
@@ -114,7 +114,7 @@ func (r *Run) Version() string {
 	return r.plan.version
 }
 
-// Time is the time of the last step; zero before the first.
+// Time returns the time of the last step, or the zero time before the first.
 func (r *Run) Time() time.Time {
 	if !r.begun {
 		return time.Time{}
@@ -122,7 +122,7 @@ func (r *Run) Time() time.Time {
 	return timeOf(r.time)
 }
 
-// Current is the index of the first stage that is not finished, or the number of stages.
+// Current returns the index of the first stage that is not finished, or the number of stages.
 func (r *Run) Current() int { return r.current }
 
 // StageStatus describes one stage.
@@ -132,31 +132,31 @@ type StageStatus struct {
 	Phase   StagePhase `json:"phase"`
 	Cleanup bool       `json:"cleanup,omitempty"` // the removal of leaving targets
 	Counts  Counts     `json:"counts"`
-	Limit   int        `json:"limit"`  // most members in progress
-	Budget  int        `json:"budget"` // most failures; -1 if only the run has a budget
-	// Before and After are the approvals around the stage; ApprovalNone if there is none, or before
-	// it is requested.
+	Limit   int        `json:"limit"`  // how many members may be in progress
+	Budget  int        `json:"budget"` // how many members may fail; -1 if only the run has a budget
+	// Before and After are the approvals around the stage: ApprovalNone if the stage has none, or
+	// before it is requested.
 	Before      ApprovalState `json:"before"`
 	After       ApprovalState `json:"after"`
 	NeedsBefore bool          `json:"needsBefore,omitempty"` // the strategy asks for an approval before the stage
-	NeedsAfter  bool          `json:"needsAfter,omitempty"`  // and after it
-	// Start is when it began to update its members, once the approval before it was given; a retry
-	// does not change it. End is when it was closed, or failed with the run. Zero before that, the
-	// former for good if it was skipped or failed before. They are KubeFleet's startTime and
-	// endTime of a stage.
+	NeedsAfter  bool          `json:"needsAfter,omitempty"`  // the strategy asks for an approval after the stage
+	// Start is when the stage began to update its members, once the approval before it was given; a
+	// retry does not change it. End is when the stage was closed, or failed with the run. Both are
+	// zero before that; Start stays zero if the stage was skipped, or failed before it began. They
+	// are KubeFleet's startTime and endTime of a stage.
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
-	// Wait is the length of the wait; zero if there is none. WaitFrom is when it started, WaitUntil
-	// when it is over: both zero before it has started, and WaitUntil while a stop freezes it, and
-	// if it is behind the year 2261.
+	// Wait is the length of the wait; zero if there is none. WaitFrom is when the wait started,
+	// WaitUntil is when it is over; both are zero before it has started. WaitUntil is also zero
+	// while a stop freezes the wait, and if it is after the year 2261.
 	Wait      time.Duration `json:"wait,omitempty"`
 	WaitFrom  time.Time     `json:"waitFrom,omitzero"`
 	WaitUntil time.Time     `json:"waitUntil,omitzero"`
 	Waited    bool          `json:"waited,omitempty"` // the wait is over
 }
 
-// Counts are numbers of members. Members is the sum of the states and never falls; Regressed and
-// Stuck are marks of some of them.
+// Counts are numbers of members. Members is the sum over the states and never falls. Regressed
+// counts some of those in Done, and Stuck some of those in Starting and Updating.
 type Counts struct {
 	Members   int `json:"members"`
 	Waiting   int `json:"waiting,omitempty"`
@@ -181,9 +181,9 @@ type TargetStatus struct {
 	Attempt   int         `json:"attempt"`             // from 1
 	Current   bool        `json:"current,omitempty"`   // waiting, and already ready at the version: it will be done without a slot
 	Regressed bool        `json:"regressed,omitempty"` // done, and found unhealthy or at another version
-	Stuck     bool        `json:"stuck,omitempty"`     // in progress for stuckAfter
+	Stuck     bool        `json:"stuck,omitempty"`     // has been starting or updating for stuckAfter
 	Reason    Reason      `json:"reason,omitempty"`    // why it failed or regressed
-	Start     time.Time   `json:"start,omitzero"`      // of this attempt; zero if there was none
+	Start     time.Time   `json:"start,omitzero"`      // of this attempt; zero if it was not started
 	End       time.Time   `json:"end,omitzero"`        // when it was settled, or when a soaking target became ready
 }
 
@@ -198,8 +198,8 @@ func (r *Run) Stages() iter.Seq[StageStatus] {
 	}
 }
 
-// Counts are those of all stages together, the cleanup included: a target that left its stage for
-// the cleanup is counted in both.
+// Counts returns the sums over all stages, the cleanup included: a target that moved from its stage
+// to the cleanup is counted in both.
 func (r *Run) Counts() Counts {
 	var all Counts
 	for k := range r.count() {
@@ -208,7 +208,7 @@ func (r *Run) Counts() Counts {
 	return all
 }
 
-// Targets yields the members of a stage in order: none if there is no such stage.
+// Targets yields the members of a stage in order, and none if there is no such stage.
 func (r *Run) Targets(stage int) iter.Seq[TargetStatus] {
 	return func(yield func(TargetStatus) bool) {
 		if stage < 0 || stage >= r.count() {
@@ -218,7 +218,8 @@ func (r *Run) Targets(stage int) iter.Seq[TargetStatus] {
 	}
 }
 
-// Target finds a target by name. One that left a stage for the cleanup is found in the cleanup.
+// Target finds a target by name. A target that moved from its stage to the cleanup is found in the
+// cleanup.
 func (r *Run) Target(name string) (TargetStatus, bool) {
 	at, ok := r.find(name)
 	if !ok {
@@ -281,8 +282,8 @@ func (r *Run) find(name string) (place, bool) {
 	return r.plan.index.find(name)
 }
 
-// home finds where a target of the run was before it moved on to the cleanup: where it is, if it
-// did not.
+// home returns the place of a target of the run before it moved to the cleanup. If it did not move,
+// that is its present place.
 func (r *Run) home(name string) place {
 	if t := r.joined.find(name); t != nil {
 		return t.home
@@ -291,22 +292,22 @@ func (r *Run) home(name string) place {
 	return at
 }
 
-// frozen reports whether waits stand still. Those of a run that ends while it is told to stop do so
-// for ever.
+// frozen reports whether waits stand still. If a run ends while its desired state is Stop, its
+// waits stand still for ever.
 func (r *Run) frozen() bool {
 	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze
 }
 
-// limitOf is how many of n members of a stage may be in progress.
+// limitOf returns how many of n members of a stage may be in progress.
 func (p *plan) limitOf(k, n int) int {
 	rounding := concurrency.FloorMin1
 	if p.options.Rounding == Up {
 		rounding = concurrency.Ceil
 	}
-	return max(1, p.stages[k].limit.Of(n, rounding)) // of no members, a percentage is 0
+	return max(1, p.stages[k].limit.Of(n, rounding)) // a percentage of no members is 0
 }
 
-// budgetOf is how many of n members may fail.
+// budgetOf returns how many of n members may fail.
 func (p *plan) budgetOf(limit concurrency.Limit, n int) int {
 	rounding := concurrency.Floor
 	if p.options.Rounding == Up {

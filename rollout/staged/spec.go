@@ -19,8 +19,8 @@ type Spec struct {
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
 	// ID is part of every token and should be unique for ever. It is not read from a document: set
-	// it to the object's metadata.uid. Empty means Name: then a second run of the same name issues
-	// the same tokens, and a host takes its actions for done. It must be valid UTF-8.
+	// it to the object's metadata.uid. Empty means Name; a second run of the same name then issues
+	// the same tokens, and a host takes its actions for done. ID must be valid UTF-8.
 	ID string `json:"-"`
 
 	PlacementName             string `json:"placementName"`                   // not empty, at most 255 characters
@@ -35,15 +35,15 @@ type State string
 // The states that a user can ask for.
 const (
 	StateInitialize State = "Initialize" // compute the stages, start nothing
-	StateRun        State = "Run"        // start, or go on
+	StateRun        State = "Run"        // start, or resume
 	StateStop       State = "Stop"       // start nothing more until told to run
 )
 
 func (s State) known() bool { return s == StateInitialize || s == StateRun || s == StateStop }
 
-// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at,
-// or the spec alone. Unknown fields, inside the spec or beside it, and values of a wrong type are
-// errors, all of them reported, each a *[FieldError]; the spec is then unchanged.
+// UnmarshalJSON reads the spec alone, or a whole object, of which it uses kind, spec and the names
+// in metadata. Unknown fields, inside the spec or beside it, and values of a wrong type are errors.
+// All of them are reported, each a *[FieldError], and the spec is then unchanged.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -62,7 +62,8 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// translated says of the fields of a run of rollout.kubefleet.dev/v1alpha1 where they belong here.
+// translated adds to the faults of fields of a rollout.kubefleet.dev/v1alpha1 run what to write
+// here instead.
 func translated(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {
@@ -93,8 +94,8 @@ func (s Spec) Validate() error {
 	if !dnsLabel(s.Name) {
 		list.add(CodeRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
 	}
-	// What is stored must come back as it was: JSON replaces what is not UTF-8, so that a decoded
-	// run would not know its own tokens.
+	// A stored run must be decoded as it was: JSON replaces invalid UTF-8, and a decoded run would
+	// not know its own tokens.
 	if !utf8.ValidString(s.Namespace) {
 		list.add(CodeRunName, "metadata.namespace", quoted(s.Namespace), "must be valid UTF-8")
 	}
@@ -116,10 +117,10 @@ func (s Spec) Validate() error {
 	return list.err()
 }
 
-// ValidateUpdate reports every reason for which the spec of a run must not be replaced by another
-// one, joined, each a *[FieldError]. These are a state that cannot follow the present one, and a
-// change of any other field of the document. Name, Namespace and ID, which are no part of the
-// document, are not compared: they say which run it is.
+// ValidateUpdate reports every reason why the spec of a run must not be replaced by another one,
+// joined, each a *[FieldError]. The reasons are a state that cannot follow the present one, and a
+// change of any other field of the document. Name, Namespace and ID are not compared: they are not
+// part of the document, and identify the run.
 func (s Spec) ValidateUpdate(to Spec) error {
 	var list faults
 	same := func(field, a, b string) {
@@ -138,7 +139,7 @@ func (s Spec) ValidateUpdate(to Spec) error {
 	return list.err()
 }
 
-// transition is nil if a run may be told to change from one state to the other.
+// transition returns nil if the desired state of a run may change from one state to the other.
 func transition(from, to State) error {
 	from, to = cmp.Or(from, StateInitialize), cmp.Or(to, StateInitialize)
 	switch {

@@ -6,22 +6,22 @@ import "slices"
 // StageUpdatingWaiting and Skipped as StageUpdatingSkippedNoClusters.
 type StagePhase string
 
-// The phases of a stage, in order: it goes back only from WaitingAfter to Updating, when a target
-// is retried.
+// The phases of a stage, in order. A stage goes back only from WaitingAfter to Updating, when a
+// target is retried.
 const (
 	StagePending       StagePhase = "Pending"       // its turn has not come
 	StageWaitingBefore StagePhase = "WaitingBefore" // the approval before it is open
 	StageUpdating      StagePhase = "Updating"      // members start as slots become free
 	StageWaitingAfter  StagePhase = "WaitingAfter"  // all are settled, and the tasks after it, if any, are open
 	StageSucceeded     StagePhase = "Succeeded"     // closed
-	StageSkipped       StagePhase = "Skipped"       // closed, tasks and all, because it had nobody to update
+	StageSkipped       StagePhase = "Skipped"       // closed with all its tasks, because it had no member to update
 	StageFailed        StagePhase = "Failed"        // it was open when the run failed
 )
 
-// finished reports whether the stages behind may start.
+// finished reports whether the next stage may start.
 func (p StagePhase) finished() bool { return p == StageSucceeded || p == StageSkipped }
 
-// ended reports whether nothing in the stage goes on.
+// ended reports whether the stage is closed or failed.
 func (p StagePhase) ended() bool { return p.finished() || p == StageFailed }
 
 // ApprovalState is where an approval stands.
@@ -44,18 +44,18 @@ const (
 	After  Side = "after"
 )
 
-// stage is what changes in a stage. Numbers follow from the records and are kept so that no step
-// has to count.
+// stage is the part of a stage that changes. Its numbers follow from the records; they are kept so
+// that no step has to count.
 type stage struct {
 	owner     *owner
 	tree      tree
 	phase     StagePhase
 	before    ApprovalState
 	after     ApprovalState
-	begun     bool  // it has begun to update, so that start is set
+	begun     bool  // it has begun to update, so start is set
 	start     int64 // when it did
 	end       int64 // when it was closed or failed; valid if it ended
-	isSettled bool  // it has begun to update and no member is open, so that settled is set
+	isSettled bool  // it has begun to update and no member is open, so settled is set
 	elapsed   bool  // the wait is over, for good
 	settled   int64 // when the last member was settled, or when the stage began if that was later: the wait counts from here
 	paused    int64 // how much stops have added to the wait
@@ -64,8 +64,8 @@ type stage struct {
 	stuck     int
 }
 
-// chunk is a run of stages, so that a step does not copy the list of a hundred thousand decision
-// groups.
+// chunk is a section of the list of stages, so that a step does not copy the list of a hundred
+// thousand decision groups.
 type chunk struct {
 	owner  *owner
 	stages []*stage
@@ -83,7 +83,7 @@ func (r *Run) count() int {
 // stage returns a stage to read.
 func (r *Run) stage(k int) *stage { return r.stages[k/chunkSize].stages[k%chunkSize] }
 
-// setStages is for a run that nobody else holds.
+// setStages is for a run that has no other reader yet.
 func (r *Run) setStages(list []*stage) {
 	for group := range slices.Chunk(list, chunkSize) {
 		r.stages = append(r.stages, &chunk{stages: group})
@@ -127,7 +127,7 @@ func (c *Counts) add(more Counts) {
 	}
 }
 
-// waiting reports whether the tasks behind the stage have been opened, and so whether the wait has
+// waiting reports whether the after-stage tasks have been opened, and so whether the wait has
 // started.
 func (s *stage) waiting() bool {
 	return s.isSettled && (s.phase == StageWaitingAfter || s.phase == StageSucceeded || s.phase == StageFailed)

@@ -6,47 +6,51 @@ import (
 
 // Input is what happened since the last step. Every part may be empty.
 type Input struct {
-	// State is what the user wants now; empty if nothing was said. Repeating it changes nothing.
+	// State is what the user wants now. Empty means no change; so does repeating the present state.
 	State State `json:"state,omitempty"`
-	// Commands are carried out in this order.
+	// Commands are applied in this order.
 	Commands []Command `json:"commands,omitempty"`
-	// Added, Leaving and Removed are facts about the fleet: targets that appeared, that are to be
-	// removed from it, that disappeared. Each list is in any order, and repeating a name changes
-	// nothing. A name in several lists appeared first, then was leaving, and is gone now.
+	// Added, Leaving and Removed are changes of the fleet: targets that appeared, targets that are
+	// to be removed, and targets that disappeared. Each list is in any order, and repeating a name
+	// changes nothing. A name in several lists appeared first, then started leaving, and is gone
+	// now.
 	Added   []Target `json:"added,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
 	Removed []string `json:"removed,omitempty"`
-	// Observations are what targets look like. Of several about one target the last counts, even if
-	// it is stale.
+	// Observations are what the host sees of targets. Of several observations of one target only
+	// the last counts, even if it is stale.
 	Observations []Observation `json:"observations,omitempty"`
 }
 
-// Result is what follows from a step. It belongs to the caller.
+// Result is the outcome of a step. It belongs to the caller.
 type Result struct {
-	// Actions are to be carried out once the new run is stored: starts or removals in the order of
-	// the members, then requests for approvals. The list is a function of the run alone, so every
-	// step repeats an action until it is acknowledged. Each start and each removal has a token that
-	// must take effect at most once.
+	// Actions are for the host to carry out once the new run is stored: starts or removals in the
+	// order of the members, then requests for approvals. The list is a function of the run alone,
+	// so every step repeats an action until it is acknowledged. Each start and each removal has a
+	// token that must take effect at most once.
 	Actions []Action `json:"actions,omitempty"`
-	// Events are what this step changed and what it ignored, in the order in which it did, for
-	// people: nothing has to be done about them.
+	// Events are what this step changed and ignored, in the order in which it did. They are for
+	// people: the host need not act on them.
 	Events []Event `json:"events,omitempty"`
-	// Next is when to step again if nothing happens: before it, only an input can change anything.
-	// Zero: no instant can.
+	// Next is when to step again if nothing happens: before Next, only an input can change
+	// anything. Zero means that only an input ever can.
 	Next time.Time `json:"next,omitzero"`
 	// Changed reports whether the new run differs from the one before in more than the time of its
-	// last step. If not, it need not be stored: its actions are those that the stored run repeats.
+	// last step. A run that has not changed need not be stored: the stored run repeats the same
+	// actions.
 	Changed bool `json:"changed,omitempty"`
 }
 
-// Step returns the run after an input at a time. A step goes as far as it can. The argument is
-// unchanged, and so is the run if there is an error: [ErrNoRun], or a *[FieldError] per fault of
-// the input, joined: a state that cannot follow the present one, a value that does not exist, a
-// time outside the years 1678 to 2261. A time before that of the last step counts as that. A run in
+// Step returns the run that follows from an input at the time now. It goes as far as it can and
+// leaves its argument unchanged. A time before that of the last step counts as that time. A run in
 // a terminal phase is returned as it is, whatever the input.
 //
-// Whatever an input says about targets, stages or approvals that the run does not have, or not any
-// more, is no error: it is ignored and becomes an event with the reason.
+// If there is an error, the returned run is the argument. The error is [ErrNoRun], or it joins the
+// faults of the input, each a *[FieldError]: a state that cannot follow the present one, a value
+// that does not exist, a time outside the years 1678 to 2261.
+//
+// Input about targets, stages or approvals that the run does not have, or no longer has, is no
+// error: Step ignores it and returns an event with the reason.
 func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 	if run == nil || run.plan == nil {
 		return run, Result{}, ErrNoRun
@@ -84,7 +88,7 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 	return e.run, Result{Actions: e.actions(), Events: e.events, Next: e.next(), Changed: e.changed(run)}, nil
 }
 
-// check finds what no run can make sense of.
+// check reports the faults of the input.
 func (in *Input) check(from State) error {
 	var list faults
 	if in.State != "" {
@@ -115,7 +119,7 @@ func (in *Input) check(from State) error {
 	return list.err()
 }
 
-// edit is one step at work on the next value of a run.
+// edit is a step in progress, which writes the next value of a run.
 type edit struct {
 	run       *Run
 	plan      *plan
@@ -123,7 +127,7 @@ type edit struct {
 	now       int64
 	events    []Event
 	cancelled bool // by this step or an earlier one
-	shared    bool // the list of stages still belongs to the value before
+	shared    bool // the list of stages still belongs to the previous value
 }
 
 func newEdit(run *Run, now int64, input *Input) *edit {
@@ -141,8 +145,8 @@ func newEdit(run *Run, now int64, input *Input) *edit {
 	return e
 }
 
-// changed compares with the run before. No stage is written but to change it, and what is not in
-// the stages follows from them or is compared.
+// changed compares the run with the previous value. A stage is written only to change it. What is
+// not in the stages follows from them, or is compared here.
 func (e *edit) changed(was *Run) bool {
 	return !e.shared || !was.begun || e.run.desired != was.desired || e.run.phase != was.phase
 }
@@ -170,7 +174,7 @@ func (e *edit) stage(k int) *stage {
 	return s
 }
 
-// put replaces the record of a target, and keeps every number that follows from records.
+// put replaces the record of a target, and updates every number that follows from the records.
 func (e *edit) put(k, i int, is record) {
 	s, p := e.stage(k), &e.plan.stages[k]
 	was, name := s.tree.at(i)
@@ -212,8 +216,8 @@ func toInt(b bool) int {
 	return 0
 }
 
-// note records when the last member of an updating stage was settled, which is when a wait behind
-// it starts, or that it no longer is.
+// note records when the last member of an updating stage was settled, which is when a wait after
+// the stage starts. It clears that instant if a member is open again.
 func (e *edit) note(s *stage) {
 	switch settled := s.unsettled() == 0; {
 	case settled && !s.isSettled:
@@ -237,8 +241,8 @@ func (e *edit) enter(k int, phase StagePhase) *stage {
 	return s
 }
 
-// desire takes what the user wants. With waits that freeze, a stop keeps what is left of one and a
-// start puts it to the end.
+// desire applies what the user wants. With WaitDuringStop Freeze, a stop keeps what is left of a
+// wait, and resuming adds the stopped time to its end.
 func (e *edit) desire(state State) {
 	r := e.run
 	if state == "" || state == r.desired {
@@ -248,12 +252,12 @@ func (e *edit) desire(state State) {
 	switch {
 	case state == StateStop:
 		if freeze {
-			e.elapseWait() // what is over now is over, whoever comes late
+			e.elapseWait() // a wait that is over by now stays over, however late this step is
 		}
 		if r.phase != PhaseFailing && !e.cancelled {
 			r.since = e.now
 		}
-	case r.desired == StateStop && freeze: // of a run that is ending, a member is in progress
+	case r.desired == StateStop && freeze: // the current stage of an ending run is not settled: a member is in progress
 		switch s := r.stage(r.current); {
 		case !s.isSettled || s.elapsed || !e.plan.stages[r.current].waits:
 		case s.settled > r.since:
@@ -265,9 +269,9 @@ func (e *edit) desire(state State) {
 	r.desired = state
 }
 
-// elapse does what time does: soaks end, deadlines pass, targets become stuck, the wait is over.
-// Only the current stage has any of it: those before it are settled, and those behind it have not
-// begun.
+// elapse applies the passing of time: soaks end, deadlines pass, targets become stuck, the wait
+// ends. Only the current stage has any of these: the stages before it are settled, and those after
+// it have not begun.
 func (e *edit) elapse() {
 	k := e.run.current
 	timing := &e.plan.stages[k].timing
@@ -352,7 +356,7 @@ func (r *Run) rejected() bool {
 	return s.before == ApprovalRejected || s.after == ApprovalRejected
 }
 
-// advance takes the stages as far as they go.
+// advance takes the stages as far as they can go.
 func (e *edit) advance() {
 	r := e.run
 	for r.current < r.count() {
@@ -369,7 +373,7 @@ func (e *edit) advance() {
 	}
 }
 
-// advanceStage reports whether the current stage is finished.
+// advanceStage takes the current stage as far as it can go, and reports whether it is finished.
 func (e *edit) advanceStage(k int) bool {
 	p, s := &e.plan.stages[k], e.run.stage(k)
 	if s.phase == StagePending {
@@ -392,7 +396,7 @@ func (e *edit) advanceStage(k int) bool {
 			if !nobody(p, s) {
 				return false
 			}
-			e.stage(k).before = ApprovalNone // it was asked for, and is not needed any more
+			e.stage(k).before = ApprovalNone // it was requested, and is no longer needed
 			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalNone)})
 		}
 		s = e.enter(k, StageUpdating)
@@ -420,11 +424,11 @@ func (e *edit) advanceStage(k int) bool {
 	return true
 }
 
-// nobody reports whether a cleanup has nothing left to remove: no approval is asked for what has
-// gone by itself.
+// nobody reports whether a cleanup has nothing left to remove. It then needs no approval: the
+// targets are gone by themselves.
 func nobody(p *stagePlan, s *stage) bool { return p.cleanup && s.unsettled() == 0 }
 
-// closes reports whether everything behind a stage that waits is done.
+// closes reports whether everything that a stage in WaitingAfter waits for is done.
 func (r *Run) closes(k int) bool {
 	p, s := &r.plan.stages[k], r.stage(k)
 	return (!p.waits || s.elapsed) && (!p.after || s.after == ApprovalApproved) && !r.blocked(k)
@@ -445,8 +449,8 @@ func (r *Run) blocked(k int) bool {
 	return (p.waits || p.after) && r.stage(k).regressed > 0
 }
 
-// start finishes the members that need nothing and fills free slots: a sliding window, retried
-// members first.
+// start finishes the members that need no start, and fills free slots, retried members first. It is
+// a sliding window.
 func (e *edit) start(k int) *stage {
 	s := e.run.stage(k)
 	for {
@@ -473,7 +477,7 @@ func (e *edit) start(k int) *stage {
 	return s
 }
 
-// settle ends what only waits for targets in progress.
+// settle ends a phase that only waits for targets in progress.
 func (e *edit) settle() {
 	r := e.run
 	if !r.phase.ending() || r.stage(r.current).moving() > 0 && e.now < after(r.since, e.plan.grace) {

@@ -16,24 +16,24 @@ import (
 // field, with three additions for the whole run that KubeFleet does not have. It is decoded
 // strictly, from the spec alone or from the whole object.
 type Strategy struct {
-	// Name and Namespace are those of the object's metadata, for display. They are no part of the
+	// Name and Namespace are those of the object's metadata, for display. They are not part of the
 	// spec: decoding the bare spec leaves them empty, and encoding writes the bare spec.
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
 
-	// Stages are worked off in this order: 1 to 31, of unique names.
+	// Stages are processed in this order: 1 to 31 stages, with unique names.
 	Stages []Stage `json:"stages"`
-	// MaxFailures is how many targets of the run, cleanup aside, may be failed or timed out;
-	// percentages are of all members. Unset means that the stages alone decide.
+	// MaxFailures is how many targets of the run, without the cleanup, may be failed or timed out.
+	// Percentages are of all members. Unset means that only the budgets of the stages apply.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
-	// ProgressDeadline and MinSuccessTime hold for every stage that does not set its own.
+	// ProgressDeadline and MinSuccessTime apply to every stage that does not set its own.
 	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
 	MinSuccessTime   Duration `json:"minSuccessTime,omitzero"`
-	// DeleteStage is about the cleanup, the removal of leaving targets behind all stages; how it
-	// proceeds is decided by [Options].
+	// DeleteStage is for the cleanup, the removal of leaving targets after all stages. [Options]
+	// decide how the cleanup proceeds.
 	DeleteStage DeleteStage `json:"deleteStage,omitzero"`
 
-	// groups is set for stages made of decision groups, of which there may be any number.
+	// groups is set if the stages are made of decision groups, of which there may be any number.
 	groups bool
 }
 
@@ -43,23 +43,24 @@ type Stage struct {
 	Name string `json:"name"` // 1 to 63 lower-case letters and digits
 	// LabelSelector selects by labels; the empty selector takes every target, nil takes none.
 	LabelSelector *selector.LabelSelector `json:"labelSelector,omitempty"`
-	// Targets are names in place of a selector. Names that the fleet does not have are ignored,
-	// like objects that a selector matches and that are no targets.
+	// Targets are names of members, in place of a selector. Names that the fleet does not have are
+	// ignored, as are objects that a selector matches and that are not targets.
 	Targets []string `json:"targets,omitempty"`
 	// SortingLabelKey is a label with a whole number that orders the members, ascending; empty
 	// orders them by name alone.
 	SortingLabelKey string `json:"sortingLabelKey,omitempty"`
 	// MaxConcurrency is how many members may be in progress, at least 1 even if the percentage
-	// gives less; 1 if unset.
+	// gives less. Unset means 1.
 	MaxConcurrency concurrency.Limit `json:"maxConcurrency,omitzero"`
-	// MaxFailures is how many members may be failed or timed out. Unset means 0, or no limit of the
-	// stage if the strategy has one.
+	// MaxFailures is how many members may be failed or timed out. Unset means 0, or no limit if the
+	// strategy sets its own MaxFailures.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
-	// ProgressDeadline is how long a member may take from its start until it is ready; unset or
-	// None is for ever.
+	// ProgressDeadline is how long a member may take from its start until it is ready. None means
+	// no limit. Unset means that of the strategy, or no limit.
 	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
-	// MinSuccessTime is how long a member must stay ready before it is done; unset is 0. It is not
-	// asked of a member that is ready at the version before it is started.
+	// MinSuccessTime is how long a member must stay ready before it is done. Unset means that of
+	// the strategy, or 0. It does not apply to a member that is ready at the version before it is
+	// started.
 	MinSuccessTime Duration `json:"minSuccessTime,omitzero"`
 	// BeforeStageTasks must be closed before a member starts: at most one Approval.
 	BeforeStageTasks []Task `json:"beforeStageTasks,omitempty"`
@@ -68,11 +69,11 @@ type Stage struct {
 	AfterStageTasks []Task `json:"afterStageTasks,omitempty"`
 }
 
-// DeleteStage is what a strategy says about the cleanup.
+// DeleteStage is the part of a strategy that is for the cleanup.
 type DeleteStage struct {
-	// BeforeStageTasks must be closed before anything is removed: at most one Approval. It is asked
-	// for once the last stage is closed, and not at all if nothing is left to be removed by then.
-	// As KubeFleet has it (kubefleet-dev/kubefleet#746).
+	// BeforeStageTasks must be closed before anything is removed: at most one Approval. As in
+	// KubeFleet (kubefleet-dev/kubefleet#746), it is requested once the last stage is closed, and
+	// not at all if nothing is left to remove by then.
 	BeforeStageTasks []Task `json:"beforeStageTasks,omitempty"`
 }
 
@@ -83,19 +84,19 @@ type Task struct {
 	WaitTime Duration `json:"waitTime,omitzero"`
 }
 
-// TaskType is the kind of a task. The zero value is none and is refused.
+// TaskType is the kind of a task. The zero value is refused.
 type TaskType string
 
 // The kinds of tasks.
 const (
-	Approval  TaskType = "Approval"  // somebody says yes
-	TimedWait TaskType = "TimedWait" // time passes, counted from when the last member was settled
+	Approval  TaskType = "Approval"  // an operator approves
+	TimedWait TaskType = "TimedWait" // time passes, counted from when the last member settled
 )
 
-// UnmarshalJSON reads a whole object, of which kind, spec and the names in metadata are looked at,
-// or the spec alone. Unknown fields, inside the spec or beside it, and values of a wrong type are
-// errors, all of them reported, each a *[FieldError]; the strategy is then unchanged. What a
-// well-formed value means is checked by [Strategy.Validate].
+// UnmarshalJSON reads the spec alone, or a whole object, of which it uses kind, spec and the names
+// in metadata. Unknown fields, inside the spec or beside it, and values of a wrong type are errors.
+// All of them are reported, each a *[FieldError], and the strategy is then unchanged.
+// [Strategy.Validate] checks what well-formed values mean.
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -143,12 +144,12 @@ type object struct {
 	name, namespace string
 }
 
-// objectOf takes a document apart. It is a whole object if it has a field that every object has and
-// no spec here.
+// objectOf takes a document apart. The document is a whole object if it has a field that objects
+// have and no spec of this package has.
 func objectOf(data []byte, kinds ...string) (object, error) {
 	var whole map[string]json.RawMessage
 	if json.Unmarshal(data, &whole) != nil || whole["spec"] == nil && whole["kind"] == nil && whole["apiVersion"] == nil && whole["metadata"] == nil {
-		return object{spec: data}, nil // what is wrong with it, the strict decoder says
+		return object{spec: data}, nil // the strict decoder reports what is wrong with it
 	}
 	var document struct {
 		APIVersion any             `json:"apiVersion"`

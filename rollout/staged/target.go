@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Target is a member of the fleet, as it is when a run is compiled or when it appears during one.
+// Target is a member of the fleet as it is when a run is compiled, or when the target appears
+// during one.
 type Target struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"` // read once
@@ -14,20 +15,20 @@ type Target struct {
 
 // TargetState is where a target stands. It is a byte, unlike other enums, because a run keeps one
 // for every target; in JSON it is a text. Starting, Updating and Soaking are in progress and hold a
-// slot; those from Done on are settled.
+// slot. Done and the states after it are settled.
 type TargetState uint8
 
 // The states of a target. For a target of the cleanup Updating is "being removed" and Done is
 // "gone".
 const (
 	Waiting  TargetState = iota // not started
-	Starting                    // the intent to start it is recorded, nobody has acknowledged it
+	Starting                    // the intent to start it is recorded, and not acknowledged
 	Updating                    // it is known to point at the version, and is not ready
 	Soaking                     // ready, for less than minSuccessTime
 	Done                        // ready for long enough
-	Failed                      // the host said that it will not become ready, or another run has taken it
+	Failed                      // the host reported it failed, another run took it, or the options count what became of it as a failure
 	TimedOut                    // not ready by its progressDeadline
-	Skipped                     // taken out by somebody
+	Skipped                     // taken out by a skip
 	Removed                     // left the fleet before it was settled
 
 	targetStates
@@ -35,8 +36,8 @@ const (
 
 func (s TargetState) inProgress() bool { return s == Starting || s == Updating || s == Soaking }
 
-// Settled reports whether the run is through with a target in this state, unless somebody retries
-// or skips it.
+// Settled reports whether the run is through with a target in this state, unless a retry or a skip
+// follows.
 func (s TargetState) Settled() bool { return s >= Done && s < targetStates }
 
 // String returns the JSON name, such as timedOut.
@@ -64,7 +65,8 @@ func (s TargetState) String() string {
 	return fmt.Sprintf("TargetState(%d)", uint8(s))
 }
 
-// MarshalText returns the JSON name; a value that is none of the constants is a *[FieldError].
+// MarshalText returns the JSON name. The error for a value that is none of the constants is a
+// *[FieldError].
 func (s TargetState) MarshalText() ([]byte, error) {
 	if s >= targetStates {
 		return nil, &FieldError{Code: CodeType, Value: s.String(), Hint: "is not a state of a target"}
@@ -72,8 +74,8 @@ func (s TargetState) MarshalText() ([]byte, error) {
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText reads the JSON name; any other text is a *[FieldError] and leaves the state
-// unchanged.
+// UnmarshalText reads the JSON name. The error for any other text is a *[FieldError], and the state
+// is then unchanged.
 func (s *TargetState) UnmarshalText(text []byte) error {
 	for v := Waiting; v < targetStates; v++ {
 		if v.String() == string(text) {
@@ -84,7 +86,7 @@ func (s *TargetState) UnmarshalText(text []byte) error {
 	return &FieldError{Code: CodeType, Value: quoted(string(text)), Hint: "is not a state of a target"}
 }
 
-// record is what a run knows of a target besides its name: 24 bytes.
+// record is what a run keeps of a target besides its name, in 24 bytes.
 type record struct {
 	start   int64  // nanoseconds since 1970, of this attempt; valid if started
 	end     int64  // when it was settled, or for a soaking target when it became ready; valid for these
@@ -177,8 +179,8 @@ const (
 	latest = 9_214_646_399_999_999_999
 )
 
-// after is an instant and a length later, or never if that is behind the latest: no host could step
-// then. No length is negative.
+// after returns the instant that lies length after another, or never if that is after latest, when
+// no host could step. No length is negative.
 func after(instant, length int64) int64 {
 	if length == never || instant > latest-length {
 		return never
@@ -186,7 +188,8 @@ func after(instant, length int64) int64 {
 	return instant + length
 }
 
-// instantOf returns nanoseconds since 1970. Outside of what these hold is an error, not a wrap.
+// instantOf returns nanoseconds since 1970. A time that these cannot hold is an error and does not
+// wrap around.
 func instantOf(now time.Time) (int64, *FieldError) {
 	if year := now.UTC().Year(); year < 1678 || year > 2261 {
 		return 0, &FieldError{Code: CodeInput, Path: "now", Value: now.UTC().Format(time.RFC3339), Hint: "must be within the years 1678 and 2261"}

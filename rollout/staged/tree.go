@@ -11,9 +11,9 @@ import (
 //
 // Each node knows which of its children hold a record of which class, and the earliest instants of
 // the records below. So the next waiting member, the unacknowledged starts and the nearest deadline
-// are found on a path from the root, and nothing that is derived from the records must be kept
-// beside them. Tempting: a heap of deadlines and a queue of waiting members. They would be three
-// more structures to copy on write, to encode and to check.
+// are found on a path from the root, and nothing else that is derived from the records must be
+// kept. A heap of deadlines and a queue of waiting members would be more structures to copy on
+// write, to encode and to check.
 type tree struct {
 	root  *node
 	shift uint // bits of the index below the root; 0 if the root is a leaf
@@ -26,12 +26,12 @@ const (
 	nodeMask    = nodeWidth - 1
 )
 
-// node has children or, as a leaf, records. A published node is never written again: only the step
-// whose token it carries may.
+// node has children or, as a leaf, records. Only the step that is its owner may write a node; a
+// published node is never written again.
 type node struct {
 	owner   *owner
-	first   instants // the earliest below, each for itself
-	present uint8    // the classes of which has is not empty
+	first   instants // the earliest of each kind below
+	present uint8    // the classes whose entry of has is not empty
 	has     [classes]uint32
 	kids    []*node
 	records []record
@@ -41,15 +41,16 @@ type node struct {
 // owner is the identity of one step.
 type owner struct{ _ byte }
 
-// timing is what follows from a start in a stage, in nanoseconds; never if nothing does.
+// timing is how long after an instant of a record something follows in a stage, in nanoseconds;
+// never if nothing does.
 type timing struct {
 	deadline, soak, stuckAfter int64
 }
 
-// instants are when something happens to a record without any observation.
+// instants are when something happens to a record without an observation.
 type instants struct {
 	due  int64 // it needs attention: the end of its soak, its deadline, or when it becomes stuck
-	free int64 // it gives up its slot: the same, but for becoming stuck
+	free int64 // it gives up its slot: the same, without becoming stuck
 }
 
 func (t *timing) instants(r *record) instants {
@@ -74,8 +75,7 @@ func (i instants) earlier(j instants) instants {
 func (i instants) isDue() int64  { return i.due }
 func (i instants) isFree() int64 { return i.free }
 
-// newTree builds the tree of members, of which no step is the owner. It keeps the names and copies
-// the records.
+// newTree builds the tree of members; no step owns it. It keeps the names and copies the records.
 func newTree(names []string, records []record, by *timing) tree {
 	t := tree{size: len(names)}
 	var level []*node
@@ -104,7 +104,7 @@ func newTree(names []string, records []record, by *timing) tree {
 	return t
 }
 
-// mark files what is in a slot, a record or a child, under its classes.
+// mark files the record or the child in a slot under its classes.
 func (n *node) mark(slot int, set uint8) {
 	for c := range n.has {
 		n.has[c] = n.has[c]&^(1<<slot) | uint32(set>>c&1)<<slot
@@ -114,7 +114,7 @@ func (n *node) mark(slot int, set uint8) {
 	}
 }
 
-// own returns the node itself if this step made it, else a copy.
+// own returns the node itself if this step made it, and otherwise a copy.
 func (n *node) own(o *owner) *node {
 	if n.owner == o {
 		return n
@@ -151,7 +151,7 @@ func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 	} else {
 		old := n.kids[slot]
 		var present uint8
-		was, present = old.first, old.present // before it changes: it may be this step's own
+		was, present = old.first, old.present // read before the change, which writes old itself if this step owns it
 		kid := old.set(shift-bitsPerNode, i, r, o, t)
 		if kid != old {
 			n.kids[slot] = kid
@@ -175,8 +175,8 @@ func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 	return n
 }
 
-// earliest looks for the earliest instant of a kind below, and stops at one that is as early as
-// bound, which none is before.
+// earliest returns the earliest instant of a kind below. It stops at one that is as early as bound,
+// because none is before bound.
 func (n *node) earliest(bound int64, t *timing, of func(instants) int64) int64 {
 	first := int64(never)
 	for set := n.has[isActive]; set != 0 && first > bound; set &= set - 1 {
@@ -190,7 +190,7 @@ func (n *node) earliest(bound int64, t *timing, of func(instants) int64) int64 {
 	return first
 }
 
-// add appends a member that waits.
+// add appends a waiting member.
 func (t *tree) add(name string, r record, o *owner) {
 	if t.size == nodeWidth<<t.shift {
 		root := &node{owner: o, first: t.root.first, kids: []*node{t.root}}
@@ -209,7 +209,7 @@ func (n *node) add(shift uint, i int, name string, r record, o *owner) *node {
 	slot := i >> shift & nodeMask
 	if shift == 0 {
 		n.records = append(n.records, r)
-		n.names = append(slices.Clip(n.names), name) // clipped: the names behind belong to others
+		n.names = append(slices.Clip(n.names), name) // clipped, because other nodes share the array after it
 		n.mark(slot, r.classes())
 		return n
 	}
@@ -240,7 +240,7 @@ func (t *tree) find(c class) int {
 	}
 }
 
-// due returns a member whose instant is not behind now, or -1.
+// due returns a member whose instant due is not after now, or -1.
 func (t *tree) due(now int64, by *timing) int {
 	n, i := t.root, 0
 	if n.first.due > now {

@@ -95,7 +95,7 @@ func (s *Stage) validate(list *faults, i int) {
 	}
 }
 
-// beforeTasks checks what must be closed before a stage or the cleanup.
+// beforeTasks checks the tasks before a stage or before the cleanup.
 func beforeTasks(list *faults, path string, tasks []Task) {
 	if n := len(tasks); n > 1 {
 		list.add(CodeBeforeCount, path, strconv.Itoa(n), "must be at most one task")
@@ -136,7 +136,8 @@ func stageName(name string) bool {
 	return name != "" && len(name) <= 63
 }
 
-// targetName: names are written into JSON, which holds nothing but valid UTF-8.
+// targetName reports whether a name is valid: not empty and, because names are written into JSON,
+// valid UTF-8.
 func targetName(name string) bool { return name != "" && utf8.ValidString(name) }
 
 func quoted(text string) string { return strconv.Quote(text) }
