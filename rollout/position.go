@@ -30,7 +30,7 @@ func (d digest) raw(text string) digest {
 
 func (d digest) field(text string) digest { return d.length(len(text)).raw(text) }
 
-// length is what a field begins with.
+// length hashes the length that a field begins with.
 func (d digest) length(length int) digest {
 	n := uint32(length)
 	for shift := 24; shift >= 0; shift -= 8 {
@@ -57,9 +57,9 @@ type orderHash struct {
 	rule   string // bracket rule id, for resource_bracket
 }
 
-// of returns the keys of n elements, which differ in their resource only. Every step of the hash
-// waits for the one before, so what all have in common before the resource is hashed once, and the
-// rest four elements at a time.
+// of returns the keys of n elements that differ only in their resource. What all have in common
+// before the resource is hashed once. The rest is hashed four elements at a time, because every
+// step of the hash waits for the one before.
 func (h orderHash) of(n int, resource func(int) string, environment, deployment string) []uint64 {
 	prefix := fnvOffset
 	if !h.legacy {
@@ -100,7 +100,7 @@ func (h orderHash) of(n int, resource func(int) string, environment, deployment 
 	return keys
 }
 
-// encoded is a field as [digest.field] hashes it.
+// encoded returns the bytes that [digest.field] hashes for a field.
 func encoded(text string) string {
 	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
 }
@@ -137,9 +137,10 @@ type place struct {
 }
 
 // rank returns the position of each element: founders first, then those that joined after start, in
-// the order in which they came; within each, by priority descending, hash ascending, and the ids. A
-// late joiner therefore never moves anyone back. The ids must be distinct and given in ascending
-// order, so that the index decides a tie as the ids would. No places: all are alike.
+// the order in which they joined. Within each, the order is by priority descending, then hash, then
+// id. So a late joiner never moves another element back. The ids must be distinct and given in
+// ascending order, so that the index decides a tie as the ids would. Without places all elements
+// are alike.
 func rank(keys []uint64, places []place, start time.Time) []int32 {
 	order := byHash(keys)
 	if slices.ContainsFunc(places, func(p place) bool { return p.priority != 0 || p.joined.After(start) }) {
@@ -172,8 +173,8 @@ func (a ranked) compare(b ranked) int {
 }
 
 // byHash returns the elements in the order of (hash, index). Hashes are spread evenly, so a count
-// by their leading bits leaves a handful in each bucket to sort; where they are not, as in the old
-// order, the buckets are only larger.
+// by their leading bits leaves a handful in each bucket to sort. Legacy hashes are not, and only
+// make larger buckets.
 func byHash(keys []uint64) []ranked {
 	order := make([]ranked, len(keys))
 	shift := 64 - max(0, bits.Len(uint(len(keys)))-3)
@@ -197,7 +198,7 @@ func byHash(keys []uint64) []ranked {
 			slices.SortFunc(bucket, ranked.compare)
 			continue
 		}
-		for i := 1; i < len(bucket); i++ { // in ascending order of index as they are: equal hashes stay so
+		for i := 1; i < len(bucket); i++ { // they are in ascending order of index, and equal hashes stay so
 			for k := i; k > 0 && bucket[k].hash < bucket[k-1].hash; k-- {
 				bucket[k], bucket[k-1] = bucket[k-1], bucket[k]
 			}

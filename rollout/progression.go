@@ -11,26 +11,27 @@ import (
 	"time"
 )
 
-// EnvironmentProgression lets a version start in an environment only after it succeeded in another
-// one, long enough and on enough targets. Where several environments match, one that suffices is
-// enough. (Environment progression of ctrlplane's policy rules.)
+// EnvironmentProgression lets a version start in an environment only after it has succeeded in
+// another one, for long enough and on enough targets. If several environments match, success in one
+// of them is enough. (Environment progression of ctrlplane's policy rules.)
 type EnvironmentProgression struct {
 	// DependsOnEnvironmentSelector is required: CEL on the other environment. A missing key is no
 	// match; an environment never depends on itself.
 	DependsOnEnvironmentSelector string `json:"dependsOnEnvironmentSelector"`
 
-	// MinimumSuccessPercentage is the share of the deployment's targets there, among those in the
-	// version's scope, on which the version must have succeeded. It is from 0 to 100 with at most 9
-	// decimals, and counts as the decimal number that is written. Nil: 100. 0 asks for one target.
+	// MinimumSuccessPercentage is the percentage of the deployment's targets there, among those in
+	// the version's scope, on which the version must have succeeded. It is from 0 to 100 with at
+	// most 9 decimals, and is read as the decimal number that is written. Nil: 100. 0 requires one
+	// target.
 	MinimumSuccessPercentage *float64 `json:"minimumSuccessPercentage,omitempty"`
 
-	// MinimumSoakTimeMinutes is how long that must have been so. It counts from the instant at
-	// which the percentage was reached for the first time; a redeployment of the version does not
-	// begin it anew. Unset or 0: not at all.
+	// MinimumSoakTimeMinutes is how long that success must have lasted. It counts from the instant
+	// at which the percentage was first reached; a redeployment of the version does not restart it.
+	// Unset or 0: no soak.
 	MinimumSoakTimeMinutes int64 `json:"minimumSoakTimeMinutes,omitempty"`
 
-	// MaximumAgeHours refuses a version whose newest success there is as old as this, or older.
-	// Nil: no age is too great.
+	// MaximumAgeHours refuses a version whose newest success there is this old or older. Nil: no
+	// limit.
 	MaximumAgeHours *int64 `json:"maximumAgeHours,omitempty"`
 
 	// SuccessStatuses are the job statuses that count as success. Unset: successful.
@@ -87,7 +88,7 @@ func (p *EnvironmentProgression) required(n int) int {
 	return max(1, int(share))
 }
 
-// success is when a job reached what the rule counts.
+// success reports whether the rule counts a job as a success.
 func (p *EnvironmentProgression) success(job *Job) bool {
 	if len(p.SuccessStatuses) == 0 && job.Status != JobSuccessful || len(p.SuccessStatuses) > 0 && !slices.Contains(p.SuccessStatuses, job.Status) {
 		return false
@@ -95,13 +96,13 @@ func (p *EnvironmentProgression) success(job *Job) bool {
 	return !p.RequireVerificationPassed || job.Verification == VerificationPassed
 }
 
-// source is an environment that a progression rule looks at, or cannot judge. There may be as many
-// environments as there are branches: each is asked once, and not once more for every other one.
+// source is an environment that a progression rule matches, or cannot judge. There may be as many
+// environments as branches, so each is asked once, and not again for every other one.
 type source struct {
 	environment int32
 	matches     bool
-	missing     string // a key, if the expression does not match for want of it
-	told        bool   // that it is missing
+	missing     string // the key for want of which the expression does not match, if any
+	told        bool   // the missing key is reported
 	err         error  // why the expression has no answer
 }
 
@@ -127,15 +128,15 @@ func (w *work) sourcesOf(rule *compiledRule, deployment int32) []source {
 	return sources
 }
 
-// progression says since when a rule lets version n of the deployment of t start in the environment
-// of t; zero and why not if it does not.
+// progression returns the instant since which a rule lets version n of the deployment of t start in
+// the environment of t, or zero and why it does not.
 func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, Verdict) {
 	v := w.versions[t.deployment].list[n]
 	denied := Verdict{Status: Denied, Reason: ReasonProgressionNoEnvironment, Rule: rule.id, On: onConfig(rule.id)}
 	waits := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{}}
 	var tooOld *Verdict
 	var since time.Time
-	var on []Condition // a success in any of the environments can help, also where the last one is too old
+	var on []Condition // a success in any of the environments can help, also in one where the last success is too old
 	matched := false
 	sources := w.sourcesOf(rule, t.deployment)
 	for k := range sources {
@@ -167,7 +168,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			}
 			if len(waits.Data.Names) == 0 {
 				waits.Data.Detail = verdict.Data.Detail
-			} else if verdict.Data.Detail == "" { // there it can still be reached
+			} else if verdict.Data.Detail == "" { // there the percentage can still be reached
 				waits.Data.Detail = ""
 			}
 			if waits.Data.Allowed == 0 || verdict.Data.Allowed-verdict.Data.Attempt < waits.Data.Allowed-waits.Data.Attempt {
@@ -190,8 +191,8 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	return time.Time{}, *tooOld
 }
 
-// succeeded is what a progression rule finds out about a version in one environment: since when
-// that suffices, or why it does not.
+// succeeded returns what a progression rule finds for a version in one environment: the instant
+// since which its success suffices, or why it does not.
 func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) (time.Time, Verdict) {
 	key := dependencyKey{rule, environment, deployment, n}
 	found, known := w.successes[key]
@@ -203,12 +204,12 @@ func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n in
 }
 
 // progressed judges one environment. First successes count, so a redeployment never moves the
-// instant; a version that no target there is meant for has nothing to prove.
+// instant. A version that is for no target there has nothing to prove.
 func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) (time.Time, Verdict) {
 	p := rule.progression
 	var firsts []time.Time
 	var newest time.Time
-	population, passed := 0, 0 // passed have or have begun a newer version, and never had this one
+	population, passed := 0, 0 // passed: targets that run or have begun a newer version, and never had this one
 	for _, i := range targets {
 		if !w.inScope(i, n) {
 			continue

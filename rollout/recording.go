@@ -9,18 +9,18 @@ import (
 // recordingSchema is the version of the stored form of a recording.
 const recordingSchema = 1
 
-// Recording is one plan as a decision log keeps it: what it was made from, and what it said. A plan
-// depends on nothing else. So a recording can be planned again years later, by a later version of
-// this package or under other policies, and [PolicySet.Replay] lists what comes out differently. A
-// log is one recording per line, in JSON.
+// Recording is one plan as a decision log keeps it: what it was made from, and what it says. A plan
+// depends on nothing else, so a recording can be planned again years later, by a later version of
+// this package or under other policies. [PolicySet.Replay] lists what comes out differently. A log
+// holds one recording per line, in JSON.
 //
-// A host makes one of the values that went into [PolicySet.Plan] and came out of it;
-// [Planner.Recorder] hands them over. Options of [Compile] and rules of the host's own are not part
-// of it.
+// A host makes a recording of the values that went into [PolicySet.Plan] and came out of it;
+// [Planner.Recorder] receives recordings ready-made. Options of [Compile] and the host's own rules
+// are not part of a recording.
 type Recording struct {
 	Schema int `json:"schema"` // 1
 
-	// Policies are those that decided, see [PolicySet.Policies]. A host that keeps the history of
+	// Policies are those of the plan, see [PolicySet.Policies]. A host that keeps the history of
 	// its policies elsewhere leaves them out.
 	Policies []Policy `json:"policies,omitempty"`
 
@@ -29,9 +29,8 @@ type Recording struct {
 }
 
 // ParseRecording decodes a recording. Unknown fields, fields given twice and values of the wrong
-// type are errors, and so are another schema and a plan without its instant. All faults are
-// reported, joined, each a *[FieldError]. Contradictions within the snapshot are found by
-// [PolicySet.Replay].
+// type are errors, and so are another schema and a plan without Now. All faults are reported,
+// joined, each a *[FieldError]. [PolicySet.Replay] finds contradictions within the snapshot.
 func ParseRecording(data []byte) (Recording, error) {
 	var r Recording
 	if err := strictjson.Unmarshal(data, &r); err != nil {
@@ -56,17 +55,17 @@ func (r *Recording) validate() error {
 	return f.err()
 }
 
-// Replay plans what was recorded again, with the policies of the set, and returns the new plan and
-// what it says differently from the recorded one. With the policies of the recording there are no
-// changes, or else this version of the package decides otherwise than the one that recorded. With
-// other policies, the changes are what these would have decided in that situation.
+// Replay makes the recorded plan again with the policies of the set, and returns the new plan and
+// its changes from the recorded one. With the policies of the recording, any change means that this
+// version of the package decides differently from the one that recorded. With other policies, the
+// changes are what these would have decided in that situation.
 //
-// Every recording stands for itself: what other policies would have started or held back earlier is
-// not carried over to the next one of a log. To see a whole rollout under other policies, let
-// package rollouttest run it.
+// Each recording is replayed on its own: what other policies would have started or held back
+// earlier is not carried over to the next recording of a log. To see a whole rollout under other
+// policies, run it with package rollouttest.
 //
 // The error is one of [PolicySet.Plan], or joins a *[FieldError] per fault of the recording:
-// another schema, no instant.
+// another schema, or no Now.
 func (s *PolicySet) Replay(r Recording) (Plan, []Change, error) {
 	if err := r.validate(); err != nil {
 		return Plan{}, nil, fmt.Errorf("rollout: recording: %w", err)

@@ -8,13 +8,13 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// A group that closed in this very plan has run nowhere: it is saved before anything of it is
-// dispatched. If there are jobs of a group of its name the state was lost, or restored from a
-// backup that is older than they are. Where they are what the group would have begun, it is the
-// same group, and its executions go on where they were: nothing is drained twice, and who is
-// drained is finished. Where they are not, they are of another group that had this number; to count
-// them as runs of this one would let mains start without their drain, and leave out versions that
-// never ran. Then the group takes a number that nobody had.
+// A group that closed in this very plan has run nowhere, because it is saved before any of its runs
+// is dispatched. If there are jobs of a group with its name, the state was lost, or restored from a
+// backup that is older than the jobs. If the jobs are what the group would have begun, it is the
+// same group, and its executions go on where they were: nothing is drained twice, and a drained
+// resource is finished. If they are not, they are of another group that had this number. Counting
+// them as runs of this group would let mains start without their drain, and leave out versions that
+// never ran. The group then takes a number that no group has had.
 
 // recover looks for the runs of the groups that have just closed. before is the state as it was
 // read.
@@ -23,7 +23,7 @@ func (w *work) recover(b *bracketWork, before bracket.State) error {
 	if !found {
 		return nil
 	}
-	for _, number := range [...]int{last - 1, last} { // the last group may be the one that was lost; another number than its nobody has had
+	for _, number := range [...]int{last - 1, last} { // first the number of the last group, which may be the one that was lost, then one that no group has had
 		if same {
 			break
 		}
@@ -39,10 +39,10 @@ func (w *work) recover(b *bracketWork, before bracket.State) error {
 	return w.decideAgain(b)
 }
 
-// recovered reports whether there are runs of a group that closed in this plan, whether they may
-// all be its own, and the greatest number that is found in any.
+// recovered reports whether there are runs of a group that closed in this plan, whether all of them
+// may be its own, and the greatest group number in any run.
 func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
-	closed := map[string]*bracket.Group{} // nil: another one that closed in this plan has followed it
+	closed := map[string]*bracket.Group{} // nil: another group that closed in this plan has followed it
 	for _, e := range b.plan.Events {
 		if e.Kind == bracket.GroupClosed {
 			closed[e.Group] = nil
@@ -58,7 +58,7 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 	}
 	environment := w.environments[b.environment].ID
 	prefix, known := groupPrefix(b.state.Group), lastNumber(b.state.Group)
-	later := map[int32]bool{} // resources on which a group has been at work that closed after the last one that is known
+	later := map[int32]bool{} // resources with jobs of a group that closed after the last known one
 	same = true
 	for _, i := range b.targets {
 		t := &w.targets[i]
@@ -78,15 +78,15 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 			}
 		}
 	}
-	// Where a later group has been at work its own execution is over, see isOpen, and its run ids
-	// are used: if it still has something to do there, such as for a target that is another one by
-	// now, it is not the group that it was.
+	// Where a later group has been at work, the execution of this group is over, see isOpen, and
+	// its run ids are used. If the group still has something to do there, such as for a target that
+	// has been replaced, it is not the group that it was.
 	same = same && !slices.ContainsFunc(b.pending, func(p pendingResource) bool { return later[p.resource] })
 	return found, same, last
 }
 
-// numberOf is the number of the group that a run id names, if it begins with what those of the
-// bracket begin with; else 0, which no group has.
+// numberOf returns the number of the group that a run id names if it begins with the prefix of the
+// bracket's run ids; else 0, which no group has.
 func numberOf(run, prefix string) int {
 	rest, own := strings.CutPrefix(run, prefix)
 	if !own {
@@ -100,9 +100,9 @@ func numberOf(run, prefix string) int {
 	return number
 }
 
-// began reports whether a job may be one that a group dispatched: not before it closed, and with a
-// version that it has locked, if it is that of a main, or the current one where the group deploys
-// that again.
+// began reports whether a group may have dispatched a job: not before it closed and, for a job of a
+// main that is no rollback, with a version that it has locked, or the current one if the group
+// deploys that again.
 func began(group *bracket.Group, t *Target, job *Job) bool {
 	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == t.Deployment })
 	if k < 0 || job.CreatedAt.Before(group.ReadyAt) {

@@ -11,16 +11,17 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// Release gives back a lease that a plan listed among its [Plan.Orphans]: that of a planner that
-// stopped between saving and dispatching, for example. Until then the slot counts. No plan gives it
-// back by itself, because it cannot know whether somebody is about to dispatch. The host can: it
-// calls Release once the lease has been an orphan for longer than a dispatch may take, and refuses
-// a dispatch whose claims have gone, see [PoolRecordKey].
+// Release gives back a lease that a plan listed in [Plan.Orphans], for example after a planner
+// stopped between saving and dispatching. Until then the slot counts. No plan gives it back by
+// itself, because it cannot know whether the job is about to be dispatched. The host can: it calls
+// Release once the lease has been an orphan for longer than a dispatch may take, and refuses a
+// dispatch whose claims have gone, see [PoolRecordKey].
 //
-// It changes nothing and returns [bracket.ErrConflict] if somebody started under the lease since
-// the plan was made, or saved the record in between; [concurrency.ErrFenced] if the lease is held
-// under another token by now; and [bracket.ErrNotFound] if the pool has no record. In these cases
-// the next plan says how things are. Any other error is that of the store.
+// Release changes nothing and returns an error that wraps [bracket.ErrConflict] if a start has used
+// the lease since the plan was made, or the record was saved in between; [concurrency.ErrFenced] if
+// the lease is held under another token by now; and [bracket.ErrNotFound] if the pool has no
+// record. In these cases the next plan shows the present state. Any other error is that of the
+// store.
 func (p *Planner) Release(ctx context.Context, orphan concurrency.Lease) error {
 	if err := p.release(ctx, orphan); err != nil {
 		return fmt.Errorf("rollout: release the slot of %s in pool %s: %w", orphan.Resource, orphan.Pool, err)
@@ -39,7 +40,7 @@ func (p *Planner) release(ctx context.Context, orphan concurrency.Lease) error {
 	}
 	record, err := concurrency.ParseRecord(value)
 	if err != nil {
-		return fmt.Errorf("%s: %v", key, err) // not wrapped: a FieldError is a fault of what the host was given
+		return fmt.Errorf("%s: %v", key, err) // not wrapped: a FieldError means a fault in what the host was given
 	}
 	if lease, _ := record.Lease(orphan.Holder); lease.ProgressAt.After(orphan.ProgressAt) {
 		return fmt.Errorf("it is used since %s: %w", lease.ProgressAt.Format(time.RFC3339Nano), bracket.ErrConflict)

@@ -9,8 +9,8 @@ import (
 )
 
 // reportBrackets turns what the brackets decided into starts that ask for capacity and into waits,
-// one per release target. What starts is known before anybody says what waits: two brackets may
-// speak of one target.
+// one per release target. All starts are known before any wait is reported, because two brackets
+// may report on one target.
 func (w *work) reportBrackets() {
 	all := make([]settled, len(w.stepped))
 	for k, b := range w.stepped {
@@ -34,15 +34,15 @@ func (w *work) reportEvents(b *bracketWork) {
 	}
 }
 
-// happened tells an event of a bracket.
+// happened reports an event of a bracket.
 func (w *work) happened(in ruleIn, e bracket.Event) {
 	w.plan.Events = append(w.plan.Events, Event{
 		Kind: e.Kind, Rule: in.rule, Environment: in.environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
 	})
 }
 
-// settled are the targets of a bracket about which something has been said. They are of one
-// environment, and so close together.
+// settled marks the targets of a bracket that have been reported on. They are of one environment,
+// and so close together.
 type settled struct {
 	first int32
 	said  []bool // from first on
@@ -95,14 +95,14 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 			}
 			b.starts(i, start.Version)
 		} else if len(w.afterOthers(b, m.pending, i, version)) > 0 {
-			continue // said by follow, if somebody else of the execution starts; there is one, or else this one would
+			continue // reported by follow if another member of the execution starts; one does, or this one would
 		}
 		w.candidates = push(w.candidates, c)
 	}
 }
 
-// afterOthers is what keeps a member back, that could be among the first of its execution, until
-// the execution has brought what its version needs.
+// afterOthers returns what keeps back a member that could be among the first of its execution,
+// until the execution has brought what its version needs.
 func (w *work) afterOthers(b *bracketWork, p *pendingResource, i, version int32) []Verdict {
 	if !w.dependent[w.targets[i].deployment] || version < 0 {
 		return nil
@@ -110,9 +110,9 @@ func (w *work) afterOthers(b *bracketWork, p *pendingResource, i, version int32)
 	return w.let(w.inOrder(i, version, func() []coming { return w.comingOf(b, p) }), i, version)
 }
 
-// reportUndispatched offers the runs again that were saved as started and have no job: the host
-// stopped in between. The run id is the same, so a job that is only not visible yet is not made
-// twice.
+// reportUndispatched offers again the runs that were saved as started and have no job, because the
+// host stopped in between. The run id is the same, so a job that is merely not visible yet is not
+// created twice.
 func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 	walk := walk{work: w, bracket: b}
 	members := make([]memberStart, len(b.plan.Redispatch))
@@ -120,7 +120,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 		start := &b.plan.Redispatch[k]
 		i := walk.find(start.Run.Resource, start.Run.Deployment)
 		if i == none {
-			continue // the target is gone, and with it whoever could run the job
+			continue // the target is gone, so nothing can run the job
 		}
 		settled.add(i)
 		if t := &w.targets[i]; t.busy {
@@ -148,8 +148,8 @@ func (b *bracketWork) starts(target int32, version string) {
 	b.started[target] = version
 }
 
-// atWork reports whether the version that the next group has for a target starts now or runs there,
-// in the open execution. Hooks have the same version in every group: one that works does not wait.
+// atWork reports whether the open execution starts, or runs, the version that the next group has
+// for a target. Hooks have the same version in every group: a hook that is at work does not wait.
 func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 	t := &w.targets[run.target]
 	if version, starts := b.started[run.target]; starts && w.versions[t.deployment].number(version) == run.version {
@@ -199,7 +199,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 		said := bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On}
 		switch {
 		case wait.Resource == "":
-			// The group collects: said below, per target that has a new version.
+			// The group collects: reportRest says so for each target that has a new version.
 		case wait.Deployment != "":
 			if i := walk.find(wait.Resource, wait.Deployment); i != none && !settled.has(i) {
 				settled.add(i)
@@ -211,7 +211,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 			}
 			p := &b.pending[next]
 			listed := w.list(w.pendingBlockers(b, p, said))
-			var open *bracket.Execution // whose end it waits for
+			var open *bracket.Execution // the one whose end the resource waits for
 			if wait.Reason == bracket.ReasonQueued || wait.Reason == bracket.ReasonMergeBudget {
 				open = walk.open(wait.Resource)
 			}
@@ -226,8 +226,8 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 	}
 }
 
-// pendingBlockers are what the bracket says of a pending resource, and then all that keeps its runs
-// back.
+// pendingBlockers returns what the bracket says of a pending resource, and then all that keeps its
+// runs back.
 func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.Verdict) []Verdict {
 	own := w.verdict(b, w.resources[p.resource].ID, said, p)
 	if said.Reason == bracket.ReasonNotDue && said.Until.IsZero() {
@@ -239,14 +239,14 @@ func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.
 	for _, verdict := range slices.Concat(p.timed, p.blockers) {
 		blockers = w.also(blockers, verdict)
 	}
-	// They were collected per member and of windows first; the bracket's own verdict stays in
+	// They were collected per member, those of windows first; the bracket's own verdict stays in
 	// front.
 	slices.SortStableFunc(blockers[1:], func(a, b Verdict) int { return placeInChain(w.kindOf(a)) - placeInChain(w.kindOf(b)) })
 	return blockers
 }
 
 // comes reports whether the open execution on the resource of a run, if there is one, brings the
-// same version itself: what that waits for is the nearer answer.
+// same version itself. What that execution waits for is then the better answer.
 func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 	if open == nil || run.version < 0 {
 		return false
@@ -257,8 +257,8 @@ func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 	})
 }
 
-// opener is what an execution waits for that cannot be due before these verdicts are gone: their
-// events, or where none names one, the last instant at which looking again can help.
+// opener returns what an execution waits for if it cannot be due before these verdicts are gone:
+// their events or, if they name none, the latest instant at which looking again can help.
 func opener(blockers []Verdict) (until time.Time, on []Condition) {
 	for _, verdict := range blockers {
 		if on == nil {
@@ -277,8 +277,9 @@ func opener(blockers []Verdict) (until time.Time, on []Condition) {
 	return until, on
 }
 
-// frozen is the version that a member of an open execution waits to run: on its way back, the one
-// that it came from; of one that is back, the one that was taken back.
+// frozen returns the version that a member of an open execution waits to run. For a member on its
+// way back it is the one that the member came from, and for a member that is back the one that was
+// taken back.
 func frozen(open *bracket.Execution, deployment string) string {
 	k := slices.IndexFunc(open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == deployment })
 	if m := &open.Members[k]; m.Purpose != bracket.Rollback || m.Status == bracket.MemberRolledBack {
@@ -287,9 +288,9 @@ func frozen(open *bracket.Execution, deployment string) string {
 	return open.Members[k].From
 }
 
-// reportRest says what a bracket thinks of the newest version of every target that has not been
-// spoken of. On a resource that never had an execution, and has none ahead, the answer is the same
-// for all targets that run the same version.
+// reportRest reports what a bracket says of the newest version of every target that is not settled
+// yet. On a resource that never had an execution, and has none pending, the answer is the same for
+// all targets that run the same version.
 func (w *work) reportRest(b *bracketWork, settled settled) {
 	type like struct{ deployment, current, candidate, view int32 }
 	type said struct {
@@ -297,7 +298,7 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 		blockers int32 // as in wait
 	}
 	answers := map[like]int32{}
-	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer; the zero value is nobody's, since no candidate is what runs
+	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
 	newest := w.newestOf()
 	records, pending := b.state.Executions, b.pending
 	for _, i := range b.targets {
@@ -350,15 +351,16 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 	}
 }
 
-// newestOf finds the number of the newest version that exists by now for a target, or none. Where
-// no version is for some targets only, it is asked once per deployment.
+// newestOf returns a function that finds the number of the newest version that exists by now for a
+// target, or none. If every version of a deployment is for all targets, it searches once per
+// deployment.
 func (w *work) newestOf() func(i int32) int32 {
 	find := func(i int32) int32 {
 		versions := w.versions[w.targets[i].deployment].list
 		n := int32(len(versions)) - 1
 		for ; n >= 0; n-- {
 			if at := versions[n].CreatedAt; at.After(w.now) {
-				w.wake(at) // a former member gets nothing new, but from then on it says so
+				w.wake(at) // a former member gets nothing new, but from then on that is reported
 			} else if w.inScope(i, n) {
 				break
 			}
@@ -378,7 +380,7 @@ func (w *work) newestOf() func(i int32) int32 {
 	}
 }
 
-// opinion is what blocks a version on a bracket's target; nil if nothing does.
+// opinion returns what blocks a version on a bracket's target, or nil if nothing does.
 func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	t := &w.targets[i]
 	verdict := b.plan.Evaluate(b.state, t.Resource, t.Deployment, w.version(i, n).ID, w.now)
@@ -399,19 +401,19 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	return blockers
 }
 
-// verdict is a bracket's answer about a resource in the words of this package.
+// verdict translates a bracket's answer about a resource into the terms of this package.
 func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pendingResource) (verdict Verdict) {
 	verdict = Verdict{Status: VerdictStatus(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
 	if p != nil && p.n > 0 {
 		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
 	}
-	switch v.Reason { // asked first: a search for every verdict would cost more than the verdict
+	switch v.Reason { // a search for every verdict would cost more than the verdict
 	case bracket.ReasonFailedHolding:
 		verdict.Data = w.datum(Data{Names: halting(b.open(resource))})
 		w.mergeOpens(b, resource, &verdict)
-	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // who waits for the end of an execution that has failed is told so: it may never end by itself
-		// It may be of another environment, whose bracket decides later in the plan: so it is asked
-		// for in the state that results.
+	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // a target that waits for the end of a failed execution is told so, since that may never end by itself
+		// The execution may be of another environment, whose bracket decides later in the plan, so
+		// it is looked up in the state that results.
 		if record := w.execution(b.id, resource); record != nil && record.Open != nil && record.Open.Status == bracket.StatusFailed {
 			failed := Data{Names: halting(record.Open)}
 			if verdict.Data != nil {
@@ -423,8 +425,8 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	return verdict
 }
 
-// mergeOpens says what the group waits for that a merge would make end a halt: not the policy in
-// general, but what keeps the group from being due.
+// mergeOpens says what a group waits for whose merge would end a halt: not the policy in general,
+// but what keeps the group from being due.
 func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 	undue := func(c Condition) bool { return c.Kind == OnConfig }
 	r, known := w.resource(resource)
@@ -437,7 +439,7 @@ func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 	}
 }
 
-// open is the bracket's open execution on a resource; nil if there is none.
+// open returns the bracket's open execution on a resource, or nil.
 func (b *bracketWork) open(resource string) *bracket.Execution {
 	record := executionOn(b.state.Executions, resource)
 	if record == nil {
@@ -446,7 +448,7 @@ func (b *bracketWork) open(resource string) *bracket.Execution {
 	return record.Open
 }
 
-// executionOn is the record of a resource among those of one rule; nil if there is none.
+// executionOn returns the record of a resource among those of one rule, or nil.
 func executionOn(records []*bracket.ExecutionRecord, resource string) *bracket.ExecutionRecord {
 	k, known := slices.BinarySearchFunc(records, resource, func(r *bracket.ExecutionRecord, id string) int { return strings.Compare(r.Resource, id) })
 	if !known {
@@ -455,8 +457,8 @@ func executionOn(records []*bracket.ExecutionRecord, resource string) *bracket.E
 	return records[k]
 }
 
-// halting are the members of an execution, in its order, whose failure halts it: those that failed,
-// or else went back.
+// halting returns the members of an execution, in its order, whose failure halts it: those that
+// failed or, if there are none, those that went back.
 func halting(x *bracket.Execution) (names []string) {
 	for _, status := range [...]bracket.MemberStatus{bracket.MemberFailed, bracket.MemberRolledBack} {
 		for k := range x.Members {
@@ -471,7 +473,7 @@ func halting(x *bracket.Execution) (names []string) {
 	return names
 }
 
-// translate puts a bracket's conditions into the words of this package. A list that is shared by
+// translate puts a bracket's conditions into the terms of this package. A list that is shared by
 // neighbours is translated once.
 func (w *work) translate(on []bracket.Condition) []Condition {
 	if len(on) == 0 {

@@ -21,12 +21,12 @@ type Retry struct {
 	MaxRetries        *int            `json:"maxRetries"`                  // required; how many attempts may follow the first, at least 0
 	BackoffSeconds    int64           `json:"backoffSeconds,omitempty"`    // the base delay after the end of an attempt; 0: at once
 	BackoffStrategy   BackoffStrategy `json:"backoffStrategy,omitempty"`   // unset: linear
-	MaxBackoffSeconds *int64          `json:"maxBackoffSeconds,omitempty"` // the longest delay; unset: none
+	MaxBackoffSeconds *int64          `json:"maxBackoffSeconds,omitempty"` // the longest delay; unset: no limit
 
 	// RetryOnStatuses are the job statuses that count as attempts. Unset: every terminal one except
-	// successful, cancelled and skipped. After a job with another status a target outside brackets
-	// is tried again at once; in a bracket the member has failed, since somebody stopped it, and
-	// onMemberFailure decides.
+	// successful, cancelled and skipped. After a job with another status, a target outside brackets
+	// is tried again at once. In a bracket such a job was stopped from outside: the member has
+	// failed, and onMemberFailure decides.
 	RetryOnStatuses []JobStatus `json:"retryOnStatuses,omitempty"`
 }
 
@@ -53,9 +53,9 @@ func (r Retry) Validate() error {
 	return f.err()
 }
 
-// Delay returns how long after the end of attempt n, counted from 1, the next one waits under a
-// rule that Validate accepts; n below 1 counts as 1. It saturates at MaxBackoffSeconds, and without
-// that at 2⁶³−1 nanoseconds: no attempt number makes it negative.
+// Delay returns how long the next attempt waits after the end of attempt n, counted from 1, under a
+// rule that Validate accepts. An n below 1 counts as 1. The delay saturates at MaxBackoffSeconds,
+// or at 2⁶³−1 nanoseconds if that is unset, so no n makes it negative.
 func (r Retry) Delay(n int) time.Duration {
 	limit := time.Duration(math.MaxInt64)
 	if r.MaxBackoffSeconds != nil {
@@ -82,8 +82,8 @@ func (r Retry) counts(status JobStatus) bool {
 	return status.Terminal() && status != JobSuccessful && status != JobCancelled && status != JobSkipped
 }
 
-// end is when a job ended; a host that does not record it gets the instant of creation, so that the
-// delay is never unbounded.
+// end returns when a job ended. If the host does not record that, it is the instant of creation, so
+// that the delay is never unbounded.
 func (j Job) end() time.Time {
 	if j.CompletedAt.IsZero() {
 		return j.CreatedAt
@@ -91,7 +91,7 @@ func (j Job) end() time.Time {
 	return j.CompletedAt
 }
 
-// attempts is what a rule makes of the attempts so far.
+// attempts is what a rule concludes from the attempts so far.
 type attempts struct {
 	failed  int           // newest consecutive attempts that failed
 	allowed int           // attempts in all that are allowed
@@ -104,8 +104,8 @@ type attempts struct {
 
 // after judges the newest consecutive jobs of one release of version n on target i under all retry
 // rules that govern it: the smallest number of retries and the longest delay win. Without a rule a
-// single attempt is allowed. jobs are newest first. An override of a rule forgives what was
-// attempted before it.
+// single attempt is allowed. jobs are newest first. An override of a rule forgives the attempts
+// before it.
 func (w *work) after(i, n int32, jobs []Job) attempts {
 	var worst attempts
 	var forgiven time.Time
@@ -120,8 +120,8 @@ func (w *work) after(i, n int32, jobs []Job) attempts {
 	return worst
 }
 
-// retriesOf are the retry rules that govern a target; without any there is one that allows a single
-// attempt.
+// retriesOf returns the retry rules that govern a target or, if there are none, one that allows a
+// single attempt.
 func (w *work) retriesOf(i int32) []*compiledRule {
 	if rules := w.viewOf(i).retries; len(rules) > 0 {
 		return rules

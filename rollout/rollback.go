@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// Rollback takes a target back to what succeeded there before when its newest job went wrong.
-// Outside brackets the plan then holds a start with [PurposeRollback]. It runs once and is never
-// taken back itself. The version that went wrong stays denied on the target. A newer version goes
-// past it, and so does an [Override] of the rule, which is the operator's command. It counts from
-// the first failure: what a retry rule would repeat is taken back, and retry rules are not asked
-// while the version is denied. Neither windows nor curves hold it up.
+// Rollback takes a target back to the version that succeeded there before when its newest job goes
+// wrong. Outside brackets the plan then holds a start with [PurposeRollback], which runs once and
+// is never taken back itself. The version that went wrong stays denied on the target. A newer
+// version may still start, and an [Override] of the rule, as the operator's command, lifts the
+// denial. The first failure counts: what a retry rule would repeat is taken back, and retry rules
+// are not asked while the version is denied. Neither windows nor curves delay a rollback.
 //
-// It goes back to the version of the newest earlier job that succeeded, or where no such job is
-// listed to [Target.Current], unless the host has set that to the version which went wrong. So keep
-// the last successful job of the version before: without it there is nothing to go back to, and the
-// verdict says so. In a bracket such a job is a final failure, and onMemberFailure decides.
-// (Rollback rule of ctrlplane.)
+// The target goes back to the version of the newest earlier job that succeeded. If no such job is
+// listed, it goes back to [Target.Current], unless the host has set that to the version that went
+// wrong. So keep the last successful job of the previous version: without either there is nothing
+// to go back to, and the verdict says so. In a bracket a job that goes wrong is a final failure,
+// and onMemberFailure decides. (Rollback rule of ctrlplane.)
 //
 // At least one of the two fields is set.
 type Rollback struct {
-	OnJobStatuses         []JobStatus `json:"onJobStatuses,omitempty"`         // statuses of ended jobs that trigger it
-	OnVerificationFailure bool        `json:"onVerificationFailure,omitempty"` // so does a failed verification
+	OnJobStatuses         []JobStatus `json:"onJobStatuses,omitempty"`         // statuses of ended jobs that trigger the rule
+	OnVerificationFailure bool        `json:"onVerificationFailure,omitempty"` // a failed verification triggers it, too
 }
 
 // Validate reports every fault, joined, each a *[FieldError].
@@ -43,9 +43,9 @@ func (r *Rollback) triggeredBy(job *Job) bool {
 	return slices.Contains(r.OnJobStatuses, job.Status) || r.OnVerificationFailure && job.Verification == VerificationFailed
 }
 
-// setback is what a rollback rule has to say about the version that a target has or has begun.
+// setback is what the rollback rules say about the version that a target has or has begun.
 type setback struct {
-	rules  []*compiledRule // that are triggered
+	rules  []*compiledRule // those that are triggered
 	failed int             // index of the job that triggered it
 	to     int32           // number of the version to go back to; none if nothing succeeded before
 	done   bool            // the revert succeeded: the target runs to
@@ -53,8 +53,8 @@ type setback struct {
 	active bool            // the revert is under way
 }
 
-// setbackOf looks at the newest job of version n on target i, which is its floor: no job is of a
-// newer one. nil if no rule is triggered by it.
+// setbackOf judges the newest job of version n on target i. n is the floor of the target: no job is
+// of a newer version. It returns nil if the job triggers no rule.
 func (w *work) setbackOf(i, n int32) *setback {
 	rules := w.viewOf(i).rollbacks
 	if len(rules) == 0 || n < 0 {
@@ -100,12 +100,12 @@ func (w *work) setbackOf(i, n int32) *setback {
 	}
 	succeeded := func(job Job) bool { return job.Status == JobSuccessful && versions.number(job.Version) == t.current }
 	if n != t.current && t.current >= 0 && !slices.ContainsFunc(t.Jobs, succeeded) {
-		s.to = t.current // a host that prunes its jobs says what is current; a job that is there and no good was looked at above
+		s.to = t.current // a host that prunes its jobs says what is current; a job that is listed and no good was looked at above
 	}
 	return s
 }
 
-// verdicts are what the rules say about the version that went wrong.
+// verdicts returns what the rules say about the version that went wrong.
 func (s *setback) verdicts(w *work, t *target) []Verdict {
 	verdict := Verdict{
 		Status: Denied, Reason: ReasonRollbackTriggered,
@@ -128,8 +128,8 @@ func (s *setback) verdicts(w *work, t *target) []Verdict {
 	return all
 }
 
-// setBack deals with a target whose version went wrong and reports whether nothing is left to be
-// asked about it.
+// setBack handles a target whose version went wrong and reports whether it was such a target, about
+// which nothing else is asked.
 func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	s := w.setbackOf(i, floor)
 	if s == nil {
@@ -147,7 +147,7 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	case s.done:
 		kept := s.to
 		if t.current < floor {
-			kept = max(kept, t.current) // it has gone on from there, and the one that went wrong became the newer one only later
+			kept = max(kept, t.current) // the target has gone on from there, and the version that went wrong became the newer one only later
 		}
 		if blockers, needed := w.repeat(i, kept); needed && len(blockers) == 0 {
 			w.offer(i, kept, w.repeatDue(i, kept), 0)
@@ -162,13 +162,13 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	return true
 }
 
-// verifying reports whether the host still looks at the newest job of a target.
+// verifying reports whether the host still verifies the newest job of a target.
 func (t *target) verifying() bool {
 	return len(t.Jobs) > 0 && t.Jobs[0].Verification.undecided()
 }
 
-// failedBy reports whether a rollback rule takes an ended run of a bracket's member for a failure
-// that no retry mends, and whether a run that succeeded is still to be judged.
+// failedBy reports whether a rollback rule counts an ended run of a bracket's member as a failure
+// that no retry mends, and whether a run that succeeded has yet to be judged.
 func (w *work) failedBy(i int32, job *Job) (final, judging bool) {
 	n := w.versions[w.targets[i].deployment].number(job.Version)
 	for _, rule := range w.viewOf(i).rollbacks {

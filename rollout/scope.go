@@ -6,36 +6,37 @@ import (
 	"slices"
 )
 
-// ScopeErrors says what becomes of a version whose targetSelector does not compile, reads a missing
+// ScopeErrors says what happens to a version whose targetSelector does not compile, reads a missing
 // key or fails on a target.
 type ScopeErrors string
 
 const (
-	// ScopeExclude puts the version out of scope there, with a diagnostic: a typo reaches nobody.
-	// The default.
+	// ScopeExclude puts the version out of scope there, with a diagnostic: a typo reaches no
+	// target. The default.
 	ScopeExclude ScopeErrors = "exclude"
-	// ScopeInclude puts it in scope, as the scoped versions RFC proposes: a typo reaches everybody.
+	// ScopeInclude puts it in scope, as the scoped versions RFC proposes: a typo reaches every
+	// target.
 	ScopeInclude ScopeErrors = "include"
 )
 
-// scope is whom one version is for.
+// scope says which targets one version is for.
 type scope struct {
 	version  *Version
-	everyone bool // there is nothing to ask
+	everyone bool // it is for every target: there is nothing to ask
 	matcher  Matcher
 	err      error
 	alike    bool     // the matcher does not read the resource: the targets of an environment have one answer
-	answers  []answer // of the matcher, per target, or per environment where these are alike; undecided: not asked yet
+	answers  []answer // of the matcher, per target, or per environment if alike; undecided: not asked yet
 }
 
-// scoping is which versions are for whom.
+// scoping says which versions are for which targets.
 type scoping struct {
 	scoped []bool     // per deployment: not every version is for every target
 	scopes [][]*scope // per deployment and version, as they are asked for
-	asking bound      // of scopes
+	asking bound      // reused for every question to a scope
 }
 
-// scope finds the deployments that have versions which are not for everybody.
+// scope finds the deployments with versions that are not for every target.
 func (w *work) scope() {
 	w.scopes = make([][]*scope, len(w.deployments))
 	w.scoped = make([]bool, len(w.deployments))
@@ -66,7 +67,7 @@ func (w *work) has(s *scope, i int32) bool {
 	if s.alike {
 		at = t.environment
 	}
-	if s.answers[at] == undecided { // asked once: choice, positions, progressions and explanations all want to know, and diagnostics are counted
+	if s.answers[at] == undecided { // asked once: choice, positions, progressions and explanations all need the answer, and diagnostics are counted
 		s.answers[at] = no
 		if w.scopeAllows(s, i) {
 			s.answers[at] = yes
@@ -79,7 +80,7 @@ func (w *work) scopeAllows(s *scope, i int32) bool {
 	if s.err != nil {
 		return w.scopeFailed(s, DiagnosticScopeInvalid, s.err.Error(), i)
 	}
-	b := &w.asking // one for all: what an interface holds is allocated
+	b := &w.asking // one for all: a value in an interface is allocated
 	*b = w.bound(i)
 	b.version = s.version
 	ok, err := s.matcher.Match(b)
@@ -128,9 +129,9 @@ func (w *work) scopeFailed(s *scope, code DiagnosticCode, detail string, i int32
 	return w.set.scopeErrors == ScopeInclude
 }
 
-// CheckVersion reports what is wrong with the expressions that a version carries, its
-// targetSelector and those of its dependencies, joined, each a *[FieldError]. A host calls it when
-// a version is published: a plan can only leave such a version out.
+// CheckVersion reports every fault of the expressions that a version carries, its targetSelector
+// and those of its dependencies, joined, each a *[FieldError]. A host calls it when a version is
+// published: a plan can only leave out a version with such faults.
 func (s *PolicySet) CheckVersion(v Version) error {
 	if s == nil || s.compiler == nil {
 		return ErrNoPolicies

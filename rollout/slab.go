@@ -2,7 +2,7 @@ package rollout
 
 import "slices"
 
-// slabs hold what a plan says in many small pieces.
+// slabs hold the many small pieces of which a plan consists.
 type slabs struct {
 	verdicts   []Verdict
 	data       []Data
@@ -15,7 +15,7 @@ func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
 	size := len(blockers) + 1
 	room := cap(w.verdicts) - len(w.verdicts)
 	if n := len(w.verdicts); size > 1 && n > 0 && room > 0 && &w.verdicts[n-1] == &blockers[size-2] {
-		w.verdicts = append(w.verdicts, verdict) // behind the last ones, which nobody else continues
+		w.verdicts = append(w.verdicts, verdict) // behind the last verdicts, which no other list continues
 		return w.verdicts[n+1-size : n+1 : n+1]
 	}
 	if room < size {
@@ -27,7 +27,7 @@ func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
 }
 
 // once is also, unless the blockers hold the verdict already: what several members of a bracket
-// wait for is said once for their resource.
+// wait for is listed once for their resource.
 func (w *work) once(blockers []Verdict, verdict Verdict) []Verdict {
 	for k := range blockers {
 		if blockers[k].Equal(verdict) {
@@ -37,8 +37,8 @@ func (w *work) once(blockers []Verdict, verdict Verdict) []Verdict {
 	return w.also(blockers, verdict)
 }
 
-// push appends to a list that may become long: append alone lets those grow by a quarter only, and
-// copies all of them several times over.
+// push appends to a list that may become long. append alone lets a long list grow by only a
+// quarter, and so copies it several times over.
 func push[T any](list []T, item T) []T {
 	if len(list) == cap(list) {
 		list = slices.Grow(list, max(16, len(list)))
@@ -46,7 +46,7 @@ func push[T any](list []T, item T) []T {
 	return append(list, item)
 }
 
-// take cuts n elements off a slab, and makes a new one where it is used up.
+// take cuts n elements off a slab, and makes a new slab if it is used up.
 func take[T any](slab *[]T, n int) []T {
 	if cap(*slab)-len(*slab) < n {
 		*slab = make([]T, 0, max(n, min(max(16, 2*cap(*slab)), 4096)))

@@ -13,17 +13,16 @@ import (
 
 // Snapshot is everything a plan is made from: what the host knows, all of it from one read, and the
 // state that the last plan left. The order of the lists never matters; sorted input is only faster.
-// A snapshot is not modified. A plan refers to the one that it was made from: leave its lists and
-// their elements alone for as long as the plan is in use, since Commit, Explain, Changes and
-// Waiting read them. A host that updates its lists in place plans on copies of them.
+// A plan does not modify its snapshot but refers to it: do not change its lists and their elements
+// while the plan is in use, since Commit, Explain, Changes and Waiting read them. A host that
+// updates its lists in place plans on copies of them.
 type Snapshot struct {
 	// Ids are unique within each of these lists, those of versions within their deployment, and
 	// there is one entry per release target. The resources, environments and deployments that
-	// targets and versions name must be listed. A version that a target runs should be: while it is
-	// not, nothing can be called newer, and the target waits with [ReasonVersionUnknown]. So should
-	// a version that a closed group of the State has locked, until the group is over: its
-	// executions wait for one that is missing. A host that lists only its newest versions adds
-	// these.
+	// targets and versions name must be listed. A version that a target runs should be listed:
+	// without it no version counts as newer, and the target waits with [ReasonVersionUnknown]. So
+	// should a version that a closed group of the State has locked, until the group is over: its
+	// executions wait for a missing version. A host that lists only its newest versions adds these.
 	Resources    []Resource    `json:"resources"`
 	Environments []Environment `json:"environments"`
 	Deployments  []Deployment  `json:"deployments"`
@@ -31,34 +30,34 @@ type Snapshot struct {
 	Targets      []Target      `json:"targets"`
 	Approvals    []Approval    `json:"approvals,omitempty"`
 
-	// Overrides let single versions past single rules; see [Override]. Those that are not active
-	// now let nothing past. One that has not expired and never will let anything past, because its
-	// rule or what it names does not exist, is a [Diagnostic] with
-	// [DiagnosticOverrideWithoutEffect] already before it is active.
+	// Overrides let single versions past single rules; see [Override]. Only active ones let
+	// anything past. An override that has not expired and can never have an effect, for example
+	// because its rule or what it names does not exist, is a [Diagnostic] with
+	// [DiagnosticOverrideWithoutEffect], even before it is active.
 	Overrides []Override `json:"overrides,omitempty"`
 
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready,
-	// cordoned, being drained by hand. They count against the limits of their pools, and they may
-	// themselves be repaired without taking a further place, however full the pools are.
+	// cordoned, being drained by hand. They count against the limits of their pools. A start that
+	// repairs one of them takes no further slot, however full the pools are.
 	Unavailable []string `json:"unavailable,omitempty"`
 
-	// Active lists, per pool key, who else is being disrupted: by jobs of the host that are on no
+	// Active lists, per pool key, what else is being disrupted: by jobs of the host that are on no
 	// target. They count in addition to the leases of State, to open executions, and to the active
 	// jobs of Targets, which count in the pools that these targets need. In a pool that is paused
-	// or above its limit, nobody else starts on a resource that is down for such a job alone: its
-	// lease may have gone since. Read Active after the pools of State, never before: on a resource
-	// that is down others start without a further place, so a job that has ended by then would let
-	// in one too many.
+	// or above its limit, no other target starts on a resource that is down only because of an
+	// active job of Targets: the lease of that job may have gone since. Read Active after the pools
+	// of State, never before: targets on a resource that is down start without a further slot, so a
+	// job that has ended by then would let in one too many.
 	Active map[string][]concurrency.Holder `json:"active,omitempty"`
 
-	// DeletedResources lists the ids of resources that are proved gone: what they held is released,
-	// and where they are still listed, they and the targets on them are ignored. A resource that is
-	// merely missing from Resources keeps its slots.
+	// DeletedResources lists the ids of resources that are known to be gone. What they held is
+	// released. If they are still listed, they and the targets on them are ignored. A resource that
+	// is merely missing from Resources keeps its slots.
 	DeletedResources []string `json:"deletedResources,omitempty"`
 
 	// Commands are an operator's instructions to bracket executions. Each takes effect once,
-	// however often it is given. One that names no execution, or cannot be applied to it, is a
-	// [Diagnostic] with [DiagnosticCommandWithoutEffect].
+	// however often it is given. A command that names no execution, or cannot be applied to it, is
+	// a [Diagnostic] with [DiagnosticCommandWithoutEffect].
 	Commands []bracket.Command `json:"commands,omitempty"`
 
 	// State is what [Plan.State] or [Plan.Commit] returned last; the zero State to begin with.
@@ -101,13 +100,13 @@ type Version struct {
 	Name       string            `json:"name,omitempty"`
 	Tag        string            `json:"tag,omitempty"`
 	Status     VersionStatus     `json:"status"`
-	CreatedAt  time.Time         `json:"createdAt"` // required; after now, the version does not exist yet
+	CreatedAt  time.Time         `json:"createdAt"` // required; while it is in the future, the version does not exist yet
 	Metadata   map[string]string `json:"metadata,omitempty"`
 
-	// TargetSelector is CEL on resource, environment, deployment and version: on a target where it
-	// is false the version does not exist, for any rule. Empty: it is for every target. A version
-	// that is current or started on a target stays so whatever it says. (Scoped versions RFC; the
-	// name is that of the RFC.)
+	// TargetSelector is CEL on resource, environment, deployment and version. For a target on which
+	// it is false the version does not exist, for any rule. Empty: the version is for every target.
+	// A version that is current or started on a target stays so whatever the selector says. (The
+	// name is that of the scoped versions RFC.)
 	TargetSelector string `json:"targetSelector,omitempty"`
 
 	// Dependencies must all hold before the version starts on a target: on the same resource, in
@@ -116,11 +115,11 @@ type Version struct {
 }
 
 // VersionDependency is one edge from a version to the versions of another deployment that it needs
-// on the resource. Of members of one bracket it looks at what they run after the execution, and
-// within it one waits for what it needs, unless that comes after it or needs it in turn. A group
-// whose versions need what its own pre members bring is not merged into an open execution, which
-// has had its own. An edge to its own deployment is about what the target runs before it, for
-// versions that come one after the other.
+// on the resource. For members of one bracket it looks at what they run after the execution, and
+// within the execution a member waits for what it needs, unless that comes after it or needs it in
+// turn. A group whose versions need what its own pre members bring is not merged into an open
+// execution, whose own pre members have run. An edge to the version's own deployment is about what
+// the target runs before it, for versions that must come one after the other.
 type VersionDependency struct {
 	Deployment      string `json:"deployment"`      // id, required
 	VersionSelector string `json:"versionSelector"` // required: CEL on the other deployment's version, such as version.tag == 'v2'
@@ -142,8 +141,8 @@ type TargetID struct {
 	Deployment  string `json:"deployment"`  // id
 }
 
-// String names a release target as resource / environment / deployment, without those that are
-// empty, as in diagnostics.
+// String returns "resource / environment / deployment" without the parts that are empty, as they
+// may be in diagnostics.
 func (id TargetID) String() string {
 	return strings.Join(slices.DeleteFunc([]string{id.Resource, id.Environment, id.Deployment}, func(part string) bool { return part == "" }), " / ")
 }
@@ -157,52 +156,53 @@ type Target struct {
 	TargetID
 
 	// Current is the id of the version last deployed successfully. If it is empty, the newest
-	// successful one of Jobs names that version. A host that prunes its jobs sets it, and one whose
-	// inventory says what ran before the first job. It is believed whatever the jobs say, so it
-	// must not stay behind when one of them succeeds: the target would still wait for what it runs
-	// by now. It says that a version succeeded and not when: environmentProgression, whose soak and
-	// whose curves count from that instant, asks Jobs alone, and versionCooldown where they list a
-	// success; see [Rollback] for the way back.
+	// successful job of Jobs names that version. A host sets it if it prunes its jobs, or if its
+	// inventory says what ran before the first job. It takes precedence over the jobs, so it must
+	// be updated when one of them succeeds: otherwise the target would still wait for what it runs
+	// by now. Current says that a version succeeded, not when. So environmentProgression, whose
+	// soak and curves count from that instant, asks Jobs alone, as does versionCooldown if they
+	// list a success. See [Rollback] for what a rollback makes of it.
 	Current string `json:"current,omitempty"`
 
-	// Jobs are the executions on this target, in any order; they are put in order by CreatedAt,
-	// then by Run. Those of the newest version, and of open bracket executions, must be complete:
-	// attempts are counted from them. Of a version that may still go to other environments by
-	// environmentProgression, the first success must be there.
+	// Jobs are the jobs on this target, in any order; a plan orders them by CreatedAt, then by Run.
+	// Those of the newest version, and of open bracket executions, must be complete: attempts are
+	// counted from them. For a version that may still go to other environments by
+	// environmentProgression, the first success must be listed.
 	Jobs []Job `json:"jobs,omitempty"`
 
-	// JoinedAt is when the target came into scope; zero means it was always there. It takes its
-	// place after those that were there when a rollout started. A newcomer without it is ranked
+	// JoinedAt is when the target came into scope; zero means it was always there. The target ranks
+	// after those that were there when a rollout started. A newcomer without JoinedAt is ranked
 	// among them, and so may move others back by a turn. Set it when a resource is made again under
-	// the name of one that is gone: if its bracket has run there before that, the next group opens
-	// for what it lacks.
+	// the name of one that is gone: if its bracket ran there before that instant, the next group
+	// opens for what the target lacks.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for
-	// example because its variables changed. Zero: it does not. A bracket runs it again only while
-	// its version may be deployed. A target whose version was paused since, or succeeded elsewhere
-	// too long ago, is left as it is until the next group. Outside of brackets nobody asks.
+	// example because its variables changed. Zero: it needs none. A bracket runs the target again
+	// only while its version may be deployed. A target whose version was paused since, or succeeded
+	// elsewhere too long ago, is left as it is until the next group. Outside brackets the target is
+	// run again regardless.
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
 	// Priority moves a target forward among those present at the start of a rollout; higher goes
-	// first. A bracket takes the highest of a resource. No record keeps it: a host that changes it
-	// while a rollout runs changes who is next, for those who have not started yet.
+	// first. A bracket takes the highest of a resource. It is not stored: changing it while a
+	// rollout runs changes the order of the targets that have not started yet.
 	Priority int `json:"priority,omitempty"`
 }
 
 // Job is one execution on a release target.
 type Job struct {
-	// Run is the run id that [Start] carried, as it was, and empty for a job that no plan started.
-	// Dispatch is create-if-absent by this id: that is what makes a repeated start harmless. A job
-	// of a bracket with another id is none of the execution's: that waits for its run, and offers
-	// it again and again.
+	// Run is the run id of the [Start], unchanged, and empty for a job that no plan started.
+	// Dispatch is create-if-absent by this id, which makes a repeated start harmless. A job with
+	// another id does not belong to the execution of a bracket: the execution waits for its run,
+	// and offers it again and again.
 	Run string `json:"run,omitempty"`
 
 	Version string    `json:"version"` // id, required
 	Status  JobStatus `json:"status"`
 
-	// CreatedAt is required: jobs are ordered by it. It must not lie before the now of the plan
-	// that offered the start.
+	// CreatedAt is required: jobs are ordered by it. It must not be before the Now of the plan that
+	// offered the start.
 	CreatedAt   time.Time `json:"createdAt"`
 	CompletedAt time.Time `json:"completedAt,omitzero"` // zero while active; an ended job without it is taken to have ended when it was created
 
@@ -221,14 +221,14 @@ const (
 	VerificationFailed  Verification = "failed"  // it does not: see [Rollback]
 )
 
-// undecided reports whether the job is verified and has neither passed nor failed.
+// undecided reports whether the job is being verified and has neither passed nor failed.
 func (v Verification) undecided() bool {
 	return v != "" && v != VerificationPassed && v != VerificationFailed
 }
 
 // JobStatus is the state of a job. A job has ended if [JobStatus.Terminal] says so. Every other
 // status, unknown ones included, counts as active, so that a status invented tomorrow blocks a
-// start rather than doubling it. A status that is not listed here is told as
+// start rather than doubling it. A status that is not listed here is reported as
 // [DiagnosticJobStatusUnknown]: it may be a typo, and then the job never ends.
 type JobStatus string
 
@@ -251,21 +251,20 @@ func (s JobStatus) active() bool {
 	return s == JobInProgress || s == JobPending || s == JobQueued || s == JobActionRequired
 }
 
-// Terminal reports whether a job with this status has ended, which is what [concurrency.Terminal]
-// says: it has with those from [JobSuccessful] to [JobExternalRunNotFound], and with no other
-// status.
+// Terminal reports whether a job with this status has ended, as [concurrency.Terminal] does. It is
+// true for the statuses from [JobSuccessful] to [JobExternalRunNotFound], and for no other.
 func (s JobStatus) Terminal() bool { return concurrency.Terminal(string(s)) }
 
-// Approval is one person's word on a version in an environment. Several of one person are one
-// approval, the earliest of them; a rejection does not take it back. One of a version that does not
-// exist any more is ignored.
+// Approval is one person's decision on a version in an environment. Several approvals by one person
+// count as one, the earliest of them; a rejection does not take it back. An approval of a version
+// that no longer exists is ignored.
 type Approval struct {
 	Version     string         `json:"version"`     // id, required
-	Deployment  string         `json:"deployment"`  // id of the one that the version belongs to, required
+	Deployment  string         `json:"deployment"`  // id of the deployment that the version belongs to, required
 	Environment string         `json:"environment"` // id, required
-	By          string         `json:"by"`          // who, required: persons are told apart by this text
+	By          string         `json:"by"`          // the person, required: persons are told apart by this text
 	Status      ApprovalStatus `json:"status"`
-	At          time.Time      `json:"at"` // after now, it does not count yet; zero: it counts from the start of the version
+	At          time.Time      `json:"at"` // while it is in the future, it does not count yet; zero: it counts from the creation of the version
 }
 
 func (a *Approval) validate(i int, f *faults) {
@@ -286,5 +285,5 @@ type ApprovalStatus string
 
 const (
 	Approved ApprovalStatus = "approved" // counts towards minApprovals
-	Rejected ApprovalStatus = "rejected" // counts nothing
+	Rejected ApprovalStatus = "rejected" // does not count
 )

@@ -9,9 +9,10 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// State is what plans remember between calls: a plain value that goes in and comes out. It is
-// stored as a whole, or record by record in the order that the documentation of the module gives,
-// as [Planner] does. Its records are immutable: a new State shares those that did not change.
+// State is what plans remember between calls: a plain value that goes into a plan and comes out of
+// it. It is stored as a whole, or record by record in the order that the documentation of the
+// module gives, as [Planner] does. Its records are immutable: a new State shares those that did not
+// change.
 type State struct {
 	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // by rule and environment
 	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // by rule and resource
@@ -19,14 +20,14 @@ type State struct {
 	Pools      []concurrency.Record       `json:"pools,omitempty"`      // by key
 }
 
-// validate reports what no plan has left: entries that are nothing, two records of one thing, of
-// which one would be overlooked, and records of rollouts from which no position follows. What is
-// inside the records of brackets and pools their own packages check.
+// validate reports what no plan has left: null entries, two records of one thing, of which one
+// would be overlooked, and records of rollouts from which no position follows. Packages bracket and
+// concurrency check what is inside their records.
 func (s *State) validate(f *faults) {
 	for i, record := range s.Brackets {
 		if record == nil {
 			f.add(fmt.Sprintf("state.brackets[%d]", i), CodeRequired, nil, "must not be null")
-			return // and cannot be compared
+			return // a null entry cannot be compared
 		}
 	}
 	for i, record := range s.Executions {
@@ -44,7 +45,7 @@ func (s *State) validate(f *faults) {
 	}
 }
 
-// distinct reports records of a list that are of the same thing.
+// distinct reports records of a list that describe the same thing.
 func distinct[T any](f *faults, path string, list []T, compare func(a, b T) int, name func(T) string) {
 	if !slices.IsSortedFunc(list, compare) {
 		list = slices.SortedFunc(slices.Values(list), compare)
@@ -56,7 +57,7 @@ func distinct[T any](f *faults, path string, list []T, compare func(a, b T) int,
 	}
 }
 
-// validate refuses what no planner wrote: positions would follow from it without anybody noticing.
+// validate refuses a record that no planner wrote: wrong positions would follow from it unnoticed.
 func (r RolloutRecord) validate() error {
 	var f faults
 	if r.Schema != 1 {
