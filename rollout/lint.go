@@ -12,14 +12,15 @@ import (
 // LintOptions is what a host knows beyond the snapshot. The zero value is a host that knows nothing
 // more.
 type LintOptions struct {
-	// Durations says how long a job takes, by deployment id; at least 0. A deployment that is not
-	// listed takes the median of the snapshot's successful jobs that say when they completed. One
-	// without such a job is unknown and counts as 0, so that no finding rests on a guess.
+	// Durations is how long a job takes, by deployment id; at least 0. For a deployment that is not
+	// listed it is the median of its successful jobs in the snapshot that say when they completed.
+	// Without such a job the duration is unknown and counts as 0, so that no finding rests on a
+	// guess.
 	Durations map[string]time.Duration
 
-	// Approvers are the people who may approve at all; a name given twice is one person. Nil: they
-	// are not known, and [LintApprovalUnreachable] is not looked for. Empty and not nil: nobody
-	// may.
+	// Approvers are the people who may approve at all; a name given twice is one person. If it is
+	// nil, they are not known, and Lint does not look for [LintApprovalUnreachable]. If it is empty
+	// and not nil, nobody may approve.
 	Approvers []string
 }
 
@@ -27,13 +28,13 @@ type LintOptions struct {
 type Severity string
 
 const (
-	// SeverityError: something never starts, or never finishes, as things are. Time does not help,
-	// nor does any job that succeeds; a new configuration, version or entity might, or an
+	// SeverityError means that something never starts, or never finishes, as things are. Neither
+	// time nor a successful job helps; a new configuration, version or entity might, or an
 	// [Override]. Slots and executions that are held already do not count.
 	SeverityError Severity = "error"
-	// SeverityWarning: it works, but surely not as a reader of the policy expects.
+	// SeverityWarning means that it works, but surely not as a reader of the policy expects.
 	SeverityWarning Severity = "warning"
-	// SeverityInfo: worth knowing, and perhaps meant.
+	// SeverityInfo means that it is worth knowing, and perhaps meant.
 	SeverityInfo Severity = "info"
 )
 
@@ -47,7 +48,7 @@ func (s Severity) rank() int {
 	return 2
 }
 
-// Finding is something that a policy does to a fleet although nobody can have wanted it.
+// Finding is something that a policy does to a fleet and that was probably not meant.
 type Finding struct {
 	Code     LintCode `json:"code"`
 	Severity Severity `json:"severity"`
@@ -68,7 +69,7 @@ type Finding struct {
 	Example TargetID `json:"example,omitzero"`
 }
 
-// String is the finding on one line.
+// String returns the finding on one line.
 func (f Finding) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", f.Severity, f.Code)
@@ -94,17 +95,18 @@ type LintCode string
 const (
 	// LintWindowNeverOpens: within the horizon, the windows of the policies that govern some
 	// targets are never open for as long as minimumRemainingMinutes asks, even without the closing
-	// ones. Or the windows of a bracket's members never meet. An error where a target waits for
-	// them. Else, or if some of the members can go alone, a warning. Windows that open and then
-	// never again are no finding, although what is released, approved or due after their last
-	// opening waits for ever. Add an opening, or ask for less remaining time.
+	// windows. Or the windows of a bracket's members never meet. An error if a target waits for
+	// them; a warning if none does, or if some of the members can go alone. Windows that open and
+	// then never again are no finding, although a version that is released, approved or due after
+	// the last opening waits for ever. Add an opening, or ask for less remaining time.
 	LintWindowNeverOpens LintCode = "window_never_opens"
-	// LintFreezeCoversOpenings: the same, and the closing windows are the reason. Shorten them.
+	// LintFreezeCoversOpenings: as [LintWindowNeverOpens], but the closing windows are the reason.
+	// Shorten them.
 	LintFreezeCoversOpenings LintCode = "freeze_covers_openings"
-	// LintWindowShorterThanBracket: an execution takes longer, on the critical path of its members'
-	// durations, than the windows are open at a stretch at any time within the horizon, so that it
-	// ends outside of them. An error if that is so with a single main member, a warning if only
-	// with all. Widen the windows, or split the bracket.
+	// LintWindowShorterThanBracket: on the critical path of its members' durations, an execution
+	// takes longer than the windows are ever open at a stretch within the horizon, so it ends
+	// outside of them. An error if even a single main member with its hooks takes so long, a
+	// warning if only all members together do. Widen the windows, or split the bracket.
 	LintWindowShorterThanBracket LintCode = "window_shorter_than_bracket"
 	// LintCurveLongerThanWindowPeriod, a warning: one rollout needs more open time than one period
 	// of the windows offers, so it is interrupted, for a day or a week each time. Widen the windows
@@ -115,14 +117,14 @@ const (
 	LintCurveOverflows LintCode = "curve_overflows"
 	// LintWindowClockChange, information: within the horizon an occurrence of a window begins or
 	// ends at a reading that the clock of its zone skips or shows twice. Move it, or write gap and
-	// overlap down.
+	// overlap.
 	LintWindowClockChange LintCode = "window_clock_change"
 )
 
 // Capacity.
 const (
 	// LintLimitZero, an error: a pool has members and lets none of them start, because its limit is
-	// 0 or is rounded down to 0. A warning where no target is governed. Write a count, or round up.
+	// 0 or is rounded down to 0. A warning if no target is governed. Write a count, or round up.
 	LintLimitZero LintCode = "limit_zero"
 	// LintPoolEmpty, a warning: a concurrency rule limits nothing, because its group has no member,
 	// or none with a target that the policy governs. Correct groupSelector.
@@ -131,30 +133,29 @@ const (
 	// 20 % of 3 is 1 of 3. Use floor or floor_min_1, or a count.
 	LintCeilExceedsPercent LintCode = "ceil_exceeds_percent"
 	// LintPoolsOverlapUnshared: two pools have a common member and each allows its own maximum. A
-	// warning if there is a target there that only one of them limits, since then both numbers add
-	// up; else information. Give both rules one sharedPool, or govern the same targets.
+	// warning if only one of them limits some target there, because then the two maxima add up;
+	// else information. Give both rules one sharedPool, or let them govern the same targets.
 	LintPoolsOverlapUnshared LintCode = "pools_overlap_unshared"
 )
 
 // Dependencies between deployments, versions and environments.
 const (
-	// LintDependencyCycle, an error: deployments, or versions, or some of both, wait for one
-	// another in a circle. If they do so whatever their versions, nothing at all is planned while
-	// there is one. A bracket that waits for what it would bring itself is one, too; there it is a
-	// warning if something else might still come first. Remove one of the edges, or narrow it with
-	// appliesTo.
+	// LintDependencyCycle, an error: deployments, versions or both wait for one another in a
+	// circle. If deployments do so whatever their versions, nothing at all is planned while they
+	// do. A bracket that waits for what it would bring itself is a circle, too, but a warning if
+	// something else might still come first. Remove one of the edges, or narrow it with appliesTo.
 	LintDependencyCycle LintCode = "dependency_cycle"
 	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no
-	// deployment that has a target on the resource. A warning if it names one of which no version
-	// that exists now satisfies it. A version that does counts even if a newer one overtakes it, or
-	// a group is locked without it. It does not count for a version whose execution would bring
-	// that newer one with it; that is a warning, too. Correct dependsOn, narrow appliesTo, or
-	// publish the version.
+	// deployment that has a target on the resource. A warning if it names one, but no existing
+	// version of that deployment satisfies it. A version that satisfies it counts even if a newer
+	// one overtakes it, or a group is locked without it. It does not count for a version whose
+	// execution would bring that newer one; that is a warning, too. Correct dependsOn, narrow
+	// appliesTo, or publish the version.
 	LintDependencyUnmatched LintCode = "dependency_unmatched"
 	// LintDependencyAcrossRoles, an error: a hook of a bracket needs a member that runs after it.
-	// Nothing at all is planned while there is one. Change memberRoles, or narrow appliesTo.
+	// Nothing at all is planned while it does. Change memberRoles, or narrow appliesTo.
 	LintDependencyAcrossRoles LintCode = "dependency_across_roles"
-	// LintAppliesToUnmatched, a warning: a dependency concerns nobody. Correct appliesTo.
+	// LintAppliesToUnmatched, a warning: a dependency concerns no target. Correct appliesTo.
 	LintAppliesToUnmatched LintCode = "applies_to_unmatched"
 	// LintProgressionCycle, an error: environments wait for one another's success. Narrow one of
 	// the policies.
@@ -164,20 +165,20 @@ const (
 	// expression, or leave that environment out of the policy.
 	LintProgressionNoEnvironment LintCode = "progression_no_environment"
 	// LintProgressionUnreachable, a warning: the version that targets would get next has not
-	// succeeded where a progression wants it to, and cannot any more on as many targets as it asks
-	// for. These run it and no job says that it succeeded, as after a fleet was adopted. Or they
-	// went on to a newer version, or are refused this one. Or its successes are older than
-	// maximumAgeHours. Only the next version of each target is judged, and that it is overtaken
-	// there later is not foreseen. Record the jobs, let the version be deployed there, or override
-	// the rule for it.
+	// succeeded where a progression wants it to, and can no longer succeed on as many targets as it
+	// asks for. Targets there run it and no job says that it succeeded, as after a fleet was
+	// adopted. Or they went on to a newer version, or are refused this one. Or its successes are
+	// older than maximumAgeHours. Lint judges only the next version of each target, and does not
+	// foresee that it is overtaken there later. Record the jobs, let the version be deployed there,
+	// or override the rule for it.
 	LintProgressionUnreachable LintCode = "progression_unreachable"
-	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error
-	// where every target must have succeeded and none is given its version again by a bracket, so
-	// that nothing younger can come; else a warning. Raise the one or lower the other.
+	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error if
+	// every target must have succeeded and no bracket gives one its version again, so that no
+	// younger success can come; else a warning. Raise maximumAgeHours or lower the soak.
 	LintDeadlineBelowSoak LintCode = "deadline_below_soak"
-	// LintApprovalUnreachable, an error: more approvals are asked for than there are known
-	// approvers; a warning where no target is governed. Versions that are older than the rule pass
-	// all the same. Name more approvers, or ask for fewer approvals.
+	// LintApprovalUnreachable, an error: a rule asks for more approvals than there are known
+	// approvers; a warning if it governs no target. Versions that are older than the rule pass all
+	// the same. Name more approvers, or ask for fewer approvals.
 	LintApprovalUnreachable LintCode = "approval_unreachable"
 )
 
@@ -187,10 +188,10 @@ const (
 	// deploymentSelector or narrow memberRoles.
 	LintBracketNoMain LintCode = "bracket_no_main"
 	// LintBracketHookWithoutVersion, an error: a hook runs nothing and has no version that may be
-	// deployed, so no execution starts on its resource. A version that may be deployed is enough
-	// for this finding to go, even if it comes too late for a group that was closed before, or if a
-	// group passes it over for a newer one that is not for this resource. Publish one before the
-	// first version of a main. One that comes after the close of a group is for the next group,
+	// deployed, so no execution starts on its resource. Any version that may be deployed ends this
+	// finding, even if it comes too late for a group that was closed before, or if a group passes
+	// it over for a newer one that is not for this resource. Publish a version of the hook before
+	// the first version of a main. One that comes after the close of a group is for the next group,
 	// which takes another version of a main, or a [Target.OutdatedAt].
 	LintBracketHookWithoutVersion LintCode = "bracket_hook_without_version"
 	// LintBracketOverlapping, an error: two brackets claim one target. Nothing at all is planned
@@ -200,30 +201,30 @@ const (
 	// long, so the last positions are superseded before their turn, and they are the same each
 	// time. Set orderSalt to group, shorten the curve, or collect for longer.
 	LintImmediateStarves LintCode = "immediate_starves"
-	// LintOrderStarves, a warning: the same with groups that are collected.
+	// LintOrderStarves, a warning: as [LintImmediateStarves], but with groups that are collected.
 	LintOrderStarves LintCode = "order_starves"
 	// LintHoldWithoutRetry, a warning: a member that fails once holds its execution, and its slot,
-	// until somebody acts, and no rule retries it. Add a retry rule, or another onMemberFailure.
+	// until an operator acts, and no rule retries it. Add a retry rule, or another onMemberFailure.
 	LintHoldWithoutRetry LintCode = "hold_without_retry"
 	// LintRollbackWithHold, a warning: a rollback rule governs members of a bracket that holds
 	// after a failure, so nothing is rolled back. Set onMemberFailure to rollback_member or
 	// rollback_all.
 	LintRollbackWithHold LintCode = "rollback_with_hold"
-	// LintStuckBeforeRetry: stuckAfterSeconds is not above the longest delay before a retry, so
-	// that a lease, or an execution, of which another job is still at work can be called stuck
-	// before the next attempt. A warning if the lease is quarantined then, else information.
+	// LintStuckBeforeRetry: stuckAfterSeconds is not above the longest delay before a retry, so a
+	// lease or an execution with another job still at work can be called stuck before the next
+	// attempt. A warning if the lease is then quarantined, else information.
 	LintStuckBeforeRetry LintCode = "stuck_before_retry"
 	// LintRollbackBeforeRetry, a warning: a rollback rule takes the first failure for a final one,
 	// so that a retry rule has nothing to try again. Leave the status out of onJobStatuses or out
 	// of retryOnStatuses.
 	LintRollbackBeforeRetry LintCode = "rollback_before_retry"
-	// LintBracketRolesDerived: hooks are what the dependencies happen to make them: a warning, also
-	// if they make none because of a member without any, or information if they make none anyway.
-	// Write memberRoles.
+	// LintBracketRolesDerived: only the dependencies decide which members are hooks. A warning if
+	// they make hooks, or make none only because a member has no dependency; information if they
+	// make none anyway. Write memberRoles.
 	LintBracketRolesDerived LintCode = "bracket_roles_derived"
 	// LintMergeBudgetUnused, information: collection windows are so much longer than a rollout that
-	// groups never meet and nothing is ever merged. It is looked for only where all durations are
-	// known and nothing else delays a start. Use queue, or shorter windows.
+	// groups never meet and nothing is ever merged. Lint looks for it only where all durations are
+	// known and nothing but the curve and the slots delays a start. Use queue, or shorter windows.
 	LintMergeBudgetUnused LintCode = "merge_budget_unused"
 )
 
@@ -234,21 +235,22 @@ const (
 	// release less often.
 	LintCooldownLongerThanReleases LintCode = "cooldown_longer_than_releases"
 	// LintOrderKeyImplied, a warning: a gradual rollout beside a bracket does not say what it
-	// ranks. Write orderKey, or adding or removing the bracket changes it.
+	// ranks. Write orderKey, or else adding or removing the bracket changes it.
 	LintOrderKeyImplied LintCode = "order_key_implied"
 	// LintRuleIDMissing, a warning: stored state and overrides hang on an id that is derived from
-	// the place of the rule. Write it.
+	// the place of the rule. Write the id.
 	LintRuleIDMissing LintCode = "rule_id_missing"
-	// LintSelectorMatchesNothing, a warning: probably a typo.
+	// LintSelectorMatchesNothing, a warning: an expression matches nothing, probably because of a
+	// typo.
 	LintSelectorMatchesNothing LintCode = "selector_matches_nothing"
 	// LintSelectorMatchesEverything, information: an expression makes a distinction and yet matches
-	// all of at least two. Write "true" if that is meant.
+	// everything, of at least two. Write "true" if that is meant.
 	LintSelectorMatchesEverything LintCode = "selector_matches_everything"
 	// LintSelectorFails: an expression fails on something that it is asked about, such as int() of
-	// what is no number. An error if that holds targets, so that nothing newer, or not the version
-	// that would be next, ever starts there. A warning where the versions of others decide whether
-	// it fails, where it holds nobody yet, and for a targetSelector, which leaves the target out.
-	// Correct the expression, or what it reads.
+	// a text that is no number. An error if that holds targets, so that nothing newer, or not the
+	// version that would be next, ever starts there. A warning if the versions of other deployments
+	// decide whether it fails, if it holds no target yet, and for a targetSelector, which leaves
+	// the target out. Correct the expression, or what it reads.
 	LintSelectorFails LintCode = "selector_fails"
 	// LintSelectorUnknownKeys, a warning: an expression reads a key that no entity has: probably a
 	// typo.
@@ -262,14 +264,14 @@ const (
 	LintPolicyDisabledState LintCode = "policy_disabled_state"
 )
 
-// Lint looks for what can never finish, or surely surprises, when these policies are applied to
-// this fleet. Nothing that it finds is an error for [Compile]; those of the error severity are what
-// a host refuses, or shows in red, when a policy is edited. It looks at the windows within [now,
-// now+horizon); horizon must be greater than 0. A fleet without targets is governed by nothing:
-// then the policies are looked at for themselves.
+// Lint returns what can never finish, or surely surprises, when these policies are applied to this
+// fleet. No finding is an error for [Compile]; when a policy is edited, a host refuses it for
+// findings of [SeverityError], or shows these in red. Lint looks at the windows within [now,
+// now+horizon); horizon must be greater than 0. If the fleet has no targets, Lint looks at the
+// policies for themselves.
 //
 // Findings are freshly allocated and in order of severity, code, policy, rule and path, whatever
-// the order of the input. The error is one of the snapshot or of the arguments. Time grows with the
+// the order of the input. The error is about the snapshot or the arguments. Time grows with the
 // number of targets, times the rules that govern them.
 func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration, options LintOptions) ([]Finding, error) {
 	if horizon <= 0 {
@@ -313,7 +315,7 @@ func compareFindings(a, b Finding) int {
 	)
 }
 
-// counted is a number of things, of which the plural ends with an s.
+// counted formats a number of things whose plural ends with an s.
 func counted(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
@@ -333,16 +335,16 @@ type lint struct {
 	kindsOf  [][]int32      // per pair: indices in kinds
 	frames   []*frame       // by policy and environment; only those with members
 	frameOf  []*frame       // per target; nil: it is no member
-	circular map[int32]bool // environments of which Plan refuses the dependencies
+	circular map[int32]bool // environments whose dependencies Plan refuses
 	medians  map[int32]known
 	keys     map[string]map[string]bool // variable → keys that some entity has
 
 	findings  []Finding
-	concerned []reach // by each of them
+	concerned []reach // per finding
 	index     map[findingKey]int
 }
 
-// reach is whom something concerns.
+// reach is how many targets something concerns, and the first of them.
 type reach struct {
 	targets int
 	first   int32 // none if there are none
@@ -364,7 +366,7 @@ func (r *reach) merge(other reach) {
 	r.targets += other.targets
 }
 
-// reaches is whom each of several things concerns.
+// reaches holds the reach of each of several things.
 type reaches[K comparable] struct {
 	keys []K // in the order in which they were found
 	of   map[K]*reach
@@ -382,7 +384,7 @@ func (r *reaches[K]) at(key K) *reach {
 	return own
 }
 
-// kind is the targets of a (deployment, environment) that are governed alike.
+// kind is the targets of a (deployment, environment) with the same view.
 type kind struct {
 	pair, view int32
 	reach
@@ -400,7 +402,7 @@ type findingKey struct {
 	policy, rule, path, about string
 }
 
-// survey counts who is governed by what.
+// survey counts the targets of each kind, and those that each policy governs.
 func (l *lint) survey() {
 	w := l.w
 	l.reach = map[*compiledPolicy]reach{}
@@ -425,7 +427,7 @@ func (l *lint) survey() {
 	}
 }
 
-// pairOf takes a pair apart.
+// pairOf splits a pair into its environment and its deployment.
 func (l *lint) pairOf(p int32) (environment, deployment int32) {
 	d := int32(len(l.w.deployments))
 	return p / d, p % d
@@ -436,14 +438,13 @@ func at(rule *compiledRule, field string) Finding {
 	return Finding{Policy: rule.policy.id, Rule: rule.id, Path: join(rule.path, field)}
 }
 
-// add keeps a finding. Several about one field are one: its targets are added up, which supposes
-// that they are others.
+// add keeps a finding. Several findings about one field become one, whose targets are added up;
+// they must be about different targets.
 func (l *lint) add(f Finding, code LintCode, severity Severity, concerns reach, detail, fix string) {
 	l.addApart(f, "", code, severity, concerns, detail, fix)
 }
 
-// addApart is add where several about one field stay several, told apart by what else they are
-// about.
+// addApart is add for findings about one field that stay apart; about is what else they are about.
 func (l *lint) addApart(f Finding, about string, code LintCode, severity Severity, concerns reach, detail, fix string) {
 	f.Code, f.Severity, f.Detail, f.Fix = code, severity, detail, fix
 	key := findingKey{code, severity, f.Policy, f.Rule, f.Path, about}
@@ -458,8 +459,8 @@ func (l *lint) addApart(f Finding, about string, code LintCode, severity Severit
 	}
 }
 
-// neverOr is the error severity if targets are concerned, else a warning: what governs nobody harms
-// nobody yet.
+// neverOr returns SeverityError if targets are concerned, else SeverityWarning: a rule that governs
+// no target does no harm yet.
 func neverOr(concerns reach) Severity {
 	if !concerns.some() {
 		return SeverityWarning
@@ -479,7 +480,7 @@ func (l *lint) duration(d int32) known {
 	for e := range l.w.environments {
 		for _, i := range l.w.targetsIn(int32(e), d) {
 			for _, job := range l.w.targets[i].Jobs {
-				if job.Status == JobSuccessful && !job.CompletedAt.Before(job.CreatedAt) { // else it does not say when it ended, or nothing that can be
+				if job.Status == JobSuccessful && !job.CompletedAt.Before(job.CreatedAt) { // else its end is missing, or impossible
 					all = append(all, job.CompletedAt.Sub(job.CreatedAt))
 				}
 			}
@@ -490,8 +491,8 @@ func (l *lint) duration(d int32) known {
 	return own
 }
 
-// median is the middle one, and of two in the middle the greater one; 0 of none. The slice is
-// reordered.
+// median returns the middle one, and of two in the middle the greater one; 0 if there is none. It
+// reorders the slice.
 func median(list []time.Duration) time.Duration {
 	if len(list) == 0 {
 		return 0
@@ -500,7 +501,7 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// cadence is the usual time between releases, if there were enough of them to say: three.
+// cadence returns the usual time between releases, which is known if there were at least three.
 func cadence(instants []time.Time) known {
 	slices.SortFunc(instants, time.Time.Compare)
 	instants = slices.CompactFunc(instants, time.Time.Equal)

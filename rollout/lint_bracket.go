@@ -17,7 +17,7 @@ import (
 // frame is a bracket rule in an environment where it has members.
 type frame struct {
 	*bracketWork
-	members []bracket.Member      // of that group
+	members []bracket.Member      // of group
 	group   []bracket.GroupMember // with roles and needs, as a group that closed now would have them; nil if there can be none
 	roles   map[int32]bracket.Role
 }
@@ -65,7 +65,7 @@ func (l *lint) frame() error {
 	return nil
 }
 
-// close finds the roles and needs that count.
+// close finds the roles and needs that a group of the frame would have.
 func (l *lint) close(f *frame) error {
 	members := l.w.edgesOf(f.bracketWork)
 	if f.unclear != nil {
@@ -91,7 +91,7 @@ func (l *lint) close(f *frame) error {
 }
 
 // closedOn lets package bracket close a group of members on an imaginary resource that has all of
-// them, so that there is one derivation of roles and needs and not two. Nil: no group opens.
+// them, so that roles and needs are derived in one place only. It returns nil if no group opens.
 func closedOn(f *frame, members []bracket.Member) ([]bracket.GroupMember, error) {
 	rule := bracket.Rule{DeploymentSelector: f.rule.bracket.DeploymentSelector, ReadinessMode: bracket.Immediate, MemberRoles: f.rule.bracket.MemberRoles}
 	published := time.Unix(0, 0).UTC()
@@ -109,7 +109,7 @@ func closedOn(f *frame, members []bracket.Member) ([]bracket.GroupMember, error)
 	return state.Group.Closed[0].Members, nil
 }
 
-// unclosed says why members cannot be ordered.
+// unclosed adds the findings that say why members cannot be ordered, and returns any other error.
 func (l *lint) unclosed(f *frame, err error) error {
 	told := map[[2]string]bool{} // several rules may need the same of a member
 	for _, one := range strictjson.Parts(err) {
@@ -150,7 +150,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 	return nil
 }
 
-// reach is the reach of all members; there are some.
+// reach returns the reach of all members, of which there is at least one.
 func (f *frame) reach() reach { return reach{len(f.targets), f.targets[0]} }
 
 // lookAtBrackets looks at what a bracket's groups would meet.
@@ -194,8 +194,8 @@ func (l *lint) lookAtRoles(f *frame) {
 		fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}`, quoted(pre), quoted(post)))
 }
 
-// apart are the members that need nobody and that nobody needs, and the hooks that the dependencies
-// would make of the others without them.
+// apart returns the members that need no other member and that none needs, and the hooks that the
+// dependencies would make of the other members without them.
 func apart(f *frame) (alone, pre, post []string) {
 	ordered := map[string]bool{}
 	for _, m := range f.members {
@@ -219,7 +219,7 @@ func apart(f *frame) (alone, pre, post []string) {
 	}
 	group, err := closedOn(f, others)
 	if err != nil {
-		return nil, nil, nil // what contradicts itself is told of all members
+		return nil, nil, nil // a contradiction is reported for all members together
 	}
 	return alone, rolesOf(group, bracket.Pre), rolesOf(group, bracket.Post)
 }
@@ -263,8 +263,8 @@ func (l *lint) obtainable(i, n int32) bool {
 	return l.w.version(i, n).CreatedAt.Before(l.until) && l.w.inScope(i, n) && l.selected(i, n)
 }
 
-// newest is the newest version for a target of which something is so, above another one; none if
-// there is none.
+// newest returns the newest version, above another one, for which is reports true on a target; none
+// if there is none.
 func (l *lint) newest(i, above int32, is func(i, n int32) bool) int32 {
 	for n := int32(len(l.w.versions[l.w.targets[i].deployment].list)) - 1; n > max(above, none); n-- {
 		if is(i, n) {
@@ -336,7 +336,7 @@ func (l *lint) lookAtOrder(f *frame) {
 }
 
 // lookAtMerge finds a merge that cannot happen: each group is done everywhere before the next one
-// closes. It claims that only if nothing but the curve and the slots delays a start.
+// closes. It reports that only if nothing but the curve and the slots delays a start.
 func (l *lint) lookAtMerge(f *frame) {
 	rule := f.rule.bracket.WithDefaults()
 	if rule.OverlapStrategy != bracket.Merge || rule.ReadinessMode != bracket.CollectionWindow || len(l.w.set.customs) > 0 {

@@ -50,26 +50,27 @@ func (l *lint) lookAtCycles() {
 	}
 }
 
-// waits are the targets that dependencies block although some version could satisfy each of them,
-// and on their resources the versions that wait for versions of others.
+// waits holds the targets that dependencies block although some version could satisfy each
+// dependency, and the versions on their resources that wait for versions of other deployments.
 type waits struct {
 	l           *lint
 	blocked     map[int32][]*compiledRule // target → the rules that are not satisfied now
 	order       []int32
 	needy       map[waiter]bool // versions with a dependency that is not met yet
 	satisfiable map[dependencyKey]bool
-	later       bool // also hold a member's execution for what it may get once others approved, it succeeded elsewhere, or it is released
+	later       bool // a member also holds its execution for what it may get later: once it is approved, has succeeded elsewhere, or is released
 }
 
-// waiter is a target that a rule keeps from anything newer, and then its version is none; or a
-// version there that depends on others.
+// waiter is a target that a rule keeps from anything newer, with none as the version; or a version
+// on a target that depends on other versions.
 type waiter struct{ target, version int32 }
 
 // lookAtBlocked finds targets that wait for one another's newer versions: what is left when
-// everything has started that can. A dependency that nobody could satisfy is a finding of its own
-// and counts as met here, so that whoever waits for its victims is in no circle. Whether a member
-// of a bracket has something to run is certain only if it may have it by now, and has had it for as
-// long as whoever would start with it: what is found on the assumption that it will, is a warning.
+// everything has started that can. A dependency that no version could satisfy is a finding of its
+// own and counts as met here, so that a target that waits for its victims is in no circle. That a
+// member of a bracket has something to run is certain only if it may have it by now, and has had it
+// for as long as the members that would start with it. A circle that is found on the assumption
+// that the member will have it is a warning.
 func (l *lint) lookAtBlocked(s waits) {
 	s.needy = l.needy(s.order)
 	supposed := s
@@ -88,8 +89,8 @@ func (l *lint) lookAtBlocked(s waits) {
 	}
 }
 
-// needy finds the versions with dependencies that targets on the resources of the blocked ones may
-// get.
+// needy finds the versions with dependencies that targets on the resources of the blocked targets
+// may get.
 func (l *lint) needy(blocked []int32) map[waiter]bool {
 	w := l.w
 	resources := map[int32]bool{}
@@ -112,8 +113,8 @@ func (l *lint) needy(blocked []int32) map[waiter]bool {
 	return needy
 }
 
-// rings takes away who can start, again and again, and returns the circles in what is left. Those
-// of versions alone are told of the versions.
+// rings takes away the waiters that can start, again and again, and returns the circles in what is
+// left. It leaves out circles of versions alone, which lookAtCycles reports.
 func (s waits) rings() [][]waitStep {
 	var rings [][]waitStep
 	left := s.order
@@ -153,16 +154,16 @@ func (s waits) rings() [][]waitStep {
 	return rings
 }
 
-// waitStep is one edge of a circle: somebody needs a provider, and that one waits himself, or
-// starts only together with who does.
+// waitStep is one edge of a circle: a waiter needs a provider that waits itself, or that starts
+// only together with one that does.
 type waitStep struct {
 	waiter
-	rule     *compiledRule // nil: the version depends on it
+	rule     *compiledRule // nil: the version itself depends on the provider
 	provider int32
 	next     waiter
 }
 
-// step is what keeps somebody waiting for one who waits himself; nil if nothing does.
+// step returns the edge by which a waiter waits for another waiter; nil if there is none.
 func (s waits) step(own waiter) *waitStep {
 	if own.version != none {
 		return s.stepOfVersion(own)
@@ -204,8 +205,8 @@ func (s waits) stepOfVersion(own waiter) *waitStep {
 	return nil
 }
 
-// behind is who keeps a target from all versions that are meant, of which there are some for it:
-// one who waits himself. Nil if nobody does.
+// behind returns a waiter that keeps target k from all versions for which meant reports true and
+// that it may get; nil if there is none.
 func (s waits) behind(k int32, meant func(*bound) bool) *waiter {
 	w := s.l.w
 	t := &w.targets[k]
@@ -229,9 +230,9 @@ func (s waits) behind(k int32, meant func(*bound) bool) *waiter {
 	return first
 }
 
-// held is who keeps a target from getting anything newer: itself, or a member of its bracket that
-// is blocked and would be part of the same execution, which starts only when all of its runs may.
-// None if nobody does.
+// held returns the target that keeps target k from getting anything newer: k itself, or a member of
+// its bracket that is blocked and would be part of the same execution, which starts only when all
+// of its runs may. It returns none if there is no such target.
 func (s waits) held(k int32) int32 {
 	if s.blocked[k] != nil {
 		return k
@@ -249,8 +250,8 @@ func (s waits) held(k int32) int32 {
 	return none
 }
 
-// together reports whether no group can bring a member a newer version without the other: none was
-// locked after the member had one and before the other did.
+// together reports whether no group can bring member a newer version without other: no group was
+// locked after member had one and before other had one.
 func (l *lint) together(f *frame, other, member int32) bool {
 	w := l.w
 	o := &w.targets[other]
@@ -286,21 +287,22 @@ func (l *lint) usable(i, n int32) bool {
 }
 
 // always reports whether a member is part of every execution on its resource, whatever there is to
-// deploy: a hook, or a main that runs what it has again.
+// deploy: a hook, or a main that runs its current version again.
 func (l *lint) always(f *frame, i int32) bool {
 	t := &l.w.targets[i]
 	return f.roles[t.deployment] != bracket.Main || t.current >= 0 && f.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent
 }
 
-// included reports whether a member would be part of any execution on its resource: one that always
-// is, or a main that may have a newer version by now, or later.
+// included reports whether a member would be part of any execution on its resource: it always is,
+// or it is a main that may have a newer version by now, or, if later is set, later.
 func (l *lint) included(f *frame, i int32, later bool) bool {
 	return l.always(f, i) || l.newest(i, l.w.targets[i].current, func(i, n int32) bool {
 		return l.usable(i, n) || later && l.obtainable(i, n)
 	}) != none
 }
 
-// ring reports targets, and versions of some, of which each waits for a newer version of the next.
+// ring reports a circle of targets, and versions of some, each of which waits for a newer version
+// of the next.
 func (l *lint) ring(path []waitStep, severity Severity) {
 	w := l.w
 	name := func(own waiter) string {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// tally is what became of one dependency rule on all targets.
+// tally counts what one dependency rule does on all targets.
 type tally struct {
-	concerned bool  // it applies to somebody
-	unmatched reach // it names nobody there
-	wanting   reach // it names somebody, and no version that exists satisfies it
+	concerned bool  // it applies to some target
+	unmatched reach // targets for which it names no deployment
+	wanting   reach // targets for which it names a deployment, but no existing version satisfies it
 	failing   reach // appliesTo fails, or dependsOn does
 	failure   string
 	field     string
@@ -27,7 +27,7 @@ func (t *tally) fail(i int32, field string, err error) {
 	t.failing.add(i)
 }
 
-// tallies are those of all dependency rules, as they are asked for.
+// tallies holds the tally of each dependency rule, made when first asked for.
 type tallies map[*compiledRule]*tally
 
 func (t tallies) of(rule *compiledRule) *tally {
@@ -95,8 +95,8 @@ func (l *lint) letPast(rule *compiledRule, i int32) bool {
 	return l.newest(i, l.w.targets[i].floor(), func(i, n int32) bool { return l.w.overriddenAt(rule.id, i, n) != nil && l.awaited(i, n) }) != none
 }
 
-// lookAtOrders looks at the rules that order the members of a bracket. Who is ordered for some
-// versions only, none of which comes, waits for them like anybody else.
+// lookAtOrders looks at the rules that order the members of a bracket. A member that is ordered for
+// some versions only, none of which comes, waits for them like any other target.
 func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey]bool) {
 	w := l.w
 	for e := range f.edges {
@@ -115,7 +115,7 @@ func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey
 	}
 }
 
-// tell reports what became of a dependency rule whose policy governs so many targets.
+// tell reports the tally of a dependency rule whose policy governs the given targets.
 func (l *lint) tell(rule *compiledRule, own *tally, governed reach) {
 	if !own.concerned && governed.some() {
 		l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
@@ -141,14 +141,13 @@ func (l *lint) tell(rule *compiledRule, own *tally, governed reach) {
 	}
 }
 
-// wanting reports whether a dependency that names somebody can be satisfied by no version that
-// exists.
+// wanting reports whether no existing version can satisfy a dependency that names a deployment.
 func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[dependencyKey]bool) bool {
 	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k, satisfiable) })
 }
 
-// couldMeet reports whether a dependency of target i is met if those are able to satisfy it who are
-// said to be.
+// couldMeet reports whether a dependency of target i is met if those targets can satisfy it for
+// which able reports true.
 func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) bool {
 	w := l.w
 	t := &w.targets[i]
@@ -234,9 +233,9 @@ func (l *lint) lookAtVersions() {
 }
 
 // replaced reports whether the next execution brings target i version n, which depends on a version
-// of target k, and with it a newer one there that is not what is meant. Of both the newest is
-// brought that may be by now. A group that was locked before the newer one was there may still
-// begin.
+// of target k, and brings target k a newer version that does not satisfy the dependency. An
+// execution brings the newest version of each that may come by now. A group that was locked before
+// the newer version was there may still begin.
 func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 	w := l.w
 	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
@@ -248,8 +247,8 @@ func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 	return ask(matcher, &b) == no
 }
 
-// newestUsable is the newest version that a target may have by now, if it is newer than what it
-// runs; else none.
+// newestUsable returns the newest version that a target may have by now, if that is newer than what
+// it runs; else none.
 func (l *lint) newestUsable(i int32) int32 {
 	return l.newest(i, l.w.targets[i].current, l.usable)
 }
@@ -265,7 +264,7 @@ func (l *lint) attainable(k int32, d VersionDependency) bool {
 }
 
 // obtains reports whether the version that target k runs, or one that it may get, if it gets any,
-// is among those that are meant.
+// is one for which meant reports true.
 func (l *lint) obtains(k int32, meant func(*bound) bool) bool {
 	return l.newest(k, none, func(k, n int32) bool {
 		b := l.w.boundWith(k, n)

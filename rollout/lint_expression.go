@@ -11,8 +11,8 @@ func (l *lint) failed(f Finding, severity Severity, concerns reach, err, consequ
 
 const nothingStarts = "nothing starts as long as it does"
 
-// lookAtHeld finds the expressions of policies and groups that fail on targets: these are held, see
-// work.selectorFailed and work.groupSelectorFailed.
+// lookAtHeld finds the expressions of policies and groups that fail on targets, which holds these
+// targets; see work.selectorFailed and work.groupSelectorFailed.
 func (l *lint) lookAtHeld() {
 	w := l.w
 	var concerned reaches[string]
@@ -32,7 +32,7 @@ func (l *lint) lookAtHeld() {
 	}
 	for _, p := range w.set.policies {
 		own, rule := concerned.of[p.id], w.set.rule(p.id)
-		if own != nil && (rule == nil || rule.pool == nil) { // else it is told of the group that has the same id
+		if own != nil && (rule == nil || rule.pool == nil) { // else it is reported for the group, which has the same id
 			l.failed(Finding{Policy: p.id, Path: join(p.path, "selector")}, SeverityError, *own, details[p.id], nothingStarts)
 		}
 	}
@@ -78,8 +78,8 @@ func (l *lint) lookAtSelected() {
 	}
 }
 
-// candidate is the newest version that is ready and meant for a target, and newer than what it has;
-// none if there is none.
+// candidate returns the newest version that is ready and meant for a target, and newer than what it
+// has; none if there is none.
 func (l *lint) candidate(i int32) int32 {
 	return l.newest(i, l.w.targets[i].floor(), l.awaited)
 }

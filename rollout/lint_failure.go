@@ -59,8 +59,8 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 	}
 }
 
-// lookAtFinal finds rollback rules that leave nothing to a retry rule: they are asked first, and
-// about the first failure.
+// lookAtFinal finds rollback rules that leave nothing to a retry rule, because they are asked
+// first, and about the first failure.
 func (l *lint) lookAtFinal() {
 	type both struct{ back, retry *compiledRule }
 	statuses := map[both][]string{} // that both rules name

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// lookAtApprovals compares what is asked for with who there is.
+// lookAtApprovals compares the approvals that rules ask for with the known approvers.
 func (l *lint) lookAtApprovals() {
 	if l.options.Approvers == nil {
 		return

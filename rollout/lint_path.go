@@ -12,8 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 )
 
-// longest is the longest chain of needs among some members. Needs that hold for some versions only
-// are left out: they may not hold.
+// longest returns how long the longest chain of needs among some members takes. It leaves out needs
+// that hold for some versions only, because they may not hold.
 func (l *lint) longest(f *frame, among func(*bracket.GroupMember) bool) time.Duration {
 	ends := map[string]time.Duration{}
 	var end func(m *bracket.GroupMember) time.Duration
@@ -47,7 +47,7 @@ func saturating(a, b time.Duration) time.Duration {
 	return a + b
 }
 
-// execution is what some members of a bracket would be on one resource.
+// execution is an execution of some members of a bracket on one resource.
 type execution struct {
 	hours    []*hours // of their targets
 	calendar clock.Calendar
@@ -55,7 +55,7 @@ type execution struct {
 	length   time.Duration // at least
 }
 
-// executionOf is the execution of the members of a resource that take part.
+// executionOf returns the execution of the members of a resource for which takes reports true.
 func (l *lint) executionOf(f *frame, own []int32, takes func(d int32) bool) execution {
 	var e execution
 	var calendars []clock.Calendar
@@ -75,7 +75,7 @@ func (l *lint) executionOf(f *frame, own []int32, takes func(d int32) bool) exec
 // lookAtPaths compares the critical path of the members with the openings of their windows.
 // Resources that are alike are looked at once.
 func (l *lint) lookAtPaths(f *frame) {
-	first := map[string][]int32{} // resource of those that are alike
+	first := map[string][]int32{} // the targets of the first of the resources that are alike
 	var concerned reaches[string]
 	for own := range l.onResources(f) {
 		var key strings.Builder
@@ -105,7 +105,7 @@ func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
 		return // or windows that never open, which is another finding
 	}
 	opens := func(e execution) bool { return l.fits(e.calendar, e.stretch) }   // without windows it always is
-	contains := func(e execution) bool { return l.fits(e.calendar, e.length) } // asked of what opens
+	contains := func(e execution) bool { return l.fits(e.calendar, e.length) } // asked only of an execution that opens
 	severity, what := SeverityError, "even a single main member with its hooks"
 	if !opens(all) {
 		if slices.ContainsFunc(single, opens) {

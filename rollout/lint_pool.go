@@ -8,13 +8,14 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// places is how many members of a pool may be active at once, however many there are.
+// places returns how many members of a pool may be active at once, which may be more than there
+// are.
 func (l *lint) places(index int32) int {
 	p := &l.w.capacity.snapshot.Pools[index]
 	return p.Limit.Of(p.Total, p.Rounding)
 }
 
-// limitField is the field in which a rule gives its limit.
+// limitField returns the field in which a rule gives its limit.
 func limitField(rule *compiledRule) string {
 	if rule.pool.Limit.IsZero() {
 		return "limitValue"
@@ -56,7 +57,7 @@ func (l *lint) lookAtPools() {
 	}
 }
 
-// lookAtLimited finds out whom a rule limits at all, and whom it never lets start.
+// lookAtLimited finds a rule that limits no target, and the targets that a rule never lets start.
 func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	w := l.w
 	shut := map[int32]bool{}

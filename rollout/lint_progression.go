@@ -9,14 +9,14 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// others are the environments, besides its own, that a progression names for a deployment.
+// others are the environments that a progression names for a deployment.
 type others struct {
 	environments []int32
-	failed       []int32 // those for which the expression has no answer, so that it holds everybody in others than these
+	failed       []int32 // those for which the expression has no answer, which holds the targets of every other environment
 	failure      string
 }
 
-// stages answers for which environments a progression waits, each question once.
+// stages answers for which environments a progression waits, and asks each question once.
 type stages struct {
 	l       *lint
 	answers map[stageKey]others
@@ -27,7 +27,8 @@ type stageKey struct {
 	deployment int32
 }
 
-// of lists the environments that a rule names for a deployment in environment e.
+// of lists the environments that a rule names for a deployment in environment e, and reports
+// whether it fails for another one.
 func (s stages) of(rule *compiledRule, d, e int32) (environments []int32, failed bool) {
 	w := s.l.w
 	key := stageKey{rule, d}
@@ -119,9 +120,9 @@ func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 }
 
 // outlives reports whether the soak of one rule is as long as the age that another one allows,
-// where both wait for the same environments, and whether that is fatal: if all targets must have
-// succeeded, and none of them is given its version again by a bracket, there is none left whose
-// success could be younger.
+// where both wait for the same environments. It also reports whether that is so always: if all
+// targets must have succeeded, and no bracket gives one of them its version again, no younger
+// success can come.
 func (l *lint) outlives(s stages, age, soak *compiledRule, d, e int32) (is, always bool) {
 	w := l.w
 	if age.progression.MaximumAgeHours == nil || time.Duration(*age.progression.MaximumAgeHours)*time.Hour > time.Duration(soak.progression.MinimumSoakTimeMinutes)*time.Minute {
@@ -163,9 +164,9 @@ type proof struct {
 	tooOld, unproved bool
 }
 
-// lookAtProof finds versions that targets are to get next and that can no longer succeed on as many
-// other targets as a progression asks for. The version that is the next one now is judged, and only
-// by who can have it at all, not by what else holds it back there.
+// lookAtProof finds versions that targets would get next and that can no longer succeed on as many
+// other targets as a progression asks for. It judges the version that is next now, and only by
+// which targets can have it at all, not by what else holds it back there.
 func (l *lint) lookAtProof(s stages, rule *compiledRule) {
 	w := l.w
 	type question struct{ pair, n int32 }
@@ -224,13 +225,13 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 	return text
 }
 
-// next is the newest version that a target may still get, if there is one.
+// next returns the newest version that a target may still get; none if there is none.
 func (l *lint) next(i int32) int32 {
 	return l.newest(i, l.w.targets[i].floor(), l.obtainable)
 }
 
-// proof looks at all environments that a rule names, and returns the one that comes closest if none
-// of them can do.
+// proof looks at all environments that a rule names. If the version can be proved in none of them,
+// it returns the one that comes closest.
 func (l *lint) proof(s stages, rule *compiledRule, d, e, n int32) proof {
 	environments, failed := s.of(rule, d, e)
 	if failed {
@@ -254,7 +255,7 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 	own := proof{environment: e}
 	version := w.versions[d].list[n].ID
 	var newest time.Time
-	open := false // somebody may succeed yet
+	open := false // a target may still succeed
 	for _, i := range w.targetsIn(e, d) {
 		if !w.inScope(i, n) {
 			continue
@@ -299,8 +300,8 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 }
 
 // lookAtStages finds environments of a deployment that wait for one another: what is left when
-// everything that can start has started. A rule that names nobody counts as met, so that what only
-// waits for its victims is not called a circle.
+// everything that can start has started. A rule that names no environment counts as met, so that an
+// environment that only waits for its victims is not called a circle.
 func (l *lint) lookAtStages(s stages, d int32) {
 	w := l.w
 	var own []int32
@@ -356,7 +357,7 @@ func (l *lint) lookAtStages(s stages, d int32) {
 			path, rules = append(path, k), append(rules, rule)
 			e, _ := l.pairOf(l.kinds[k].pair)
 			environments, _ := s.of(rule, d, e)
-			// Every one of them is unproved, so every one has somebody who does not start.
+			// Each of these environments is unproved, so each has targets that do not start.
 			next := l.kindsOf[w.pairAt(environments[0], d)]
 			k = next[slices.IndexFunc(next, func(other int32) bool { return !starts[other] })]
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// everything reports an expression that makes a distinction and finds none.
+// everything reports an expression that makes a distinction and yet matches everything.
 func (l *lint) everything(f Finding, what string) {
 	l.add(f, LintSelectorMatchesEverything, SeverityInfo, reach{}, "it matches "+what, `write "true" if that is meant`)
 }
@@ -36,7 +36,7 @@ func (l *lint) lookAtSelectors() {
 		switch n := l.reach[p].targets; {
 		case n == 0:
 			l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the policy governs nothing", counted(len(w.targets), "target")), "correct the expression, or disable the policy")
-			continue // and its rules then do not, either
+			continue // its rules then govern nothing either
 		case n == len(w.targets) && n >= 2 && reads(p.selector, ""):
 			l.everything(f, fmt.Sprintf("all %d targets", n))
 		}
@@ -119,7 +119,7 @@ func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 	}
 }
 
-// lookAtScopes finds versions that could still be chosen and are for nobody.
+// lookAtScopes finds versions that could still be chosen and are for no target.
 func (l *lint) lookAtScopes() {
 	w := l.w
 	for d := range w.deployments {
@@ -195,8 +195,8 @@ func (l *lint) lookAtKeys() {
 }
 
 // misses evaluates an expression on what it may meet and reports the keys that it misses and that
-// nobody has. An expression that is left out, nil, or does not compile misses nothing. It returns
-// the first other error.
+// no entity has. It returns the first other error. A nil m, of an expression that is left out or
+// does not compile, misses nothing.
 func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed error) {
 	if m == nil {
 		return nil
@@ -219,7 +219,7 @@ func (l *lint) unknown(f Finding, variable, key string) {
 		"correct the key, or test for it first, as in 'key' in "+variable)
 }
 
-// takeKey takes apart what a matcher says it missed, such as resource.metadata['zone'].
+// takeKey splits what a matcher says it missed, such as resource.metadata['zone'].
 func takeKey(text string) (variable, key string, ok bool) {
 	variable, rest, _ := strings.Cut(text, "[")
 	if len(rest) < 3 {
@@ -230,7 +230,8 @@ func takeKey(text string) (variable, key string, ok bool) {
 	return variable, key, closed && (quote == "'" || quote == `"`) && !strings.Contains(key, `\`)
 }
 
-// has reports whether any entity has a key. What is no metadata of an entity is not judged.
+// has reports whether any entity has a key. For a variable that is no metadata of an entity, it
+// reports true.
 func (l *lint) has(variable, key string) bool {
 	keys, known := l.keys[variable]
 	if !known {
@@ -287,8 +288,8 @@ func (l *lint) onEnvironments(meet func(bound)) {
 	}
 }
 
-// onTargets meets all targets, or those that a rule governs; of those that are alike to the
-// expression only the first.
+// onTargets meets all targets, or those that a rule governs. Of targets that are alike to the
+// expression, it meets only the first.
 func (l *lint) onTargets(m Matcher, rule *compiledRule) func(meet func(bound)) {
 	return func(meet func(bound)) {
 		l.asked(m, rule, func(i int32) { meet(l.w.bound(i)) })
@@ -307,8 +308,8 @@ func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) 
 	}
 }
 
-// asked visits the targets that an expression has to be asked about, of those that a rule governs
-// or of all.
+// asked visits the targets about which an expression must be asked, among those that a rule governs
+// or, if rule is nil, among all.
 func (l *lint) asked(m Matcher, rule *compiledRule, visit func(int32)) {
 	perResource := reads(m, ofResource)
 	for _, k := range l.kinds {
@@ -344,14 +345,14 @@ func (l *lint) lookAtNames() {
 	}
 }
 
-// leftovers are what is stored for a rule, or a shared pool, that is in no enabled policy, and in
-// pools of an enabled one that have no members.
+// leftovers counts what is stored for a rule or a shared pool that is in no enabled policy, or that
+// is in one but whose pools have no members.
 type leftovers struct {
 	records, open, held int
 	inForce             bool
 }
 
-// lookAtState finds the state of rules that are gone, and slots in pools that are.
+// lookAtState finds the state of rules that are gone, and slots in pools that are gone.
 func (l *lint) lookAtState() {
 	state := &l.w.snapshot.State
 	live, pools := map[string]bool{}, map[string]bool{}
@@ -391,7 +392,7 @@ func (l *lint) lookAtState() {
 			name = parts[0]
 		}
 		if pools[name] && len(record.Leases) == 0 {
-			continue // a value of groupBy that nobody has any more
+			continue // a value of groupBy that no resource has any more
 		}
 		if gone[name] == nil {
 			gone[name] = &leftovers{inForce: pools[name]}

@@ -11,9 +11,9 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 )
 
-// lookAtWindows finds calendars that never open: for the targets that wait for them, for those that
-// do not yet, because they run nothing, and will for the version after that, and for policies that
-// govern none.
+// lookAtWindows finds calendars that never open. It looks at those of targets that wait for them,
+// of targets that run nothing yet and will wait only for their second version, and of policies that
+// govern no target.
 func (l *lint) lookAtWindows() {
 	var waiting reaches[*hours]
 	for i := range l.w.targets {
@@ -23,7 +23,7 @@ func (l *lint) lookAtWindows() {
 	}
 	for _, k := range l.kinds {
 		if h := l.w.views.list[k.view].hours; h != nil {
-			waiting.at(h) // nobody waits for them yet
+			waiting.at(h) // no target waits for them yet
 		}
 	}
 	for _, h := range waiting.keys {
@@ -142,7 +142,7 @@ func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
 	if !known || length <= offered || !l.fits(h.calendar, h.longest) {
 		return // or it never opens, which is another finding
 	}
-	var concerns reach // who has no current version may wait for others than its neighbours; hours belong to one view, and so do rules
+	var concerns reach // a target without a current version may wait for other hours than its neighbours; hours belong to one view, and so do rules
 	for i := range l.w.targets {
 		if l.w.hoursOf(int32(i), none) == h {
 			concerns.add(int32(i))
@@ -194,8 +194,8 @@ func (w *work) resourcesOf(targets []int32) int {
 	return n
 }
 
-// curveLength is how long after the start the last founder is due; what overflows is longer than
-// anything.
+// curveLength returns how long after the start the last founder is due; math.MaxInt64 if that
+// overflows.
 func curveLength(rule *compiledRule, founders int) time.Duration {
 	if founders == 0 {
 		return 0
@@ -207,7 +207,7 @@ func curveLength(rule *compiledRule, founders int) time.Duration {
 	return length
 }
 
-// inTime is how many of the founders of a rollout that starts now are ever due.
+// inTime returns how many of the founders of a rollout that starts now are ever due.
 func (l *lint) inTime(rule *compiledRule, founders int) int {
 	curve, room := rule.gradual.curve(founders), lastInstant().Sub(l.w.now)
 	return sort.Search(founders, func(position int) bool {
@@ -221,8 +221,8 @@ const (
 	week = 7 * day
 )
 
-// period is after how long windows repeat: the longest period of one of them; the horizon if none
-// does.
+// period returns how long windows take to repeat: the longest period of one of them; the horizon if
+// none repeats.
 func (l *lint) period(h *hours) time.Duration {
 	var longest time.Duration
 	for _, rule := range h.rules {
@@ -250,7 +250,7 @@ func periodOf(rrule string) time.Duration {
 				unit = week
 			}
 		case "BYDAY":
-			unit = week // a daily rule on some days of the week has come round when both have
+			unit = week // a daily rule on some days of the week repeats once both the interval and the week have come round
 		case "INTERVAL":
 			interval, _ = strconv.ParseInt(value, 10, 64)
 		}
@@ -265,8 +265,9 @@ func times(n int64, d time.Duration) time.Duration {
 	return time.Duration(n) * d
 }
 
-// offered is for how long jobs may start in the best of the periods from now on: one that a freeze
-// shortens is no measure. What must remain open after a start is no time to start in.
+// offered returns for how long jobs may start in the best of the periods from now on, because a
+// period that a freeze shortens is no measure. Time that must remain open after a start is no time
+// to start in.
 func (l *lint) offered(h *hours, period time.Duration) (best time.Duration, known bool) {
 	from, to := l.w.now, addTime(l.w.now, period)
 	end := to
