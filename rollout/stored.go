@@ -13,17 +13,17 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// stored is the state as records of a store, with the revision of each under its key.
+// stored is the state as a store has it, with the revision of each record by key.
 type stored struct {
 	state     State
 	revisions map[string]int64
-	before    readings // of the load before
+	before    readings // of the previous load
 	readings  readings
 }
 
-// readings are what was read, by key. Most records are read again as they were, and to decode one
-// takes many times as long as to compare it. What is compared is the value: revisions may begin
-// again after a store was restored.
+// readings are what was read, by key. Most records have not changed when they are read again, and
+// decoding a record takes many times as long as comparing it. The values are compared, because
+// revisions may begin again after a store was restored.
 type readings map[string]reading
 
 type reading struct {
@@ -31,12 +31,12 @@ type reading struct {
 	record any
 }
 
-// read decodes an entry, unless it is as it was before. Records are immutable, so one is good for
-// many states.
+// read decodes an entry, unless its value is that of the previous load. Records are immutable, so
+// many states may share one.
 func read[T any](s *stored, entry bracket.Entry, decode func([]byte) (T, error)) (T, error) {
 	if before, known := s.before[entry.Key]; known && bytes.Equal(before.value, entry.Value) {
 		s.readings[entry.Key] = before
-		return before.record.(T), nil // what a key holds is told by its prefix
+		return before.record.(T), nil // the prefix of a key says what it holds
 	}
 	record, err := decode(entry.Value)
 	if err == nil {
@@ -60,13 +60,13 @@ func recordKey(r RolloutRecord) string {
 	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
 }
 
-// recordKind is the records of which the keys have a prefix in common.
+// recordKind is the records whose keys share a prefix.
 type recordKind struct {
 	prefix string
 	add    func(s *stored, entry bracket.Entry) error
 }
 
-// recordKinds lists them in the order in which they are to be read.
+// recordKinds lists the kinds in the order in which they must be read.
 func recordKinds() []recordKind {
 	groups, executions := bracket.GroupKey("", ""), bracket.ExecutionKey("", "")
 	return []recordKind{
@@ -108,7 +108,7 @@ func decode[T any](value []byte) (record T, err error) {
 	return record, err
 }
 
-// write is one record to save; without a value it is to be deleted.
+// write is one record to save or, without a value, to delete.
 type write struct {
 	key   string
 	value []byte
@@ -117,8 +117,8 @@ type write struct {
 // written are writes that are done.
 type written []write
 
-// of are those events of a plan that the state tells of from now on, so that nobody who reads it
-// tells them again.
+// of returns those events of a plan whose effect is in the records written, so that no later plan
+// reports them again.
 func (w written) of(events []Event) (list []Event) {
 	keys := make(map[string]bool, len(w))
 	for _, one := range w {
@@ -136,8 +136,8 @@ func (w written) of(events []Event) (list []Event) {
 	return list
 }
 
-// passOn puts events that were saved before in front of others. One that is told again, because it
-// was saved only in part, is told once.
+// passOn puts events that were saved before in front of others. An event that is in both lists,
+// because it was saved only in part, is reported once.
 func passOn(before, events []Event) []Event {
 	if len(before) == 0 {
 		return events
@@ -149,15 +149,14 @@ func passOn(before, events []Event) []Event {
 	return append(slices.DeleteFunc(before, func(e Event) bool { return again[e] }), events...)
 }
 
-// writes lists what has to be written for the next state, in an order in which it may be
-// interrupted after any write: groups, rollouts, executions that ended, leases, executions that
-// began or go on. A lease is given back only after the end of its execution was saved: another
-// planner may have merged a newer group into it meanwhile, and then that save conflicts and the
-// lease stays. A lease is taken before the execution that needs it is saved. What is interrupted is
-// repaired by the next plan: what was claimed and never started is offered again, if the pools that
-// were not reached still have a place for it, and a lease of what has ended is found and released.
-// The record of a family comes after the pools of which it confirms leases, and for the first time
-// before them as well.
+// writes lists what has to be written for the next state, in an order that may be interrupted after
+// any write: groups, rollouts, executions that ended, leases, executions that began or go on. A
+// lease is given back only after the end of its execution is saved: another planner may have merged
+// a newer group into the execution meanwhile, and then that save conflicts and the lease stays. A
+// lease is taken before the execution that needs it is saved. The next plan repairs an
+// interruption: it offers again what was claimed and never started, if the pools that were not
+// reached still have a place for it, and it releases the leases of what has ended. The record of a
+// family comes after the pools whose leases it confirms, and the first time before them as well.
 func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	var list []write
 	var failed error
@@ -199,7 +198,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 			}
 		}
 	}
-	for _, family := range [...]bool{false, true} { // whoever reads the record of a family sees the leases that it stands for
+	for _, family := range [...]bool{false, true} { // a planner that reads the record of a family sees the leases that it confirms
 		for _, record := range next.Pools {
 			if families[record.Key] == family && recordChanged(record, s.state.Pools) {
 				put(PoolRecordKey(record.Key), record)
@@ -214,7 +213,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	return append(list, s.forgotten(next)...), failed
 }
 
-// asRead are writes of records of executions and pools that change nothing in them. keys are
+// asRead returns the writes that save records of executions and pools unchanged. keys are
 // ascending.
 func (s *stored) asRead(keys []string) ([]write, error) {
 	if len(keys) == 0 {
@@ -242,9 +241,10 @@ func (s *stored) asRead(keys []string) ([]write, error) {
 	return list, nil
 }
 
-// first is the record of a family before the first that begins, with the leases that there are by
-// then: what is claimed from then on, and never confirmed, is told from what was claimed before
-// anybody kept the list.
+// first returns the record of a family for the time before its first confirmed start. It confirms
+// the leases that exist by then, so that a lease that is claimed later and never confirmed can be
+// told from those claimed before the list was kept. is is false if the family has a list already,
+// or needs none.
 func (s *stored) first(record concurrency.Record) (first concurrency.Record, is bool) {
 	find := func(key string) concurrency.Record {
 		k, known := poolAt(s.state.Pools, key)
@@ -271,9 +271,9 @@ func (s *stored) changedExecutions(next State) []*bracket.ExecutionRecord {
 	return slices.DeleteFunc(slices.Clone(next.Executions), func(record *bracket.ExecutionRecord) bool { return kept[record] })
 }
 
-// replaced are the ends of executions on whose resource another one of the rule begins in the same
-// plan: the record as it is with the new one comes after the slots, which were given to others by
-// then.
+// replaced returns the ends of executions on whose resource another execution of the rule begins in
+// the same plan. The record with the new execution is written after the slots, which others may
+// have by then.
 func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.ExecutionRecord {
 	before := make(map[string]*bracket.Execution, len(s.state.Executions))
 	for _, record := range s.state.Executions {
@@ -290,13 +290,13 @@ func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.Executi
 	return list
 }
 
-// begins reports whether another execution is open in a record than was: then that one has ended.
-// One that merges keeps its group.
+// begins reports whether another execution is open in a record than before, which has then ended.
+// An execution that merges keeps its group.
 func begins(before, open *bracket.Execution) bool {
 	return before != nil && open != nil && open.Group != before.Group
 }
 
-// poolAt is the index of a pool's record, or where it would be; false: there is none.
+// poolAt returns the index of a pool's record, or where it would be and false if there is none.
 func poolAt(records []concurrency.Record, key string) (int, bool) {
 	return slices.BinarySearchFunc(records, key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
 }
@@ -312,7 +312,7 @@ func recordChanged(record concurrency.Record, old []concurrency.Record) bool {
 	return len(before) != len(record.Leases) || old[k].NextToken != record.NextToken || len(before) > 0 && &before[0] != &record.Leases[0]
 }
 
-// forgotten are the records of rollouts that no version or group needs any more.
+// forgotten returns the deletions of rollout records that no version or group needs any more.
 func (s *stored) forgotten(next State) []write {
 	needed := make(map[rolloutKey]bool, len(next.Rollouts))
 	for _, record := range next.Rollouts {

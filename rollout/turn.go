@@ -10,9 +10,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// due says when the latest group may start on each pending resource: when every gradual rollout
-// that governs one of the members to run has come to it, and never while something else keeps one
-// of them from running. So nothing is drained to wait.
+// due returns when the latest group may start on each pending resource: when every gradual rollout
+// that governs a member to run has reached the resource, and zero while something else keeps one of
+// the members from running. So nothing is drained to wait.
 func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 	schedule := w.schedule(b, p.Group)
 	b.group, b.needs = p.Group, w.needsIn(p.Group)
@@ -22,7 +22,7 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 	b.runs = make([]pendingRun, 0, len(b.targets))
 	next := 0 // in b.targets
 	var runs []bracket.PendingRun
-	var offsets []pendingRun // what runs are, with a target as its place among those of the resource
+	var offsets []pendingRun // runs by numbers, with each target as its index among those of the resource
 	for n, id := range p.Resources {
 		resource := w.targets[b.targets[next]].resource
 		for w.resources[resource].ID < id {
@@ -56,18 +56,18 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 	return instants
 }
 
-// offsets says what a bracket would run on a resource in the numbers of its targets there.
+// offsets appends what a bracket would run on a resource, with each target as its index in own.
 func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun) []pendingRun {
 	for _, run := range runs {
-		// A bracket runs members that have a target only.
+		// A bracket runs only members that have a target.
 		at := slices.IndexFunc(own, func(i int32) bool { return w.deployments[w.targets[i].deployment].ID == run.Deployment })
 		into = append(into, pendingRun{int32(at), w.versions[w.targets[own[at]].deployment].number(run.Version)})
 	}
 	return into
 }
 
-// dueOn says when the runs on one pending resource are due; zero if something but time keeps them
-// from it. It notes both in pending.
+// dueOn returns when the runs on one pending resource are due, or zero if something other than time
+// keeps them from it. It notes what holds them in pending.
 func (s *schedule) dueOn(pending *pendingResource) time.Time {
 	w, b := s.w, s.bracket
 	runs := b.runs[pending.from:pending.to]
@@ -108,10 +108,10 @@ func (s *schedule) dueOn(pending *pendingResource) time.Time {
 	return due
 }
 
-// merged are the runs of a group with the versions that its members have afterwards if it is merged
-// into the open execution on the resource: what a pre member has brought there is kept, and not
-// brought again. A member whose version needs more than that would wait on a drained resource for
-// what only the next group brings.
+// merged returns the runs of a group with the versions that its members have afterwards if the
+// group is merged into the open execution on the resource: what a pre member has brought there is
+// kept, and not brought again. A member whose version needs more than that would wait on a drained
+// resource for what only the next group brings.
 func (w *work) merged(b *bracketWork, group *bracket.Group, resource int32, runs []pendingRun) []pendingRun {
 	open := b.open(w.resources[resource].ID)
 	if group.Rule.OverlapStrategy != bracket.Merge || open == nil || open.Environment != w.environments[b.environment].ID {
@@ -133,7 +133,8 @@ func (w *work) merged(b *bracketWork, group *bracket.Group, resource int32, runs
 	return runs
 }
 
-// needsIn lists whom the members of a group need before they start, by numbers of deployments.
+// needsIn lists which members each member of a group needs before it starts, by numbers of
+// deployments.
 func (w *work) needsIn(group *bracket.Group) [][]memberNeed {
 	needs := make([][]memberNeed, len(w.deployments))
 	for k := range group.Members {
@@ -156,9 +157,9 @@ func (w *work) needsIn(group *bracket.Group) [][]memberNeed {
 	return needs
 }
 
-// unseen finds the members of which the snapshot does not hold all locked versions. An execution
-// that began now would leave them out for good, and nobody can tell a version that was deleted from
-// one that this host has not read yet.
+// unseen finds the members of which the snapshot lacks a locked version. An execution that began
+// now would leave them out for good, and a deleted version cannot be told from one that this host
+// has not read yet.
 func (w *work) unseen(group *bracket.Group) map[int32]*bracket.GroupMember {
 	members := map[int32]*bracket.GroupMember{}
 	for k := range group.Members {
@@ -171,8 +172,8 @@ func (w *work) unseen(group *bracket.Group) map[int32]*bracket.GroupMember {
 }
 
 // lacks says which locked version of an unseen member might be the one for a target: the first that
-// the snapshot does not hold, unless a newer one is what the target runs or is about to run. m is
-// nil for other members.
+// the snapshot lacks, unless the target runs, or is about to run, a newer one. m is nil for other
+// members.
 func (w *work) lacks(i int32, m *bracket.GroupMember, runs []pendingRun) (Verdict, bool) {
 	if m == nil {
 		return Verdict{}, false
@@ -186,7 +187,7 @@ func (w *work) lacks(i int32, m *bracket.GroupMember, runs []pendingRun) (Verdic
 	}
 	number := w.versions[t.deployment].number
 	k := slices.IndexFunc(m.Locks, func(v bracket.VersionMark) bool { return number(v.ID) == missing || number(v.ID) <= chosen })
-	lock := m.Locks[k].ID // one is missing, so there is one
+	lock := m.Locks[k].ID // one lock is missing, so k is found
 	if number(lock) != missing {
 		return Verdict{}, false
 	}
@@ -195,9 +196,9 @@ func (w *work) lacks(i int32, m *bracket.GroupMember, runs []pendingRun) (Verdic
 	}, true
 }
 
-// opening moves the instant at which an execution is due to the first one from then on, and from
-// now on, at which the windows of all its runs are open for long enough. One that is past and finds
-// them open now stays where it is.
+// opening moves the instant at which an execution is due to the first one, neither before it nor
+// before now, at which the windows of all its runs are open for long enough. A past instant stays
+// as it is if they are open now.
 func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResource) time.Time {
 	var all []*hours
 	for _, run := range runs {
@@ -213,10 +214,10 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	}
 	at, shut, err := w.together(all, later(due, w.now))
 	if err != nil {
-		// Once it is due it is never open: that it opens before then helps nobody.
+		// The windows never open once the execution is due, so an opening before then does not
+		// help.
 		pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == shut.rules[0].id })
-		// The text of the error names the instant of the search, which would be another one in
-		// every plan.
+		// The text of the error names the instant of the search, which differs from plan to plan.
 		pending.blockers = w.also(pending.blockers, Verdict{
 			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: neverOpens(shut.longest)},
 		})
@@ -224,8 +225,8 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	return at
 }
 
-// unlessLetPast names the members that a window holds if an override lets others of the same
-// execution past it: whoever gave that override sees whose is missing.
+// unlessLetPast names the members that a window holds if an override lets other members of the same
+// execution past it: the author of the override sees which ones are missing.
 func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
 	if len(w.overrides) == 0 {
 		return shut
@@ -253,15 +254,15 @@ func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
 // meeting is what is known about calendars that have to be open together.
 type meeting struct {
 	hours []*hours
-	from  time.Time // they never are, from this instant on
-	shut  *hours    // the one that said so
-	err   error     // nil: nobody has searched in vain yet
+	from  time.Time // from this instant on they are never open together
+	shut  *hours    // one that is in the way
+	err   error     // nil: no search has failed yet
 }
 
-// together is the first instant from at on at which several calendars are open, each for as long as
-// it asks; if there is none, one of those that are in the way. Two that are never open at the same
-// time would send each other from one opening to the next for ever, so the search ends with the
-// horizon; that it was in vain holds for all later instants, too.
+// together returns the first instant from at on at which several calendars are open, each for as
+// long as it asks or, if there is none, one of those that are in the way. Two calendars that are
+// never open at the same time would send the search from one opening to the next for ever, so it
+// ends with the horizon. A search that fails would fail from all later instants, too.
 func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hours, err error) {
 	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
 	if k < 0 {
@@ -306,11 +307,10 @@ type schedule struct {
 
 type scheduledRule struct {
 	rule     *compiledRule
-	rollouts map[released]*rollout // by what is ranked on its own; where resources are ranked, one under everything
+	rollouts map[released]*rollout // by what is ranked on its own; if resources are ranked, one under everything
 }
 
-// everything stands for all members of a group and all their versions, where these have one
-// rollout.
+// everything stands for all members of a group and all their versions if these have one rollout.
 func everything() released { return released{none, none} }
 
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
@@ -334,8 +334,8 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 }
 
 // scheduled ranks the resources that one gradual rule governs, once for the whole group: every
-// member on a resource gets the same turn. Targets that are ranked on their own are so as their
-// runs come up.
+// member on a resource gets the same turn. If targets are ranked on their own, other versions than
+// the newest locked ones are ranked as their runs come up.
 func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
 	w, b, group := s.w, s.bracket, s.group
 	own := scheduledRule{rule: rule, rollouts: map[released]*rollout{}}
@@ -356,8 +356,8 @@ func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
 	return own
 }
 
-// lockedNumber is the newest version that a group has locked for one of its members; none if it has
-// locked none.
+// lockedNumber returns the number of the newest version that a group has locked for one of its
+// members, or none.
 func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
 	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == w.deployments[d].ID })
 	if len(group.Members[k].Locks) == 0 {
@@ -367,15 +367,15 @@ func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
 }
 
 // rank ranks the targets of a member that may get one version. A group may have locked several
-// versions of it, each for some of the targets: the newest has the record of the group, the others,
-// and what is run again without being locked, have records that name them.
+// versions of the member, each for some of the targets. The newest has the record of the group; the
+// others, and a version that runs again without being locked, have records that name them.
 func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	w, b, group := s.w, s.bracket, s.group
 	population := w.governed(own.rule, w.targetsIn(b.environment, at.deployment))
 	version := ""
 	if at.version >= 0 {
 		version = w.versions[at.deployment].list[at.version].ID
-		if w.scoped[at.deployment] { // what a target has is not taken from it by a scope, so it may run it once more
+		if w.scoped[at.deployment] { // a scope does not take from a target what it runs, so it may run that once more
 			population = slices.DeleteFunc(slices.Clone(population), func(i int32) bool {
 				return !w.inScope(i, at.version) && w.targets[i].current != at.version
 			})
@@ -393,8 +393,8 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	return r
 }
 
-// quiet reports that no rule can be an obstacle for a target, whatever its resource and version: of
-// most members it is known once for all of them.
+// quiet reports that no rule can be an obstacle for a target, whatever its resource and version.
+// For most members the answer is found once for all targets.
 func (s *schedule) quiet(i int32) bool {
 	w, b := s.w, s.bracket
 	view, d := w.view[i], w.targets[i].deployment
@@ -420,7 +420,7 @@ func (w *work) sometimes(i int32, b *bracketWork) bool {
 	})
 }
 
-// turn is when a member's target is due under all rules that govern it.
+// turn returns when a member's target is due under all rules that govern it.
 func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, err error) {
 	w, i := s.w, run.target
 	for k := range s.rules {
@@ -453,13 +453,13 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 // obstacles appends what keeps a member from running besides its bracket, its turn and capacity: a
 // failed expression, a job that is not the bracket's, and, unless the run goes back to what was
 // there before, a dependency outside the bracket. runs are those of an execution that has not
-// begun, whose versions count as present; nil: it has, and brings them in order.
+// begun, whose versions count as present; nil: the execution has begun, and brings them in order.
 func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
 	if len(w.overrides) == 0 || len(blockers) == 0 {
 		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
 	}
 	for _, verdict := range w.let(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {
-		blockers = w.once(blockers, verdict) // those before are of other versions
+		blockers = w.once(blockers, verdict) // the earlier blockers are of other versions
 	}
 	return blockers
 }
@@ -503,9 +503,9 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 }
 
 // foreign reports whether a job is active on a member's target that is no run of the bracket's open
-// execution. Before a group is merged into that one its runs are no obstacle: it waits for them
-// where it must. When the next of them starts, all others are over as far as the bracket knows, and
-// one that is active means that the host has changed its mind.
+// execution. Before a group is merged into that execution, its runs are no obstacle: the group
+// waits for them where it must. When the next of these runs starts, all others are over as far as
+// the bracket knows, and an active one means that the host has changed what it reports.
 func (w *work) foreign(b *bracketWork, t *target, starts bool) bool {
 	if !t.busy {
 		return false

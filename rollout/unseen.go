@@ -6,14 +6,15 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// What is not in the snapshot is not gone: a host may have read half of its storage. So what is
-// open on a resource or in an environment that is missing stays as it is, and where a target alone
-// is missing a run on it stays in progress. Only what somebody says ends it: a resource that is
-// listed as deleted, an operator's command, or the host that lists again what is missing.
+// What the snapshot lacks is not gone: a host may have read half of its storage. So an execution on
+// a resource or in an environment that is missing stays as it is, and a run on a target that alone
+// is missing stays in progress. Only an explicit word ends them: a resource that is listed as
+// deleted, an operator's command, or a snapshot that lists again what was missing.
 
-// unseenTargets are those of open executions on resources that the snapshot does not hold: to
-// package bracket they are there, so that their members are not cancelled, but nothing is meant for
-// them. What could start there is not offered, since there is no target to start it on.
+// unseenTargets returns the targets of open executions on resources that the snapshot lacks. For
+// package bracket they exist, so that their members are not cancelled, but every version is out of
+// their scope. A run that could start there is not offered, since there is no target to start it
+// on.
 func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 	w.eachOpen(b.state.Executions, w.environments[b.environment].ID, func(o opened) {
 		if o.resource != none {
@@ -30,10 +31,10 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 	return list
 }
 
-// elsewhere steps a bracket in an environment that the snapshot does not hold: a command or a
-// deletion may end what is open there.
+// elsewhere steps a bracket in an environment that the snapshot lacks: a command or a deletion may
+// end what is open there.
 func (w *work) elsewhere(record *bracket.GroupRecord) error {
-	var targets bracket.TargetList // as if all were there still
+	var targets bracket.TargetList // as if all of them still existed
 	executions := w.executions[record.Rule]
 	for _, own := range executions {
 		x := own.Open
@@ -60,7 +61,8 @@ func (w *work) elsewhere(record *bracket.GroupRecord) error {
 	return nil
 }
 
-// findUnseen lists the open executions of which nobody can tell how they go on.
+// findUnseen diagnoses the open executions that cannot be followed because of what the snapshot
+// lacks.
 func (w *work) findUnseen() {
 	w.eachOpen(w.plan.State.Executions, "", func(o opened) {
 		x := o.record.Open

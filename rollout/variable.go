@@ -110,7 +110,7 @@ func (v *Version) variable(name string) (any, bool) {
 // variable is a string variable of a resource, as groupBy names one: resource.kind, or one key of
 // its metadata.
 type variable struct {
-	field string // id, name, kind, identifier, version; metadata if key is meant
+	field string // id, name, kind, identifier, version; metadata if key is set
 	key   string
 }
 
@@ -147,8 +147,9 @@ func plainName(name string) bool {
 	return name != ""
 }
 
-// of is the value for one resource; a missing key is the empty value, so that resources without it
-// are limited together and not exempt. Without a variable all have the empty one.
+// of returns the value for one resource. A missing key gives the empty value, so that resources
+// without it are limited together and not exempt. Without a variable all resources have the empty
+// value.
 func (v *variable) of(r *Resource) string {
 	if v == nil {
 		return ""

@@ -15,9 +15,9 @@ import (
 type VerdictStatus string
 
 const (
-	Allowed VerdictStatus = "allowed" // the rule does not stand in the way
+	Allowed VerdictStatus = "allowed" // the rule does not block
 	Pending VerdictStatus = "pending" // not now: time or an event will change it
-	Denied  VerdictStatus = "denied"  // not this version, unless somebody changes something
+	Denied  VerdictStatus = "denied"  // not this version, unless something is changed
 )
 
 // Reason is the stable code of a verdict. Programs branch on it; the text for people is derived
@@ -29,7 +29,7 @@ type Reason string
 const (
 	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version
 	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
-	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a key that is not there
+	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a missing key
 	ReasonSelectorError            Reason = "selector_error"             // denied: an expression failed on this target
 	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed
 	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
@@ -38,14 +38,14 @@ const (
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
 	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment it needs does not run what it needs
 	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself
-	ReasonCooldown                 Reason = "cooldown"                   // denied: the version before is younger than the interval, until Until, or until its job fails if that is active
-	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the windows, or inside one that closes; Until is the next opening that is long enough
+	ReasonCooldown                 Reason = "cooldown"                   // denied: the previous version is younger than the interval, until Until, or until its job fails if that is active
+	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the allowing windows, or inside a closing one; Until is the next opening that is long enough
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
 	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval or a progression is missing, so the curve has no start
 	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until
 	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows
 	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
-	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: it did, and so did the way back
+	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: it did, and the rollback failed, too
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
 	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left
 	ReasonTargetBusy               Reason = "target_busy"                // denied: a job is active on the target
@@ -54,7 +54,7 @@ const (
 	ReasonVersionUnknown           Reason = "version_unknown"            // denied: the target runs, or its bracket locked, a version that the snapshot does not hold
 )
 
-// Reasons of verdicts that do not stand in the way; an [Explanation] lists them too.
+// Reasons of verdicts that do not block; an [Explanation] lists them too.
 const (
 	ReasonAllowed       Reason = "allowed"             // the rule is satisfied
 	ReasonCurrent       Reason = "current"             // the target runs the version
@@ -68,16 +68,16 @@ const (
 type Verdict struct {
 	Status VerdictStatus `json:"status"`
 	Reason Reason        `json:"reason"`
-	Rule   string        `json:"rule,omitempty"` // id; empty for what holds without any rule
-	Until  time.Time     `json:"until,omitzero"` // looking again at this instant can help; zero: only an event can
+	Rule   string        `json:"rule,omitempty"` // id; empty if no rule is behind the verdict
+	Until  time.Time     `json:"until,omitzero"` // planning again at this instant can help; zero: only an event can
 	On     []Condition   `json:"on,omitempty"`   // the events that can change it; shared between verdicts, do not modify
 	Data   *Data         `json:"data,omitempty"` // what the reason needs to be understood; shared, do not modify
 }
 
 // Data holds the facts of a verdict. Which of them are set follows from the reason.
 type Data struct {
-	Position   int      `json:"position"`             // of a turn that has not come: zero-based place in the rollout order, while the text counts turns from 1; otherwise 0
-	Population int      `json:"population,omitempty"` // with it, how many were there when the rollout started
+	Position   int      `json:"position"`             // for a turn that has not come, its zero-based place in the rollout order (the text counts from 1); otherwise 0
+	Population int      `json:"population,omitempty"` // with Position: how many places there were when the rollout started
 	Attempt    int      `json:"attempt,omitempty"`    // attempts that failed, approvals given or successes seen so far
 	Allowed    int      `json:"allowed,omitempty"`    // how many of them the rule allows or asks for
 	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions, members, or the pool of the target, that the verdict is about
@@ -97,13 +97,12 @@ const (
 	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full, Pool becomes empty
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
-	OnConfig       ConditionKind = "config"        // somebody changes the policy, the limit of Pool or the fleet
+	OnConfig       ConditionKind = "config"        // a change of the policy, the limit of Pool or the fleet
 	OnOperator     ConditionKind = "operator"      // an operator's command; for the execution of Group on Resource, if they are set, see [bracket.Command]
 )
 
-// Equal reports whether two verdicts say the same in every field: who keeps the reasons of the last
-// plan tells only those that are new. [Plan.Changes] leaves out the facts, and the events that can
-// change a verdict.
+// Equal reports whether two verdicts are the same in every field. A host that keeps the verdicts of
+// the last plan can report only those that are new. [Plan.Changes] does not compare Data and On.
 func (v Verdict) Equal(o Verdict) bool {
 	if v.Status != o.Status || v.Reason != o.Reason || v.Rule != o.Rule || !v.Until.Equal(o.Until) || !slices.Equal(v.On, o.On) {
 		return false
@@ -154,7 +153,7 @@ func (c Condition) String() string {
 		return "a change of the policy"
 	case OnOperator:
 		if c.Group != "" {
-			return fmt.Sprintf("an operator's command for %s on %s", c.Group, c.Resource) // the group as it stands: the command names it so
+			return fmt.Sprintf("an operator's command for %s on %s", c.Group, c.Resource) // the group verbatim, as the command names it
 		}
 		return "an operator"
 	}
@@ -170,7 +169,8 @@ func poolName(key string) string {
 	return strings.Join(parts, "/")
 }
 
-// String says it for people: the reason, what it is about, until when and what it waits for.
+// String describes the verdict for people: the reason, what it is about, until when and what it
+// waits for.
 func (v Verdict) String() string {
 	var b strings.Builder
 	b.WriteString(string(v.Reason))
@@ -198,8 +198,8 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// phrases names events, each once. An environment is told only of events that are alike but for it.
-// Who waits for a key waits until a pool is empty: it may have a free place already.
+// phrases names events, each once. The environment is added only to events that are alike but for
+// it. A target that waits for a key waits until a pool is empty, even one that has a free place.
 func phrases(on []Condition, keys bool) []string {
 	var list []string
 	for _, c := range on {
@@ -214,20 +214,20 @@ func phrases(on []Condition, keys bool) []string {
 			list = append(list, text)
 		}
 	}
-	const most = 10 // who wants to see all reads On
+	const most = 10 // On has all of them
 	if more := len(list) - most; more > 1 {
 		list = append(list[:most], fmt.Sprintf("%d others", more))
 	}
 	return list
 }
 
-// about says in words what the facts behind a reason are.
+// about describes the facts behind a reason in words.
 func (d *Data) about(reason Reason) string {
 	names := strings.Join(d.Names, ", ")
 	text := ""
 	switch reason {
 	case ReasonRolloutNotDue, Reason(bracket.ReasonNotDue):
-		// People count from 1. Who joined later has a turn after all that the rollout began with.
+		// People count from 1. A target that joined later has a turn after all those at the start.
 		text = fmt.Sprintf(" (turn %d of %d)", d.Position+1, d.Population)
 		if d.Position >= d.Population {
 			text = fmt.Sprintf(" (turn %d, after the %d at the start)", d.Position+1, d.Population)

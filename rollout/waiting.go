@@ -23,23 +23,23 @@ func (w Waiting) String() string {
 	return fmt.Sprintf("%s: %s", w.TargetID, Situation{Wait: w.Version, Blockers: w.Blockers})
 }
 
-// WaitingList holds every target whose newest candidate may not start, with all its blockers: by
-// resource, environment and deployment, each target once. In JSON it is a list. The zero
+// WaitingList holds every target whose newest candidate may not start, with all its blockers,
+// ordered by resource, environment and deployment, each target once. In JSON it is a list. The zero
 // WaitingList is empty.
 //
-// What a plan lists is made as it is read, out of the few bytes that the plan keeps of each target.
-// A host that starts what may start and sleeps until [Plan.Next] pays nothing for the reasons of a
-// million others. So a list refers to the snapshot of its plan, which must not be modified while it
-// is read; a list that is to outlive that is copied by
+// The entries are made as they are read, from the few bytes that the plan keeps of each target. A
+// host that starts what may start and sleeps until [Plan.Next] pays nothing for the reasons of a
+// million others. So a list refers to the snapshot of its plan, which must not be modified while
+// the list is read. To keep a list for longer, copy it with
 // NewWaitingList(slices.Collect(list.All())...). Several goroutines may read one list, but not
-// beside [Plan.Explain].
+// while [Plan.Explain] runs.
 type WaitingList struct {
 	plan *work     // nil: the list is a decoded copy
 	copy []Waiting // in order
 }
 
-// NewWaitingList returns the list of these targets, each of which is there once, for tests of what
-// reads plans. It copies the slice, but not the blockers.
+// NewWaitingList returns the list of these targets, each of which must occur once, for tests of
+// code that reads plans. It copies the slice, but not the blockers.
 func NewWaitingList(waiting ...Waiting) WaitingList {
 	list := slices.Clone(waiting)
 	slices.SortStableFunc(list, func(a, b Waiting) int { return a.compare(b.TargetID) })
@@ -54,7 +54,7 @@ func (l WaitingList) Len() int {
 	return l.plan.waiting
 }
 
-// IsZero reports whether nobody waits.
+// IsZero reports whether no target waits.
 func (l WaitingList) IsZero() bool { return l.Len() == 0 }
 
 // All yields the targets that wait, in order.
@@ -72,7 +72,7 @@ func (l WaitingList) All() iter.Seq[Waiting] {
 	}
 }
 
-// Of returns what one target waits for; false if it does not wait, or is none of the plan's.
+// Of returns what one target waits for; false if it does not wait, or the plan does not have it.
 func (l WaitingList) Of(id TargetID) (Waiting, bool) {
 	if l.plan == nil {
 		k, found := slices.BinarySearchFunc(l.copy, id, func(w Waiting, id TargetID) int { return w.compare(id) })
@@ -94,12 +94,12 @@ func (l WaitingList) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote, in any order. Unknown fields, values of the wrong
-// type and a target that is listed twice are errors, all of them reported, each a *[FieldError];
+// type and targets that are listed twice are errors, all of them reported, each a *[FieldError];
 // the list is then unchanged.
 func (l *WaitingList) UnmarshalJSON(data []byte) error {
 	var list []Waiting
 	var f faults
-	f.under("", strictjson.Unmarshal(data, &list)) // which leaves the list empty then
+	f.under("", strictjson.Unmarshal(data, &list)) // an error leaves the list empty
 	seen := make(map[TargetID]bool, len(list))
 	for k := range list {
 		if id := list[k].TargetID; seen[id] {
@@ -115,8 +115,8 @@ func (l *WaitingList) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// byResource yields the targets by resource, environment and deployment: a counting sort by
-// resource of what is ordered by environment.
+// byResource yields the targets by resource, environment and deployment. It sorts the targets,
+// which are ordered by environment, by counting those of each resource.
 func (w *work) byResource() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		if len(w.environments) == 1 {
@@ -161,17 +161,17 @@ func (w *work) waitOf(i int32) Waiting {
 	return own
 }
 
-// awaiting is what everybody waits for, in the few bytes that a plan keeps.
+// awaiting is what the targets wait for, in the few bytes that a plan keeps.
 type awaiting struct {
 	waits      []wait           // per target
 	waiting    int              // how many are set
 	blockers   [][]Verdict      // the lists that they refer to
-	turnsAhead [][]ahead        // those that are nothing but a turn: turnsTogether in each slice but the last
-	orders     []order          // of these
+	turnsAhead [][]ahead        // the lists that are nothing but a turn: turnsTogether in each slice but the last
+	orders     []order          // of the turns ahead
 	orderOf    map[order]int32  // as in ahead
 	lastOrder  int32            // the number that was asked for last
 	vanished   map[int32]string // candidates that the snapshot no longer holds
-	unslotted  []unslotted      // who waits for a slot with a version that is not the newest one
+	unslotted  []unslotted      // targets that wait for a slot with a version that is not the newest one
 }
 
 func newAwaiting(targets int) awaiting {
@@ -185,9 +185,9 @@ type wait struct {
 	start    int32 // one more than the index of its start in the plan; 0: it does not start
 }
 
-// ahead is a list of blockers of a single one: the turn of the target, or of its resource, that
-// comes at a certain instant. Most of a rollout waits for nothing else, everybody for a turn of
-// their own, which is 24 bytes here and 200 as a verdict.
+// ahead is a list of a single blocker: the turn of the target, or of its resource, that comes at a
+// certain instant. Most targets of a rollout wait for nothing else, each for its own turn, which is
+// 24 bytes here and 200 as a verdict.
 type ahead struct {
 	seconds     int64 // since 1970
 	nanoseconds int32
@@ -195,7 +195,8 @@ type ahead struct {
 	order       int32 // one more than the index in awaiting.orders; 0: there is no turn
 }
 
-// turnsTogether is how many of them lie together. One slice of all would be copied as it grows.
+// turnsTogether is how many turns one slice holds. A single slice of all turns would be copied as
+// it grows.
 const turnsTogether = 4096
 
 // order is what the turns of one rollout have in common.
@@ -205,8 +206,8 @@ type order struct {
 	population int
 }
 
-// unslotted is a target of which an older version waits for nothing but its slots. The plan lists
-// what the newest one waits for; this is for [Plan.Explain].
+// unslotted is a target with an older version that waits for nothing but its slots. The plan lists
+// what the newest version waits for; unslotted is for [Plan.Explain].
 type unslotted struct {
 	target, version int32
 	blockers        int32 // as work.list returns it
@@ -226,7 +227,7 @@ func (w *work) waitNumber(i, version int32, blockers []Verdict) {
 	w.waitFor(i, version, w.list(blockers))
 }
 
-// waitFor is wait for blockers that are listed. The first word about a target counts: it is that of
+// waitFor is wait for blockers that list has kept. The first call for a target counts: it is about
 // the newest candidate.
 func (w *work) waitFor(i, version, blockers int32) {
 	own := &w.waits[i]
@@ -237,10 +238,9 @@ func (w *work) waitFor(i, version, blockers int32) {
 	w.waiting++
 }
 
-// list keeps blockers, and returns a number by which they are found: one more than the index in
-// work.blockers, or less than zero for a turn. They are no longer used by whoever made them.
-// Targets of one resource mostly wait for the same reasons, one after the other: neighbours share
-// an entry.
+// list keeps blockers, and returns a number by which blockersOf finds them: one more than the index
+// in work.blockers, or less than zero for a turn. The caller no longer uses the blockers. Targets
+// of one resource mostly wait for the same reasons, one after the other: neighbours share an entry.
 func (w *work) list(blockers []Verdict) int32 {
 	if isTurn(blockers) {
 		v := &blockers[0]
@@ -254,7 +254,7 @@ func (w *work) list(blockers []Verdict) int32 {
 	return int32(len(w.blockers))
 }
 
-// turnIn is the turn of a place in a rollout.
+// turnIn returns the turn of a position in a rollout.
 func (w *work) turnIn(r *rollout, rule *compiledRule, due time.Time, position int32) ahead {
 	if r.order == 0 {
 		r.order = w.orderNumber(order{ReasonRolloutNotDue, rule.id, r.record.Founders})
@@ -262,7 +262,7 @@ func (w *work) turnIn(r *rollout, rule *compiledRule, due time.Time, position in
 	return ahead{due.Unix(), int32(due.Nanosecond()), position, r.order}
 }
 
-// orderNumber is that of an order in ahead. Neighbours mostly share one.
+// orderNumber returns the number of an order, as in ahead. Neighbours mostly share one.
 func (w *work) orderNumber(own order) int32 {
 	if w.lastOrder == 0 || w.orders[w.lastOrder-1] != own {
 		number := w.orderOf[own]
@@ -289,7 +289,7 @@ func (w *work) listTurn(turn ahead) int32 {
 	return -int32(n*turnsTogether + len(w.turnsAhead[n]))
 }
 
-// blockersOf are the blockers that list kept.
+// blockersOf returns the blockers that list kept.
 func (w *work) blockersOf(listed int32) []Verdict {
 	if listed > 0 {
 		return w.blockers[listed-1]
@@ -312,8 +312,8 @@ func isTurn(blockers []Verdict) bool {
 	return d.Attempt == 0 && d.Allowed == 0 && d.Names == nil && d.Detail == "" && int(int32(d.Position)) == d.Position // a host's rule may say anything
 }
 
-// forget makes room again for a turn that nobody is told of, or that is kept in fewer bytes. Nobody
-// else refers to it: what is asked once for many targets is never a turn.
+// forget frees the room of a turn that is not reported, or that is kept in fewer bytes. Nothing
+// else refers to the turn: a verdict that many targets share is never one.
 func (w *work) forget(blockers []Verdict) {
 	if !isTurn(blockers) {
 		return

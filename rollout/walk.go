@@ -8,8 +8,8 @@ import (
 )
 
 // seek returns the lowest index in [0, n] from which on before is false; before is true for a
-// leading part of the indices. The cost grows with the logarithm of the distance to near: lists
-// that are in the same order are gone through side by side, whether the one is sparse or dense.
+// leading part of the indices. The cost grows with the logarithm of the distance to near, so lists
+// in the same order can be walked side by side, whether sparse or dense.
 func seek(n, near int, before func(int) bool) int {
 	low, high := near, near
 	if near > 0 && !before(near-1) {
@@ -27,7 +27,7 @@ func seek(n, near int, before func(int) bool) int {
 	return low + sort.Search(high-low, func(k int) bool { return !before(low + k) })
 }
 
-// stretches yields the neighbours in a list that are the same to a question, stretch by stretch.
+// stretches splits a list into stretches of neighbours that are the same, and yields these.
 func stretches[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		for len(list) > 0 {
@@ -43,7 +43,7 @@ func stretches[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
 	}
 }
 
-// walk finds what there is on resources that are mostly asked for in ascending order.
+// walk finds targets and executions on resources that are mostly asked for in ascending order.
 type walk struct {
 	*work
 	bracket *bracketWork
@@ -84,8 +84,8 @@ type opened struct {
 	from, to              int32 // the targets of the resource in the environment, half-open; the execution may have only some of them as members
 }
 
-// eachOpen yields the open executions of a list that is mostly in the order of resources; only
-// those in one environment, unless that is empty.
+// eachOpen yields the open executions of a list that is mostly in the order of resources. Unless
+// only is empty, it yields those in that environment alone.
 func (w *work) eachOpen(executions []*bracket.ExecutionRecord, only string, yield func(opened)) {
 	var o opened
 	resource, at := 0, 0

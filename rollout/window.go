@@ -13,29 +13,30 @@ import (
 )
 
 // DeploymentWindow lets jobs start while a window is open, or with allowWindow false while it is
-// closed. The windows of one policy form one calendar, in which the allowing ones are united and
-// the others taken away; several policies must all be open. Gradual rollouts advance in open time
-// only, so what a window interrupts goes on where it stopped. Windows apply to starts only: what is
-// running when one closes runs on. (Deployment windows of ctrlplane's policy rules; boundaries and
-// time zones as package clock says.)
+// closed. The windows of one policy form one calendar, in which the allowing windows are united and
+// the others taken away. If several policies have windows, all their calendars must be open.
+// Gradual rollouts advance in open time only, so a rollout that a window interrupts goes on where
+// it stopped. Windows apply to starts only: a job that is running when a window closes runs on.
+// Package clock documents boundaries and time zones. (Deployment windows of ctrlplane's policy
+// rules.)
 type DeploymentWindow struct {
 	clock.Window
 
-	// FirstDeploy says whether targets without a current version wait for the window, too. Unset:
+	// FirstDeploy says whether targets without a current version wait for the window too. Unset:
 	// bypass.
 	FirstDeploy FirstDeploy `json:"firstDeploy,omitempty"`
 
-	// MinimumRemainingMinutes is for how long everything must remain open from a start on: the
-	// length of a job, so that it ends inside. At least 0, and 0 asks for nothing.
+	// MinimumRemainingMinutes is for how long all windows must remain open after a start: the
+	// length of a job, so that the job ends inside. At least 0; 0 requires nothing.
 	MinimumRemainingMinutes int64 `json:"minimumRemainingMinutes,omitempty"`
 }
 
-// FirstDeploy says what a window is to a target without a current version.
+// FirstDeploy says whether a window applies to a target without a current version.
 type FirstDeploy string
 
 const (
-	FirstDeployBypass FirstDeploy = "bypass" // nothing; the default
-	FirstDeployApply  FirstDeploy = "apply"  // a window like any other
+	FirstDeployBypass FirstDeploy = "bypass" // it does not apply; the default
+	FirstDeployApply  FirstDeploy = "apply"  // it applies as to any other target
 )
 
 // Validate reports every fault that can be seen without zone data, joined, each a *[FieldError].
@@ -47,7 +48,7 @@ func (d DeploymentWindow) Validate() error {
 	return f.err()
 }
 
-// allows is whether the rule opens; otherwise it closes.
+// allows reports whether the window allows starts; otherwise it forbids them.
 func (d *DeploymentWindow) allows() bool { return d.AllowWindow == nil || *d.AllowWindow }
 
 func (d *DeploymentWindow) remaining() time.Duration {
@@ -59,12 +60,12 @@ type hours struct {
 	rules    []*compiledRule // of all policies
 	calendar clock.Calendar
 	longest  time.Duration            // the greatest minimumRemaining
-	opened   map[*compiledPolicy]bool // policies of which an override lets a version past an allowing window: as if that one were open
+	opened   map[*compiledPolicy]bool // policies with an allowing window that an override lets a version past: as if that window were open
 
-	before *hours    // for what is left when an override takes windows away: what earlier ones had left, as it was before since
-	since  time.Time // zero where there is none before
+	before *hours    // if an override takes windows away: what counts before since, which earlier overrides had left
+	since  time.Time // zero if before is nil
 
-	now *hoursNow // nil: nobody has asked yet
+	now *hoursNow // nil: not asked yet
 }
 
 // hoursNow is what a calendar says at the now of a plan.
@@ -73,7 +74,7 @@ type hoursNow struct {
 	opens    time.Time // the next instant that is open for long enough; zero: none within the horizon
 }
 
-// applied leaves out the windows that a target without current version does not wait for.
+// applied leaves out the windows that a target without a current version does not wait for.
 func applied(rules []*compiledRule) []*compiledRule {
 	var some []*compiledRule
 	for _, rule := range rules {
@@ -84,7 +85,7 @@ func applied(rules []*compiledRule) []*compiledRule {
 	return some
 }
 
-// window compiles a rule of its own, to report its faults.
+// window compiles the window of a rule on its own, to report its faults.
 func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow) {
 	r.window = own
 	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)
@@ -95,9 +96,9 @@ func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow
 	for _, fault := range strictjson.Faults(err) {
 		zone := Code(fault.Code) == Code(clock.CodeTimezoneUnknown)
 		if !sound && (!zone || own.Timezone == "Local") {
-			continue // Policy.Validate reports it: of a window with other faults, this finds no more than a zone that is none
+			continue // Policy.Validate reports it; in a window with other faults, compiling finds no more than an unknown zone
 		}
-		if c.set.load == nil && zone { // it may well be one
+		if c.set.load == nil && zone { // it may well exist
 			fault.Hint = "cannot be looked up: Compile and Load know UTC alone, unless they are given WithZones(time.LoadLocation)"
 		}
 		c.list = append(c.list, &FieldError{Path: below(fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
@@ -110,8 +111,7 @@ func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow
 	r.calendar = calendar
 }
 
-// zone loads a zone once, so that all windows, and those that are put together anew later, have the
-// same.
+// zone loads a zone once, so that all calendars, including those that are built later, share it.
 func (c *compilation) zone(name string) (*time.Location, error) {
 	if c.set.load == nil {
 		return nil, errors.New("no zones were given")
@@ -120,19 +120,19 @@ func (c *compilation) zone(name string) (*time.Location, error) {
 		return known, nil
 	}
 	location, err := c.set.load(name)
-	if err == nil { // a nil location is refused by whoever asked for it
+	if err == nil { // the caller refuses a nil location
 		c.set.zones[name] = location
 	}
 	return location, err
 }
 
-// hours puts the windows of a policy together.
+// hours puts windows of one policy together, with their rules.
 func (s *PolicySet) hours(rules []*compiledRule) (policyHours, error) {
 	calendar, err := s.calendar(rules)
 	return policyHours{rules, calendar}, err
 }
 
-// calendar puts windows of one policy together; all of them have been compiled on their own before.
+// calendar puts windows of one policy together; each has been compiled on its own before.
 func (s *PolicySet) calendar(rules []*compiledRule) (clock.Calendar, error) {
 	list := make([]clock.Window, len(rules))
 	for i, rule := range rules {
@@ -168,9 +168,9 @@ func newHours(parts []policyHours) *hours {
 	return h
 }
 
-// without puts hours together from which some rules are taken away: it is open where the others let
-// it be. Taking away one of several allowing windows of a policy leaves it as open as if that one
-// were open, since any of them will do.
+// without returns hours from which some rules are taken away: open whenever the others let it be,
+// or nil if there are no others. Without one of several allowing windows, a policy is as open as if
+// that window were open, since any of them will do.
 func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, error) {
 	opened := maps.Clone(h.opened)
 	for _, rule := range h.rules {
@@ -202,14 +202,14 @@ func samePolicy(a, b *compiledRule) bool { return a.policy == b.policy }
 func (v *view) openHours() {
 	var all, first []policyHours
 	for _, p := range v.policies {
-		if len(p.windows) > 0 { // mostly few of many
+		if len(p.windows) > 0 { // mostly few of the policies
 			all, first = append(all, p.hours), append(first, p.firstHours)
 		}
 	}
 	v.hours, v.firstHours = newHours(all), newHours(first)
 }
 
-// hoursOf are the windows that version n waits for on target i; nil: none.
+// hoursOf returns the windows that version n waits for on target i, or nil.
 func (w *work) hoursOf(i, n int32) *hours {
 	view := w.viewOf(i)
 	own := view.hours
@@ -226,8 +226,9 @@ func (w *work) hoursOf(i, n int32) *hours {
 	return w.hoursPast(own, past)
 }
 
-// hoursPast are hours of which overrides let a version past some rules, each from its creation on;
-// past is by rule, nil where there is none. It is written to.
+// hoursPast returns hours without the rules that overrides let a version past, each from the
+// creation of its override on. past is by rule, nil if there is no override; hoursPast writes to
+// it.
 func (w *work) hoursPast(own *hours, past []*Override) *hours {
 	var last *Override
 	instants := make([]byte, 0, 64)
@@ -250,7 +251,7 @@ func (w *work) hoursPast(own *hours, past []*Override) *hours {
 	}
 	h, err := w.set.without(own, func(rule *compiledRule) bool { return past[slices.Index(own.rules, rule)] != nil })
 	if err != nil {
-		h = own // a recurrence of the host that changed its mind opens nothing
+		h = own // a recurrence of the host that is no longer accepted opens nothing
 	} else {
 		if h == nil {
 			h = &hours{} // always open, but only from the override on
@@ -266,22 +267,22 @@ func (w *work) hoursPast(own *hours, past []*Override) *hours {
 	return h
 }
 
-// timing is what is known about calendars besides what they say.
+// timing is what is known about calendars besides their windows.
 type timing struct {
-	hours    map[overriddenHours]*hours // that overrides leave
+	hours    map[overriddenHours]*hours // what overrides leave of hours
 	meetings []*meeting
 }
 
-// overriddenHours are hours without those of their rules of which an override is in force: since
-// when, by rule.
+// overriddenHours are hours of which some rules have an override in force; since says, by rule,
+// from when on.
 type overriddenHours struct {
 	hours *hours
 	since string
 }
 
-// open is when a position is due that is so long after the start of the rollout, in open time. All
-// positions have their turns found at once; but what is left of hours where overrides are in force
-// is mostly for one target, and there may be as many of those as targets.
+// open returns when a position is due in the open time of h. The turns of all positions are found
+// at once. But hours with overrides in force are mostly for one target, and there may be as many of
+// them as targets, so their first few turns are found one by one.
 func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 	to, known := r.timetables[h]
 	if !known {
@@ -307,10 +308,9 @@ func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 	return time.Time{}, to.err
 }
 
-// timetable finds the turns of the positions from first to last, in one walk over the calendar:
-// offsets are monotone. Where an override took windows away, the time before it counts as it did
-// before: what was closed then is not made up for, and what an earlier override had opened stays
-// open.
+// timetable finds the turns of the positions from first to last in one walk over the calendar,
+// since offsets are monotone. If an override took windows away, the time before it counts as it did
+// then: closed time is not made up for, and what an earlier override had opened stays open.
 func (r *rollout) timetable(h *hours, first, last int) *timetable {
 	to := &timetable{dues: make([]time.Time, last-first+1)}
 	stages := []*hours{h} // latest first
@@ -327,7 +327,7 @@ func (r *rollout) timetable(h *hours, first, last int) *timetable {
 			if at == 0 || err == nil && to.dues[p].Before(stages[at-1].since) {
 				break
 			}
-			// It would come later than the next override lets it.
+			// The next override begins before this turn: go on under that one.
 			end := stages[at-1].since
 			var open time.Duration
 			if open, err = stages[at].calendar.OpenBetween(start, end); err == nil {
@@ -374,7 +374,8 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		}
 		h.now.blockers = append(h.now.blockers, verdict)
 	}
-	// Of one policy's allowing windows all are shut together, since one open one would do.
+	// The allowing windows of a policy are shut only if all of them are, since one open window is
+	// enough.
 	allowed := maps.Clone(h.opened)
 	for _, rule := range h.rules {
 		open := rule.calendar.Open(w.now)
@@ -385,14 +386,15 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		if !open {
 			changes, _ = rule.calendar.NextOpen(w.now)
 		}
-		w.wake(changes) // what is shut does not open before one of them changes
+		w.wake(changes) // a shut window does not open before one of them changes
 	}
 	for _, rule := range h.rules {
 		if rule.window.allows() && !allowed[rule.policy] || !rule.window.allows() && !rule.calendar.Open(w.now) {
 			block(rule, ReasonWindowClosed)
 		}
 	}
-	// Those that are not shut themselves may ask for more time than is left without those that are.
+	// Windows that are not shut may ask for more time than is left, even if the shut ones are taken
+	// away.
 	if rest, err := w.set.without(h, func(rule *compiledRule) bool { return blocking[rule] }); err == nil && rest != nil {
 		closes := rest.calendar.NextClose(w.now)
 		for _, rule := range rest.rules {
@@ -405,7 +407,7 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 			}
 		}
 	}
-	if len(blocking) == 0 { // a recurrence of the host that cannot be followed opens nothing
+	if len(blocking) == 0 { // a recurrence of the host that is at fault opens nothing
 		for _, rule := range h.rules {
 			block(rule, ReasonWindowClosed)
 		}
@@ -427,8 +429,8 @@ func neverOpens(d time.Duration) string {
 	return fmt.Sprintf("no opening%s within %d years", length, int64(clock.DefaultHorizon/(365*24*time.Hour)))
 }
 
-// wakeBefore looks again as soon as less than d is left until what is open closes, and at the
-// closing if d is 0. What never closes has the zero time.
+// wakeBefore notes the instant from which on less than d is left until closes, and closes itself if
+// d is 0. A zero closes stands for never.
 func (w *work) wakeBefore(closes time.Time, d time.Duration) {
 	if d > 0 {
 		closes = closes.Add(1 - d)

@@ -2,8 +2,8 @@ package rollout
 
 import "time"
 
-// work is one planning: the index and everything derived from it, alive for one call. What a
-// chapter of the package keeps for itself is declared there.
+// work is one planning: the index and everything derived from it. The plan keeps it, see release.
+// The embedded types are declared in the files that use them.
 type work struct {
 	*index
 	snapshot *Snapshot // nil once the plan is made, which refers to its lists only
@@ -28,18 +28,18 @@ type work struct {
 	slabs
 }
 
-// noNow is the fault of a zero instant.
+// noNow returns the fault of a zero now.
 func noNow() error {
 	var f faults
 	return f.add("now", CodeRequired, nil, "must be set to the present instant").err()
 }
 
-// begin indexes a snapshot and finds who is governed by what.
+// begin indexes a snapshot and finds which policies govern which targets.
 func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
-	if s == nil || s.compiler == nil { // an empty one would govern nobody, and let everybody start
+	if s == nil || s.compiler == nil { // an empty set would govern no target, and let all of them start
 		return nil, ErrNoPolicies
 	}
-	if now.IsZero() { // a clock that nobody set: no version would exist yet, so that nobody started, nobody waited and nobody knew why
+	if now.IsZero() { // a clock that is not set: no version would exist yet, so nothing would start or wait, and no reason would be given
 		return nil, noNow()
 	}
 	x, err := newIndex(snapshot)
@@ -69,8 +69,8 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	return w, nil
 }
 
-// release lets go of what only planning needs. The rest stays for as long as the plan does: Commit
-// and Explain read it.
+// release drops what only planning needs. The rest stays for as long as the plan does: Commit and
+// Explain read it.
 func (w *work) release() {
 	w.snapshot, w.admitting = nil, admitting{past: w.past}
 	for _, b := range w.stepped {
@@ -84,7 +84,7 @@ func (w *work) viewOf(i int32) *view { return w.views.list[w.view[i]] }
 // version is version n of the deployment of target i.
 func (w *work) version(i, n int32) *Version { return w.versions[w.targets[i].deployment].list[n] }
 
-// bound binds what target i is made of, whatever the version.
+// bound binds the entities of target i, without a version.
 func (w *work) bound(i int32) bound {
 	t := &w.targets[i]
 	return bound{resource: &w.resources[t.resource], environment: &w.environments[t.environment], deployment: &w.deployments[t.deployment]}
@@ -97,20 +97,20 @@ func (w *work) boundWith(i, n int32) bound {
 	return b
 }
 
-// boundIn binds a deployment in an environment, whatever the resource.
+// boundIn binds a deployment in an environment, without a resource.
 func (w *work) boundIn(environment, deployment int32) bound {
 	return bound{environment: &w.environments[environment], deployment: &w.deployments[deployment]}
 }
 
-// id names a target in the words of its entities, which are closer at hand than the target itself.
+// id returns the id of target i, read from its entities, which are closer in memory than the target
+// itself.
 func (w *work) id(i int32) TargetID {
 	t := &w.targets[i]
 	return TargetID{Resource: w.resources[t.resource].ID, Environment: w.environments[t.environment].ID, Deployment: w.deployments[t.deployment].ID}
 }
 
-// wake notes an instant at which the plan may change by itself. Like every instant that a plan
-// tells it is in UTC, whatever zone the host reads its clocks in: of two that are equal it must not
-// matter which comes first.
+// wake notes an instant at which the plan may change by itself. Like every instant in a plan it is
+// in UTC, whatever zone the host uses: of two equal instants it must not matter which comes first.
 func (w *work) wake(at time.Time) {
 	if at.After(w.now) && (w.plan.Next.IsZero() || at.Before(w.plan.Next)) {
 		w.plan.Next = at.UTC()
