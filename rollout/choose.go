@@ -267,8 +267,8 @@ func (a attempts) blocker(status VerdictStatus) Verdict {
 	return Verdict{Status: status, Reason: a.reason, Rule: a.rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
 }
 
-// outdated reports whether a target needs a run of the version it already has: no job of it that
-// was created since the change that outdated the target has succeeded.
+// outdated reports whether a target needs a run of the version it already has, because no run of
+// that version has succeeded since the change that outdated the target; see renewed.
 func (w *work) outdated(t *target, version string) bool {
 	if !t.outdated {
 		return false

@@ -99,8 +99,8 @@ func WithRule(rule CustomRule) Option {
 	return func(s *PolicySet) { s.customs = append(s.customs, rule) }
 }
 
-// Policies returns the policies that the set was built from, in the order given, with disabled
-// policies and without derived values. Use it for a decision log, see [Recording], or to list them.
+// Policies returns the policies that the set was built from, in the order given, disabled ones
+// included and with nothing filled in. Use it for a decision log, see [Recording], or to list them.
 // The caller owns the result, except for the Recurrence of a window.
 func (s *PolicySet) Policies() []Policy {
 	policies := make([]Policy, len(s.given))

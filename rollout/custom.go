@@ -8,7 +8,8 @@ import (
 
 // CustomRule is a rule of the host's own: a change ticket, an error budget, a fleet-wide switch. It
 // is asked after the built-in rules, for every version that is newer than what the target has, and
-// its verdict blocks, wakes and is explained like theirs. [WithRule] gives it to [Compile].
+// its verdict blocks a start, wakes the host and is explained like theirs. [WithRule] gives it to
+// [Compile].
 type CustomRule interface {
 	// ID names the rule in verdicts and overrides; no rule of a policy may have it.
 	ID() string

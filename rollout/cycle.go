@@ -240,10 +240,10 @@ func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
 // wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]),
 // and members that no order fits ([*bracket.RoleError], [*bracket.CycleError]).
 //
-// Check also reports versions that wait for one another, and version selectors of dependencies that
-// do not compile. A plan only lists them as diagnostics and lets such a version wait, because it
-// must not hold up the rest of the fleet. Call Check when a policy is edited or a version is
-// published.
+// Check also reports versions that wait for one another, and dependencies of versions with a
+// selector that does not compile or on a deployment that does not exist. In a plan such a version
+// only waits, because it must not hold up the rest of the fleet; the plan lists circles as
+// diagnostics. Call Check when a policy is edited or a version is published.
 func (s *PolicySet) Check(snapshot Snapshot) error {
 	w, err := s.begin(&snapshot, lastInstant())
 	if err != nil {

@@ -282,12 +282,12 @@ func (v *VersionExplanation) Until() time.Time {
 type Actor string
 
 const (
-	ActorTime     Actor = "time"             // nobody has to do anything: it opens by itself
+	ActorTime     Actor = "time"             // no one has to act: it opens by itself
 	ActorFleet    Actor = "the fleet"        // jobs that run, or are about to
-	ActorApprover Actor = "an approver"      // somebody who approves versions
-	ActorPublish  Actor = "the release"      // whoever publishes versions and sets their status
-	ActorPolicy   Actor = "the policy owner" // whoever edits policies and labels
-	ActorOperator Actor = "an operator"      // whoever gives commands and overrides, and gives back orphans
+	ActorApprover Actor = "an approver"      // the people who approve versions
+	ActorPublish  Actor = "the release"      // those who publish versions and set their status
+	ActorPolicy   Actor = "the policy owner" // those who edit policies and labels
+	ActorOperator Actor = "an operator"      // those who give commands and overrides, and give back orphans
 )
 
 // Actors returns who can open the verdict, without repetition: time first, then in the order of its

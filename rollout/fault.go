@@ -9,7 +9,7 @@ import (
 )
 
 // FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on
-// any of them while there is one. Several faults are joined as by [errors.Join], and errors.As
+// any of these while it has a fault. Several faults are joined as by [errors.Join], and errors.As
 // finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if the whole value is at fault

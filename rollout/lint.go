@@ -244,7 +244,7 @@ const (
 	// typo.
 	LintSelectorMatchesNothing LintCode = "selector_matches_nothing"
 	// LintSelectorMatchesEverything, information: an expression makes a distinction and yet matches
-	// everything, of at least two. Write "true" if that is meant.
+	// all that it is asked about, which are at least two. Write "true" if that is meant.
 	LintSelectorMatchesEverything LintCode = "selector_matches_everything"
 	// LintSelectorFails: an expression fails on something that it is asked about, such as int() of
 	// a text that is no number. An error if that holds targets, so that nothing newer, or not the

@@ -57,7 +57,7 @@ func (l *lint) lookAtPools() {
 	}
 }
 
-// lookAtLimited finds a rule that limits no target, and the targets that a rule never lets start.
+// lookAtLimited reports a rule that limits no target, and the targets that a rule never lets start.
 func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	w := l.w
 	shut := map[int32]bool{}

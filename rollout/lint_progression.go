@@ -231,7 +231,7 @@ func (l *lint) next(i int32) int32 {
 }
 
 // proof looks at all environments that a rule names. If the version can be proved in none of them,
-// it returns the one that comes closest.
+// it returns the proof of the one that comes closest.
 func (l *lint) proof(s stages, rule *compiledRule, d, e, n int32) proof {
 	environments, failed := s.of(rule, d, e)
 	if failed {
