@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// What a ledger answers to a candidate: whether it consumes, who refuses it, what it reserves and
-// what it takes.
+// What a ledger answers to a candidate: whether it consumes, which pools refuse it, what it
+// reserves and what it takes.
 
-// free returns why the candidate, whose resource has places, consumes nothing; empty if it
-// consumes, or may.
+// free returns why the candidate, whose resource has places, consumes nothing. It returns empty if
+// the candidate consumes, or may consume.
 //
-// A holder is who holds before the batch. It is tempting to count a start of this batch as a lease
-// that opens every other pool: but the host may leave that start out and carry out the next one,
-// which then would have taken a place that nobody gave.
+// Only what was held before the batch makes a holder. It is tempting to count a start of this batch
+// as a lease that opens every other pool. But the host may leave that start out and carry out the
+// next one, which would then have taken a place that it was never given.
 func (l *ledger) free(who int32, c *Candidate) Reason {
 	for at := l.down.entries[who].first; at != none && !c.Begins; at = l.places[at].next {
 		if h := l.heldBy(at, c.Group); h != none && l.holds[h].stored {
@@ -26,13 +26,13 @@ func (l *ledger) free(who int32, c *Candidate) Reason {
 			return ""
 		}
 		if !l.places[at].keyed && l.pools[pool].family != none {
-			return "" // it needs no place but, since it will make the key active from now on, perhaps a key
+			return "" // it needs no place, but perhaps a key, because it makes the key active from now on
 		}
 	}
 	return l.reason(who, c)
 }
 
-// reason is why a candidate that is refused nowhere may start.
+// reason returns why a candidate that no pool refuses may start.
 func (l *ledger) reason(who int32, c *Candidate) Reason {
 	if len(c.Needs) == 0 {
 		return RuleNotApplicable
@@ -50,7 +50,8 @@ func (l *ledger) reason(who int32, c *Candidate) Reason {
 	return reason
 }
 
-// ordered returns needs in ascending order of the pools' keys; valid until the next call.
+// ordered returns needs in ascending order of the pools' keys. The result is valid until the next
+// call.
 func (l *ledger) ordered(needs []int32) []int32 {
 	for k := 1; k < len(needs); k++ {
 		if l.pools[needs[k-1]].order > l.pools[needs[k]].order {
@@ -70,8 +71,8 @@ func (l *ledger) compareNeeds(a, b []int32) int {
 	return slices.CompareFunc(a, l.ordered(b), func(x, y int32) int { return cmp.Compare(l.pools[x].order, l.pools[y].order) })
 }
 
-// ask appends the pools that refuse the candidate. who is its resource, or none if that has no
-// place.
+// ask appends the pools that refuse the candidate. who is its resource, or none if the resource has
+// no place.
 func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 	needs := l.ordered(c.Needs)
 	for k, pool := range needs {
@@ -100,13 +101,13 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 	return refusals
 }
 
-// open reports whether the pool has a place and a key for everybody.
+// open reports whether the pool has a place and a key for any resource.
 func (p *poolState) open() bool {
 	return p.active+p.reserved < p.max && (p.family == none || p.keyed > 0)
 }
 
-// refusal returns why the pool has no place for one more resource; own: a place is reserved for
-// this very resource.
+// refusal returns why the pool has no place for one more resource, empty if it has one. own says
+// that a place is reserved for this very resource.
 func (p *poolState) refusal(own bool) Reason {
 	switch {
 	case p.unknown:
@@ -121,8 +122,9 @@ func (p *poolState) refusal(own bool) Reason {
 	return ""
 }
 
-// keyRefusal returns why a pool without active member must not get one. before are the candidate's
-// pools that come first: those of the same family may need a key too.
+// keyRefusal returns why a pool without an active member must not get one, empty if it may. before
+// are the pools that the candidate needs and that precede this one: those of the same family may
+// need a key too.
 func (l *ledger) keyRefusal(p *poolState, before []int32) Reason {
 	f := &l.families[p.family]
 	keys := f.active
@@ -149,8 +151,8 @@ func (l *ledger) hasRoom(p *poolState) bool {
 // have taken.
 //
 // A place is kept for the resource, not for the candidate: another candidate of the same resource
-// may start on it. And where no place is left nothing is kept: it would change nothing for anybody,
-// and so the cost is bounded by the places.
+// may start on it. Where no place is left nothing is kept: that would change no decision, and so
+// the cost is bounded by the number of places.
 func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	if !l.strict {
 		return
@@ -184,8 +186,8 @@ func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	}
 }
 
-// takeNew is take for a resource without any place: nothing is entered, and the caller must be able
-// to do so when the resource comes up again.
+// takeNew is take for a resource without any place. It enters nothing: the caller must be able to
+// enter the claims when the resource comes up again.
 func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
@@ -196,9 +198,9 @@ func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 	return claims
 }
 
-// takeDown is take for a resource that is down and keyed in all pools it needs, if they are such:
-// not even new leases are entered, and the caller must be able to do so when the resource comes up
-// again.
+// takeDown is take for a resource that is down and keyed in all pools it needs; ok is false if it
+// is not. It enters nothing, not even new leases: the caller must be able to enter them when the
+// resource comes up again. added reports whether there are new leases.
 func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, ok, added bool) {
 	before := len(claims)
 	for _, pool := range l.ordered(c.Needs) {
@@ -233,7 +235,7 @@ func (l *ledger) issue(pool int32) Claim {
 	return Claim{Pool: pool, Revision: p.revision, Token: p.token - 1}
 }
 
-// enter makes up for what takeNew and takeDown left out.
+// enter enters the claims that takeNew or takeDown did not enter.
 func (l *ledger) enter(who int32, group string, claims []Claim) {
 	for _, claim := range claims {
 		at := l.place(who, claim.Pool)
@@ -244,8 +246,8 @@ func (l *ledger) enter(who int32, group string, claims []Claim) {
 	}
 }
 
-// take gives the candidate its places and appends its claims. who is its resource, or none if that
-// has no place. Whether there is room has been decided.
+// take gives the candidate its places and appends its claims. who is its resource, or none if the
+// resource has no place. The caller has checked that there is room.
 func (l *ledger) take(claims []Claim, who int32, c *Candidate) []Claim {
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
@@ -288,8 +290,8 @@ func (l *ledger) unreserve(at int32) {
 	}
 }
 
-// settle ends the batch for a ledger that is kept: reservations are forgotten, and who started is a
-// holder.
+// settle ends the batch for a ledger that is kept: it drops the reservations and makes holders of
+// the candidates that started.
 func (l *ledger) settle() {
 	for _, at := range l.reservations {
 		l.unreserve(at)

@@ -2,30 +2,30 @@ package concurrency
 
 import "slices"
 
-// answers are the different answers that the refused got, each once. Most neighbours get the same
-// one, or the last one that ends with the same pool; where they take turns, a table tells the
-// answers apart.
+// answers holds the different answers that refused candidates got, each once. Most candidates get
+// the answer of their neighbour, or the last one that ends with the same pool; where answers
+// alternate, a table finds them.
 type answers struct {
 	list   [][]Refusal
 	slab   []Refusal        // present slab of list
 	latest []int32          // per pool, the last answer that ended with it, plus 1
-	table  map[uint64]int32 // by hash, or by the next free number after it; nil while neighbours do not take turns
+	table  map[uint64]int32 // by hash, or by the next free number after it; nil until answers alternate
 }
 
-// number returns the index in list of an answer, which is not empty and is entered if it is new.
-// candidates are all that may get one.
+// number returns the index in list of an answer, which must not be empty, and enters the answer if
+// it is new. candidates is the number of candidates that may get one.
 func (a *answers) number(answer []Refusal, candidates int) int32 {
 	last := &a.latest[answer[len(answer)-1].Pool]
 	switch {
 	case *last == 0:
-		*last = a.enter(answer, candidates) + 1 // the first one that ends so
+		*last = a.enter(answer, candidates) + 1 // the first answer that ends with this pool
 	case !slices.Equal(a.list[*last-1], answer):
 		*last = a.look(answer, candidates) + 1
 	}
 	return *last - 1
 }
 
-// look finds or enters an answer by the table.
+// look finds or enters an answer in the table.
 func (a *answers) look(answer []Refusal, candidates int) int32 {
 	if a.table == nil {
 		a.table = make(map[uint64]int32)
@@ -45,7 +45,7 @@ func (a *answers) look(answer []Refusal, candidates int) int32 {
 }
 
 func (a *answers) enter(answer []Refusal, candidates int) int32 {
-	if len(answer) > cap(a.slab)-len(a.slab) { // a new slab: a longer one would be a copy, while the answers keep the old one
+	if len(answer) > cap(a.slab)-len(a.slab) { // a new slab: growing the old one would copy it, while the answers keep the old one
 		a.slab = make([]Refusal, 0, max(len(answer), min(512, candidates)))
 	}
 	start := len(a.slab)

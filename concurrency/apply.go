@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Apply returns the records of the snapshot in which the starts took leases that they did not have,
-// in ascending order of the pools' keys. The starts are any of a plan's Admitted, in any order;
-// candidates are those of the plan. A pool in which no lease is new is left out.
+// Apply returns, in ascending order of the pools' keys, the changed records of the pools in which
+// the starts take new leases. starts are any of the plan's Admitted, in any order; candidates and
+// snapshot are those of the plan.
 //
-// The host writes each record under the condition that the stored one is still at its Revision. It
-// writes all in one transaction, or in the order given; then it releases what was written if a
-// later record is refused with [ErrConflict]. It dispatches only after the last write. A host that
-// is cut off in between has claimed too much, never too little: the next plan finds the holders, or
-// [Record.Orphans] lists them.
+// The host writes each record on condition that the stored one is still at its Revision, all in one
+// transaction or one by one in the order given. If it writes one by one and a later record is
+// refused with [ErrConflict], it releases the leases already written. It dispatches only after the
+// last write. A host that is cut off in between has claimed too much, never too little: the next
+// plan finds the holders, or [Record.Orphans] lists them.
 //
-// Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]. Without
-// that, whoever got the lease of one pool is a holder: the next plan admits it to the other pools,
-// even if their places have gone to somebody else meanwhile.
+// Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]. Otherwise a
+// candidate that got the lease of one pool is a holder: the next plan admits it to the other pools,
+// even if their places have been taken meanwhile.
 //
-// Nothing is returned with an error: [ErrConflict] or [ErrFenced] if the snapshot's records are not
-// those of the plan, a *[FieldError] for a name that is not UTF-8 or a zero now, and another error
-// if the starts belong to other candidates or pools.
+// With an error Apply returns no records. The error is [ErrConflict] or [ErrFenced] if the
+// snapshot's records are not those of the plan, a *[FieldError] for a name that is not UTF-8 or a
+// zero now, and another error if the starts belong to other candidates or pools.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	added := make([][]Lease, len(snapshot.Pools))
 	for _, s := range starts {
@@ -55,7 +55,7 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 			continue
 		}
 		slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.Token, b.Token) })
-		leases = slices.Compact(leases) // one start may have been listed for several candidates of one holder
+		leases = slices.Compact(leases) // several candidates of one holder may have the same lease
 		record := snapshot.Pools[i].record()
 		if leases[0].Token < record.NextToken {
 			return nil, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, record.Key, leases[0].Token)

@@ -7,24 +7,24 @@ import (
 
 // batch is one run over the candidates.
 //
-// A million of them do not fit into a cache, so a run takes them as they are: valid and in order,
-// and, if nobody is down, each with needs. It looks at a block of them before it decides, and gives
-// up where that is not so.
+// A million candidates do not fit into a cache, so a run does not check them all beforehand. It
+// assumes that they are valid, in order and, if no resource is down, each with needs. It checks a
+// block of them before it decides about that block, and gives up where the assumption is wrong.
 type batch struct {
 	*ledger
 	candidates []Candidate
-	prepared   bool    // all of them have been looked at
-	order      []int32 // nil: as they are
+	prepared   bool    // all candidates have been checked
+	order      []int32 // nil: the candidates are in order
 	exempt     int     // how many need nothing; unknown while it is 0
 	freeFirst  bool    // there may be candidates that consume nothing
 	hashes     [64]uint64
-	later      []free // those who consume nothing and could not be admitted at once
+	later      []free // candidates that consume nothing and could not be admitted at once
 
 	admitted []Admitted
-	free     int // so many of admitted consume nothing
+	free     int // how many of admitted consume nothing
 	refused  []Refused
-	claims   []Claim   // slab of admitted
-	answers  answers   // to those who are refused
+	claims   []Claim   // slab of the Claims of admitted
+	answers  answers   // to the refused candidates
 	answer   []Refusal // scratch
 }
 
@@ -41,7 +41,7 @@ func newBatch(l *ledger, candidates []Candidate) *batch {
 	return b
 }
 
-// prepare makes a batch of any valid candidates run.
+// prepare makes the batch run with any valid candidates.
 func (b *batch) prepare() {
 	b.prepared = true
 	sorted := true
@@ -55,7 +55,7 @@ func (b *batch) prepare() {
 	if sorted {
 		return
 	}
-	type turn struct { // nearly always the rank decides, which is next to the index
+	type turn struct { // the rank, which nearly always decides, is next to the index
 		rank  int
 		index int32
 	}
@@ -75,7 +75,8 @@ func (b *batch) prepare() {
 	}
 }
 
-// run admits, and reports whether the candidates are such that it could.
+// run decides about the candidates. It returns false if they are not as a run without prepare
+// assumes.
 func (b *batch) run() bool {
 	down := len(b.down.entries)
 	starts := min(len(b.candidates), b.exempt+down+b.room)
@@ -97,9 +98,8 @@ func (b *batch) at(i int) int32 {
 	return b.order[i]
 }
 
-// look hashes the next candidates' resources, from the i-th on in the order, and reports whether it
-// can go on with these candidates. Many at a time are read from memory at once instead of one by
-// one.
+// look hashes the next candidates' resources, from the i-th on in the order, and reports whether
+// the run can go on with these candidates. Looking at many at a time lets memory accesses overlap.
 func (b *batch) look(i int) bool {
 	for k := range min(len(b.hashes), len(b.candidates)-i) {
 		c := &b.candidates[b.at(i+k)]
@@ -120,8 +120,8 @@ func (b *batch) follows(i int, c *Candidate) bool {
 	return before.Rank < c.Rank || compareCandidates(b.ledger, before, c) <= 0
 }
 
-// resource returns the number of a resource that has places, counting in what the batch itself
-// started, or none.
+// resource returns the number of a resource that has places, those of the batch's own starts
+// included, or none.
 func (b *batch) resource(name string, h uint64) int32 {
 	slot := b.down.seek(name, h)
 	if slot == none {
@@ -137,7 +137,7 @@ func (b *batch) resource(name string, h uint64) int32 {
 	return who
 }
 
-// catchUp enters the leases of the resource's start, if that is still to be done.
+// catchUp enters the leases of the resource's start, if they have not been entered yet.
 func (b *batch) catchUp(who int32) {
 	if who != none && b.down.entries[who].start != 0 {
 		start := b.down.entries[who].start - 1
@@ -151,7 +151,7 @@ func (b *batch) enter(who, start int32) {
 	b.ledger.enter(who, b.candidates[a.Candidate].Group, a.Claims)
 }
 
-// admitFree admits, on the snapshot as it was read, everybody who consumes nothing.
+// admitFree admits, on the snapshot as it was read, every candidate that consumes nothing.
 func (b *batch) admitFree() bool {
 	for i := range b.candidates {
 		if i%len(b.hashes) == 0 && !b.look(i) {
@@ -170,7 +170,8 @@ func (b *batch) admitFree() bool {
 			b.later = append(b.later, own)
 		}
 	}
-	// Only now are they counted: what a holder adds to a pool was not there for the others.
+	// They are counted only now: what a holder adds to a pool must not make others consume nothing
+	// there.
 	for _, own := range b.later {
 		b.catchUp(own.who)
 		b.admit(own.index, own.who, own.reason)
@@ -179,7 +180,8 @@ func (b *batch) admitFree() bool {
 	return true
 }
 
-// admitDown admits a candidate that changes nothing for any other resource.
+// admitDown admits a candidate if that changes nothing for any other resource, and reports whether
+// it did.
 func (b *batch) admitDown(own free, c *Candidate) bool {
 	start := len(b.claims)
 	if own.who == none {
@@ -201,7 +203,7 @@ func (b *batch) admitDown(own free, c *Candidate) bool {
 	return true
 }
 
-// admitInOrder goes through the others by rank.
+// admitInOrder decides about the other candidates by rank.
 func (b *batch) admitInOrder() bool {
 	b.refused = make([]Refused, 0, len(b.candidates)-b.free)
 	free := b.admitted[:b.free]
@@ -240,7 +242,7 @@ func (b *batch) admit(index, who int32, reason Reason) {
 	b.start(index, reason, start)
 }
 
-// start lists a candidate as admitted with the claims from an index on.
+// start lists a candidate as admitted, with the claims from the given index on.
 func (b *batch) start(index int32, reason Reason, claims int) {
 	b.admitted = append(b.admitted, Admitted{Candidate: index, Reason: reason, Claims: b.claims[claims:len(b.claims):len(b.claims)]})
 }

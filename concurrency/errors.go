@@ -13,13 +13,13 @@ var (
 	// ErrConflict means that a record changed since it was read: load again and plan again. Stores,
 	// [Record.Claim] and [Apply] return it.
 	ErrConflict = errors.New("concurrency: record changed since it was read")
-	// ErrFenced means that the token is not the one of the present lease: the slot was lost, and
-	// whoever acts on it must stop.
+	// ErrFenced means that the token is not that of the present lease: the slot was lost, and the
+	// work under that token must stop.
 	ErrFenced = errors.New("concurrency: token of a lost lease")
 )
 
-// FieldError is one fault of a rule, a limit, a record, or what is given to [Plan]. Where all
-// faults are reported they are joined as by [errors.Join]: errors.As finds the first.
+// FieldError is one fault of a rule, a limit, a record, or an argument. Functions that report all
+// faults join them as [errors.Join] does: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as leases[2].token; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -40,10 +40,10 @@ type Code string
 const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
-	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or what must be unique is not
-	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or a value that must be unique is not
+	CodeType         Code = strictjson.CodeType         // the value has the wrong type, or the wrong form for its type
 	CodeRequired     Code = "required"                  // a value is missing
-	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have
+	CodeUnknownValue Code = "unknown_value"             // it is not one of the values that the field can have
 	CodeOutOfRange   Code = "out_of_range"              // a number, a count or an index is too small or too large
 	CodeConflict     Code = "conflict"                  // it contradicts another field
 )
@@ -56,14 +56,14 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 	return f
 }
 
-// reading says which other fields the fault that was added last depends on: with another value of
-// one of them it might not be one.
+// reading records the other fields on which the last added fault depends: with another value of one
+// of them there might be no fault.
 func (f *faults) reading(fields ...string) {
 	last := len(*f) - 1
 	(*f)[last] = strictjson.About((*f)[last], fields...)
 }
 
-// under adds the faults of a part, whose paths continue the given one.
+// under adds the faults of a part, with path in front of their paths.
 func (f *faults) under(path string, err error) {
 	for _, fault := range strictjson.Faults(err) {
 		*f = append(*f, &FieldError{Path: strictjson.Path(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})

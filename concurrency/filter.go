@@ -2,16 +2,17 @@ package concurrency
 
 import "math/bits"
 
-// filter tells of most resources that they are not in a set, without touching the set: in a batch
-// nearly every candidate is a resource that nobody has heard of, and a table of all others is
-// larger than the caches. A wrong yes costs a look at the table, so nothing depends on the quality
-// of the hash.
+// filter tells for most resources that they are not in a set, without access to the set: in a batch
+// the resource of nearly every candidate is absent, and a table of those present is larger than the
+// caches. A wrong yes only costs a look at the table, so no answer depends on the quality of the
+// hash.
 type filter struct {
 	bits []uint64
 	mask uint64
 }
 
-// newFilter is for about n resources; more of them only make it useless.
+// newFilter returns a filter for about n resources. With many more it becomes useless, but not
+// wrong.
 func newFilter(n int) filter {
 	words := 1
 	for words*4 < n { // 16 to 32 bits per resource
@@ -20,7 +21,7 @@ func newFilter(n int) filter {
 	return filter{bits: make([]uint64, words), mask: uint64(words) - 1}
 }
 
-// Two bits of one word stand for a resource: one look at memory, and about one wrong yes in a
+// Two bits of one word stand for a resource: one access to memory, and about one wrong yes in a
 // hundred.
 func (f *filter) add(h uint64) { f.bits[h>>12&f.mask] |= 1<<(h&63) | 1<<(h>>6&63) }
 
@@ -30,8 +31,8 @@ func (f *filter) has(h uint64) bool {
 }
 
 // hash mixes eight bytes at a time. The last eight bytes may overlap those before: the length
-// counts too. It is not keyed, so that the same input takes the same way: names that were chosen to
-// collide would make a batch slow, never wrong.
+// counts too. It is not keyed, so that the same input takes the same path: names chosen to collide
+// make a batch slow, never wrong.
 func hash(s string) uint64 {
 	h := uint64(len(s))
 	if len(s) < 8 {
@@ -54,7 +55,7 @@ func fold(w uint64) uint64 {
 	return high ^ low
 }
 
-// word is the first eight bytes.
+// word returns the first eight bytes.
 func word(s string) uint64 {
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56

@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// JobCounter tells who is active in a pool, for hosts that have jobs but no lease records. It
-// returns who holds and not how many, because a number cannot say "the slot is my own".
+// JobCounter lists the holders that are active in a pool, for hosts that have jobs but no lease
+// records. It returns holders, not their number, because a number cannot say "the slot is my own".
 //
 // A job is active unless its status is [Terminal]. The result is complete, distinct by (resource,
 // group), in ascending order, and belongs to the caller; resources outside the pool do not appear.
-// What cannot be read is an error, never "nobody". A pool without active jobs, an unknown one
-// included, has no holders. If ctx is done its error is returned. The package concurrencytest
-// checks all this.
+// If the jobs cannot be read, Active returns an error, never an empty list. A pool without active
+// jobs, an unknown one included, has no holders. If ctx is done, Active returns its error. The
+// package concurrencytest checks all this.
 type JobCounter interface {
 	Active(ctx context.Context, pool string) ([]Holder, error)
 }
 
 // Terminal reports whether a job with this status is over. The terminal statuses are those of
 // ctrlplane: successful, failure, cancelled, skipped, invalidJobAgent, invalidIntegration,
-// externalRunNotFound. Every other status, unknown ones included, is active: a job that nobody
-// understands may still be disrupting its resource.
+// externalRunNotFound. Every other status, unknown ones included, is active: a job with an unknown
+// status may still be disrupting its resource.
 func Terminal(status string) bool {
 	switch status {
 	case "successful", "failure", "cancelled", "skipped", "invalidJobAgent", "invalidIntegration", "externalRunNotFound":
@@ -40,7 +40,7 @@ type Job struct {
 }
 
 // MemoryJobs is a [JobCounter] in memory: the reference of the conformance kit, and enough for
-// tests and small hosts. The zero value is empty and ready for use, by several goroutines at once.
+// tests and small hosts. The zero value is empty and ready for use. It is safe for concurrent use.
 type MemoryJobs struct {
 	mu    sync.RWMutex
 	pools map[string][]string // key → member resources

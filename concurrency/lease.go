@@ -12,9 +12,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Holder is who holds a slot: a resource, for a group. The group is the id of a bracket's version
-// group, or the text key of a release target outside brackets. A slot belongs to the holder, not to
-// a job: it stays between two jobs of one group.
+// Holder is the holder of a slot: a resource, for a group. The group is the id of a bracket's
+// version group, or the text key of a release target outside brackets. A slot belongs to the
+// holder, not to a job: the holder keeps it between two jobs of one group.
 type Holder struct {
 	Resource string `json:"resource"`
 	Group    string `json:"group"`
@@ -32,17 +32,17 @@ func holderSet(list []Holder) map[Holder]bool {
 	return set
 }
 
-// Lease is a slot of a pool in the hands of a holder, from the first start of its group on the
-// resource to the end of the group.
+// Lease is a slot of a pool that a holder has, from the first start of its group on the resource to
+// the end of the group.
 type Lease struct {
 	Pool string `json:"pool"` // key of the pool
 	Holder
-	// Token is greater than that of every lease the pool ever gave before. Whoever acts for the
-	// holder carries it; see [ErrFenced].
+	// Token is greater than the token of every lease that the pool gave before. Work for the holder
+	// carries it: see [ErrFenced].
 	Token uint64     `json:"token"`
 	State LeaseState `json:"state"`
-	// Since is the instant at which the lease was taken. It and ProgressAt are in UTC, so that a
-	// record comes back from a store as it was.
+	// Since is the instant at which the lease was taken. Since and ProgressAt are in UTC, so that a
+	// record comes back from a store as it was written.
 	Since time.Time `json:"since"`
 	// ProgressAt is the newest observed event (start, heartbeat, end) of the holder's runs.
 	ProgressAt time.Time `json:"progressAt"`
@@ -63,13 +63,13 @@ const (
 // schema is the version of the stored form of a record.
 const schema = 1
 
-// Record is what a store keeps of one pool: its leases. It is a value: a method that changes
-// something returns a new record and leaves the old one as it is. The host writes the new one under
-// the condition that the stored one has not changed.
+// Record is what a store keeps of one pool: its leases. It is a value: methods return a changed
+// record and leave the old one as it is. The host writes the new record on condition that the
+// stored one has not changed.
 //
-// The methods do not touch Revision. It is the stored revision that the record was read at; the
-// store gives the next one when it accepts a write, and refuses a write from an older one with
-// [ErrConflict].
+// The methods do not change Revision, which is the stored revision at which the record was read.
+// The store gives the next revision when it accepts a write, and refuses a write from an older one
+// with [ErrConflict].
 type Record struct {
 	Schema   int    `json:"schema"` // 1
 	Key      string `json:"key"`    // of the pool
@@ -79,15 +79,14 @@ type Record struct {
 	NextToken uint64 `json:"nextToken"`
 	// Leases are in ascending order of (resource, group), one per holder.
 	Leases []Lease `json:"leases"`
-	// Confirmed is used in the record under the key of a Family only. It lists, in ascending order,
+	// Confirmed is used only in the record under the key of a Family. It lists, in ascending order,
 	// the leases of the family's pools under which something was dispatched, or is about to be. The
-	// host claims its leases in the pools, adds them here, and dispatches only then. So a lease
-	// that is not listed was claimed and never used. Nil: nobody keeps the list, and it says
-	// nothing.
+	// host claims its leases in the pools, adds them here, and dispatches only then, so a lease
+	// that is not listed was claimed but never used. Nil means that no list is kept.
 	Confirmed []Confirmation `json:"confirmed,omitzero"`
 }
 
-// Confirmation names a lease: no other one of the pool ever has its token.
+// Confirmation names a lease: no other lease of the pool ever has its token.
 type Confirmation struct {
 	Pool  string `json:"pool"` // key
 	Token uint64 `json:"token"`
@@ -98,7 +97,7 @@ func (c Confirmation) Compare(o Confirmation) int {
 	return cmp.Or(cmp.Compare(c.Pool, o.Pool), cmp.Compare(c.Token, o.Token))
 }
 
-// Confirms reports whether a lease is listed, or nobody keeps a list.
+// Confirms reports whether a lease is listed in Confirmed, or no list is kept.
 func (r Record) Confirms(l Lease) bool {
 	if r.Confirmed == nil {
 		return true
@@ -107,13 +106,13 @@ func (r Record) Confirms(l Lease) bool {
 	return listed
 }
 
-// NewRecord returns the record of a pool that nobody ever used, at revision 0.
+// NewRecord returns the record of a pool that was never used, at revision 0.
 func NewRecord(key string) Record {
 	return Record{Schema: schema, Key: key, NextToken: 1, Leases: []Lease{}}
 }
 
 // ParseRecord decodes a stored record and validates it. Unknown fields and schemas are errors. All
-// faults are reported, joined, each a *[FieldError]: values of the wrong form, and if there are
+// faults are reported, joined, each a *[FieldError]: values of the wrong form or, if there are
 // none, what Validate reports.
 func ParseRecord(data []byte) (Record, error) {
 	var r Record
@@ -126,8 +125,8 @@ func ParseRecord(data []byte) (Record, error) {
 	return r, nil
 }
 
-// Validate reports every fault of the record, joined, each a *[FieldError]: what it says is
-// contradictory, or it was written by something else.
+// Validate reports every fault of the record, joined, each a *[FieldError]: it contradicts itself,
+// or it was not written by this package.
 func (r Record) Validate() error {
 	var f faults
 	r.check(&f)
@@ -192,7 +191,7 @@ func (r Record) find(h Holder) (int, bool) {
 	return slices.BinarySearchFunc(r.Leases, h, func(l Lease, h Holder) int { return l.Holder.compare(h) })
 }
 
-// with returns the record with other leases, which it takes over. No leases are written as [] and
+// with returns the record with other leases, which it takes over. An empty list is written as [],
 // not as null.
 func (r Record) with(leases []Lease) Record {
 	if leases == nil {
@@ -202,7 +201,7 @@ func (r Record) with(leases []Lease) Record {
 	return r
 }
 
-// held finds the lease that an action with a token belongs to.
+// held returns the index of the holder's lease, and [ErrFenced] if there is none with the token.
 func (r Record) held(h Holder, token uint64) (int, error) {
 	i, ok := r.find(h)
 	if !ok {
@@ -221,14 +220,17 @@ func (l Lease) proves(token uint64) error {
 
 // Claim returns the record with the lease that a claim of [Plan] asks for.
 //
-// A holder with a lease keeps it, and the record is returned as it is: claiming is re-entrant, and
-// repeating a claim that was cut off is harmless. If its token is not the claim's, the error is
-// [ErrFenced]. A new lease needs a record at the claim's revision, else the error is [ErrConflict]:
-// plan again. The claims that one plan makes on one record are applied in the order of the plan,
-// and then the record is written once. Any of them may be left out. A claim with a token below
-// NextToken is [ErrFenced]. A holder without resource, one whose names are not UTF-8, and a record
-// that [NewRecord] did not make, are a *[FieldError], because what they lead to could not be read
-// again. So is a zero now. [Apply] does all this for a whole plan.
+// If the holder has a lease, Claim returns the record as it is: claiming is re-entrant, and
+// repeating a claim that was cut off is harmless. The error is [ErrFenced] if the token of that
+// lease is not the claim's.
+//
+// A new lease needs a record at the claim's revision, else the error is [ErrConflict]: plan again.
+// For a claim with a token below NextToken the error is [ErrFenced]. It is a *[FieldError] for a
+// holder without a resource or with a name that is not UTF-8, for a record that [NewRecord] did not
+// make, because none of these could be read again, and for a zero now.
+//
+// Apply the claims that one plan makes on one record in the order of the plan, then write the
+// record once. Any of them may be left out. [Apply] does all this for a whole plan.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if held, ok := r.Lease(h); ok {
 		return r, held.proves(c.Token)
@@ -246,7 +248,7 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: utc(now), ProgressAt: utc(now)}})
 }
 
-// claim adds leases of holders that have none, in the order of their tokens; it takes the slice
+// claim adds leases, in the order of their tokens, of holders that have none. It takes the slice
 // over.
 func (r Record) claim(added []Lease) (Record, error) {
 	last := added[len(added)-1].Token
@@ -254,12 +256,12 @@ func (r Record) claim(added []Lease) (Record, error) {
 		return r, fmt.Errorf("concurrency: pool %s has issued every token there is", r.Key)
 	}
 	var f faults
-	if added[0].Since.IsZero() { // a clock that nobody set
+	if added[0].Since.IsZero() { // a clock that was never set
 		f.add("now", CodeRequired, nil, "must be set to the present instant: a lease since the zero time would be stuck at once, and older than every job")
 	}
 	for _, l := range added {
 		for _, name := range []struct{ field, value string }{{"resource", l.Resource}, {"group", l.Group}} {
-			if !utf8.ValidString(name.value) { // JSON would make another name of it, and of two names perhaps one
+			if !utf8.ValidString(name.value) { // JSON would change the name, and perhaps make two names equal
 				f.add(name.field, CodeType, name.value, "must be UTF-8: a lease with another name could not be read again")
 			}
 		}
@@ -281,8 +283,8 @@ func (r Record) claim(added []Lease) (Record, error) {
 }
 
 // Release returns the record without the holder's lease: its group has ended, its resource is
-// proved to be deleted, or an operator gave it up. A token that is not the lease's, or a lease that
-// is gone, is [ErrFenced].
+// proved to be deleted, or an operator gave the lease up. If the token is not the lease's or the
+// lease is gone, the error is [ErrFenced].
 func (r Record) Release(h Holder, token uint64) (Record, error) {
 	i, err := r.held(h, token)
 	if err != nil {
@@ -293,7 +295,8 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 
 // Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the
 // given instant. The newest progress counts, in whatever order reports arrive. A quarantined lease
-// becomes active again. A token that is not the lease's, or a lease that is gone, is [ErrFenced].
+// becomes active again. If the token is not the lease's or the lease is gone, the error is
+// [ErrFenced].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	return r.edit(h, token, func(l *Lease) {
 		l.State, l.Reason = Active, ""
@@ -303,10 +306,10 @@ func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	})
 }
 
-// Quarantine returns the record with the holder's lease quarantined, with a reason for people to
-// read: it is stuck and the rule says so, or its execution was abandoned. The lease goes on
-// counting, unless the pool's allowance covers it. A token that is not the lease's, or a lease that
-// is gone, is [ErrFenced].
+// Quarantine returns the record with the holder's lease quarantined: it is stuck and the rule says
+// so, or its execution was abandoned. reason is for people to read. The lease still counts, unless
+// the pool's allowance covers it. If the token is not the lease's or the lease is gone, the error
+// is [ErrFenced].
 func (r Record) Quarantine(h Holder, token uint64, reason string) (Record, error) {
 	return r.edit(h, token, func(l *Lease) { l.State, l.Reason = Quarantined, reason })
 }
@@ -321,12 +324,12 @@ func (r Record) edit(h Holder, token uint64, change func(*Lease)) (Record, error
 	return r.with(leases), nil
 }
 
-// utc is the form in which instants are stored: UTC, without a monotonic reading.
+// utc returns t in the form in which instants are stored: UTC, without a monotonic reading.
 func utc(t time.Time) time.Time { return t.UTC() }
 
 // Orphans returns the leases whose holder is not among live, the holders that have an open
-// execution or an active job. They are listed for the host, which releases them by their token once
-// it knows that the group has ended; no plan ever does.
+// execution or an active job. The host releases them by their token once it knows that the group
+// has ended; no plan ever does.
 func (r Record) Orphans(live []Holder) []Lease {
 	alive := holderSet(live)
 	var orphans []Lease

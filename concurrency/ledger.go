@@ -9,9 +9,9 @@ import (
 // none ends a linked list.
 const none = int32(-1)
 
-// ledger is the state of all pools while it is decided who starts: what a batch counts in, and what
-// a [Queue] keeps between events. Resources and pools go by number; lists are linked by index in
-// two slabs, so that a start costs no allocation of its own.
+// ledger is the state of all pools during decisions: a batch counts in it, and a [Queue] keeps it
+// between events. Resources and pools are identified by number. Lists are linked by index in two
+// slabs, so that a start costs no allocation of its own.
 type ledger struct {
 	pools     []poolState
 	summaries []Summary    // of the same pools; Active and Starts are filled in last
@@ -21,10 +21,10 @@ type ledger struct {
 	places    []place
 	holds     []hold
 	crowds    map[placeGroup]int32 // holds of crowded places
-	strict    bool                 // some pool is
-	unused    int32                // first of the holds that were given up
+	strict    bool                 // some pool is strict
+	unused    int32                // first of the released holds
 
-	reservations []int32 // places with a reservation, or once with one
+	reservations []int32 // places that have or had a reservation
 	added        []int32 // holds that the batch added
 
 	width   int // estimate of the pools that a start needs
@@ -34,8 +34,8 @@ type ledger struct {
 	next    time.Time
 }
 
-// poolState counts in one pool. It fits into a line of the cache: most of the time of a batch goes
-// by here.
+// poolState holds the counts of one pool. It fits into a cache line, because a batch spends most of
+// its time here.
 type poolState struct {
 	max      int
 	active   int    // resources with a counting place
@@ -50,9 +50,9 @@ type poolState struct {
 	strict   bool
 }
 
-// quarantine is what a pool lets pass.
+// quarantine holds the quarantined leases of a pool, and how many of them do not count.
 type quarantine struct {
-	allowance int           // so many of leases, from the front, do not count
+	allowance int           // how many of leases, from the front, do not count
 	leases    []quarantined // oldest first
 }
 
@@ -72,7 +72,7 @@ type place struct {
 	departed    bool // no member: its leases do not count
 	down        bool // unavailable, or a member with a lease, counting or not
 	counting    bool // it is in the pool's active
-	keyed       bool // it counts, by more than leases of holders who are keyless
+	keyed       bool // it counts, by more than leases of keyless holders
 	reserved    bool // it is in the pool's reserved
 	crowded     bool // its leases are in ledger.crowds
 }
@@ -84,7 +84,7 @@ type hold struct {
 	token    uint64 // 0: an active job alone
 	stored   bool   // known before this batch: only such a lease makes a holder
 	forgiven bool   // quarantined, and covered by the allowance
-	keyless  bool   // its holder came no further than to claim it
+	keyless  bool   // its holder claimed it and never used it
 }
 
 // quarantined is a quarantined lease of a member.
@@ -94,8 +94,8 @@ type quarantined struct {
 	holder      Holder
 }
 
-// newLedger counts a valid snapshot. candidates are those that are to be asked for, to make room
-// for as many starts as there are places.
+// newLedger returns the ledger of a valid snapshot. It only estimates from the candidates how many
+// starts to make room for.
 func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 	pools := make([]poolState, len(s.Pools))
 	places, holds, resources, room := 0, 0, 0, 0
@@ -155,8 +155,7 @@ func (l *ledger) orderByKey(pools []Pool) {
 	}
 }
 
-// width is the mean number of pools that the candidates need, of which some are looked at; at least
-// 1, and at most all there are.
+// width estimates from a sample the mean number of pools that the candidates need; at least 1.
 func width(candidates []Candidate, pools int) int {
 	const looks = 64
 	sum, n := 0, 0
@@ -176,7 +175,7 @@ func (l *ledger) open(i int32, p *Pool, families map[string]int32) {
 	state.strict = p.Strict
 	l.strict = l.strict || p.Strict
 	l.summaries[i].Total, l.summaries[i].Max = p.Total, state.max
-	state.revision, state.token = p.Record.Revision, max(1, p.Record.NextToken) // the record of a pool that nobody ever used is zero
+	state.revision, state.token = p.Record.Revision, max(1, p.Record.NextToken) // the record of a pool that was never used is zero
 	if p.Family != "" {
 		f, ok := families[p.Family]
 		if !ok {
@@ -248,8 +247,9 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 	}
 }
 
-// isQuarantined decides what the lease is now, and lists it if it is stuck: also one that is
-// quarantined already, or else storing what a plan says would make it forget why.
+// isQuarantined reports whether the lease is quarantined now, and lists it if it is stuck. That
+// includes a lease that is quarantined already: otherwise it would cease to be listed once the host
+// has stored what a plan says.
 func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder]bool, now time.Time) bool {
 	quarantined := lease.State == Quarantined
 	if p.StuckAfter == 0 || !running[lease.Holder] {
@@ -267,7 +267,7 @@ func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder
 	return quarantined || p.OnStuck == Quarantine
 }
 
-// forgive lets the oldest quarantined leases not count, as many as the allowance covers.
+// forgive stops counting the oldest quarantined leases, as many as the allowance covers.
 func (l *ledger) forgive(q *quarantine) {
 	for _, q := range q.leases[:min(q.allowance, len(q.leases))] {
 		l.holds[q.hold].forgiven = true
@@ -376,8 +376,8 @@ func (l *ledger) hold(at int32, group string, token uint64) int32 {
 	return h
 }
 
-// heldBy finds the lease of a group in a place, or none. Mostly there is one, of a node that is
-// being upgraded; but a cluster has as many as deployments.
+// heldBy returns the lease of a group in a place, or none. A place mostly has one lease, as for a
+// node that is being upgraded; but a cluster has as many as deployments.
 func (l *ledger) heldBy(at int32, group string) int32 {
 	const few = 16
 	h := l.places[at].holds
@@ -436,7 +436,7 @@ func (l *ledger) release(pool int32, holder Holder) bool {
 	if l.stalled != nil {
 		stalled := &l.stalled[pool]
 		stalled.leases = slices.DeleteFunc(stalled.leases, func(q quarantined) bool { return q.hold == h })
-		l.forgive(stalled) // the next one may have come under the allowance
+		l.forgive(stalled) // the allowance may cover the next one now
 	}
 	return true
 }

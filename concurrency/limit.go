@@ -15,16 +15,16 @@ const (
 )
 
 // Limit is a count or a percentage: the library's one type for "how many". It carries the value and
-// never a rounding, because every published design rounds differently: the rounding is written
+// never a rounding, because every published design rounds differently. The rounding is written
 // where the limit is used, as in limit.Of(total, concurrency.Ceil).
 //
 // In JSON a count is a number (5) and a percentage a string ("20%"); as text both are bare (5,
 // 20%). Nothing else is a limit: no sign, space, fraction, exponent or leading zero, and no number
 // inside a JSON string. A JSON null counts as absent.
 //
-// The zero value is unset, which differs from [Count](0): 0 has to be written, and as a limit on
-// starts it means "nothing may start". What unset means, a default or an error, is said at each
-// field. Limits are comparable with ==.
+// The zero value is unset, which differs from [Count](0): 0 must be written, and as a limit on
+// starts it means "nothing may start". Each field says what unset means there, a default or an
+// error. Limits are comparable with ==.
 type Limit struct {
 	value int32
 	kind  limitKind
@@ -90,9 +90,9 @@ func parseDigits(s string, bound int64) (int32, bool) {
 	return int32(n), true
 }
 
-// Of returns how many of total the limit is. A count is itself, whatever the total and the
-// rounding: Of does not clamp, since a surge may exceed its total while a pool may not. A
-// percentage is rounded as asked, in exact integer arithmetic; a result that no int can hold (more
+// Of returns how many of total the limit is. For a count it returns the count, whatever the total
+// and the rounding: Of does not clamp, since a surge may exceed its total while a pool may not. For
+// a percentage it rounds as asked, in exact integer arithmetic; a result that no int can hold (more
 // than 100 % of an enormous total) is [math.MaxInt].
 //
 // Of fails closed: an unset limit is 0, a percentage of a negative total is 0, and an unknown
@@ -127,7 +127,7 @@ func (l Limit) IsPercent() bool { return l.kind == percent }
 // Value returns the number as written: 5 for 5, 20 for 20%, and 0 if unset.
 func (l Limit) Value() int { return int(l.value) }
 
-// Validate refuses an unset limit with a *[FieldError]; every other value that can exist is valid.
+// Validate returns a *[FieldError] if the limit is unset; every other Limit is valid.
 func (l Limit) Validate() error {
 	if l.kind == unset {
 		return &FieldError{Code: CodeRequired, Hint: "is required: " + hintLimit + "; write 0 to pause, or leave the whole rule out for no limit"}
@@ -207,8 +207,8 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Rounding says what becomes of a fraction when a percentage is turned into a count. It has no
-// influence on a count. Empty is ceil, the rounding of resource concurrency in the bracket RFC.
+// Rounding says how a percentage is rounded to a count. It does not affect a count. Empty means
+// Ceil, the rounding of resource concurrency in the bracket RFC.
 type Rounding string
 
 const (

@@ -12,7 +12,7 @@ type waiting struct {
 	Candidate
 	line   *line
 	at     int   // index in the line's heap; -1: taken out for the moment
-	before int32 // another candidate of the resource
+	before int32 // the resource's candidate added before, or none
 	key    string
 }
 
@@ -21,18 +21,18 @@ type line struct {
 	q      *Queue
 	ids    []int32
 	key    string
-	needs  []int32 // pools in which they consume, by key; empty: the line of those who consume nothing
+	needs  []int32 // pools in which its candidates take a place, by key; empty for candidates that consume nothing
 	strict bool
-	alone  bool // of one candidate, which may start on a place reserved for another one of its resource
-	spot   int  // where it waits; -1: it is live
+	alone  bool // it has one candidate, which may start on a place reserved for another candidate of its resource
+	spot   int  // index of the spot where it waits; -1: it is live
 	at     int  // index in the heap of a walk or of its spot; -1: in none
 }
 
-// spot is a heap of lines, by their heads.
+// spot is a heap of lines, ordered by their heads.
 type spot []*line
 
-// sort puts the waiting candidates of a resource into the lines they belong to: all of them, or
-// those after the one with id cursor.
+// sort puts the waiting candidates of a resource into the lines they belong to: all of them, or, if
+// cursor is not none, those from the candidate with id cursor on.
 func (q *Queue) sort(resource string, cursor int32) {
 	head, ok := q.same[resource]
 	if !ok {
@@ -82,7 +82,7 @@ func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
 	return l
 }
 
-// key says what a candidate needs; empty: nothing.
+// key encodes what a candidate needs, empty if nothing.
 func (q *Queue) key(who int32, w *waiting) string {
 	if len(w.Needs) == 0 || who != none && q.ledger.free(who, &w.Candidate) != "" {
 		return ""
@@ -154,7 +154,7 @@ func (q *Queue) leave(id int32) {
 	}
 }
 
-// thin follows the departure of a candidate from a line.
+// thin updates what depends on a line after a candidate left it.
 func (q *Queue) thin(l *line) {
 	q.touch(l)
 	if len(l.ids) == 0 {
@@ -194,7 +194,7 @@ func (q *Queue) forget(id int32) {
 	q.unused = append(q.unused, id)
 }
 
-// touch follows a change of a line's head, or that it became live or was parked.
+// touch updates the heap that a line is in, after its head changed or it became live or was parked.
 func (q *Queue) touch(l *line) {
 	if l.spot >= 0 {
 		if len(l.ids) > 0 {
@@ -218,8 +218,8 @@ func (q *Queue) touch(l *line) {
 	}
 }
 
-// wake lets the next walk look at the lines that wait at the pool or, if a key became free, at its
-// family.
+// wake lets the next walk look at the lines that wait at the pool and, if a key became free, at
+// those that wait at its family.
 func (q *Queue) wake(pool int, key bool) {
 	q.wakeAt(pool)
 	if f := q.ledger.pools[pool].family; key && f != none {
@@ -243,9 +243,9 @@ func (q *Queue) park(l *line, r Refusal) {
 	delete(q.live, l)
 	l.spot = int(r.Pool)
 	p := &q.ledger.pools[r.Pool]
-	if takes := slices.Contains(l.needs, r.Pool); !takes || p.refusal(false) == "" { // who takes no place there waits for a key, however full it is
+	if takes := slices.Contains(l.needs, r.Pool); !takes || p.refusal(false) == "" { // a line that takes no place there waits for a key, however full the pool is
 		l.spot = len(q.ledger.pools) + int(p.family)
-		// All keys are taken: nobody who waits for one is to be seen again in this walk.
+		// All keys are taken: this walk need not look at the lines that wait for one again.
 		q.open = slices.DeleteFunc(q.open, func(spot int) bool { return spot == l.spot })
 	}
 	heap.Push(&q.spots[l.spot], l)

@@ -10,23 +10,24 @@ import (
 // Result is what [Plan] decided. It shares nothing with the input but strings and, see [Summary],
 // lists of them.
 type Result struct {
-	// Admitted may start now, in the order of admission: first those that consume nothing whatever
-	// else starts, then by rank. Any of them may be left out.
+	// Admitted are the candidates that may start now, in the order of admission: first those that
+	// consume nothing whatever else starts, then by rank. The host may leave out any of them.
 	Admitted []Admitted
-	// Refused wait, by rank.
+	// Refused are the candidates that wait, by rank.
 	Refused []Refused
-	// Refusals are the different answers that the refused got, each once and each all pools that
-	// refuse, in ascending order of their keys. Most candidates wait for the same reasons as
-	// others.
+	// Refusals are the different answers that refused candidates got, each once, because most
+	// candidates wait for the same reasons as others. An answer lists all pools that refuse, in
+	// ascending order of their keys.
 	Refusals [][]Refusal
 	// Pools describes the snapshot's pools, at the same indices.
 	Pools []Summary
-	// Stuck are the leases without progress for too long, by pool key, resource and group. Where
-	// the pool says Quarantine they were treated as quarantined; the host stores that with
-	// [Record.Quarantine], and they are listed on.
+	// Stuck are the leases without progress for too long, by pool key, resource and group. If
+	// OnStuck of the pool is Quarantine, Plan has treated them as quarantined. The host stores that
+	// with [Record.Quarantine]; they stay listed.
 	Stuck []Stuck
 	// Next is the earliest instant after now at which another lease becomes stuck. Until then, and
-	// without a new observation, the result stays the same. Zero: it never changes by itself.
+	// without a new observation, the result stays the same. Zero means that it never changes by
+	// itself.
 	Next time.Time
 }
 
@@ -34,8 +35,8 @@ type Result struct {
 type Admitted struct {
 	Candidate int32 // index of the candidate
 	Reason    Reason
-	// Claims are the leases the start needs, one per known pool, in ascending order of the pools'
-	// keys. They are claimed before anything is dispatched, see [Apply].
+	// Claims are the leases that the start needs, one per known pool, in ascending order of the
+	// pools' keys. The host claims them before it dispatches anything: see [Apply].
 	Claims []Claim
 }
 
@@ -60,28 +61,28 @@ type Refusal struct {
 
 // Plan decides in one batch which candidates may start now.
 //
-// The order is ascending (rank, resource, group), whatever the order of the input; candidates that
-// are in order already are not sorted again.
+// The order of candidates is ascending (rank, resource, group), whatever the order of the input.
+// Candidates that are in this order already are not sorted again.
 //
-// First, on the leases as they were read, every candidate is admitted that consumes nothing. That
-// is a holder of a lease in any pool, who is never refused, a resource that is active or
-// unavailable in every pool it needs, and who needs none. Who only begins, see [Candidate], is a
-// holder in the pools of its leases alone. Where it may need the key of a Family, see [Pool], a
-// resource takes its turn with the others.
+// First, by the leases as they were read, Plan admits every candidate that consumes nothing: a
+// holder of a lease in any pool, which is never refused; a candidate whose resource is active or
+// unavailable in every pool it needs; and a candidate that needs no pool. With Begins set, see
+// [Candidate], a candidate is a holder only in the pools of its leases. A resource that may need
+// the key of a Family, see [Pool], takes its turn with the others.
 //
-// Then, in order, a candidate is admitted if and only if every pool in which its resource is not
-// active yet has a place left. It counts at once: a further start of the same resource consumes
-// nothing where the first one did. Admission is all or nothing. A refused candidate takes nothing,
-// unless a pool it needs is strict. Then it reserves the place it would have taken in each pool,
-// and with the place the key, except while one of the refusing pools is paused or unknown. Where it
-// needs no place it reserves nothing.
+// Then, in order, Plan admits a candidate if and only if every pool in which its resource is not
+// active yet has a place left. An admission counts at once: a further start of the same resource
+// consumes nothing where the first one did. Admission is all or nothing. A refused candidate takes
+// nothing, unless a pool it needs is strict. Then it reserves the place that it would have taken in
+// each pool, and with the place the key, except while one of the refusing pools is paused or
+// unknown. In a pool where it needs no place it reserves nothing.
 //
-// Only who held before the batch is a holder. A start is therefore safe to carry out without any
-// other start of the plan.
+// Only what was held before the batch makes a holder. A start is therefore safe to carry out
+// without any other start of the plan.
 //
-// A refusal is not an error. The error joins one *[FieldError] per contradiction in the input, of
-// the candidates only the first ten or so; then nothing is decided. The input is neither modified
-// nor kept.
+// A refusal is not an error. If the input contradicts itself, Plan decides nothing and returns one
+// *[FieldError] per contradiction, joined; for candidates it returns only the first ten or so. The
+// input is neither modified nor kept.
 //
 // The cost is linear in candidates × needed pools plus the leases and unavailable resources. The
 // number of allocations depends on the pools and on how many different answers there are, not on
@@ -106,11 +107,10 @@ func Plan(snapshot Snapshot, candidates []Candidate, now time.Time) (Result, err
 	return Result{Admitted: b.admitted, Refused: b.refused, Refusals: b.answers.list, Pools: b.summarize(), Stuck: b.stuck, Next: b.next}, nil
 }
 
-// maxFaults bounds the candidates that are reported: a caller with a wrong index usually has it
-// everywhere.
+// maxFaults bounds the reported faults of candidates: a wrong index usually is in all of them.
 const maxFaults = 10
 
-// checkCandidates reports what is wrong with candidates that need some of so many pools.
+// checkCandidates reports the faults of candidates, given the number of pools.
 func checkCandidates(candidates []Candidate, pools int) error {
 	var f faults
 	for i := range candidates {
@@ -137,7 +137,7 @@ func checkCandidates(candidates []Candidate, pools int) error {
 	return f.err()
 }
 
-// valid reports whether the candidate has a resource, and needs pools that there are, each once.
+// valid reports whether the candidate has a resource, and needs existing pools only, each once.
 func (c *Candidate) valid(pools int) bool {
 	for k, p := range c.Needs {
 		if uint(p) >= uint(pools) || k > 0 && c.Needs[k-1] >= p && slices.Contains(c.Needs[:k], p) {

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Pool is what a limit covers, with everything that was observed of it. [Rule.Pool] makes one from
-// a rule.
+// Pool is a set of resources that a limit covers, with everything that was observed of it.
+// [Rule.Pool] makes one from a rule.
 type Pool struct {
 	Key string
-	// Limit is how many members may be active at once: required, and 0 pauses the pool. Rounding
-	// applies to a percentage; unset is Ceil.
+	// Limit is how many members may be active at once. It is required; 0 pauses the pool. Rounding
+	// applies to a percentage; unset means Ceil.
 	Limit    Limit
 	Rounding Rounding
 	// Total is the number of members now, the candidates' resources included. The greatest number
-	// of active members is min(Total, Limit.Of(Total, Rounding)): with 0 nobody starts but holders,
-	// whatever the limit, and SlotPaused says so.
+	// of active members is min(Total, Limit.Of(Total, Rounding)). With Total 0, whatever the limit,
+	// only holders start; other candidates are refused with SlotPaused.
 	Total int
-	// Strict: a refused candidate that needs this pool reserves a place in all pools it needs, for
-	// the rest of the batch.
+	// Strict lets a refused candidate that needs this pool reserve a place in all pools it needs,
+	// for the rest of the batch.
 	Strict bool
 
 	// Family relates the pools of one rule with GroupBy: at most MaxActiveKeys of them may have an
@@ -31,29 +31,31 @@ type Pool struct {
 	// its lease becomes then.
 	StuckAfter time.Duration
 	OnStuck    OnStuck
-	// QuarantineAllowance is how many quarantined leases do not count, rounded down; unset is 0.
+	// QuarantineAllowance is how many quarantined leases do not count; a percentage of Total is
+	// rounded down. Unset means 0.
 	QuarantineAllowance Limit
 
-	// Unknown: the host knows only the key of the pool, for example because no rule makes it any
-	// more. Nobody but a holder starts in it; all fields but Key are ignored.
+	// Unknown says that the host knows only the key of the pool, for example because no rule makes
+	// it any more. Only holders start in it; all fields but Key are ignored.
 	Unknown bool
-	// Record is the stored record. The zero value stands for a pool that nobody ever used.
+	// Record is the stored record. The zero value stands for a pool that was never used.
 	Record Record
-	// Keyless are holders with a lease in Record that was claimed and under which nothing was
-	// dispatched. Their places count, but they do not make the pool one of the active ones of its
-	// Family: to start they need no place, and the key like everybody else. A holder that is among
-	// Jobs as well is at work, and not keyless. Without a Family the field means nothing.
+	// Keyless are holders whose lease in Record was claimed but never used for a dispatch. Their
+	// places count, but do not make the pool one of the active ones of its Family: their candidates
+	// with Begins set need no place, but the key like any other. A holder that is also among Jobs
+	// is not keyless. Without a Family the field means nothing.
 	Keyless []Holder
 	// Jobs are holders known by their active jobs, as a [JobCounter] reports them. Those with a
 	// lease in Record are counted once; the others hold without a token. Read Jobs and Unavailable
-	// after Record, never before: on a resource that is down anybody may start without a further
-	// place. If it has come back meanwhile, its place may have been given to another resource.
+	// after Record, never before: any candidate may start on a resource that is down without a
+	// further place. If the resource came back between the two reads, its place may have been given
+	// to another one.
 	Jobs []Holder
 	// Unavailable are the members that are down as the host observed it: not ready, cordoned,
 	// drained by hand.
 	Unavailable []string
-	// Departed are resources with a lease in Record that were observed to be no members any more,
-	// such as after a change of label: their leases stay and do not count. A resource that merely
+	// Departed are resources with a lease in Record that were observed to be members no longer,
+	// such as after a change of label: their leases stay but do not count. A resource that merely
 	// vanished is not departed; its lease counts.
 	Departed []string
 }
@@ -61,7 +63,7 @@ type Pool struct {
 // max returns how many members may be active at once.
 func (p *Pool) max() int { return min(p.Total, p.Limit.Of(p.Total, p.Rounding)) }
 
-// record returns the stored record, or the first one of a pool that nobody ever used.
+// record returns the stored record, or the first one of a pool that was never used.
 func (p *Pool) record() Record {
 	if p.untouched() {
 		r := NewRecord(p.Key)
@@ -78,28 +80,29 @@ func (p *Pool) untouched() bool {
 
 // Snapshot is what [Plan] decides on: all pools that candidates need, read at one time.
 type Snapshot struct {
-	// Pools in any order, with distinct keys. Candidates refer to them by index.
+	// Pools are in any order and have distinct keys. Candidates refer to them by index.
 	Pools []Pool
-	// Running are the holders with a run that has no outcome yet. Only their leases can be stuck:
-	// waiting for a window, an approval or a dependency is not.
+	// Running are the holders with a run that has no outcome yet. Only their leases can be stuck: a
+	// holder that waits for a window, an approval or a dependency is not.
 	Running []Holder
 }
 
-// Candidate asks for a start.
+// Candidate is a request for a start.
 type Candidate struct {
 	Resource string
 	Group    string
-	// Rank is the place in the order of the rollout; ascending, ties are broken by Resource and
+	// Rank is the place in the order of the rollout, ascending. Ties are broken by Resource and
 	// then Group.
 	Rank int
 	// Needs are the pools the resource is a member of, as indices into the snapshot's pools,
-	// without repetition, in any order. It stays the caller's; the slices of many candidates may
-	// share one array.
+	// without repetition, in any order. The slice stays the caller's; the slices of many candidates
+	// may share one array.
 	Needs []int32
-	// Begins says that nobody works under the leases that the candidate holds: they were claimed
-	// and nothing was dispatched, or they are left over from earlier starts. Such a candidate is a
-	// holder only in the pools of these leases; in its other pools it needs a place like everybody
-	// else. If Begins is false, whoever holds a lease in one pool is refused in none.
+	// Begins says that no work is going on under the leases that the candidate holds: they were
+	// claimed and nothing was dispatched, or they are left over from earlier starts. Such a
+	// candidate is a holder only in the pools of these leases; in its other pools it needs a place
+	// like any other. If Begins is false, a candidate that holds a lease in one pool is refused in
+	// none.
 	Begins bool
 }
 
@@ -168,15 +171,15 @@ func (s Snapshot) validate() error {
 }
 
 // Summary describes a pool, once and not per candidate. Holders, Quarantined, Unavailable and Stuck
-// are as observed, ascending and distinct; Active counts the plan's admissions too. They are to be
-// read only: Unavailable is the snapshot's own list if that is ascending and distinct.
+// are as observed, ascending and distinct. They are read-only: Unavailable is the snapshot's own
+// list if that is ascending and distinct. Active counts the plan's admissions too.
 type Summary struct {
 	Active    int  // distinct members that hold a counting lease or are unavailable, after the plan's admissions
 	Starts    int  // leases that the plan's admissions add
 	KeyActive bool // the pool is among the active ones of its Family, after the plan's admissions
 
 	Total int // members
-	Max   int // no start that consumes is admitted while Active has reached it
+	Max   int // a start that consumes is admitted only while Active is below it
 
 	Holders     []Holder // with a lease, or with an active job alone
 	Quarantined []Holder // those of Holders whose lease is quarantined, whether it counts or not

@@ -7,32 +7,34 @@ import (
 	"time"
 )
 
-// Queue is [Plan] kept between events: it holds the candidates that wait and the leases of all
-// pools, so that one end or one new candidate costs no pass over the fleet. [Queue.Admit] admits
-// exactly whom Plan would admit on the same leases and the same waiting candidates.
+// Queue is [Plan] made incremental: it keeps the waiting candidates and the leases of all pools
+// between events, so that the end of a lease or a new candidate costs no pass over the fleet.
+// [Queue.Admit] admits exactly the candidates that Plan would admit on the same leases and the same
+// waiting candidates.
 //
-// It knows two kinds of events, a new candidate and the end of a lease. After any other change (a
-// limit, a total, an unavailable resource, a stuck lease, a conflict in the store) make a new
-// Queue, as at the start. It forgets no resource that ever had a place: where resources come and go
-// by the million, make a new one now and then, too. A Queue is for one goroutine.
+// A Queue follows two kinds of events, a new candidate and the end of a lease. After any other
+// change (a limit, a total, an unavailable resource, a stuck lease, a conflict in the store) make a
+// new Queue, as at the start. It never forgets a resource that had a place: where resources come
+// and go by the million, make a new Queue now and then, too. A Queue is not safe for concurrent
+// use.
 //
 // Candidates that need the same places wait in one line, and a line that cannot move waits at the
-// pool that refuses it. An event looks only at the candidates that wait for its own resource, at
-// the lines of the pools in which a place became free, and at the head of each. Lines with a strict
-// pool are the exception: their reservations are made anew each time, which costs a step per place
-// that is left or reserved.
+// pool that refuses it. An event looks only at the waiting candidates of its own resource and, at
+// the pools in which a place became free, at the heads of the lines. Lines with a strict pool are
+// the exception: their reservations are made anew each time, which costs a step per place that is
+// left or reserved.
 type Queue struct {
 	ledger  *ledger
 	keys    []string  // of the pools
-	waiting []waiting // by id; ids are given again after the candidate has left
+	waiting []waiting // by id; ids are reused after the candidate has left
 	unused  []int32
 	same    map[string]int32 // resource → its first waiting candidate
 	lines   map[string]*line // by what its candidates need
-	live    map[*line]bool   // those that may move
-	spots   []spot           // those that wait: per pool, then per family
+	live    map[*line]bool   // lines that may move
+	spots   []spot           // lines that wait: per pool, then per family
 	open    []int            // spots where a place may have become free
-	free    *line            // of those who consume nothing
-	empty   []*line          // those that may be empty
+	free    *line            // line of the candidates that consume nothing
+	empty   []*line          // lines that may be empty
 	walk    *walk            // during Admit
 	count   int
 }
@@ -52,7 +54,7 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 		live:   make(map[*line]bool),
 		spots:  make([]spot, len(l.pools)+len(l.families)),
 	}
-	l.summaries = nil // nobody asks a queue for them
+	l.summaries = nil // a queue does not report them
 	for i := range snapshot.Pools {
 		q.keys = append(q.keys, snapshot.Pools[i].Key)
 	}
@@ -63,9 +65,9 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 // Len returns how many candidates wait.
 func (q *Queue) Len() int { return q.count }
 
-// Add lets a candidate wait and returns its id, which no other candidate has until it is admitted
-// or removed. Its Needs are kept, and must not be modified until then. The error joins one
-// *[FieldError] per fault of the candidate.
+// Add adds a waiting candidate and returns its id, which no other candidate has until this one is
+// admitted or removed. The Queue keeps its Needs, which must not be modified until then. The error
+// joins one *[FieldError] per fault of the candidate.
 func (q *Queue) Add(c Candidate) (int32, error) {
 	if err := checkCandidates([]Candidate{c}, len(q.ledger.pools)); err != nil {
 		return 0, err
@@ -89,7 +91,7 @@ func (q *Queue) Add(c Candidate) (int32, error) {
 	return id, nil
 }
 
-// Remove takes back a candidate that waits. An id that is not in use is a *[FieldError].
+// Remove removes a waiting candidate. If no candidate has the id, the error is a *[FieldError].
 func (q *Queue) Remove(id int32) error {
 	if id < 0 || int(id) >= len(q.waiting) || q.waiting[id].line == nil {
 		return &FieldError{Path: "id", Code: CodeUnknownValue, Value: strconv.Itoa(int(id)), Hint: "no candidate waits with it"}
@@ -102,9 +104,9 @@ func (q *Queue) Remove(id int32) error {
 	return nil
 }
 
-// Release ends the holder's lease, or its job without a lease, in a pool, and tells the revision at
-// which the record without it was stored: the claims of later admissions carry it. A holder that
-// holds nothing there is [ErrFenced], and an index that names no pool a *[FieldError].
+// Release ends the holder's lease in a pool, or its job without a lease. The claims of later
+// admissions carry revision, at which the record without the lease was stored. The error is
+// [ErrFenced] if the holder holds nothing there, and a *[FieldError] if the index names no pool.
 func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
 	if err := q.checkPool(pool); err != nil {
 		return err
@@ -120,7 +122,7 @@ func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
 	}
 	q.sort(h.Resource, none)
 	if q.ledger.stalled != nil {
-		for _, other := range q.ledger.stalled[pool].leases { // the allowance may have gone to the next one, which counts no more
+		for _, other := range q.ledger.stalled[pool].leases { // the allowance may cover the next one now, which counts no more
 			q.sort(other.holder.Resource, none)
 		}
 	}
@@ -128,8 +130,8 @@ func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
 	return nil
 }
 
-// Stored tells the revision at which a pool's record was stored with the admissions so far: the
-// claims of later admissions carry it. An index that names no pool is a *[FieldError].
+// Stored sets the revision at which a pool's record was stored with the admissions so far: the
+// claims of later admissions carry it. If the index names no pool, the error is a *[FieldError].
 func (q *Queue) Stored(pool int32, revision uint64) error {
 	if err := q.checkPool(pool); err != nil {
 		return err
@@ -145,8 +147,8 @@ func (q *Queue) checkPool(pool int32) error {
 	return nil
 }
 
-// Admit returns whom [Plan] would admit now, in the same order. They hold their leases from now on
-// and wait no more; their Candidate is the id that Add gave.
+// Admit returns the candidates that [Plan] would admit now, in the same order. They hold their
+// leases from now on and wait no more. The Candidate of each is the id that [Queue.Add] returned.
 func (q *Queue) Admit() []Admitted {
 	w := &walk{Queue: q}
 	q.walk = w

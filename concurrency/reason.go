@@ -14,7 +14,7 @@ const (
 
 // Reasons of refused candidates: all of them mean "wait", none is an error.
 const (
-	SlotFull     Reason = "slot_full"      // as many members are active as may be
+	SlotFull     Reason = "slot_full"      // the greatest permitted number of members is active
 	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or comes to 0 of its members
 	SlotKeysFull Reason = "slot_keys_full" // MaxActiveKeys pools of the Family are active already, and this one is not among them
 	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)
@@ -29,8 +29,8 @@ const (
 	OnConfig ConditionKind = "config" // the pool's limit, or the pool itself, is configured
 )
 
-// On returns the kind of event that can end the wait; empty for a reason that admits, and for a
-// value that is no reason.
+// On returns the kind of event that can end the wait, empty for the reason of an admitted candidate
+// and for an unknown value.
 func (r Reason) On() ConditionKind {
 	switch r {
 	case SlotFull, SlotKeysFull, SlotReserved:

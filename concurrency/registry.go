@@ -1,28 +1,28 @@
 package concurrency
 
-// registry gives resources numbers, by name. Nothing is ever taken out of it.
+// registry numbers resources by name. Nothing is ever taken out of it.
 //
-// It beats a map because nearly all questions are about resources that are not in it, which a small
-// filter answers; because the hash of a name is computed once, for the filter and the table; and
-// because who starts in a batch is filed under the number of the start, without an entry of its
-// own: most of them never come up again.
+// It beats a map for three reasons. Nearly all lookups are of resources that are not in it, which a
+// small filter answers. The hash of a name is computed once, for the filter and the table. A
+// resource that starts in a batch is filed under the number of the start, without an entry of its
+// own, because most of these never come up again.
 type registry struct {
 	filter  filter
-	slots   []uint64 // upper half: of the hash; lower half: twice the number, and 1 for a start, plus 2; 0: free. One in five is
+	slots   []uint64 // upper half: of the hash; lower half: twice the number, plus 1 for a start, plus 2; 0: free, as at least one in five is
 	used    int
 	entries []entry
-	starter func(start int32) string // the name of who started
+	starter func(start int32) string // the resource of a start
 }
 
-// entry is a resource with places, or once with some.
+// entry is a resource that has or had places.
 type entry struct {
 	resource string
 	first    int32 // place, or none
-	start    int32 // number plus 1 of the batch's start whose leases are still to be entered; 0: none is
+	start    int32 // number plus 1 of the batch's start whose leases are still to be entered; 0: none
 }
 
-// newRegistry is for so many resources with places and so many starts; more of them only make it
-// slower.
+// newRegistry returns a registry for the given numbers of resources with places and of starts; more
+// of them only make it slower.
 func newRegistry(resources, starts int) registry {
 	n, size := resources+starts, 16
 	for 4*size < 5*n {
@@ -56,8 +56,8 @@ func entryOf(slot uint64) int32 { return int32(uint32(slot)/2) - 1 }
 
 func startOf(slot uint64) (start int32, is bool) { return entryOf(slot), slot&1 != 0 }
 
-// find returns the number of the entry of a resource with this hash, or none. It is for those who
-// file no starts.
+// find returns the number of the entry of a resource with this hash, or none. The resource must not
+// be filed as a start.
 func (r *registry) find(resource string, h uint64) int32 {
 	slot := r.seek(resource, h)
 	if slot == none {
@@ -77,7 +77,7 @@ func (r *registry) add(resource string, h uint64) int32 {
 // addStart files the start of a resource that is not there yet.
 func (r *registry) addStart(h uint64, start int) { r.file(h, uint64(start)*2+3) }
 
-// enter makes an entry of the start in a slot.
+// enter turns the start in a slot into an entry, and returns its number.
 func (r *registry) enter(slot int32, resource string) int32 {
 	r.entries = append(r.entries, entry{resource: resource, first: none})
 	who := int32(len(r.entries) - 1)

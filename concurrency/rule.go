@@ -10,21 +10,21 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Rule is the policy rule resourceConcurrency of the bracket RFC: at most so many members of a
-// group of resources may be disrupted at once. Members are the resources that GroupSelector
-// matches; the caller evaluates it.
+// Rule is the policy rule resourceConcurrency of the bracket RFC: it limits how many members of a
+// set of resources may be disrupted at once. Members are the resources that GroupSelector matches;
+// the caller evaluates it.
 //
-// Leases are filed under the key of the pool, which is the rule's id, or SharedPool: see
+// Leases are filed under the key of the pool, which is the rule's id or SharedPool: see
 // [Rule.PoolKey]. A rule under another name has another pool: while planners work with both names,
-// each pool keeps the limit by itself, and together they may let twice as many in. So keep the name
-// when you change a limit, and when you change the name, let the old leases end first.
+// each pool keeps the limit by itself, and together they may admit twice as many. So keep the name
+// when you change a limit, and before you change the name, let the old leases end.
 type Rule struct {
 	// GroupSelector is an expression over a resource. It is required; this package never compiles
 	// it.
 	GroupSelector string `json:"groupSelector"`
 
 	// Limit is the greatest number of active members. Exactly one of Limit and the pair LimitType,
-	// LimitValue is given.
+	// LimitValue must be given.
 	Limit Limit `json:"limit,omitzero"`
 	// LimitType is "count" or "percentage", the RFC's way to write a limit; empty if Limit is
 	// given.
@@ -35,19 +35,19 @@ type Rule struct {
 	Rounding Rounding `json:"rounding,omitzero"`
 
 	// GroupBy names a string variable of the resource, such as resource.metadata['zone']: every
-	// value gets a pool of its own with this limit. Resources without it share one pool, whose
-	// value is empty. Empty: one pool for all members.
+	// value gets a pool of its own with this limit. Resources without the variable share one pool,
+	// whose value is empty. If GroupBy is empty, all members are in one pool.
 	GroupBy string `json:"groupBy,omitempty"`
 	// MaxActiveKeys is how many values of GroupBy may have an active member at once: a count of at
-	// least 1. Unset: any number. A member that is merely unavailable makes its value active, too:
-	// while one node of a zone is broken, new starts stay within that zone. A lease that was
-	// claimed and under which nothing was dispatched does not. To tell the two apart, whoever
-	// dispatches first lists its leases in the record under the rule's own key, after it wrote the
-	// records of the pools: see Confirmed in [Record].
+	// least 1. Unset means any number. A member that is merely unavailable makes its value active,
+	// too: while one node of a zone is broken, new starts stay within that zone. A lease that was
+	// claimed but never used for a dispatch does not make its value active. For that distinction
+	// the host, after it wrote the records of the pools and before it dispatches, lists the leases
+	// in the record under the rule's own key: see Confirmed in [Record].
 	MaxActiveKeys Limit `json:"maxActiveKeys,omitzero"`
 	// SharedPool names a pool that all rules with this name share: members are united, leases
-	// counted together. Empty: the rule has a pool of its own. The name must not be the id of a
-	// rule without one, since both make the key.
+	// counted together. If it is empty, the rule has a pool of its own. The name must not be the id
+	// of a rule without SharedPool, because both would have the same key.
 	SharedPool string `json:"sharedPool,omitempty"`
 
 	// Strict makes a waiting candidate reserve its place in all its pools, so that later candidates
@@ -64,7 +64,7 @@ type Rule struct {
 }
 
 // ParseRule decodes a rule and validates it. Unknown fields are errors. All faults are reported,
-// joined, each a *[FieldError]: values of the wrong form, and if there are none, what Validate
+// joined, each a *[FieldError]: values of the wrong form or, if there are none, what Validate
 // reports.
 func ParseRule(data []byte) (Rule, error) {
 	var r Rule
@@ -112,7 +112,7 @@ func (r Rule) Validate() error {
 
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-// pair are those of limitType and limitValue that are given.
+// pair returns those of limitType and limitValue that are given.
 func (r Rule) pair() []string {
 	var fields []string
 	if r.LimitType != "" {
@@ -153,8 +153,8 @@ func (r Rule) validateLimit(f *faults) {
 	}
 }
 
-// Max returns the rule's limit, however it is written; it is unset if the rule has none that is
-// valid.
+// Max returns the rule's limit, in whichever form it is written, or an unset limit if the rule has
+// no valid one.
 func (r Rule) Max() Limit {
 	var f faults
 	r.validateLimit(&f)
@@ -171,19 +171,19 @@ func (r Rule) Max() Limit {
 
 // ValidateShared reports every setting but the GroupSelector in which r differs from first, the
 // first rule with the same SharedPool, joined, each a *[FieldError]. A pool has one limit and one
-// way to treat its leases, whoever refers to it. Both rules must be valid. Rules that do not share
-// a pool have nothing to agree on: nil.
+// way to treat its leases, whichever rules refer to it. Both rules must be valid. If the rules do
+// not share a pool, ValidateShared returns nil.
 func (r Rule) ValidateShared(first Rule) error {
 	if r.SharedPool == "" || r.SharedPool != first.SharedPool {
 		return nil
 	}
 	var f faults
 	equal := func(path string, value, want any) {
-		if value != want { // and both are valid: what makes a rule contradict itself, such as a limit that is given twice, leaves nothing to compare
+		if value != want { // both rules are valid: a rule that contradicts itself, such as by a limit given twice, has nothing to compare
 			f.add(path, CodeConflict, value, "must be %s as in the first rule of the shared pool %q", strictjson.Value(want), r.SharedPool).reading("sharedPool", "limit", "limitType", "limitValue", "groupBy", "maxActiveKeys")
 		}
 	}
-	allowance := func(l Limit) Limit { // one that is not written is 0
+	allowance := func(l Limit) Limit { // unset means 0
 		if l.Value() == 0 {
 			return Count(0)
 		}

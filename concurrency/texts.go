@@ -2,8 +2,8 @@ package concurrency
 
 import "github.com/tranche-dev/tranche/internal/textorder"
 
-// sortedTexts returns the different texts in ascending order: the list itself, if it is in order
-// already.
+// sortedTexts returns the distinct texts in ascending order. It returns the list itself if that is
+// distinct and in order already.
 func sortedTexts(texts []string) []string {
 	ascend := true
 	for i := 1; i < len(texts) && ascend; i++ {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// walk is one Admit.
+// walk is one call of Admit.
 type walk struct {
 	*Queue
 	lines    spot
@@ -14,8 +14,9 @@ type walk struct {
 	admitted []Admitted
 }
 
-// next brings the line with the first head of all to the top: of those that are live, and of those
-// that wait where a place is free. Where no place is left they go on waiting, unseen.
+// next brings to the top the line whose head comes first, among the live lines and those that wait
+// where a place is free, and reports whether there is one. It does not look at lines that wait
+// where no place is left.
 func (w *walk) next() bool {
 	for i := 0; i < len(w.open); i++ {
 		at := w.open[i]
@@ -48,14 +49,14 @@ func (w *walk) step(l *line) {
 	w.forget(id)
 	w.started = append(w.started, c.Resource)
 	if w.places(c.Needs) != before {
-		// What the start took is free for other candidates of the resource. Those who came before
-		// it have had their turn.
+		// What the start took is free for other candidates of the resource. Candidates before it
+		// have had their turn.
 		w.sort(c.Resource, id)
 	}
 }
 
-// sortStarted sorts the candidates that wait on resources with a start, once for each: many of one
-// may have started.
+// sortStarted sorts the candidates that wait on resources with a start, once per resource, because
+// several candidates of one may have started.
 func (w *walk) sortStarted() {
 	slices.Sort(w.started)
 	w.started = slices.Compact(w.started)
@@ -64,8 +65,8 @@ func (w *walk) sortStarted() {
 	}
 }
 
-// places is how many places and keyed places are taken in some pools: a start that takes none
-// changes what no other candidate needs.
+// places returns how many places and keyed places are taken in some pools. A start that takes none
+// does not change what any other candidate needs.
 func (q *Queue) places(pools []int32) int {
 	n := 0
 	for _, pool := range pools {
@@ -96,7 +97,7 @@ func (w *walk) admit(id int32, reason Reason) {
 	w.admitted = append(w.admitted, Admitted{Candidate: id, Reason: reason, Claims: claims})
 }
 
-// reason is why a candidate that is refused nowhere may start.
+// reason returns why a candidate that no pool refuses may start.
 func (q *Queue) reason(id int32) Reason {
 	c := &q.waiting[id].Candidate
 	who := q.resource(c.Resource)

@@ -17,14 +17,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Backend is the counter under test together with the two ways to fill what it counts. SetPool
-// replaces the members of a pool; PutJob creates or replaces the job with an ID. What they return
-// from is visible to Active at once. All of it is safe for concurrent use. Names and ids are any
-// UTF-8 text of up to 1024 bytes; a group may be empty. [concurrency.MemoryJobs] is one.
+// Backend is the counter under test together with two methods that change what it counts. SetPool
+// replaces the members of a pool; PutJob creates or replaces the job with an ID. Once they have
+// returned, Active shows the change. All methods must be safe for concurrent use. Names and ids are
+// any UTF-8 text of up to 1024 bytes; a group may be empty. [concurrency.MemoryJobs] is a Backend.
 //
-// Where a job stays on its resource and in its group for ever, or where the end of a job is final,
-// PutJob refuses what would change that with [errors.ErrUnsupported], and changes nothing. It never
-// refuses a new job, nor the next status of one that has not ended.
+// If the backend cannot move a job to another resource or group, or cannot change the status of a
+// job that has ended, PutJob refuses that with [errors.ErrUnsupported] and changes nothing. It
+// never refuses a new job, nor the next status of a job that has not ended.
 type Backend interface {
 	concurrency.JobCounter
 	SetPool(ctx context.Context, pool string, resources []string) error
@@ -32,18 +32,18 @@ type Backend interface {
 }
 
 // Breakable is a [Backend] that can be cut off from what it reads, such as by a proxy or an
-// interceptor before its server. With it [Run] also checks that what was read in part is an error,
-// and that the counter recovers.
+// interceptor before its server. With a Breakable, [Run] also checks that Active returns an error
+// if it could read only a part, and that the counter recovers.
 type Breakable interface {
 	Backend
 
-	// Break lets pass more steps of Active through, and fails every one after them, until mend is
-	// called. A step is what may fail by itself: a request, a page, a packet.
+	// Break lets pass more steps of Active through and fails every later step, until mend is
+	// called. A step is anything that can fail by itself: a request, a page, a packet.
 	Break(pass int) (mend func())
 }
 
-// statuses are those that jobs of ctrlplane have, and some that nobody has; the value tells whether
-// they are terminal.
+// statuses are those that jobs of ctrlplane have, and some that none has, with whether they are
+// terminal.
 var statuses = []struct {
 	name     string
 	terminal bool
@@ -52,8 +52,8 @@ var statuses = []struct {
 	{"invalidJobAgent", true}, {"invalidIntegration", true}, {"externalRunNotFound", true},
 	{"pending", false}, {"queued", false}, {"inProgress", false}, {"actionRequired", false},
 	{"", false}, {"Successful", false}, {"successful ", false}, {"some-future-status", false},
-	// An end by the words of other systems. Whoever knows their meaning translates them before the
-	// job is put.
+	// Terminal statuses of other systems. An adapter that knows their meaning translates them
+	// before it puts the job.
 	{"succeeded", false}, {"completed", false}, {"failed", false}, {"error", false}, {"canceled", false},
 }
 
@@ -275,7 +275,7 @@ func checkNames(ctx context.Context, b Backend) error {
 		}
 		holders = append(holders, concurrency.Holder{Resource: name, Group: name})
 	}
-	for i, pool := range names { // each lacks another member, so that none passes for another
+	for i, pool := range names { // each pool lacks a different member, so that none passes for another
 		if err := b.SetPool(ctx, pool, slices.Delete(slices.Clone(names), i, i+1)); err != nil {
 			return fmt.Errorf("SetPool with the name %.40q of %d bytes: %w", pool, len(pool), err)
 		}
@@ -288,8 +288,8 @@ func checkNames(ctx context.Context, b Backend) error {
 	return nil
 }
 
-// checkAtomic changes the members of a pool, and moves a job, while others count: each answer must
-// be one that was true at some moment.
+// checkAtomic changes the members of a pool, and moves a job, while it counts: each answer must be
+// one that was true at some moment.
 func checkAtomic(ctx context.Context, b Backend) error {
 	const n = 40
 	sets := make([][]string, 2)
@@ -331,8 +331,8 @@ func checkAtomic(ctx context.Context, b Backend) error {
 		}
 	}()
 	count := func() error {
-		// A busy machine may run many reads in a row, and then many changes: what counts is how
-		// often one comes between the other.
+		// A busy machine may run many reads in a row, and then many changes: between counts the
+		// reads that follow a change.
 		for n, seen, between := 0, int64(0), 0; n < 100 || between < 50; n++ {
 			if now := rounds.Load(); now != seen {
 				seen = now
@@ -380,7 +380,7 @@ func checkMany(ctx context.Context, b Backend) error {
 
 // fill puts a job on each of n members of the pool p, and returns the holders.
 func fill(ctx context.Context, b Backend, n int) ([]concurrency.Holder, error) {
-	const writers = 8 // several, for the sake of backends that are far away
+	const writers = 8 // several, because a remote backend is slow
 	resources := make([]string, n)
 	holders := make([]concurrency.Holder, n)
 	for i := range n {
@@ -403,15 +403,15 @@ func fill(ctx context.Context, b Backend, n int) ([]concurrency.Holder, error) {
 var errNotBreakable = errors.New("the backend is not Breakable: nothing is checked of what it reads in part")
 
 // checkBroken cuts Active off after each of its first steps in turn, then after ever more of them
-// until it needs no more, and then around the last one: a counter may take one step for all, or
-// several for each job.
+// until Active answers, and then bisects to its last step: a counter may take one step for all
+// jobs, or several for each.
 func checkBroken(ctx context.Context, b Backend) error {
 	broken, ok := b.(Breakable)
 	if !ok {
 		return errNotBreakable
 	}
 	const each, most = 100, 1 << 20
-	holders, err := fill(ctx, b, 1200) // more than most have on one page
+	holders, err := fill(ctx, b, 1200) // more than most backends return on one page
 	if err != nil {
 		return err
 	}
@@ -446,7 +446,7 @@ func checkBroken(ctx context.Context, b Backend) error {
 	return nil
 }
 
-// cutOff asks once with so many steps let through, and again when all are.
+// cutOff calls Active once with pass steps let through and, if that failed, again with all of them.
 func cutOff(ctx context.Context, b Breakable, pass int, holders []concurrency.Holder) (answered bool, err error) {
 	mend := b.Break(pass)
 	got, failed := b.Active(ctx, "p")
