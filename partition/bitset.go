@@ -2,9 +2,9 @@ package partition
 
 import "math/bits"
 
-// bitset is a set of small numbers that finds the next one without walking over those that are not
-// there: level 0 has one bit per number, and each further level one bit per word of the level below
-// that is not 0, up to a single word. For a million numbers there are four levels, so a step over a
+// bitset is a set of small numbers that finds the next member without walking over the numbers in
+// between. Level 0 has one bit per number. Each further level has one bit per word of the level
+// below that is not 0, up to a single word. A million numbers have four levels, so a step over a
 // large fleet costs what it releases.
 type bitset struct {
 	levels [][]uint64
@@ -27,7 +27,7 @@ func (b *bitset) add(i uint32) {
 		before := *word
 		*word |= 1 << (i % 64)
 		if before != 0 {
-			return // the levels above know
+			return // the levels above have the bit already
 		}
 		i /= 64
 	}

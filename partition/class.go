@@ -1,13 +1,13 @@
 package partition
 
-// facts is what is known of a cluster, as far as decisions depend on it: comparisons of version ids
-// instead of the ids.
+// facts is what decisions depend on in the state of a cluster: comparisons of version ids instead
+// of the ids.
 type facts uint16
 
 const (
 	released        facts = 1 << iota // it was pointed at some version
-	releasedWanted                    // and that is the wanted one
-	appliedReleased                   // the agent applied what it was pointed at; also if there is neither
+	releasedWanted                    // it was pointed at the wanted version
+	appliedReleased                   // the agent applied the version that it was pointed at; also if both are empty
 	appliedWanted                     // the agent applied the wanted version
 	isReady
 	isPaused
@@ -67,15 +67,15 @@ func (f facts) pointed() facts {
 	return f &^ appliedReleased
 }
 
-// class is what all clusters have in common that a step treats alike.
+// class groups the clusters that a step treats alike.
 type class uint8
 
-// Classes of the default mode; the first that fits counts.
+// The classes of the default mode. A cluster is in the first one that fits.
 const (
 	done      class = iota // released = applied = wanted, ready, not offline
-	held                   // paused or offline, and by the options out of the count
+	held                   // paused or offline, and not counted by the options
 	updating               // released to the wanted version and not done: NotReady
-	blocked                // paused, and by the options in the count: NotReady
+	blocked                // paused, and counted by the options: NotReady
 	broken                 // unhealthy on another version: NotReady, and the fix is always due
 	pending                // never released
 	outOfSync              // healthy on another version
@@ -101,13 +101,13 @@ func (o *Options) classify(f facts) class {
 	return outOfSync
 }
 
-// A class of the mode FleetController is a set of these bits, of a target that has a deployment
-// object. No such target is stopped and does not wait, so that stopped alone stands for a target
-// that has none. Readiness counts every target as unavailable that is not in class 0.
+// In the mode FleetController the class of a target that has a deployment object is a set of these
+// bits. Such a target is never stopped without waiting, so the bit stopped alone means that there
+// is no deployment object. Readiness counts every target outside class 0 as unavailable.
 const (
 	unstaged class = 1 << iota // another version than the wanted one is staged
 	waits                      // it is pointed at another version than the wanted one
-	lenient                    // it counts as unavailable to releases: not applied what it is pointed at, or not ready
+	lenient                    // it counts as unavailable to releases: it has not applied what it is pointed at, or is not ready
 	stopped                    // it waits and is paused
 
 	uncreated = stopped
@@ -133,7 +133,7 @@ func (f facts) controllerClass() class {
 	return c
 }
 
-// Per set of members that a step walks over there is one bitset.
+// There is one bitset for each set of members that a step walks over.
 const (
 	setBroken    = iota // default mode
 	setPending          //

@@ -22,7 +22,7 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 		maxPerStep: options.perStep(),
 	}
 	if c.mode == FleetController && len(fleet.Clusters) == 0 {
-		strategy = Strategy{} // without a target Fleet does not look at it
+		strategy = Strategy{} // without a target Fleet does not look at the strategy
 	}
 	if c.mode != FleetController {
 		faults = append(faults, strictjson.Parts(strategy.validate(options.Leftovers == AppendLeftovers))...)
@@ -52,8 +52,8 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 	return c, nil
 }
 
-// arrange fills what belongs to single clusters, in cluster order, and returns which cluster of the
-// input each is.
+// arrange fills the columns of single clusters, in cluster order, and returns the index of each
+// cluster in the input.
 func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) {
 	if len(clusters) >= math.MaxInt32 {
 		return nil, []error{&FieldError{Code: CodeValue, Path: "clusters", Hint: fmt.Sprintf("must be at most %d", math.MaxInt32-1)}}
@@ -72,8 +72,8 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 		ordered = ordered && (i == 0 || c.order(nameOf(&clusters[i-1]), nameOf(&clusters[i])) <= 0)
 	}
 	if !ordered {
-		// Stable, for names that are equal in Fleet's order. The names are copied next to each
-		// other: comparing them where they are misses the cache on every step.
+		// The sort is stable for names that are equal in Fleet's order. The names are copied next
+		// to each other: comparing them in place misses the cache on every step.
 		type numbered struct {
 			name
 			number uint32
@@ -99,7 +99,7 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 	for i, from := range order {
 		cluster := &clusters[from]
 		c.names[i] = nameOf(cluster)
-		if n := len(c.versions); n > 0 && c.versions[n-1] == cluster.Wanted { // as most often
+		if n := len(c.versions); n > 0 && c.versions[n-1] == cluster.Wanted { // the most frequent case
 			c.places[i].wanted = uint32(n - 1)
 		} else {
 			number, known := numbers[cluster.Wanted]
@@ -117,8 +117,8 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 
 func nameOf(cluster *Cluster) name { return name{cluster.Namespace, cluster.Name} }
 
-// duplicates finds clusters that are given twice. Equal ones are neighbours, or have only others of
-// the same name between them.
+// duplicates reports clusters that are given twice. Equal clusters are neighbours in the order, or
+// have only clusters of the same name between them.
 func (c *Compiled) duplicates(order []uint32) (faults []error) {
 	for from := 0; from < len(c.names); {
 		to := from + 1
@@ -142,9 +142,9 @@ func (c *Compiled) duplicates(order []uint32) (faults []error) {
 	return faults
 }
 
-// divide makes the partitions. In the mode FleetController faults are met in Fleet's order: the
-// limit over all targets, then each partition's selectors and its limit, then the number of
-// partitions.
+// divide makes the partitions. In the mode FleetController it reports the first fault in Fleet's
+// order: the limit over all targets, then the selectors and the limit of each partition, then the
+// number of partitions.
 func (c *Compiled) divide(strategy *Strategy, fleet Fleet, options Options, order []uint32) (err error) {
 	n := len(order)
 	if c.mode == FleetController {
@@ -198,10 +198,11 @@ func (c *Compiled) cut(strategy *Strategy, n int, single, several string, at fun
 	return nil
 }
 
-// assign finds the members of manual partitions, and cuts what is left if the options say so.
+// assign finds the members of the manual partitions, and cuts the remaining clusters into automatic
+// ones if the options say so.
 func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, order []uint32) error {
 	compiled := make([]criteria, len(strategy.Partitions))
-	var bad error // the first selector that is wrong; only Fleet's controller gets here with one
+	var bad error // the first wrong selector; only the mode FleetController gets here with one
 	for i := range strategy.Partitions {
 		if compiled[i], bad = strategy.Partitions[i].compile(i); bad != nil {
 			bad = strategy.Partitions[i].controllerFault(i)
@@ -240,7 +241,8 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 	return c.cut(strategy, len(left), "Leftovers", "Leftovers", func(i int) uint32 { return left[i] })
 }
 
-// match tells each cluster its partitions: where it will have slots, it has their indexes.
+// match finds the partitions of each cluster. It stores their indexes where layOut will put the
+// slots.
 func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) error {
 	for from := 0; from < len(order); from += block {
 		to := min(from+block, len(order))
@@ -250,12 +252,12 @@ func (c *Compiled) match(m *matcher, clusters []Cluster, order []uint32) error {
 				Hint: fmt.Sprintf("overlap too much: clusters in several of them may be members %d times in all", math.MaxInt32)}
 		}
 	}
-	c.memberships = slices.Clone(m.several) // without what it has in reserve
+	c.memberships = slices.Clone(m.several) // without spare capacity
 	return nil
 }
 
-// layOut gives each partition slots of its own words, and each cluster its slots in place of the
-// indexes of its partitions. Members keep cluster order.
+// layOut gives each partition slots in words of its own, and replaces the partition indexes of each
+// cluster by its slots. Members keep cluster order.
 func (c *Compiled) layOut() error {
 	words, members := 0, uint32(0)
 	for i := range c.partitions {
@@ -292,7 +294,7 @@ func (c *Compiled) layOut() error {
 	return nil
 }
 
-// warn lists what is legal and remarkable, in a fixed order.
+// warn lists legal settings that their author may not have meant, in a fixed order.
 func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 	if !strategy.MaxUnavailablePartitions.IsZero() && len(c.members) > 0 {
 		limited := slices.ContainsFunc(c.partitions, func(p part) bool { return p.max < int(p.count) })

@@ -6,13 +6,14 @@ import (
 	"slices"
 )
 
-// Compiled is a plan whose partitions are fixed and whose counts follow events: [Compiled.Update]
-// takes time in proportion to the number of partitions that the cluster is in, and [Compiled.Step]
-// to the partitions and what is released, whatever the size of the fleet. Neither allocates.
-// Adding, removing or relabelling a cluster, or wanting another version, needs a new [Compile].
+// Compiled is a plan whose partitions are fixed and whose counts follow events. The time of
+// [Compiled.Update] grows with the number of partitions that the cluster is in, and that of
+// [Compiled.Step] with the number of partitions and releases; neither depends on the size of the
+// fleet, and neither allocates. Adding, removing or relabelling a cluster, or wanting another
+// version, needs a new [Compile].
 //
-// Planning changes nothing that can be seen, but uses working memory inside: a Compiled must not be
-// used by two goroutines at once.
+// Planning changes nothing that callers can see, but it uses working memory inside: two goroutines
+// must not use a Compiled at the same time.
 type Compiled struct {
 	mode        Mode
 	byBudget    bool
@@ -32,7 +33,7 @@ type Compiled struct {
 	totals      [classes]int32 // clusters by class
 	partitions  []part
 	members     []uint32 // clusters by partition, in cluster order
-	memberships []uint32 // slots of clusters that have several, those of earlier partitions first
+	memberships []uint32 // slots of the clusters that have several, those of earlier partitions first
 	partitionOf []uint32 // by word of 64 slots
 	in          [sets]bitset
 	undo        []change // facts before the step under way
@@ -42,17 +43,17 @@ type Compiled struct {
 
 type name struct{ namespace, name string }
 
-// place is what an event of a cluster needs besides its facts, close together: an event anywhere in
-// a large fleet costs what it misses in the cache. Facts are apart, because a recount reads nothing
-// else.
+// place is what an event of a cluster needs besides its facts. It is kept close together, because
+// an event anywhere in a large fleet costs what it misses in the cache. Facts are apart, because a
+// recount reads nothing else.
 type place struct {
-	slot   [1]uint32 // the only membership, or where those of the cluster begin
+	slot   [1]uint32 // the slot of the only membership, or where those of the cluster begin in memberships
 	count  uint32    // how many memberships it has
 	wanted uint32    // index into versions
 }
 
-// part is a partition. Its members have the slots from slot on, a multiple of 64, so that a slot
-// tells its partition by its word.
+// part is a partition. Its members have the slots from slot on. That is a multiple of 64, so that
+// the word of a slot tells the partition.
 type part struct {
 	name   string
 	count  uint32
@@ -67,10 +68,10 @@ type change struct {
 	before  facts
 }
 
-// Len is the number of clusters.
+// Len returns the number of clusters.
 func (c *Compiled) Len() int { return len(c.names) }
 
-// ID returns the name of a cluster by its place in cluster order, from 0 to Len()-1. Every other
+// ID returns the ID of a cluster, given by its place in cluster order, from 0 to Len()-1. Any other
 // place is an error.
 func (c *Compiled) ID(cluster int) (ID, error) {
 	if err := c.check(cluster); err != nil {
@@ -91,10 +92,10 @@ func (c *Compiled) check(cluster int) error {
 	return nil
 }
 
-// Find returns the place of a cluster in cluster order.
+// Find returns the place of a cluster in cluster order, and whether the plan has the cluster.
 func (c *Compiled) Find(namespace, clusterName string) (cluster int, ok bool) {
 	at, found := slices.BinarySearchFunc(c.names, name{namespace, clusterName}, c.order)
-	// By name alone there may be several, in the order of the input.
+	// In the order by name alone there may be several, in the order of the input.
 	for ; found && at < len(c.names) && c.names[at].name == clusterName; at++ {
 		if c.names[at].namespace == namespace {
 			return at, true
@@ -103,7 +104,7 @@ func (c *Compiled) Find(namespace, clusterName string) (cluster int, ok bool) {
 	return 0, false
 }
 
-// order compares as clusters are ordered: by namespace and name, or by name alone as Fleet's
+// order compares two names in cluster order: by namespace and name, or by name alone as Fleet's
 // controller does.
 func (c *Compiled) order(a, b name) int {
 	if c.mode != FleetController {
@@ -114,8 +115,8 @@ func (c *Compiled) order(a, b name) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// Members returns the clusters of a partition in cluster order. The slice is the caller's. An index
-// that is no partition's is an error.
+// Members returns the clusters of a partition in cluster order. The slice belongs to the caller. An
+// index that no partition has is an error.
 func (c *Compiled) Members(partition int) ([]ID, error) {
 	if partition < 0 || partition >= len(c.partitions) {
 		return nil, fmt.Errorf("partition: partition %d: the plan has %s, numbered from 0", partition, counted(len(c.partitions), "partition", "partitions"))
@@ -129,8 +130,8 @@ func (c *Compiled) Members(partition int) ([]ID, error) {
 }
 
 // Update replaces the state of a cluster, given by its place in cluster order, and reports whether
-// that can change a plan: after false, nobody has to plan again. A place that is no cluster's is an
-// error.
+// that can change a plan: if it cannot, there is no need to plan again. A place that no cluster has
+// is an error.
 func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return false, err
@@ -139,8 +140,8 @@ func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 }
 
 // UpdateAll replaces the states of all clusters, in cluster order, for a host that gets a complete
-// list instead of events. It costs much less than an Update of each. A list of another length than
-// Len is an error, and changes nothing.
+// list instead of events. It costs much less than an Update of each cluster. A list whose length is
+// not Len is an error, and changes nothing.
 func (c *Compiled) UpdateAll(states []State) error {
 	if len(states) != len(c.names) {
 		return fmt.Errorf("partition: %d states for %d clusters: one is needed for each, in cluster order", len(states), len(c.names))
@@ -167,7 +168,8 @@ func (c *Compiled) slotsOf(cluster uint32) []uint32 {
 
 func (c *Compiled) class(cluster uint32) class { return c.classOf[c.facts[cluster]] }
 
-// set moves a cluster to its new class, in all counts and sets.
+// set moves a cluster to the class of its new facts, in all counts and sets. It reports whether the
+// facts changed.
 func (c *Compiled) set(cluster uint32, f facts) bool {
 	was, is := c.classOf[c.facts[cluster]], c.classOf[f]
 	changed := c.facts[cluster] != f
@@ -197,7 +199,7 @@ func (c *Compiled) set(cluster uint32, f facts) bool {
 }
 
 // recount derives all counts and sets from the facts. Most fleets are uniform over long stretches,
-// so a word of 64 members that are all alike is counted as one.
+// so 64 members of one word that are all alike are counted at once.
 func (c *Compiled) recount() {
 	c.totals = [classes]int32{}
 	if c.mode == FleetController {
@@ -253,13 +255,13 @@ func (c *Compiled) countWord(p *part, members []uint32) (in [sets]uint64) {
 	return in
 }
 
-// try changes facts for the time of a step.
+// try changes the facts of a cluster until revert.
 func (c *Compiled) try(cluster uint32, f facts) {
 	c.undo = append(c.undo, change{cluster, c.facts[cluster]})
 	c.set(cluster, f)
 }
 
-// revert takes back what was tried, the latest first.
+// revert takes back every try, the latest first.
 func (c *Compiled) revert() {
 	for _, change := range slices.Backward(c.undo) {
 		c.set(change.cluster, change.before)

@@ -1,13 +1,13 @@
 package partition
 
 // reconcile is the step of the mode FleetController: one reconcile of Fleet's bundle controller.
-// With probe it stops at the first thing that it does, and reports whether there was one.
+// With probe it stops at the first change that it makes, and reports whether there was one.
 //
-// It has two notions of what is unavailable and two comparisons. Releases look at members whose
-// agent has not done what it was told (lenient), and go on while their number is below the limit;
-// readiness looks at all members that are not up to date and ready, and is lost when their number
-// exceeds the limit. A healthy cluster on the old version and one without deployment are available
-// to the first and unavailable to the second.
+// There are two notions of unavailable and two comparisons. Releases count members whose agent has
+// not done what it was told (lenient), and go on while their number is below the limit. Readiness
+// counts all members that are not up to date and ready, and is lost when their number exceeds the
+// limit. A healthy cluster on the old version and a cluster without a deployment are available to
+// releases and unavailable to readiness.
 func (c *Compiled) reconcile(step *Step, probe, explain bool) bool {
 	r := step.Controller
 	r.MaxUnavailable = c.maxAll
@@ -16,8 +16,8 @@ func (c *Compiled) reconcile(step *Step, probe, explain bool) bool {
 		r.UnavailableBefore += int(n) * isLenient(class)
 	}
 	r.Unavailable = r.UnavailableBefore
-	// All partitions are counted before anything changes, so that one does not see what an earlier
-	// one released of its members.
+	// All partitions are counted before anything changes, so that a partition does not see which of
+	// its members an earlier one released.
 	for i := range c.partitions {
 		p, s := &c.partitions[i], &step.Partitions[i]
 		*s = Status{Index: i, Name: p.name, Count: int(p.count), MaxUnavailable: p.max}
@@ -56,12 +56,13 @@ func isLenient(k int) int {
 	return 0
 }
 
-// strictlyUnavailable counts what readiness looks at: everything but what is up to date and ready.
+// strictlyUnavailable counts the members that are unavailable to readiness: all that are not up to
+// date and ready.
 func (p *part) strictlyUnavailable() int { return int(p.count) - int(p.counts[0]) }
 
 // create makes the deployments of new members, as many as the batch has left for all partitions
-// together, and stages the wanted version for every member that has one. A member that is paused,
-// or whose object cannot be written, uses the batch up as well.
+// together, and stages the wanted version for every member that has a deployment. A member that is
+// paused, or whose object cannot be written, uses up the batch as well.
 func (c *Compiled) create(p *part, r *Controller, probe bool) (acted bool) {
 	end := p.slot + p.count
 	for slot := p.slot; len(r.Created) < c.maxNew; slot++ {
@@ -90,9 +91,9 @@ func (c *Compiled) create(p *part, r *Controller, probe bool) (acted bool) {
 	return acted
 }
 
-// update releases members: at no cost those that are unavailable already, and the others while both
-// the budget of the partition and that of all targets have room. The two do not influence each
-// other, so they need not be walked over together.
+// update releases members. Members that are unavailable already are released at no cost. The others
+// are released while both the budget of the partition and that of all targets have room. The two
+// kinds do not influence each other, so they need not be walked over together.
 func (c *Compiled) update(p *part, s *Status, step *Step, probe bool) (acted bool) {
 	if c.paused {
 		return false

@@ -1,70 +1,74 @@
 // Package partition decides which clusters of a fleet may receive the wanted version now, and why
 // the others must wait. Call [Plan] with the rolloutStrategy of a fleet.yaml and the state of every
-// cluster; release what it returns, and plan again on every event. For a large fleet, [Compile]
-// once: a [Compiled] plan indexes the selectors, follows events in constant time, and a step costs
-// what it releases.
+// cluster, release what it returns, and plan again on every event. For a large fleet, call
+// [Compile] once: a [Compiled] plan indexes the selectors and follows events in constant time, and
+// the cost of its steps depends on what they release.
 //
-// It performs no I/O, starts no goroutine, reads no clock and remembers nothing between calls.
+// The package performs no I/O, starts no goroutine, reads no clock and remembers nothing between
+// calls.
 //
-// The strategy is that of Rancher Fleet, as it is. Clusters are grouped into partitions, cut
-// automatically or selected by name, labels and groups. Partitions are released in order, each in
-// batches. Members that are NotReady count against maxUnavailable, and partitions that are not
-// ready against maxUnavailablePartitions. There are two modes. [Default] does what Fleet documents.
-// [FleetController] decides as the controller of Fleet does, oddities included, so that somebody
-// who has a fleet.yaml can see today what Fleet will do with it, and what its document promises
-// instead.
+// The strategy is that of Rancher Fleet, unchanged. Clusters are grouped into partitions, which are
+// cut automatically or selected by name, labels and groups. Partitions are released in order, each
+// in batches. NotReady members count against maxUnavailable, and partitions that are not ready
+// against maxUnavailablePartitions. There are two modes. [Default] does what Fleet documents.
+// [FleetController] decides as Fleet's controller does, oddities included. So the owner of a
+// fleet.yaml can see both what Fleet will do with it today, and what Fleet's documentation
+// promises.
 //
 // # A host's duties
 //
 //  1. Decide which clusters are ready, offline and paused.
-//  2. For each release store Released = Wanted and point the cluster at that version; any part of a
-//     plan, in any order. In the mode FleetController store first what [Controller] lists.
+//  2. For each release, store Released = Wanted and point the cluster at that version. Any part of
+//     a plan may be carried out, in any order. In the mode FleetController, store first what
+//     [Controller] lists.
 //  3. Plan again on every event, and at once while More is true. No plan depends on time: without
-//     an event nothing changes. Delays between partitions are added from outside, see the example
+//     an event nothing changes. Delays between partitions are added from outside; see the example
 //     of Plan about soaking.
-//  4. Compile again when clusters come and go, labels change, or another version is wanted. As in
-//     Fleet, this moves the borders of automatic partitions.
-//  5. Show Warnings and Unmatched before the first release. A selector with a typo matches nobody:
-//     its partition is empty and passed at once, and its clusters are in later partitions or in
-//     none.
+//  4. Compile again when clusters come and go, when labels change, or when another version is
+//     wanted. As in Fleet, this moves the borders of automatic partitions.
+//  5. Show Warnings and Unmatched before the first release. A selector with a typo matches no
+//     cluster: its partition is empty and passed at once, and the clusters that were meant are in
+//     later partitions or in none.
 //
 // # One step of the default mode
 //
-// A cluster is in the first of these classes that fits:
+// A cluster is in the first class that fits:
 //
 //	done         the wanted version is released and applied, and the cluster is ready and not offline
-//	held         paused or offline, and by the options out of the count
+//	held         paused or offline, and not counted by the options
 //	updating     the wanted version is released, and the cluster is not done
-//	blocked      paused, and by the options in the count
-//	broken       another version is released, and it is not applied, or the cluster is not ready or offline
-//	pending      never released, be it offline or not
+//	blocked      paused, and counted by the options
+//	broken       another version is released, and it is not applied, or the cluster is not ready or is offline
+//	pending      never released, offline or not
 //	out of sync  healthy on another version
 //
-// Updating, blocked and broken ones are NotReady; broken, pending and out-of-sync ones wait.
+// Updating, blocked and broken clusters are NotReady. Broken, pending and out-of-sync clusters
+// wait.
 //
-//  1. Partitions have their turn in order. Each releases at most maxNew waiting members in cluster
-//     order. Pending and out-of-sync ones only if at most maxUnavailable members are NotReady
-//     before the turn: more pauses, equal proceeds. The batch itself is not limited by
-//     maxUnavailable, unless [ByBudget] is chosen. Broken ones get their fix in any case.
-//  2. A partition is ready once no member waits and at most maxUnavailable are NotReady.
-//  3. As soon as more than maxUnavailablePartitions partitions that had their turn are not ready,
-//     the gate closes. Those after it are not reached, not even for a fix: a version that the first
-//     partition has not proved must not get into the last one.
-//  4. A cluster in several partitions is released once and counted in all of them at once.
+//  1. Partitions have their turn in order. A turn releases at most maxNew waiting members, in
+//     cluster order. It releases pending and out-of-sync members only if at most maxUnavailable
+//     members are NotReady before the turn: more pauses, equal proceeds. It releases broken members
+//     in any case, to give them the fix. The batch itself is not limited by maxUnavailable, unless
+//     [ByBudget] is chosen.
+//  2. A partition is ready once no member waits and at most maxUnavailable members are NotReady.
+//  3. The gate closes as soon as more than maxUnavailablePartitions of the partitions that had
+//     their turn are not ready. Later partitions are not reached, not even for a fix: a version
+//     that the first partition has not proved must not get into the last one.
+//  4. A cluster in several partitions is released once, and counted in all of them at once.
 //
 // # What a plan keeps
 //
-// In the default mode, whatever the clusters, the strategy and the options:
+// In the default mode these invariants hold for all clusters, strategies and options:
 //
-//	I1  no cluster is released twice in a step, and none that is done, held, updating or blocked
+//	I1  a step releases no cluster twice, and none that is done, held, updating or blocked
 //	I2  a partition that releases pending or out-of-sync members had at most maxUnavailable
-//	    NotReady ones before; no turn releases more than maxNew, no step more than MaxPerStep
+//	    NotReady members before; no turn releases more than maxNew, no step more than MaxPerStep
 //	I3  of the partitions reached before the last one, at most maxUnavailablePartitions are not
 //	    ready; nothing else is released
-//	I4  if nothing is paused or offline and what is released becomes ready, every matched cluster
-//	    is done after at most 2 + Σ (⌈count/maxNew⌉ + 1) steps, whatever maxUnavailable, 0
-//	    included
-//	I5  if a step releases nothing and has no More, neither does the next
+//	I4  if no cluster is paused or offline and every released one becomes ready, every matched
+//	    cluster is done after at most 2 + Σ (⌈count/maxNew⌉ + 1) steps, for every maxUnavailable,
+//	    even 0
+//	I5  if a step releases nothing and More is false, the same holds for the next step
 //	I6  the order of the input does not matter, and a compiled plan equals a new one after any events
 //	I7  without manual partitions, a larger limit never releases fewer clusters
 //	I8  every waiting or held cluster has one reason, the classes of a partition add up, and a
@@ -75,8 +79,9 @@
 //
 // # Coming from fleet.yaml
 //
-// Where Fleet's document (fleet.rancher.io/rollout) and its controller differ, or one of them is
-// silent. Every row is a test that computes the last two columns in the two modes.
+// The table shows where Fleet's document (fleet.rancher.io/rollout) and its controller differ, or
+// where one of them is silent. Every row is a test that computes the last two columns in the two
+// modes.
 //
 //	     situation                                       document         FleetController   Default
 //	D1   sizes of the partitions of 230 clusters         57 57 57 57 2    57 57 57 57 2     57 57 57 57 2
@@ -109,19 +114,20 @@
 //	D28  pointed at a version that it runs already       –                done at once      done a step later
 //
 // D3: the controller starts new clusters 50 per reconcile, ready or not. D15: the document says
-// "fewer than 10" in one scenario and "more than 4 pauses" in another. D17: for the controller
-// maxUnavailable is a budget of the partition and of all targets, here 10 clusters.
+// "fewer than 10" in one scenario and "more than 4 pauses" in another. D17: in the controller,
+// maxUnavailable is a budget of the partition and also of all targets, here 10 clusters.
 //
-// Fleet's reference of fleet.yaml says two more things that neither its document about rollouts nor
-// its controller does: that a partition without maxUnavailable allows 10%, and that clusters in no
-// partition are appended. Here, too, such a partition has the limit of the strategy.
+// Fleet's reference of fleet.yaml makes two more statements, which neither its document about
+// rollouts nor its controller follows: that a partition without maxUnavailable allows 10%, and that
+// clusters in no partition are appended. In this package, too, such a partition inherits the limit
+// of the strategy.
 //
 // The mode FleetController follows a controller that knows autoPartitionThreshold and maxNew.
-// Earlier ones use 200 and 50. They take an int as it is written, so that a partition with a
-// negative maxUnavailable is never ready, and a status may show a limit above the count. Still
-// earlier ones have clusters in no group in no manual partition, and compare clusterName with the
-// name of the cluster alone.
+// Earlier controllers use 200 and 50 for these. They also take an int as it is written, so a
+// partition with a negative maxUnavailable is never ready, and a status may show a limit above the
+// count. Still earlier controllers put clusters in no group into no manual partition, and compare
+// clusterName only with the name of the cluster.
 //
-// Not covered, because it bypasses the gate in Fleet too: dependsOn, drift correction, Helm
-// options, namespace labels, schedules.
+// The package does not cover what bypasses the gate in Fleet too: dependsOn, drift correction, Helm
+// options, namespace labels and schedules.
 package partition

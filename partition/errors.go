@@ -8,13 +8,13 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a strategy, of the options or of the clusters. Where all faults are
-// reported they are joined as by [errors.Join]: errors.As finds the first.
+// FieldError is one fault of a strategy, of the options or of the clusters. Functions that report
+// every fault join them as [errors.Join] does; errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as partitions[2].maxUnavailable; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, or if it does not matter
-	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the field is absent, or if its value does not matter
+	Hint  string `json:"hint"`            // what is wrong and what to write instead; for people, may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -26,8 +26,8 @@ func (e *FieldError) Error() string {
 // promise.
 type Code string
 
-// The kinds of faults. The first four are those of a document that is not read as JSON should be,
-// and the same in every package.
+// The kinds of faults. The first four are faults of the JSON document and are the same in every
+// package.
 const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
@@ -36,12 +36,11 @@ const (
 	CodeLimitFormat  Code = "limit_format"              // neither an int nor a percentage
 	CodeLimitNumber  Code = "limit_number"              // a percentage whose number is wrong
 	CodeSelector     Code = "selector"                  // a label selector that Kubernetes would refuse
-	CodeValue        Code = "value"                     // a value that is missing, out of bounds, or none of those that the field can have
+	CodeValue        Code = "value"                     // a value that is missing, out of bounds, or not one of those that the field accepts
 )
 
-// fieldErrors turns what the strict decoder reports, one fault or several, into FieldErrors. The
-// decoders of what a strategy holds, selectors among them, have no codes but the four that are the
-// same in every package.
+// fieldErrors turns the faults of the strict decoder into FieldErrors. The decoders of the parts of
+// a strategy, selectors among them, use only the four codes that are the same in every package.
 func fieldErrors(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {
@@ -50,7 +49,7 @@ func fieldErrors(err error) error {
 	return errors.Join(all...)
 }
 
-// inPartition is the path of a field of a manual partition.
+// inPartition returns the path of a field of a manual partition.
 func inPartition(i int, field string) string { return fmt.Sprintf("partitions[%d].%s", i, field) }
 
 func quoted(text string) string { return strconv.Quote(text) }

@@ -7,17 +7,17 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// keyIndex has the partitions that ask for a label.
+// keyIndex has the partitions that are filed under one label key.
 type keyIndex struct {
 	key        string
 	values     textTable
-	partitions []uint32 // by value, those that it fulfils
-	starts     []uint32 // where those of a value begin; one more at the end
+	partitions []uint32 // by value, the partitions that it fulfils
+	starts     []uint32 // where the partitions of a value begin; one more at the end
 	any        []uint32 // partitions that any value fulfils
 }
 
-// of returns the partitions that the value of this number fulfils besides any; there is none for
-// -1.
+// of returns the partitions that the value of this number fulfils, without those in any. For -1
+// there are none.
 func (k *keyIndex) of(number int32) []uint32 {
 	if number < 0 {
 		return nil
@@ -60,7 +60,7 @@ func newKeyIndex(entries []entry) keyIndex {
 			k.any = append(k.any, e.partition)
 			continue
 		}
-		e.at = k.values.number(e.term.Values[e.at]) // from now on of the value among all
+		e.at = k.values.number(e.term.Values[e.at]) // from now on the number of the value in the index
 		if int(e.at) == len(k.starts)-1 {
 			k.starts = append(k.starts, 0)
 		}
@@ -78,12 +78,12 @@ func newKeyIndex(entries []entry) keyIndex {
 			k.starts[e.at]++
 		}
 	}
-	copy(k.starts[1:], k.starts) // each is where the next one begins
+	copy(k.starts[1:], k.starts) // each start has become the start of the next value
 	k.starts[0] = 0
 	return k
 }
 
-// load counts how many partitions ask for a value of a label, and how many for a key.
+// load counts how many partitions ask for each value of a label, and how many for each key.
 type load struct {
 	values map[[2]string]int
 	keys   map[string]int
@@ -102,8 +102,9 @@ func loadOf(terms [][]selector.Term) load {
 	return l
 }
 
-// lightest returns the term under which the fewest other partitions are found, and of several the
-// one whose key most partitions share, so that few keys are looked up; nil if there is no term.
+// lightest returns the term under which the fewest other partitions are filed. Of several it
+// returns the one whose key most partitions share, so that few keys are looked up. It returns nil
+// if there is no term.
 func (l load) lightest(terms []selector.Term) (best *selector.Term) {
 	weight := func(t *selector.Term) int {
 		if t.Values == nil {

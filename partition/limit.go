@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Limits that apply where the strategy gives none.
+// The values that apply where the strategy gives none.
 const (
 	defaultMaxUnavailable = "100%"
 	defaultAutoSize       = "25%"
@@ -17,7 +17,7 @@ const (
 	defaultMaxNew         = 50
 )
 
-// value is a limit and where it comes from. A path is put together only for a fault.
+// value is a limit and its origin. The path is put together only for a fault.
 type value struct {
 	IntOrString
 	field     string
@@ -34,8 +34,8 @@ func (v value) fault(code Code, hint string) error {
 	return &FieldError{Code: code, Path: path, Value: v.String(), Hint: hint}
 }
 
-// limit returns how many of count the first value that is present stands for. The last one is the
-// default and always is.
+// limit returns how many of count clusters the first present value stands for. The last value is
+// the default and is always present.
 func limit(mode Mode, count int, values ...value) (int, error) {
 	v := values[slices.IndexFunc(values, func(v value) bool { return !v.IsZero() })]
 	if mode == FleetController {
@@ -49,9 +49,9 @@ const (
 	hintPercent = "must be digits with an optional fraction, at most 9 digits in all, and a percent sign"
 )
 
-// exactLimit is the limit of the default mode, between 0 and count. Percentages are rounded down,
-// but to no less than 1 unless they are 0, in integers: 4.6% of 1500 is 69. Tempting: floating
-// point, where it is 68.
+// exactLimit returns the limit in the default mode, between 0 and count. Percentages are rounded
+// down, but to at least 1 unless they are 0. They are computed in integers: 4.6% of 1500 is 69,
+// which floating point makes 68.
 func (v value) exactLimit(count int) (int, error) {
 	if v.form == isInt {
 		return clamp(int64(v.n), count), nil
@@ -79,13 +79,13 @@ func (v value) exactLimit(count int) (int, error) {
 	}
 	hi, lo := bits.Mul64(uint64(count), uint64(n))
 	if hi >= divisor {
-		return count, nil // the quotient has more than 64 bits
+		return count, nil // the quotient would have more than 64 bits
 	}
 	q, _ := bits.Div64(hi, lo, divisor)
 	return int(max(1, min(q, uint64(count)))), nil
 }
 
-// digits reads a decimal number; what does not fit is the largest one.
+// digits reads a decimal number. A number that does not fit becomes the largest int64.
 func digits(text string) (int64, bool) {
 	n := int64(0)
 	for i := range len(text) {
@@ -94,7 +94,7 @@ func digits(text string) (int64, bool) {
 			return 0, false
 		}
 		if n > (math.MaxInt64-int64(d))/10 {
-			n = math.MaxInt64 // and stays it
+			n = math.MaxInt64 // and stays at it
 		} else {
 			n = n*10 + int64(d)
 		}
@@ -104,9 +104,9 @@ func digits(text string) (int64, bool) {
 
 func clamp(n int64, count int) int { return int(max(0, min(n, int64(count)))) }
 
-// controllerLimit does what Fleet's controller does: nothing is read if there is nothing to limit,
-// an int inside a string is not clamped, percentages are floating point, and every percentage is at
-// least 1.
+// controllerLimit returns the limit as Fleet's controller computes it: it reads nothing if count is
+// 0, does not clamp an int inside a string, computes percentages in floating point, and makes every
+// percentage at least 1.
 func (v value) controllerLimit(count int) (int, error) {
 	if count == 0 {
 		return 1, nil
@@ -114,9 +114,10 @@ func (v value) controllerLimit(count int) (int, error) {
 	if v.form == isInt {
 		return clamp(int64(v.n), count), nil
 	}
-	// On overflow the largest int comes beside the error, and so it does in Fleet. What overflows
-	// must not depend on the processor: "4611686018427387904%" is a percentage where an int has 64
-	// bits, and an int that is too large, whatever comes after the digits, where it has 32.
+	// On overflow ParseInt returns the largest int beside the error, and Fleet uses it. What
+	// overflows must not depend on the processor. In Fleet "4611686018427387904%" is a percentage
+	// where an int has 64 bits. Where an int has 32 bits, it is an int that is too large, whatever
+	// comes after the digits.
 	if n, err := strconv.ParseInt(v.text, 10, 64); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
 		return int(min(n, math.MaxInt)), nil
 	}
@@ -129,7 +130,8 @@ func (v value) controllerLimit(count int) (int, error) {
 		return 0, v.fault(CodeLimitNumber, "Fleet's controller takes a floating-point number and a percent sign here")
 	}
 	product := float64(count) * p
-	// What no int64 can hold, NaN included, is 1: converting it would differ between processors.
+	// A product that no int64 can hold, NaN included, gives 1: its conversion would differ between
+	// processors.
 	if !(p > 0) || !(product < math.MaxInt64) {
 		return 1, nil
 	}

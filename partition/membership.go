@@ -7,33 +7,33 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// matcher finds the manual partitions that a cluster is a member of without trying them all. Each
-// partition is filed under one criterion that its members must fulfil: a name, a group, or a value
-// of a label. What the cluster has of these is looked up once, and only the partitions found there
-// are checked for the rest. Criteria about groups are resolved once per group.
+// matcher finds the manual partitions of a cluster without trying them all. Each partition is filed
+// under one criterion that its members must fulfil: a name, a group, or a value of a label. The
+// matcher looks up the names, groups and labels of the cluster once, and checks the other criteria
+// only of the partitions found there. Criteria about groups are resolved once per group.
 type matcher struct {
 	rules      []rule
 	names      map[string][]uint32 // partitions by clusterName
-	display    string              // second label to compare with clusterName; empty if there is none
+	display    string              // the label to compare with clusterName besides the name; empty if there is none
 	grouped    bool                // some partition is filed under its groups
 	checked    bool                // some partition has criteria about groups and is filed under something else
 	groups     map[string]map[string]string
 	known      textTable              // names of groups
 	byKnown    []*groupIndex          // filled when a group is first seen
 	byUnknown  map[string]*groupIndex // of groups that only clusters name
-	groupless  []string               // groups that a cluster in none is tried with
+	groupless  []string               // groups that a cluster in no group is tried with
 	keys       []keyIndex
 	numbers    textTable // of keys
-	unfiled    []uint32  // partitions of which only a look at the labels can tell: NotIn, DoesNotExist, {}
+	unfiled    []uint32  // partitions to try with every cluster: NotIn, DoesNotExist, {}
 	only       filing
 	counts     []uint32 // members so far, by partition
 	several    []uint32 // partitions of clusters that are in more than one
-	candidates []uint32 // to which cluster, by number and 1, a partition was last a candidate
+	candidates []uint32 // by partition: the number plus 1 of the cluster that it was last a candidate for
 	found      []uint32 // working memory
 }
 
-// filing says what all partitions are filed under, if being found there is being a member; else it
-// is mixed.
+// filing says what all partitions are filed under, if every cluster found there is a member without
+// a further check; otherwise it is mixed.
 type filing uint8
 
 const (
@@ -42,11 +42,11 @@ const (
 	groupsOnly
 )
 
-// rule is what is left to check of a partition once it is a candidate.
+// rule is what remains to be checked of a partition once it is a candidate.
 type rule struct {
-	labels      *selector.Labels // nil if there is nothing left to check
+	labels      *selector.Labels // nil if nothing remains to be checked
 	checkGroups bool
-	group       string // for resolve
+	group       string // the following are for resolve
 	groupLabels *selector.Labels
 	grouped     bool
 }
@@ -67,7 +67,7 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 			terms[i] = c.clusters.Terms()
 		}
 	}
-	var load load // needed only where there is a choice
+	var load load // needed only if a partition has a choice of terms
 	if slices.ContainsFunc(terms, func(list []selector.Term) bool { return len(list) > 1 }) {
 		load = loadOf(terms)
 	}
@@ -96,7 +96,7 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 				entries = append(entries, entry{term, int32(v), p})
 			}
 			if s := d.ClusterSelector; len(s.MatchLabels)+len(s.MatchExpressions) == 1 {
-				r.labels = nil // being found under its only requirement is matching it
+				r.labels = nil // a cluster found under the only requirement matches it
 			}
 		}
 		m.checked = m.checked || r.checkGroups
@@ -114,7 +114,7 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 	return m
 }
 
-// filing looks at what is left to check; there is something of every partition that is not filed.
+// filing returns the filing of the partitions. A partition in unfiled always has labels to check.
 func (m *matcher) filing() filing {
 	if len(m.names) > 0 || m.checked || slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil }) {
 		return mixed
@@ -128,12 +128,12 @@ func (m *matcher) filing() filing {
 	return mixed
 }
 
-// block is how many clusters are matched at a time. Their maps and values lie all over the memory:
-// reading the same thing of many of them in a row lets the processor wait for several at once, and
-// a block still fits into its cache.
+// block is how many clusters are matched at a time. Their maps and values are scattered over the
+// memory. Reading the same thing of many clusters in a row lets the processor wait for several
+// reads at once, and a block still fits into its cache.
 const block = 64
 
-// match finds the partitions of the clusters in this order and puts them into their places. Each
+// match finds the partitions of the clusters in this order and stores them in their places. Each
 // cluster must be matched once.
 func (m *matcher) match(clusters []Cluster, order []uint32, places []place) {
 	switch m.only {
@@ -149,7 +149,7 @@ func (m *matcher) match(clusters []Cluster, order []uint32, places []place) {
 	}
 }
 
-// put notes the partitions of a cluster, which are ascending.
+// put stores the partitions of a cluster, which are ascending.
 func (m *matcher) put(partitions []uint32, at *place) {
 	for _, p := range partitions {
 		m.counts[p]++
@@ -162,7 +162,7 @@ func (m *matcher) put(partitions []uint32, at *place) {
 	}
 }
 
-// matchLabel is match where one label decides. Each loop does one thing for a whole block, so that
+// matchLabel is match for the filing oneLabel. Each loop does one thing for a whole block, so that
 // the processor waits for many values at once.
 func (m *matcher) matchLabel(clusters []Cluster, order []uint32, places []place) {
 	var values [block]string
@@ -194,7 +194,7 @@ func (m *matcher) matchLabel(clusters []Cluster, order []uint32, places []place)
 	}
 }
 
-// matchGroups is match where groups decide, of at most 64 partitions.
+// matchGroups is match for the filing groupsOnly, with at most 64 partitions.
 func (m *matcher) matchGroups(clusters []Cluster, order []uint32, places []place) {
 	for i, from := range order {
 		in, at := uint64(0), &places[i]
@@ -215,7 +215,8 @@ func (m *matcher) matchGroups(clusters []Cluster, order []uint32, places []place
 	}
 }
 
-// unlabelled stands for the value of a label that is not there: no selector can ask for it.
+// unlabelled stands for the value of a label that a cluster does not have. No selector can ask for
+// it.
 const unlabelled = "\x00"
 
 // matchOne appends the partitions of one cluster.
@@ -235,7 +236,7 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 		}
 	}
 	if len(m.keys) > manyKeys*len(cluster.Labels) {
-		for key, value := range cluster.Labels { // in any order: what is found is put in order below
+		for key, value := range cluster.Labels { // in any order: the result is sorted below
 			if i := m.numbers.find(key); i >= 0 {
 				to = m.acceptValue(&m.keys[i], value, number, cluster, to)
 			}
@@ -254,7 +255,8 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 	return to
 }
 
-// ascend sorts partitions, which are mostly so few that a call costs more than the sorting.
+// ascend sorts a list of partitions. Most lists are so short that a call costs more than the
+// sorting.
 func ascend(list []uint32) {
 	if len(list) > 12 {
 		slices.Sort(list)
@@ -271,7 +273,7 @@ func ascend(list []uint32) {
 // look up every key.
 const manyKeys = 3
 
-// acceptValue is accept for the partitions that ask for a label, and for its value or any.
+// acceptValue is accept for the partitions filed under a label, with its value or with any.
 func (m *matcher) acceptValue(k *keyIndex, value string, number uint32, cluster *Cluster, to []uint32) []uint32 {
 	if list := k.of(k.values.find(value)); len(list) > 0 {
 		to = m.accept(list, number, cluster, to)
@@ -282,7 +284,7 @@ func (m *matcher) acceptValue(k *keyIndex, value string, number uint32, cluster 
 	return to
 }
 
-// accept appends those candidates that were not tried yet and whose other criteria hold.
+// accept appends the candidates that were not tried yet and whose other criteria hold.
 func (m *matcher) accept(list []uint32, number uint32, cluster *Cluster, to []uint32) []uint32 {
 	for _, p := range list {
 		if m.candidates[p] == number+1 {
@@ -297,8 +299,8 @@ func (m *matcher) accept(list []uint32, number uint32, cluster *Cluster, to []ui
 	return to
 }
 
-// groupsOf returns the groups that a cluster is tried with: one in none is tried by Fleet's
-// controller with a group that has no name and no labels.
+// groupsOf returns the groups that a cluster is tried with. Fleet's controller tries a cluster in
+// no group with a group that has no name and no labels.
 func (m *matcher) groupsOf(cluster *Cluster) []string {
 	if len(cluster.Groups) == 0 {
 		return m.groupless
@@ -306,8 +308,7 @@ func (m *matcher) groupsOf(cluster *Cluster) []string {
 	return cluster.Groups
 }
 
-// inGroup reports whether one group of the cluster fulfils all criteria of the partition about
-// groups.
+// inGroup reports whether one group of the cluster fulfils all group criteria of the partition.
 func (m *matcher) inGroup(cluster *Cluster, p uint32) bool {
 	return slices.ContainsFunc(m.groupsOf(cluster), func(group string) bool {
 		_, found := slices.BinarySearch(m.ofGroup(group).checked, p)
@@ -315,11 +316,11 @@ func (m *matcher) inGroup(cluster *Cluster, p uint32) bool {
 	})
 }
 
-// groupIndex has the partitions whose criteria about groups all hold for one group, ascending.
+// groupIndex has the partitions whose group criteria all hold for one group, ascending.
 type groupIndex struct {
-	filed   []uint32 // those that are filed under their groups
+	filed   []uint32 // the partitions that are filed under their groups
 	checked []uint32 // the others
-	mask    uint64   // filed, as far as partitions go up to 63
+	mask    uint64   // filed, for partitions up to 63
 }
 
 func (m *matcher) ofGroup(group string) *groupIndex {
@@ -337,8 +338,8 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 	return index
 }
 
-// resolve asks all criteria about one group. The empty name stands for no group, which has no
-// labels whatever the table of groups says.
+// resolve evaluates all group criteria for one group. The empty name stands for no group, which has
+// no labels whatever the table of groups says.
 func (m *matcher) resolve(group string) *groupIndex {
 	index := &groupIndex{}
 	var labels map[string]string

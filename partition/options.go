@@ -7,27 +7,28 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// DisplayNameLabel is the label under which Rancher keeps the name that people gave a cluster. See
+// DisplayNameLabel is the label in which Rancher keeps the display name of a cluster. See
 // [Options.DisplayNameLabel].
 const DisplayNameLabel = "management.cattle.io/cluster-display-name"
 
-// Options is what fleet.yaml has no words for. The zero value is the default mode with what Fleet
-// documents. In the mode [FleetController] all other options are ignored, but must be valid.
+// Options are what fleet.yaml cannot express. The zero value is the default mode with what Fleet
+// documents. The mode [FleetController] ignores all other options, but they must be valid.
 type Options struct {
 	Mode      Mode      `json:"mode,omitzero"`
-	Leftovers Leftovers `json:"leftovers,omitzero"` // clusters in no manual partition
+	Leftovers Leftovers `json:"leftovers,omitzero"` // what happens to clusters in no manual partition
 	Paused    Paused    `json:"paused,omitzero"`    // what a paused cluster counts as
 	Offline   Offline   `json:"offline,omitzero"`   // what an offline cluster counts as
 	Releases  Releases  `json:"releases,omitzero"`  // what limits the update of healthy clusters
-	// MaxPerStep is the greatest number of releases in one step, over all partitions; at least 1.
-	// Nil means no such limit.
+	// MaxPerStep is the largest number of releases in one step, over all partitions. It must be at
+	// least 1. Nil means no such limit.
 	MaxPerStep *int `json:"maxPerStep,omitempty"`
 	// DisplayNameLabel is the label whose value a partition's clusterName is compared with, besides
-	// the name of the cluster. Nil means the constant [DisplayNameLabel], the empty string none.
+	// the name of the cluster. Nil means the constant [DisplayNameLabel]; the empty string means no
+	// label.
 	DisplayNameLabel *string `json:"displayNameLabel,omitempty"`
 }
 
-// Mode says whose decisions are made.
+// Mode says whose decisions a plan follows.
 type Mode string
 
 // The values of Mode; the empty one means Default.
@@ -36,16 +37,16 @@ const (
 	FleetController Mode = "fleet_controller" // what Fleet's controller does, oddities included
 )
 
-// Leftovers says what becomes of clusters in no manual partition.
+// Leftovers says what happens to clusters in no manual partition.
 type Leftovers string
 
 // The values of Leftovers; the empty one means ExcludeLeftovers.
 const (
-	ExcludeLeftovers Leftovers = "exclude" // they are never released, and listed
+	ExcludeLeftovers Leftovers = "exclude" // they are never released, and are listed as unmatched
 	AppendLeftovers  Leftovers = "append"  // they are cut into automatic partitions after the manual ones
 )
 
-// Paused says what a paused cluster counts as. It is never released.
+// Paused says what a paused cluster counts as. A paused cluster is never released.
 type Paused string
 
 // The values of Paused; the empty one means SkipPaused.
@@ -59,7 +60,7 @@ type Offline string
 
 // The values of Offline; the empty one means CountOffline.
 const (
-	CountOffline   Offline = "count"   // as NotReady, unless it was never released
+	CountOffline   Offline = "count"   // it counts as NotReady, unless it was never released
 	ExcludeOffline Offline = "exclude" // it is held, like a paused one
 )
 
@@ -69,13 +70,12 @@ type Releases string
 // The values of Releases; the empty one means ByBatch.
 const (
 	ByBatch  Releases = "batch"  // only the batch
-	ByBudget Releases = "budget" // also what maxUnavailable leaves, but one cluster if all others are ready
+	ByBudget Releases = "budget" // also what maxUnavailable leaves, but at least one cluster if no member is NotReady
 )
 
 // UnmarshalJSON reads the options as strictly as a strategy: an unknown field is an error, because
-// a misspelt limit must not become no limit. All faults are reported, joined, each a *[FieldError];
-// the options are then unchanged. Whether a value is one of the field is checked by
-// [Options.Validate].
+// a misspelt limit must not become no limit. All faults are reported, joined, each a *[FieldError],
+// and the options are then unchanged. [Options.Validate] checks whether a field accepts its value.
 func (o *Options) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -110,7 +110,7 @@ func (o Options) Validate() error {
 	return errors.Join(faults...)
 }
 
-// effective returns the options with what the mode ignores taken out.
+// effective returns the options without those that the mode ignores.
 func (o Options) effective() Options {
 	if o.Mode == FleetController {
 		return Options{Mode: FleetController}
@@ -125,7 +125,7 @@ func (o Options) displayName() string {
 	return *o.DisplayNameLabel
 }
 
-// perStep returns MaxPerStep, 0 for no limit.
+// perStep returns MaxPerStep, or 0 for no limit.
 func (o Options) perStep() int {
 	if o.MaxPerStep == nil {
 		return 0

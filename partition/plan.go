@@ -6,19 +6,19 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Plan decides what may be released now. It is [Compile] and [Compiled.Plan] in one: for a host
+// Plan decides what may be released now. It is [Compile] and [Compiled.Plan] in one, for a host
 // that has its whole fleet at hand and plans now and then. The order of the clusters does not
-// matter, and nothing of the input is changed or kept but its strings.
+// matter. Plan does not change its input, and keeps nothing of it but strings.
 //
-// Any part of the plan may be carried out, in any order, before planning again. For each release
-// the host stores Released = Wanted and points the cluster at that version; then it plans again on
-// every event, and at once while [Step.More] is true. No plan depends on time, so without an event
-// nothing changes.
+// The host may carry out any part of the plan, in any order, before planning again. For each
+// release it stores Released = Wanted and points the cluster at that version. Then it plans again
+// on every event, and at once while [Step.More] is true. No plan depends on time, so without an
+// event nothing changes.
 //
 // The error joins all faults of the options, the strategy and the clusters, each a *[FieldError].
-// In the mode [FleetController] the strategy is looked at once the others are right: of its faults
-// the first that Fleet's controller would meet is reported, and those that it would not meet are
-// none.
+// In the mode [FleetController] the strategy is looked at only if the options and the clusters have
+// no faults. Of its faults, the error has the first that Fleet's controller would meet; those that
+// the controller would not meet are no error.
 func Plan(strategy Strategy, fleet Fleet, options Options) (Result, error) {
 	compiled, err := Compile(strategy, fleet, options)
 	if err != nil {
@@ -27,26 +27,26 @@ func Plan(strategy Strategy, fleet Fleet, options Options) (Result, error) {
 	return compiled.Plan(), nil
 }
 
-// Fleet is what a strategy is applied to, in a form of this package: no document of Rancher Fleet
-// has it. It is decoded strictly: an unknown field or a value of the wrong type is an error,
-// because a misspelt paused must not release anything.
+// Fleet holds the clusters that a strategy is applied to. Its form is of this package: no document
+// of Rancher Fleet has it. It is decoded strictly: an unknown field or a value of the wrong type is
+// an error, because a misspelt paused must not release anything.
 type Fleet struct {
-	// Clusters are those that the bundle is meant for, in any order. Two with the same namespace
-	// and name are an error. In the mode FleetController clusters of one name in several namespaces
-	// keep the order given, which Fleet leaves to chance.
+	// Clusters are the clusters that the bundle is meant for, in any order. Two clusters with the
+	// same namespace and name are an error. In the mode FleetController clusters with the same name
+	// in several namespaces keep the given order, which Fleet leaves to chance.
 	Clusters []Cluster `json:"clusters"`
-	// Groups has the labels of cluster groups by name. A group that is not here has no labels.
-	// Names are not empty: an entry under the empty name is not looked at. In Fleet a group belongs
-	// to a namespace. Where a bundle reaches several, and two groups of one name have different
-	// labels, this table has room for those of one only.
+	// Groups has the labels of cluster groups by name. A group that is not in it has no labels. An
+	// entry under the empty name is ignored. In Fleet a group belongs to a namespace. If a bundle
+	// reaches several namespaces, and two groups with the same name have different labels, this
+	// table can hold those of only one.
 	Groups map[string]map[string]string `json:"groups,omitempty"`
 	// Paused stops the whole bundle.
 	Paused bool `json:"paused,omitzero"`
 }
 
-// UnmarshalJSON reads a fleet, its clusters as strictly as itself. All faults are reported, joined,
-// each a *[FieldError]; the fleet is then unchanged. What a well-formed cluster lacks is found by
-// [Compile].
+// UnmarshalJSON reads a fleet and its clusters strictly. All faults are reported, joined, each a
+// *[FieldError], and the fleet is then unchanged. [Compile] reports what a well-formed cluster
+// lacks.
 func (f *Fleet) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -60,40 +60,41 @@ func (f *Fleet) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Cluster is one cluster of a fleet. All but its State is fixed once a plan is compiled. It has no
-// decoder of its own, so that a host can embed it in a form of its own: only as a part of a [Fleet]
-// it is decoded strictly.
+// Cluster is one cluster of a fleet. All of it but State is fixed once a plan is compiled. It has
+// no decoder of its own, so that a host can embed it in its own types: it is decoded strictly only
+// as a part of a [Fleet].
 type Cluster struct {
 	Namespace string            `json:"namespace,omitempty"`
 	Name      string            `json:"name"`
 	Labels    map[string]string `json:"labels,omitempty"`
-	Groups    []string          `json:"groups,omitempty"` // names of the cluster groups it is in
-	// Wanted is the id of the version that the cluster is to have. It may differ between clusters,
+	Groups    []string          `json:"groups,omitempty"` // names of the cluster groups that the cluster is in
+	// Wanted is the id of the version that the cluster should have. It may differ between clusters,
 	// and must not be empty.
 	Wanted string `json:"wanted"`
 	State
 }
 
-// State is what changes while a rollout proceeds. The zero value is a cluster that nothing was ever
-// deployed to.
+// State is the part of a cluster that changes while a rollout proceeds. The zero value is a cluster
+// that nothing was ever deployed to.
 type State struct {
 	Released string `json:"released,omitempty"` // id of the version that the cluster was last pointed at; empty if never
 	Applied  string `json:"applied,omitempty"`  // id of the version that its agent says it applied
-	Ready    bool   `json:"ready,omitzero"`     // the last word of its agent
+	Ready    bool   `json:"ready,omitzero"`     // what its agent reported last
 	Paused   bool   `json:"paused,omitzero"`
-	Offline  bool   `json:"offline,omitzero"` // not looked at in the mode FleetController
-	// Staged is the id of the version that Fleet has prepared and not yet released:
+	Offline  bool   `json:"offline,omitzero"` // ignored in the mode FleetController
+	// Staged is the id of the version that Fleet has prepared and not yet released: the
 	// stagedDeploymentID of its BundleDeployment, whose deploymentID is Released. Empty means the
-	// same as Released; if both are empty, there is no BundleDeployment. Only the mode
-	// FleetController looks at it.
+	// same as Released. If both are empty, there is no BundleDeployment. Only the mode
+	// FleetController uses it.
 	Staged string `json:"staged,omitempty"`
 }
 
 // ID names a cluster in results.
 type ID struct {
-	// Index is the place in cluster order, by which [Compiled.Update] takes it; see
-	// [Compiled.Find]. It is the place in Fleet.Clusters only if these are given in that order: by
-	// namespace and name, in the mode FleetController by name.
+	// Index is the place of the cluster in cluster order, as [Compiled.Update] takes it and
+	// [Compiled.Find] returns it. Cluster order is by namespace and name, in the mode
+	// FleetController by name; Index is the place in Fleet.Clusters only if that list is in cluster
+	// order.
 	Index     int    `json:"index"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
@@ -111,40 +112,40 @@ func (id ID) String() string {
 type Release struct {
 	ID
 	Partition int  `json:"partition"`      // index of the partition that releases it
-	First     bool `json:"first,omitzero"` // it is the first deployment to the cluster, not an update
+	First     bool `json:"first,omitzero"` // this is the first deployment to the cluster, not an update
 }
 
-// Step is what may be done now, and how the partitions stand.
+// Step is what may be done now, and the state of the partitions.
 type Step struct {
 	Releases   []Release `json:"releases,omitempty"` // in cluster order, each cluster once
-	Partitions []Status  `json:"partitions"`         // in the order of the rollout, all of them
+	Partitions []Status  `json:"partitions"`         // all partitions, in the order of the rollout
 	// NotReadyPartitions is how many of the reached partitions are not ready. As soon as it exceeds
-	// MaxNotReadyPartitions, the gate closes: no partition after that is reached.
+	// MaxNotReadyPartitions, the gate closes: no later partition is reached.
 	NotReadyPartitions    int `json:"notReadyPartitions"`
 	MaxNotReadyPartitions int `json:"maxNotReadyPartitions"`
 	ClosedBy              int `json:"closedBy"` // index of the partition that closed the gate; -1 if it is open
-	// More means that another step would do something without any other change than carrying this
-	// one out: do not wait for an event.
+	// More means that another step would do something after this one is carried out, without any
+	// other change: plan again at once, without waiting for an event.
 	More bool `json:"more,omitzero"`
-	// Controller is what the mode FleetController has besides; nil in the default mode.
+	// Controller is what only the mode FleetController has; nil in the default mode.
 	Controller *Controller `json:"controller,omitempty"`
 }
 
 // Controller is what a reconcile of Fleet's controller does besides releasing, and its budget over
-// all targets. Created and Staged are in cluster order; a created target is staged, too, and
+// all targets. Created and Staged are in cluster order. A created target is also staged, and
 // usually released. A host that follows a rollout over several steps stores both before it stores
-// the releases. For what is created it stores an empty state but for Paused and Offline, and for
-// what is staged Staged = Wanted. What it cannot store, because the cluster has no namespace yet,
-// is created again in every step and uses up the batch each time, as in Fleet.
+// the releases: for a created target an empty state except for Paused and Offline, for a staged
+// target Staged = Wanted. A target that the host cannot store, because the cluster has no namespace
+// yet, is created again in every step and uses up the batch each time, as in Fleet.
 type Controller struct {
-	Created           []ID `json:"created,omitempty"` // a deployment object is made
-	Staged            []ID `json:"staged,omitempty"`  // the wanted version is prepared
-	MaxUnavailable    int  `json:"maxUnavailable"`    // of all targets
-	UnavailableBefore int  `json:"unavailableBefore"` // targets that had not applied what they were pointed at, or were not ready, before
-	Unavailable       int  `json:"unavailable"`       // these, and the healthy ones released in the step: new ones count in the next
+	Created           []ID `json:"created,omitempty"` // targets whose deployment object is made
+	Staged            []ID `json:"staged,omitempty"`  // targets whose wanted version is prepared
+	MaxUnavailable    int  `json:"maxUnavailable"`    // how many of all targets may be unavailable
+	UnavailableBefore int  `json:"unavailableBefore"` // targets that, before the step, had not applied what they were pointed at or were not ready
+	Unavailable       int  `json:"unavailable"`       // these and the healthy targets released in the step; new targets count in the next step
 }
 
-// Status is how one partition stands.
+// Status is the state of one partition.
 type Status struct {
 	Index int    `json:"index"` // from 0, in the order of the rollout
 	Name  string `json:"name"`
@@ -153,62 +154,63 @@ type Status struct {
 	// Count.
 	MaxUnavailable int `json:"maxUnavailable"`
 	// NotReady is the number of NotReady members after the step. In the mode FleetController these
-	// are all that are not up to date and ready, those not started yet included.
+	// are all members that are not up to date and ready, including those not started yet.
 	NotReady int `json:"notReady"`
-	// Unavailable is the number that the releases were decided by. In the default mode it is
-	// NotReady before the partition's turn. In the mode FleetController it is the members that,
+	// Unavailable is the number that decided the releases. In the default mode it is NotReady
+	// before the partition's turn. In the mode FleetController it is the number of members that,
 	// before the step, had not applied what they were pointed at or were not ready, as in Fleet's
 	// status.
 	Unavailable int `json:"unavailable"`
-	Waiting     int `json:"waiting"` // members with another version than the wanted one, or none, after the step; not the held ones
-	// Held is the number of those that are paused, or excluded while offline. In the mode
-	// FleetController a paused member without a deployment is among the waiting ones: it gets one
+	Waiting     int `json:"waiting"` // members that, after the step, have another version than the wanted one, or none; without the held ones
+	// Held is the number of members that are paused, or excluded while offline. In the mode
+	// FleetController a paused member without a deployment counts as waiting: it gets a deployment
 	// all the same.
 	Held     int  `json:"held"`
 	Done     int  `json:"done"`             // up to date and ready
-	Released int  `json:"released"`         // in this step, by this partition
-	Reached  bool `json:"reached,omitzero"` // it had its turn
-	// Ready means that it does not stand in the way of those after it. If it had its turn, this was
-	// decided then: what a later partition released of its members is in the counts and not in
-	// Ready.
+	Released int  `json:"released"`         // clusters released in this step by this partition
+	Reached  bool `json:"reached,omitzero"` // the partition had its turn
+	// Ready means that the partition does not stop later ones. For a partition that had its turn,
+	// this was decided then: releases of its members by a later partition are in the counts, but do
+	// not affect Ready.
 	Ready bool `json:"ready,omitzero"`
-	// Classes are the members by class after the step, in the default mode.
+	// Classes are the numbers of members by class after the step, in the default mode.
 	Classes Classes `json:"classes,omitzero"`
-	// Blockers are the first NotReady members, at most three, if so many are NotReady that others
-	// wait. In the mode FleetController they are members that are unavailable to releases. Only
-	// [Compiled.Plan] lists them.
+	// Blockers are the first NotReady members, at most three, if so many are NotReady that other
+	// clusters wait. In the mode FleetController they are members that are unavailable to releases.
+	// Only [Compiled.Plan] lists them.
 	Blockers []ID `json:"blockers,omitempty"`
 }
 
-// Classes counts the members of a partition. Each is in one class, the first that fits. NotReady
-// are updating, blocked and broken ones; waiting are broken, pending and out of sync ones.
+// Classes counts the members of a partition. Each member is in the first class that fits. Updating,
+// blocked and broken members are NotReady; broken, pending and out-of-sync members wait.
 type Classes struct {
 	Done      int `json:"done"`      // at the wanted version, applied, ready and not offline
-	Held      int `json:"held"`      // paused or offline, and by the options out of the count
+	Held      int `json:"held"`      // paused or offline, and not counted by the options
 	Updating  int `json:"updating"`  // released, and not done
-	Blocked   int `json:"blocked"`   // paused, and by the options in the count
+	Blocked   int `json:"blocked"`   // paused, and counted by the options
 	Broken    int `json:"broken"`    // not healthy on another version: the fix is always due
 	Pending   int `json:"pending"`   // never released
 	OutOfSync int `json:"outOfSync"` // healthy on another version
 }
 
-// Result is a plan with its reasons. It is the caller's.
+// Result is a plan with its reasons. It belongs to the caller.
 type Result struct {
 	Step
-	// Waiting has every cluster that waits or is held after the step, in cluster order, with the
+	// Waiting has every cluster that waits or is held after the step, in cluster order, each with
 	// one reason.
 	Waiting []Waiting `json:"waiting,omitempty"`
 	// Unready has every cluster that was released and is NotReady, or is NotReady because it is
-	// paused, in cluster order. In the mode FleetController a healthy cluster on the wanted version
-	// that has another one staged is not here: it counts as NotReady until its partition is
-	// reached, and nothing is wrong with it.
+	// paused, in cluster order. In the mode FleetController it does not have a healthy cluster on
+	// the wanted version that has another version staged: this counts as NotReady until its
+	// partition is reached, but nothing is wrong with it.
 	Unready   []Unready `json:"unready,omitempty"`
 	Unmatched []ID      `json:"unmatched,omitempty"` // clusters in no partition, in cluster order
-	// Warnings are in a fixed order: the gate, the partitions, then what is ignored. The mode
-	// FleetController has none, for Fleet's controller warns of nothing: a host that wants them
-	// asks the default mode as well.
+	// Warnings are in a fixed order: the gate, the partitions, then ignored fields. The mode
+	// FleetController has none, because Fleet's controller does not warn. A host that wants them
+	// plans in the default mode as well.
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Batch is the size of a batch, and MaxPerStep that of a step; 0 is no limit for the latter.
+	// Batch is the size of a batch. MaxPerStep is the largest number of releases in a step, or 0
+	// for no limit.
 	Batch      int `json:"batch"`
 	MaxPerStep int `json:"maxPerStep,omitzero"`
 }
@@ -218,14 +220,14 @@ type WarningCode string
 
 // The kinds of warnings.
 const (
-	WarningGateWithoutEffect WarningCode = "gate_without_effect" // maxUnavailable never lets a partition count as not ready
-	WarningNoCriterion       WarningCode = "no_criterion"        // a manual partition selects nothing
+	WarningGateWithoutEffect WarningCode = "gate_without_effect" // with this maxUnavailable no partition ever counts as not ready
+	WarningNoCriterion       WarningCode = "no_criterion"        // a manual partition has no criterion
 	WarningNoMember          WarningCode = "no_member"           // a manual partition matches no cluster, and is passed at once
 	WarningIgnoredField      WarningCode = "ignored_field"       // a field has no meaning beside the others
 )
 
-// Warning is a legal configuration that its author may not have meant. It is never a reason to
-// refuse.
+// Warning is a legal configuration that its author may not have meant. A warning is never a reason
+// to refuse it.
 type Warning struct {
 	Code WarningCode `json:"code"`
 	Path string      `json:"path"` // the field to look at

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Waiting is a cluster that does not have the wanted version, was not released by this step either,
-// and why.
+// Waiting is a cluster that does not have the wanted version and was not released by this step,
+// with the reason.
 type Waiting struct {
 	ID
 	Verdict
@@ -18,52 +18,54 @@ type Waiting struct {
 // String returns "cluster: why".
 func (w Waiting) String() string { return w.ID.String() + ": " + w.Verdict.String() }
 
-// Verdict says why a cluster waits or is held: of the reasons that apply, the first in the order of
-// the constants, as the first of its partitions sees it. A cluster in no partition has no other
-// reason than that.
+// Verdict says why a cluster waits or is held. Of the reasons that apply in the first of its
+// partitions, it has the first in the order of the constants. A cluster in no partition has only
+// the reason Unmatched.
 type Verdict struct {
 	Reason    Reason `json:"reason"`
-	Partition int    `json:"partition"` // index of the first partition that the cluster is in; -1 if there is none
-	// ClosedBy is the partition that closed the gate, for Gate; else 0.
+	Partition int    `json:"partition"` // index of the first partition that the cluster is in; -1 if it is in none
+	// ClosedBy is the index of the partition that closed the gate, for Gate; otherwise 0.
 	ClosedBy int `json:"closedBy,omitzero"`
-	// Count is compared with Limit: partitions not ready (Gate), NotReady members before the
-	// partition's turn (Threshold), members that are unavailable with what this step releases
-	// (Budget), and targets that are (TotalBudget). For Batch and StepLimit only Limit has a
-	// meaning.
+	// Count is the number that was compared with Limit. For Gate it counts partitions that are not
+	// ready; for Threshold, members that were NotReady before the partition's turn; for Budget,
+	// unavailable members including what this step releases; for TotalBudget, unavailable targets
+	// likewise. For Batch and StepLimit only Limit has a meaning.
 	Count int `json:"count,omitzero"`
 	Limit int `json:"limit,omitzero"`
 }
 
-// Reason is a stable code. Programs branch on it; the text for people may change.
+// Reason is a stable code on which programs branch. The text for people may change.
 type Reason string
 
 // The reasons, in the order in which they apply.
 const (
 	BundlePaused   Reason = "bundle_paused" // the whole bundle is paused
-	ClusterPaused  Reason = "paused"        // the cluster is
-	ClusterOffline Reason = "offline"       // offline, and excluded by policy
-	Gate           Reason = "gate"          // its partition is not reached: too many before are not ready
+	ClusterPaused  Reason = "paused"        // the cluster is paused
+	ClusterOffline Reason = "offline"       // the cluster is offline, and excluded by the options
+	Gate           Reason = "gate"          // its partition is not reached: too many earlier partitions are not ready
 	Threshold      Reason = "threshold"     // more members are NotReady than the partition allows
 	Budget         Reason = "budget"        // the update of a healthy cluster does not fit into what maxUnavailable leaves
-	TotalBudget    Reason = "total_budget"  // FleetController: nor into what it leaves of all targets
+	TotalBudget    Reason = "total_budget"  // FleetController: it does not fit into what maxUnavailable leaves of all targets
 	StepLimit      Reason = "step_limit"    // MaxPerStep is used up
 	Batch          Reason = "batch"         // the batch is used up
-	Unmatched      Reason = "unmatched"     // the cluster is in no partition; such a one has no other reason
+	Unmatched      Reason = "unmatched"     // the cluster is in no partition; it then has no other reason
 )
 
 // ConditionKind says what kind of event can change a verdict.
 type ConditionKind string
 
+// The kinds of events.
 const (
 	OnOperator  ConditionKind = "operator"  // an operator's command
-	OnCluster   ConditionKind = "cluster"   // the cluster itself comes back
+	OnCluster   ConditionKind = "cluster"   // the cluster comes back online
 	OnPartition ConditionKind = "partition" // earlier partitions become ready
 	OnMember    ConditionKind = "member"    // members of the partition become ready
 	OnStep      ConditionKind = "step"      // the next step
-	OnConfig    ConditionKind = "config"    // somebody changes the strategy or the labels
+	OnConfig    ConditionKind = "config"    // a change of the strategy or the labels
 )
 
-// On returns the kind of event that can end the wait; empty for a value that is no reason.
+// On returns the kind of event that can end the wait. It is empty for a value that is not one of
+// the reasons.
 func (r Reason) On() ConditionKind {
 	switch r {
 	case BundlePaused, ClusterPaused:
@@ -85,13 +87,14 @@ func (r Reason) On() ConditionKind {
 // VerdictStatus is the answer about a cluster that waits or is held.
 type VerdictStatus string
 
+// The values of VerdictStatus.
 const (
-	Pending VerdictStatus = "pending" // not now: an event or the next step will change it
+	Pending VerdictStatus = "pending" // not now, but an event or the next step will change it
 	Denied  VerdictStatus = "denied"  // only a change of the configuration helps
 )
 
-// Status returns the status that belongs to the code: Denied for Unmatched, and Pending for
-// everything else.
+// Status returns the status that belongs to the reason: Denied for Unmatched, and Pending for every
+// other.
 func (r Reason) Status() VerdictStatus {
 	if r == Unmatched {
 		return Denied
@@ -151,7 +154,8 @@ func (c *Compiled) waits(k class) bool {
 	return k == held || k == broken || k == pending || k == outOfSync
 }
 
-// verdict returns why a cluster waits or is held after a step that has run; false if it does not.
+// verdict returns why a cluster waits or is held after a step that has run, and false if it does
+// neither.
 func (c *Compiled) verdict(step *Step, cluster uint32) (Verdict, bool) {
 	class := c.class(cluster)
 	if !c.waits(class) {
@@ -205,7 +209,7 @@ func (c *Compiled) verdict(step *Step, cluster uint32) (Verdict, bool) {
 	return v, true
 }
 
-// Unready is a cluster that is NotReady and does not wait, and why it is.
+// Unready is a cluster that is NotReady and does not wait, with the reasons.
 type Unready struct {
 	ID
 	Why Why `json:"why"`
@@ -214,10 +218,10 @@ type Unready struct {
 // String returns "cluster: why".
 func (u Unready) String() string { return u.ID.String() + ": " + u.Why.String() }
 
-// Why is the set of reasons for which a cluster is NotReady.
+// Why is the set of reasons why a cluster is NotReady.
 type Why uint8
 
-// The reasons for which a cluster is NotReady.
+// The reasons why a cluster is NotReady.
 const (
 	NotApplied Why = 1 << iota // its agent has not applied the version that it was pointed at
 	NotReady                   // its agent does not say that it is ready
@@ -237,12 +241,12 @@ func (w Why) list() []string {
 	return list
 }
 
-// String returns the stable codes in the order of the constants, separated by commas. Bits that are
-// none of the constants have none.
+// String returns the stable codes in the order of the constants, separated by commas. It leaves out
+// bits that are none of the constants.
 func (w Why) String() string { return strings.Join(w.list(), ",") }
 
-// MarshalJSON returns the list of codes in the order of the constants; bits that are none of them
-// are a *[FieldError].
+// MarshalJSON returns the list of codes in the order of the constants. The error for other bits is
+// a *[FieldError].
 func (w Why) MarshalJSON() ([]byte, error) {
 	if w >= 1<<len(w.codes()) {
 		return nil, &FieldError{Code: CodeValue, Value: "Why(" + strconv.Itoa(int(w)) + ")", Hint: "holds bits that are none of the constants"}
@@ -250,8 +254,8 @@ func (w Why) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w.list())
 }
 
-// UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves
-// the set unchanged.
+// UnmarshalJSON reads a list of codes in any order. The error for an unknown code is a
+// *[FieldError], and the set is then unchanged.
 func (w *Why) UnmarshalJSON(data []byte) error {
 	var list []string
 	if err := json.Unmarshal(data, &list); err != nil {
@@ -269,7 +273,8 @@ func (w *Why) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// unready returns why a cluster that neither waits nor is held is NotReady; 0 if it is not.
+// unready returns why a cluster that neither waits nor is held is NotReady, or 0 if it is not
+// NotReady.
 func (c *Compiled) unready(cluster uint32) (w Why) {
 	f, class := c.facts[cluster], c.class(cluster)
 	if c.mode == FleetController && class&(waits|lenient) != lenient ||

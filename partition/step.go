@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Step decides what may be released now and overwrites step with it, reusing its slices: a host
-// that keeps one Step does not allocate. What it decides is what [Compiled.Plan] decides, without
-// the reasons.
+// Step decides what may be released now, and overwrites step with it. It reuses the slices of step,
+// so a host that keeps one Step does not allocate. Its decisions are those of [Compiled.Plan],
+// without the reasons.
 func (c *Compiled) Step(step *Step) {
 	c.run(step, false)
 	c.settle(step)
 }
 
-// Plan decides what may be released now, and says for every other cluster why not. It looks at each
-// cluster once.
+// Plan decides what may be released now, and gives the reason for every other cluster. It looks at
+// each cluster once.
 func (c *Compiled) Plan() Result {
 	r := Result{Batch: c.maxNew, MaxPerStep: c.maxPerStep}
 	c.run(&r.Step, true)
@@ -44,8 +44,8 @@ func (c *Compiled) Plan() Result {
 	return r
 }
 
-// Explain says why a cluster waits or is held after the step that is due now; false if it does not.
-// It costs a step.
+// Explain says why a cluster waits or is held after the step that is due now. waits is false if the
+// cluster does neither. Explain costs as much as a step.
 func (c *Compiled) Explain(cluster int) (verdict Verdict, waits bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return Verdict{}, false, err
@@ -56,13 +56,13 @@ func (c *Compiled) Explain(cluster int) (verdict Verdict, waits bool, err error)
 	return verdict, waits, nil
 }
 
-// turn is what is remembered of a partition's turn for reasons.
+// turn is what the reasons need to know of a partition's turn.
 type turn struct {
-	broken, pending, outOfSync Reason // why those that are left of each class wait
+	broken, pending, outOfSync Reason // why the remaining members of each class wait
 	used                       int    // FleetController: members that take up the budget
 }
 
-// run decides the step and leaves the clusters as they are after it, until revert.
+// run decides the step, and leaves the clusters in the state after it until revert.
 func (c *Compiled) run(step *Step, explain bool) {
 	c.begin(step)
 	if c.mode == FleetController {
@@ -79,7 +79,7 @@ func (c *Compiled) run(step *Step, explain bool) {
 	}
 }
 
-// begin empties a step for what is decided now, and keeps its slices.
+// begin empties a step but keeps its slices.
 func (c *Compiled) begin(step *Step) {
 	*step = Step{
 		Releases:              step.Releases[:0],
@@ -98,16 +98,15 @@ func (c *Compiled) begin(step *Step) {
 	step.Controller.Created, step.Controller.Staged = step.Controller.Created[:0], step.Controller.Staged[:0]
 }
 
-// settle finds out whether another step would do more, and takes everything back.
+// settle finds out whether another step would do more, and then reverts everything.
 func (c *Compiled) settle(step *Step) {
 	p := &c.probe
 	c.begin(p)
 	if c.mode == FleetController {
 		step.More = c.reconcile(p, true, false)
 	} else {
-		// The step took for granted that what it releases is NotReady. Now only what the host
-		// stores has changed, so that a cluster whose agent runs the wanted version already is
-		// done.
+		// The step assumed that what it releases is NotReady. Now only what the host stores has
+		// changed, so a cluster whose agent runs the wanted version already is done.
 		for _, change := range c.undo {
 			c.set(change.cluster, change.before.pointed())
 		}
@@ -144,8 +143,8 @@ func (c *Compiled) documented(step *Step, perStep int, explain bool) {
 	step.NotReadyPartitions = bad
 }
 
-// release is the turn of one partition. More NotReady members than the limit pause it, an equal
-// number does not. What is broken gets its fix all the same.
+// release is the turn of one partition. More NotReady members than the limit pause it; an equal
+// number does not. Broken members get their fix in any case.
 func (c *Compiled) release(p *part, s *Status, step *Step, perStep int) turn {
 	end := p.slot + p.count
 	open := s.Unavailable <= p.max
@@ -168,8 +167,8 @@ func (c *Compiled) release(p *part, s *Status, step *Step, perStep int) turn {
 		}
 		cluster := c.members[p.member+slot-p.slot]
 		before := c.facts[cluster]
-		// Without appliedWanted it is updating, whatever its agent said before it was pointed at
-		// the version.
+		// Without appliedWanted the cluster is updating, whatever its agent reported before the
+		// cluster was pointed at the version.
 		c.try(cluster, before.pointed()&^(appliedWanted|appliedReleased))
 		s.Released++
 		step.Releases = append(step.Releases, Release{ID: c.id(cluster), Partition: s.Index, First: !before.has(released)})
@@ -203,11 +202,12 @@ func (p *part) notReady() int { return int(p.counts[updating] + p.counts[blocked
 
 func (p *part) waiting() int { return int(p.counts[broken] + p.counts[pending] + p.counts[outOfSync]) }
 
-// ready: a partition with waiting members is never ready, so partitions start in order.
+// ready reports whether the partition is ready. A partition with waiting members is not, so
+// partitions start in order.
 func (p *part) ready() bool { return p.waiting() == 0 && p.notReady() <= p.max }
 
-// blockers lists the first members that are NotReady, or unavailable to the releases of Fleet's
-// controller.
+// blockers lists the first members that are NotReady or, in the mode FleetController, unavailable
+// to releases.
 func (c *Compiled) blockers(p *part) (list []ID) {
 	for _, cluster := range c.members[p.member : p.member+p.count] {
 		is := false
@@ -226,7 +226,7 @@ func (c *Compiled) blockers(p *part) (list []ID) {
 	return list
 }
 
-// complete fills in how the partition stands after the whole step.
+// complete fills in the state of the partition after the whole step.
 func (p *part) complete(mode Mode, s *Status) {
 	if mode == FleetController {
 		for k, n := range p.counts {

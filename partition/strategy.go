@@ -10,54 +10,56 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// Strategy is the rolloutStrategy of a fleet.yaml, field by field. The zero value is Fleet's
-// defaults: batches of 50, no limit on what may be NotReady. It is decoded strictly: an unknown
+// Strategy is the rolloutStrategy of a fleet.yaml, field by field. The zero value means Fleet's
+// defaults: batches of 50, and no limit on what may be NotReady. It is decoded strictly: an unknown
 // field or a value of the wrong type is an error, because a misspelt limit must not become no
 // limit. An explicit null counts as absent.
 type Strategy struct {
 	// MaxUnavailable is how many members of a partition, of its own count, may be NotReady before
-	// its next batch waits; 100% if absent. Percentages round down, to at least 1; with 0 each
-	// batch waits for all that came before. The batch itself may take more down: MaxNew limits
-	// that, or the option [ByBudget]. Every partition without a value of its own inherits it.
+	// its next batch waits; 100% if absent. Percentages round down, to at least 1. With 0, each
+	// batch waits for all members released before. The batch itself may make more members NotReady:
+	// only MaxNew or the option [ByBudget] limits it. A partition without its own value inherits
+	// this one.
 	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"`
 	// MaxUnavailablePartitions is how many partitions may be NotReady before the rollout pauses; 0
 	// if absent.
 	MaxUnavailablePartitions IntOrString `json:"maxUnavailablePartitions,omitzero"`
-	// AutoPartitionSize is the number of members of an automatic partition; 25% if absent, and 0 or
-	// less makes a single one. It has no meaning beside manual partitions, unless leftovers are
-	// appended.
+	// AutoPartitionSize is the number of members of an automatic partition; 25% if absent. 0 or
+	// less makes a single partition. It has no meaning beside manual partitions, unless leftovers
+	// are appended.
 	AutoPartitionSize IntOrString `json:"autoPartitionSize,omitzero"`
 	// AutoPartitionThreshold is the number of clusters below which there is a single automatic
-	// partition; 200 if nil. 0 or less means that there is always only one.
+	// partition; 200 if nil. 0 or less means that there is always a single one.
 	AutoPartitionThreshold *int `json:"autoPartitionThreshold,omitempty"`
 	// MaxNew is the size of a batch; 50 if nil. It must be at least 1, except in the mode
 	// FleetController, which then never deploys to a new cluster.
 	MaxNew *int `json:"maxNew,omitempty"`
-	// Partitions are the manual partitions in the order of the rollout. If there are none, clusters
-	// are cut into automatic ones.
+	// Partitions are the manual partitions in the order of the rollout. If there are none, the
+	// clusters are cut into automatic partitions.
 	Partitions []Definition `json:"partitions,omitempty"`
 }
 
-// Definition is a manual partition: a cluster is a member if all criteria that are given hold.
-// Without any it has no members.
+// Definition is a manual partition. A cluster is a member if it fulfils all given criteria. A
+// partition without criteria has no members.
 type Definition struct {
 	Name           string      `json:"name,omitempty"`          // for display: it may be empty or repeated
 	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"` // the strategy's if absent
 	// ClusterName is the name of the cluster or its display name; more than one cluster may match.
 	ClusterName string `json:"clusterName,omitempty"`
-	// ClusterSelector is about the labels of the cluster; {} matches all, and nil asks for nothing.
+	// ClusterSelector selects by the labels of the cluster. {} matches all clusters; nil is no
+	// criterion.
 	ClusterSelector *selector.LabelSelector `json:"clusterSelector,omitempty"`
 	// ClusterGroup is the name of a group that the cluster must be in.
 	ClusterGroup string `json:"clusterGroup,omitempty"`
-	// ClusterGroupSelector is about the labels of a group that the cluster must be in. If
-	// ClusterGroup is given as well, both must hold for the same group.
+	// ClusterGroupSelector selects by the labels of a group that the cluster is in. If ClusterGroup
+	// is given as well, both must hold for the same group.
 	ClusterGroupSelector *selector.LabelSelector `json:"clusterGroupSelector,omitempty"`
 }
 
-// UnmarshalJSON reads the JSON form, or that of YAML after conversion. All faults are reported,
-// joined, each a *[FieldError] with its path; the strategy is then unchanged. What a well-formed
-// value means is checked by [Strategy.Validate]. A field that is given twice is a fault as well;
-// but many converters of YAML keep the last one and say nothing, so the host should take one that
+// UnmarshalJSON reads the JSON form, or YAML that was converted to it. All faults are reported,
+// joined, each a *[FieldError] with its path, and the strategy is then unchanged.
+// [Strategy.Validate] checks what well-formed values mean. A field that is given twice is a fault
+// as well. Many converters of YAML silently keep the last one, so the host should use one that
 // refuses the document.
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
@@ -68,7 +70,7 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		var all []error
 		for _, fault := range strictjson.Faults(err) {
-			if fault.Path == "rolloutStrategy" { // a whole fleet.yaml
+			if fault.Path == "rolloutStrategy" { // the document is a whole fleet.yaml
 				fault.Hint = "unknown field: decode what is below it"
 			}
 			all = append(all, &fault)
@@ -81,7 +83,7 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 
 // UnmarshalJSON reads one entry of partitions, as strictly as the strategy.
 func (d *Definition) UnmarshalJSON(data []byte) error {
-	// The fields are pointers here, for null is nothing a string can be.
+	// The fields are pointers because null counts as absent, and a string cannot be null.
 	var decoded struct {
 		Name                 *string                 `json:"name"`
 		MaxUnavailable       IntOrString             `json:"maxUnavailable"`
@@ -105,8 +107,8 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// explained says what to write instead of the two forms of clusterGroupSelector in Fleet's
-// reference of fleet.yaml that are no selectors: Fleet cannot read the first, and takes the other
+// explained says what to write instead of two forms of clusterGroupSelector that Fleet's reference
+// of fleet.yaml shows and that are not selectors. Fleet cannot read the first, and takes the other
 // for the empty selector.
 func explained(err error) error {
 	var all []error
@@ -123,9 +125,9 @@ func explained(err error) error {
 }
 
 // Validate reports every fault by the rules of the default mode, joined, each a *[FieldError],
-// whatever clusters there are: limits that cannot be read as one, a maxNew below 1, selectors that
-// Kubernetes would refuse. AutoPartitionSize is not looked at beside manual partitions. [Compile]
-// reports the same, and more if leftovers are appended; in the mode FleetController it reports the
+// whatever clusters there are: values that are not limits, a maxNew below 1, and selectors that
+// Kubernetes would refuse. It ignores AutoPartitionSize beside manual partitions. [Compile] reports
+// the same faults, and more if leftovers are appended. In the mode FleetController it reports the
 // first fault that Fleet's controller would meet.
 func (s Strategy) Validate() error { return s.validate(false) }
 
@@ -171,7 +173,7 @@ func (s *Strategy) threshold() int {
 	return *s.AutoPartitionThreshold
 }
 
-// maxUnavailable is the limit of a partition of so many members; manual is the index of its
+// maxUnavailable returns the limit of a partition of count members. manual is the index of its
 // definition, or -1.
 func (s *Strategy) maxUnavailable(mode Mode, count, manual int) (int, error) {
 	own := value{}
@@ -181,12 +183,12 @@ func (s *Strategy) maxUnavailable(mode Mode, count, manual int) (int, error) {
 	return limit(mode, count, own, global(s.MaxUnavailable, "maxUnavailable"), global(FromString(defaultMaxUnavailable), "maxUnavailable"))
 }
 
-// maxPartitions is how many of so many partitions may be NotReady.
+// maxPartitions returns how many of count partitions may be NotReady.
 func (s *Strategy) maxPartitions(mode Mode, count int) (int, error) {
 	return limit(mode, count, global(s.MaxUnavailablePartitions, "maxUnavailablePartitions"), global(FromInt(0), "maxUnavailablePartitions"))
 }
 
-// autoSize is the number of members of each automatic partition of n clusters; 0 means one
+// autoSize returns the number of members of each automatic partition of n clusters. 0 means one
 // partition without a range in its name.
 func (s *Strategy) autoSize(mode Mode, n int) (int, error) {
 	if threshold := s.threshold(); threshold <= 0 || n < threshold {
@@ -195,12 +197,12 @@ func (s *Strategy) autoSize(mode Mode, n int) (int, error) {
 	return limit(mode, n, global(s.AutoPartitionSize, "autoPartitionSize"), global(FromString(defaultAutoSize), "autoPartitionSize"))
 }
 
-// criteria are the compiled selectors of a definition; nil for those that are absent.
+// criteria are the compiled selectors of a definition. An absent selector is nil.
 type criteria struct {
 	clusters, groups *selector.Labels
 }
 
-// compile returns all faults of both selectors, joined.
+// compile compiles both selectors. The error joins all their faults.
 func (d *Definition) compile(i int) (criteria, error) {
 	var faults []error
 	compile := func(l *selector.LabelSelector, field string) *selector.Labels {
@@ -219,8 +221,8 @@ func (d *Definition) compile(i int) (criteria, error) {
 	return c, errors.Join(faults...)
 }
 
-// controllerFault returns the fault that Fleet's controller meets in selectors of which one is
-// wrong: it reads the one for groups before the one for clusters, and stops at the first fault.
+// controllerFault returns the fault that Fleet's controller meets first when a selector is wrong:
+// it reads the selector for groups before the one for clusters, and stops at the first fault.
 func (d *Definition) controllerFault(i int) error {
 	groups := Definition{ClusterGroupSelector: d.ClusterGroupSelector}
 	_, err := groups.compile(i)
@@ -230,13 +232,13 @@ func (d *Definition) controllerFault(i int) error {
 	return strictjson.Parts(err)[0]
 }
 
-// grouped reports whether there is a criterion about groups.
+// grouped reports whether the definition has a criterion about groups.
 func (d *Definition) grouped() bool { return d.ClusterGroup != "" || d.ClusterGroupSelector != nil }
 
-// empty reports whether there is no criterion at all.
+// empty reports whether the definition has no criterion.
 func (d *Definition) empty() bool {
 	return !d.grouped() && d.ClusterName == "" && d.ClusterSelector == nil
 }
 
-// rangeName names a slice of the clusters, half open.
+// rangeName returns the name of a half-open range of the clusters.
 func rangeName(kind string, from, to int) string { return fmt.Sprintf("%s %d - %d", kind, from, to) }

@@ -1,21 +1,21 @@
 package partition
 
 // textTable numbers the texts that selectors ask for: values of a label, names of groups. Most of
-// them differ in their length or in one of three bytes, and these are cheaper to look at than all
-// bytes are to hash. Texts that do not are left to a map.
+// them differ in their length or in one of three bytes, which are cheaper to look at than all bytes
+// are to hash. A table of texts that do not differ in these uses a map instead.
 type textTable struct {
 	texts  []string
-	slots  []uint16         // by fingerprint: number of the first text, plus 1; a power of two, or a single 1 beside hashed
-	next   []uint16         // by number: number of the next text in the slot, plus 1
+	slots  []uint16         // by fingerprint: number of the first text, plus 1; their number is a power of two; a single 1 beside hashed
+	next   []uint16         // by number: number of the next text in the same slot, plus 1
 	hashed map[string]int32 // instead of slots
 }
 
 const (
-	crowded  = 4       // how many texts in one slot are too many
-	maxSlots = 1 << 12 // beyond, the table no longer fits into the nearest cache
+	crowded  = 4       // most texts in one slot
+	maxSlots = 1 << 12 // a larger table does not fit into the nearest cache
 )
 
-// newTextTable returns an empty table for at most so many texts.
+// newTextTable returns an empty table for at most the given number of texts.
 func newTextTable(most int) textTable {
 	t := textTable{texts: make([]string, 0, most)}
 	size := 16
@@ -30,7 +30,7 @@ func newTextTable(most int) textTable {
 	return t
 }
 
-// number returns the number of a text, the next one if it is new.
+// number returns the number of a text. A new text gets the next number.
 func (t *textTable) number(text string) int32 {
 	if i := t.find(text); i >= 0 {
 		return i
@@ -51,8 +51,8 @@ func (t *textTable) number(text string) int32 {
 	return int32(i)
 }
 
-// file puts the latest text, which has this number plus 1, into its slot, and reports whether it
-// could.
+// file puts the latest text, whose number plus 1 is given, into its slot, and reports whether the
+// slot had room.
 func (t *textTable) file(latest uint16) bool {
 	slot, length := &t.slots[fingerprint(t.texts[latest-1])&uint32(len(t.slots)-1)], 1
 	for at := *slot; at != 0; at = t.next[at-1] {
@@ -66,7 +66,7 @@ func (t *textTable) file(latest uint16) bool {
 	return true
 }
 
-// fingerprint is the same for equal texts.
+// fingerprint returns the same number for equal texts.
 func fingerprint(text string) uint32 {
 	n := len(text)
 	if n == 0 {
@@ -78,9 +78,9 @@ func fingerprint(text string) uint32 {
 // find returns the number of a text, or -1.
 func (t *textTable) find(text string) int32 { return t.search(t.head(text), text) }
 
-// head returns where the search for a text begins, 0 if that is already its end. It is apart from
-// the search because it has no branch to be mispredicted: taking the heads of many texts in a row,
-// the processor waits for many of them at once.
+// head returns where the search for a text begins, or 0 if there is nothing to search. It is
+// separate from search because it has no branch to be mispredicted: when the heads of many texts
+// are taken in a row, the processor waits for many of them at once.
 func (t *textTable) head(text string) uint16 {
 	if len(t.slots) == 0 {
 		return 0

@@ -7,11 +7,12 @@ import (
 )
 
 // IntOrString is a limit as fleet.yaml has it: an int such as 5, or a string such as "10%". It
-// carries what was written and no meaning: what a string stands for depends on the [Mode] and is
-// decided where the limit is used. The zero value is absent.
+// holds what was written, without its meaning: the meaning of a string depends on the [Mode], and
+// is decided where the limit is used. The zero value is absent.
 //
-// It is wider than concurrency.Limit on purpose: Fleet knows fractions of a percent, ints inside
-// strings, and clamps. Whole percentages mean the same there with the rounding FloorMin1.
+// It is deliberately wider than concurrency.Limit: Fleet knows fractions of a percent and ints
+// inside strings, and it clamps. A whole percentage means the same as there with the rounding
+// FloorMin1.
 type IntOrString struct {
 	text string
 	n    int32
@@ -26,11 +27,11 @@ const (
 	isString
 )
 
-// FromInt returns the limit that is a bare number in fleet.yaml. A negative one counts as 0.
+// FromInt returns the limit that fleet.yaml writes as a bare number. A negative one counts as 0.
 func FromInt(n int32) IntOrString { return IntOrString{n: n, form: isInt} }
 
-// FromString returns the limit that is a string in fleet.yaml. The empty string is a value, and a
-// wrong one.
+// FromString returns the limit that fleet.yaml writes as a string. The empty string is a value, and
+// not a valid one.
 func FromString(text string) IntOrString { return IntOrString{text: text, form: isString} }
 
 // IsZero reports whether the value is absent. encoding/json consults it for fields tagged omitzero.
@@ -56,8 +57,8 @@ func (v IntOrString) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads a number without fraction and exponent, from -2147483648 to 2147483647, or
-// any string; null is absent. Everything else is a *[FieldError], and the value is unchanged.
-// Whether a string is a limit shows later: see [Strategy.Validate].
+// any string. Null is absent. The error for everything else is a *[FieldError], and the value is
+// then unchanged. [Strategy.Validate] checks whether a string is a limit.
 func (v *IntOrString) UnmarshalJSON(data []byte) error {
 	text := string(data)
 	if text == "null" {
