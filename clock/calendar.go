@@ -9,22 +9,22 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Calendar tells when something may happen: at the instants that lie inside some allow window, or
-// anywhere if there is no allow window, and inside no deny window. Windows of one calendar may have
-// different zones, and their order means nothing.
+// Calendar tells when something may happen: at the instants that lie inside no deny window and, if
+// there are allow windows, inside one of them. Windows of one calendar may have different zones,
+// and their order means nothing.
 //
 // The zero value has no windows and is always open. A Calendar is immutable and safe to share; its
-// answers depend on nothing but itself and the question. It knows the years 1 to 9999; outside of
-// them every calendar is closed, and no search looks there.
+// answers depend only on itself and the question. It covers the years 1 to 9999; outside of them
+// every calendar is closed, and no search looks there.
 type Calendar struct {
 	sets    []set // open where all of them are
 	horizon time.Duration
 }
 
-// set is the windows of one policy.
+// set holds the windows of one policy.
 type set struct{ allow, deny group }
 
-// group is windows that do the same together: each covers what it covers.
+// group holds windows with the same effect: it covers what any of them covers.
 type group struct {
 	rules  []rule
 	hosted bool // some are recurrences of the host
@@ -35,8 +35,8 @@ const DefaultHorizon = (5*365 + 2) * 24 * time.Hour
 
 // NewCalendar compiles windows. It calls load for each time zone that they name; pass
 // [time.LoadLocation] to read the zone data of the machine. load may be nil if UTC is the only
-// zone. Zones are loaded only here, so a calendar keeps its answers when the data change. Of the
-// windows, only their Recurrences are retained.
+// zone. Zones are loaded only here, so a calendar keeps its answers when the data change.
+// NewCalendar retains nothing of the windows but their Recurrences.
 //
 // The error joins every fault of every window, each a *[FieldError] whose path begins with
 // windows[i].
@@ -63,7 +63,7 @@ func NewCalendar(windows []Window, load func(name string) (*time.Location, error
 func (w Window) compile(zones *zones, f *faults) rule {
 	s := w.schedule(f)
 	z, err := zones.zone(w.Timezone)
-	if err != nil && w.Timezone != "Local" { // which is reported already
+	if err != nil && w.Timezone != "Local" { // schedule has reported Local already
 		f.add("timezone", CodeTimezoneUnknown, w.Timezone, "%v", err)
 	}
 	switch {
@@ -107,8 +107,9 @@ func (l *zones) zone(name Zone) (*zone, error) {
 	return z, err
 }
 
-// Intersect returns a calendar that is open where all the given ones are, as when several policies
-// apply. Its horizon is the longest of theirs. Without arguments it is always open.
+// Intersect returns a calendar that is open where all the given calendars are, as when several
+// policies apply. Its horizon is the longest of theirs. Without arguments the calendar is always
+// open.
 func Intersect(calendars ...Calendar) Calendar {
 	var c Calendar
 	for _, one := range calendars {
@@ -118,8 +119,8 @@ func Intersect(calendars ...Calendar) Calendar {
 	return c
 }
 
-// WithHorizon returns the calendar with another limit to its searches: instants at or after t plus
-// horizon are not looked at. 0 or less is [DefaultHorizon].
+// WithHorizon returns the calendar with another limit to its searches: a search from t does not
+// look at instants at or after t plus horizon. 0 or less means [DefaultHorizon].
 func (c Calendar) WithHorizon(horizon time.Duration) Calendar {
 	c.horizon = horizon
 	return c
@@ -132,14 +133,14 @@ func (c Calendar) searches() time.Duration {
 	return DefaultHorizon
 }
 
-// limit returns the end of a search that begins at t, in UTC like everything inside:
-// [time.Time.UTC] drops the reading of a monotonic clock as well.
+// limit returns the end of a search that begins at t, in UTC like all instants inside this package:
+// [time.Time.UTC] also drops the reading of a monotonic clock.
 func (c Calendar) limit(t time.Time) time.Time { return earlier(t.UTC().Add(c.searches()), never()) }
 
 func (c Calendar) pass(t time.Time) pass { return pass{start: t.UTC(), limit: c.limit(t)} }
 
-// Open tells whether the calendar is open at t. It is open at exactly the start of an allow window
-// and closed at exactly its end; for a deny window it is the other way round. Where a host's
+// Open reports whether the calendar is open at t. It is open at exactly the start of an allow
+// window and closed at exactly its end; for a deny window it is the other way round. Where a host's
 // recurrence is at fault the calendar is closed.
 func (c Calendar) Open(t time.Time) bool {
 	if !inRange(t) {
@@ -164,8 +165,8 @@ func (s *set) open(t time.Time) (bool, error) {
 		if _, host := r.(hosted); open && !host {
 			continue
 		}
-		// A host's recurrence is asked even so: whether its fault closes the calendar must not
-		// depend on the order of the windows.
+		// A host's recurrence is asked even if the calendar is open already: whether its fault
+		// closes the calendar must not depend on the order of the windows.
 		inside, err := r.covers(t)
 		if err != nil {
 			return false, err
@@ -222,7 +223,7 @@ func (c Calendar) OpenBetween(a, b time.Time) (time.Duration, error) {
 	err := c.intervals(a, b, func(start, end time.Time) bool {
 		length := end.Sub(start)
 		sum += length
-		overflow = sum < 0 || !start.Add(length).Equal(end) // where Sub saturates
+		overflow = sum < 0 || !start.Add(length).Equal(end) // the second: Sub has saturated
 		return !overflow
 	})
 	if overflow {
@@ -267,7 +268,7 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 // [Calendar.OpenBetween] returns that error.
 func (c Calendar) Intervals(from, to time.Time) iter.Seq2[time.Time, time.Time] {
 	return func(yield func(start, end time.Time) bool) {
-		_ = c.intervals(from, to, yield) // there is no place for the error, as said above
+		_ = c.intervals(from, to, yield) // the sequence cannot return the error
 	}
 }
 
@@ -293,7 +294,8 @@ func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time)
 	return nil
 }
 
-// Walk begins a walk at t: it answers what [Calendar.AddOpen] answers for t, many times over.
+// Walk returns a [Walk] that begins at t. It answers what [Calendar.AddOpen] answers for t, for
+// many durations.
 func (c Calendar) Walk(t time.Time) *Walk {
 	w := &Walk{cursor: c.cursor(new(room)), pass: c.pass(t)}
 	w.pass.rewind(&w.cursor)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Clock tells the current time. Implementations are safe for concurrent use.
+// Clock tells the current time. Implementations must be safe for concurrent use.
 type Clock interface {
 	Now() time.Time
 }
@@ -19,8 +19,9 @@ type system struct{}
 
 func (system) Now() time.Time { return time.Now() }
 
-// Fake is a clock that stands still until it is told to move. The zero value stands at the zero
-// time; use [NewFake] to start elsewhere. It is safe for concurrent use and must not be copied.
+// Fake is a clock that stands still until [Fake.Advance] or [Fake.Set] moves it. The zero value
+// stands at the zero time; use [NewFake] to start elsewhere. It is safe for concurrent use and must
+// not be copied.
 type Fake struct {
 	mu  sync.Mutex
 	now time.Time

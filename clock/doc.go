@@ -6,8 +6,8 @@
 //	opens, err := calendar.NextOpen(now)
 //
 // The package also has the [Clock] from which hosts read the present instant: [System], and [Fake]
-// for tests. The planners of this module never see a Clock: they are given now as an argument, so
-// that the same input gives the same plan.
+// for tests. The planners of this module never see a Clock: they take now as an argument, so that
+// the same input gives the same plan.
 //
 // Nothing here starts a timer, sleeps or loads zone data by itself, and only [System] reads the
 // machine's clock. A calendar returns the instant at which looking again can help, and the host
@@ -15,16 +15,15 @@
 //
 // # Windows
 //
-// A [Window] recurs on days of the week, as an rrule of RFC 5545 says, or as a [Recurrence] of the
-// host does; or it is one interval. A calendar is open where some allow window is, or everywhere if
-// it has none, except inside its deny windows.
+// A [Window] recurs on days of the week, by an rrule of RFC 5545, or by a [Recurrence] of the host;
+// or it is one interval. A calendar is open inside its allow windows, or everywhere if it has none,
+// except inside its deny windows.
 //
-//  1. Every interval is half-open: open at exactly its start, closed at exactly its end, without
-//     tolerance.
-//  2. Days are local days, those on which a window starts: a Friday night window from 22:00 to
-//     04:00 is open on Saturday at 02:00.
-//  3. What recurs every second day or week is counted from its anchor, never from the moment of the
-//     question. The same question has the same answer, whenever and however often it is asked.
+//  1. Every interval is half-open, without tolerance: it includes its start and excludes its end.
+//  2. Days are the local days on which a window starts: a Friday night window from 22:00 to 04:00
+//     is open on Saturday at 02:00.
+//  3. A recurrence of every second day or week is counted from its anchor, never from the instant
+//     asked about. The same question has the same answer, whenever and however often it is asked.
 //  4. A fault is an error, never a guess: an unknown zone is not UTC, and an rrule beyond the
 //     subset is refused, not shortened.
 //  5. Every search ends: at the horizon of the calendar, five years after the instant asked about
@@ -33,8 +32,8 @@
 // # Where clocks are changed
 //
 // A local clock skips some readings and shows others twice. For a reading, First is the first
-// instant at which the clock is at or past it, and Last is the first instant after which it is
-// never again before it. Away from changes they are the same.
+// instant at which the clock is at or past the reading, and Last is the first instant after which
+// the clock is never again before it. Away from changes they are the same.
 //
 //   - A start that the clock skips is First, which is the end of the gap; or, with [GapSkip], there
 //     is no occurrence on that day.
@@ -43,8 +42,8 @@
 //   - A length in minutes is elapsed time: six hours from 22:00 may end at 03:00 or at 05:00.
 //   - An end by the clock is a reading. An allow window ends as soon as the clock is at or past it;
 //     a deny window ends when the clock is never again before it. So no reading inside a deny
-//     window is open, unless its author asks for the second pass of its start with [OverlapLast],
-//     or for no window with [GapSkip].
+//     window is open, unless its author chooses the second pass of its start with [OverlapLast], or
+//     no occurrence with [GapSkip].
 //   - An occurrence whose start and end lie in the same gap has no length and is left out, as is
 //     one on a date that does not exist.
 //

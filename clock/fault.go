@@ -9,19 +9,19 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Errors that callers branch on. Each is wrapped in one that says what was asked.
+// Errors that callers branch on. Methods wrap them in an error that says what was asked.
 var (
 	// ErrNeverOpen means that there is no such instant before the horizon. [Calendar.NextOpen]
 	// returns it if the calendar stays closed, and [Calendar.AddOpen] if no open instant follows
-	// the open time that was asked for.
+	// the requested open time.
 	ErrNeverOpen = errors.New("the calendar has no such open instant")
 	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the
 	// horizon is long enough.
 	ErrNeverFits = errors.New("the calendar is never open for that long")
 )
 
-// FieldError is one fault of a window, of a question, or of a host's [Recurrence]. Where all faults
-// are reported they are joined as by [errors.Join]: errors.As finds the first.
+// FieldError is one fault of a window, of an argument, or of a host's [Recurrence]. Functions that
+// report all faults join them as [errors.Join] does: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as windows[1].weekly.start; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -44,13 +44,13 @@ const (
 	CodeSyntax                Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField          Code = strictjson.CodeUnknownField // there is no such field
 	CodeDuplicate             Code = strictjson.CodeDuplicate    // a field is given twice
-	CodeType                  Code = strictjson.CodeType         // the value has another type, and no code below is about its field
+	CodeType                  Code = strictjson.CodeType         // the value has the wrong type, and no code below is about its field
 	CodeTimezoneUnknown       Code = "timezone_unknown"          // there is no such zone, or the host could not load it
 	CodeTimeInvalid           Code = "time_invalid"              // a time of day, a date or an instant cannot be read or lies outside the years 1 to 9999
 	CodeDayInvalid            Code = "day_invalid"               // there is no such day of the week
 	CodeDurationInvalid       Code = "duration_invalid"          // a length is missing, out of range or given twice
 	CodeAnchorRequired        Code = "anchor_required"           // the phase or the time of day of a recurrence is not fixed
-	CodeRecurrenceUnsupported Code = "recurrence_unsupported"    // it may be sound, but takes a Recurrence of the host
+	CodeRecurrenceUnsupported Code = "recurrence_unsupported"    // it may be valid, but needs a Recurrence of the host
 	CodeRecurrenceInvalid     Code = "recurrence_invalid"        // it cannot be read, contradicts itself, or a host's recurrence breaks its promise
 	CodeEmptyWindow           Code = "empty_window"              // it would never be open
 )
@@ -67,8 +67,8 @@ func (f *faults) add(field string, code Code, value any, format string, args ...
 	return f
 }
 
-// reading says which other fields the fault that was added last depends on: with another value of
-// one of them it might not be one.
+// reading records the other fields on which the last added fault depends: with another value of one
+// of them there might be no fault.
 func (f *faults) reading(fields ...string) {
 	last := len(f.list) - 1
 	f.list[last] = strictjson.About(f.list[last], strictjson.Paths(strings.TrimSuffix(f.prefix, "."), fields)...)

@@ -10,15 +10,16 @@ import (
 // rule is a compiled window: a set of half-open intervals, asked one instant at a time. It is
 // immutable.
 type rule interface {
-	// covers tells whether t lies inside.
+	// covers reports whether t lies inside.
 	covers(t time.Time) (bool, error)
-	// at tells whether t lies inside and until when this certainly stays so. until is after t, and
-	// may lie beyond the years that calendars know; it need not be the last such instant, because
-	// what an occurrence ends another may continue. An error is a fault of a host's recurrence.
+	// at reports whether t lies inside and until when this certainly stays so. until is after t,
+	// and may lie beyond the years that calendars cover. It need not be the last such instant,
+	// because another occurrence may go on where one ends. An error is a fault of a host's
+	// recurrence.
 	at(t time.Time) (inside bool, until time.Time, err error)
 }
 
-// first and never bound what calendars speak about: [first, never).
+// first and never bound the instants that calendars cover: [first, never).
 func first() time.Time { return time.Time{} }
 
 func never() time.Time { return time.Unix(lastInstant, 0).UTC() }
@@ -55,20 +56,20 @@ type repeated struct {
 
 	weekly   bool  // phase counts Monday weeks, else days
 	interval int64 // in those units; at least 1
-	phase    int64 // one of the units that count
+	phase    int64 // number of one unit in which the window recurs
 	days     uint8 // bit i: the weekday i after Monday; never 0
 
 	times []int64 // seconds after midnight, ascending; never empty
 
 	length  int64 // elapsed seconds; 0: the occurrence ends at the reading end
 	end     int64 // seconds after the midnight that begins the start's date, up to two days
-	endLast bool  // it ends when that reading is past for good, not as soon as it is reached
+	endLast bool  // it ends when the clock is past that reading for good, not as soon as the clock reaches it
 
 	skip bool // no occurrence if the start is a reading that the clock jumps over
-	last bool // a start that is shown twice means the second time
+	last bool // a start that the clock shows twice means the second pass
 }
 
-// slot names an occurrence, or a place where one was dropped.
+// slot identifies an occurrence, or the place of one that was dropped.
 type slot struct {
 	date  int64 // the local day of the start, in days since 1970
 	index int   // into times
@@ -100,7 +101,7 @@ func (r *repeated) startedLast(t int64, p piece) (slot, int64) {
 	if p.start > date*day-3*reach || (date+1)*day+reach >= p.end {
 		return r.startedLastNearChange(t, p)
 	}
-	// No change is near, so what has started can be read off the clock.
+	// No change is near, so the clock's reading tells what has started.
 	on := r.onOrBefore(date)
 	if on == date && r.times[0] > second {
 		on = r.onOrBefore(date - 1)
@@ -115,14 +116,14 @@ func (r *repeated) startedLast(t int64, p piece) (slot, int64) {
 	return r.startedLastNearChange(t, p)
 }
 
-// lastTime returns the last index for which started holds, which it does for 0 and for none after
-// the first for which it does not.
+// lastTime returns the last index for which started holds. It holds for 0, and for no index after
+// the first for which it does not hold.
 func (r *repeated) lastTime(started func(i int) bool) int {
 	return sort.Search(len(r.times)-1, func(i int) bool { return !started(i + 1) })
 }
 
-// startedLastNearChange is startedLast by the starts alone, since what the clock shows at t says
-// little.
+// startedLastNearChange is startedLast near a change of the clock. It compares starts only, because
+// the clock's reading at t says little there.
 func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
 	date, _ := civil(t + reach) // the clock may have been set back, but no reading so far ahead of UTC was ever shown
 	started := func(i int) bool {
@@ -138,8 +139,8 @@ func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
 			if ok {
 				return slot{date, i}, start
 			}
-			// What one gap drops has the same place, where the gap ends. There may be one for each
-			// second of it.
+			// All occurrences dropped by one gap have the same place, the end of the gap. There may
+			// be one for each second of the gap.
 			i = sort.Search(i, func(k int) bool {
 				place, _ := r.startOf(slot{date, k}, p)
 				return place == start
@@ -149,8 +150,8 @@ func (r *repeated) startedLastNearChange(t int64, p piece) (slot, int64) {
 	}
 }
 
-// nextAfter returns the start of the first occurrence that starts after t, given one that does not
-// or a dropped one before it.
+// nextAfter returns the start of the first occurrence that starts after t. s is an occurrence that
+// does not, or a dropped one before it.
 func (r *repeated) nextAfter(t int64, s slot, p piece) int64 {
 	for {
 		if s.index++; s.index == len(r.times) {
@@ -163,8 +164,8 @@ func (r *repeated) nextAfter(t int64, s slot, p piece) int64 {
 	}
 }
 
-// startOf returns the start of the occurrence in s, or false and a place to keep the order if there
-// is none. p is a piece that may be the right one.
+// startOf returns the start of the occurrence in s. If there is none, it returns false and an
+// instant that keeps the order of starts. p is a guess at the piece of the start.
 func (r *repeated) startOf(s slot, p piece) (int64, bool) {
 	x := s.date*day + r.times[s.index]
 	if start, ok := r.zone.plain(x, p); ok {
@@ -172,15 +173,15 @@ func (r *repeated) startOf(s slot, p piece) (int64, bool) {
 	}
 	first := r.zone.first(x)
 	if shown := r.zone.reading(first); shown != x {
-		// The clock jumps over x. The occurrence begins where it lands, unless there is no such
-		// date at all: the Friday that Samoa left out in 2011 has no window, not even one of no
-		// length at the midnight after it.
+		// The clock jumps over x. The occurrence begins where the clock lands, unless the date does
+		// not exist at all: the Friday that Samoa left out in 2011 has no window, not even one of
+		// no length at the midnight after it.
 		missing := r.zone.reading(r.zone.first(s.date*day)) >= (s.date+1)*day
 		return first, !r.skip && !missing
 	}
 	if r.last {
-		// The last second that shows x. Not Last of x itself: where the clock is set back to
-		// exactly x, it is never again before x from the first pass on.
+		// The last second that shows x. It is not Last of x itself: where the clock is set back to
+		// exactly x, the clock is never again before x from the first pass on.
 		return r.zone.last(x+1) - 1, true
 	}
 	return first, true
@@ -257,8 +258,8 @@ func (h hosted) covers(t time.Time) (bool, error) {
 }
 
 // at asks for the first start after t-length: an occurrence that began earlier has ended. If that
-// start is not after t, it covers t, and so does the last that is not after t, at whose end the
-// next question is asked. So there are no more than two steps for each length of the window,
+// start is not after t, its occurrence covers t, and so does that of the last start not after t,
+// whose end is returned. So a search makes no more than two steps for each length of the window,
 // however close to one another the starts are.
 func (h hosted) at(t time.Time) (bool, time.Time, error) {
 	after := t.Add(-h.length).In(h.location)
@@ -269,8 +270,8 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 	if !start.After(after) {
 		return false, t, h.fault("Next(%s) is %s, which is not after it: the starts must strictly increase", after, start)
 	}
-	// A start that depends on when it is asked for makes a window that moves along with the
-	// question. An interval after t, such as "every hour from now", is found out here.
+	// A start that depends on the instant asked about makes a window that moves along with the
+	// question. This check detects an interval after t, such as "every hour from now".
 	if before := start.Add(-1).In(h.location); !h.recurrence.Next(before).Equal(start) {
 		return false, t, h.fault("Next(%s) is %s, but another answer is given just before that: the starts must not depend on the question", after, start)
 	}
@@ -282,9 +283,9 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 }
 
 // startedLast returns the last start that is not after t, or one that is late enough, given the
-// first after t-length: it halves the range, and needs no more than one question if there is but
-// one start. A start that breaks the host's promise is passed over here; it is found out at the
-// end.
+// first start after t-length. It halves the range, and asks no more than once if there is only one
+// start. It ignores a start that breaks the host's promise; the question at the end of the
+// occurrence detects that.
 func (h hosted) startedLast(start, t time.Time) time.Time {
 	later := func(after time.Time) bool {
 		next := h.recurrence.Next(after.In(h.location))

@@ -12,11 +12,11 @@ type pattern struct {
 	weekly   bool
 	interval int64
 	days     uint8 // bit i: the weekday i after Monday; 0: not given
-	// Not given: nil. Otherwise what is listed, ascending, each once.
+	// The listed numbers, ascending, each once; nil if not given.
 	hours, minutes, seconds []int64
 
-	// garbled: some part could not be read or followed, so that nothing can be said about what is
-	// not given.
+	// garbled says that some part is unreadable or unsupported, so that it is unknown what else is
+	// missing.
 	garbled bool
 }
 
@@ -31,8 +31,7 @@ func parseRecurrence(text string, f *faults) pattern {
 		return p
 	}
 	var seen []string
-	// In ASCII alone: elsewhere there are letters, such as the long s, whose capital is one of
-	// these.
+	// Only ASCII letters: other letters, such as the long s, have an ASCII letter as their capital.
 	capital := func(r rune) rune {
 		if 'a' <= r && r <= 'z' {
 			return r - 'a' + 'A'
@@ -60,7 +59,7 @@ func parseRecurrence(text string, f *faults) pattern {
 			p.weekly = value == "WEEKLY"
 			if !p.weekly && value != "DAILY" {
 				add(CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: pass a Recurrence for it")
-				p.garbled = true // what it needs is not for this package to say
+				p.garbled = true // what an unsupported FREQ requires is unknown here
 			}
 		case "INTERVAL":
 			n, ok := number(value, maxInterval)
@@ -102,8 +101,8 @@ func parseRecurrence(text string, f *faults) pattern {
 	return p
 }
 
-// numbers reads a list; the result is ascending, each once, so that a long list of few numbers is
-// not multiplied with other such lists.
+// numbers reads a list. The result is ascending and without duplicates, so that a long list of few
+// numbers is not multiplied with other such lists.
 func numbers(name, value string, limit int64, f *faults) []int64 {
 	var list []int64
 	for item := range strings.SplitSeq(value, ",") {
@@ -123,13 +122,13 @@ func number(text string, limit int64) (int64, bool) {
 	return int64(n), err == nil && int64(n) <= limit
 }
 
-// ordinal recognises the 1 in 1MO and the -2 in -2FR; a year has 53 at most.
+// ordinal recognises the 1 in 1MO and the -2 in -2FR; a year has at most 53 of one weekday.
 func ordinal(text string) bool {
 	_, ok := number(strings.TrimLeft(text, "+-"), 53)
 	return ok
 }
 
-// anchor is a reading that fixes a phase, or an instant that has such a reading in every zone.
+// anchor is a reading that fixes a phase, or an instant that has a reading in every zone.
 type anchor struct {
 	given, absolute bool
 	seconds         int64
@@ -145,8 +144,8 @@ func (a anchor) reading(z *zone) (date, second int64) {
 
 func parseAnchor(text string, f *faults) anchor {
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		// time.Parse accepts more than the layout says, such as a fraction; what it means must be
-		// what is written.
+		// time.Parse accepts more than the layout says, such as a fraction; the text must be
+		// exactly what the result formats to.
 		if at, err := time.Parse(layout, text); err == nil && at.Format(layout) == text && inRange(at) {
 			return anchor{given: true, seconds: at.Unix()}
 		}
@@ -159,9 +158,9 @@ func parseAnchor(text string, f *faults) anchor {
 	return anchor{given: true}
 }
 
-// schedule is a window whose fields were read one by one. What depends on the zone is still open.
+// schedule is a window whose fields were read one by one, before anything that depends on the zone.
 type schedule struct {
-	readings bool // it is made of local days and times
+	readings bool // the window is made of local days and times
 	pattern  pattern
 	anchor   anchor
 	length   int64 // seconds
@@ -170,8 +169,8 @@ type schedule struct {
 	deny, skip, last bool
 }
 
-// requireAnchor reports an rrule that leaves its phase, its day or its hour to an anchor that is
-// not there. Of a garbled one it would report what is there.
+// requireAnchor reports an rrule that leaves its phase, its day or its hour to a missing anchor.
+// For a garbled rrule it reports nothing, because it could call missing what is there.
 func (s *schedule) requireAnchor(f *faults) {
 	if s.anchor.given || s.pattern.garbled {
 		return
@@ -190,8 +189,8 @@ func (s *schedule) requireAnchor(f *faults) {
 	}
 }
 
-// repeated fills in what the anchor decides. zone may be nil if the anchor is not absolute; the
-// result is then good for its faults only.
+// repeated fills in what the anchor decides. z may be nil if the anchor is not absolute; only the
+// faults of the result count then.
 func (s *schedule) repeated(z *zone, f *faults) *repeated {
 	r := &repeated{
 		zone: z, weekly: s.pattern.weekly, interval: s.pattern.interval, days: s.pattern.days,
@@ -227,9 +226,9 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 		return r
 	}
 	r.phase = date
-	// Intervals prime to 7 reach every weekday; the others only ever the anchor's.
+	// Intervals that are no multiple of 7 reach every weekday; the others reach only the anchor's.
 	if r.interval%week == 0 && r.days>>weekday(date)&1 == 0 {
-		f.add("rrule", CodeEmptyWindow, nil, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval).reading("anchor", "timezone", "weekly", "from", "until") // a window of two shapes is not asked
+		f.add("rrule", CodeEmptyWindow, nil, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval).reading("anchor", "timezone", "weekly", "from", "until") // a window with two shapes is not checked
 	}
 	return r
 }

@@ -6,8 +6,9 @@ import (
 )
 
 // Walk answers [Calendar.AddOpen] for many durations from one start. Ascending durations cost one
-// pass over the calendar altogether, so a million due times come from one walk; a duration below
-// the one before may begin a new pass. It is not safe for concurrent use and must not be copied.
+// pass over the calendar altogether, so that one walk gives a million due times; a duration below
+// the one before may begin a new pass. A Walk is not safe for concurrent use and must not be
+// copied.
 type Walk struct {
 	cursor cursor
 	pass   pass
@@ -17,8 +18,8 @@ type Walk struct {
 // since the walk's start. See [Calendar.AddOpen].
 func (w *Walk) AddOpen(d time.Duration) (time.Time, error) { return w.pass.addOpen(&w.cursor, d) }
 
-// pass is a search for open time from start on. It is apart from the cursor so that a single
-// question can keep that on the stack.
+// pass is a search for open time from start on. It is separate from the cursor so that a single
+// question can keep the cursor on the stack.
 type pass struct {
 	start time.Time
 	limit time.Time
@@ -27,7 +28,7 @@ type pass struct {
 	// before it, and usable the open time in it before the limit.
 	at, until     time.Time
 	spent, usable time.Duration
-	err           error // of a host's recurrence, met at at
+	err           error // a fault of a host's recurrence, met at at
 }
 
 func (p *pass) addOpen(k *cursor, d time.Duration) (time.Time, error) {
@@ -66,7 +67,7 @@ func (p *pass) rewind(k *cursor) {
 	}
 }
 
-// look finds out what begins at at.
+// look finds the stretch that begins at at.
 func (p *pass) look(k *cursor) {
 	var open bool
 	open, p.until, p.err = k.at(p.at)
@@ -79,8 +80,8 @@ func negative(d time.Duration) error {
 	return &FieldError{Path: "d", Code: CodeDurationInvalid, Value: d.String(), Hint: "must not be negative"}
 }
 
-// inline is the number of windows, and four times the number of sets, up to which a single question
-// allocates nothing.
+// inline bounds the questions that allocate nothing: calendars of up to inline windows and a
+// quarter as many sets.
 const inline = 8
 
 // room is where a single question keeps its cursor.
@@ -95,31 +96,31 @@ type cursor struct {
 	states []state    // of each group, in the same order
 }
 
-// progress is what the rules of a group have said so far. A rule is asked again only where its last
-// answer ends, and only if the others leave the question open: what one rule covers is covered,
-// whatever the others say. So a walk asks at most once per boundary of a window, it asks few of
-// many windows that say the same, and a heap finds the ones to ask.
+// progress holds what the rules of a group have answered so far. A rule is asked again only where
+// its last answer ends, and only if no other rule covers the instant: what one rule covers is
+// covered, whatever the others say. So a walk asks at most once per boundary of a window and asks
+// few of many windows that say the same. A heap finds the rules to ask.
 //
-// A rule that is not asked may cover more than those that are: a freeze, beside a window that
-// recurs every minute. So at one instant of as many as there are rules, all of them are asked. On
-// average that is one more question per instant.
+// A rule that is not asked may cover more than those that are, such as a freeze beside a window
+// that recurs every minute. So of every n instants, where n is the number of rules, one asks all
+// rules. On average that is one more question per instant.
 type progress struct {
 	*group
 	first int  // the group's first state in the cursor
-	eager bool // all are always asked: the calendar has a host's recurrences, and whether their faults are found must not depend on the turn
+	eager bool // all rules are always asked: the calendar has a host's recurrences, and whether their faults are found must not depend on the turn
 
-	over  time.Time // where what is known to be covered ends
-	known int       // states[:known] is a heap, on top what ends first; the others have ended or were never asked, and what ended last comes first
-	turn  int       // instants since all were asked
+	over  time.Time // end of what is known to be covered
+	known int       // states[:known] is a heap with the answer that ends first on top; the others have ended or were never asked, and the one that ended last comes first
+	turn  int       // instants since all rules were asked
 }
 
-// state is what one rule last said: it holds until until.
+// state is the last answer of one rule, which holds until until.
 type state struct {
 	until time.Time
 	rule  int // in the group
 }
 
-// cursor returns one that has not been asked yet.
+// cursor returns a cursor that has not been asked yet.
 func (c Calendar) cursor(r *room) cursor {
 	k := cursor{r.groups[:0], r.states[:]}
 	if 2*len(c.sets) > len(r.groups) {
@@ -153,8 +154,9 @@ func (k *cursor) rewind() {
 	}
 }
 
-// at tells whether the calendar is open at t, and until when this certainly stays so: an instant
-// after t. t is not before that of the call before, and lies in the years that calendars know.
+// at reports whether the calendar is open at t, and until when this certainly stays so: an instant
+// after t. t must not be before that of the last call, and must lie in the years that calendars
+// cover.
 func (k *cursor) at(t time.Time) (open bool, until time.Time, err error) {
 	open, until = true, never()
 	for i := 0; i < len(k.groups); i += 2 {
@@ -167,7 +169,7 @@ func (k *cursor) at(t time.Time) (open bool, until time.Time, err error) {
 		case !here && open:
 			open, until = false, change
 		case !here:
-			until = later(until, change) // closed as long as any of them is
+			until = later(until, change) // closed as long as any set is
 		}
 	}
 	return open, until, nil
@@ -186,7 +188,7 @@ func (k *cursor) setAt(deny, allow *progress, t time.Time) (open bool, until tim
 	return false, change, err
 }
 
-// at tells whether any rule covers t, and until when this certainly stays so. The group's states
+// at reports whether any rule covers t, and until when this certainly stays so. The group's states
 // are the first of those given.
 func (p *progress) at(t time.Time, states []state) (inside bool, until time.Time, err error) {
 	n := len(p.rules)
@@ -230,8 +232,8 @@ func (p *progress) at(t time.Time, states []state) (inside bool, until time.Time
 	}
 	until = p.over
 	if p.hosted {
-		// A host's recurrence is asked again where its answer ends, needed or not: its fault closes
-		// the calendar at once.
+		// A host's recurrence is asked again where its answer ends, whether needed or not, because
+		// its fault closes the calendar at once.
 		for i := range states[:n] {
 			if _, host := p.rules[states[i].rule].(hosted); host {
 				until = earlier(until, states[i].until)

@@ -11,8 +11,8 @@ import (
 )
 
 // Window is a recurrence of starts with a length, or a one-off interval; inside it a calendar is
-// open or closed. Exactly one of Weekly, RRule, From with Until, and Recurrence is given. The zero
-// value is not valid.
+// open or closed. Exactly one of Weekly, RRule, From with Until, and Recurrence must be given. The
+// zero value is not valid.
 //
 // It is a plain struct without a decoder of its own, so that it can be embedded in a larger one;
 // [ParseWindow] reads one on its own. Occurrences of one window may overlap; the window is their
@@ -20,35 +20,36 @@ import (
 type Window struct {
 	// Weekly recurs on days of the week.
 	Weekly *Weekly `json:"weekly,omitempty"`
-	// RRule recurs as a subset of RFC 5545 says: FREQ=DAILY or WEEKLY with INTERVAL, BYDAY without
-	// ordinals, BYHOUR, BYMINUTE, BYSECOND and WKST=MO. Without BYHOUR the time of day is the
-	// anchor's; without BYMINUTE or BYSECOND that part is the anchor's, or 0 if there is no anchor;
-	// a weekly rule without BYDAY recurs on the anchor's day. Anything else takes a Recurrence.
+	// RRule recurs by a rule in a subset of RFC 5545: FREQ=DAILY or WEEKLY with INTERVAL, BYDAY
+	// without ordinals, BYHOUR, BYMINUTE, BYSECOND and WKST=MO. Without BYHOUR the time of day is
+	// the anchor's; without BYMINUTE or BYSECOND that part is the anchor's, or 0 if there is no
+	// anchor; a weekly rule without BYDAY recurs on the anchor's day. Anything else needs a
+	// Recurrence.
 	RRule string `json:"rrule,omitzero"`
 	// DurationMinutes is the length of an occurrence in elapsed time: 360 is six hours, even across
-	// a change of the clock. Required with RRule and Recurrence, and with Weekly unless that has an
-	// end.
+	// a change of the clock. Required with RRule and Recurrence, and with Weekly unless Weekly has
+	// an End.
 	DurationMinutes Minutes `json:"durationMinutes,omitzero" fault:"duration_invalid"`
-	// From and Until are the one-off interval [From, Until). The zero time means that it is absent.
+	// From and Until are the one-off interval [From, Until). The zero time means absent.
 	From  time.Time `json:"from,omitzero" fault:"time_invalid"`
 	Until time.Time `json:"until,omitzero" fault:"time_invalid"`
-	// Timezone is the zone in which the days and times of Weekly and RRule are read and a
-	// Recurrence is asked. Default UTC.
+	// Timezone is the zone of the days and times of Weekly and RRule, and of the times passed to a
+	// Recurrence. Default UTC.
 	Timezone Zone `json:"timezone,omitzero" fault:"timezone_unknown"`
-	// AllowWindow says what the calendar is inside the window: open if nil or true, closed if
-	// false.
+	// AllowWindow says whether the calendar is open (nil or true) or closed (false) inside the
+	// window.
 	AllowWindow *bool `json:"allowWindow,omitempty"`
-	// Anchor fixes the phase of what recurs every second day or week, as a local date and time such
-	// as 2025-01-06T09:00, with or without seconds. An instant of RFC 3339 is accepted too, and
-	// stands for its reading in Timezone. The window recurs before it as well as after it: to begin
-	// at some date, deny what comes before. Required if RRule has an INTERVAL above 1 or no BYHOUR,
-	// or a weekly one no BYDAY, and if Weekly has EveryWeeks above 1.
+	// Anchor fixes the phase of a recurrence of every second day or week, as a local date and time
+	// such as 2025-01-06T09:00, with or without seconds. An instant of RFC 3339 is accepted too,
+	// and stands for its reading in Timezone. The window recurs before the anchor as well as after
+	// it: to begin at some date, deny the time before. Required if RRule has an INTERVAL above 1 or
+	// no BYHOUR, if a weekly RRule has no BYDAY, and if Weekly has EveryWeeks above 1.
 	Anchor string `json:"anchor,omitzero" fault:"time_invalid"`
-	// Gap says what becomes of a start that the clock jumps over. Default forward.
+	// Gap says what happens to a start that the clock jumps over. Default forward.
 	Gap Gap `json:"gap,omitzero"`
-	// Overlap says which of two passes a start means that the clock shows twice. Default first.
+	// Overlap says which pass counts for a start that the clock shows twice. Default first.
 	Overlap Overlap `json:"overlap,omitzero"`
-	// Recurrence gives the starts of what the other fields cannot say. It is not part of the JSON
+	// Recurrence gives the starts that the other fields cannot express. It is not part of the JSON
 	// form.
 	Recurrence Recurrence `json:"-"`
 }
@@ -56,37 +57,37 @@ type Window struct {
 // Weekly is a time of day on some days of the week.
 type Weekly struct {
 	// Days are the local days on which the window starts, whenever it ends: mon, tue, wed, thu,
-	// fri, sat, sun. At least one.
+	// fri, sat, sun. At least one is required.
 	Days []string `json:"days" fault:"day_invalid"`
 	// Start is a local time, HH:MM or HH:MM:SS.
 	Start string `json:"start" fault:"time_invalid"`
-	// End is a local time like Start, or 24:00. At or before Start it means the next day. Absent:
-	// the window's DurationMinutes counts.
+	// End is a local time like Start, or 24:00. A time at or before Start is on the next day. If
+	// End is absent, the window's DurationMinutes counts.
 	End string `json:"end,omitzero" fault:"time_invalid"`
-	// EveryWeeks is 2 for every second week, and so on; weeks begin on Monday and are counted from
-	// the anchor's. Absent: every week.
+	// EveryWeeks is 2 for every second week, and so on. Weeks begin on Monday and are counted from
+	// the anchor's. Absent means every week.
 	EveryWeeks Weeks `json:"everyWeeks,omitzero"`
 }
 
 // Recurrence is a host's own sequence of starts. Next returns the first start strictly after t, or
-// the zero time if there is none; it is asked with t in the window's zone. Its answers must be
-// those of one fixed, strictly increasing sequence, whenever and however often it is asked, and it
-// must be safe to share. A calendar that finds out otherwise treats the time as closed and reports
-// the fault where it can; it never loops. The Schedule of robfig/cron has this shape.
+// the zero time if there is none; t is in the window's zone. Next must answer from one fixed,
+// strictly increasing sequence, whenever and however often it is called, and must be safe for
+// concurrent use. A calendar that detects otherwise is closed there and reports the fault where it
+// can; it never loops. The Schedule of robfig/cron has this shape.
 type Recurrence interface {
 	Next(t time.Time) time.Time
 }
 
-// Gap says what becomes of a start that the clock jumps over. Empty is forward.
+// Gap says what happens to a start that the clock jumps over. Empty means [GapForward].
 type Gap string
 
 const (
 	GapForward Gap = "forward" // it starts at the end of the gap
-	GapSkip    Gap = "skip"    // it does not take place on that day, be it an allow or a deny window
+	GapSkip    Gap = "skip"    // there is no occurrence on that day, whether the window allows or denies
 )
 
-// Overlap says which pass is meant by a start that the clock shows twice. Empty is first. There is
-// one occurrence a day in any case.
+// Overlap says which pass counts for a start that the clock shows twice. Empty means
+// [OverlapFirst]. Each start has one occurrence a day in any case.
 type Overlap string
 
 const (
@@ -94,11 +95,11 @@ const (
 	OverlapLast  Overlap = "last"  // after it
 )
 
-// Minutes is a length in minutes, at least 1 and at most 292 years. Zero means that it is absent; a
-// zero written out in JSON is an error.
+// Minutes is a length in minutes, at least 1 and at most 292 years. Zero means absent; a zero
+// written out in JSON is an error.
 type Minutes int64
 
-// maxMinutes is what a [time.Duration] holds, 292 years.
+// maxMinutes is the most that a [time.Duration] holds, 292 years.
 const maxMinutes = math.MaxInt64 / Minutes(time.Minute)
 
 // UnmarshalJSON reads a whole number of at least 1.
@@ -117,8 +118,8 @@ func (m *Minutes) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Weeks is a number of weeks, from 1 to 1000000. Zero means that it is absent; a zero written out
-// in JSON is an error.
+// Weeks is a number of weeks, from 1 to 1000000. Zero means absent; a zero written out in JSON is
+// an error.
 type Weeks int64
 
 // maxInterval bounds intervals far above anything useful and far below what could overflow.
@@ -147,12 +148,11 @@ func count(data []byte) (int64, bool) {
 }
 
 // Zone is the name of a time zone in the IANA database, such as Europe/Berlin. The zero value means
-// that it is absent; an empty name written out in JSON is an error, because a name that got lost
-// must not mean UTC.
+// absent; an empty name written out in JSON is an error, because a name that got lost must not mean
+// UTC.
 type Zone string
 
-// UnmarshalText reads any name but the empty one. Whether the zone exists is for [NewCalendar] to
-// find out.
+// UnmarshalText reads any name but the empty one. [NewCalendar] checks whether the zone exists.
 func (z *Zone) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		var f faults
@@ -164,7 +164,7 @@ func (z *Zone) UnmarshalText(text []byte) error {
 }
 
 // ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported,
-// joined, each a *[FieldError]: values of the wrong form, and if there are none, what Validate
+// joined, each a *[FieldError]: values of the wrong form or, if there are none, what Validate
 // reports.
 func ParseWindow(data []byte) (Window, error) {
 	var w Window
@@ -197,10 +197,10 @@ func (w Window) Validate() error {
 	return f.err()
 }
 
-// allows is the effect of the window.
+// allows reports whether the window opens the calendar.
 func (w Window) allows() bool { return w.AllowWindow == nil || *w.AllowWindow }
 
-// schedule reads the window's fields. Its result means something if no fault was added.
+// schedule reads the window's fields. Its result is valid only if no fault was added.
 func (w Window) schedule(f *faults) schedule {
 	shapes := 0
 	for _, given := range []bool{w.Weekly != nil, w.RRule != "", !w.From.IsZero() || !w.Until.IsZero(), w.Recurrence != nil} {
@@ -213,7 +213,7 @@ func (w Window) schedule(f *faults) schedule {
 		f.add("", CodeEmptyWindow, nil, "nothing says when the window is: give weekly, rrule, or from and until").reading("weekly", "rrule", "from", "until")
 	case shapes > 1:
 		only := f.add("", CodeRecurrenceInvalid, nil, "only one of weekly, rrule, from with until, and a recurrence can be given: write several windows instead")
-		if w.RRule != "" { // of the others, something is given whatever it says
+		if w.RRule != "" { // the other shapes count as given whatever their value
 			only.reading("rrule")
 		}
 	}
@@ -265,8 +265,8 @@ func (w Window) schedule(f *faults) schedule {
 	return s
 }
 
-// meaningless reports what says nothing beside the shape that was given, since its author meant
-// something by it.
+// meaningless reports fields that have no effect beside the given shape, because their author
+// expected an effect.
 func (w Window) meaningless(f *faults) {
 	shape := "from and until, which are instants"
 	if w.Recurrence != nil {
@@ -301,7 +301,7 @@ func (w Window) once(f *faults) {
 	}
 }
 
-// inRange tells whether t has a name in RFC 3339. Calendars know no other instants.
+// inRange reports whether RFC 3339 can express t. Calendars cover no other instants.
 func inRange(t time.Time) bool {
 	seconds := t.Unix()
 	return firstInstant <= seconds && seconds < lastInstant
@@ -365,8 +365,8 @@ func timeOfDay(text string) (int64, bool) {
 	return seconds, seconds <= day
 }
 
-// weekdayNamed returns the bit of a day, Monday first, or 0. names are the names one after the
-// other, each of the given size.
+// weekdayNamed returns the bit of a day, Monday first, or 0 if there is no such day. names holds
+// the names one after the other, each of the given size.
 func weekdayNamed(name, names string, size int) uint8 {
 	if at := strings.Index(names, name); len(name) == size && at >= 0 && at%size == 0 {
 		return 1 << (at / size)

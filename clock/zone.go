@@ -13,21 +13,21 @@ const (
 	day  = 24 * 60 * 60
 	week = 7
 
-	// reach is more than any clock on earth is ahead of UTC or behind it (newZone refuses others),
-	// so a reading x is shown, if at all, within (x-reach, x+reach).
+	// reach is more than any clock on earth differs from UTC (newZone refuses others), so a reading
+	// x is shown, if at all, within (x-reach, x+reach).
 	reach = 26 * 60 * 60
 
-	// far stands for an instant that is never reached; twice of it still fits.
+	// far stands for an instant that is never reached; twice its value still fits into an int64.
 	far = 1 << 60
 
-	// The table of a zone covers the years in which calendars are asked. Outside of it the location
-	// answers, with the same result and more slowly: it parses the zone's rule text anew for every
-	// question.
+	// The table of a zone covers the years in which calendars are usually asked. Outside of it the
+	// location answers, with the same result but more slowly: it parses the zone's rule text anew
+	// for every question.
 	tableStart = 946684800  // 2000-01-01
 	tableEnd   = 3155760000 // 2070-01-01
 )
 
-// zone is a time zone, cut into pieces of constant offset. It is immutable.
+// zone is a time zone, divided into pieces of constant offset. It is immutable.
 type zone struct {
 	location *time.Location
 	table    []piece // ascending, without a hole between them
@@ -57,10 +57,11 @@ func newZone(location *time.Location) (*zone, error) {
 	return z, nil
 }
 
-// lookup asks the location. The bounds that [time.Time.ZoneBounds] gives for years beyond the last
-// recorded change are those of the rule text within one UTC year, and its year has 365 days: on
-// December 31 of a leap year the end lies in the past. Hence what it says is used for the UTC year
-// of t only, and an end that cannot be is replaced by the end of that year.
+// lookup asks the location for the piece that contains t. For years beyond the last recorded
+// change, [time.Time.ZoneBounds] returns the bounds of the rule text within one UTC year, and takes
+// a year to have 365 days: on December 31 of a leap year the end lies in the past. Hence lookup
+// uses its bounds for the UTC year of t only, and replaces an impossible end by the end of that
+// year.
 func lookup(location *time.Location, t int64) piece {
 	at := time.Unix(t, 0)
 	_, offset := at.In(location).Zone()
@@ -128,7 +129,7 @@ func (z *zone) firstFrom(from, x int64) int64 {
 
 // last returns the first instant after which the clock is never again before x.
 func (z *zone) last(x int64) int64 {
-	p := z.at(x - reach) // at whose start the clock is before x
+	p := z.at(x - reach) // at its start the clock is before x
 	var last int64
 	for {
 		if p.start+p.offset < x {
@@ -141,8 +142,8 @@ func (z *zone) last(x int64) int64 {
 	}
 }
 
-// floorDiv and floorMod round down, also below zero: days and weeks before 1970 are counted like
-// those after it. The divisor is positive.
+// floorDiv and floorMod round down, also below zero, so that days and weeks before 1970 are counted
+// like those after it. The divisor must be positive.
 func floorDiv(a, b int64) int64 { return (a - floorMod(a, b)) / b }
 
 func floorMod(a, b int64) int64 {
@@ -153,7 +154,7 @@ func floorMod(a, b int64) int64 {
 	}
 }
 
-// weekday counts from Monday, 0, as the weeks of a recurrence do.
+// weekday returns the day of the week, counted from Monday as 0, like the weeks of a recurrence.
 func weekday(date int64) int64 { return floorMod(date+3, week) }
 
 // mondayWeek numbers the weeks that begin on Monday.
