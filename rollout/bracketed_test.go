@@ -610,6 +610,25 @@ func TestObstaclesOfMembers(t *testing.T) {
 	}
 }
 
+// TestDefectDeletedVersionOfAMember: a member whose execution has ended runs a version that was
+// deleted since. What is left of its versions is older, as far as anybody knows, so the target
+// waits for the bracket and for the version: without the bracket it would wait for the version
+// still.
+func TestDefectDeletedVersionOfAMember(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"app": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	s.State = mustPlan(t, set, s, minute(1)).State
+	s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.ID == "v2" })
+	for k := range s.Targets {
+		s.Targets[k].Current = "v2"
+	}
+	plan := mustPlan(t, set, s, minute(2))
+	if got, want := blockers(plan), []string{"r1/app@v1: bracket_not_locked version_unknown"}; len(plan.Start) > 0 || !slices.Equal(got, want) {
+		t.Errorf("starts %q, waits %q, want %q", started(plan), got, want)
+	}
+}
+
 // TestObstaclesBeforeTheTurn: what is in the way is said before the turn comes, and not only then.
 func TestObstaclesBeforeTheTurn(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},

@@ -398,6 +398,9 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	for _, held := range w.held[i] {
 		blockers = w.also(blockers, held)
 	}
+	if t.current == missing {
+		blockers = w.also(blockers, w.unknownVersion(t))
+	}
 	return blockers
 }
 
