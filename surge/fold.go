@@ -1,19 +1,19 @@
 package surge
 
-// Member is one part of a whole that is planned as one slot: a clique of a scaling group's replica,
-// or a component of a PodCliqueSet replica under ReplicaRecreate.
+// Member is one part of a whole that is planned as one slot: a clique of a replica of a scaling
+// group, or a component of a PodCliqueSet replica under ReplicaRecreate.
 type Member struct {
-	Slots        []Slot // its units; those at or above Replicas count, too
+	Slots        []Slot // its units; units at or above Replicas count as well
 	Replicas     int    // units it should have
-	MinAvailable int    // units it needs, at least 1 unless it has none; what exceeds Replicas is not needed
+	MinAvailable int    // units it needs, at least 1 unless Replicas is 0, at most Replicas
 }
 
-// need is how many available units the member must have for the whole to be available.
+// need returns how many available units the member must have for the whole to be available.
 func (m Member) need() int { return max(min(m.Replicas, max(m.MinAvailable, 1)), 0) }
 
 // Fold makes one slot of many units. The whole is absent or terminating only if no unit is live. It
-// is old as long as one old unit lives, and available if every member has what it needs. It is
-// unscheduled if it is old and not available, and all its live units are old ones that were never
+// is old if a live unit is old, and available if every member has the units that it needs. It is
+// unscheduled if it is old and not available, and all its live units are old and were never
 // scheduled.
 func Fold(members []Member) Slot {
 	f := folding{enough: true}
@@ -23,10 +23,10 @@ func Fold(members []Member) Slot {
 	return f.slot()
 }
 
-// folding is a whole of which some members were seen.
+// folding is a whole of which some members have been added.
 type folding struct {
 	all    counts
-	enough bool // every member has what it needs
+	enough bool // every member has the units that it needs
 }
 
 func (f *folding) add(member Member, units counts) {

@@ -4,10 +4,10 @@ import "strconv"
 
 // Gang is a group of indices that is scheduled together. The base gang holds the indices [0,
 // minAvailable). Every index above is a scaled gang of its own, which waits until the base gang is
-// there. A surge replica lies at or above the number of replicas, which is never below
-// minAvailable, so it is always scaled.
+// scheduled. A surge replica lies at or above the number of replicas, which is never below
+// minAvailable, so it is always in a scaled gang.
 type Gang struct {
-	Base    bool `json:"base"`    // the base gang; false for a scaled one
+	Base    bool `json:"base"`    // true for the base gang, false for a scaled one
 	Ordinal int  `json:"ordinal"` // of a scaled gang: index minus minAvailable; 0 for the base gang
 	First   int  `json:"first"`   // its indices are [First, End)
 	End     int  `json:"end"`
@@ -21,7 +21,7 @@ func (g Gang) String() string {
 	return "scaled-" + strconv.Itoa(g.Ordinal)
 }
 
-// Placement returns the gang that an index belongs to. Negative arguments count as 0; with
+// Placement returns the gang that an index belongs to. Negative arguments count as 0. With
 // minAvailable 0 there is no base gang.
 func Placement(index, minAvailable int) Gang {
 	index, minAvailable = max(index, 0), max(minAvailable, 0)
@@ -31,12 +31,12 @@ func Placement(index, minAvailable int) Gang {
 	return Gang{Ordinal: index - minAvailable, First: index, End: plus(index, 1)}
 }
 
-// Gangs lists the gangs that a set needs, the base gang first, then the scaled ones in order. It
-// goes up to the highest index in use and not up to Replicas: a caller that enumerated by Replicas
-// would remove the gang of a surge as excess. A gang is listed even while its index is a hole
-// within Replicas; above, the gangs of absent indices are left out. A gang is that of [Placement]
-// with the MinAvailable of the Spec, even where Replicas is below it. So in a set that is scaled to
-// nothing, what is left of the base gang is still in it.
+// Gangs lists the gangs that a set needs, the base gang first, then the scaled gangs in order. It
+// goes up to the highest index in use and not only up to Replicas: a caller that enumerated up to
+// Replicas would remove the gang of a surge as excess. Within Replicas a gang is listed even if its
+// index is a hole; above, the gangs of absent indices are left out. The gangs are those of
+// [Placement] with the MinAvailable of the Spec, even if Replicas is smaller. So if a set is scaled
+// to 0, what is left of the base gang is still in it.
 func Gangs(spec Spec, slots []Slot) []Gang {
 	spec = spec.bounded(slots)
 	replicas := spec.Resolve().Replicas
@@ -70,9 +70,9 @@ type GangMember struct {
 
 // SetGangs lists the gangs of every replica of a set, surge replicas and surge units included, by
 // replica, the base gang first. The base gang holds all pods of the standalone cliques, surge pods
-// too, and of each scaling group the units below its MinAvailable. Every other unit of a scaling
-// group is a scaled gang of its own. As in [Gangs], what is listed is what is desired and, above,
-// what exists.
+// included, and of each scaling group the units below its MinAvailable. Every other unit of a
+// scaling group is a scaled gang of its own. As in [Gangs], it lists what is desired and, above
+// that, what exists.
 func SetGangs(spec SetSpec, state SetState) []PodGang {
 	var list []PodGang
 	spec = spec.bounded(state)
@@ -84,7 +84,7 @@ func SetGangs(spec SetSpec, state SetState) []PodGang {
 		for c, component := range spec.Components {
 			flat, slots := component.Flat(), state.units(r, c).Slots
 			if r >= desired {
-				flat.Replicas = 0 // nothing is desired here, only what exists counts
+				flat.Replicas = 0 // nothing is desired in this replica, only what exists counts
 			}
 			used := flat.Resolve().Replicas
 			for i, slot := range slots {
@@ -115,10 +115,10 @@ func SetGangs(spec SetSpec, state SetState) []PodGang {
 	return list
 }
 
-// FreeIndices returns the n lowest indices from 0 on that are not in used, ascending. Used may be
-// in any order and hold an index twice; negative entries are ignored. It is what an index tracker
-// must hand out, with one rule: a terminating replica still uses its index. The result is nil if n
-// is not positive.
+// FreeIndices returns the n lowest indices from 0 on that are not in used, ascending. used may be
+// in any order and hold an index twice; negative entries are ignored. These are the indices that an
+// index tracker must hand out, provided that a terminating replica still uses its index. The result
+// is nil if n is not positive.
 func FreeIndices(used []int, n int) []int {
 	if n <= 0 {
 		return nil

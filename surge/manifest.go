@@ -10,22 +10,22 @@ import (
 )
 
 // ParsePodCliqueSet reads a PodCliqueSet as Grove nests it, in JSON: a whole manifest, or {"spec":
-// …} alone. Cliques that no scaling group names are standalone components and come first, scaling
-// groups after them, both in the order of the document.
+// …} alone. Cliques that no scaling group names are standalone components and come first; scaling
+// groups follow. Both are in the order of the document.
 //
-// Where the update strategy's design and the released API differ, both are read. The counts of a
-// clique are beside its name, or under its spec. The budgets of a component are its updateStrategy,
-// or its rollingUpdate, whose maxUnavailable is a count from 1, at most the replicas even if it
-// says more; its progressDeadline only reports. The type RollingRecreate is [RollingUpdate];
-// OnDelete and Coherent are errors. What is left out defaults as in Grove: replicas to 1, except
-// those of the set, to 0; the minAvailable of a clique to its replicas, that of a scaling group to
-// 1. Fields of the API that have no influence on an update, pod specs above all, are not looked
-// into; a field that Grove does not know is an error.
+// Where the design of the update strategy and the released API differ, both forms are read. The
+// counts of a clique are beside its name, or below its spec. The budgets of a component are its
+// updateStrategy or its rollingUpdate. The maxUnavailable of a rollingUpdate is a count from 1, and
+// counts as at most the replicas; its progressDeadline is ignored, because it only reports. The
+// type RollingRecreate means [RollingUpdate]; OnDelete and Coherent are errors. Defaults are those
+// of Grove: replicas 1, but 0 for the set; minAvailable the replicas for a clique, 1 for a scaling
+// group. Fields of the API that do not influence an update, such as pod specs, are not looked into.
+// A field that Grove does not know is an error.
 //
 // The result is validated. All faults are reported, joined, each a *[FieldError] with its path in
-// the document, such as spec.template.cliques[1].updateStrategy.maxSurge: values of the wrong form
-// first, and if there are none, violations of rules. The warnings are those of [SetSpec.Warnings],
-// with paths in the document as well.
+// the document, such as spec.template.cliques[1].updateStrategy.maxSurge. If values have the wrong
+// form, only these faults are reported; otherwise violations of rules are. The warnings are those
+// of [SetSpec.Warnings], also with paths in the document.
 func ParsePodCliqueSet(data []byte) (SetSpec, []Warning, error) {
 	var document manifest
 	if err := strictjson.Unmarshal(data, &document); err != nil {
@@ -77,7 +77,7 @@ type manifestCounts struct {
 	MinAvailable *int `json:"minAvailable"`
 }
 
-// manifestRolling is what the released API has in place of an update strategy.
+// manifestRolling is what the released API has instead of an update strategy.
 type manifestRolling struct {
 	MaxUnavailable   concurrency.Limit `json:"maxUnavailable"`
 	ProgressDeadline any               `json:"progressDeadline"`
@@ -117,7 +117,7 @@ type manifestGroup struct {
 	ResourceSharing    any `json:"resourceSharing"`
 }
 
-// place is where a component or a clique was written, and where its fields were.
+// place is where a component or a clique is in the document, and where its fields are.
 type place struct {
 	path string
 	at   fields
@@ -129,7 +129,7 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 		faults.add("kind", CodeUnknownValue, strconv.Quote(m.Kind), `must be "PodCliqueSet"`)
 	}
 	if m.Spec == nil {
-		// Without it there would be no replicas, and a plan for that deletes everything.
+		// Without the spec there would be no replicas, and a plan for that deletes everything.
 		faults.add("spec", CodeRequired, "", "must be given: it holds the replicas and the template")
 		return SetSpec{}, nil, faults.err()
 	}
@@ -141,11 +141,11 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 
 	cliques := make([]Clique, len(template.Cliques))
 	places := make([]place, len(template.Cliques))
-	group := make([]string, len(template.Cliques)) // that names the clique
+	group := make([]string, len(template.Cliques)) // the path of the group that names the clique
 	named := make(map[string]int, len(template.Cliques))
 	for i, c := range template.Cliques {
 		cliques[i], places[i] = c.clique(fmt.Sprintf("spec.template.cliques[%d]", i), &faults)
-		if _, twice := named[c.Name]; !twice { // of two, which is a fault, the first is meant
+		if _, twice := named[c.Name]; !twice { // two cliques with one name are a fault; the name means the first
 			named[c.Name] = i
 		}
 	}
@@ -207,7 +207,7 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 	return spec, spec.warnings(document), nil
 }
 
-// clique reads the counts, each from one of its two places.
+// clique reads the counts of a clique, each from one of its two places.
 func (c manifestClique) clique(path string, faults *faults) (Clique, place) {
 	inSpec := manifestCounts{}
 	if c.Spec != nil {
@@ -243,8 +243,8 @@ func (c manifestClique) clique(path string, faults *faults) (Clique, place) {
 	return Clique{Name: c.Name, Replicas: replicas, MinAvailable: minAvailable, UpdateStrategy: c.UpdateStrategy}, place{path, at}
 }
 
-// rolling returns the budget in the form of the released API from one of its two places, and the
-// path of it.
+// rolling returns the budget in the form of the released API from one of its two places, with its
+// path.
 func (c manifestClique) rolling(path string) (*manifestRolling, string) {
 	if c.RollingUpdate == nil && c.Spec != nil {
 		return c.Spec.RollingUpdate, path + ".spec.rollingUpdate"
@@ -252,8 +252,8 @@ func (c manifestClique) rolling(path string) (*manifestRolling, string) {
 	return c.RollingUpdate, path + ".rollingUpdate"
 }
 
-// strategy returns the update strategy of a component: the one that is given, or what the released
-// form stands for.
+// strategy returns the update strategy of a component: the given one, or what the released form
+// means.
 func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrategy, set StrategyType, faults *faults) *UpdateStrategy {
 	if r == nil {
 		return given

@@ -6,17 +6,17 @@ import (
 )
 
 // Plan decides what may be created and deleted now, given what exists: slots[i] is the state of
-// index i, and indices at or beyond len(slots) are absent. Everything it needs is in the slots; a
-// new revision, a rollback, another Spec or a restart in the middle of an update are ordinary
-// inputs. The slots are not modified or kept.
+// index i, and indices at or beyond len(slots) are absent. Everything that Plan needs is in the
+// slots; a new revision, a rollback, another Spec and a restart in the middle of an update are
+// ordinary inputs. The slots are neither modified nor kept.
 //
-// Plan is total. A Spec that was never validated is clamped by [Spec.Resolve]. Replicas above
-// [MaxReplicas] count as MaxReplicas, or as many as there are slots if those are more. A slot that
-// is none of the constants counts as taken and is left alone.
+// Plan is total. [Spec.Resolve] clamps a Spec that was never validated. Replicas above
+// [MaxReplicas] count as MaxReplicas, or as the number of slots if that is larger. A slot that is
+// none of the constants counts as taken and is left alone.
 //
-// After carrying out any part of a plan, in any order, plan again on what is then observed. A
-// caller whose observation may be stale overlays what it has issued with [Apply] and plans on the
-// result.
+// The caller may carry out any part of a plan, in any order, and then plans again on what it
+// observes. A caller whose observation may be stale overlays it with the actions that it has
+// issued, with [Apply], and plans on the result.
 func Plan(spec Spec, slots []Slot) Result {
 	spec = spec.bounded(slots)
 	r := spec.Resolve()
@@ -33,22 +33,22 @@ func Plan(spec Spec, slots []Slot) Result {
 // Result is a plan for one flat set.
 type Result struct {
 	// Actions to take now, sorted by index, at most one per index; nil if there is nothing to do.
-	// Any subset may be carried out, in any order, before planning again. The slice is the
-	// caller's.
+	// Any subset may be carried out, in any order, before planning again. The slice belongs to the
+	// caller.
 	Actions []Action `json:"actions,omitempty"`
-	// Blocked is what the step after this plan waits for: it describes the state once the whole
+	// Blocked is what the step after this plan waits for. It describes the state after the whole
 	// plan is carried out.
 	Blocked Blocked `json:"blocked"`
 	// Updated means that every index in [Partition, Replicas) serves at the target revision. Surges
-	// may still be there.
+	// may still exist.
 	Updated bool `json:"updated"`
-	// Converged means Updated, every index below Partition available too, and nothing at or above
-	// Replicas. The plan is then empty, and nothing blocks.
+	// Converged means that Updated is true, every index below Partition is available too, and
+	// nothing is at or above Replicas. The plan is then empty, and nothing blocks.
 	Converged bool `json:"converged"`
 }
 
-// String returns the actions one per line and, unless the set is empty, a last line "blocked: …";
-// "converged" if so, and "nothing" for an empty plan that nothing blocks.
+// String returns the actions, one per line, then a line "blocked: …" if something blocks, and a
+// line "converged" if that is so. It returns "nothing" for an empty plan that nothing blocks.
 func (r Result) String() string {
 	var lines []string
 	for _, action := range r.Actions {
@@ -57,7 +57,7 @@ func (r Result) String() string {
 	return described(lines, r.Blocked, r.Converged)
 }
 
-// described is a plan in words, its actions first.
+// described puts a plan into words, its actions first.
 func described(lines []string, blocked Blocked, converged bool) string {
 	if blocked != 0 {
 		lines = append(lines, "blocked: "+blocked.String())
@@ -71,13 +71,13 @@ func described(lines []string, blocked Blocked, converged bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// Every replica that the planner may touch falls into a class whose members go in one fixed order.
-// So a plan is: how many there are of each class (census), how many of each are taken (quota), and
-// one pass over the slots that takes them. No mark per slot is needed, and the slice of actions is
-// allocated once.
+// Every replica that the planner may touch falls into a class whose members are taken in one fixed
+// order. So a plan consists of the number of replicas in each class (census), the number taken of
+// each (quota), and one pass over the slots that takes them. No mark per slot is needed, and the
+// slice of actions is allocated once.
 
-// counts is a histogram of slots. One more entry than there are kinds makes the array a power of
-// two, which spares a bounds check.
+// counts is a histogram of slots. With one more entry than there are kinds, the length is a power
+// of two, which avoids a bounds check.
 type counts [slotKinds + 1]int
 
 func (c *counts) available() int { return c[OldAvailable] + c[TargetAvailable] }
@@ -86,10 +86,10 @@ func (c *counts) live() int {
 	return c[OldUnscheduled] + c[OldUnavailable] + c[OldAvailable] + c[TargetUnavailable] + c[TargetAvailable]
 }
 
-// present counts what takes an index.
+// present counts the occupied indices.
 func (c *counts) present() int { return c.live() + c[Terminating] }
 
-// count takes the slots of [from, to); what lies beyond the end of the state is absent.
+// count counts the slots of [from, to). Indices beyond the end of the state are absent.
 func count(slots []Slot, from, to int) counts {
 	var c counts
 	lo, hi := min(from, len(slots)), min(to, len(slots))
@@ -103,10 +103,10 @@ func count(slots []Slot, from, to int) counts {
 // census counts what exists, by what the planner may do with it.
 type census struct {
 	protected counts // [0, P): never updated
-	gang      counts // [P, M): members of the base gang, for whom everybody else waits
+	gang      counts // [P, M): members of the base gang, for which all other gangs wait
 	rest      counts // [max(P, M), R)
 	surge     counts // [R, R+S)
-	beyond    counts // from R+S on: left behind by an earlier, larger configuration
+	beyond    counts // from R+S on: leftovers of an earlier, larger configuration
 }
 
 func tally(r Resolved, slots []Slot) census {
@@ -137,23 +137,23 @@ type quota struct {
 	classes census
 
 	unscheduled, unavailable int // outdated replicas taken within the repair window, by order
-	gangRepairs              int // members of the base gang taken in spite of the window
+	gangRepairs              int // members of the base gang taken outside the window
 	outdated                 int // available outdated replicas, by order
 	condemned                int // available leftovers, highest index first
 
 	surplusUnavailable, surplusOld, surplusTarget int // surges retired, highest index first
 
 	surges  int // creations on the lowest free indices of the surge range
-	waiting int // available outdated replicas that are left
+	waiting int // available outdated replicas that are not taken
 }
 
 // share divides the budget and the repair window.
 //
-// I2: deletions of available replicas are charged to budget, the number of available replicas above
-// the floor, and to nothing else. A repair window is needed all the same: without one, a blip that
-// makes every replica unavailable would have all of them replaced by a revision that nobody has
-// seen serving. It needs the share of the surge, too: with MaxUnavailable alone, "on." of 2/1/1
-// would wait for ever.
+// I2: every deletion of an available replica is charged to budget, the number of available replicas
+// above the floor; other deletions are not charged. A repair window is needed nevertheless: without
+// one, a blip that makes every replica unavailable would have all of them replaced by a revision
+// that nobody has seen serving. The window includes the share of the surge: with MaxUnavailable
+// alone, "on." of 2/1/1 would wait for ever.
 func (c *census) share(spec Spec, r Resolved) quota {
 	q := quota{classes: *c}
 	budget := c.protected.available() + c.gang.available() + c.rest.available() + c.surge.available() + c.beyond.available() - r.Floor()
@@ -180,9 +180,9 @@ func (c *census) share(spec Spec, r Resolved) quota {
 	q.outdated = spend(c.eligible(OldAvailable))
 	q.waiting = c.eligible(OldAvailable) - q.outdated
 
-	// IE: need is what keeps the floor once every waiting replica is gone. It is never too small:
-	// somebody waits only if the budget ran out, so availability is at most the floor, and
-	// floor-stay is at least the number that waits.
+	// IE: need is the number of surges that keeps the floor once every waiting replica is gone. It
+	// is never too small: replicas wait only if the budget ran out, so availability is at most the
+	// floor, and floor-stay is at least the number of waiting replicas.
 	need := 0
 	if q.waiting > 0 {
 		stay := c.protected.available() + c.eligible(TargetAvailable)
@@ -191,8 +191,8 @@ func (c *census) share(spec Spec, r Resolved) quota {
 	live := c.surge[OldAvailable] + c.surge[TargetUnavailable] + c.surge[TargetAvailable]
 	excess := max(live-need, 0)
 	q.surplusUnavailable = min(c.surge[TargetUnavailable], excess)
-	// Those that serve need no such bound: while anybody waits the budget has run out, and then
-	// none is needed.
+	// Available surges need no such bound: while a replica waits the budget is used up, and then
+	// none of them is retired.
 	q.surplusOld = spend(c.surge[OldAvailable])
 	q.surplusTarget = spend(c.surge[TargetAvailable])
 	q.surges = min(max(need-live, 0), c.surge[Absent])
@@ -208,7 +208,7 @@ func outside(spec Spec, gang, rest, window int) int {
 	return gang - min(gang, window)
 }
 
-// length is the number of actions.
+// length returns the number of actions.
 func (q *quota) length(spec Spec) int {
 	c := &q.classes
 	n := c.protected[Absent] + c.eligible(Absent) + // I6: every hole of the base
@@ -220,10 +220,10 @@ func (q *quota) length(spec Spec) int {
 		q.surplusUnavailable + q.surplusOld + q.surplusTarget + q.surges
 }
 
-// picker takes some members of a class while they pass by in ascending order.
+// picker takes some members of a class as they pass by in ascending order.
 type picker struct{ skip, take int }
 
-// pick takes n of total: the first ones, or the last ones.
+// pick returns a picker that takes n of total members: the first n, or the last n.
 func pick(n, total int, last bool) picker {
 	if last {
 		return picker{skip: total - n, take: n}
@@ -267,7 +267,7 @@ func (q *quota) actions(spec Spec, r Resolved, slots []Slot) []Action {
 			list = append(list, Action{Index: i, Op: Create, Revision: Stable, Reason: Hole})
 		}
 	}
-	// I5: what is at the target stays, available or not.
+	// I5: replicas at the target stay, available or not.
 	last := spec.Order == Descending
 	unscheduled := pick(q.unscheduled, c.eligible(OldUnscheduled), last)
 	unavailable := pick(q.unavailable, c.eligible(OldUnavailable), last)
@@ -296,8 +296,8 @@ func (q *quota) actions(spec Spec, r Resolved, slots []Slot) []Action {
 	surplusTarget := pick(q.surplusTarget, c.surge[TargetAvailable], true)
 	surges := pick(q.surges, c.surge[Absent], false)
 	end := plus(r.Replicas, r.Surge)
-	// I3: a surge lives in [R, R+S). Beyond the state all is absent, so the pass ends with the last
-	// creation.
+	// I3: a surge lives in [R, R+S). All indices beyond the state are absent, so the pass ends with
+	// the last creation.
 	for i := r.Replicas; i < end && (i < len(slots) || surges.take > 0); i++ {
 		switch at(i) {
 		case Absent:
@@ -344,7 +344,7 @@ func (c *census) blocked(spec Spec, q quota) Blocked {
 	broken := c.eligible(OldUnscheduled) + c.eligible(OldUnavailable) - repairs
 	retired := q.surplusUnavailable + q.surplusOld + q.surplusTarget
 	stale := c.surge[OldUnscheduled] + c.surge[OldUnavailable]
-	leftovers := c.beyond.live() - c.beyond.available() + q.condemned // deleted ones
+	leftovers := c.beyond.live() - c.beyond.available() + q.condemned // leftovers that the plan deletes
 
 	terminating := c.protected[Terminating] + c.eligible(Terminating) + c.surge[Terminating] + c.beyond[Terminating] +
 		repairs + q.outdated + retired + leftovers
@@ -354,7 +354,7 @@ func (c *census) blocked(spec Spec, q quota) Blocked {
 	} else {
 		terminating += stale
 		set(BlockedBudgetExhausted, q.waiting > 0)
-		// IE: a surge is left or created only while somebody waits.
+		// IE: a surge is kept or created only while a replica waits.
 		set(BlockedWaitingForSurge, c.surge[TargetUnavailable]-q.surplusUnavailable+q.surges > 0)
 		set(BlockedRepairWindow, broken > 0)
 	}
@@ -364,11 +364,11 @@ func (c *census) blocked(spec Spec, q quota) Blocked {
 	return b
 }
 
-// Apply returns what the world looks like once the calls for the actions are accepted: a deleted
-// replica is terminating, a created one is unavailable, old at the stable revision and new at the
-// target. It serves callers that read from a cache, and simulations. Actions that the slots do not
-// allow (a creation on a taken index, a deletion of what is not live, a negative or enormous index)
-// change nothing. The result is a new slice, long enough for every creation.
+// Apply returns the slots after the calls for the actions are accepted: a deleted replica is
+// terminating, and a created one is unavailable, old at the stable revision and new at the target.
+// It is for callers that read from a cache, and for simulations. An action that the slots do not
+// allow changes nothing: a creation on a taken index, a deletion of a replica that is not live, a
+// negative or enormous index. The result is a new slice, long enough for every creation.
 func Apply(slots []Slot, actions []Action) []Slot {
 	length := len(slots)
 	for _, action := range actions {

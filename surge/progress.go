@@ -2,22 +2,23 @@ package surge
 
 import "time"
 
-// Progress is what a status shows of an update. It is a projection of the observation and the plan,
-// so nothing has to be stored for it but the start times.
+// Progress is what a status shows of an update. It is derived from the observation and the plan, so
+// only the start times have to be stored for it.
 type Progress struct {
 	UpdatedReplicas   int `json:"updatedReplicas"`   // base indices that serve at the target; surges never count
 	AvailableReplicas int `json:"availableReplicas"` // available anywhere, of any revision
 	Replicas          int `json:"replicas"`          // live anywhere
 
-	// Updating are the eligible indices in replacement once the plan is carried out, and Updated
-	// those that serve at the target, which UpdatedReplicas counts; both ascending. For scaling
-	// groups they are readyReplicaIndicesSelectedToUpdate.current and .completed.
+	// Updating are the eligible indices that are in replacement once the plan is carried out.
+	// Updated are the indices that serve at the target, which UpdatedReplicas counts. Both are
+	// ascending. For scaling groups they are readyReplicaIndicesSelectedToUpdate.current and
+	// .completed.
 	Updating []int `json:"-"`
 	Updated  []int `json:"-"`
 }
 
 // Project returns the progress of a flat set. A target replica that does not serve is listed as
-// updating: without history a crash cannot be told from an update.
+// updating, because without history a crash cannot be told from an update.
 func Project(spec Spec, slots []Slot, plan Result) Progress {
 	var p Progress
 	r := spec.bounded(slots).Resolve()
@@ -33,7 +34,7 @@ func Project(spec Spec, slots []Slot, plan Result) Progress {
 		if slot.Available() {
 			p.AvailableReplicas++
 		}
-		deleted := len(actions) > 0 && actions[0].Index == i // or created, and then it is absent
+		deleted := len(actions) > 0 && actions[0].Index == i // or created, but then the slot is absent
 		if deleted {
 			actions = actions[1:]
 		}
@@ -51,14 +52,14 @@ func Project(spec Spec, slots []Slot, plan Result) Progress {
 	return p
 }
 
-// Updating is one replica in replacement and since when, as in Grove's status.
+// Updating is one replica in replacement, with the time since when, as in Grove's status.
 type Updating struct {
 	ReplicaIndex    int       `json:"replicaIndex"`
 	UpdateStartedAt time.Time `json:"updateStartedAt"`
 }
 
-// Started returns the updating replicas with their start times: an index that was in the previous
-// list keeps its time, a new one gets now. It reads no clock.
+// Started returns the updating replicas with their start times. An index of the previous list keeps
+// its time; a new one gets now.
 func (p Progress) Started(previous []Updating, now time.Time) []Updating {
 	since := make(map[int]time.Time, len(previous))
 	for _, entry := range previous {
@@ -75,13 +76,13 @@ func (p Progress) Started(previous []Updating, now time.Time) []Updating {
 	return list
 }
 
-// Selected is the pair of lists that Grove's status shows for pods, readyPodsSelectedToUpdate.
+// Selected is the pair of lists that Grove's status shows for pods as readyPodsSelectedToUpdate.
 type Selected struct {
 	Current   []string `json:"current,omitempty"`   // in replacement
 	Completed []string `json:"completed,omitempty"` // serving at the target
 }
 
-// Names returns Updating and Updated by the names that the caller gives the replicas.
+// Names returns Updating and Updated as the names that the caller gives the replicas.
 func (p Progress) Names(name func(index int) string) Selected {
 	var s Selected
 	for _, index := range p.Updating {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Action is one step that may be taken now. Plans compose: any subset may be carried out, in any
-// order.
+// Action is one step that may be taken now. Any subset of the actions of a plan may be carried out,
+// in any order.
 type Action struct {
 	Index    int      `json:"index"`
 	Op       Op       `json:"op"`
@@ -28,9 +28,9 @@ func (a Action) String() string {
 	return sign + strconv.Itoa(a.Index) + " " + a.Reason.String()
 }
 
-// Op says what to do with an index. Its zero value is none. Op, [Revision] and [Reason] are bytes,
-// and texts in JSON. The enums of configuration are texts in Go, too, but a plan may have an Action
-// for every replica, which takes 16 bytes so, and 56 with texts.
+// Op says what to do with an index. Its zero value is not an operation. Op, [Revision] and [Reason]
+// are bytes, and texts in JSON. The enums of configuration are texts in Go too. But a plan may have
+// an Action for every replica, which takes 16 bytes with bytes and 56 with texts.
 type Op uint8
 
 const (
@@ -42,9 +42,9 @@ const (
 type Revision uint8
 
 const (
-	NoRevision Revision = iota // of a deletion
-	Target                     // the revision that the update leads to
-	Stable                     // the revision that the replica had: below the partition, or in a held replica of a set
+	NoRevision Revision = iota // for a deletion
+	Target                     // the revision that the set is updated to
+	Stable                     // the revision that the replica had; used below the partition, and in a held replica of a set
 )
 
 // Reason says why an action is in a plan. The text is stable.
@@ -53,23 +53,23 @@ type Reason uint8
 const (
 	Hole                Reason = iota + 1 // create: a base index is absent
 	Surge                                 // create: an extra replica is needed to keep the floor
-	Outdated                              // delete: available and old, it is its turn, and budget was spent
+	Outdated                              // delete: available and old, its turn has come, and the budget covers it
 	OutdatedUnscheduled                   // delete: old and never scheduled, so nothing is lost
 	OutdatedUnavailable                   // delete: old and not serving, so nothing is lost
 	StaleSurge                            // delete: a surge of another revision that does not serve
 	SurplusSurge                          // delete: a surge above what is needed
-	Condemned                             // delete: above the surge range, left behind by a larger configuration
+	Condemned                             // delete: above the surge range, a leftover of a larger configuration
 )
 
-// Blocked is the set of reasons for which more cannot be done after a plan: what the next step
-// waits for. Nothing in this package depends on time, so no instant is attached: a change of a slot
-// can help for all but [BlockedPaused], a change of the Spec for all.
+// Blocked is the set of reasons why nothing more can be done after a plan: what the next step waits
+// for. Nothing in this package depends on time, so there is no instant. A change of a slot can help
+// for all reasons but [BlockedPaused], and a change of the Spec for all.
 type Blocked uint16
 
 const (
-	// BlockedPaused: the Spec is paused and something is outdated or lives at or above Replicas.
+	// BlockedPaused: the Spec is paused, and a replica is outdated or lives at or above Replicas.
 	BlockedPaused Blocked = 1 << iota
-	// BlockedTerminating: some index is taken by a replica on its way out.
+	// BlockedTerminating: a terminating replica holds an index.
 	BlockedTerminating
 	// BlockedBudgetExhausted: an available outdated replica must wait, because availability is at
 	// the floor.
@@ -82,15 +82,15 @@ const (
 	// BlockedProtectedDown: a replica below the partition runs an old revision and is not
 	// available.
 	BlockedProtectedDown
-	// BlockedRepairWindow: an unavailable outdated replica must wait, because as many as may be are
-	// in replacement.
+	// BlockedRepairWindow: an unavailable outdated replica must wait, because the largest allowed
+	// number is in replacement.
 	BlockedRepairWindow
 	// BlockedWaitingForReplica: in a set under RollingUpdate, another replica is the current one.
 	BlockedWaitingForReplica
 )
 
-// codes returns the texts of an enum by value, so that no package variable is needed. The empty
-// text is no value.
+// codes returns the texts of an enum by value. It is a method so that no package variable is
+// needed. The empty text is no value.
 func (Op) codes() []string { return []string{Create: "create", Delete: "delete"} }
 
 func (Revision) codes() []string {
@@ -102,7 +102,7 @@ func (Reason) codes() []string {
 		OutdatedUnavailable: "OutdatedUnavailable", StaleSurge: "StaleSurge", SurplusSurge: "SurplusSurge", Condemned: "Condemned"}
 }
 
-// codes of a set are by position of the bit.
+// The codes of a set are by position of the bit.
 func (Blocked) codes() []string {
 	return []string{"Paused", "Terminating", "BudgetExhausted", "WaitingForSurge", "WaitingForBase", "ProtectedDown",
 		"RepairWindow", "WaitingForReplica"}
@@ -128,13 +128,14 @@ func codeValue(codes []string, text string) (uint8, error) {
 // String returns "create" or "delete".
 func (o Op) String() string { text, _ := codeText(o.codes(), uint8(o), "Op"); return text }
 
-// MarshalText returns the text of String; a value that is none of the constants is a *[FieldError].
+// MarshalText returns the text of String. The error for a value that is none of the constants is a
+// *[FieldError].
 func (o Op) MarshalText() ([]byte, error) {
 	text, err := codeText(o.codes(), uint8(o), "Op")
 	return []byte(text), err
 }
 
-// UnmarshalText reads what MarshalText writes; an unknown text is a *[FieldError].
+// UnmarshalText reads what MarshalText writes. The error for an unknown text is a *[FieldError].
 func (o *Op) UnmarshalText(text []byte) error {
 	value, err := codeValue(o.codes(), string(text))
 	if err == nil {
@@ -146,13 +147,14 @@ func (o *Op) UnmarshalText(text []byte) error {
 // String returns "target", "stable" or "none".
 func (r Revision) String() string { text, _ := codeText(r.codes(), uint8(r), "Revision"); return text }
 
-// MarshalText returns the text of String; a value that is none of the constants is a *[FieldError].
+// MarshalText returns the text of String. The error for a value that is none of the constants is a
+// *[FieldError].
 func (r Revision) MarshalText() ([]byte, error) {
 	text, err := codeText(r.codes(), uint8(r), "Revision")
 	return []byte(text), err
 }
 
-// UnmarshalText reads what MarshalText writes; an unknown text is a *[FieldError].
+// UnmarshalText reads what MarshalText writes. The error for an unknown text is a *[FieldError].
 func (r *Revision) UnmarshalText(text []byte) error {
 	value, err := codeValue(r.codes(), string(text))
 	if err == nil {
@@ -164,13 +166,14 @@ func (r *Revision) UnmarshalText(text []byte) error {
 // String returns the stable code, such as "Outdated".
 func (r Reason) String() string { text, _ := codeText(r.codes(), uint8(r), "Reason"); return text }
 
-// MarshalText returns the code; a value that is none of the constants is a *[FieldError].
+// MarshalText returns the code. The error for a value that is none of the constants is a
+// *[FieldError].
 func (r Reason) MarshalText() ([]byte, error) {
 	text, err := codeText(r.codes(), uint8(r), "Reason")
 	return []byte(text), err
 }
 
-// UnmarshalText reads a code; an unknown one is a *[FieldError].
+// UnmarshalText reads a code. The error for an unknown one is a *[FieldError].
 func (r *Reason) UnmarshalText(text []byte) error {
 	value, err := codeValue(r.codes(), string(text))
 	if err == nil {
@@ -193,11 +196,12 @@ func (b Blocked) list() []string {
 	return list
 }
 
-// String returns the stable codes in the order of the constants, separated by blanks; empty for the
-// empty set. Bits that are none of the constants have none.
+// String returns the stable codes in the order of the constants, separated by blanks; it is empty
+// for the empty set. It leaves out bits that are none of the constants.
 func (b Blocked) String() string { return strings.Join(b.list(), " ") }
 
-// MarshalJSON returns the list of codes; the empty set is an empty list.
+// MarshalJSON returns the list of codes; the empty set is an empty list. The error for bits that
+// are none of the constants is a *[FieldError].
 func (b Blocked) MarshalJSON() ([]byte, error) {
 	if b >= 1<<len(b.codes()) {
 		return nil, &FieldError{Code: CodeUnknownValue, Value: fmt.Sprintf("Blocked(%d)", uint16(b)), Hint: "holds bits that are none of the constants"}
@@ -208,8 +212,8 @@ func (b Blocked) MarshalJSON() ([]byte, error) {
 	return json.Marshal(b.list())
 }
 
-// UnmarshalJSON reads a list of codes in any order; an unknown one is a *[FieldError] and leaves
-// the set unchanged.
+// UnmarshalJSON reads a list of codes in any order. The error for an unknown code is a
+// *[FieldError], and the set is then unchanged.
 func (b *Blocked) UnmarshalJSON(data []byte) error {
 	var list []string
 	if err := json.Unmarshal(data, &list); err != nil {

@@ -11,18 +11,18 @@ import (
 
 // SetSpec configures a PodCliqueSet: numbered replicas that each hold the same components, which in
 // turn are numbered sets of units. The JSON names are those of Grove; [ParsePodCliqueSet] reads
-// Grove's own nesting of them.
+// them as Grove nests them.
 type SetSpec struct {
 	// Replicas is the desired number of set replicas. At most [MaxReplicas].
 	Replicas int `json:"replicas"`
 	// UpdateStrategy says how the replicas of the set are updated. Unset means RollingUpdate, one
 	// replica at a time.
 	UpdateStrategy SetUpdateStrategy `json:"updateStrategy,omitzero"`
-	// Partition is the lowest set replica that is updated; zero updates all.
+	// Partition is the lowest set replica that is updated. Zero updates all.
 	Partition int `json:"partition,omitempty"`
-	// Paused starts no further update; holes are still filled.
+	// Paused stops further updates; holes are still filled.
 	Paused bool `json:"paused,omitempty"`
-	// Components are what each replica holds, in the order of the state.
+	// Components are the components of each replica, in the order of the state.
 	Components []Component `json:"components"`
 }
 
@@ -30,7 +30,7 @@ type SetSpec struct {
 type SetUpdateStrategy struct {
 	Type StrategyType `json:"type,omitempty"` // unset means RollingUpdate
 	// RollingUpdate holds the budgets of ReplicaRecreate, in replicas of the set. Under the type
-	// RollingUpdate nothing but the default is accepted: MaxUnavailable 1 and MaxSurge 0.
+	// RollingUpdate only the defaults are accepted: MaxUnavailable 1 and MaxSurge 0.
 	RollingUpdate UpdateStrategy `json:"rollingUpdate,omitzero"`
 }
 
@@ -38,23 +38,22 @@ type SetUpdateStrategy struct {
 type StrategyType string
 
 const (
-	// RollingUpdate updates one replica of the set at a time, inside, each component by its own
+	// RollingUpdate updates one replica of the set at a time, and each component in it by its own
 	// strategy. It is the default.
 	RollingUpdate StrategyType = "RollingUpdate"
-	// ReplicaRecreate deletes and recreates whole replicas of the set, so that no replica ever
-	// mixes revisions.
+	// ReplicaRecreate deletes and recreates whole replicas of the set, so no replica ever mixes
+	// revisions.
 	ReplicaRecreate StrategyType = "ReplicaRecreate"
 )
 
-// What Grove's released API calls its strategies. A manifest may have them, see
-// [ParsePodCliqueSet].
+// Names of strategies in Grove's released API. A manifest may have them, see [ParsePodCliqueSet].
 const (
 	rollingRecreate StrategyType = "RollingRecreate"
 	onDelete        StrategyType = "OnDelete"
 )
 
-// UpdateStrategy holds the two budgets, which mean the same as in [Spec], here of the units of a
-// component or of the replicas of a set. Unset, MaxUnavailable is 1 and MaxSurge 0.
+// UpdateStrategy holds the two budgets. They mean the same as in [Spec], but for the units of a
+// component or the replicas of a set. If unset, MaxUnavailable is 1 and MaxSurge 0.
 type UpdateStrategy struct {
 	MaxUnavailable concurrency.Limit `json:"maxUnavailable,omitzero"`
 	MaxSurge       concurrency.Limit `json:"maxSurge,omitzero"`
@@ -66,12 +65,12 @@ type Component struct {
 	Name         string `json:"name"`                   // unique in the set
 	Kind         Kind   `json:"kind,omitempty"`         // unset means PodClique
 	Replicas     int    `json:"replicas"`               // units at rest
-	MinAvailable int    `json:"minAvailable,omitempty"` // units of the base gang; 0 means no gang
-	// UpdateStrategy is nil if the component has none, which is not the same as an empty one: under
+	MinAvailable int    `json:"minAvailable,omitempty"` // size of the base gang in units; 0 means no gang
+	// UpdateStrategy is nil if the component has none. Nil differs from an empty strategy: under
 	// ReplicaRecreate it must be nil.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
-	// Cliques are the members of a scaling group; the planner plans their group, and reads them
-	// only to refuse what a member must not carry.
+	// Cliques are the members of a scaling group. The planner plans the group as a whole, and reads
+	// its members only to refuse what a member must not have.
 	Cliques []Clique `json:"cliques,omitempty"`
 }
 
@@ -87,15 +86,16 @@ const (
 type Clique struct {
 	Name         string `json:"name"`                   // unique in the set
 	Replicas     int    `json:"replicas"`               // pods at rest, at most [MaxReplicas]
-	MinAvailable int    `json:"minAvailable,omitempty"` // pods without which a unit does not serve, at most Replicas; 0 counts as 1, see [Member]
-	// UpdateStrategy must be nil: a member is updated with its group. The field exists to be
-	// refused with a reason.
+	MinAvailable int    `json:"minAvailable,omitempty"` // pods that a unit needs to serve, at most Replicas; 0 counts as 1, see [Member]
+	// UpdateStrategy must be nil: a member is updated with its group. The field exists so that it
+	// can be refused with a reason.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
 }
 
 // UnmarshalJSON reads a SetSpec strictly: unknown fields, repeated fields and malformed values are
-// errors, all of them reported, joined, each a *[FieldError]. It does not validate. A field that is
-// left out is unset, whatever it was before. On error the SetSpec is unchanged.
+// errors. All of them are reported, joined, each a *[FieldError], and the SetSpec is then
+// unchanged. A field that is left out is unset, whatever its value was before. UnmarshalJSON does
+// not validate.
 func (s *SetSpec) UnmarshalJSON(data []byte) error {
 	type plain SetSpec
 	var read plain
@@ -109,8 +109,8 @@ func (s *SetSpec) UnmarshalJSON(data []byte) error {
 // recreate reports whether whole replicas are recreated.
 func (s SetSpec) recreate() bool { return s.UpdateStrategy.Type == ReplicaRecreate }
 
-// Flat is the set as a flat set of whole replicas, as ReplicaRecreate plans it. With the slots of
-// [SetResult.Replicas], [Diagnose] says which replica such an update is stuck at.
+// Flat returns the set as a flat set of whole replicas, as ReplicaRecreate plans it. With the slots
+// of [SetResult.Replicas], [Diagnose] says at which replica such an update is stuck.
 func (s SetSpec) Flat() Spec {
 	return Spec{
 		Replicas: s.Replicas, Partition: s.Partition, Paused: s.Paused,
@@ -118,9 +118,9 @@ func (s SetSpec) Flat() Spec {
 	}
 }
 
-// Flat is the component as a flat set of its units, as it is planned in the replica that is
-// updated. With the units of the component there, [Diagnose] says what the update is stuck at, and
-// [Project] what a status shows of it.
+// Flat returns the component as a flat set of its units, as it is planned in the current replica.
+// With the units of the component there, [Diagnose] says at what the update is stuck, and [Project]
+// says what a status shows of it.
 func (c Component) Flat() Spec {
 	spec := Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
 	if c.UpdateStrategy != nil {
@@ -129,7 +129,8 @@ func (c Component) Flat() Spec {
 	return spec
 }
 
-// bounded is the set with no more replicas and units than can be planned for, as [Spec.bounded].
+// bounded returns the set with no more replicas and units than can be planned for, like
+// [Spec.bounded].
 func (s SetSpec) bounded(state SetState) SetSpec {
 	s.Replicas = bounded(s.Replicas, len(state))
 	if !slices.ContainsFunc(s.Components, func(c Component) bool { return c.Replicas > MaxReplicas }) {
@@ -146,25 +147,25 @@ func (s SetSpec) bounded(state SetState) SetSpec {
 	return s
 }
 
-// Validate reports every fault of the set, joined, each a *[FieldError]: what [Spec.Validate]
-// reports at each level against that level's replicas, and what a level must not carry. Budgets of
-// the set belong to ReplicaRecreate, strategies of components to RollingUpdate; the members of a
-// scaling group have none at all.
+// Validate reports every fault of the set, joined, each a *[FieldError]. These are the faults that
+// [Spec.Validate] reports at each level against the replicas of that level, and settings that a
+// level must not have: only ReplicaRecreate has budgets of the set, only RollingUpdate has
+// strategies of components, and the members of a scaling group have no strategy.
 func (s SetSpec) Validate() error {
 	var faults faults
 	s.validate(&faults, ownPaths())
 	return faults.err()
 }
 
-// paths says where the parts of a set were written: the set itself, as a prefix; a component or a
-// clique, and its fields.
+// paths says where the parts of a set are in a document: the set itself, as a prefix; a component
+// or a clique, with its fields.
 type paths struct {
 	set       string
 	component func(i int) (path string, at fields)
 	clique    func(i, j int) (path string, at fields)
 }
 
-// ownPaths are those of the SetSpec itself.
+// ownPaths returns the paths within a SetSpec.
 func ownPaths() paths {
 	part := func(path string) (string, fields) { return path, below(path+".", path+".updateStrategy.") }
 	return paths{
@@ -173,7 +174,7 @@ func ownPaths() paths {
 	}
 }
 
-// flat has the fields of the set as a flat set of whole replicas.
+// flat returns the fields of the set as a flat set of whole replicas.
 func (p paths) flat() fields { return below(p.set, p.set+"updateStrategy.rollingUpdate.") }
 
 func (s SetSpec) validate(faults *faults, at paths) {
@@ -245,8 +246,9 @@ func (s SetSpec) validateStrategy(faults *faults, at paths) {
 	}
 }
 
-// Warnings lists what is legal and remarkable at each level, as [Spec.Warnings] does; a text about
-// a component begins with its name. Under ReplicaRecreate the budgets of components play no part.
+// Warnings lists legal settings that their author may not have meant at each level, as
+// [Spec.Warnings] does. A text about a component begins with its name. Under ReplicaRecreate the
+// budgets of components are not looked at.
 func (s SetSpec) Warnings() []Warning { return s.warnings(ownPaths()) }
 
 func (s SetSpec) warnings(at paths) []Warning {
@@ -257,7 +259,7 @@ func (s SetSpec) warnings(at paths) []Warning {
 	for i, c := range s.Components {
 		_, fields := at.component(i)
 		for _, w := range c.Flat().warnings(fields) {
-			w.Text = c.Name + ": " + w.Text // the order of the components need not be that of a manifest
+			w.Text = c.Name + ": " + w.Text // a manifest may have its components in another order
 			list = append(list, w)
 		}
 	}

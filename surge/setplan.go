@@ -7,18 +7,18 @@ import (
 )
 
 // PlanSet decides for every replica of a set and every component what may be created and deleted
-// now. Like [Plan] it is pure, any part of a plan may be carried out in any order, and everything
-// is read from the state.
+// now. Like [Plan] it is pure, reads everything from the state, and allows any part of a plan to be
+// carried out in any order.
 //
 // Under RollingUpdate one replica at a time is current. It stays current until it is complete,
-// whatever happens elsewhere, because of the incomplete replicas those come first that run more
-// than one revision. Those with a surge follow, then those without an old unit, then never
-// scheduled, broken, degraded and healthy ones, each by index. Under ReplicaRecreate each replica
-// is folded to one slot and planned flat with the set's budgets; component strategies play no part.
+// whatever happens elsewhere, because the incomplete replicas that run more than one revision come
+// first. Replicas with a surge follow, then those without an old unit, then never-scheduled,
+// broken, degraded and healthy ones, each by index. Under ReplicaRecreate each replica is folded to
+// one slot and planned flat with the budgets of the set; component strategies are ignored.
 //
-// The error is about the state alone, joined *[FieldError]: it lists more components than the Spec,
-// or more revisions than slots. A Spec that was never validated is clamped as by [Plan], and an
-// unknown type counts as RollingUpdate.
+// The error joins the faults of the state, each a *[FieldError]: it lists more components than the
+// Spec, or more revisions than slots. A Spec that was never validated is clamped as by [Plan], and
+// an unknown type counts as RollingUpdate.
 func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
 	if err := state.check(len(spec.Components)); err != nil {
 		return SetResult{}, err
@@ -39,7 +39,7 @@ func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
 type setPlan struct {
 	spec      SetSpec
 	state     SetState
-	replicas  int // of the Spec, clamped
+	replicas  int // of the Spec, clamped to what can be planned
 	partition int
 	facts     []facts
 	result    SetResult
@@ -53,7 +53,7 @@ func newSetPlan(spec SetSpec, state SetState) *setPlan {
 	return p
 }
 
-// grow adds replicas up to the given number. All their component plans share one array.
+// grow adds replicas until there are so many. Their component plans share one array.
 func (p *setPlan) grow(to int) {
 	n, width := to-len(p.facts), len(p.spec.Components)
 	plans := make([]Result, n*width)
@@ -69,14 +69,14 @@ func (p *setPlan) grow(to int) {
 	}
 }
 
-// facts is what the choice of the current replica and the treatment of the others depend on.
+// facts are what the choice of the current replica and the treatment of the others depend on.
 type facts struct {
 	folding
 	complete bool
 	mixed    bool   // live units run more than one revision
 	surged   bool   // a unit lives at or above its component's replicas
 	degraded bool   // a base unit is not available
-	revision string // of the first live unit, empty if that is the target
+	revision string // of the first live unit; empty for the target
 	oldFirst bool   // the first live unit is old
 }
 
@@ -112,12 +112,12 @@ func inspect(spec SetSpec, state SetState, replica int) facts {
 	return f
 }
 
-// rank orders the replicas that are not complete; the lowest is current.
+// rank orders the replicas that are not complete. The one with the lowest rank is current.
 //
-// H1: a mixed replica goes before everything else, or a second one could be started: whatever else
-// may be wrong elsewhere, a surge left behind by a smaller component included. A replica without an
-// old unit goes before every untouched one, even while its units are all on their way out, or a set
-// of single-unit replicas would lose the second one call after the first.
+// H1: a mixed replica goes before all others, whatever may be wrong elsewhere, such as a surge left
+// behind by a smaller component. Otherwise a second mixed replica could be started. A replica
+// without an old unit goes before every untouched one, even while all its units are terminating.
+// Otherwise a set of single-unit replicas would lose the second one call after the first.
 func (f *facts) rank() int {
 	switch {
 	case f.mixed:
@@ -244,7 +244,7 @@ func (p *setPlan) recreate() {
 }
 
 // hollow reports whether a replica at rest has no unit at all. Such a replica cannot be told from
-// an absent one, so the set is planned as if it had no replicas, or it would be created for ever.
+// an absent one and would be created for ever, so the set is planned as if it had no replicas.
 func (p *setPlan) hollow() bool {
 	for _, component := range p.spec.Components {
 		if component.Replicas > 0 {
@@ -254,16 +254,16 @@ func (p *setPlan) hollow() bool {
 	return true
 }
 
-// keptWhole is a component of a replica that is kept whole. Nothing in it may go that counts: its
-// floor is all its replicas, so only what is left above them is removed.
+// keptWhole returns the Spec for a component of a replica that is kept whole. Its floor is all its
+// replicas, so only units above them are removed.
 func keptWhole(c Component) Spec {
 	return Spec{Replicas: c.Replicas, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
 }
 
-// gone is a component of a replica that exists no more: nothing is created.
+// gone returns the Spec for a component of a replica that no longer exists: nothing is created.
 func gone(Component) Spec { return Spec{} }
 
-// toTarget plans each component of a replica with its own budgets.
+// toTarget plans each component of a replica at the target with its own budgets.
 func (p *setPlan) toTarget(i int) {
 	replica := &p.result.Replicas[i]
 	for c, component := range p.spec.Components {
@@ -272,8 +272,8 @@ func (p *setPlan) toTarget(i int) {
 	}
 }
 
-// hold plans each component of a replica as if its partition were its replicas, the stable revision
-// being the one that the replica runs.
+// hold plans each component of a replica as if its partition were its replicas. The stable revision
+// is the one that the replica runs.
 func (p *setPlan) hold(i int, spec func(Component) Spec) {
 	replica, f := &p.result.Replicas[i], &p.facts[i]
 	replica.Role = RoleHeld
@@ -290,8 +290,8 @@ func (p *setPlan) hold(i int, spec func(Component) Spec) {
 	}
 }
 
-// restate turns creations at the stable revision into creations at the target, because that is what
-// the replica runs.
+// restate turns creations at the stable revision into creations at the target, which the replica
+// runs.
 func (r *Result) restate(spec Spec, slots []Slot) {
 	restated := false
 	for i := range r.Actions {
@@ -332,7 +332,7 @@ func (p *setPlan) removeAll(i int, role Role, reason Reason) {
 	}
 }
 
-// createAll creates every base unit of a replica of which nothing is left.
+// createAll creates every base unit of a replica of which nothing exists.
 func (p *setPlan) createAll(i int, whole Action) {
 	replica := &p.result.Replicas[i]
 	replica.Role = RoleRecreated

@@ -8,40 +8,41 @@ import (
 
 // SetResult is a plan for a whole set.
 type SetResult struct {
-	// Current is the set replica that a RollingUpdate is at, -1 if there is none, as always under
-	// ReplicaRecreate.
+	// Current is the set replica that a RollingUpdate updates now. It is -1 if there is none, and
+	// always under ReplicaRecreate.
 	Current int `json:"current"`
-	// Replicas has one entry per set replica, by index: those of the Spec and those that exist
-	// above.
+	// Replicas has one entry per set replica, by index: the replicas of the Spec, and those that
+	// exist above.
 	Replicas []ReplicaResult `json:"replicas"`
-	// Whole is the plan over whole replicas under ReplicaRecreate; the zero value under
+	// Whole is the plan for whole replicas under ReplicaRecreate. It is the zero value under
 	// RollingUpdate.
 	Whole Result `json:"whole,omitzero"`
-	// Blocked is the union over the replicas, of the components and of whole replicas.
+	// Blocked is the union of what blocks the replicas, their components, and under ReplicaRecreate
+	// the plan Whole.
 	Blocked Blocked `json:"blocked"`
-	// Updated means that every replica in [Partition, Replicas) is complete, or under
-	// ReplicaRecreate serves at the target.
+	// Updated means that every replica in [Partition, Replicas) is complete or, under
+	// ReplicaRecreate, serves at the target.
 	Updated bool `json:"updated"`
-	// Converged means Updated, all units of every replica in place and available, and nothing else
-	// left.
+	// Converged means that Updated is true, all units of every replica exist and are available, and
+	// nothing else exists.
 	Converged bool `json:"converged"`
 }
 
 // ReplicaResult is the plan for one replica of a set.
 type ReplicaResult struct {
 	Role Role `json:"role"`
-	// Slot is the replica as one slot, before the plan.
+	// Slot is the replica folded to one slot, before the plan.
 	Slot Slot `json:"slot"`
 	// Complete means that every base unit serves at the target and no other unit lives.
 	Complete bool `json:"complete"`
-	// Revision names what the actions of this replica call [Stable]: the revision that the replica
-	// runs, by its live unit of the lowest component and index. It is empty if that is the target,
-	// if nothing lives, or if the state names no revisions.
+	// Revision names the revision that the actions of this replica call [Stable]. It is the
+	// revision that the replica runs: that of its live unit with the lowest component and index. It
+	// is empty if that is the target, if nothing lives, or if the state names no revisions.
 	Revision string `json:"revision,omitempty"`
 	// Blocked is the union over the components, and what the replica itself waits for.
 	Blocked Blocked `json:"blocked"`
-	// Components holds one plan per component of the Spec. A unit created at Stable runs Revision;
-	// below the partition with nothing living, the set's stable revision.
+	// Components holds one plan per component of the Spec. A unit created at Stable runs Revision
+	// or, below the partition if nothing lives, the stable revision of the set.
 	Components []Result `json:"components"`
 }
 
@@ -49,13 +50,13 @@ type ReplicaResult struct {
 type Role string
 
 const (
-	// RoleHeld: nothing old is replaced; holes are filled at the replica's own revision, surges are
-	// retired.
+	// RoleHeld: no old unit is replaced; holes are filled at the replica's own revision, and surges
+	// are retired.
 	RoleHeld Role = "held"
 	// RoleCurrent: each component is updated with its own budgets. Only a RollingUpdate has a
 	// current replica.
 	RoleCurrent Role = "current"
-	// RoleTarget: no old unit lives; what is missing is created at the target.
+	// RoleTarget: no old unit lives; missing units are created at the target.
 	RoleTarget Role = "target"
 	// RoleRecreated: the whole replica is deleted, or created, by a ReplicaRecreate.
 	RoleRecreated Role = "recreated"
@@ -97,8 +98,8 @@ func (r SetResult) String() string {
 	return described(lines, r.Blocked, r.Converged)
 }
 
-// Progress returns what a status shows of the update of a set: under RollingUpdate the current
-// replica is updating, under ReplicaRecreate every eligible replica in replacement; complete
+// Progress returns what a status shows of the update of a set. Under RollingUpdate the current
+// replica is updating, under ReplicaRecreate every eligible replica in replacement is. Complete
 // replicas below Replicas are updated.
 func (r SetResult) Progress(spec SetSpec) Progress {
 	slots := make([]Slot, len(r.Replicas))
@@ -113,7 +114,7 @@ func (r SetResult) Progress(spec SetSpec) Progress {
 			p.Updated = append(p.Updated, i)
 		}
 	}
-	// Without units in any component a replica at rest is absent, and yet not in replacement.
+	// If no component has units, a replica at rest is absent but not in replacement.
 	p.Updating = slices.DeleteFunc(p.Updating, func(i int) bool { return r.Replicas[i].Complete })
 	if !spec.recreate() {
 		p.Updating = nil

@@ -8,8 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// SetState is what exists of a set: one entry per set replica, by index, which holds one entry per
-// component, in the order of [SetSpec.Components]. Replicas and components beyond the end are
+// SetState is what exists of a set. It has one entry per set replica, by index, which has one entry
+// per component, in the order of [SetSpec.Components]. Replicas and components beyond the end are
 // absent.
 type SetState [][]Units
 
@@ -17,16 +17,16 @@ type SetState [][]Units
 type Units struct {
 	// Slots of the units by index.
 	Slots []Slot `json:"slots"`
-	// Revisions names the revision of each old unit, by index, in any naming that the caller likes.
-	// It is needed only when more than one old revision may be about, to see that a replica runs
-	// two of them; nil means that all old units run the same. Entries of units that are not old are
-	// not read.
+	// Revisions names the revision of each old unit, by index; the caller chooses the names. It is
+	// needed only if several old revisions may exist, to detect a replica that runs two of them.
+	// Nil means that all old units run the same revision. Entries of units that are not old are
+	// ignored.
 	Revisions []string `json:"revisions,omitempty"`
 }
 
 // UnmarshalJSON reads Units strictly: unknown fields, repeated fields and malformed values are
-// errors, all of them reported, joined, each a *[FieldError]. Slots are a list of texts of one
-// character, never one text. On error the Units are unchanged.
+// errors. All of them are reported, joined, each a *[FieldError], and the Units are then unchanged.
+// Slots are a list of texts of one character each, never one text.
 func (u *Units) UnmarshalJSON(data []byte) error {
 	type plain Units
 	var read plain
@@ -37,7 +37,7 @@ func (u *Units) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// revision of a live unit; old says that it is not the target.
+// revision returns the revision of a live unit. old reports that it is not the target.
 func (u Units) revision(i int) (name string, old bool) {
 	if !u.Slots[i].Old() {
 		return "", false
@@ -48,8 +48,8 @@ func (u Units) revision(i int) (name string, old bool) {
 	return name, true
 }
 
-// check refuses a state that has components which the set does not have: their units could not be
-// planned.
+// check refuses a state with components that the set does not have, because their units could not
+// be planned, and one with more revisions than slots.
 func (s SetState) check(components int) error {
 	var faults faults
 	for r, replica := range s {
@@ -67,7 +67,7 @@ func (s SetState) check(components int) error {
 	return faults.err()
 }
 
-// units returns one component of one replica; what the state does not list is absent.
+// units returns one component of one replica. A component that the state does not list is absent.
 func (s SetState) units(replica, component int) Units {
 	if replica < len(s) && component < len(s[replica]) {
 		return s[replica][component]
@@ -75,7 +75,7 @@ func (s SetState) units(replica, component int) Units {
 	return Units{}
 }
 
-// Apply returns what the set looks like once the calls for a plan are accepted, as [Apply] does for
+// Apply returns the state of the set after the calls for a plan are accepted, as [Apply] does for
 // each component. A unit created at the own revision of a held replica is old, unless that revision
 // is the target; it carries the name of its replica's revision. The result shares no memory with s.
 func (s SetState) Apply(plan SetResult) SetState {
@@ -111,7 +111,7 @@ func (u Units) apply(actions []Action, revision string) Units {
 	for _, action := range actions {
 		i := action.Index
 		if action.Revision != Stable || i < 0 || i >= len(next.Slots) || i < len(u.Slots) && u.Slots[i] != Absent {
-			continue // what the slots do not allow changes nothing here either
+			continue // as in Apply, an action that the slots do not allow changes nothing
 		}
 		next.Revisions[i] = revision
 	}

@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// Slot is one index of the set and what sits on it. There is at most one occupant per index, a
-// terminating one included: this alone bounds what exists during an update, because nothing is ever
-// created on a taken index.
+// Slot is the state of one index of the set. An index has at most one occupant, and a terminating
+// replica is one. This alone bounds what exists during an update, because nothing is ever created
+// on a taken index.
 //
-// Old means any revision other than the target; no two old revisions are compared. Available is the
-// caller's judgement: ready, ready for a while, enough members ready.
+// Old means any revision other than the target; two old revisions are never compared. The caller
+// decides what available means: ready, ready for a while, or enough members ready.
 //
-// It is a byte and not a text, because a state has one for every index. In JSON it is a text of one
-// character.
+// A Slot is a byte and not a text, because a state has one for every index. In JSON it is a text of
+// one character.
 type Slot uint8
 
 const (
-	// Absent means that nothing is there and the index is free. It is the zero value.
+	// Absent means that the index is free. It is the zero value.
 	Absent Slot = iota
-	// Terminating means on its way out; the index is still taken.
+	// Terminating is a replica on its way out; the index is still taken.
 	Terminating
 	// OldUnscheduled is an old replica that was never scheduled.
 	OldUnscheduled
@@ -27,8 +27,8 @@ const (
 	OldUnavailable
 	// OldAvailable is an old replica that serves.
 	OldAvailable
-	// TargetUnavailable is a replica at the target revision that does not serve yet, or not any
-	// more.
+	// TargetUnavailable is a replica at the target revision that does not serve yet, or no longer
+	// serves.
 	TargetUnavailable
 	// TargetAvailable is a replica at the target revision that serves.
 	TargetAvailable
@@ -39,8 +39,8 @@ const (
 // notation has one character per kind of slot, in the order of the constants.
 const notation = ".tuoOnN"
 
-// normal maps a value that is none of the constants to Terminating: a slot that is not understood
-// is taken and is left alone.
+// normal maps a value that is none of the constants to Terminating: an unknown slot counts as taken
+// and is left alone.
 func (s Slot) normal() Slot {
 	if s >= slotKinds {
 		return Terminating
@@ -48,7 +48,7 @@ func (s Slot) normal() Slot {
 	return s
 }
 
-// Live reports whether a replica exists that is not on its way out.
+// Live reports whether the slot has a replica that is not terminating.
 func (s Slot) Live() bool { return OldUnscheduled <= s && s < slotKinds }
 
 // Available reports whether the replica serves.
@@ -67,8 +67,8 @@ func (s Slot) String() string {
 	return notation[s : s+1]
 }
 
-// MarshalText returns the one-character notation; a value that is none of the constants is a
-// *[FieldError].
+// MarshalText returns the one-character notation. The error for a value that is none of the
+// constants is a *[FieldError].
 func (s Slot) MarshalText() ([]byte, error) {
 	if s >= slotKinds {
 		return nil, &FieldError{Code: CodeUnknownValue, Value: strconv.Itoa(int(s)), Hint: "is no slot"}
@@ -76,8 +76,8 @@ func (s Slot) MarshalText() ([]byte, error) {
 	return []byte{notation[s]}, nil
 }
 
-// UnmarshalText reads the one-character notation; anything else is a *[FieldError] and leaves the
-// slot unchanged.
+// UnmarshalText reads the one-character notation. The error for any other text is a *[FieldError],
+// and the slot is then unchanged.
 func (s *Slot) UnmarshalText(text []byte) error {
 	slots, err := ParseSlots(string(text))
 	if err != nil || len(slots) != 1 {
@@ -87,9 +87,8 @@ func (s *Slot) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseSlots reads a state in the notation of [Slot.String]: one character per index, the position
-// is the index. Every character that is not one of them is a *[FieldError] with the path slots[i];
-// all are reported, joined.
+// ParseSlots reads a state in the notation of [Slot.String], one character per index. Each unknown
+// character is a *[FieldError] with the path slots[i]; all of them are reported, joined.
 func ParseSlots(text string) ([]Slot, error) {
 	var faults faults
 	slots := make([]Slot, 0, len(text))
@@ -124,25 +123,26 @@ func FormatSlots(slots []Slot) string {
 	return string(text)
 }
 
-// MaxReplicas is the largest number of replicas that Validate accepts. [Plan] needs time and, for
-// the actions, memory in proportion to the replicas; [PlanSet] in proportion to the units of all
-// replicas of the set, of which a valid SetSpec can have more than a machine can hold.
+// MaxReplicas is the largest number of replicas that Validate accepts. The time that [Plan] needs,
+// and the memory for the actions, grow with the replicas. Those of [PlanSet] grow with the units of
+// all replicas of the set, and a valid SetSpec can have more units than a machine can hold.
 const MaxReplicas = 1 << 24
 
-// maxIndex is the highest index that Arrange accepts: room for a surge as large as the base.
+// maxIndex is the highest index that Arrange accepts. It leaves room for a surge as large as the
+// base.
 const maxIndex = 2*MaxReplicas - 1
 
-// Replica is one observed index, for callers that hold a list rather than a state.
+// Replica is one observed replica with its index, for callers that hold a list rather than a state.
 type Replica struct {
 	Index int  `json:"index"` // 0 … 33554431
 	Slot  Slot `json:"slot"`
 }
 
-// Arrange puts observed replicas, given in any order, into the state that [Plan] reads; indices
-// that are not listed are absent. The result has no absent slot at its end and is owned by the
-// caller. A negative or enormous index, an index given twice, and an unknown slot are errors: all
-// of them, joined, each a *[FieldError] with a path such as replicas[3].index. Two replicas on one
-// index cannot be planned for: the caller must decide which one holds it.
+// Arrange puts observed replicas, given in any order, into the state that [Plan] reads. Indices
+// that are not listed are absent. The result has no absent slot at its end and belongs to the
+// caller. A negative or enormous index, an index given twice, and an unknown slot are errors. All
+// of them are reported, joined, each a *[FieldError] with a path such as replicas[3].index. Two
+// replicas on one index cannot be planned for: the caller must decide which one holds it.
 func Arrange(replicas []Replica) ([]Slot, error) {
 	var faults faults
 	length := 0

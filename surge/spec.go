@@ -15,26 +15,27 @@ type Spec struct {
 	// At most [MaxReplicas].
 	Replicas int `json:"replicas"`
 	// MaxSurge is how many replicas may exist above Replicas during an update, at the indices from
-	// Replicas on; percentages round up. Unset means 0. There is no upper bound: the planner uses
-	// no more than it needs.
+	// Replicas on. Percentages round up. Unset means 0. There is no upper bound: the planner uses
+	// only what it needs.
 	MaxSurge concurrency.Limit `json:"maxSurge,omitzero"`
-	// MaxUnavailable is how much base capacity may be missing; percentages round down. Unset means
-	// 1. A count must not exceed Replicas. Together with MaxSurge it must not be zero.
+	// MaxUnavailable is how many base replicas may be missing. Percentages round down. Unset means
+	// 1. A count must not exceed Replicas. MaxUnavailable and MaxSurge must not both be zero.
 	MaxUnavailable concurrency.Limit `json:"maxUnavailable,omitzero"`
-	// Partition is the lowest index that is updated; replicas below it keep the stable revision and
-	// are never deleted. Zero updates all. It may exceed Replicas, which updates none.
+	// Partition is the lowest index that is updated. Replicas below it keep the stable revision and
+	// are never deleted. Zero updates all. A Partition of Replicas or more updates none.
 	Partition int `json:"partition,omitempty"`
 	// MinAvailable is the size of the base gang, the indices [0, MinAvailable), which are scheduled
-	// together and before all others; zero means no gang. Its outdated and unavailable members are
-	// replaced at once, since everybody waits for them. It is not a floor for availability.
+	// together and before all others. Zero means no gang. Outdated and unavailable members of the
+	// base gang are replaced at once, because all other gangs wait for them. MinAvailable is not a
+	// floor for availability.
 	MinAvailable int `json:"minAvailable,omitempty"`
-	// Order says which replica is updated first among equals. Unset means Ascending.
+	// Order says which replica is updated first among those of equal rank. Unset means Ascending.
 	Order Order `json:"order,omitempty"`
-	// Force replaces every unavailable outdated replica at once instead of MaxUnavailable plus
-	// MaxSurge of them at a time.
+	// Force replaces every unavailable outdated replica at once, instead of at most MaxUnavailable
+	// plus MaxSurge of them at a time.
 	Force bool `json:"force,omitempty"`
-	// Paused freezes the update: missing base replicas are still created, at the revision they
-	// would have without it, and a scale-in is finished; existing surges stay.
+	// Paused freezes the update. Missing base replicas are still created, at the revision they
+	// would have without the pause, and a scale-in is still finished. Existing surges stay.
 	Paused bool `json:"paused,omitempty"`
 }
 
@@ -47,8 +48,8 @@ const (
 )
 
 // UnmarshalJSON reads a Spec strictly: unknown fields, repeated fields and malformed values are
-// errors, all of them reported, joined, each a *[FieldError]. It does not validate. A field that is
-// left out is unset, whatever it was before. On error the Spec is unchanged.
+// errors. All of them are reported, joined, each a *[FieldError], and the Spec is then unchanged. A
+// field that is left out is unset, whatever its value was before. UnmarshalJSON does not validate.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	type plain Spec
 	var read plain
@@ -68,14 +69,14 @@ type Resolved struct {
 	MinAvailable int // within 0 … Replicas, M
 }
 
-// Floor is the number of available replicas, anywhere and of any revision, below which no plan goes
-// on its own account.
+// Floor returns the number of available replicas, at any index and of any revision, below which no
+// plan goes by its own deletions.
 func (r Resolved) Floor() int { return r.Replicas - r.Unavailable }
 
-// Resolve turns the Spec into numbers. It is total, because what was valid may have moved since:
-// negative values count as 0; MaxUnavailable, Partition and MinAvailable are clamped to Replicas;
-// and if both budgets resolve to 0 there is one unavailable replica, for a surge may be impossible
-// while unavailability never is.
+// Resolve turns the Spec into numbers. It is total, because what was valid may have changed since.
+// Negative values count as 0. MaxUnavailable, Partition and MinAvailable are clamped to Replicas.
+// If both budgets resolve to 0, MaxUnavailable is 1, because a surge may be impossible but
+// unavailability never is.
 func (s Spec) Resolve() Resolved {
 	r := Resolved{Replicas: max(s.Replicas, 0)}
 	r.Surge = s.MaxSurge.Of(r.Replicas, concurrency.Ceil)
@@ -88,8 +89,9 @@ func (s Spec) Resolve() Resolved {
 	return r
 }
 
-// bounded is the Spec with no more replicas than can be planned for, but never fewer than there are
-// slots within its Replicas: nothing that exists is deleted because the number was too large.
+// bounded returns the Spec with no more replicas than can be planned for, but with no fewer than
+// there are slots within its Replicas: nothing that exists is deleted because the number was too
+// large.
 func (s Spec) bounded(slots []Slot) Spec {
 	s.Replicas = bounded(s.Replicas, len(slots))
 	return s
@@ -97,7 +99,7 @@ func (s Spec) bounded(slots []Slot) Spec {
 
 func bounded(replicas, existing int) int { return min(replicas, max(MaxReplicas, existing)) }
 
-// maxUnavailable is the budget with its default.
+// maxUnavailable returns the budget with its default.
 func (s Spec) maxUnavailable() concurrency.Limit {
 	if s.MaxUnavailable.IsZero() {
 		return concurrency.Count(1)
@@ -105,7 +107,7 @@ func (s Spec) maxUnavailable() concurrency.Limit {
 	return s.MaxUnavailable
 }
 
-// plus adds two counts; a sum that no int can hold is the largest int.
+// plus adds two counts. A sum that an int cannot hold becomes the largest int.
 func plus(a, b int) int {
 	if a > math.MaxInt-b {
 		return math.MaxInt

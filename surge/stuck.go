@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Stuck names what an update waits for once nothing is left to do or to arrive: the stuck scenarios
-// of Grove's design, and the ones that it leaves out.
+// Stuck names what an update waits for once there is nothing left to do and nothing on its way: the
+// stuck scenarios of Grove's design, and those that the design leaves out.
 type Stuck string
 
 const (
 	// NotStuck: the plan is not empty, something is terminating, or the set has converged.
 	NotStuck Stuck = ""
-	// SurgeGated: a surge waits behind a base gang of which a member is not available. If the
-	// update took that member down, it resolves itself; the scaled gang of the surge and the base
-	// gang never wait for each other for good.
+	// SurgeGated: a surge waits for a base gang with an unavailable member. If the update took that
+	// member down, the wait ends by itself: the scaled gang of the surge and the base gang never
+	// wait for each other for good.
 	SurgeGated Stuck = "SurgeGated"
 	// SurgeUnscheduled: a surge that the update needs was never scheduled.
 	SurgeUnscheduled Stuck = "SurgeUnscheduled"
 	// SurgeNotReady: a surge that the update needs does not become available.
 	SurgeNotReady Stuck = "SurgeNotReady"
 	// TargetNotReady: replicas at the target revision do not become available and use up the
-	// budgets. No further replica is moved to that revision.
+	// budgets. No further replica is updated to that revision.
 	TargetNotReady Stuck = "TargetNotReady"
-	// ReplicasUnhealthy: old replicas below the partition, which the update may not replace, are
-	// not available.
+	// ReplicasUnhealthy: old replicas below the partition are not available, and the update may not
+	// replace them.
 	ReplicasUnhealthy Stuck = "ReplicasUnhealthy"
 	// UpdatePaused: the Spec is paused.
 	UpdatePaused Stuck = "UpdatePaused"
 )
 
-// Diagnosis is a scenario with the indices that it is about, ascending.
+// Diagnosis is a scenario with the indices that it concerns, ascending.
 type Diagnosis struct {
 	Stuck   Stuck  `json:"stuck"`
 	Indices []int  `json:"indices,omitempty"`
@@ -50,13 +50,13 @@ func (d Diagnosis) String() string {
 	return fmt.Sprintf("%s [%s]: %s", d.Stuck, strings.Join(indices, " "), d.Remedy)
 }
 
-// Diagnose says in which scenario an update is if its plan is empty and the state does not change
-// any more. No clock is read, so a replica that is about to become ready looks like one that never
+// Diagnose says in which scenario an update is if its plan is empty and the state no longer
+// changes. It reads no clock, so a replica that is about to become ready looks like one that never
 // will: the caller decides how long is too long.
 //
-// The notation does not tell whether a replica at the target was ever scheduled; unscheduled does,
-// for the callers that know. It may be nil. If several scenarios apply, the first in this order is
-// returned: UpdatePaused, SurgeGated, SurgeUnscheduled, SurgeNotReady, TargetNotReady,
+// A Slot does not tell whether a replica at the target was ever scheduled. The function unscheduled
+// tells it, for callers that know; it may be nil. If several scenarios apply, Diagnose returns the
+// first in this order: UpdatePaused, SurgeGated, SurgeUnscheduled, SurgeNotReady, TargetNotReady,
 // ReplicasUnhealthy.
 func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnosis {
 	plan := Plan(spec, slots)
@@ -73,7 +73,7 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 		}
 		return list
 	}
-	down := func(_ int, slot Slot) bool { return !slot.Available() } // a base with a hole has a plan, and one with a unit on its way out waits for that
+	down := func(_ int, slot Slot) bool { return !slot.Available() } // no base slot is absent or terminating here: a hole has a plan, and a terminating replica is waited for
 	pending := func(_ int, slot Slot) bool { return slot == TargetUnavailable }
 
 	if plan.Blocked.Has(BlockedPaused) {
@@ -98,12 +98,12 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 			"make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again"}
 	}
 	resume := ""
-	if spec.Paused { // nothing is outdated: a new revision would be, and a pause holds it back
+	if spec.Paused { // nothing is outdated now, but after a new revision it would be, and the pause would hold it back
 		resume = ", and resume the update"
 	}
 	if stuck := which(0, r.Replicas, pending); len(stuck) > 0 {
 		remedy := "publish a working revision, or go back to the old one"
-		if stuck[len(stuck)-1] < r.Partition { // they would be old, and protected
+		if stuck[len(stuck)-1] < r.Partition { // after a new revision these replicas would be old, and protected
 			remedy += ", and lower the partition"
 		}
 		return Diagnosis{TargetNotReady, stuck, remedy + resume}

@@ -9,13 +9,13 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a configuration or an observation. Where all faults are reported they
-// are joined as by [errors.Join]: errors.As finds the first.
+// FieldError is one fault of a configuration or an observation. Functions that report every fault
+// join them as [errors.Join] does; errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as components[1].updateStrategy.maxSurge; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
-	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, or if it does not matter
-	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
+	Value string `json:"value,omitempty"` // the offending value as it was written; empty if the field is absent, or if its value does not matter
+	Hint  string `json:"hint"`            // what is wrong and what to write instead; for people, may change
 }
 
 // Error returns "path: value: hint", without the parts that are empty.
@@ -31,12 +31,12 @@ type Code string
 const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
-	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or what must be unique is not
+	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or a value that must be unique is not
 	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
 	CodeRequired     Code = "required"                  // a value is missing
-	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or names nothing that is there
+	CodeUnknownValue Code = "unknown_value"             // the value is none of those that the field accepts, or names nothing that exists
 	CodeOutOfRange   Code = "out_of_range"              // a number is too small or too large
-	CodeConflict     Code = "conflict"                  // it contradicts another field
+	CodeConflict     Code = "conflict"                  // the value contradicts another field
 )
 
 type faults []error
@@ -45,7 +45,7 @@ func (f *faults) add(path string, code Code, value, hint string) {
 	*f = append(*f, &FieldError{Path: path, Code: code, Value: value, Hint: hint})
 }
 
-// decoded turns what the strict decoder reports into FieldErrors.
+// decoded turns the faults of the strict decoder into FieldErrors.
 func decoded(err error) error {
 	var f faults
 	for _, fault := range strictjson.Faults(err) {
@@ -56,25 +56,25 @@ func decoded(err error) error {
 
 func (f faults) err() error { return errors.Join(f...) }
 
-// Validate reports every fault of the Spec, joined, each a *[FieldError]. What can move later
-// (Replicas under an autoscaler) is clamped when planning, so a Spec that was valid once can always
-// be planned with.
+// Validate reports every fault of the Spec, joined, each a *[FieldError]. Values that can change
+// later, such as Replicas under an autoscaler, are clamped when planning. So a Spec that was valid
+// once can always be planned with.
 //
-// Counts must not be negative and Replicas not above [MaxReplicas]; MaxSurge and MaxUnavailable
-// must not both be zero as written ("0%" is zero, "1%" of 3 is not); MaxUnavailable must not exceed
-// Replicas or 100 %, and MinAvailable not Replicas. The comparisons with Replicas are not made
-// while Replicas is 0, so that a set can be scaled to nothing and back.
+// Counts must not be negative, and Replicas not above [MaxReplicas]. MaxSurge and MaxUnavailable
+// must not both be zero as written: "0%" is zero, "1%" of 3 is not. MaxUnavailable must not exceed
+// Replicas or 100 %, and MinAvailable must not exceed Replicas. The comparisons with Replicas are
+// not made while Replicas is 0, so that a set can be scaled to 0 and back.
 func (s Spec) Validate() error {
 	var faults faults
 	s.validate(&faults, below("", ""))
 	return faults.err()
 }
 
-// fields says where the fields of a Spec were written, by their names in it.
+// fields returns the path of a field of a Spec in a document, by the name of the field.
 type fields func(name string) (path string)
 
-// below has the fields below a place and the budgets below another one. Both prefixes end in a dot
-// or are empty.
+// below returns fields whose budgets have one prefix and whose other fields have another. Both
+// prefixes end in a dot or are empty.
 func below(prefix, budgets string) fields {
 	return func(name string) string {
 		if name == "maxSurge" || name == "maxUnavailable" {
@@ -84,7 +84,7 @@ func below(prefix, budgets string) fields {
 	}
 }
 
-// validate appends the faults.
+// validate appends the faults of the Spec.
 func (s Spec) validate(faults *faults, at fields) {
 	count := func(name string, value int) {
 		if value < 0 {
@@ -125,21 +125,21 @@ type WarningCode string
 
 // The kinds of warnings, in the order in which they are listed.
 const (
-	// WarningBelowMinAvailable: the update itself goes below the minimum of the base gang, so
-	// whatever acts on a broken minimum must be suspended while it runs.
+	// WarningBelowMinAvailable: the update itself goes below the minimum of the base gang, so a
+	// mechanism that acts on a broken minimum must be suspended while it runs.
 	WarningBelowMinAvailable WarningCode = "BelowMinAvailable"
 	// WarningSurgeGated: surges wait for a base gang that the same update takes apart.
 	WarningSurgeGated WarningCode = "SurgeGated"
-	// WarningRoundsToZero: a percentage that rounds down resolves to nothing.
+	// WarningRoundsToZero: a percentage that rounds down resolves to 0.
 	WarningRoundsToZero WarningCode = "RoundsToZero"
 	// WarningWholeSetDown: all replicas may be down at once.
 	WarningWholeSetDown WarningCode = "WholeSetDown"
-	// WarningFencepost: both budgets resolve to nothing, so one replica may be unavailable.
+	// WarningFencepost: both budgets resolve to 0, so one replica may be unavailable.
 	WarningFencepost WarningCode = "Fencepost"
 )
 
-// Warning is a legal configuration that its author may not have meant. It is never a reason to
-// refuse.
+// Warning is a legal configuration that its author may not have meant. A warning is never a reason
+// to refuse it.
 type Warning struct {
 	Code WarningCode `json:"code"`
 	Path string      `json:"path"` // the field to look at
@@ -149,7 +149,7 @@ type Warning struct {
 // String returns "path: text (code)".
 func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string(w.Code) + ")" }
 
-// Warnings lists what is legal and remarkable, in the order of the codes.
+// Warnings lists legal settings that their author may not have meant, in the order of the codes.
 func (s Spec) Warnings() []Warning { return s.warnings(below("", "")) }
 
 func (s Spec) warnings(at fields) []Warning {
@@ -180,7 +180,7 @@ func (s Spec) warnings(at fields) []Warning {
 	return list
 }
 
-// all names the whole set in a sentence.
+// all returns words for the whole set.
 func all(replicas int) string {
 	if replicas == 1 {
 		return "the only replica"
