@@ -8,8 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// check makes sure that a plan keeps its promises. fresh says that the plan before started
-// something and nothing happened since: then there is nothing left to start.
+// check makes sure that a plan keeps its promises. fresh says that the previous plan started
+// something and nothing has happened since, so nothing is left to start.
 func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan, fresh bool) error {
 	if r.Trust {
 		return nil
@@ -29,11 +29,11 @@ func (r *running) broken(invariant string, err error) error {
 	return &Violation{Invariant: invariant, At: r.clock.Now(), Err: err}
 }
 
-// never is how far it is looked ahead where nothing is to happen any more.
+// never is how far quiet looks ahead if nothing is to happen any more.
 const never = 10 * 365 * 24 * time.Hour
 
-// quiet makes sure that nothing changes by itself before the next wake-up, zero if there is none:
-// rollout I6.
+// quiet makes sure that nothing changes by itself before wake, the next wake-up, or ever if wake is
+// zero: rollout I6.
 func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.Time) error {
 	now := r.clock.Now()
 	snapshot.State = plan.State
@@ -72,7 +72,7 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 	return nil
 }
 
-// difference quotes the first waits that differ, and is empty if none do.
+// difference quotes the first waits that differ, and returns "" if none do.
 func difference(before, after []rollout.Waiting) string {
 	for k := range min(len(before), len(after)) {
 		if !sameWait(&before[k], &after[k]) {

@@ -22,14 +22,14 @@ import (
 
 // Forecast runs a world as many times as trials says, at least once, and draws the outcome of every
 // job from the samples of its deployment: how long past jobs took, and which of them failed or
-// hung. Deployments without samples follow World.Job. What is drawn depends on the seed, the trial
-// and the run alone, so the same call gives the same prediction, and two policies are compared on
-// the same draws.
+// hung. Deployments without samples follow World.Job. A draw depends on the seed, the trial and the
+// run alone, so the same call gives the same prediction, and two policies are compared on the same
+// draws.
 //
-// The first trial runs as the world says; the others run it as Pure and trust the planner, and run
-// side by side on all cores, unless World.Plan is set. So World.Job and [Change].Do must not write
-// to what two runs share. Each trial has a store of its own: World.Store must be nil. The error is
-// that of the first trial that has one.
+// The first trial runs the world as it is. The others run it with Pure and Trust, in parallel on
+// all cores unless World.Plan is set. So World.Job and [Change].Do must not write to what two runs
+// share. Each trial has its own store: World.Store must be nil. The error is that of the first
+// trial that fails.
 func Forecast(ctx context.Context, world World, samples map[string][]Outcome, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
@@ -56,7 +56,7 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 	return p, nil
 }
 
-// forecast is a forecast that is being made.
+// forecast is a forecast in progress.
 type forecast struct {
 	world    World
 	samples  map[string][]Outcome
@@ -64,7 +64,7 @@ type forecast struct {
 	outcomes []trialOutcome
 }
 
-// trialOutcome is what one trial came to.
+// trialOutcome is the outcome of one trial.
 type trialOutcome struct {
 	Trial
 	start     time.Time
@@ -72,7 +72,7 @@ type trialOutcome struct {
 	err       error
 }
 
-// runRest runs all trials but the first, and none that is later than one that failed.
+// runRest runs all trials but the first, and begins no further one after a failure.
 func (f *forecast) runRest(ctx context.Context) {
 	workers := runtime.GOMAXPROCS(0)
 	if f.world.Plan != nil {
@@ -122,8 +122,8 @@ func (f *forecast) run(ctx context.Context, trial int) {
 	own.start, own.err = timeline.Start, err
 }
 
-// draw picks one of n for a run in a trial. Each run has a generator of its own: what one job draws
-// does not move the others.
+// draw picks one of n for a run in a trial. Each run has its own generator, so what one job draws
+// does not affect the others.
 func draw(seed, trial uint64, run string, n int) int {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d/%s", trial, run)
@@ -135,8 +135,8 @@ type Prediction struct {
 	Start  time.Time `json:"start"`
 	Trials []Trial   `json:"trials"`
 
-	// Unsampled are the deployments that ran without samples, ascending: their jobs took what
-	// World.Job says. One that was meant to have samples is probably misspelt among them.
+	// Unsampled are the deployments that ran without samples, ascending: their jobs follow
+	// World.Job. If one of them was meant to have samples, its name there is probably misspelt.
 	Unsampled []string `json:"unsampled,omitempty"`
 }
 
@@ -149,9 +149,9 @@ type Trial struct {
 	Drains   int       `json:"drains,omitempty"` // runs of pre members
 }
 
-// Finish is the instant by which a share q of all trials was done; q is from 0 to 1, 0.5 is the
-// median. Where it falls between two trials it is interpolated. It is false if that share was never
-// reached.
+// Finish returns the instant by which a share q of all trials was done. q is from 0 to 1; 0.5 is
+// the median. An instant between those of two trials is interpolated. Finish returns false if that
+// share was never reached.
 func (p Prediction) Finish(q float64) (time.Time, bool) {
 	var took []float64
 	for _, trial := range p.Trials {
@@ -172,8 +172,8 @@ func (p Prediction) Finish(q float64) (time.Time, bool) {
 	return p.Start.Add(time.Duration(stats.Quantiles(took, q)[0])), true
 }
 
-// DoneBy is the share of the trials, from 0 to 1, that were done at an instant: the chance to be
-// done before a freeze.
+// DoneBy returns the share of the trials, from 0 to 1, that were done at an instant: the chance to
+// be done before a freeze.
 func (p Prediction) DoneBy(at time.Time) float64 {
 	done := 0
 	for _, trial := range p.Trials {
@@ -184,8 +184,8 @@ func (p Prediction) DoneBy(at time.Time) float64 {
 	return float64(done) / float64(max(1, len(p.Trials)))
 }
 
-// Halted is the share of the trials, from 0 to 1, that never were done: something failed for good,
-// or hung, or waited for somebody.
+// Halted returns the share of the trials, from 0 to 1, that were never done: something failed for
+// good, hung, or waited for an event that never came.
 func (p Prediction) Halted() float64 {
 	halted := 0
 	for _, trial := range p.Trials {
@@ -196,8 +196,8 @@ func (p Prediction) Halted() float64 {
 	return float64(halted) / float64(max(1, len(p.Trials)))
 }
 
-// Peak is how many resources were in disruption at once, at most, in a share q of all trials;
-// rounded up, and 0 for a q outside 0 to 1.
+// Peak returns how many resources were in disruption at once, at most, in a share q of all trials.
+// It is rounded up, and 0 for a q outside 0 to 1.
 func (p Prediction) Peak(q float64) int {
 	if !(q >= 0 && q <= 1) || len(p.Trials) == 0 {
 		return 0
@@ -209,7 +209,7 @@ func (p Prediction) Peak(q float64) int {
 	return int(math.Ceil(stats.Quantiles(peaks, q)[0]))
 }
 
-// String tells the median, the 90th percentile and the extremes in a few lines.
+// String returns the median, the 90th percentile and the extremes in a few lines.
 func (p Prediction) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d trials\n", len(p.Trials))

@@ -50,10 +50,10 @@ func (v *Violation) Error() string {
 // Unwrap returns Err.
 func (v *Violation) Unwrap() error { return v.Err }
 
-// checkLimit counts who is in a pool by itself, from the leases that were saved and from the jobs
-// and the claims they were started with. Only who was there before the plan it has to hear from it:
-// a start whose planner stopped before it had all its slots is offered again under those that it
-// got, and the saved leases do not say when.
+// checkLimit counts by itself what is in a pool, from the leases that were saved and from the jobs
+// and the claims that they were started with. Only for what was there before the plan does it rely
+// on the plan: a start whose planner stopped before it had all its slots is offered again under
+// those that it got, and the saved leases do not say when.
 func checkLimit(s Step) error {
 	var faults []error
 	atWork := s.atWork()
@@ -79,15 +79,15 @@ func checkLimit(s Step) error {
 				in[lease.Resource] = true
 			}
 		}
-		let := map[string]bool{} // in whatever the limit says: by who is at work there and needs the pool as well, or an override
+		let := map[string]bool{} // let in regardless of the limit: the resource is at work already and needs this pool as well, or there is an override
 		for _, start := range s.Plan.Start {
 			if claims(start, p.Key) {
 				in[start.Resource] = true
 				let[start.Resource] = let[start.Resource] || start.Reason == "slot_held" || start.Reason == rollout.ReasonOverridden
 			}
 		}
-		// A limit that was lowered, or a node that broke, may leave more in the pool than may be:
-		// then nobody else may come in.
+		// A limit that was lowered, or a node that broke, may leave more in the pool than is
+		// allowed: then no other resource may come in.
 		taken := slices.ContainsFunc(s.Plan.Start, func(start rollout.Start) bool {
 			return claims(start, p.Key) && !before[start.Resource] && !let[start.Resource]
 		})
@@ -101,7 +101,8 @@ func checkLimit(s Step) error {
 	return errors.Join(faults...)
 }
 
-// atWork are the starts whose jobs the snapshot shows in progress; none if it may be old.
+// atWork returns the starts whose jobs the snapshot shows in progress, or none if the snapshot may
+// be old.
 func (s *Step) atWork() []rollout.Start {
 	if s.Lagging {
 		return nil
@@ -141,7 +142,7 @@ func checkLocked(s Step) error {
 		}
 		frozen := m.Version
 		if m.RunVersion != "" {
-			frozen = m.RunVersion // a run that a merge has outdated, and that nobody has seen dispatched yet, is the run that it was
+			frozen = m.RunVersion // a run that a merge has outdated, and whose job has not been seen yet, keeps its version
 		}
 		if start.Version != frozen {
 			return fmt.Errorf("starts %s, frozen is %s", start.Version, frozen)
@@ -158,7 +159,7 @@ func checkLocked(s Step) error {
 					}
 				}
 			} else if id != e.Group || s.Lagging {
-				return nil // a merged group is kept only while it is the latest one; its own until a planner that has seen the execution end has saved that
+				return nil // a merged group is kept only while it is the latest one; the execution's own until a planner that has seen the execution end has saved that
 			}
 		}
 		return fmt.Errorf("starts %s, which is neither current nor locked by %s", start.Version, strings.Join(groups, ", "))
@@ -166,7 +167,7 @@ func checkLocked(s Step) error {
 }
 
 // eachMember calls check with every start of a bracket. A start that names a bracket's group
-// without open execution is a fault of its own.
+// without an open execution is a fault, too.
 func (s *Step) eachMember(check func(rollout.Start, *bracket.Execution, *bracket.ExecutionMember) error) error {
 	var faults []error
 	for _, start := range s.Plan.Start {
@@ -195,7 +196,7 @@ func checkOrder(s Step) error {
 			return nil // after a failure the members that react to it run, whatever the others did
 		}
 		if m.Generation != 0 {
-			return nil // a run that began before the last merge, and that nobody has seen dispatched yet: what the merge has added comes after it
+			return nil // a run that began before the last merge, and whose job has not been seen yet: what the merge has added comes after it
 		}
 		for k := range e.Members {
 			other := &e.Members[k]
@@ -209,7 +210,8 @@ func checkOrder(s Step) error {
 	})
 }
 
-// satisfied looks for the job that did it: a status alone is only what the planner believes.
+// satisfied looks for the job that satisfied a need: a status alone is only what the planner
+// believes.
 func (s *Step) satisfied(start rollout.Start, m *bracket.ExecutionMember, e *bracket.Execution) bool {
 	switch m.Status {
 	case bracket.MemberSkipped, bracket.MemberCancelled, bracket.MemberRolledBack:
@@ -227,7 +229,7 @@ func (s *Step) satisfied(start rollout.Start, m *bracket.ExecutionMember, e *bra
 	}
 	version := m.Version
 	if m.Role != bracket.Main {
-		version = "" // a merge may leave a pre with the version of a group before
+		version = "" // a merge may leave a pre with the version of an earlier group
 	}
 	return slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool {
 		return job.Status == rollout.JobSuccessful && (version == "" || job.Version == version) && !job.CreatedAt.Before(e.StartedAt)
@@ -354,7 +356,7 @@ func checkLease(s Step) error {
 			}
 		}
 	}
-	// Until its execution ends nothing may take away a slot that one of its runs was started with.
+	// Until an execution ends, nothing may take away a slot that one of its runs was started with.
 	for run, start := range s.Dispatched {
 		if e, _ := s.execution(start.Resource, start.Group); e == nil || s.Lagging {
 			continue

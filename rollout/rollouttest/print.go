@@ -12,12 +12,12 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// String is [Timeline.Trace], followed by [Timeline.Summary].
+// String returns [Timeline.Trace], followed by [Timeline.Summary].
 func (t Timeline) String() string { return t.Trace() + t.Summary() }
 
-// Trace tells what happened in order, one line per entry, under a line per day; instants are in
-// UTC. Targets that begin to wait at one instant for the same reasons share a line. Where a
-// resource is in several environments, its name is followed by the one that is meant.
+// Trace returns what happened, in order, one line per entry, under a line per day; instants are in
+// UTC. Targets that begin to wait at one instant for the same reasons share a line. If a resource
+// has entries of several environments, its name is followed by that of the environment.
 func (t Timeline) Trace() string {
 	var b strings.Builder
 	day := ""
@@ -36,7 +36,7 @@ func (t Timeline) Trace() string {
 	return b.String()
 }
 
-// Summary says in a few lines how the world ended, and what it cost.
+// Summary returns in a few lines how the world ended, and what it cost.
 func (t Timeline) Summary() string {
 	var b strings.Builder
 	switch {
@@ -104,8 +104,8 @@ func (t Timeline) placed() []Entry {
 	return entries
 }
 
-// together returns how many entries from the first on are waits that begin at one instant; 1 if the
-// first one is none.
+// together returns how many entries from the first on are waits that begin at one instant, or 1 if
+// the first entry is no wait.
 func together(entries []Entry) int {
 	n := 1
 	for entries[0].Kind == Wait && n < len(entries) && entries[n].Kind == Wait && entries[n].At.Equal(entries[0].At) {
@@ -114,8 +114,8 @@ func together(entries []Entry) int {
 	return n
 }
 
-// alike divides entries into those that are told in one line: waits for the same reasons, in the
-// order of the first of each.
+// alike divides entries into those that share a line: waits for the same reasons, in the order of
+// the first of each.
 func alike(entries []Entry) [][]Entry {
 	if len(entries) == 1 {
 		return [][]Entry{entries}
@@ -134,8 +134,8 @@ func alike(entries []Entry) [][]Entry {
 	return groups
 }
 
-// waitText is what a wait says, apart from whom it is about. What several rules say in the same
-// words is said once.
+// waitText returns the text of a wait, without its target. What several rules say in the same words
+// is said once.
 func waitText(e Entry) string {
 	var texts []string
 	for _, v := range e.Blockers {
@@ -150,8 +150,8 @@ func waitText(e Entry) string {
 	return text
 }
 
-// verdictText is shorter than [rollout.Verdict.String]: an instant says more than the events that
-// might come before it.
+// verdictText returns a text shorter than [rollout.Verdict.String]: an instant says more than the
+// events that might come before it.
 func verdictText(v rollout.Verdict, deployment string) string {
 	until, on := v.Until, v.On
 	var needs, pools []string
@@ -173,7 +173,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 			commands = true
 		}
 	}
-	if commands { // the line says on which resource, and before it which group began there
+	if commands { // the line names the resource, and an earlier line the group that began there
 		v.On = slices.Clone(on)
 		for k := range v.On {
 			if v.On[k].Kind == rollout.OnOperator {
@@ -182,7 +182,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 		}
 	}
 	if !until.IsZero() || members+len(pools) == len(on) || v.Reason == rollout.ReasonRolloutNotStarted {
-		v.On = nil // the rules that keep a rollout from starting are blockers of their own, said beside it
+		v.On = nil // the rules that keep a rollout from starting are blockers of their own, listed beside it
 	}
 	text := v.String()
 	if !until.IsZero() { // with which the text ends
@@ -201,8 +201,8 @@ func verdictText(v rollout.Verdict, deployment string) string {
 	return text
 }
 
-// poolName is the key of a pool without its escapes: the id of its rule, and the value it stands
-// for.
+// poolName returns the key of a pool without its escapes: the id of its rule, and the value that it
+// stands for.
 func poolName(key string) string {
 	parts, err := textkey.Split(key)
 	if err != nil {
@@ -312,7 +312,7 @@ func describeEvent(e Entry) string {
 	return group + " " + text
 }
 
-// groupName is the number of a group and what it belongs to, from its id.
+// groupName returns the number of a group and its environment, from its id.
 func groupName(id string) string {
 	parts, err := textkey.Split(id)
 	if err != nil || len(parts) != 3 {
@@ -417,7 +417,7 @@ func (t Timeline) spans() []span {
 	return spans
 }
 
-// fitting is the shortest round step that draws a duration in at most 100 columns.
+// fitting returns the shortest round step that draws a duration in at most 100 columns.
 func fitting(d time.Duration) time.Duration {
 	for _, step := range [...]time.Duration{
 		time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
@@ -453,8 +453,8 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// letters gives every deployment that ran one letter: of the first of its words that no other has,
-// if that is free.
+// letters gives every deployment that ran a letter: the initial of its first word that no other
+// deployment has, if that is free.
 func (t Timeline) letters() (map[string]byte, string) {
 	var names []string
 	words := map[string]int{}

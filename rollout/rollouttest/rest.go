@@ -6,14 +6,14 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// stuckWithin is how long a world with something held is watched after the last thing that
-// happened: what is held may be called stuck, which no wait announces.
+// stuckWithin is how long a world in which something is held is watched after the last thing that
+// happened: what is held may become stuck, which no wait announces.
 const stuckWithin = 31 * 24 * time.Hour
 
 // atRest reports whether nothing can happen any more although the planner would go on waking its
-// host: windows open and close for ever, for targets that wait for somebody who does not come.
-// Nobody starts by time alone who has a blocker that time does not open, and of the others only
-// windows come again.
+// host: windows open and close for ever, for targets that also wait for an event that does not
+// come. A target with a blocker that time does not open never starts by time alone, and of the
+// other blockers only windows come again.
 func (r *running) atRest(plan *rollout.Plan) bool {
 	if plan.Waiting.Len() == 0 || len(r.arrivals)+len(r.ends) > 0 || r.holds(plan) && plan.Now.Sub(r.stirred) < stuckWithin {
 		return false
@@ -26,14 +26,14 @@ func (r *running) atRest(plan *rollout.Plan) bool {
 	for waiting := range plan.Waiting.All() {
 		explanation, err := plan.Explain(waiting.TargetID)
 		if err != nil || opens(&explanation) {
-			return false // a planner that does not explain itself is followed to the end
+			return false // a plan that does not explain itself is followed to the end
 		}
 	}
 	return true
 }
 
-// holds reports whether anybody has a slot, an execution or a job, or collects: all of these may
-// change by time alone while nobody waits for it.
+// holds reports whether there is a slot held, an open execution, a collecting group or a running
+// job: all of these may change by time alone while no target waits for it.
 func (r *running) holds(plan *rollout.Plan) bool {
 	for _, record := range plan.State.Pools {
 		if len(record.Leases) > 0 {

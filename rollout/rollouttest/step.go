@@ -9,9 +9,9 @@ import (
 
 // Step is one planning as its host sees it, for [Step.Check] in a host's own tests.
 type Step struct {
-	// Snapshot is what was observed before the plan. Of its State only the executions are looked at
-	// that were open then: a start may have been saved, and not been dispatched. A host whose State
-	// is in a store can leave it out.
+	// Snapshot is what was observed before the plan. Of its State only the open executions are
+	// used: a start may have been saved, and not been dispatched. A host whose State is in a store
+	// can leave it out.
 	Snapshot rollout.Snapshot
 
 	// Plan is the plan, with the State that was saved for its starts.
@@ -21,9 +21,9 @@ type Step struct {
 	Dispatched map[string]rollout.Start
 
 	// Lagging says that the observation may be older than the state. Then a job that the snapshot
-	// shows in progress may have ended, and the state is believed. Another planner may also have
+	// shows in progress may have ended, and the state is trusted. Another planner may also have
 	// stopped after it saved the end of an execution in the group's record, and before it saved
-	// that in the execution's own. Then the group may be gone, and what it had locked is not
+	// that in the record of the execution. Then the group may be gone, and its locks are not
 	// checked.
 	Lagging bool
 
@@ -53,7 +53,7 @@ func newIndex(plan *rollout.Plan, targets map[rollout.TargetID]int) *index {
 	return x
 }
 
-// places says where each target is in a list.
+// places returns the index of each target in a list.
 func places(targets []rollout.Target) map[rollout.TargetID]int {
 	places := make(map[rollout.TargetID]int, len(targets))
 	for k := range targets {
@@ -91,8 +91,8 @@ func (s *Step) target(id rollout.TargetID) *rollout.Target {
 	return &s.Snapshot.Targets[k]
 }
 
-// gone are the resources that are proved deleted: targets that are still listed on them are
-// nobody's any more.
+// gone returns the resources that are listed as deleted: targets that are still listed on them do
+// not count.
 func (s *Step) gone() map[string]bool {
 	gone := make(map[string]bool, len(s.Snapshot.DeletedResources))
 	for _, id := range s.Snapshot.DeletedResources {
@@ -101,7 +101,7 @@ func (s *Step) gone() map[string]bool {
 	return gone
 }
 
-// current is the version that a target runs, and "" if it runs none.
+// current returns the version that a target runs, or "" if it runs none.
 func current(t *rollout.Target) string {
 	if t.Current != "" {
 		return t.Current
@@ -135,9 +135,9 @@ func openIn(state rollout.State, resource, group string) *bracket.Execution {
 	return nil
 }
 
-// begun reports whether a start goes on with an open execution that was begun before, in the
-// version that was frozen then. What has begun is finished with that version also when it is
-// deleted meanwhile; an execution that only begins leaves such a version out.
+// begun reports whether a start continues an open execution that began before, with the version
+// that was frozen then. An execution that has begun finishes with that version even if it is
+// deleted meanwhile; one that only begins leaves such a version out.
 func (s *Step) begun(start rollout.Start) bool {
 	execution, _ := s.execution(start.Resource, start.Group)
 	if execution == nil {

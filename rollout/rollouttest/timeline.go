@@ -16,7 +16,7 @@ type Timeline struct {
 	Start   time.Time `json:"start"`
 	Entries []Entry   `json:"entries"`
 
-	// Finish is when the last job ended, or its verification did; zero if none did.
+	// Finish is when the last job or its verification ended; zero if none did.
 	Finish time.Time `json:"finish,omitzero"`
 
 	// Done says that at the end nothing waited, ran or hung. Otherwise see Left.
@@ -25,11 +25,11 @@ type Timeline struct {
 	// CutOff says that World.End came before the world was at rest.
 	CutOff bool `json:"cutOff,omitempty"`
 
-	// Left lists who still waited at the end, and why.
+	// Left lists the targets that still waited at the end, and why.
 	Left []rollout.Waiting `json:"left,omitempty"`
 
 	// Running lists the runs that had not ended at the end, or were still being verified, in the
-	// order of their start; of the fleet's own jobs those without a run id by their target.
+	// order of their start. The fleet's own jobs without a run id are listed by their target.
 	Running []string `json:"running,omitempty"`
 
 	// Pools gives the greatest use of every pool, by key.
@@ -42,8 +42,8 @@ type Timeline struct {
 	// Drains is how many runs of pre members there were, several attempts counted once.
 	Drains int `json:"drains"`
 
-	// DrainsSaved is how many more there would have been if every upgrade of a main member had
-	// brought its own.
+	// DrainsSaved is how many more drains there would have been if every upgrade of a main member
+	// had brought its own.
 	DrainsSaved int `json:"drainsSaved"`
 }
 
@@ -56,7 +56,7 @@ type Peak struct {
 	At     time.Time `json:"at"`     // when it was first reached
 }
 
-// Kind says what an entry tells.
+// Kind is the kind of an entry.
 type Kind string
 
 const (
@@ -65,7 +65,7 @@ const (
 	Start   Kind = "start"   // a job was dispatched
 	End     Kind = "end"     // a job ended, with Status; Note says if it is being verified
 	Verify  Kind = "verify"  // the verification of a job ended, with Status
-	Wait    Kind = "wait"    // a target waits, with Blockers; said again only when these change
+	Wait    Kind = "wait"    // a target waits, with Blockers; reported again only when these change
 	Stuck   Kind = "stuck"   // a run or a lease without progress for too long; Note names the pool of a lease
 )
 
@@ -90,11 +90,10 @@ type Entry struct {
 	TimedOut    bool              `json:"timedOut,omitempty"`
 	Blockers    []rollout.Verdict `json:"blockers,omitempty"`
 	Holders     []string          `json:"holders,omitempty"` // of a wait for a slot: the resources that had the slots when it began
-	Note        string            `json:"note,omitempty"`    // what arrived; the pool of a stuck lease; since when an event holds that is noticed late
+	Note        string            `json:"note,omitempty"`    // what arrived; the pool of a stuck lease; since when an event holds that was noticed late
 }
 
-// About returns a timeline of the entries that concern one resource: its own, and those that
-// concern no resource.
+// About returns the timeline with the entries of one resource, and those that concern no resource.
 func (t Timeline) About(resource string) Timeline {
 	t.Entries = slices.DeleteFunc(slices.Clone(t.Entries), func(e Entry) bool { return e.Resource != "" && e.Resource != resource })
 	return t
@@ -103,11 +102,11 @@ func (t Timeline) About(resource string) Timeline {
 // recorder writes the timeline.
 type recorder struct {
 	timeline Timeline
-	brief    bool              // nobody reads who waits for what
-	waiting  []rollout.Waiting // what was said last, in the order of the plan
+	brief    bool              // the waits are left out
+	waiting  []rollout.Waiting // the waits recorded last, in the order of the plan
 	waits    int               // how many waited then
-	seen     time.Time         // the last instant at which everything was said
-	stirred  time.Time         // the last at which anything but waits was said
+	seen     time.Time         // the last instant that was recorded in full
+	stirred  time.Time         // the instant of the last entry that is no wait
 	running  []string
 	stuck    map[rollout.Stuck]bool
 	roles    map[string]member          // of dispatched runs
@@ -138,8 +137,8 @@ func (r *recorder) entry(e Entry) {
 	}
 }
 
-// observe records what every plan tells: what happened in the brackets, who is stuck, how full the
-// pools are.
+// observe records what every plan reports: what happened in the brackets, what is stuck, how full
+// the pools are.
 func (r *recorder) observe(plan *rollout.Plan) {
 	for _, e := range plan.Events {
 		entry := Entry{At: e.At, Kind: Bracket, Resource: e.Resource, Environment: e.Environment, Group: e.Group, Event: e.Kind, Status: string(e.Status), Into: e.Into}
@@ -186,7 +185,7 @@ func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
 	return nil, false
 }
 
-// settled records who waits once nothing more starts at an instant.
+// settled records the targets that wait once nothing more starts at an instant.
 func (r *recorder) settled(plan *rollout.Plan) {
 	r.seen, r.waits = plan.Now, plan.Waiting.Len()
 	if r.brief {
@@ -209,7 +208,8 @@ func (r *recorder) settled(plan *rollout.Plan) {
 	r.waiting = waiting
 }
 
-// waitingOf lists who waits. What a plan lists is made as it is read, so that it is read once.
+// waitingOf lists the targets that wait. A plan makes the entries as they are read, so they are
+// read once.
 func waitingOf(plan *rollout.Plan) []rollout.Waiting {
 	return slices.AppendSeq(slices.Grow([]rollout.Waiting(nil), plan.Waiting.Len()), plan.Waiting.All())
 }
@@ -219,8 +219,8 @@ func compareTargets(a, b rollout.TargetID) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Environment, b.Environment), strings.Compare(a.Deployment, b.Deployment))
 }
 
-// saysAgain reports whether a wait reads as one before. Nearly always it is the same in every
-// field, which takes a fraction of the time of its text.
+// saysAgain reports whether a wait reads as before. Nearly always it is the same in every field,
+// and comparing these takes a fraction of the time of making the text.
 func saysAgain(w, before *rollout.Waiting) bool {
 	return sameWait(w, before) || w.Version == before.Version && blockersText(w.Blockers) == blockersText(before.Blockers)
 }
@@ -230,7 +230,7 @@ func sameWait(w, before *rollout.Waiting) bool {
 	return w.TargetID == before.TargetID && w.Version == before.Version && slices.EqualFunc(w.Blockers, before.Blockers, rollout.Verdict.Equal)
 }
 
-// holdersOf names the resources that are in the way of whoever waits for a slot.
+// holdersOf names the resources that have the slots for which a target waits.
 func holdersOf(plan *rollout.Plan, blockers []rollout.Verdict) []string {
 	var holders []string
 	for _, v := range blockers {
@@ -281,7 +281,7 @@ func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int,
 }
 
 // memberOf finds the member of the execution that a start belongs to, and notes how many pre
-// members that has.
+// members that execution has.
 func (r *recorder) memberOf(plan *rollout.Plan, start rollout.Start) member {
 	execution := openIn(plan.State, start.Resource, start.Group)
 	if execution == nil {
@@ -319,7 +319,7 @@ func (r *recorder) verified(job rollout.Job, e ending) {
 	r.entry(entry)
 }
 
-// over is an entry about the end of a job or of its verification.
+// over returns an entry about the end of a job or of its verification.
 func (r *recorder) over(kind Kind, job rollout.Job, e ending) Entry {
 	m := r.roles[job.Run]
 	r.timeline.Finish = e.at.UTC()
@@ -352,7 +352,7 @@ func (r *running) inFlight(plan *rollout.Plan) {
 	r.timeline.InFlight = max(r.timeline.InFlight, len(disrupted))
 }
 
-// finish adds up what a run cost. found are the jobs that run besides those that were started.
+// finish adds up what a run cost. found are the running jobs that the world has not started.
 func (r *recorder) finish(found []string) {
 	t := &r.timeline
 	t.Left, t.Running = r.waiting, slices.Concat(found, r.running)

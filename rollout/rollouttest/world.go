@@ -15,41 +15,40 @@ import (
 )
 
 // World is a fleet, the policies over it, and everything that will happen to it. It is a plain
-// value: [World.Run] changes nothing of it, so one world can be run any number of times, and every
-// run gives the same timeline, as long as its Store, if it has one, is as it was.
+// value: [World.Run] does not modify it, so one world can be run any number of times. Every run
+// gives the same timeline if its Store, if it has one, is in the same state.
 type World struct {
 	// Policies decide who may start. Required.
 	Policies *rollout.PolicySet
 
 	// Fleet is what exists, and what will. The planner does not know a version or an override
 	// before its CreatedAt, an approval or a command before its At, and a target before its
-	// JoinedAt. Nor does it know a resource of which all targets have still to join. State and
-	// Active must be empty. A job that is in progress in it stays so, unless a change ends it:
-	// nobody knows for how long.
+	// JoinedAt. Nor does it know a resource whose targets have all still to join. State and Active
+	// must be empty. A job in progress stays so unless a change ends it: how long it takes is
+	// unknown.
 	Fleet rollout.Snapshot
 
 	// Start is the instant of the first plan. Zero: when the oldest version was created. Required
 	// if the fleet has no version.
 	Start time.Time
 
-	// End is the instant after which nothing is done any more. Zero: the world goes on until
-	// nothing can happen in it. Windows go on opening and closing for ever; they do not count if
-	// all who wait for them also wait for an event that never comes, such as an approval or an
-	// operator.
+	// End is the instant after which the world stops. Zero: it goes on until nothing can happen any
+	// more. Windows open and close for ever; they do not count if all targets that wait for them
+	// also wait for an event that never comes, such as an approval or an operator's command.
 	End time.Time
 
 	// Changes are everything else that happens, in any order; those of one instant happen in the
 	// order of the list.
 	Changes []Change
 
-	// Job says what becomes of a job, when it starts. It must be a pure function, or the world does
-	// not repeat itself. Attempts count from 1, per target, version, purpose and group. Nil: every
-	// job succeeds after one minute. See [Durations].
+	// Job returns the outcome of a job when it starts. It must be a pure function, or runs of the
+	// world differ. Attempts count from 1, per target, version, purpose and group. Nil: every job
+	// succeeds after one minute. See [Durations].
 	Job func(start rollout.Start, attempt int) Outcome
 
 	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner
-	// and its store around it. The timeline is the same; what costs the time of a small world is
-	// writing and reading records.
+	// and its store around it. The timeline is the same. A small world runs faster, since it spends
+	// most of its time on writing and reading records.
 	Pure bool
 
 	// Plan replaces the planner, to try another one or to break it on purpose. It must return the
@@ -63,35 +62,35 @@ type World struct {
 	Trust bool
 }
 
-// Change is something that happens to the fleet at an instant: a node goes down or comes back,
-// leaves, is relabelled, a version is withdrawn.
+// Change is something that happens to the fleet at an instant: a node goes down, comes back, leaves
+// or is relabelled, or a version is withdrawn.
 type Change struct {
 	At   time.Time
 	What string // for the timeline, such as "node-3 goes down"
 
-	// Do changes the snapshot that it is given. It may set, append to and remove from its lists;
-	// what the lists point to, such as maps, belongs to the world's Fleet and is to be replaced
-	// instead of written to. A job on a target that it removes never ends.
+	// Do changes the snapshot that it is given. It may set, append to and remove from its lists.
+	// What the lists point to, such as maps, belongs to the world's Fleet: replace it instead of
+	// writing to it. A job on a target that it removes never ends.
 	Do func(*rollout.Snapshot)
 }
 
-// Outcome is what becomes of a job.
+// Outcome is how a job ends.
 type Outcome struct {
 	After  time.Duration     `json:"after"`            // from start to end, at least 0
-	Status rollout.JobStatus `json:"status,omitempty"` // empty: successful. One that is not terminal: the job hangs with it, for ever
+	Status rollout.JobStatus `json:"status,omitempty"` // empty: successful. If it is not terminal, the job hangs with it for ever
 
 	// Verification is what the checks after a successful job find out: passed or failed. Empty:
 	// there are none. Running: they never end. A job that does not succeed is not verified, so with
 	// another Status it must be empty.
 	Verification rollout.Verification `json:"verification,omitempty"`
 
-	// VerifiedAfter is from the end of the job to the end of its checks, at least 0; until then its
-	// verification is running. Without an end of the checks it must be 0.
+	// VerifiedAfter is the time from the end of the job to the end of its checks, at least 0; until
+	// then its verification is running. If there are no checks, or they never end, it must be 0.
 	VerifiedAfter time.Duration `json:"verifiedAfter,omitempty"`
 }
 
-// validate says what is wrong with what World.Job returned; an error is the rest of a sentence
-// about the attempt.
+// validate says what is wrong with what World.Job returned. The error completes a sentence about
+// the attempt.
 func (o Outcome) validate() error {
 	ends := o.Verification == rollout.VerificationPassed || o.Verification == rollout.VerificationFailed
 	switch {
@@ -109,8 +108,8 @@ func (o Outcome) validate() error {
 	return nil
 }
 
-// Durations lets every job succeed, after the time that is given for its deployment; those of
-// unlisted deployments take no time.
+// Durations returns a function for World.Job: every job succeeds after the time that is given for
+// its deployment. Jobs of unlisted deployments take no time.
 func Durations(perDeployment map[string]time.Duration) func(rollout.Start, int) Outcome {
 	return func(start rollout.Start, _ int) Outcome { return Outcome{After: perDeployment[start.Deployment]} }
 }
@@ -121,20 +120,20 @@ func defaultJob(rollout.Start, int) Outcome { return Outcome{After: time.Minute}
 // not a test that never ends.
 const maxSteps = 1_000_000
 
-// Run lets the world take its course. It plans, dispatches what the plan starts, and moves the
-// clock to the next instant at which anything happens: [rollout.Plan.Next], the end of a job, or
-// something that arrives. It never looks at any other time, so a plan that forgets to name an
-// instant makes the world stop short.
+// Run runs the world. It plans, dispatches what the plan starts, and moves the clock to the next
+// instant at which anything happens: [rollout.Plan.Next], the end of a job or of its checks, or an
+// arrival. It plans at no other time, so a plan that forgets to name an instant makes the world
+// stop short.
 //
-// Unless the world trusts its planner every plan is checked against [Invariants], and at every
-// instant it is made sure that planning again starts nothing and that nothing changes before the
-// next wake-up. The error is a [*Violation] then; otherwise it is one of the planner, or it names
-// what is wrong with the world. The timeline reaches as far as the world came.
+// Unless Trust is set, Run checks every plan against [Invariants], and makes sure at every instant
+// that planning again starts nothing and that nothing changes before the next wake-up. If a check
+// fails, the error holds a [*Violation]. Any other error is one of the planner, or names what is
+// wrong with the world. The timeline reaches as far as the world came.
 func (w World) Run(ctx context.Context) (Timeline, error) {
 	return w.play(ctx, false)
 }
 
-// play is Run. A brief timeline does not tell who waits, which takes as long as a plan.
+// play is Run. A brief timeline leaves out the waits, which take as long as a plan.
 func (w World) play(ctx context.Context, brief bool) (Timeline, error) {
 	r, err := w.begin()
 	if err != nil {
@@ -151,7 +150,7 @@ type running struct {
 	World
 	clock    *clock.Fake
 	fleet    rollout.Snapshot // what exists by now
-	arrivals []Change         // what does not, by time
+	arrivals []Change         // what does not exist yet, by time
 	ends     []ending         // of jobs and of their checks, by time
 
 	targets    map[rollout.TargetID]int // in fleet.Targets
@@ -262,7 +261,7 @@ func (r *running) schedule() error {
 		}
 		arrive(c.At, func(s *rollout.Snapshot) { s.Commands = append(s.Commands, c) }, "%s", strings.TrimSpace(fmt.Sprintf("command %s: %s on %s %s", c.ID, c.Kind, c.Resource, c.Deployment)))
 	}
-	joins := map[string]time.Time{} // resources of which no target is there from the start
+	joins := map[string]time.Time{} // when the first target of a resource joins; zero: from the start
 	for _, t := range s.Targets {
 		t.Jobs = slices.Clone(t.Jobs)
 		at, known := joins[t.Resource]
@@ -296,7 +295,7 @@ func (r *running) schedule() error {
 	return nil
 }
 
-// overrideText is an override as it is read in an audit: what, where, for how long, who and why.
+// overrideText describes an override as an audit reads it: what, where, for how long, who and why.
 func overrideText(o rollout.Override) string {
 	text := fmt.Sprintf("override %s: %s past %s", o.ID, o.Version, o.Rule)
 	if o.Environment != "" {
@@ -333,8 +332,8 @@ func (r *running) run(ctx context.Context) error {
 			if err := r.dispatch(&plan, now); err != nil {
 				return err
 			}
-			// Once somebody is let past a full pool the resource is down, and others join it there:
-			// not before, for that start might be left out.
+			// Once a start is let past a full pool, its resource is down, and others may start
+			// there: not before, since that start might be left out.
 			fresh = !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden })
 			continue
 		}
@@ -356,12 +355,12 @@ func (r *running) run(ctx context.Context) error {
 			return nil
 		}
 		fresh = false
-		r.clock.Set(wake.UTC()) // whatever zone somebody wrote it in
+		r.clock.Set(wake.UTC()) // whatever zone it was written in
 	}
 	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
 }
 
-// wake is the earliest instant at which anything can happen, zero if nothing ever will.
+// wake returns the earliest instant at which anything can happen, zero if nothing ever will.
 func (r *running) wake(next time.Time) time.Time {
 	earlier := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
@@ -405,12 +404,12 @@ func (r *running) happen(now time.Time) bool {
 func (r *running) end(e ending) {
 	i, known := r.targets[e.target]
 	if !known {
-		return // it left, and nobody hears of its job any more
+		return // the target left, and its job is not reported any more
 	}
 	t := &r.fleet.Targets[i]
 	k := slices.IndexFunc(t.Jobs, func(job rollout.Job) bool { return job.Run == e.run })
 	if k < 0 {
-		return // it left and came back as another one
+		return // the target left and came back as another one
 	}
 	job := &t.Jobs[k]
 	if e.verified {
@@ -442,7 +441,7 @@ func (r *running) await(e ending) {
 func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 	for _, start := range plan.Start {
 		if _, known := r.dispatched[start.Run]; known {
-			continue // create-if-absent; a check has spoken of it already
+			continue // create-if-absent; a check has reported it already
 		}
 		i, known := r.targets[start.TargetID]
 		if !known {
@@ -474,8 +473,8 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 	return nil
 }
 
-// found lists the jobs, by run or else by target, that are in the fleet itself and have not ended,
-// or are still being verified, the oldest first: nobody knows when they will.
+// found lists the fleet's own jobs, by run or else by target, that have not ended or are still
+// being verified, the oldest first. When they will end is unknown.
 func (r *running) found() []string {
 	type job struct {
 		name string
