@@ -17,13 +17,13 @@ type Error struct {
 	Hint  string // what is wrong, and what to write instead
 	Err   error  // the error of the type's own decoder, if that found the fault, or of the JSON scanner; nil otherwise
 
-	// Fields are the paths of other fields. With another value of one of them the fault might not
-	// be one; or, of an unknown field, they are those for which it may stand: all are absent from
+	// Fields are the paths of other fields. If one of them had another value, there might be no
+	// fault. For an unknown field they are the fields that it may stand for: all are absent from
 	// the document, and the first is [AnyField] of the object.
 	Fields []string
 }
 
-// AnyField is in a path the name of any field that an object has, or could have.
+// AnyField stands in a path for any field that an object has, or could have.
 const AnyField = "*"
 
 // The kinds of faults that a document can have. Packages use these words for their own codes.
@@ -48,9 +48,9 @@ type about struct {
 
 func (a *about) Unwrap() error { return a.error }
 
-// About says which other fields a fault depends on: their paths, relative to what its own path is
-// relative to. Only [Faults] finds them again, after [Join]. A FieldError has no place for them: it
-// belongs to the callers of its package, who compare and print it.
+// About adds to a fault the paths of the other fields that it depends on, relative to what its own
+// path is relative to. Only [Faults] finds them again, after [Join]. A FieldError has no place for
+// them, because it belongs to the callers of its package, who compare and print it.
 func About(fault error, fields ...string) error {
 	if len(fields) == 0 {
 		return fault
@@ -58,7 +58,7 @@ func About(fault error, fields ...string) error {
 	return &about{fault, fields}
 }
 
-// joined is what errors.Join makes of faults, with what [About] said of them.
+// joined is what errors.Join makes of faults, with the fields that [About] added.
 type joined struct {
 	list   []error
 	fields [][]string // by index
@@ -67,8 +67,8 @@ type joined struct {
 func (j *joined) Error() string   { return errors.Join(j.list...).Error() }
 func (j *joined) Unwrap() []error { return j.list }
 
-// Join is errors.Join of faults, some of which come from [About]. To callers they are what they
-// were before.
+// Join is errors.Join of faults, some of which come from [About]. Callers see the faults as they
+// were before About.
 func Join(faults ...error) error {
 	if len(faults) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func Join(faults ...error) error {
 	return j
 }
 
-// Parts returns the single errors of a joined one, in order; none of nil.
+// Parts returns the single errors of a joined error, in order, and none for nil.
 func Parts(err error) []error {
 	if err == nil {
 		return nil
@@ -99,10 +99,10 @@ func Parts(err error) []error {
 	return list
 }
 
-// Faults returns the faults that an error is made of, in order; none of nil. It takes joined errors
-// apart and knows an [*Error] and the FieldError of every package: these have the fields Path,
-// Code, Value and Hint, and are read by name, because each package documents a type of its own. Any
-// other error becomes the hint of a fault of the type.
+// Faults returns the faults that an error is made of, in order, and none for nil. It takes joined
+// errors apart and knows an [*Error] and the FieldError of every package: these have the fields
+// Path, Code, Value and Hint, and are read by name, because each package documents a type of its
+// own. Any other error becomes the hint of a fault with [CodeType].
 func Faults(err error) []Error {
 	if err == nil {
 		return nil
@@ -168,7 +168,7 @@ func Choice[T ~string](values ...T) string {
 	return strings.Join(texts[:last], ", ") + " or " + texts[last]
 }
 
-// Path continues a path by another one that is relative to it.
+// Path appends to a path another one that is relative to it.
 func Path(path, inner string) string {
 	if path == "" || inner == "" || inner[0] == '[' {
 		return path + inner
@@ -176,7 +176,7 @@ func Path(path, inner string) string {
 	return path + "." + inner
 }
 
-// Paths continues a path by each of some others.
+// Paths appends each of some relative paths to a path.
 func Paths(path string, inner []string) []string {
 	if path == "" || len(inner) == 0 {
 		return inner

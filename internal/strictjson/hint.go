@@ -43,9 +43,9 @@ func slip(data []byte, offset int) string {
 	return ""
 }
 
-// instead says what to write for a value of the wrong type where that is plain: what stands in
-// quotes without them, or the other way round, a whole number without its fraction, a duration in
-// the unit of its field, and a text that a neighbour takes: "20%" is no limitValue, but a limit.
+// instead says what to write for a value of the wrong type if that is clear: a quoted value without
+// quotes, or the other way round; a whole number without its fraction; a duration in the unit of
+// its field; or a text that a neighbouring field takes: "20%" is no limitValue, but a limit.
 func (w *walk) instead(path string, raw json.RawMessage, typ reflect.Type) string {
 	fits := func(text string) bool { return json.Unmarshal([]byte(text), reflect.New(typ).Interface()) == nil }
 	if kind := kindOf(raw); typ.Kind() == reflect.String {
@@ -76,8 +76,8 @@ func (w *walk) instead(path string, raw json.RawMessage, typ reflect.Type) strin
 	return w.neighbour(path, raw)
 }
 
-// neighbour names the field that takes the text for which it stands beside its own parts: limit
-// beside limitType and limitValue.
+// neighbour names the field that takes the text as a whole and stands beside the fields of its
+// parts: limit beside limitType and limitValue.
 func (w *walk) neighbour(path string, raw json.RawMessage) string {
 	s := w.scope(path)
 	for i := range len(s.inside) {
@@ -97,7 +97,7 @@ func (w *walk) neighbour(path string, raw json.RawMessage) string {
 	return ""
 }
 
-// scope is the struct of which the path is a field; none if it is no field.
+// scope returns the struct of which the path is a field, or the zero scope if it is no field.
 func (w *walk) scope(path string) scope {
 	if n := len(w.around); n > 0 && strings.HasSuffix("."+path, "."+w.around[n-1].inside) {
 		return w.around[n-1]
@@ -105,8 +105,8 @@ func (w *walk) scope(path string) scope {
 	return scope{}
 }
 
-// unit is the unit of a field that holds a duration as a number: the name of the field ends with
-// it, or the field has it as its tag unit.
+// unit returns the unit of a field that holds a duration as a number: the name of the field ends
+// with it, or the tag unit of the field names it.
 func (w *walk) unit(path string) (name string, length time.Duration) {
 	s := w.scope(path)
 	if s.typ == nil {
@@ -139,9 +139,9 @@ func Whole(raw json.RawMessage, unit time.Duration) (n int64, ok bool) {
 	return int64(duration / unit), err == nil && duration%unit == 0
 }
 
-// remedy says where a field belongs that the struct does not have: into a struct around it or just
-// inside it, as when the indentation of YAML is wrong, or that it is mistyped; and which fields it
-// may have been meant to be, whether they are there or not.
+// remedy says where an unknown field of a struct belongs: into a struct around it or just inside
+// it, as when the indentation of YAML is wrong; or else that it is mistyped. meant are the fields
+// that it may stand for, whether the document has them or not.
 func (w *walk) remedy(path, name string, fields map[string]reflect.Type) (hint string, meant []string) {
 	for _, s := range slices.Backward(w.around) {
 		if _, ok := s.fields[name]; ok {
@@ -168,9 +168,9 @@ func (w *walk) remedy(path, name string, fields map[string]reflect.Type) (hint s
 	return "", nil
 }
 
-// nearest is the known name that a mistyped one probably stands for, or empty: the only one that
-// begins with it, or else the one with the fewest edits, at most a third of its length. Before
-// these comes the one that differs in its unit of time alone.
+// nearest returns the known name that a mistyped one probably stands for, or "": the only one that
+// begins with it, or else one that differs in its unit of time alone, or else the one with the
+// fewest edits, at most a third of its length.
 func nearest(name string, fields map[string]reflect.Type) string {
 	known := slices.Sorted(maps.Keys(fields))
 	longer := func(field string) bool { return strings.HasPrefix(strings.ToLower(field), strings.ToLower(name)) }
@@ -193,7 +193,7 @@ func nearest(name string, fields map[string]reflect.Type) string {
 	return best
 }
 
-// untimed is a name without the unit of time that it ends with.
+// untimed returns a name without the unit of time that it ends with.
 func untimed(name string) (stem string, timed bool) {
 	for _, suffix := range [...]string{"Milliseconds", "Millis", "Ms", "Seconds", "Secs", "Sec", "Minutes", "Mins", "Min", "Hours", "Days", "Weeks"} {
 		if stem, timed = strings.CutSuffix(name, suffix); timed && stem != "" {
@@ -203,10 +203,10 @@ func untimed(name string) (stem string, timed bool) {
 	return name, false
 }
 
-// Distance is the number of bytes to insert, delete or replace, or of neighbours to exchange, to
-// make one text of the other. No byte is changed twice.
+// Distance returns how many edits turn one text into the other. An edit inserts, deletes or
+// replaces a byte, or exchanges two neighbours. No byte is changed twice.
 func Distance(a, b string) int {
-	before, last := make([]int, len(b)+1), make([]int, len(b)+1) // the rows of the two bytes of a before
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1) // the rows of the two previous bytes of a
 	for j := range last {
 		last[j] = j
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // quickly decodes a document that is beyond doubt: a host reads thousands of stored records for
-// every plan, and hardly ever finds a fault in one. It reports false, and has changed nothing,
-// where encoding/json refuses the document, and where it finds what that package would ignore or
-// guess, or might. Then somebody has to look more closely, and find the words.
+// every plan, and hardly ever finds a fault in one. It returns false, and has changed nothing, if
+// the target is not zero, if encoding/json refuses the document, or if the document may hold what
+// that package ignores or guesses. Then thoroughly looks more closely, and finds the words.
 func quickly(data []byte, target reflect.Value) bool {
 	if !utf8.Valid(data) || !target.IsZero() {
 		return false
@@ -29,15 +29,16 @@ func quickly(data []byte, target reflect.Value) bool {
 	return true
 }
 
-// scan goes through a document that encoding/json has decoded: it is valid JSON, every decoder of
-// its own has accepted its part, and no scalar is of a wrong type, except that it may be null.
+// scan goes through a document that encoding/json has decoded: it is valid JSON, every type with
+// its own decoder has accepted its part, and no scalar has a wrong type, except that it may be
+// null.
 type scan struct {
 	data   []byte
 	at     int
 	shapes map[reflect.Type]*shape
 }
 
-// shape is what a type asks of a value.
+// shape is what a type requires of a value.
 type shape struct {
 	form   form
 	elem   reflect.Type         // of a pointer, a list or a dictionary
@@ -54,10 +55,10 @@ type property struct {
 type form int
 
 const (
-	open       form = iota // whatever it is, somebody else has looked at it
+	open       form = iota // any value: its decoder has checked it
 	scalar                 // anything but null
 	pointer                // null, or what it points to
-	list                   // null if it is no array, or a list
+	list                   // a list, or null if it is no array
 	dictionary             // null, or an object of any names
 	object                 // an object of known names
 )
@@ -95,7 +96,7 @@ func (s *scan) shape(typ reflect.Type) *shape {
 	return own
 }
 
-// next skips white space and returns the byte behind it.
+// next skips white space and returns the byte after it.
 func (s *scan) next() byte {
 	for {
 		switch c := s.data[s.at]; c {
@@ -167,7 +168,8 @@ func (s *scan) dictionary(of *shape, first byte) bool {
 	})
 }
 
-// members goes past an object. A name with an escape may be another one's twin.
+// members goes past an object. A name with an escape is in doubt, since it may be the same as
+// another.
 func (s *scan) members(shapeOf func(name []byte) (*shape, bool)) bool {
 	s.at++
 	for s.next() != '}' {
@@ -190,7 +192,7 @@ func (s *scan) members(shapeOf func(name []byte) (*shape, bool)) bool {
 	return true
 }
 
-// skip goes past a value, of which the first byte is the present one.
+// skip goes past the value that begins at the present byte.
 func (s *scan) skip() {
 	switch s.data[s.at] {
 	case '"':

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// Salvage is [Unmarshal], but of a document with faults it fills dst with the rest, so that this
-// can be checked as well. What is refused is left at its zero value: a field, or the entry of a
-// list, which keeps its place. What should be an object and is not becomes an empty one: it is
-// there, after all. Of a field that is given twice the first value counts. It reports false, and
-// dst is untouched, if nothing can be said of the rest: the document is not JSON, a fault is inside
-// a map, or a type with a decoder of its own does not say which of its fields is at fault.
+// Salvage is [Unmarshal], except that it fills dst with the rest of a document with faults, so that
+// the rest can be checked as well. A field or list entry that is refused has its zero value; the
+// entry keeps its place. What should be an object and is not becomes an empty one, since it is
+// present. If a field is given twice, the first value counts. Salvage returns false, and leaves dst
+// untouched, if nothing can be said about the rest: the document is not JSON, a fault is inside a
+// map, or a type with a decoder of its own does not say which of its fields is at fault.
 func Salvage(data []byte, dst any) (filled bool, err error) {
 	if err = Unmarshal(data, dst); err == nil {
 		return true, nil
@@ -40,8 +40,8 @@ func Salvage(data []byte, dst any) (filled bool, err error) {
 	return true, err
 }
 
-// remainder is a value without what is refused in it, without unknown fields and without second
-// values; nil: nothing is left. It builds paths as walk does.
+// remainder returns a value without what is refused in it, without unknown fields and without
+// second values, or nil if nothing is left. It builds paths as walk does.
 func remainder(path string, raw json.RawMessage, typ reflect.Type, refused map[string]bool) json.RawMessage {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -83,7 +83,7 @@ func remainder(path string, raw json.RawMessage, typ reflect.Type, refused map[s
 		for i, item := range items {
 			separate('[')
 			if item = remainder(path+"["+strconv.Itoa(i)+"]", item, typ.Elem(), refused); item == nil {
-				item = []byte("null") // which changes nothing, wherever it stands in a list
+				item = []byte("null") // null changes nothing, wherever it stands in a list
 			}
 			rest.Write(item)
 		}

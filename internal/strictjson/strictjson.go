@@ -1,8 +1,8 @@
 // Package strictjson decodes configuration and stored records: what encoding/json would ignore or
 // guess is an error here, and all faults of a document are reported at once, each with its path.
 //
-// A field with a tag such as fault:"time_invalid" has that code, and not that of the type, for what
-// is in it.
+// A field with a tag such as fault:"time_invalid" gives that code, instead of [CodeType], to the
+// faults in it.
 //
 // It follows the struct tags of encoding/json and refuses, in addition to what that package
 // refuses: unknown fields (field names match exactly, not by letter case), a field given twice,
@@ -26,9 +26,10 @@ import (
 )
 
 // Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error]
-// per fault, in document order; dst is untouched if there is any. A type with an UnmarshalJSON or
-// UnmarshalText of its own gets its value as it stands, null included, and its error is reported at
-// its path: if that error is itself made of [*Error] or of FieldErrors, their paths are continued.
+// per fault, in document order; dst is untouched if there is any. A type with its own UnmarshalJSON
+// gets its value as it stands, null included. One with its own UnmarshalText gets its string; null
+// is a fault. Their errors are reported at the path of the value: if an error is itself made of
+// [*Error] or of FieldErrors, their paths continue that path.
 func Unmarshal(data []byte, dst any) error {
 	target := reflect.ValueOf(dst)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -40,7 +41,7 @@ func Unmarshal(data []byte, dst any) error {
 	return thoroughly(data, dst)
 }
 
-// thoroughly is Unmarshal where something may be wrong.
+// thoroughly is Unmarshal for a document that may have faults.
 func thoroughly(data []byte, dst any) error {
 	if err := syntax(data); err != nil {
 		return err
@@ -90,8 +91,8 @@ func syntax(data []byte) error {
 	return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: %v%s", line, column, err, slip(data, offset)), Err: err}
 }
 
-// notUTF8 returns the offset of the first byte that is not UTF-8, or -1. For encoding/json all such
-// bytes are one and the same character.
+// notUTF8 returns the offset of the first byte that is not UTF-8, or -1. encoding/json decodes all
+// such bytes as the same character.
 func notUTF8(data []byte) int {
 	if utf8.Valid(data) {
 		return -1
@@ -115,12 +116,11 @@ func position(data []byte, offset int) (line, column int) {
 type walk struct {
 	faults  []error
 	around  []scope         // the structs around the present value, outermost first
-	given   map[string]bool // paths of the fields that are there
-	unknown []*Error        // the faults of fields that there are not
+	given   map[string]bool // paths of the fields that the document has
+	unknown []*Error        // the faults of unknown fields
 }
 
-// scope is a struct that the walk is inside of, and the name of its field through which the walk
-// went.
+// scope is a struct that the walk is in, and the name of the field through which it went on.
 type scope struct {
 	path   string
 	typ    reflect.Type
@@ -172,7 +172,7 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	}
 	switch typ.Kind() {
 	case reflect.Interface:
-		// Whatever the host put into an open field is the host's.
+		// What an open field holds is up to the host.
 	case reflect.Struct:
 		w.object(path, raw, typ)
 	case reflect.Map:
@@ -211,14 +211,15 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	}
 }
 
-// decodes reports whether a type has a decoder of its own. A list of such bytes is a list:
-// encoding/json would take any base64 for it, too, and put the bytes there unasked.
+// decodes reports whether a type has a decoder of its own. A list of bytes with a decoder must be a
+// list: encoding/json would also accept base64 for it, and store the bytes without asking the
+// decoder.
 func decodes(typ reflect.Type) bool {
 	pointer := reflect.PointerTo(typ)
 	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// whole mentions the bits to whom they matter, the author of too large a number.
+// whole mentions the bits only where they matter, for a whole number that may be too large.
 func (w *walk) whole(path string, raw json.RawMessage, typ reflect.Type, want string, bits int) {
 	if kindOf(raw) == "a number" && !bytes.ContainsAny(raw, ".eE") {
 		w.scalar(path, raw, typ, fmt.Sprintf("%s of at most %d bits", want, bits))
@@ -251,7 +252,7 @@ func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want s
 }
 
 // instant says in words what the error of [time.Time.UnmarshalJSON] says in a layout of package
-// time. A null is absent to both.
+// time. To both, null means absent.
 func (w *walk) instant(path string, raw json.RawMessage) {
 	err := new(time.Time).UnmarshalJSON(raw)
 	if err == nil {
@@ -293,7 +294,8 @@ func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 	})
 }
 
-// recode gives faults of the type in a field the code that the field has for them.
+// recode replaces CodeType in the faults in a field by the code of the field's fault tag, if it has
+// one.
 func recode(faults []error, typ reflect.Type, name string) {
 	for _, fault := range faults {
 		if own, ok := fault.(*Error); ok && own.Code == CodeType {
@@ -302,7 +304,8 @@ func recode(faults []error, typ reflect.Type, name string) {
 	}
 }
 
-// codeOf is the fault tag of the field with a JSON name, in a struct or one that is embedded in it.
+// codeOf returns the fault tag of the field with a JSON name, in a struct or one that is embedded
+// in it.
 func codeOf(typ reflect.Type, name string) (code string) {
 	for i := range typ.NumField() {
 		field := typ.Field(i)
@@ -362,7 +365,8 @@ func (w *walk) members(path string, raw json.RawMessage, visit func(at, name str
 	}
 }
 
-// segment is a name as one step of a path: plain if it can be read so, else quoted in brackets.
+// segment returns a name as one step of a path: plain if it can be read so, else quoted in
+// brackets.
 func segment(name string) string {
 	for i, r := range name {
 		letter := r == '_' || r == '-' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'

@@ -12,15 +12,15 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// ofDocuments are the codes of documents, which packages declare by the constants of package
+// ofDocuments are the codes of document faults, which packages declare by the constants of package
 // strictjson.
 var ofDocuments = map[string]string{
 	"CodeSyntax": strictjson.CodeSyntax, "CodeUnknownField": strictjson.CodeUnknownField, "CodeDuplicate": strictjson.CodeDuplicate, "CodeType": strictjson.CodeType,
 }
 
 // Constants lists the exported string constants of some types that the package in a directory
-// declares, as "Type value", sorted: what a [Tally] has to reach, so that a code that nothing
-// gives, or that is added without a test, fails one.
+// declares, as "Type value", sorted. A [Tally] that has to reach them fails for a code that nothing
+// gives, or that is added without a test.
 func Constants(t interface{ Fatal(...any) }, dir string, types ...string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -58,7 +58,7 @@ func Constants(t interface{ Fatal(...any) }, dir string, types ...string) []stri
 						t.Fatal(constant.Names[0].Name + " has the value of a constant that is not known here")
 					}
 				default:
-					continue // a number: these have no codes
+					continue // a number, which is no code
 				}
 				found[of.Name] = true
 				values = append(values, of.Name+" "+text)

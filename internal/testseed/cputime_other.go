@@ -4,5 +4,5 @@ package testseed
 
 import "time"
 
-// CPUTime is not known here.
+// CPUTime returns 0: the processor time is not known here.
 func CPUTime() time.Duration { return 0 }

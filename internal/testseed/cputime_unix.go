@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CPUTime is the processor time that the process has spent so far, the collector included: on a
-// shared machine it says more than the wall clock. 0 where it is not known.
+// CPUTime returns the processor time that the process has spent so far, garbage collection
+// included, or 0 if it is not known. On a shared machine it says more than the wall clock.
 func CPUTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Fails reports whether a test fails, without t failing: what tests are good for is tested with
-// what they must find.
+// Fails reports whether a test fails, without failing t. It tests that a test finds what it must
+// find.
 func Fails(t testing.TB, test func(testing.TB)) bool {
 	t.Helper()
 	r := &recorder{TB: t}
@@ -22,9 +22,8 @@ func Fails(t testing.TB, test func(testing.TB)) bool {
 	return r.Failed()
 }
 
-// FailsAtRandom is [Fails] for a test with properties. They are checked as often as is enough with
-// any seed, whatever the command line asks for, and what is found is neither made small nor written
-// to testdata.
+// FailsAtRandom is [Fails] for a test with properties. They are checked often enough for any seed,
+// whatever the command line asks for, and a failure is neither shrunk nor written to testdata.
 func FailsAtRandom(t testing.TB, test func(testing.TB)) bool {
 	t.Helper()
 	set := func(name, value string) {
@@ -40,7 +39,7 @@ func FailsAtRandom(t testing.TB, test func(testing.TB)) bool {
 	return Fails(t, test)
 }
 
-// recorder is a test that fails for itself alone.
+// recorder is a test that fails without failing the test around it.
 type recorder struct {
 	testing.TB
 	mu     sync.Mutex

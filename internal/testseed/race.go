@@ -2,6 +2,7 @@
 
 package testseed
 
-// Race says that the race detector is on. It is ten times slower and allocates: tests explore less,
-// where one goroutine has nothing to race with, and do not count allocations.
+// Race says that the race detector is on. It slows tests down ten times and allocates, so tests
+// with a single goroutine, which has nothing to race with, explore less, and no test counts
+// allocations.
 const Race = true

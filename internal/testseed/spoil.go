@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Spoil makes some changes to a JSON document, at random places: something is missing, there twice,
-// null, far too large, or the value of something else. Most of what comes out can still be decoded,
-// so it gets further than random bytes do. The text must be a document.
+// Spoil makes a number of changes to a JSON document, at random places: a value is removed,
+// doubled, null, far too large, or that of another place. Most results can still be decoded, so
+// they get further than random bytes do. The text must be a document.
 func Spoil(r *rand.Rand, text []byte, changes int) []byte {
 	var document any
 	if err := json.Unmarshal(text, &document); err != nil {
@@ -26,7 +26,7 @@ func Spoil(r *rand.Rand, text []byte, changes int) []byte {
 	return spoilt
 }
 
-// spot is where a value lies in a document.
+// spot is the place of a value in a document.
 type spot struct {
 	object map[string]any // or nil
 	key    string
@@ -110,7 +110,7 @@ func spoil(r *rand.Rand, root map[string]any) {
 	}
 }
 
-// copied keeps a value from containing itself.
+// copied returns a deep copy, so that no value comes to contain itself.
 func copied(value any) any {
 	data, err := json.Marshal(value)
 	if err != nil {

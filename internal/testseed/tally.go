@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Tally counts what the runs of a property reach, so that a property that never sees what it speaks
-// of fails:
+// Tally counts what the runs of a property reach, so that a property that never reaches what it is
+// about fails:
 //
 //	seen := testseed.Tally{}
 //	seen.Check(t, func(t *rapid.T) {
@@ -15,15 +15,15 @@ import (
 //		seen["crash"]++
 //	}, "crash", "retry")
 //
-// It is an ordinary map: for tests that do not run in parallel.
+// It is an ordinary map, for tests that do not run in parallel.
 type Tally map[string]int
 
-// runs are what an outcome has time to come about in.
+// runs is the number of runs within which every outcome must be reached.
 const runs = 20_000
 
-// Check checks a property, and again with other seeds until every outcome was reached: then rare
-// ones neither go unseen nor fail a test by bad luck, however few checks a run asks for. What
-// 20,000 runs do not reach is a failure.
+// Check checks a property, again and again with other seeds until every outcome has been reached.
+// So rare outcomes neither go unseen nor fail a test by bad luck, however few checks a run asks
+// for. An outcome that 20,000 runs do not reach is a failure.
 func (c Tally) Check(t rapid.TB, property func(*rapid.T), outcomes ...string) {
 	t.Helper()
 	unseen := func() []string {

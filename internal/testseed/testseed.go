@@ -1,11 +1,10 @@
-// Package testseed lets property tests draw the same values in every run, so that a commit passes
-// or fails and does not do now the one and now the other; rare outcomes that a test insists on are
-// reached or not, once and for all.
+// Package testseed lets property tests draw the same values in every run, so that a commit either
+// always passes or always fails. Rare outcomes that a test insists on are always reached, or never.
 //
 // To search further, give a seed or take a random one: RAPID_SEED=7 go test -count=1 ./..., or
 // -rapid.seed=0 for one package. More checks help as well: RAPID_CHECKS=5000. Without -count=1 the
-// result may be that of another seed, out of the cache: rapid reads the environment before go test
-// watches what is read.
+// cache may give the result of another seed: rapid reads the environment before go test watches
+// what is read.
 package testseed
 
 import (
@@ -28,8 +27,8 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Current is the seed of the next property; 0 is a random one, and in a program without properties
-// it is 0 as well.
+// Current returns the seed of the next property. 0 stands for a random one, and for a program
+// without properties.
 func Current() uint64 {
 	f := flag.Lookup("rapid.seed")
 	if f == nil {
@@ -51,8 +50,8 @@ func Reset(seed uint64) {
 	}
 }
 
-// Bytes is input for a target of rapid.MakeFuzz, which reads 64-bit words and skips an input that
-// runs out: of less than some thousand bytes it tests nothing.
+// Bytes returns input for a target of rapid.MakeFuzz, which reads 64-bit words and skips an input
+// that runs out: with less than some thousand bytes it tests nothing.
 func Bytes(size int) []byte {
 	random := rand.New(rand.NewPCG(seed, uint64(size)))
 	data := make([]byte, 0, size+8)

@@ -29,7 +29,7 @@ func Join(parts ...string) string {
 
 func escape(b *strings.Builder, part string) {
 	from := 0
-	for i := range len(part) { // most parts are short: strings.IndexAny takes longer to begin than this to end
+	for i := range len(part) { // most parts are short: strings.IndexAny takes longer to begin than this loop to end
 		switch part[i] {
 		case '%':
 			b.WriteString(part[from:i])
@@ -60,8 +60,9 @@ func Split(key string) ([]string, error) {
 	return parts, nil
 }
 
-// Scan is [Split] for a key that has a part for each of the texts, and reports whether it has. It
-// allocates nothing unless a part has an escape.
+// Scan splits a key as [Split] does and stores each part in one of the texts. It returns false if
+// the key is malformed or does not have exactly one part for each text. It allocates nothing unless
+// a part has an escape.
 func Scan(key string, parts ...*string) bool {
 	escaped := strings.IndexByte(key, '%') >= 0
 	for i, part := range parts {

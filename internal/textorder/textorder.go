@@ -1,6 +1,6 @@
-// Package textorder sorts long lists by a text. Names of resources share a beginning and differ in
-// what follows: eight bytes of that, compared as one number, decide nearly always, and so the
-// texts, which lie all over memory, are hardly touched.
+// Package textorder sorts long lists by a text. Names of resources share a prefix and differ in
+// what follows. The next eight bytes, compared as one number, decide nearly always, so the texts,
+// which are scattered in memory, are hardly touched.
 package textorder
 
 import (
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Of returns the indices of items in ascending order of their texts. Where two texts are the same
-// the order of next decides, and where that is nil, or 0, the order of the items. The items are not
+// Of returns the indices of items in ascending order of their texts. If two texts are the same,
+// next decides; if next is nil or returns 0, the order of the items does. The items are not
 // modified, and text is given pointers into their array.
 func Of[T any](items []T, text func(*T) string, next func(a, b *T) int) []int {
 	common := ""
@@ -51,7 +51,7 @@ func Of[T any](items []T, text func(*T) string, next func(a, b *T) int) []int {
 	return order
 }
 
-// shared is how many bytes two texts begin with in common.
+// shared returns the length of the prefix that two texts share.
 func shared(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -60,8 +60,7 @@ func shared(a, b string) int {
 	return n
 }
 
-// leading is the number that the first eight bytes of a text make, the first one the most
-// significant; what is not there is zero.
+// leading returns the first eight bytes of a text as a big-endian number; missing bytes are zero.
 func leading(text string) (key uint64) {
 	for n := range 8 {
 		key <<= 8
