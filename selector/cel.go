@@ -18,8 +18,7 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// This file and celvalue.go are all that speaks to the CEL library, whose module will change its
-// path.
+// Only this file and celvalue.go use the CEL library, whose module path will change.
 
 // library is a CEL environment for one schema.
 type library struct {
@@ -31,7 +30,7 @@ type library struct {
 }
 
 func newLibrary(variables []Variable, limits Limits) (*library, error) {
-	// dyn would undo all checking of types; it is the one standard function that is left out.
+	// dyn would undo all type checking; it is the only standard function that is left out.
 	standard := cel.StdLib(cel.StdLibSubset(&celconfig.LibrarySubset{ExcludeFunctions: []*celconfig.Function{{Name: overloads.TypeConvertDyn}}}))
 	language := []cel.EnvOption{
 		standard,
@@ -39,7 +38,7 @@ func newLibrary(variables []Variable, limits Limits) (*library, error) {
 		cel.ParserExpressionSizeLimit(limits.TextBytes),
 		cel.ParserRecursionLimit(limits.Depth),
 		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
-		// Tempting, and a panic in this version: cel.RegexProgramSizeLimit. See Env.regex.
+		// Tempting, but it panics in this version: cel.RegexProgramSizeLimit. See Env.regex.
 	}
 	celTypes := map[Type]*cel.Type{String: cel.StringType, Int: cel.IntType, Bool: cel.BoolType, Timestamp: cel.TimestampType,
 		StringList: cel.ListType(cel.StringType), StringMap: cel.MapType(cel.StringType, cel.StringType)}
@@ -68,7 +67,7 @@ func (l *library) functions() []string {
 	return names
 }
 
-// trouble is what the library has to say against a text.
+// trouble is a fault that the library finds in a text.
 type trouble struct {
 	line, col int
 	msg, hint string
@@ -109,8 +108,8 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 	return &syntaxTree{library: l, ast: checked}, nil
 }
 
-// first returns the first fault that has a place, or else the first, and the node that it is about;
-// nil if there is none.
+// first returns the first fault that has a place, or else the first fault, and the id of the node
+// that it is about; nil if there is none.
 func first(issues *cel.Issues) (*trouble, int64) {
 	faults := issues.Errors()
 	if len(faults) == 0 {
@@ -124,7 +123,7 @@ func first(issues *cel.Issues) (*trouble, int64) {
 	return &trouble{msg: strings.TrimSpace(faults[0].Message)}, faults[0].ExprID
 }
 
-// misusedMacro explains a text that only fails to parse because a macro does not expand.
+// misusedMacro explains a text that fails to parse only because a macro does not expand.
 func (l *library) misusedMacro(text string) *fault {
 	parsed, issues := l.noMacro.Parse(text)
 	if len(issues.Errors()) > 0 {
@@ -147,8 +146,8 @@ func (l *library) misusedMacro(text string) *fault {
 	return f
 }
 
-// canonical prints the checked tree on one line. If what is printed is longer than may be compiled,
-// or is not the same expression when it is parsed again, the text stands as it was written.
+// canonical prints the checked tree on one line. It returns text as it was written if the printed
+// form is longer than may be compiled, or does not parse to the same expression again.
 func (l *library) canonical(checked *syntaxTree, text string) string {
 	text = strings.TrimSpace(text)
 	printed, ok := checked.print()
@@ -171,19 +170,19 @@ func (t *syntaxTree) print() (string, bool) {
 	return printed, err == nil
 }
 
-// cost is the worst case for data of the promised sizes.
+// cost returns the worst-case cost for data of the promised sizes.
 func (t *syntaxTree) cost() (uint64, error) {
 	estimate, err := t.library.env.EstimateCost(t.ast, t.meter())
 	return estimate.Max, err
 }
 
-// meter is the price list of one expression, for the estimate and for counting. It is the library's
-// own with two prices put right: converting a string costs by its length, and a regular expression
-// by what it compiles to, not by how it is written: (a{1,30}){1,30} is short and 30 times as slow
-// as others of its length.
+// meter is the price list of one expression, for the estimate and for metering. It is the library's
+// own list with two prices corrected. Converting a string costs by its length. A regular expression
+// costs by what it compiles to, not by its text: (a{1,30}){1,30} is short, but 30 times as slow as
+// others of its length.
 type meter struct {
 	*library
-	patterns map[string]uint64 // what each regular expression costs per character of ten
+	patterns map[string]uint64 // what each regular expression costs per ten characters
 }
 
 func (t *syntaxTree) meter() *meter {
@@ -200,13 +199,13 @@ func (t *syntaxTree) meter() *meter {
 }
 
 const (
-	perCharacter   = common.StringTraversalCostFactor // what looking at one character of a string costs
+	perCharacter   = common.StringTraversalCostFactor // cost of looking at one character of a string
 	perInstruction = 4                                // instructions of a regular expression that run at the cost of one
-	formatted      = 64                               // bound on the length of what conversions to string write
+	formatted      = 64                               // bound on the length of a string converted from another type
 )
 
-// EstimateSize promises the sizes of data. What does not come from a declared variable has no
-// promised size: the library then assumes the worst.
+// EstimateSize returns the promised sizes of data. A value that does not come from a declared
+// variable has no promised size: the library then assumes the worst.
 func (m *meter) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
 	if n.Type().Kind() == types.TypeKind {
 		return &checker.SizeEstimate{Min: 1, Max: 1}
@@ -224,7 +223,7 @@ func (m *meter) EstimateSize(n checker.AstNode) *checker.SizeEstimate {
 	return nil
 }
 
-// EstimateCallCost is the price of a call before it is made; nil leaves it to the library.
+// EstimateCallCost returns the price of a call before it is made; nil leaves it to the library.
 func (m *meter) EstimateCallCost(_, overload string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
 	if target != nil {
 		args = append([]checker.AstNode{*target}, args...)
@@ -253,7 +252,8 @@ func (m *meter) EstimateCallCost(_, overload string, target *checker.AstNode, ar
 	return nil
 }
 
-// CallCost is the price of a call that was made, by the same list.
+// CallCost returns the price of a call that was made, by the same list; nil leaves it to the
+// library.
 func (m *meter) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
 	text, ok := args[0].(types.String)
 	cost := uint64(math.Ceil(float64(utf8.RuneCountInString(string(text)))*perCharacter)) + 1
@@ -338,7 +338,7 @@ func (c *converter) expr(e ast.Expr) *expr {
 		}
 	case ast.ComprehensionKind:
 		comprehension := e.AsComprehension()
-		n.kind, n.name = kindComprehend, comprehension.IterVar() // of two variables only macros of cel-go/ext know
+		n.kind, n.name = kindComprehend, comprehension.IterVar() // only macros of cel-go/ext have two variables
 		add(comprehension.IterRange(), comprehension.AccuInit(), comprehension.LoopCondition(), comprehension.LoopStep(), comprehension.Result())
 	}
 	return n

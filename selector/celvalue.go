@@ -17,7 +17,7 @@ import (
 // program evaluates a checked expression with the CEL library.
 type program struct {
 	cel.Program
-	activations sync.Pool // of *activation: what would otherwise be the only allocation that does not depend on the expression
+	activations sync.Pool // of *activation, which would otherwise be the only allocation that does not depend on the expression
 }
 
 // program plans the expression; limit 0 means that its cost is not metered.
@@ -33,14 +33,14 @@ func (t *syntaxTree) program(limit uint64) (*program, error) {
 	return &program{Program: p, activations: sync.Pool{New: func() any { return new(activation) }}}, nil
 }
 
-// match evaluates for vars. Without metering it stops at the first value beyond the promised sizes
-// and starts again, metered.
+// match evaluates the program on in. Without metering it stops at the first value beyond the
+// promised sizes and starts again, metered.
 func (p *program) match(s *Selector, in input, metered bool) (bool, error) {
 	a := p.activations.Get().(*activation)
 	a.selector, a.in, a.metered = s, in, metered
 	out, _, err := p.Eval(a)
 	refused, tooLarge := a.refused, a.large
-	// Nothing of the host's may be kept.
+	// No data of the host may be kept.
 	clear(a.maps[:a.used])
 	a.used, a.large, a.refused, a.selector, a.in = 0, false, nil, nil, input{}
 	p.activations.Put(a)
@@ -52,7 +52,7 @@ func (p *program) match(s *Selector, in input, metered bool) (bool, error) {
 	case err == nil:
 		return out == types.True, nil
 	}
-	// Of the library's own error no more than the text leaves this package.
+	// Of the library's own errors, only the text leaves this package.
 	var cancelled interpreter.EvalCancelledError
 	if inner, ok := err.(*types.Err); ok {
 		switch e := inner.Unwrap().(type) {
@@ -91,7 +91,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 
 func (a *activation) resolve(v *variable) any {
 	if values := a.in.values; values != nil && values.slots[v.slot].bound {
-		// Straight from the slot where that saves putting the value into an interface twice.
+		// Read the slot directly where that saves putting the value into an interface twice.
 		switch s := &values.slots[v.slot]; v.Type {
 		case String:
 			return a.text(v.Name, "bytes", s.text)
@@ -118,8 +118,7 @@ func (a *activation) resolve(v *variable) any {
 		}
 	case time.Time:
 		if v.Type == Timestamp {
-			// In UTC, so that nothing an expression can ask depends on where the host read the
-			// clock.
+			// In UTC, so that no result depends on where the host read the clock.
 			return types.Timestamp{Time: x.UTC()}
 		}
 	case []string:
@@ -140,7 +139,7 @@ func (a *activation) labels(name string, labels map[string]string) *mapValue {
 	return m
 }
 
-// text and list let a value pass, or note that it is too large. What is returned then only ends the
+// text and list return a value, or note that it is too large and return an error that only ends the
 // evaluation.
 func (a *activation) text(name, unit, text string) ref.Val {
 	if len(text) > a.selector.limits.StringBytes {
@@ -183,8 +182,8 @@ func (a *activation) excess(name, unit string, size, limit int) ref.Val {
 }
 
 // mapValue is a map of strings that can be asked for keys and nothing else. It is no traits.Mapper
-// on purpose: for those the library makes its own errors for missing keys, which can only be told
-// by their text.
+// on purpose: for a Mapper the library reports a missing key by an error of its own, which only its
+// text identifies.
 type mapValue struct {
 	activation *activation
 	name       string

@@ -18,8 +18,8 @@ type fault struct {
 // typeValues are names that can stand in an expression as values, as in type(x) == string.
 const typeValues = " bool bytes double int list map null_type string type uint google.protobuf.Duration google.protobuf.Timestamp "
 
-// names finds the first name in a parsed tree that is neither declared nor bound by a macro, and
-// the first function that does not exist. The CEL library finds them too, but tells them apart only
+// names finds the first name in a parsed tree that is neither declared nor bound by a macro, or the
+// first function that does not exist. The CEL library finds them too, but distinguishes them only
 // in the text of its messages.
 func (e *Env) names(tree *expr) *fault {
 	return e.namesIn(tree, nil)
@@ -70,9 +70,9 @@ func (e *Env) namesIn(n *expr, local []string) *fault {
 	return nil
 }
 
-// resolve checks a chain a.b.c: some beginning of it must be declared.
+// resolve checks a chain a.b.c: some prefix of it must be declared.
 func (e *Env) resolve(n *expr, path, local []string) *fault {
-	// Accumulators of macros have names that cannot be written.
+	// Accumulators of macros have names that no expression can write.
 	if slices.Contains(local, path[0]) || strings.HasPrefix(path[0], "@") {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (l *layout) hidden(name string) bool {
 	return l.has(name) || len(l.below(name)) > 0
 }
 
-// rules finds the first place of a checked tree that is valid CEL and yet refused.
+// rules finds the first place of a checked tree that is valid CEL but refused here.
 func (e *Env) rules(tree *expr) *fault {
 	if f := e.ruled(tree, 0); f != nil {
 		return f
@@ -128,7 +128,8 @@ func (e *Env) rules(tree *expr) *fault {
 	return nil
 }
 
-// compared is a condition of a variable, or of one key of a map, or empty.
+// compared returns an example of a condition on n if n is a variable or one key of a map, else
+// empty.
 func (l *layout) compared(n *expr) string {
 	if n.call(opIndex, 2) {
 		name, isMap := l.variable(n.args[0], StringMap)
@@ -148,7 +149,7 @@ func (e *Env) ruled(n *expr, nesting int) *fault {
 	if n.typ == typeUnknown {
 		return &fault{at: n, msg: "the type of this is only known at run time", hint: "use values of one declared type"}
 	}
-	maps := []*expr(nil) // operands at which a map variable may stand
+	maps := []*expr(nil) // operands that may be a map variable
 	switch n.kind {
 	case kindSelect, kindHas:
 		maps = n.args
@@ -189,8 +190,9 @@ func (e *Env) ruled(n *expr, nesting int) *fault {
 	return nil
 }
 
-// regex checks the pattern of a call of matches. The size is taken after simplification, which is
-// what the matcher runs: the CEL library's own limit compiles without it and panics on (a{1,100}).
+// regex checks the pattern of a call of matches. It measures the size after simplification, as the
+// matcher runs it: the CEL library's own limit compiles without simplification and panics on
+// (a{1,100}).
 func (e *Env) regex(call *expr) *fault {
 	pattern := call.args[len(call.args)-1]
 	text, ok := pattern.text()
@@ -207,7 +209,7 @@ func (e *Env) regex(call *expr) *fault {
 	return nil
 }
 
-// programSize is the number of instructions that a regular expression compiles to.
+// programSize returns the number of instructions that a regular expression compiles to.
 func programSize(pattern string) (int, error) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -220,8 +222,9 @@ func programSize(pattern string) (int, error) {
 	return len(prog.Inst), nil
 }
 
-// zone checks the time zone of getHours and its like: names are looked up in files of the machine
-// on every evaluation, so that two machines could disagree; UTC and fixed offsets cannot.
+// zone checks the time zone argument of getHours and similar functions. Names would be looked up in
+// files of the machine on every evaluation, so that two machines could disagree; UTC and fixed
+// offsets are the same everywhere.
 func zone(arg *expr) *fault {
 	text, ok := arg.text()
 	if ok && text == "UTC" {
@@ -240,14 +243,14 @@ func digits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
-// remedy says what to write instead, if the node with this number does not type-check and that lies
-// in n; empty if there is nothing to say.
+// remedy returns what to write instead, if n is the cause that the node with this id does not
+// type-check; empty if it has no advice.
 func (n *expr) remedy(id int64) string {
 	if n.kind != kindCall {
 		return ""
 	}
 	if n.id != id {
-		// Of a literal that cannot be converted, the number is the literal's.
+		// For a literal that cannot be converted, id is that of the literal.
 		switch inside := slices.ContainsFunc(n.args, func(arg *expr) bool { return arg.id == id }); {
 		case inside && n.name == "timestamp":
 			return "RFC 3339, as in timestamp('2026-01-31T09:00:00Z')"

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// natively compiles a checked expression into s, if it is within the subset.
+// natively compiles a checked expression into s, if it is within the native subset.
 func natively(s *Selector, e *expr) {
 	c := compiler{s: s}
 	if tests := c.conjunction(e.flatten(opAnd)); tests != nil {
@@ -24,8 +24,8 @@ type compiler struct {
 }
 
 // conjunction compiles terms that are all tests, or returns nil. A test for a key directly in front
-// of a test of its value is folded into that: a key that is missing makes the conjunction no,
-// whatever else.
+// of a test of its value is folded into the latter: a missing key makes the conjunction no,
+// whatever the other terms.
 func (c *compiler) conjunction(terms []*expr) conjunction {
 	tests := make(conjunction, 0, len(terms))
 	for _, e := range terms {
@@ -43,8 +43,8 @@ func (c *compiler) conjunction(terms []*expr) conjunction {
 	return tests
 }
 
-// guards reports whether t is the test that u's key is there. Where u is another test for the key
-// that is right as well: without the key the conjunction is no, and with it u decides.
+// guards reports whether t tests that the key of u is there. It holds also where u is another test
+// for the key: without the key the conjunction is no, and with it u decides.
 func (t *test) guards(u *test) bool {
 	return t.op == testHas && !t.negated && t.slot == u.slot && t.key == u.key
 }
@@ -59,7 +59,8 @@ func (c *compiler) variable(e *expr, want Type) *test {
 	return &test{name: name, slot: slot, fault: firstFault - verdict(slot), tooLong: c.s.limits.StringBytes}
 }
 
-// string recognises what a test can be about.
+// string recognises what a test can be about: a string variable, or a constant key of a map
+// variable.
 func (c *compiler) string(e *expr) *test {
 	f, ok := c.s.layout.field(e)
 	if !ok {
@@ -96,7 +97,7 @@ func (c *compiler) presence(e *expr) *test {
 	return t
 }
 
-// test compiles a condition on one string, or returns nil if e is none.
+// test compiles a condition on one string, or returns nil if e is not one.
 func (c *compiler) test(e *expr) *test {
 	if e.call(opNot, 1) {
 		t := c.test(e.args[0])
@@ -170,7 +171,7 @@ func (c *compiler) bool(e *expr) node {
 	case e.kind == kindName:
 		return c.flag(e)
 	case e.call(opIn, 2) && e.args[1].kind == kindList && len(e.args[1].args) == 0:
-		// The library answers this without reading what is on the left, whatever that is.
+		// The library answers this without reading the left side, whatever that is.
 		return func(input) verdict { return no }
 	case e.call(opNot, 1):
 		n := c.bool(e.args[0])
@@ -221,7 +222,7 @@ func (c *compiler) junction(terms []*expr, decides verdict) node {
 	}
 }
 
-// flag reads a bool variable.
+// flag compiles a bool variable.
 func (c *compiler) flag(e *expr) node {
 	t := c.variable(e, Bool)
 	if t == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one
-// takes about as long as compiling an expression, so make it once and not for each.
+// takes about as long as compiling an expression, so make it once, not once per expression.
 type Env struct {
 	layout        *layout
 	limits        Limits
@@ -17,8 +17,8 @@ type Env struct {
 	functionNames []string
 }
 
-// NewEnv returns an environment for the schema and limits, or what their Validate reports, the
-// schema first.
+// NewEnv returns an environment for the schema and limits. The error is what Validate of the schema
+// reports or, if that is valid, what Validate of the limits reports.
 func NewEnv(schema Schema, limits Limits) (*Env, error) {
 	if err := schema.Validate(); err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func (e *Env) NewValues() *Values {
 	return &Values{layout: e.layout, slots: make([]slot, len(e.layout.variables))}
 }
 
-// Matcher is [Env.Compile] for callers that know only the interface: any package can declare this
-// method, and take an Env for it, without importing this one.
+// Matcher is [Env.Compile] with the interface as its result: any package can declare an interface
+// with this method, and accept an Env for it, without importing this one.
 func (e *Env) Matcher(expression string) (Matcher, error) {
 	s, err := e.Compile(expression)
 	if err != nil {
@@ -59,9 +59,9 @@ func (e *Env) Matcher(expression string) (Matcher, error) {
 
 // Compile turns an expression into a selector, or returns a [*CompileError] with the first fault.
 // It refuses a text that is empty or not CEL, names that are not declared, a comparison of
-// different types, and a result that is not a bool. It refuses a map variable that is asked for
-// more than keys, a regular expression that is invalid or not a literal, a loop variable that hides
-// a declared one, and a conversion of a literal that must fail, as in int('x'), wherever it stands.
+// different types, and a result that is not a bool. It refuses a map variable used for anything but
+// its keys, a regular expression that is invalid or not a literal, a loop variable that hides a
+// declared one, and a conversion of a literal that must fail, as in int('x'), wherever it stands.
 // It also refuses a text that exceeds a limit; then errors.Is(err, ErrLimit) holds as well. It
 // never panics, whatever the text.
 func (e *Env) Compile(expression string) (*Selector, error) {
@@ -111,7 +111,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 		return nil, refuse(0, 0, fmt.Sprintf("the expression has %d nodes, the limit is %d", nodes, e.limits.Nodes), "", true)
 	}
 	if f := e.names(parsed.tree()); f != nil {
-		// A word such as AND in front of a parenthesis is a call to the parser.
+		// The parser takes a word such as AND in front of a parenthesis for a call.
 		if s := firstSlip(expression); s != nil && f.at.kind != kindHas && strings.EqualFold(s.found, f.at.name) {
 			line, col := place(expression, s.at)
 			return nil, refuse(line, col, "there is no "+s.found, s.hint, false)
@@ -162,7 +162,8 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	return s, nil
 }
 
-// constant explains why planning fails: it evaluates what depends on no variable, such as int('b').
+// constant explains why planning fails: planning evaluates the parts that depend on no variable,
+// such as int('b').
 const constant = "correct the part that is constant and has no value"
 
 // read lists the variables that a tree reads. Loop variables cannot hide declared ones, so names
@@ -185,7 +186,7 @@ func (l *layout) read(tree *expr) []variable {
 	return reads
 }
 
-// invalid is the offset of the first byte that is not UTF-8.
+// invalid returns the offset of the first byte that is not UTF-8.
 func invalid(text string) int {
 	for i := range text {
 		if r, width := utf8.DecodeRuneInString(text[i:]); r == utf8.RuneError && width == 1 {
@@ -195,7 +196,8 @@ func invalid(text string) int {
 	return len(text)
 }
 
-// cut is the beginning of a text, which need not be UTF-8, without half a character at its end.
+// cut returns the beginning of a text, which need not be UTF-8, without half a character at its
+// end.
 func cut(text string) string {
 	const most = 200
 	if len(text) <= most {

@@ -10,20 +10,20 @@ import (
 
 // Sentinels, for errors.Is.
 var (
-	// ErrMissingKey means that the result hangs on a key which a map variable does not have: the
+	// ErrMissingKey means that the result depends on a key that a map variable does not have: the
 	// expression neither holds nor fails. The error names the key, and implements interface{
-	// MissingKey() string } so that callers can tell it apart without importing this package.
+	// MissingKey() string } so that callers can recognise it without importing this package.
 	// [Selector.Match] returns it.
 	ErrMissingKey = errors.New("selector: missing key")
 
-	// ErrLimit means that an expression is larger, or data costs more to look at, than the [Limits]
-	// allow. The message has the number and the limit. [Env.Compile] returns it inside a
+	// ErrLimit means that an expression is larger, or data costs more to evaluate, than the
+	// [Limits] allow. The message has the number and the limit. [Env.Compile] returns it inside a
 	// [*CompileError], [Selector.Match] inside an [*EvalError].
 	ErrLimit = errors.New("selector: limit exceeded")
 )
 
-// FieldError is one fault of a schema, of limits or of a label selector. Where all faults are
-// reported they are joined as by [errors.Join]: errors.As finds the first.
+// FieldError is one fault of a schema, of limits, of a label selector or of an argument. Functions
+// that report all faults join them as [errors.Join] does: errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as matchExpressions[1].operator; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -45,9 +45,9 @@ const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
 	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or a variable declared twice
-	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
+	CodeType         Code = strictjson.CodeType         // the value has the wrong type, or the wrong form for its type
 	CodeRequired     Code = "required"                  // a value is missing
-	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or names nothing that is there
+	CodeUnknownValue Code = "unknown_value"             // it is not one of the values that the field can have, or names something that does not exist
 	CodeOutOfRange   Code = "out_of_range"              // a number is too small or too large
 	CodeConflict     Code = "conflict"                  // it contradicts another field or another variable
 )
@@ -62,7 +62,7 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 func (f faults) err() error { return errors.Join(f...) }
 
 // below returns the faults of a part, or of a document that the strict decoder read, as FieldErrors
-// whose paths continue the given one.
+// with path in front of their paths.
 func below(path string, err error) error {
 	var f faults
 	for _, fault := range strictjson.Faults(err) {
@@ -71,8 +71,8 @@ func below(path string, err error) error {
 	return f.err()
 }
 
-// CompileError says why an expression is no selector. [Env.Compile] returns it, for the first fault
-// that it finds.
+// CompileError says why an expression does not compile. [Env.Compile] returns it for the first
+// fault that it finds.
 type CompileError struct {
 	Expr string // the text that was compiled, cut after 200 bytes
 	Line int    // 1-based; 0 if the fault has no place, as with a text that is too long
@@ -103,8 +103,8 @@ func (e *CompileError) Is(target error) bool { return e.limit && target == ErrLi
 
 // EvalError says why an expression has no result for some data: a conversion that failed, a
 // variable without a value or with a value of another type than declared, or data beyond the
-// limits. A key that a map variable lacks is [ErrMissingKey] instead; a key that a map written in
-// the expression lacks is an EvalError, as in {'a': 1}['b'] == 1.
+// limits. For a key that a map variable lacks the error is [ErrMissingKey] instead. For a key that
+// a map literal in the expression lacks it is an EvalError, as in {'a': 1}['b'] == 1.
 type EvalError struct {
 	Expr     string // canonical text of the selector
 	Variable string // the variable at fault; empty if no single one is
@@ -127,10 +127,10 @@ type missingKey struct {
 }
 
 func (e *missingKey) Error() string {
-	return "selector: " + cut(e.MissingKey()) + " is missing: test it first, as in " + cut(quote(e.key)) + " in " + e.variable // a computed key is data
+	return "selector: " + cut(e.MissingKey()) + " is missing: test it first, as in " + cut(quote(e.key)) + " in " + e.variable // a computed key comes from the data
 }
 
-// MissingKey returns the variable and key as an expression would name them.
+// MissingKey returns the variable and key as an expression would write them.
 func (e *missingKey) MissingKey() string {
 	return e.variable + "[" + quote(e.key) + "]"
 }

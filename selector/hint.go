@@ -10,7 +10,7 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// operator is what a word stands for that people write for an operator of CEL, or empty.
+// operator returns the operator of CEL that people mean by a word, or empty.
 func operator(word string) string {
 	switch strings.ToLower(word) {
 	case "and":
@@ -23,21 +23,22 @@ func operator(word string) string {
 	return ""
 }
 
-// slip is something that people write and CEL does not know.
+// slip is something that people write but CEL does not know.
 type slip struct {
 	at    int    // byte offset
 	found string // what stands there
 	hint  string // what to write instead
 }
 
-// instead is the slip of writing one thing for another.
+// instead returns the slip of writing found for right.
 func instead(at int, found, right string) *slip {
 	return &slip{at, found, "write " + right + " for " + found}
 }
 
-// firstSlip finds the first slip in a text that does not parse, outside of string literals: AND,
-// OR, NOT, a single = or <>, and what else is usual in SQL, shells and word processors, such as
-// spaces that are none to CEL; nil if there is none.
+// firstSlip finds the first slip in a text that does not parse: AND, OR, NOT, a single = or <>, and
+// other habits from SQL, shells and word processors, such as spaces that CEL does not accept. It
+// looks into string literals only for a wrong escape or a missing end. It returns nil if there is
+// no slip.
 func firstSlip(text string) *slip {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -56,7 +57,7 @@ func firstSlip(text string) *slip {
 			for i < len(text) && wordByte(text[i]) {
 				i++
 			}
-			// Behind a dot it is the name of a key.
+			// After a dot the word is the name of a key.
 			if start == 0 || text[start-1] != '.' {
 				if found := wordSlip(text, start, i); found != nil {
 					return found
@@ -109,7 +110,7 @@ func firstSlip(text string) *slip {
 	return nil
 }
 
-// wordSlip looks at the word text[start:end].
+// wordSlip returns the slip of the word text[start:end], or nil.
 func wordSlip(text string, start, end int) *slip {
 	word := text[start:end]
 	rest := strings.TrimLeft(text[end:], " \t\r\n")
@@ -122,7 +123,7 @@ func wordSlip(text string, start, end int) *slip {
 	case "if", "else":
 		return &slip{start, word, "write condition ? yes : no"}
 	case "is", "like", "matches", "contains", "startswith", "endswith", "between":
-		// As a function or variable it is followed by something else than an operand.
+		// A function or variable of this name is not followed by an operand.
 		if start == 0 || rest == "" || !wordByte(rest[0]) && rest[0] != '\'' && rest[0] != '"' {
 			return nil
 		}
@@ -144,8 +145,8 @@ func wordByte(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// afterString returns the offset behind the literal that begins at the quote at i, or what is wrong
-// with it.
+// afterString returns the offset after the literal that begins at the quote at i, or what is wrong
+// with the literal.
 func afterString(text string, i int) (int, *slip) {
 	begin := i
 	raw := i > 0 && (text[i-1] == 'r' || text[i-1] == 'R')
@@ -166,15 +167,16 @@ func afterString(text string, i int) (int, *slip) {
 	return 0, &slip{begin, end, "the string that begins here does not end"}
 }
 
-// place is the line and column, both from 1 and in characters, of a byte offset.
+// place returns the line and the column in characters, both from 1, of a byte offset.
 func place(text string, offset int) (line, col int) {
 	before := text[:offset]
 	start := strings.LastIndexByte(before, '\n') + 1
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// nearest returns the known name that a mistyped one probably stands for: the one with the fewest edits, at most a third of its length, or of the length of its last
-// part if the others are right; the first in order if there are several.
+// nearest returns the known name that a mistyped one probably stands for: the one with the fewest
+// edits, and the first in order of several. The edits may be at most a third of the length of name,
+// or of its last part if the other parts are right.
 func nearest(name string, known []string) string {
 	best, edits := "", len(name)/3+1
 	dot := strings.LastIndexByte(name, '.') + 1
@@ -190,7 +192,8 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// offset is the inverse of place: the byte offset of a line and column, or the length of the text.
+// offset is the inverse of place: it returns the byte offset of a line and column, or the length of
+// the text.
 func offset(text string, line, col int) int {
 	at := 0
 	for ; line > 1; line-- {
@@ -207,8 +210,8 @@ func offset(text string, line, col int) int {
 	return at
 }
 
-// bracketed finds out whether the name at an offset is the rest of a key such as my-label or example.com/zone, written behind a dot; it
-// returns how that is written.
+// bracketed returns how to write in brackets a key such as my-label or example.com/zone, if the
+// name at an offset is the rest of such a key after a dot; else empty.
 func (l *layout) bracketed(text string, at int) string {
 	inKey := func(c byte) bool { return wordByte(c) || strings.IndexByte("-/.", c) >= 0 }
 	start, end := at, at
@@ -230,7 +233,7 @@ func (l *layout) bracketed(text string, at int) string {
 	return ""
 }
 
-// ending lists the variables whose last parts are the name, which lost what is in front of it.
+// ending lists the variables whose last parts are the name, for a name that lacks the parts before.
 func (l *layout) ending(name string) []string {
 	var names []string
 	for _, v := range l.variables {
@@ -249,7 +252,7 @@ func (l *layout) nearest(name string) string {
 	return nearest(name, names)
 }
 
-// did appends a name to a message.
+// did returns the end of a message that suggests a name, empty if there is none.
 func did(name string) string {
 	if name == "" {
 		return ""
@@ -257,7 +260,7 @@ func did(name string) string {
 	return "; did you mean " + name + "?"
 }
 
-// undeclared says what a name that is not declared may stand for.
+// undeclared returns a hint at what a name that is not declared may stand for.
 func (l *layout) undeclared(path []string) string {
 	full := strings.Join(path, ".")
 	if below := l.below(full); len(below) > 0 {
@@ -266,11 +269,11 @@ func (l *layout) undeclared(path []string) string {
 	if name := l.keyed(path); name != "" {
 		return fmt.Sprintf("the keys are in %s: write %s['key']", name, name)
 	}
-	// The variable may be mistyped, or cut short, in front of keys that are nobody's business here.
+	// The variable may be mistyped, or cut short, in front of keys, which do not matter here.
 	for i := range path {
 		name := strings.Join(path[:len(path)-i], ".")
 		if len(l.below(name)) > 0 {
-			break // that much is right
+			break // this part is right
 		}
 		if near := l.nearest(name); near != "" {
 			return oneOf([]string{near})
@@ -289,7 +292,8 @@ func (l *layout) undeclared(path []string) string {
 	return "if a text is meant, write '" + cut(full) + "'"
 }
 
-// keyed is the map in which somebody looks for what Kubernetes calls labels and annotations; empty if there is none.
+// keyed returns the map variable meant by a path to what Kubernetes calls labels or annotations;
+// empty if there is none.
 func (l *layout) keyed(path []string) string {
 	for i := 1; i < len(path); i++ {
 		if path[i] != "labels" && path[i] != "annotations" {
@@ -305,7 +309,8 @@ func (l *layout) keyed(path []string) string {
 	return ""
 }
 
-// offer says what there is instead of a name that looks like nothing: what lies beside it, or else what the names begin with. Of many nothing is said.
+// offer lists the variables below the first part of an unknown name or, if there are none, the
+// first parts of all variables. It returns empty if there are more than ten.
 func (l *layout) offer(first string) string {
 	var names []string
 	for _, v := range l.variables {
@@ -335,7 +340,7 @@ func oneOf(names []string) string {
 	return "did you mean one of " + strings.Join(names, ", ") + "?"
 }
 
-// similar is the function of CEL that does what one of another language does, or empty.
+// similar returns the function of CEL that does what a function of another language does, or empty.
 func similar(function string) string {
 	switch strings.ToLower(function) {
 	case "any", "some":
@@ -352,8 +357,8 @@ func similar(function string) string {
 	return ""
 }
 
-// readable says in words what the CEL library says with its names of overloads: that int == string does not exist. A text of another
-// form stands as it is.
+// readable puts into plain words what the CEL library says with its names of overloads, such as
+// that there is no int == string, or with its tokens. It returns a text of another form as it is.
 func readable(msg string) string {
 	name, types, ok := strings.Cut(strings.TrimPrefix(msg, "found no matching overload for '"), "' applied to '")
 	if !ok || !strings.HasPrefix(msg, "found") {
@@ -361,7 +366,7 @@ func readable(msg string) string {
 			return "syntax error: the expression ends too early"
 		}
 		msg = strings.ReplaceAll(msg, "'<EOF>'", "<EOF>")
-		msg, _, _ = strings.Cut(msg, " expecting {") // all tokens that there are
+		msg, _, _ = strings.Cut(msg, " expecting {") // a list of all tokens
 		msg = strings.ReplaceAll(msg, "<EOF>", "the end")
 		if rest, ok := strings.CutPrefix(msg, "Syntax error: "); ok {
 			return "syntax error: " + rest

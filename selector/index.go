@@ -7,25 +7,26 @@ import (
 	"strings"
 )
 
-// Index finds, among many elements, the few that a selector can match. Elements are numbered by the
-// host, from 0 and without large gaps; for each, the index knows the values of some variables. It
+// Index finds, among many elements, the few that a selector can match. The host numbers elements
+// from 0, without large gaps. The index knows the values of some variables for each element, and
 // answers in ascending order:
 //
 //	for i, err := range index.Match(sel, func(i int) selector.Vars { return resources[i] }) {
 //		…
 //	}
 //
-// An element for which the selector misses a key is no match, and is not even looked at if it can
-// be avoided. Where a missing key means more than that, look at every element. An Index must not be
-// changed while another goroutine uses it. It keeps the strings it was given.
+// An element that lacks a key which the selector needs is no match, and is not even looked at if
+// that can be avoided. Where a missing key means more to the caller, match every element without an
+// index. An Index must not be changed while another goroutine uses it. It keeps the strings that it
+// was given.
 type Index struct {
 	variables []string
-	fields    map[field]uint32 // numbers of what values are known for
+	fields    map[field]uint32 // numbers of the fields that have values
 	holders   []holders        // by field
 	numbers   map[entry]uint32 // numbers of postings
 	postings  []posting
 	free      []uint32   // numbers of postings without elements
-	elements  [][]uint32 // the postings that an element is in, so that it can be taken out again; nil if it is not there
+	elements  [][]uint32 // the postings of each element, so that it can be removed; nil if it is not there
 	all       posting
 }
 
@@ -35,16 +36,17 @@ type entry struct {
 	value string
 }
 
-// holders are the elements that have a field at all.
+// holders are the elements that have a field, with any value.
 type holders struct {
 	count    int
 	postings []uint32
 }
 
-// largestGap is how many numbers may be left out: the index has room for them all.
+// largestGap is how many numbers may be left out at once, because the index makes room for them
+// all.
 const largestGap = 1 << 20
 
-// NewIndex returns an empty index of the variables named, which must be of type string or
+// NewIndex returns an empty index of the named variables, which must be of type string or
 // map(string, string). Every key of a map is indexed. Terms about other variables do not narrow the
 // candidates.
 func NewIndex(variables ...string) *Index {
@@ -55,10 +57,10 @@ func NewIndex(variables ...string) *Index {
 	}
 }
 
-// Put adds element i, or replaces what is known of it. It takes time in proportion to the element's
-// own keys, not to the size of the index. Variables without a value are left out. A variable of
-// another type than string or map[string]string is an error, and so is a number that is negative or
-// leaves out more than 1048576 after the largest so far; an error changes nothing.
+// Put adds element i, or replaces its values. It takes time in proportion to the element's own
+// keys, not to the size of the index. Variables without a value are left out. Put returns an error
+// and changes nothing if a value is neither a string nor a map[string]string, and if i is negative
+// or leaves out more than 1048576 numbers after the largest so far.
 func (x *Index) Put(i int, vars Vars) error {
 	if i < 0 || i > len(x.elements)+largestGap {
 		return fmt.Errorf("selector: element %d: the number must be from 0 to %d, which is %d more than the largest so far", i, len(x.elements)+largestGap, largestGap+1)
@@ -106,7 +108,7 @@ func (x *Index) Put(i int, vars Vars) error {
 	return nil
 }
 
-// Remove takes element i out, if it is there.
+// Remove removes element i, if it is there.
 func (x *Index) Remove(i int) {
 	if i < 0 || i >= len(x.elements) || x.elements[i] == nil {
 		return
@@ -123,7 +125,7 @@ func (x *Index) Remove(i int) {
 	x.all.remove(uint32(i))
 }
 
-// number returns the posting of a value, new if there is none.
+// number returns the number of the posting of a value, and makes the posting if there is none.
 func (x *Index) number(f field, value string) uint32 {
 	at, ok := x.fields[f]
 	if !ok {
@@ -148,7 +150,7 @@ func (x *Index) number(f field, value string) uint32 {
 	return n
 }
 
-// drop forgets a posting without elements, so that values which come and go leave nothing behind.
+// drop removes a posting without elements, so that values which come and go leave nothing behind.
 func (x *Index) drop(n uint32) {
 	p := x.postings[n]
 	h := &x.holders[p.field]
@@ -162,8 +164,8 @@ func (x *Index) drop(n uint32) {
 }
 
 // Candidates yields the elements that fulfil the most selective of the terms, each once and in
-// ascending order; all elements if no term speaks of an indexed variable. Whatever a selector with
-// these terms matches is among them. The index must not be changed meanwhile.
+// ascending order; all elements if no term is about an indexed variable. Every element that a
+// selector with these terms matches is among them. The index must not be changed meanwhile.
 func (x *Index) Candidates(terms []Term) iter.Seq[int] {
 	conditions := make([]condition, len(terms))
 	for k, t := range terms {
@@ -191,7 +193,7 @@ func (x *Index) narrowest(conditions []condition) (found []*posting, size, from 
 	return found, size, from
 }
 
-// each yields the elements of disjoint postings, of which there are so many, in ascending order.
+// each yields the elements of disjoint postings, size of them in all, in ascending order.
 func each(postings []*posting, size int, yield func(int) bool) {
 	if len(postings) == 1 {
 		postings[0].each(yield)
@@ -212,7 +214,7 @@ func each(postings []*posting, size int, yield func(int) bool) {
 }
 
 // holding returns the postings for the values of a condition that is no predicate, or for all
-// values if it only asks for one to exist. An element has one value for a key, so they are
+// values if it only asks for one to exist. An element has one value for a key, so the postings are
 // disjoint.
 func (x *Index) holding(c condition) []*posting {
 	at, ok := x.fields[c.field]
@@ -228,7 +230,7 @@ func (x *Index) holding(c condition) []*posting {
 	}
 	for k, value := range c.values {
 		if k > 0 && value == c.values[k-1] {
-			continue // they are sorted
+			continue // the values are sorted
 		}
 		if number, ok := x.numbers[entry{at, value}]; ok {
 			found = append(found, &x.postings[number])
@@ -237,7 +239,7 @@ func (x *Index) holding(c condition) []*posting {
 	return found
 }
 
-// count is the number of elements in what holding returns.
+// count returns the number of elements in the postings that holding returns.
 func (x *Index) count(c condition) int {
 	if at, ok := x.fields[c.field]; ok && c.values == nil {
 		return x.holders[at].count

@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// What an index can decide by itself it decides without the elements, whose labels lie all over
-// memory: looking one up there takes longer than everything else. Conditions on a single key are
-// answered by the postings of its values, of which there are usually few; what remains is
-// evaluated.
+// An index decides as much as it can without the elements, whose labels lie all over memory:
+// looking one up there takes longer than everything else. The postings of a key's values, of which
+// there are usually few, answer conditions on that key alone; the selector is evaluated for the
+// rest.
 
 // condition is a requirement on one string of an element, in one of three forms.
 type condition struct {
 	field   field
 	values  []string                   // one of these; nil: any at all
-	hold    func(value string) verdict // or any that this holds for, unless it is nil
-	negated bool                       // the element must not be so; one without the string then fulfils it
+	hold    func(value string) verdict // if not nil, any value for which this is yes
+	negated bool                       // the element must not have such a value; an element without the string fulfils this
 }
 
 // Match yields, in ascending order, the elements that the selector matches, each once and with a
-// nil error. at gives the variables of an element; they must be those that Put was given. It is
-// asked only for candidates that the index cannot decide alone. A candidate for which there is no
-// result, for another reason than a missing key, is yielded with its error. The index must not be
-// changed meanwhile.
+// nil error. at returns the variables of an element, which must be those given to Put. Match calls
+// it only for candidates that the index cannot decide alone. A candidate that has no result for
+// another reason than a missing key is yielded with its error. The index must not be changed
+// meanwhile.
 //
-// What cannot match is not looked at, so that errors are not complete; see [Index] for missing
-// keys.
+// Match does not look at elements that cannot match, so it does not yield all errors. For missing
+// keys see [Index].
 func (x *Index) Match(s *Selector, at func(i int) Vars) iter.Seq2[int, error] {
 	conditions, complete := s.conditions()
 	return x.search(conditions, complete, func(i int) (bool, error) {
@@ -39,7 +39,7 @@ func (x *Index) Match(s *Selector, at func(i int) Vars) iter.Seq2[int, error] {
 }
 
 // MatchLabels yields, in ascending order, the elements that the label selector matches. The index
-// must be one of [LabelMap] values; at gives the labels of an element, and is asked only for
+// must be one of [LabelMap] values. at returns the labels of an element, and is called only for
 // candidates that the index cannot decide alone.
 func (x *Index) MatchLabels(l *Labels, at func(i int) map[string]string) iter.Seq[int] {
 	var conditions []condition
@@ -64,8 +64,8 @@ func (t Term) condition() condition {
 	return condition{field: field{variable: t.Variable, key: t.Key, keyed: t.Keyed}, values: t.Values}
 }
 
-// conditions are what an index may check for the selector, and whether fulfilling all of them is
-// matching.
+// conditions returns the conditions that an index may check for the selector. complete reports
+// whether the selector matches every element that fulfils all of them.
 func (s *Selector) conditions() (list []condition, complete bool) {
 	if s.tests == nil {
 		for _, t := range s.terms {
@@ -79,7 +79,8 @@ func (s *Selector) conditions() (list []condition, complete bool) {
 		c := condition{field: field{variable: t.name, key: t.key, keyed: t.keyed}}
 		switch {
 		case t.op == testHas && t.negated:
-			// Without a value for the map this is an error, and not a match: the index cannot tell.
+			// An element without a value for the map is an error, not a match: the index cannot
+			// tell.
 			complete = false
 			continue
 		case t.op == testHas:
@@ -90,7 +91,7 @@ func (s *Selector) conditions() (list []condition, complete bool) {
 		default:
 			c.hold = t.hold
 		}
-		// What is beyond the promised sizes is for the meter to decide.
+		// Data beyond the promised sizes must be evaluated with metering.
 		if slices.ContainsFunc(c.values, func(v string) bool { return len(v) > t.tooLong }) {
 			complete = false
 		}
@@ -102,17 +103,17 @@ func (s *Selector) conditions() (list []condition, complete bool) {
 // Bounds on how much an index does for a condition before it leaves it to evaluation.
 const (
 	cursors = 16 // postings that each candidate is looked up in
-	fewer   = 4  // values tried, for each candidate that there is
+	fewer   = 4  // candidates for each value that is tried
 )
 
 // filter is a condition as postings.
 type filter struct {
-	any     []cursor // the element is in one of these
+	any     []cursor // the element must be in one of these
 	negated bool     // or in none
 }
 
-// search yields the elements that fulfil the conditions, after asking match unless the conditions
-// are complete and all were checked.
+// search yields the elements that fulfil the conditions. It calls match for each of them unless the
+// conditions are complete and the index has checked all of them.
 func (x *Index) search(conditions []condition, complete bool, match func(i int) (bool, error)) iter.Seq2[int, error] {
 	base, size, from := x.narrowest(conditions)
 	var filters []filter
@@ -167,7 +168,8 @@ func (x *Index) knows(f field) bool {
 }
 
 // postingsOf returns the postings whose elements fulfil the condition (or do not, if it is
-// negated), if they are few enough for a number of candidates, and all its values could be decided.
+// negated). It returns false if there are too many for the number of candidates, or if a value
+// cannot be decided.
 func (x *Index) postingsOf(c condition, candidates int) ([]*posting, bool) {
 	if !x.knows(c.field) {
 		return nil, false

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// LabelsVariable is the name under which [LabelMap] and the terms of [Labels] speak of labels that
-// belong to no schema.
+// LabelsVariable is the name that [LabelMap] and the terms of [Labels] use for labels that belong
+// to no schema.
 const LabelsVariable = "labels"
 
-// LabelMap is a plain map of labels as a [Vars] with the one variable [LabelsVariable], for an
-// [Index] over such maps.
+// LabelMap is a plain map of labels as a [Vars] with one variable, [LabelsVariable], for an [Index]
+// over such maps.
 type LabelMap map[string]string
 
 // Lookup implements [Vars].
@@ -72,7 +72,8 @@ func (l *LabelSelector) requirements(keys []string) []requirement {
 	return list
 }
 
-// Match decides whether the selector matches the labels; nil is no labels. It allocates nothing.
+// Match reports whether the selector matches the labels; a nil map has no labels. It allocates
+// nothing.
 func (l *Labels) Match(labels map[string]string) bool {
 	for i := range l.requirements {
 		r := &l.requirements[i]
@@ -93,7 +94,7 @@ func (l *Labels) Match(labels map[string]string) bool {
 }
 
 // Terms returns conditions that all matching labels fulfil, over the variable [LabelsVariable], one
-// per key and ascending by key; see [Term]. The slices are the caller's.
+// per key and ascending by key; see [Term]. The caller owns the slices.
 func (l *Labels) Terms() []Term {
 	terms := make([]Term, 0, len(l.requirements))
 	for i := range l.requirements {
@@ -119,7 +120,7 @@ func (l *Labels) Terms() []Term {
 	return kept
 }
 
-// String prints the selector as kubectl takes it: a=b,c in (d,e),!f. The empty selector is the
+// String prints the selector as kubectl accepts it: a=b,c in (d,e),!f. The empty selector is the
 // empty text.
 func (l *Labels) String() string {
 	parts := make([]string, len(l.requirements))

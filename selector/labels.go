@@ -10,8 +10,8 @@ import (
 )
 
 // LabelSelector is a Kubernetes label selector: all of MatchLabels and all of MatchExpressions must
-// hold. It is two-valued, a missing key is an answer and no error. The zero value matches
-// everything; what an absent selector means is up to whoever has none.
+// hold. It is two-valued: a missing key is an answer, not an error. The zero value matches
+// everything; what an absent selector means is up to the caller.
 type LabelSelector struct {
 	MatchLabels      map[string]string  `json:"matchLabels,omitempty"` // keys that must be there, with this value
 	MatchExpressions []LabelRequirement `json:"matchExpressions,omitempty"`
@@ -24,8 +24,8 @@ type LabelRequirement struct {
 	Values   []string      `json:"values,omitempty"` // for In and NotIn at least one, for the others none
 }
 
-// LabelOperator is how a label is compared with the values of a requirement. The zero value is none
-// and is refused.
+// LabelOperator is how a label is compared with the values of a requirement. The zero value is not
+// an operator, and Validate refuses it.
 type LabelOperator string
 
 // The operators of Kubernetes.
@@ -38,8 +38,8 @@ const (
 
 // UnmarshalJSON reads the form that Kubernetes writes. Unknown fields, duplicate keys and values of
 // a wrong type are errors. All faults are reported, joined, each a *[FieldError]; the selector is
-// then unchanged. A field that is left out is empty, whatever it was before. It does not do what
-// Validate does.
+// then unchanged. A field that is left out becomes empty, whatever it was before. UnmarshalJSON
+// does not call Validate.
 func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	type plain LabelSelector
 	var decoded plain
@@ -50,9 +50,8 @@ func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// explained says what to write instead of labels that stand where matchLabels belongs: unknown
-// fields of which nothing says what else they may have been meant to be. Deeper down there are no
-// labels.
+// explained adds a hint to labels that stand where matchLabels belongs: unknown fields for which
+// the decoder suggests no other name. Inside matchExpressions there are no labels.
 func explained(err error) error {
 	var f faults
 	for _, fault := range strictjson.Faults(err) {
@@ -103,8 +102,8 @@ func (l *LabelSelector) validate(keys []string) error {
 	return f.err()
 }
 
-// labelKey says what is wrong with a label's key: an optional DNS name of at most 253 characters
-// and a slash, then a name.
+// labelKey returns what is wrong with a label's key, or empty. A key is an optional DNS name of at
+// most 253 characters and a slash, then a name.
 func labelKey(key string) string {
 	name := key
 	if prefix, rest, ok := strings.Cut(key, "/"); ok {
@@ -168,7 +167,7 @@ func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 	return e.Compile(l.expression(name))
 }
 
-// expression writes the selector as CEL over a map variable, absent keys spelled out.
+// expression writes the selector as CEL over a map variable, with absent keys spelled out.
 func (l LabelSelector) expression(variable string) string {
 	var parts []string
 	for _, r := range l.requirements(slices.Sorted(maps.Keys(l.MatchLabels))) {

@@ -1,8 +1,8 @@
 package selector
 
-// Limits bound what an expression may be and what evaluating it may cost. A field that is zero
-// stands for its default; nothing is ever unlimited. Costs are CEL's: about one per operation, a
-// tenth per character looked at.
+// Limits bound the size of an expression and the cost of evaluating it. A zero field means its
+// default; nothing is ever unlimited. Costs are CEL's: about one per operation, and a tenth per
+// character looked at.
 type Limits struct {
 	TextBytes     int    `json:"textBytes,omitzero"`     // length of an expression; 4096 by default
 	Nodes         int    `json:"nodes,omitzero"`         // nodes of its syntax tree, macros expanded; 500 by default
@@ -11,19 +11,19 @@ type Limits struct {
 	RegexProgram  int    `json:"regexProgram,omitzero"`  // instructions of one compiled regular expression; 1000 by default
 	EstimatedCost uint64 `json:"estimatedCost,omitzero"` // worst-case cost for data of the sizes below; 10000 by default
 
-	// The sizes of data that the estimate is made for, and up to which evaluation takes the fast
-	// path: 256 bytes by default in a string, 64 strings in a list. Maps are only ever looked up,
-	// so their size costs nothing.
+	// StringBytes and ListItems are the sizes of data that the estimate assumes, and up to which
+	// evaluation takes the fast path: by default 256 bytes in a string and 64 strings in a list.
+	// Maps are only looked up, so their size costs nothing.
 	StringBytes int `json:"stringBytes,omitzero"`
 	ListItems   int `json:"listItems,omitzero"`
 
 	// RunCost bounds the cost of one evaluation that meets larger data; 10000 by default, and never
 	// below EstimatedCost. A string of more bytes than ten times RunCost, or a list of more items
-	// than RunCost, is refused unread.
+	// than RunCost, is refused without being read.
 	RunCost uint64 `json:"runCost,omitzero"`
 }
 
-// defaultLimits are what zero fields stand for.
+// defaultLimits returns what zero fields stand for.
 func defaultLimits() Limits {
 	return Limits{
 		TextBytes:     4096,
@@ -39,7 +39,7 @@ func defaultLimits() Limits {
 }
 
 // Upper bounds of the limits themselves: beyond them a deeply nested text could exhaust the stack,
-// which no guard can catch, or a cost would no longer bound a time that anybody waits for.
+// which no guard can catch, or an evaluation could take longer than a caller can wait.
 const (
 	maxTextBytes = 1 << 20
 	maxNodes     = 10_000
@@ -47,11 +47,11 @@ const (
 	maxNesting   = 4
 	maxRegex     = 10_000
 	maxData      = 1 << 20
-	maxCost      = 100_000_000 // ten times as much must be an int everywhere
+	maxCost      = 100_000_000 // ten times as much must fit into an int on every platform
 )
 
-// Validate reports every field that is negative or above what this package can keep, joined, each a
-// *[FieldError].
+// Validate reports every field that is negative or above what this package can keep, and a RunCost
+// below EstimatedCost, joined, each a *[FieldError].
 func (l Limits) Validate() error {
 	var f faults
 	check := func(name string, value, most int) {

@@ -6,11 +6,11 @@ import (
 )
 
 // The native subset: == != in startsWith endsWith contains matches has && || ! over string, bool
-// and int variables and constant map keys. Its licence is that it says the same as the CEL library,
-// errors included, for every expression and all data (I4); the rules of the logical operators are
-// therefore kept to the letter, and whatever is not certain to agree stays with CEL.
+// and int variables and constant map keys. It must answer as the CEL library does, errors included,
+// for every expression and all data (I4). Therefore it keeps the rules of the logical operators to
+// the letter, and leaves to CEL everything that is not certain to agree.
 //
-// Most selectors are a conjunction of tests of one string each, so that is the form that is fast: a
+// Most selectors are a conjunction of tests of one string each, so that form is the fast one: a
 // slice of structs, run by static calls. Everything else is a tree of closures over the same tests.
 
 // input is what an expression is evaluated on: passed by value, so that nothing escapes.
@@ -50,8 +50,8 @@ const (
 	testPattern
 )
 
-// conjunction is a chain of && over tests: no wins over everything, then the first that is neither
-// yes nor no, then yes.
+// conjunction is a chain of && over tests: no wins over every other verdict, then the first verdict
+// that is neither yes nor no, then yes.
 type conjunction []test
 
 func (c conjunction) run(in input) verdict {
@@ -75,8 +75,8 @@ func (c conjunction) onValues(values *Values) verdict {
 	return yes
 }
 
-// after is the verdict of the conjunction if those before test i are yes and i is v, which is not:
-// a later no still wins.
+// after returns the verdict of the conjunction if the tests before i are yes and test i is v, which
+// is not yes: a later no still wins.
 func (c conjunction) after(i int, v verdict, in input) verdict {
 	if v == no || v == large {
 		return v
@@ -87,8 +87,8 @@ func (c conjunction) after(i int, v verdict, in input) verdict {
 	return v
 }
 
-// onValues and onVars evaluate the test. They decide equality themselves, the case that everything
-// else is measured against: a call would cost as much as what it does.
+// onValues and onVars evaluate the test. They decide equality, the case that matters most for
+// speed, without calling hold: the call would cost as much as the comparison.
 func (t *test) onValues(values *Values) verdict {
 	s := &values.slots[t.slot]
 	text, there := s.text, s.bound
@@ -143,7 +143,7 @@ func (t *test) hold(text string) verdict {
 	return truth(ok != t.negated)
 }
 
-// lookup reads the string from the host's own variables; if it is not there, the verdict is why.
+// lookup reads the string from the host's own variables. If it is not there, v says why.
 func (t *test) lookup(vars Vars) (text string, v verdict, there bool) {
 	value := valueOf(vars, t.name)
 	if !t.keyed {
@@ -158,7 +158,7 @@ func (t *test) lookup(vars Vars) (text string, v verdict, there bool) {
 	return text, t.absent, there
 }
 
-// read returns the string and yes, or what keeps it from being read.
+// read returns the string and yes, or the verdict that says why it cannot be read.
 func (t *test) read(in input) (string, verdict) {
 	var text string
 	var v verdict

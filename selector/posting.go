@@ -2,10 +2,10 @@ package selector
 
 import "slices"
 
-// posting is an ordered set of element numbers. It is cut into blocks of bounded size, so that
-// adding and removing one never moves more than a block, however many there are.
+// posting is an ordered set of element numbers. It is divided into blocks of bounded size, so that
+// adding or removing a number never moves more than a block, however many there are.
 type posting struct {
-	field  uint32     // what the posting is a value of
+	field  uint32     // number of the field that the value is of
 	place  uint32     // its place among the postings of that field
 	value  string     // the value
 	n      int        // how many elements
@@ -15,8 +15,8 @@ type posting struct {
 // blockSize trades the cost of moving within a block against the number of blocks.
 const blockSize = 512
 
-// block returns the number of the block that holds i, or into which it belongs: the last that does
-// not begin after it.
+// block returns the index of the block that holds i or must take it: the last block that does not
+// begin after i.
 func (p *posting) block(i uint32) int {
 	at, exact := slices.BinarySearchFunc(p.blocks, i, func(b []uint32, i uint32) int {
 		switch {
@@ -33,7 +33,7 @@ func (p *posting) block(i uint32) int {
 	return at
 }
 
-// add puts in an element that is not in it.
+// add adds an element that is not in the posting.
 func (p *posting) add(i uint32) {
 	p.n++
 	if len(p.blocks) == 0 {
@@ -70,7 +70,7 @@ func (p *posting) add(i uint32) {
 	p.blocks = slices.Insert(p.blocks, at+1, right)
 }
 
-// remove takes out an element that is in it.
+// remove removes an element that is in the posting.
 func (p *posting) remove(i uint32) {
 	p.n--
 	at := p.block(i)
@@ -85,8 +85,8 @@ func (p *posting) remove(i uint32) {
 	p.join(at - 1)
 }
 
-// join makes one block of neighbours that together fill less than half of one, so that what is left
-// takes no more room than it needs.
+// join merges block at with the next one if together they fill less than half a block, so that the
+// remaining elements take no more room than they need.
 func (p *posting) join(at int) {
 	if at < 0 || at+1 >= len(p.blocks) || len(p.blocks[at])+len(p.blocks[at+1]) >= blockSize/2 {
 		return

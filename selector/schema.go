@@ -9,8 +9,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Type is the type of a variable, by the name that expressions use for it. The zero value is none
-// and is refused.
+// Type is the type of a variable, by the name that expressions use for it. The zero value is not a
+// type, and [Schema.Validate] refuses it.
 type Type string
 
 // The types a variable can have, each with the one Go type that Lookup must return for it.
@@ -52,15 +52,16 @@ type Variable struct {
 	Type Type   `json:"type"`
 }
 
-// Schema is all that expressions may read. The order has no meaning. A host that matches by itself
-// may declare more variables than [DefaultSchema] has; package rollout knows no others:
+// Schema lists the variables that expressions may read. The order has no meaning. A host that
+// matches by itself may declare more variables than [DefaultSchema] has; package rollout knows no
+// others:
 //
 //	schema := append(selector.DefaultSchema(), selector.Variable{Name: "resource.zone", Type: selector.String})
 type Schema []Variable
 
-// DefaultSchema returns the variables that rollout policies speak of; the slice is the caller's.
-// All are texts but metadata, maps from text to text, and createdAt, an instant. A name that the
-// host leaves empty is the empty text.
+// DefaultSchema returns the variables of rollout policies; the caller owns the slice. All are
+// strings except metadata, which are maps from string to string, and createdAt, which is a
+// timestamp. A name that the host leaves empty is the empty string.
 //
 //	resource.     id, name, kind, identifier, version, metadata
 //	environment.  id, name, metadata
@@ -79,8 +80,8 @@ func DefaultSchema() Schema {
 
 // Only returns the variables that have one of the names or lie below it, as resource.kind lies
 // below resource, in the order of the schema. The schema of a call site that knows a resource and
-// nothing else is DefaultSchema().Only("resource"). A name that keeps nothing is a *[FieldError];
-// all of them are reported, joined.
+// nothing else is DefaultSchema().Only("resource"). A name that selects no variable is a
+// *[FieldError]; all of them are reported, joined.
 func (s Schema) Only(names ...string) (Schema, error) {
 	var kept Schema
 	var f faults
@@ -105,8 +106,8 @@ func (v Variable) within(name string) bool {
 	return v.Name == name || strings.HasPrefix(v.Name, name+".")
 }
 
-// Words that no part of a name can be, because CEL reads them as something else or keeps them for
-// later, and words that cannot be the first part, because CEL has a type of that name.
+// Words that no part of a name can be, because CEL gives them another meaning or reserves them, and
+// words that cannot be the first part, because CEL has a type of that name.
 const (
 	reserved  = " as break const continue else false for function if import in let loop namespace null package return true var void while "
 	typeNames = " bool bytes double duration dyn google int list map null_type string timestamp type uint "
@@ -151,8 +152,8 @@ func (s Schema) Validate() error {
 	return f.err()
 }
 
-// identifier reports whether CEL takes the text for one; those that begin with two underscores it
-// uses itself.
+// identifier reports whether the text is an identifier of CEL that a schema may use: CEL itself
+// uses those that begin with two underscores.
 func identifier(text string) bool {
 	for i := range len(text) {
 		if !wordByte(text[i]) || i == 0 && '0' <= text[i] && text[i] <= '9' {

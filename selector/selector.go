@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Vars is where an expression finds its variables. It is an alias of a literal, so that any package
-// can declare the same interface without importing this one.
+// Vars gives an expression the values of its variables. It is an alias of an interface literal, so
+// that any package can declare the same interface without importing this one.
 //
 // Lookup returns the value of a declared variable, with exactly the Go type that [Type] names, and
-// false if the variable has no value here. It is asked for no other names, from the goroutine of
-// the call, and must give the same answer throughout that call. What it returns is read, never
-// kept. [Values] is a ready implementation; for a host's own struct a switch over the names is the
+// false if the variable has no value here. It is called for no other names, on the goroutine that
+// called Match, and must give the same answer throughout that call. The value is read, never kept.
+// [Values] is a ready implementation; for a host's own struct a switch over the names is the
 // fastest.
 type Vars = interface {
 	Lookup(name string) (any, bool)
 }
 
-// valueOf returns the value of a variable, or nil, which is of no declared type, if it has none: a
-// map of strings that is asked for a name it does not have answers "" and false, and that is no
-// empty string.
+// valueOf returns the value of a variable, or nil, which is of no declared type, if it has none. A
+// host that looks up a name missing from a map of strings returns "" and false, which must not
+// count as an empty string.
 func valueOf(vars Vars, name string) any {
 	if value, ok := vars.Lookup(name); ok {
 		return value
@@ -27,7 +27,7 @@ func valueOf(vars Vars, name string) any {
 	return nil
 }
 
-// Matcher is what a [*Selector] does, as an alias of a literal, for the same reason as [Vars].
+// Matcher is the interface of a [*Selector]. Like [Vars] it is an alias of an interface literal.
 type Matcher = interface {
 	Match(vars interface {
 		Lookup(name string) (any, bool)
@@ -35,16 +35,16 @@ type Matcher = interface {
 }
 
 // Selector is a compiled expression. It is immutable: share it, and keep it for as long as the
-// expression is in use, for there is no cache behind [Env.Compile].
+// expression is in use, because [Env.Compile] has no cache.
 type Selector struct {
 	text    string
 	layout  *layout
 	limits  Limits
-	reads   []variable // what the expression reads, by name
+	reads   []variable // variables that the expression reads, by name
 	terms   []Term
 	cost    uint64
-	tests   conjunction   // if the expression is one
-	native  node          // if it is none, but within the native subset
+	tests   conjunction   // if the expression is a conjunction of tests
+	native  node          // if it is not, but within the native subset
 	missing []*missingKey // what the verdicts from firstMissing on stand for
 	plain   *program      // if it is outside the native subset
 	metered *program      // for data beyond the promised sizes
@@ -56,8 +56,8 @@ type variable struct {
 	slot int
 }
 
-// Match decides whether the expression holds for vars. The answer is one of three, and a caller
-// says what the third means to it:
+// Match reports whether the expression holds for vars. There are three answers, and the caller
+// decides what the third means:
 //
 //	true, nil     it holds
 //	false, nil    it does not
@@ -65,8 +65,8 @@ type variable struct {
 //	              else an *EvalError: there is no result for this data
 //
 // The operators || and && ignore a missing key or an error on one side if the other side decides.
-// Of several, the first counts. Data beyond the [Limits] leaves no result, unless it was never
-// looked at because the side before it decided.
+// Of several missing keys and errors, the first counts. Data beyond the [Limits] leaves no result,
+// unless it is never looked at because the side before it decides.
 func (s *Selector) Match(vars interface {
 	Lookup(name string) (any, bool)
 }) (bool, error) {
@@ -108,18 +108,19 @@ func (s *Selector) undecided(v verdict, in input) (bool, error) {
 	return false, s.faultOf(in.vars, s.layout.variables[firstFault-v])
 }
 
-// String returns the canonical text of the expression: the same however it is spaced, quoted,
-// commented and put in parentheses. Only where that is longer than the [Limits] allow, the text
-// stands as it was written. Compiled again in the same [Env] it gives a selector with the same text
-// and the same answers.
+// String returns the canonical text of the expression, which is the same however the expression is
+// spaced, quoted, commented and put in parentheses. Where that text is longer than the [Limits]
+// allow, or would not parse to the same expression, String returns the text as it was written.
+// Compiled again in the same [Env] the result gives a selector with the same text and the same
+// answers.
 func (s *Selector) String() string { return s.text }
 
 // Cost returns the bound on the cost of one evaluation, in the units of [Limits], for data within
 // the promised sizes.
 func (s *Selector) Cost() uint64 { return s.cost }
 
-// Variables returns the names of all variables that the expression reads, sorted: entities that
-// differ in no other variable share one result. The slice is the caller's.
+// Variables returns the names of all variables that the expression reads, sorted. Entities that
+// have the same values of these variables share one result. The caller owns the slice.
 func (s *Selector) Variables() []string {
 	names := make([]string, len(s.reads))
 	for i, v := range s.reads {
@@ -129,7 +130,7 @@ func (s *Selector) Variables() []string {
 }
 
 // Terms returns conditions that every match fulfils, for an [Index], ascending by variable and key;
-// see [Term]. The slices are the caller's.
+// see [Term]. The caller owns the slices.
 func (s *Selector) Terms() []Term {
 	terms := make([]Term, len(s.terms))
 	for i, t := range s.terms {
@@ -151,8 +152,8 @@ const (
 	large        verdict = math.MinInt32 // data beyond the promised sizes: evaluate again, metered
 )
 
-// faultOf says what is wrong with the value of a variable. The evaluation only notes which one is
-// at fault.
+// faultOf returns the error for the value of a variable. The evaluation only notes which variable
+// is at fault.
 func (s *Selector) faultOf(vars Vars, v Variable) *EvalError {
 	value, ok := vars.Lookup(v.Name)
 	if !ok {

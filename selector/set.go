@@ -2,13 +2,13 @@ package selector
 
 import "slices"
 
-// set is some strings that others are looked up in.
+// set is a set of strings.
 type set struct {
 	list   []string
 	hashed map[string]struct{} // the same strings, if they are many; else nil
 }
 
-// scanned is up to how many strings a scan beats hashing.
+// scanned is the number of strings up to which a scan is faster than hashing.
 const scanned = 8
 
 func newSet(list []string) set {

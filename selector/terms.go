@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Term is a condition that whatever matches a selector fulfils: a variable, or the value of a key
-// in a map variable, is one of some strings. Terms are necessary, not sufficient: an [Index] finds
-// candidates with them, the selector decides.
+// Term is a condition that every match of a selector fulfils: a variable, or the value of a key in
+// a map variable, is one of some strings. Terms are necessary, not sufficient: an [Index] finds
+// candidates with them, and the selector decides.
 type Term struct {
 	Variable string   // variable of type string, or of type map(string, string) if Keyed
 	Key      string   // key in the map
@@ -38,8 +38,8 @@ type field struct {
 	keyed         bool
 }
 
-// implied is what an expression implies: the values that each field may have; a nil list means that
-// it has any.
+// implied is what an expression implies: the values that each field may have. A nil list means any
+// value.
 type implied map[field][]string
 
 func (c implied) terms() []Term {
@@ -53,8 +53,8 @@ func (c implied) terms() []Term {
 	return terms
 }
 
-// implied extracts what e implies. Sound and not complete: what it does not understand, above all
-// every negation, contributes nothing.
+// implied returns what e implies. It is sound but not complete: what it does not understand, above
+// all every negation, contributes nothing.
 func (l *layout) implied(e *expr) implied {
 	switch {
 	case e.call(opAnd, 2):
@@ -71,7 +71,7 @@ func (l *layout) implied(e *expr) implied {
 		}
 		return a
 	case e.call(opOr, 2):
-		// One side holds: only what both speak of is certain.
+		// One side holds: only fields that both sides restrict are certain.
 		a, b := l.implied(e.args[0]), l.implied(e.args[1])
 		for f, values := range a {
 			other, both := b[f]
@@ -133,8 +133,8 @@ func (l *layout) field(e *expr) (field, bool) {
 	return field{variable: name, key: key, keyed: true}, ok
 }
 
-// variable recognises a declared variable of the type, in a checked tree: there .resource.kind is
-// resource.kind.
+// variable recognises a declared variable of the type in a checked tree, where .resource.kind has
+// become resource.kind.
 func (l *layout) variable(e *expr, want Type) (string, bool) {
 	if e.kind != kindName {
 		return "", false
@@ -150,7 +150,7 @@ func sorted(values []string) []string {
 	return slices.Compact(values)
 }
 
-// intersection of two sorted lists, of which nil stands for every value.
+// intersection returns the values that are in both sorted lists. A nil list stands for every value.
 func intersection(a, b []string) []string {
 	if a == nil {
 		return b

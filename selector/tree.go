@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// expr is a node of a syntax tree, as far as this package looks at it. It exists so that one file
-// speaks to the CEL library and every other one to this.
+// expr is a node of a syntax tree, as far as this package looks at it. It exists so that only
+// cel.go and celvalue.go use the CEL library.
 type expr struct {
 	kind      kind
 	id        int64   // the library's number for it
 	line, col int     // 1-based
 	name      string  // variable; field of a selection; function of a call; loop variable of a comprehension
-	value     any     // of a literal, and of nothing else: string, int64, bool, nil for null, or anything else that this package does not look into
+	value     any     // of literals only: string, int64, bool, nil for null, or another type that this package does not look into
 	args      []*expr // operands; a method's receiver is the first
 	member    bool    // call written as receiver.function(…)
 	typ       exprType
@@ -66,7 +66,7 @@ func (e *expr) walk(visit func(*expr)) {
 	}
 }
 
-// call reports whether e calls the function with so many operands, the receiver included.
+// call reports whether e calls the function with that many operands, the receiver included.
 func (e *expr) call(function string, operands int) bool {
 	return e.kind == kindCall && e.name == function && len(e.args) == operands
 }
@@ -99,8 +99,8 @@ func (e *expr) path() ([]string, bool) {
 	return nil, false
 }
 
-// begin is the column at which the reader would say that e begins. The library places a chain of
-// names at its last dot, and a call at its parenthesis.
+// begin returns the column at which e begins for a reader. The library places a chain of names at
+// its last dot, and a call at its parenthesis.
 func (e *expr) begin(text string) int {
 	name := ""
 	switch e.kind {

@@ -25,8 +25,8 @@ func newLayout(schema Schema) *layout {
 }
 
 // Values is a [Vars] with one place per declared variable. Make it once with [Env.NewValues], set
-// it anew for each entity, and match any number of selectors against it: that allocates nothing. It
-// must not be set while another goroutine matches against it.
+// it for each entity, and match any number of selectors against it: that allocates nothing. It must
+// not be set while another goroutine matches against it.
 type Values struct {
 	layout *layout
 	slots  []slot
@@ -45,8 +45,8 @@ type slot struct {
 
 // Set gives a declared variable a value, which must have the Go type that its [Type] names. Maps
 // and lists are not copied. It returns an error, and changes nothing, for a name that is not
-// declared and for a value of another type. What is not a map allocates, because it is put into an
-// interface; for strings there is [Values.SetString].
+// declared and for a value of another type. A value that is not a map allocates, because it is put
+// into an interface: for strings use [Values.SetString].
 func (v *Values) Set(name string, value any) error {
 	i, ok := v.layout.slots[name]
 	if !ok {
@@ -104,7 +104,7 @@ func (t Type) fits(value any) bool {
 	return fits
 }
 
-// Clear takes all values away.
+// Clear removes all values.
 func (v *Values) Clear() { clear(v.slots) }
 
 // Lookup implements [Vars].
@@ -133,7 +133,7 @@ func (v *Values) Lookup(name string) (any, bool) {
 	}
 }
 
-// goType is the Go type that values of the type have.
+// goType returns the name of the Go type that values of the type have.
 func (t Type) goType() string {
 	switch t {
 	case Int:
