@@ -31,9 +31,9 @@
 //
 // # What the host does, in this order
 //
-//  1. Observe: read the stored state, of it the pools first, and then the entities and the jobs. A
-//     stale read is harmless, half a read is not. (rollout.Planner proves that what a start rests
-//     on is still so. A host that saves record by record without it must not read the state from a
+//  1. Observe: read the stored state, pools first, and then the entities and the jobs. A stale read
+//     is harmless, a partial read is not. (rollout.Planner verifies that everything a start depends
+//     on still holds. A host that saves record by record without it must not read the state from a
 //     cache.)
 //  2. Plan.
 //  3. Commit the starts that will be carried out, any subset of them, and save the state by
@@ -41,15 +41,15 @@
 //     executions that ended, pools, the other executions. Of a rule with maxActiveKeys, the record
 //     under the rule's own key comes after its pools. If a save conflicts, begin again at 1.
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries
-//     the same id. One that comes late may be of an older version than what others have deployed
-//     meanwhile. So a host with several planners creates the job only if no job has come to the
-//     target that Observe did not see; else it begins again at 1.
+//     the same id. A start that is dispatched late may carry an older version than another planner
+//     has deployed meanwhile. So a host with several planners creates the job only if the target
+//     has no job that Observe did not see; otherwise it begins again at 1.
 //  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody
 //     approves.
 //
-// A crash between any two of these steps is repaired by the next plan. Nothing but waiting is lost.
-// A slot that nobody is seen to use is listed in the plan, with its token: the host gives it back
-// once it knows that nobody is about to dispatch.
+// A crash between any two of these steps is repaired by the next plan. Only time is lost. The plan
+// lists every slot whose holder is not seen at work, with its token: the host gives it back once it
+// knows that no dispatch is under way.
 //
 // # What holds
 //
@@ -58,8 +58,8 @@
 //     dispatched, and ends with the group. It is never derived from a count of jobs.
 //   - What has begun is finished: a target is never taken back to an older version because of a
 //     wait, and a drained node is upgraded and uncordoned before another policy change reaches it.
-//   - Every wait says why: a stable code, the rule, the instant at which looking again can help and
-//     the events that can. All blockers are reported, not the first.
+//   - Every wait says why: a stable code, the rule, the instant at which looking again can help,
+//     and the events that can help. All blockers are reported, not only the first.
 //   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until
 //     then misses nothing.
 //   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no

@@ -1,8 +1,8 @@
 // Package rollout puts policies over a fleet and decides, in one plan, which release targets may
 // start which version now, which must wait, until when, and why. [Load] reads policies, checks and
-// compiles them once, and [PolicySet.Plan] plans on a [Snapshot] of the fleet, as often as
-// something happens; [Plan.Commit] says what state follows. For a host that wants the state loaded
-// and saved, [Planner.Plan] does all of that in one call, and [Planner.Look] all but the saving.
+// compiles them once, and [PolicySet.Plan] plans on a [Snapshot] of the fleet, whenever something
+// happens; [Plan.Commit] returns the state that follows. For a host that wants its state loaded and
+// saved, [Planner.Plan] does all of that in one call, and [Planner.Look] does all but the saving.
 //
 //	set, err := rollout.Load(file, env, rollout.WithZones(time.LoadLocation)) // env: a *selector.Env of selector.DefaultSchema
 //	plan, err := set.Plan(snapshot, now)
@@ -40,18 +40,18 @@
 //
 // The newest version that all rules allow is chosen. What a target runs, or has begun, is never
 // taken back because of a wait; a rollback rule alone takes it back, once. That holds for what the
-// snapshot shows. A start that comes late may be of an older version than what others have deployed
-// meanwhile. So a host with several planners creates the job only if no job has come to the target
-// that the snapshot did not have.
+// snapshot shows. A start that is dispatched late may carry an older version than another planner
+// has deployed meanwhile. So a host with several planners creates the job only if the target has no
+// job that was missing in the snapshot.
 //
-// An execution of a bracket starts only when all its members may run, so that nothing is drained to
-// wait; from then on only its own order, dependencies outside it and busy targets are asked. An
-// [Override] lets one version past one rule for a time.
+// An execution of a bracket starts only when all its members may run, so that no node is drained
+// only to wait. From then on only the order of its members, dependencies on deployments outside it
+// and busy targets can hold it up. An [Override] lets one version past one rule for a time.
 //
-// [Plan.Explain] says what every rule thinks of every version of one target, [Plan.Changes] what is
-// different from an earlier plan, [PolicySet.Lint] what can never finish. A [Recording] is a plan
-// with all that it was made from, for a log of decisions; [PolicySet.Replay] makes it again, by a
-// later version of this package or under other policies.
+// [Plan.Explain] says what every rule decides about every version of one target, [Plan.Changes]
+// what differs from an earlier plan, [PolicySet.Lint] what can never finish. A [Recording] is a
+// plan with everything it was made from, for a log of decisions; [PolicySet.Replay] makes the plan
+// again, with a later version of this package or under other policies.
 //
 // # What is checked when
 //
@@ -69,31 +69,32 @@
 //
 // A position is a rank by hash, computed once per rollout, so it never depends on the order of the
 // input, and close version ids give different orders. A target that joins after the start ranks
-// after those that were there, and moves none of them: everybody whom a curve governs has a place.
-// The hashes are frozen by golden vectors.
+// after those that were there, and moves none of them, so every target that a curve governs has a
+// place. The hashes are frozen by golden vectors.
 //
 // # Editing a policy while it is at work
 //
-// Policies and fleets may change at any time; every plan goes by what it is given, and by the
-// state. What has begun is finished under the rule it began with. What has not begun follows the
-// edit at once. [PolicySet.Replay] shows beforehand what an edit would have changed in recorded
-// plans, and [Plan.Changes] afterwards what it did. In particular:
+// Policies and fleets may change at any time; every plan is made from the policies, the snapshot
+// and the state that it is given. What has begun is finished under the rule it began with. What has
+// not begun follows the edit at once. [PolicySet.Replay] shows beforehand what an edit would have
+// changed in recorded plans, and [Plan.Changes] afterwards what it did. In particular:
 //
 // Open executions of a bracket:
 //
 //   - An execution keeps the copy of the rule that its group took when it closed: versions, order
 //     and onMemberFailure. It keeps them when a version is withdrawn or deleted, when the rule is
-//     removed, and when another bracket takes over the targets, which then waits. To end it earlier
-//     takes a [bracket.Command].
-//   - A dependency that ordered its members goes on ordering them, whoever is a member by now.
-//   - Dependencies outside the bracket, and busy targets, are still asked, by the rules of now. If
-//     a dependency is added on something that only the next group brings, the two wait for each
-//     other until a command ends the execution.
-//   - Somebody may take a target of it to a newer version than its own, by a job of the host's.
-//     Nothing goes back then, unless its run is seen already: a main has nothing to do any more,
-//     and a hook runs what it has.
-//   - It waits for no further pool: a member that a merge or an edit adds starts in a pool that is
-//     new to it, whatever the limit.
+//     removed, and when another bracket takes over the targets; that bracket then waits. Only a
+//     [bracket.Command] ends the execution earlier.
+//   - A dependency that ordered its members goes on ordering them, even when some of them have left
+//     the bracket.
+//   - Dependencies on deployments outside the bracket, and busy targets, still hold it up, under
+//     the rules as they are now. If somebody adds a dependency on a version that only the next
+//     group brings, the two wait for each other until a command ends the execution.
+//   - The host may take one of its targets to a newer version by a job of its own. The execution
+//     does not take the target back, unless its run was seen already: a main member has nothing
+//     left to do, and a hook runs the version that the target has.
+//   - It waits for no further pool: a member that a merge or an edit adds starts even if it needs a
+//     pool that the execution holds no slot in and that is full.
 //   - A member whose target is removed is cancelled for good if it has not started. If the uncordon
 //     is taken away while a node is drained, the node is not uncordoned, not even once the uncordon
 //     is back. If its run is in progress, or if the whole resource or environment is missing, the
@@ -104,53 +105,56 @@
 //   - State hangs on the ids of rules; see [LintPolicyDisabledState]. A bracket rule that is
 //     renamed collects anew under its new id. One that is removed and put back collects anew what
 //     had not begun, and so tries again where an execution had failed.
-//   - While a policy is away, its targets are only as limited as what still governs them: with no
-//     policy at all, everything that is ready starts at once. To pause, set a limit of 0 or close a
-//     window; do not disable the policy.
+//   - While a policy is disabled or removed, its targets are limited only by the policies that
+//     still govern them: with no policy at all, everything that is ready starts at once. To pause,
+//     set a limit of 0 or close a window; do not disable the policy.
 //   - A collection window that is made shorter ends where the shorter one would have ended, and a
 //     curve begins there. So for a hotfix that must not wait, set the window to the time since the
-//     group opened: it closes now, with all that it has collected. If the new end is long past, the
-//     turns of the time since then come at once, and what appeared after it needs another group.
+//     group opened: the group closes now, with everything it has collected. If the new end lies far
+//     in the past, all turns since then come at once, and versions that appeared after it need
+//     another group.
 //   - A version that becomes deployable after a newer one was locked opens no group, except for
-//     targets that are approved later than others. A target that an edit makes need a version after
-//     its execution has ended waits for the next group. No command begins an ended execution again:
-//     a [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt] after the end,
-//     for a node that was made again under its name.
-//   - A group that closes takes the place of the one before it wherever that has not begun, in the
-//     whole environment, with a curve that begins at its own close. So every new version delays
-//     everybody whose turn has not come, even a hotfix whose targetSelector names one node; and so
-//     does a [Target.OutdatedAt], which opens a group at once. See [LintOrderStarves].
+//     targets that are approved later than others. If an edit makes a target need a version after
+//     its execution has ended, the target waits for the next group. No command begins an ended
+//     execution again; a [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt]
+//     after the end, for a node that was rebuilt under its old name.
+//   - A group that closes replaces the one before it on every resource of the environment where
+//     that one has not begun, and its curve begins at its own close. So every new version delays
+//     all resources whose turn has not come, even a hotfix whose targetSelector names one node; and
+//     so does a [Target.OutdatedAt], which opens a group at once. See [LintOrderStarves].
 //
 // Slots and curves:
 //
 //   - A slot stays with its holder, and lowering a limit takes nothing back. A pool that is new,
-//     renamed or grouped otherwise counts who is at work on what it governs. A lease under the old
-//     key counts there until its group ends; leases that nobody uses are listed in [Plan.Orphans].
-//   - A curve keeps the start and the size that its rollout had when it began, by the id of its
-//     rule; a renamed curve begins anew at the same base. Interval, type, key and salt are those of
-//     now, so another orderKey or orderSalt changes who is next.
+//     renamed or grouped by another key counts the executions and jobs in progress on its members.
+//     A lease under the old key counts in the old pool until its group ends; leases without a
+//     holder at work are listed in [Plan.Orphans].
+//   - A curve keeps the start and the size that its rollout had when it began, stored under the id
+//     of its rule; a renamed curve begins anew at the same base. Interval, type, key and salt
+//     follow an edit at once, so another orderKey or orderSalt changes who is next.
 //
 // Versions:
 //
 //   - No edit takes back a version that is current or started. Changing the CreatedAt of a version
-//     changes which versions are older than others: publish another id instead.
+//     changes which versions are older than it: publish another id instead.
 //   - A host may take a target back to an older version by a job of its own, one without a run id.
 //     The target stays there while the success of the newer version is listed in Target.Jobs, until
 //     a newer one comes or a Target.OutdatedAt asks for a run. To keep the newer version from the
 //     rest of the fleet as well, set it to paused.
 //   - A version that is paused, or whose approval is taken back, stops where it is, and its curve
-//     runs on. Once it may go on, everybody whose turn has come meanwhile starts at once, as far as
-//     the limits allow. A closed deployment window stops the curve, too.
+//     runs on. Once it may go on, all targets whose turn has come meanwhile start at once, as far
+//     as the limits allow. A closed deployment window stops the curve, too.
 //
 // Lost state:
 //
-//   - The jobs say which group they were of. An execution goes on if its group can be closed again
-//     as it was, and no later group has been at work on the resource. If the group cannot be
+//   - The run ids of the jobs name their groups. An execution goes on if its group can be closed
+//     again as it was, and no later group has been at work on the resource. If the group cannot be
 //     restored, the next one takes a number that no job has.
 //   - Slots are counted from active jobs and open executions until they are taken again.
-//   - What only the state knew is gone: that an execution was given up, and which commands it has
-//     had. An execution that a restored backup has open goes on; if a later group has been at work
-//     there since, resolve it by a command, for a retry would deploy the older version once more.
+//   - What only the state knew is lost: that an execution was given up, and which commands it has
+//     received. An execution that is open in a restored backup goes on; if a later group has been
+//     at work there since, resolve it by a command, because a retry would deploy the older version
+//     once more.
 //
 // # Invariants
 //
