@@ -21,7 +21,7 @@ import (
 //	 8  … and only maxMerges prevents a merge                             bracket_merge_budget
 //	 9  locked, but the execution is not due                              bracket_not_due
 //	10  locked, but a hook has no version                                 bracket_hook_without_version
-//	11  locked, but the group's execution ended here, takes it back, or
+//	11  locked, but the group's execution ended here, rolls it back, or
 //	    goes on without it                                               bracket_ended
 //	12  newer than the lock of an execution that is ready                 bracket_next_group
 //	13  new, and a group is collecting                                    bracket_collecting

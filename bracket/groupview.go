@@ -107,8 +107,8 @@ func (g *groupView) lockFor(v *view, t *target) (l lock, ok bool) {
 	return lock{}, false
 }
 
-// plan returns what the group does with the target of a member, and the version the target shall
-// run afterwards.
+// plan returns what the group does with the target of a member, and the version that the target
+// must run afterwards.
 func (g *groupView) plan(v *view, t *target) (Action, string) {
 	l, locked := g.lockFor(v, t)
 	if g.Members[g.memberOf(t)].Role != Main {

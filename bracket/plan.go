@@ -79,8 +79,8 @@ type Event struct {
 	Status   Status    // of the group or execution afterwards
 	// Into is the group whose execution absorbed Group, for GroupMerged.
 	Into string
-	// Quarantine says that the lease of an ended execution is to be quarantined instead of
-	// released.
+	// Quarantine says that the host must quarantine the lease of an ended execution instead of
+	// releasing it.
 	Quarantine bool
 }
 

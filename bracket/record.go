@@ -137,7 +137,7 @@ type ExecutionMember struct {
 	Deployment string       `json:"deployment"`
 	Role       Role         `json:"role"`
 	Action     Action       `json:"action"`
-	Version    string       `json:"version"` // what the target shall run in the end; its current version if it is skipped
+	Version    string       `json:"version"` // what the target must run in the end; its current version if it is skipped
 	From       string       `json:"from"`    // what it ran before the execution, empty if nothing; never changes
 	Status     MemberStatus `json:"status"`
 	// Attempt is the number of the last run, or of the next one while waiting.
@@ -146,7 +146,7 @@ type ExecutionMember struct {
 	// Generation is the generation of the last run if that is older than the execution's, else 0.
 	// It is 0 while the member waits.
 	Generation int `json:"generation,omitzero"`
-	// Purpose is rollback once the member is to return to From, else empty.
+	// Purpose is rollback once the member must return to From, else empty.
 	Purpose Purpose `json:"purpose,omitzero"`
 	// RunVersion is the version of a run in progress that a merge has outdated. When that run ends,
 	// the member waits for its run of Version.
@@ -268,13 +268,13 @@ func (s State) Changed(since State) (group *GroupRecord, executions []*Execution
 	return group, executions
 }
 
-// includes reports whether the ended execution was one of the group, or absorbed it.
+// includes reports whether the ended execution was of the group or absorbed it.
 func (e EndedExecution) includes(group string) bool {
 	return e.Group == group || slices.Contains(e.Merged, group)
 }
 
-// includes reports whether the open execution is one of the group in the environment, or absorbed
-// it.
+// includes reports whether the open execution is of the environment, and of the group or has
+// absorbed it.
 func (x *Execution) includes(environment, group string) bool {
 	return x.Environment == environment && (x.Group == group || slices.Contains(x.Merged, group))
 }

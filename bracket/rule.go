@@ -18,7 +18,7 @@ type Rule struct {
 	// ReadinessWindowSeconds is the length of the window, 0 to 10 years. Required unless
 	// ReadinessMode is immediate, where it must be absent or 0.
 	ReadinessWindowSeconds *int64 `json:"readinessWindowSeconds,omitempty"`
-	// UnchangedMemberStrategy says what becomes of members without a new version. Default
+	// UnchangedMemberStrategy says what happens to members without a new version. Default
 	// skip_unchanged.
 	UnchangedMemberStrategy UnchangedMemberStrategy `json:"unchangedMemberStrategy,omitzero"`
 	// OverlapStrategy says what happens when a newer group is ready while an execution is open.
@@ -34,7 +34,7 @@ type Rule struct {
 	// only if one member, the pre, needs nothing and all others need it, and another member, the
 	// post, needs all others and is needed by none, directly or indirectly. A single further member
 	// without dependencies makes every member a main: a drain without a new version is then
-	// skipped, and nodes are upgraded without a drain. Therefore declare the roles.
+	// skipped, and nodes are upgraded without a drain. Declare the roles to avoid that.
 	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
 	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
 	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`
@@ -74,7 +74,7 @@ const (
 	Immediate        ReadinessMode = "immediate"         // as soon as one main has a new version
 )
 
-// UnchangedMemberStrategy says what becomes of a main member without a new version.
+// UnchangedMemberStrategy says what happens to a main member without a new version.
 type UnchangedMemberStrategy string
 
 const (

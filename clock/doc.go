@@ -35,10 +35,11 @@
 // instant at which the clock is at or past the reading, and Last is the first instant after which
 // the clock is never again before it. Away from changes they are the same.
 //
-//   - A start that the clock skips is First, which is the end of the gap; or, with [GapSkip], there
-//     is no occurrence on that day.
-//   - A start that is shown twice is First; or, with [OverlapLast], the second pass, even where the
-//     clock is set back to exactly that reading. No time of day has two occurrences on one day.
+//   - A start that the clock skips is at First, which is the end of the gap; or, with [GapSkip],
+//     there is no occurrence on that day.
+//   - A start that the clock shows twice is at First; or, with [OverlapLast], at the second pass,
+//     even where the clock is set back to exactly that reading. No time of day has two occurrences
+//     on one day.
 //   - A length in minutes is elapsed time: six hours from 22:00 may end at 03:00 or at 05:00.
 //   - An end by the clock is a reading. An allow window ends as soon as the clock is at or past it;
 //     a deny window ends when the clock is never again before it. So no reading inside a deny

@@ -61,7 +61,7 @@ func (q *Queue) sort(resource string, cursor int32) {
 		q.leave(id)
 		w.line = q.lineOf(key, w, alone)
 		heap.Push(w.line, id)
-		if w.at == 0 && w.line.spot >= 0 { // it comes before those for whom a place was reserved
+		if w.at == 0 && w.line.spot >= 0 { // it comes before the candidates for which a place was reserved
 			q.revive(w.line)
 		}
 		q.touch(w.line)

@@ -15,7 +15,7 @@ const (
 // Reasons of refused candidates: all of them mean "wait", none is an error.
 const (
 	SlotFull     Reason = "slot_full"      // the greatest permitted number of members is active
-	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or comes to 0 of its members
+	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or amounts to 0 of its members
 	SlotKeysFull Reason = "slot_keys_full" // MaxActiveKeys pools of the Family are active already, and this one is not among them
 	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)
 	PoolUnknown  Reason = "pool_unknown"   // the snapshot says that the pool is Unknown

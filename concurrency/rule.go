@@ -31,7 +31,7 @@ type Rule struct {
 	LimitType string `json:"limitType,omitempty"`
 	// LimitValue belongs to LimitType; nil if Limit is given.
 	LimitValue *int64 `json:"limitValue,omitempty"`
-	// Rounding applies to a percentage. Unset is Ceil, as in the RFC.
+	// Rounding applies to a percentage. Unset means Ceil, as in the RFC.
 	Rounding Rounding `json:"rounding,omitzero"`
 
 	// GroupBy names a string variable of the resource, such as resource.metadata['zone']: every
@@ -40,10 +40,10 @@ type Rule struct {
 	GroupBy string `json:"groupBy,omitempty"`
 	// MaxActiveKeys is how many values of GroupBy may have an active member at once: a count of at
 	// least 1. Unset means any number. A member that is merely unavailable makes its value active,
-	// too: while one node of a zone is broken, new starts stay within that zone. A lease that was
-	// claimed but never used for a dispatch does not make its value active. For that distinction
-	// the host, after it wrote the records of the pools and before it dispatches, lists the leases
-	// in the record under the rule's own key: see Confirmed in [Record].
+	// too: with a count of 1, while one node of a zone is broken, new starts stay within that zone.
+	// A lease that was claimed but never used for a dispatch does not make its value active. For
+	// that distinction the host, after it wrote the records of the pools and before it dispatches,
+	// lists the leases in the record under the rule's own key: see Confirmed in [Record].
 	MaxActiveKeys Limit `json:"maxActiveKeys,omitzero"`
 	// SharedPool names a pool that all rules with this name share: members are united, leases
 	// counted together. If it is empty, the rule has a pool of its own. The name must not be the id
@@ -56,10 +56,10 @@ type Rule struct {
 	// StuckAfterSeconds is how long a running holder may be without progress before its lease is
 	// stuck. 0 switches this off.
 	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitempty"`
-	// OnStuck is what a stuck lease becomes. Unset is Hold.
+	// OnStuck is what a stuck lease becomes. Unset means Hold.
 	OnStuck OnStuck `json:"onStuck,omitzero"`
 	// QuarantineAllowance is how many quarantined leases, the oldest first, do not count; a
-	// percentage of the members is rounded down. Unset is 0: every quarantined lease counts.
+	// percentage of the members is rounded down. Unset means 0: every quarantined lease counts.
 	QuarantineAllowance Limit `json:"quarantineAllowance,omitzero"`
 }
 
@@ -237,7 +237,7 @@ func (r Rule) Pool(id, value string, total int) Pool {
 	return p
 }
 
-// OnStuck says what a stuck lease becomes. Empty is hold.
+// OnStuck says what a stuck lease becomes. Empty means Hold.
 type OnStuck string
 
 const (

@@ -18,8 +18,8 @@
 //
 // The language is CEL with its standard functions and macros. Variables are flat: resource.kind is
 // one variable, not a field of another, and a name that is not declared does not compile. There are
-// no values of unknown type (dyn), no extension functions, and no messages. A map variable allows
-// only to look up a key (m['k'], m.k) and to test for one ('k' in m, has(m.k)). A regular
+// no values of unknown type (dyn), no extension functions, and no messages. A map variable supports
+// only the lookup of a key (m['k'], m.k) and the test for one ('k' in m, has(m.k)). A regular
 // expression must be a literal, and a time zone 'UTC' or an offset. The result must be a bool.
 //
 // A missing key is neither a match nor a mismatch: resource.metadata['team'] != 'x' does not hold
