@@ -162,8 +162,8 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 // need returns the edge to member d: nil if the rule does not name the member, without versions if
 // it names the member whatever its version. An expression that also reads the resource counts as
 // naming the member on every resource, and one that fails on a version counts as naming that
-// version: one order too many does less harm than one too few. failed is true if the expression
-// gives no answer at all.
+// version: an edge too many does less harm than one too few. failed is true if the expression gives
+// no answer at all.
 func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.ConditionalNeed, failed bool) {
 	need := &bracket.ConditionalNeed{Deployment: w.deployments[d].ID}
 	at := w.boundIn(b.environment, d)

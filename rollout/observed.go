@@ -51,7 +51,7 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 			versions = append(versions, observed)
 		}
 	}
-	for _, d := range kinds.left { // eligible for no target, but an execution must not take one back from them
+	for _, d := range kinds.left { // eligible for no target, but listed, so that no execution takes one back from a former target
 		for _, v := range w.versions[d].list {
 			versions = append(versions, bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt})
 		}
@@ -119,7 +119,7 @@ func (w *work) viewed(i int32) viewed {
 type kinds struct {
 	list  []viewed // by deployment
 	first map[viewed]int32
-	left  []int32 // deployments that have former targets alone, ascending
+	left  []int32 // deployments with former targets only, ascending
 }
 
 func (w *work) kindsOf(b *bracketWork) kinds {

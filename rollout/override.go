@@ -37,9 +37,9 @@ import (
 //   - A retry rule forgets the attempts before CreatedAt. In a bracket the rule is asked when the
 //     end of a run is seen, so a member that already waits for its next attempt, or has failed for
 //     good, needs a [bracket.Command].
-//   - A dependency rule that orders the members of a bracket goes on ordering them; use
-//     [bracket.Skip] for one execution. A dependency on something outside the bracket counts as
-//     satisfied.
+//   - A dependency rule that orders the members of a bracket goes on ordering them; to count a
+//     member as done in one execution, use [bracket.Skip]. A dependency on something outside the
+//     bracket counts as satisfied.
 //   - For a bracket rule an override has no effect and is reported as a diagnostic: letting a
 //     member out of its bracket would drain the resource once more. To end a collection early, make
 //     the window shorter; see "Editing a policy" in the package documentation.

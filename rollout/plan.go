@@ -29,8 +29,8 @@ type Plan struct {
 	// repeated start has the same run id, so dispatch is create-if-absent.
 	Start []Start `json:"start,omitempty"`
 
-	// Waiting lists, by resource, environment and deployment, every target whose newest candidate
-	// may not start, with all blockers.
+	// Waiting lists every target whose newest candidate may not start, with all blockers, ordered
+	// by resource, environment and deployment.
 	Waiting WaitingList `json:"waiting,omitzero"`
 
 	// Keep counts the targets for which there is nothing to do.
@@ -129,14 +129,14 @@ type Keep struct {
 type Pool struct {
 	Key         string               `json:"key"`
 	Active      int                  `json:"active"` // distinct members that are being disrupted
-	Max         int                  `json:"max"`    // how many may be
+	Max         int                  `json:"max"`    // how many may be disrupted
 	Total       int                  `json:"total"`  // members
 	Holders     []concurrency.Holder `json:"holders,omitempty"`
 	Quarantined []concurrency.Holder `json:"quarantined,omitempty"`
 	Unavailable []string             `json:"unavailable,omitempty"`
 }
 
-// String returns the pool on one line, with the first ten resources that hold a slot or are down.
+// String describes the pool on one line, with the first ten resources that hold a slot or are down.
 func (p Pool) String() string {
 	names := p.resources()
 	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
@@ -176,7 +176,7 @@ type Stuck struct {
 	Since    time.Time `json:"since"`          // since when it counts as stuck
 }
 
-// String says it on one line.
+// String describes the run or lease on one line.
 func (s Stuck) String() string {
 	what := s.Run
 	if what == "" {
@@ -197,7 +197,7 @@ type Event struct {
 	Into        string            `json:"into,omitempty"`     // the group whose execution took this one over
 }
 
-// String says it on one line.
+// String describes the event on one line.
 func (e Event) String() string {
 	text := fmt.Sprintf("%s: %s", e.Kind, e.Group)
 	if e.Resource != "" {

@@ -32,7 +32,7 @@ type Planner struct {
 	readings atomic.Pointer[readings] // of the last load
 }
 
-// attemptsPerPlan bounds how often a plan is made because another planner saved first.
+// attemptsPerPlan bounds how often a plan is made while other planners save first.
 const attemptsPerPlan = 3
 
 // Plan reads the stored state, plans, commits all starts, saves what changed, and returns the plan.

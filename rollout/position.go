@@ -137,10 +137,10 @@ type place struct {
 }
 
 // rank returns the position of each element: founders first, then those that joined after start, in
-// the order in which they joined. Within each, the order is by priority descending, then hash, then
-// id. So a late joiner never moves another element back. The ids must be distinct and given in
-// ascending order, so that the index decides a tie as the ids would. Without places all elements
-// are alike.
+// the order in which they joined. Among founders, and among those that joined at one instant, the
+// order is by priority descending, then hash, then id. So a late joiner never moves another element
+// back. The ids must be distinct and given in ascending order, so that the index decides a tie as
+// the ids would. Without places all elements are alike.
 func rank(keys []uint64, places []place, start time.Time) []int32 {
 	order := byHash(keys)
 	if slices.ContainsFunc(places, func(p place) bool { return p.priority != 0 || p.joined.After(start) }) {

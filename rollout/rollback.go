@@ -128,8 +128,8 @@ func (s *setback) verdicts(w *work, t *target) []Verdict {
 	return all
 }
 
-// setBack handles a target whose version went wrong and reports whether it was such a target, about
-// which nothing else is asked.
+// setBack handles a target whose version went wrong. It returns true for such a target: nothing
+// else is asked about it.
 func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	s := w.setbackOf(i, floor)
 	if s == nil {

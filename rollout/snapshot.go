@@ -37,8 +37,8 @@ type Snapshot struct {
 	Overrides []Override `json:"overrides,omitempty"`
 
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready,
-	// cordoned, being drained by hand. They count against the limits of their pools. A start that
-	// repairs one of them takes no further slot, however full the pools are.
+	// cordoned, being drained by hand. They count against the limits of their pools. A start on one
+	// of them takes no further slot, so it can be repaired however full the pools are.
 	Unavailable []string `json:"unavailable,omitempty"`
 
 	// Active lists, per pool key, what else is being disrupted: by jobs of the host that are on no

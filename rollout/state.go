@@ -14,10 +14,10 @@ import (
 // module gives, as [Planner] does. Its records are immutable: a new State shares those that did not
 // change.
 type State struct {
-	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // by rule and environment
-	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // by rule and resource
-	Rollouts   []RolloutRecord            `json:"rollouts,omitempty"`   // by rule, environment, deployment, version, group
-	Pools      []concurrency.Record       `json:"pools,omitempty"`      // by key
+	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // ordered by rule and environment
+	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // ordered by rule and resource
+	Rollouts   []RolloutRecord            `json:"rollouts,omitempty"`   // ordered by rule, environment, deployment, version and group
+	Pools      []concurrency.Record       `json:"pools,omitempty"`      // ordered by key
 }
 
 // validate reports what no plan has left: null entries, two records of one thing, of which one

@@ -243,8 +243,8 @@ func (s *stored) asRead(keys []string) ([]write, error) {
 
 // first returns the record of a family for the time before its first confirmed start. It confirms
 // the leases that exist by then, so that a lease that is claimed later and never confirmed can be
-// told from those claimed before the list was kept. is is false if the family has a list already,
-// or needs none.
+// told from those claimed before the list was kept. The second result is false if the family has a
+// list already, or needs none.
 func (s *stored) first(record concurrency.Record) (first concurrency.Record, is bool) {
 	find := func(key string) concurrency.Record {
 		k, known := poolAt(s.state.Pools, key)

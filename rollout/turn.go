@@ -393,7 +393,7 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	return r
 }
 
-// quiet reports that no rule can be an obstacle for a target, whatever its resource and version.
+// quiet reports whether no rule can be an obstacle for a target, whatever its resource and version.
 // For most members the answer is found once for all targets.
 func (s *schedule) quiet(i int32) bool {
 	w, b := s.w, s.bracket

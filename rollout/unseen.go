@@ -7,8 +7,8 @@ import (
 )
 
 // What the snapshot lacks is not gone: a host may have read half of its storage. So an execution on
-// a resource or in an environment that is missing stays as it is, and a run on a target that alone
-// is missing stays in progress. Only an explicit word ends them: a resource that is listed as
+// a resource or in an environment that is missing stays as it is, and if only a target is missing,
+// a run on it stays in progress. Only an explicit word ends them: a resource that is listed as
 // deleted, an operator's command, or a snapshot that lists again what was missing.
 
 // unseenTargets returns the targets of open executions on resources that the snapshot lacks. For

@@ -27,7 +27,7 @@ type Reason string
 // Reasons of this package, in the order in which the rules are asked. Those of brackets and slots
 // are the codes of packages bracket and concurrency, unchanged.
 const (
-	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version
+	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version forbids it
 	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
 	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a missing key
 	ReasonSelectorError            Reason = "selector_error"             // denied: an expression failed on this target
@@ -36,8 +36,8 @@ const (
 	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago
 	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
-	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment it needs does not run what it needs
-	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself
+	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed
+	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met
 	ReasonCooldown                 Reason = "cooldown"                   // denied: the previous version is younger than the interval, until Until, or until its job fails if that is active
 	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the allowing windows, or inside a closing one; Until is the next opening that is long enough
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
@@ -45,7 +45,7 @@ const (
 	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until
 	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows
 	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
-	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: it did, and the rollback failed, too
+	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: the version went wrong on the target, and the rollback failed
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
 	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left
 	ReasonTargetBusy               Reason = "target_busy"                // denied: a job is active on the target

@@ -55,7 +55,7 @@ type property struct {
 type form int
 
 const (
-	open       form = iota // any value: its decoder has checked it
+	open       form = iota // any value: a decoder has checked it
 	scalar                 // anything but null
 	pointer                // null, or what it points to
 	list                   // a list, or null if it is no array

@@ -28,8 +28,8 @@ import (
 // Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error]
 // per fault, in document order; dst is untouched if there is any. A type with its own UnmarshalJSON
 // gets its value as it stands, null included. One with its own UnmarshalText gets its string; null
-// is a fault. Their errors are reported at the path of the value: if an error is itself made of
-// [*Error] or of FieldErrors, their paths continue that path.
+// is a fault, unless a pointer takes it. Their errors are reported at the path of the value: if an
+// error is itself made of [*Error] or of FieldErrors, their paths continue that path.
 func Unmarshal(data []byte, dst any) error {
 	target := reflect.ValueOf(dst)
 	if target.Kind() != reflect.Pointer || target.IsNil() {

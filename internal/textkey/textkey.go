@@ -1,6 +1,6 @@
 // Package textkey writes a list of names as one text that can be split again: the form of pool
-// keys, group ids and run ids. Joining never maps two different lists of parts to one text,
-// whatever bytes the parts hold.
+// keys, group ids and run ids. Joining never maps two different lists of one or more parts to one
+// text, whatever bytes the parts hold.
 package textkey
 
 import (

@@ -106,7 +106,7 @@ type recorder struct {
 	waiting  []rollout.Waiting // the waits recorded last, in the order of the plan
 	waits    int               // how many waited then
 	seen     time.Time         // the last instant that was recorded in full
-	stirred  time.Time         // the instant of the last entry that is no wait
+	stirred  time.Time         // the latest instant of an entry that is no wait
 	running  []string
 	stuck    map[rollout.Stuck]bool
 	roles    map[string]member          // of dispatched runs

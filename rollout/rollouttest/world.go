@@ -18,7 +18,7 @@ import (
 // value: [World.Run] does not modify it, so one world can be run any number of times. Every run
 // gives the same timeline if its Store, if it has one, is in the same state.
 type World struct {
-	// Policies decide who may start. Required.
+	// Policies decide what may start. Required.
 	Policies *rollout.PolicySet
 
 	// Fleet is what exists, and what will. The planner does not know a version or an override
