@@ -43,7 +43,8 @@
 //	    plan
 //	I3  nothing is created at or above R+S
 //	I4  nothing below the partition is deleted
-//	I5  no base replica at the target is deleted, available or not: whatever restarts replicas restarts it
+//	I5  no base replica at the target is deleted, available or not: whatever restarts replicas
+//	    restarts it
 //	I6  every hole of the base is filled by the same plan; unless it is paused, a set has converged
 //	    if its plan is empty and no replica is unavailable or terminating
 //	I9  after the whole plan is carried out, the next plan is empty

@@ -5,7 +5,7 @@ package surge
 type Member struct {
 	Slots        []Slot // its units; units at or above Replicas count as well
 	Replicas     int    // units it should have
-	MinAvailable int    // units it needs, at least 1 unless Replicas is 0, at most Replicas
+	MinAvailable int    // units it needs; counts as at least 1, and as at most Replicas
 }
 
 // need returns how many available units the member must have for the whole to be available.

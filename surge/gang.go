@@ -3,9 +3,9 @@ package surge
 import "strconv"
 
 // Gang is a group of indices that is scheduled together. The base gang holds the indices [0,
-// minAvailable). Every index above is a scaled gang of its own, which waits until the base gang is
-// scheduled. A surge replica lies at or above the number of replicas, which is never below
-// minAvailable, so it is always in a scaled gang.
+// minAvailable). Every index above is a scaled gang of its own, which waits for the base gang. A
+// surge replica lies at or above the number of replicas, which is never below minAvailable, so it
+// is always in a scaled gang.
 type Gang struct {
 	Base    bool `json:"base"`    // true for the base gang, false for a scaled one
 	Ordinal int  `json:"ordinal"` // of a scaled gang: index minus minAvailable; 0 for the base gang

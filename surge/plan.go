@@ -32,9 +32,9 @@ func Plan(spec Spec, slots []Slot) Result {
 
 // Result is a plan for one flat set.
 type Result struct {
-	// Actions to take now, sorted by index, at most one per index; nil if there is nothing to do.
-	// Any subset may be carried out, in any order, before planning again. The slice belongs to the
-	// caller.
+	// Actions are the actions to take now, sorted by index, at most one per index; nil if there is
+	// nothing to do. Any subset may be carried out, in any order, before planning again. The slice
+	// belongs to the caller.
 	Actions []Action `json:"actions,omitempty"`
 	// Blocked is what the step after this plan waits for. It describes the state after the whole
 	// plan is carried out.

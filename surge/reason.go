@@ -29,8 +29,8 @@ func (a Action) String() string {
 }
 
 // Op says what to do with an index. Its zero value is not an operation. Op, [Revision] and [Reason]
-// are bytes, and texts in JSON. The enums of configuration are texts in Go too. But a plan may have
-// an Action for every replica, which takes 16 bytes with bytes and 56 with texts.
+// are bytes, and texts in JSON. The enums of configuration are texts in Go too, but a plan may have
+// an Action for every replica: an Action takes 16 bytes, and would take 56 with texts.
 type Op uint8
 
 const (

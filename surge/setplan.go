@@ -16,9 +16,9 @@ import (
 // broken, degraded and healthy ones, each by index. Under ReplicaRecreate each replica is folded to
 // one slot and planned flat with the budgets of the set; component strategies are ignored.
 //
-// The error joins the faults of the state, each a *[FieldError]: it lists more components than the
-// Spec, or more revisions than slots. A Spec that was never validated is clamped as by [Plan], and
-// an unknown type counts as RollingUpdate.
+// The error joins the faults of the state, each a *[FieldError]: more components than the Spec has,
+// or more revisions than slots. A Spec that was never validated is clamped as by [Plan], and an
+// unknown type counts as RollingUpdate.
 func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
 	if err := state.check(len(spec.Components)); err != nil {
 		return SetResult{}, err

@@ -1,7 +1,7 @@
 // Package controller is a Kubernetes controller for custom resources that upgrades machines in
 // brackets: it drains a machine once for several upgrades, keeps to the limits of its policies, and
-// says on every machine what it waits for. [Reconciler] does all of it; package v1alpha1 holds the
-// resources.
+// says on every machine what that machine waits for. [Reconciler] does all of it; package v1alpha1
+// holds the resources.
 //
 // Any number of controllers may work on one fleet at once, with or without a leader: see [Store]
 // and the records of targets in dispatch.go.

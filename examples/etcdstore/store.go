@@ -1,11 +1,12 @@
 // Package etcdstore keeps the state of [rollout.Planner] and the host's jobs in etcd: [Store] is a
-// [bracket.Store], [Jobs] are the jobs that its slots are held for. Both work on one prefix of a
+// [bracket.Store], and [Jobs] are the jobs that hold its slots. Both work below one prefix of a
 // cluster that may serve other purposes too.
 //
 // Every write is one transaction that compares the revisions of what was read, so any number of
 // controllers may share a prefix without a leader. A list is read at one revision of the cluster,
-// in pages: it is whole or it is an error. Reads are linearizable: what a member answers was agreed
-// on by a majority, and a cluster without one answers nothing until the call's time is up.
+// in pages: it is complete or it is an error. Reads are linearizable: a majority has agreed on
+// whatever a member answers. In a cluster without a majority, a call gets no answer until its time
+// is up.
 package etcdstore
 
 import (

@@ -1,16 +1,16 @@
 // Command explain answers the question that a deployment tool is asked most: why does this target
-// not get the version? It reads a policy and a snapshot, and prints every rule's verdict, who can
-// open what is shut, and what in the policies can never work.
+// not get the version? It reads a policy and a snapshot, and prints the verdict of every rule, who
+// can lift what blocks a target, and what in the policies can never work.
 //
-//	go run ./examples/explain                                         # everybody: who starts, who waits and for what
+//	go run ./examples/explain                                         # all targets: which start, which wait, and for what
 //	go run ./examples/explain -target eu-2/production/web             # one target: every version and every rule, and who can unblock it
-//	go run ./examples/explain -before examples/explain/before.yaml    # what is different since another snapshot
-//	go run ./examples/explain -now 2026-03-14T02:00:00Z               # what would be so at another instant
+//	go run ./examples/explain -before examples/explain/before.yaml    # what has changed since another snapshot
+//	go run ./examples/explain -now 2026-03-14T02:00:00Z               # what the answers would be at another instant
 //	go run ./examples/explain -policy mine.yaml -snapshot mine.json -before-policy old.yaml   # what an edited policy changes
 //
-// The files are policy.yaml and snapshot.yaml of this folder; -policy and -snapshot name others, in
-// YAML or JSON: a snapshot is a rollout.Snapshot. It exits with 2 if a file or a flag is wrong, and
-// says all that is wrong with it.
+// It reads policy.yaml and snapshot.yaml of this folder; -policy and -snapshot name other files, in
+// YAML or JSON. A snapshot is a rollout.Snapshot. If a file or a flag is wrong, it reports every
+// fault and exits with 2.
 package main
 
 import (

@@ -1,17 +1,18 @@
 // Command fleetrollout plays a rollout of Rancher Fleet on a virtual clock: it reads a fleet.yaml
-// and a list of clusters, and draws which partitions release which batch when, and what the rollout
+// and a list of clusters, and draws when each partition releases which batch, and what the rollout
 // pauses for. Nothing is deployed and nothing waits.
 //
 //	go run ./examples/fleetrollout
 //	go run ./examples/fleetrollout -f fleet-230.yaml -clusters clusters-230.yaml -update
 //	go run ./examples/fleetrollout -f fleet-storm.yaml -clusters clusters-storm.yaml -update -compare
 //
-// The first two play what Fleet's document promises; -mode fleet_controller plays what Fleet's
-// controller does, and -compare shows both side by side. The scenarios of Fleet's document are
-// beside this file and built in: a name that is not found on disk is looked up among them. Without
-// arguments, the scenario of 200 clusters is played. It exits with 2 if a file or a flag is wrong.
+// The first two commands play what Fleet's document promises; -mode fleet_controller plays what
+// Fleet's controller does, and -compare shows both side by side. The scenarios of Fleet's document
+// are beside this file and built in: a name that is not found on disk is looked up among them.
+// Without arguments, the scenario of 200 clusters is played. If a file or a flag is wrong, the
+// program exits with 2.
 //
-// A cluster list says of each cluster, or of a number of equal ones, how it behaves:
+// A cluster list says how each cluster, or each of a number of equal clusters, behaves:
 //
 //	groups:                              # labels of cluster groups, by name
 //	  edge: {tier: gold}

@@ -1,18 +1,17 @@
-// Command hotfix plays the three examples of the scoped versions RFC on a virtual clock, with a
-// promotion policy as people have one: a release for everybody goes from staging to production, a
-// hotfix reaches one region and nobody else hears of it, and a config change reaches one
-// environment.
+// Command hotfix plays the three examples of the scoped versions RFC on a virtual clock, under an
+// ordinary promotion policy. A release for all targets goes from staging to production, a hotfix
+// reaches only one region, and a config change reaches only one environment.
 //
-//	go run ./examples/hotfix                                           # three days, and why somebody waits at three moments of them
+//	go run ./examples/hotfix                                           # three days, and why targets wait at three moments of them
 //	go run ./examples/hotfix -all                                      # … with every event and every wait in full
 //	go run ./examples/hotfix -why eu-1@2026-03-09T12:00:00Z            # … or why, at a moment of your own
-//	go run ./examples/hotfix -typo                                     # the hotfix's targetSelector does not compile: it reaches nobody
-//	go run ./examples/hotfix -typo -scope-errors include               # … as the RFC proposes: it reaches everybody
+//	go run ./examples/hotfix -typo                                     # the hotfix's targetSelector does not compile: it reaches no target
+//	go run ./examples/hotfix -typo -scope-errors include               # … as the RFC proposes: it reaches every target
 //	go run ./examples/hotfix -releases mine.yaml                       # your own releases, approvals and overrides
 //
-// The files are policy.yaml, fleet.yaml and releases.yaml of this folder; -policy, -fleet and
-// -releases name others, in YAML or JSON. Nothing is deployed. It exits with 2 if a file or a flag
-// is wrong, and says all that is wrong with it.
+// It reads policy.yaml, fleet.yaml and releases.yaml of this folder; -policy, -fleet and -releases
+// name other files, in YAML or JSON. Nothing is deployed. If a file or a flag is wrong, it reports
+// every fault and exits with 2.
 package main
 
 import (

@@ -1,17 +1,17 @@
 // Command nodeupgrade upgrades the nodes of a cluster on a virtual clock and explains every
-// decision: the example of the deployment bracket RFC, with its policy as printed there.
+// decision. It plays the example of the deployment bracket RFC, with the policy as printed there.
 //
 //	go run ./examples/nodeupgrade                                     # ten nodes, three releases, one drain per node
 //	go run ./examples/nodeupgrade -partial                            # only one of the three gets a release
 //	go run ./examples/nodeupgrade -overlap queue                      # a second wave of releases, and the node drains again
-//	go run ./examples/nodeupgrade -overlap merge                      # … or goes into the execution that is open
+//	go run ./examples/nodeupgrade -overlap merge                      # … or joins the execution that is open
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade               # without a retry rule the node stays drained
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade -policy examples/nodeupgrade/policy-retry.yaml
 //	go run ./examples/nodeupgrade -forecast 200                       # when will it be done, with durations drawn from past jobs
 //
-// The files are policy.json, fleet.json and releases.json of this folder; -policy, -fleet and
-// -releases name others, in JSON or YAML. Nothing is deployed. It exits with 2 if a file or a flag
-// is wrong, and says all that is wrong with it.
+// It reads policy.json, fleet.json and releases.json of this folder; -policy, -fleet and -releases
+// name other files, in JSON or YAML. Nothing is deployed. If a file or a flag is wrong, it reports
+// every fault and exits with 2.
 package main
 
 import (

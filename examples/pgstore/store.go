@@ -1,10 +1,11 @@
 // Package pgstore keeps the state of [rollout.Planner] and the host's jobs in PostgreSQL: [Store]
-// is a [bracket.Store], [Jobs] are the jobs that its slots are held for. [Migrate] makes their
-// tables.
+// is a [bracket.Store], and [Jobs] are the jobs that hold its slots. [Migrate] creates the tables
+// of both.
 //
 // Every write is one statement or one transaction that compares what was read, at the isolation
-// level that every server has by default, so any number of controllers may share a database without
-// a leader. A list is one statement, so it is one instant: it is whole or it is an error.
+// level that is the default of every server. So any number of controllers may share a database
+// without a leader. A list is one statement and so shows one instant: it is complete or it is an
+// error.
 package pgstore
 
 import (

@@ -1,17 +1,17 @@
-// Command replay reads a log of decisions, as a host keeps it, and decides again: with the policies
-// that were in force, to see whether this version of the library comes to the same plans, and with
-// others, to see what these would have decided in the same situations.
+// Command replay reads a log of decisions, as a host keeps it, and decides again. With the policies
+// that were in force, it shows whether this version of the library makes the same plans. With other
+// policies, it shows what these would have decided in the same situations.
 //
-//	go run ./examples/replay                                         # is every plan of the log made again as it was?
+//	go run ./examples/replay                                         # is every plan of the log the same again?
 //	go run ./examples/replay -policy office-hours.yaml               # what would other policies have said?
 //	go run ./examples/replay -log mine.jsonl -policy mine.yaml       # a log and policies of your own
-//	go run ./examples/replay -record                                 # how a log comes about: play a day and write it
+//	go run ./examples/replay -record                                 # make a log: play a day and write it
 //	go run ./examples/replay -record -policy office-hours.yaml       # … and the same day under other policies
 //
-// A log has one rollout.Recording per line, in JSON; a host writes it from
-// rollout.Planner.Recorder, or from what it gave to PolicySet.Plan and got back. The log, policies
-// and fleet that are shipped lie in this folder; policies are YAML or JSON. It exits with 2 if a
-// file or a flag is wrong, and says all that is wrong with it.
+// A log has one rollout.Recording per line, in JSON. A host writes it from
+// rollout.Planner.Recorder, or from the arguments and results of PolicySet.Plan. The default log,
+// policies and fleet are in this folder; policies are YAML or JSON. If a file or a flag is wrong,
+// the program reports every fault and exits with 2.
 package main
 
 import (

@@ -8,18 +8,18 @@
 //	go run ./examples/stagedrun -approve-after 10m -crash-every-step
 //	go run ./examples/stagedrun -preview
 //
-// Approvals are asked for on the terminal: y approves, n rejects, and the virtual clock stands
-// still meanwhile. With -approve-after every request is approved that long after it was made. When
-// the input ends, as it does at once if it is closed, the same happens after 10m.
+// The program asks for approvals on the terminal: y approves, n rejects, and the virtual clock
+// stands still meanwhile. With -approve-after every request is approved that long after it was
+// made. Once the input has ended, or at once if it is closed, requests are approved after 10m.
 //
 // With -crash-every-step the process forgets everything after each step: the run is written to a
 // file as JSON before its actions are carried out, and read back for the next step. The output is
 // the same.
 //
-// The first form plays strategy.yaml, run.yaml and clusters.yaml of this folder, which are built
-// in; -f, -run and -clusters name others, in YAML or JSON. A name that is not found on disk is
-// looked up among those of this folder. It exits with 2 if a file or a flag is wrong, and says all
-// that is wrong with it.
+// The first command plays strategy.yaml, run.yaml and clusters.yaml of this folder, which are built
+// in; -f, -run and -clusters name other files, in YAML or JSON. A name that is not found on disk is
+// looked up among the files of this folder. If a file or a flag is wrong, the program reports every
+// fault and exits with 2.
 package main
 
 import (

@@ -6,14 +6,15 @@
 //	go run ./examples/surge -replicas 3 -max-surge 1 -max-unavailable 0 -inject stuck-surge -unblock
 //	go run ./examples/surge -f examples/surge/podcliqueset.yaml
 //
-// The first two update one flat set, the third a Grove PodCliqueSet on its three levels; the names
-// of the documents of this folder work from everywhere. It exits with 2 if a file or a flag is
-// wrong. A line shows the time, what happened, the state it led to and the plan for it. In a state,
-// the position is the index and the character what sits there:
+// The first two commands update one flat set, the third a Grove PodCliqueSet on its three levels.
+// The documents of this folder can be named from every directory. If a file or a flag is wrong, the
+// program exits with 2. Each line of the output shows the time, what happened, the resulting state
+// and the plan for it. In a state, the position is the index, and the character is what the index
+// holds:
 //
 //	. nothing   t terminating   O old, available   o old, not available   N new, available   n new, not available
 //
-// Components of a set replica are separated by a blank, set replicas by a bar.
+// A blank separates the components of a set replica, and a bar separates set replicas.
 package main
 
 import (

@@ -1,18 +1,17 @@
-// Package controller is a host around [rollout.Planner], as small as a host can be whose jobs live
-// in the same database as the planner's state: it observes, plans and dispatches, and any number of
-// them may run at once, on one fleet, without electing a leader.
+// Package controller is a minimal host around [rollout.Planner] whose jobs live in the same
+// database as the planner's state. It observes, plans and dispatches. Any number of controllers may
+// run at once on one fleet, without electing a leader.
 //
-// What keeps them from harm is in the two interfaces that a database implements:
+// Two interfaces that a database implements keep them from harming each other:
 //
 //  1. [bracket.Store]: every save is conditional on the revision that was read. A controller that
 //     slept with a plan in hand cannot save it.
-//  2. [Jobs]: a job is created once, under its run id, and only while every slot that its start
-//     claimed is still held with the token that it claimed, and while no job has come to its target
-//     that the plan did not see. A controller that slept between saving and dispatching cannot
-//     create a job on a slot that it lost, nor take a target back that others have moved on
-//     meanwhile.
+//  2. [Jobs]: a job is created once, under its run id. It is created only while every slot that its
+//     start claimed is still held with the claimed token, and while its target has no job that the
+//     plan did not see. A controller that slept between saving and dispatching can neither create a
+//     job on a slot that it lost, nor take a target back that others have moved on meanwhile.
 //
-// Examples for real databases share this package; controllertest is what their tests share.
+// The examples for real databases share this package, and their tests share controllertest.
 package controller
 
 import (

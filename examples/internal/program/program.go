@@ -1,6 +1,6 @@
-// Package program is the frame of the example programs, so that each of them shows the library and
-// little else: flags, files in YAML or JSON, and exit codes. Whatever is wrong with what a user
-// gave is an [InputError], with a line for every fault.
+// Package program is the common frame of the example programs: flags, files in YAML or JSON, and
+// exit codes. It lets each program show the library and little else. A fault in what a user gave is
+// an [InputError], with a line for every fault.
 package program
 
 import (

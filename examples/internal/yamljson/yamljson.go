@@ -1,5 +1,5 @@
-// Package yamljson turns YAML, as policies and strategies are written in the wild, into the JSON
-// that the library's strict decoders read.
+// Package yamljson turns YAML, the usual form of policies and strategies, into the JSON that the
+// strict decoders of the library read.
 package yamljson
 
 import (

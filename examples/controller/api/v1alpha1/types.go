@@ -1,17 +1,17 @@
-// Package v1alpha1 holds the custom resources through which people and controllers speak with one
-// another: what there is, what is wanted, what is being done. A namespace is one fleet: everything
-// in it is planned together, and nothing outside it is looked at.
+// Package v1alpha1 holds the custom resources through which people and controllers communicate:
+// what exists, what is wanted, and what is being done. A namespace is one fleet: everything in it
+// is planned together, and nothing outside it is looked at.
 //
 //	RolloutPolicy    the rules, as the library's JSON, verbatim
 //	NodeDeployment   something that is deployed to machines: an upgrade, but also a drain
 //	Release          one version of a deployment
 //	Machine          what is deployed to
 //	NodeJob          one execution on one machine, created by the controller and carried out by an agent
-//	PlannerState     one record of the planner; nobody else writes it
+//	PlannerState     one record of the planner; only the planner writes it
 //
 // The manifests that [CRDs] returns check what a server can check without knowing the library:
-// required fields, what must not change once written, and that a job which has ended stays ended.
-// The rest is said in conditions.
+// required fields, fields that must not change once written, and that a job which has ended stays
+// ended. Conditions report everything else.
 package v1alpha1
 
 import (

@@ -1,12 +1,12 @@
 // Command nodeupgrader runs the controller on a cluster:
 //
-//	go run ./cmd/nodeupgrader -install                 # creates or updates the custom resources, and ends
+//	go run ./cmd/nodeupgrader -install                 # creates or updates the custom resources, and exits
 //	go run ./cmd/nodeupgrader                          # works on all namespaces
 //	go run ./cmd/nodeupgrader -namespace fleet -leader-election=false -metrics-bind-address 0
 //
-// The cluster is that of the usual flags and variables: -kubeconfig, KUBECONFIG, or the service
-// account of the pod. Several may run at once; a leader saves work and conflicts, and is not needed
-// for safety.
+// The program finds the cluster in the usual way: by -kubeconfig, by KUBECONFIG, or by the service
+// account of the pod. Several instances may run at once. A leader saves work and conflicts, but
+// safety does not need one.
 package main
 
 import (

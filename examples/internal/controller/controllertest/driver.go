@@ -1,9 +1,9 @@
 //go:build unix
 
-// Package controllertest is what the examples for real databases share in their tests: a host's
-// promises checked with a database under it ([RunHost]), and schedules in which controllers are
-// processes that are killed, paused and cut off ([RunSchedules]). It knows no database. It needs
-// signals that only Unix has.
+// Package controllertest has the tests that the examples for real databases share. [RunHost] checks
+// the promises of a host with a database under it. [RunSchedules] runs schedules in which
+// controllers are processes that are killed, paused and cut off. The package knows no database. It
+// needs signals that only Unix has.
 package controllertest
 
 import (

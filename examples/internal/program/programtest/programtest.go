@@ -1,5 +1,5 @@
-// Package programtest runs the example programs as their users do: arguments in, text or faults
-// out.
+// Package programtest runs the example programs as their users do: with arguments in, and text or
+// faults out.
 package programtest
 
 import (
