@@ -48,9 +48,9 @@ type Plan struct {
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
 	// Events are the changes in the brackets since the state of the snapshot; those of one bracket
-	// are in the order in which they happened. An event is reported only by the plan whose state is
-	// saved. A host that stops before it has read the events, or saves only a part of the state,
-	// does not see them again: read what must not be missed from State.
+	// are in the order in which they happened. Once the state of a plan is saved, even in part, no
+	// later plan reports the events that it holds: a host that stops before it has read them does
+	// not see them again. Read what must not be missed from State.
 	Events []Event `json:"events,omitempty"`
 
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // oddities that did not prevent the plan, ordered by code, rule and detail

@@ -24,7 +24,7 @@ type Planner struct {
 	Clock      clock.Clock            // required; usually [clock.System]
 	JobCounter concurrency.JobCounter // nil if every job comes from a plan: then only leases, open executions and the active jobs of the targets count
 
-	// Recorder, unless nil, is called with every saved plan before it is returned, for a decision
+	// Recorder, unless nil, is called with every saved plan before Plan returns it, for a decision
 	// log. It must neither change nor keep the recording, which shares its memory with the plan and
 	// the host's snapshot; it encodes what it wants to keep. Policies are left out.
 	Recorder func(Recording)
