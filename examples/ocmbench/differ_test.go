@@ -10,8 +10,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// TestDifferences computes both columns of the table in the documentation of staged.FromOCM: what
-// the library does today, and what the package does.
+// TestDifferences shows each case in which the library and staged.FromOCM differ: what the library
+// does today, and what the package does.
 func TestDifferences(t *testing.T) {
 	t.Run("maxFailures above the size is read as 0", func(t *testing.T) {
 		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": 10}}`

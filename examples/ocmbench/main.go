@@ -1,13 +1,13 @@
-// Command ocmbench measures a rollout step of package staged beside the rollout handler of Open
-// Cluster Management's library, on the same fleet in the same state: half of the clusters are done,
-// ten are being rolled out, and one of them has just become ready.
+// Command ocmbench compares the time of a rollout step of package staged with that of the rollout
+// handler of Open Cluster Management's library, on the same fleet in the same state: half of the
+// clusters are done, ten are being rolled out, and one of them has just become ready.
 //
 //	cd examples/ocmbench && go run . -n 1000,10000
 //	cd examples/ocmbench && go test -run xxx -bench .
 //
 // The tests run whole rollouts through both, for the three types of strategies, and compare which
-// clusters are started in which round; and they show, for each row of the table of package staged's
-// FromOCM in which the two differ, what the library does and what the package does.
+// clusters are started in which round. They also show, for each case in which the two differ, what
+// the library does and what the package does.
 package main
 
 import (
