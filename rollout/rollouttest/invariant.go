@@ -116,7 +116,6 @@ func (s *Step) atWork() []rollout.Start {
 				continue
 			}
 			if start, known := s.Dispatched[t.Jobs[n].Run]; known {
-				start.TargetID = t.TargetID
 				list = append(list, start)
 			}
 		}

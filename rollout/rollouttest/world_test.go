@@ -3,6 +3,7 @@ package rollouttest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -110,6 +111,20 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 			if !p.Next.IsZero() {
 				p.Keep.Current += p.Waiting.Len()
 				p.Next, p.Waiting = time.Time{}, rollout.WaitingList{}
+			}
+		}},
+		{"quiet", "another reason than the plans say that nobody sees", func(p *rollout.Plan) {
+			list := slices.Collect(p.Waiting.All())
+			if len(list) > 0 {
+				list[0].Blockers = slices.Clone(list[0].Blockers)
+				list[0].Blockers[0].Rule = "another"
+			}
+			p.Waiting = rollout.NewWaitingList(list...)
+		}},
+		{"quiet", "a wait too few", func(p *rollout.Plan) {
+			if list := slices.Collect(p.Waiting.All()); len(p.Start) == 0 && len(list) > 0 {
+				p.Waiting = rollout.NewWaitingList(list[:len(list)-1]...)
+				p.Keep.Current++
 			}
 		}},
 		{"again", "what was started is started again under another name", func() func(*rollout.Plan) {
@@ -456,6 +471,70 @@ func TestForecast(t *testing.T) {
 	if timeline, err := (rollouttest.World{Policies: w.Policies}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Start is required") || timeline.Done {
 		t.Errorf("a world that nobody says when to begin: done %v, %v", timeline.Done, err)
 	}
+}
+
+// TestWaitsThatAreSaidAgain: a wait is told when it begins and whenever it reads otherwise than at
+// the instant before, also in its version alone; and for each target of a resource on its own.
+func TestWaitsThatAreSaidAgain(t *testing.T) {
+	t.Parallel()
+	wait := func(environment, version string) rollout.Waiting {
+		blocker := rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{{Kind: rollout.OnOperator}}}
+		return rollout.Waiting{
+			TargetID: rollout.TargetID{Resource: "r1", Environment: environment, Deployment: "web"}, Version: version, Blockers: []rollout.Verdict{blocker},
+		}
+	}
+	plans := [][]rollout.Waiting{
+		{wait("prod", "v2"), wait("stage", "v2")},
+		{wait("prod", "v2"), wait("stage", "v2")},
+		{wait("prod", "v3"), wait("stage", "v2")},
+		{wait("stage", "v2")},
+		{wait("prod", "v3"), wait("stage", "v2")},
+	}
+	w := webWorld(t, 1, rollback)
+	w.Start, w.Trust = at(1, 9, 0), true
+	w.Plan = func(_ context.Context, _ rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		plan := rollout.Plan{Now: now, Waiting: rollout.NewWaitingList(plans[0]...)}
+		if plans = plans[1:]; len(plans) > 0 {
+			plan.Next = now.Add(time.Minute)
+		}
+		return plan, nil
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range timeline.Entries {
+		if e.Kind == rollouttest.Wait {
+			got = append(got, fmt.Sprintf("%v %s %s", e.At.Sub(w.Start), e.Environment, e.Version))
+		}
+	}
+	if want := []string{"0s prod v2", "0s stage v2", "2m0s prod v3", "4m0s prod v3"}; !slices.Equal(got, want) {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	if len(timeline.Left) != 2 || timeline.Done {
+		t.Errorf("done %v, left %v", timeline.Done, timeline.Left)
+	}
+}
+
+// TestForecastNamesAllThatRanWithoutSamples: also what ran only in a trial before the last one.
+func TestForecastNamesAllThatRanWithoutSamples(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 1)
+	samples := map[string][]rollouttest.Outcome{drain: {{After: minutes(8)}, {After: minutes(8), Status: rollout.JobFailure}}}
+	for seed := range uint64(20) {
+		p, err := rollouttest.Forecast(t.Context(), w, samples, 2, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Trials[0].Done && !p.Trials[1].Done {
+			if len(p.Unsampled) != 4 {
+				t.Errorf("the last trial failed at the drain, and of what ran before it says %q", p.Unsampled)
+			}
+			return
+		}
+	}
+	t.Error("no seed lets the second trial fail alone")
 }
 
 // TestForecastSideBySide: trials that run at once come to what they come to one after the other,
