@@ -20,7 +20,7 @@
 // # What it never does
 //
 // It never deploys anything, never decides whether something is healthy, opens no connection,
-// starts no goroutine, reads no clock and keeps no global state. A planner is a pure function
+// leaves no goroutine behind, reads no clock and keeps no global state. A planner is a pure function
 //
 //	plan, err := planner.Plan(what is configured, what was observed, now)
 //
