@@ -88,7 +88,8 @@ func (d *deployment) missed(r int32, closed time.Time) bool {
 // latest group locked is in scope, as on a resource that joined later, or only an older version is,
 // as when a version for all targets was approved after a newer one for others. Tempting: to compare
 // with the greatest version locked for any target; these targets would then wait for the next
-// release. A locked version that this planner has not read counts as in scope for every target.
+// release. A locked version that this planner has not read counts as in scope for every target,
+// because its scope is unknown.
 func (v *view) await(g *GroupRecord) {
 	for i := range v.deployments {
 		for r := range v.deployments[i].versions {

@@ -34,7 +34,7 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 		case m.Role == Main && (m.running() || m.Status == MemberSucceeded):
 			if t := b.targetNamed(v, targets, m.Deployment); t != nil && v.deployments[t.deployment].rankOf(m.Version) < 0 {
 				if l, locked := b.lockFor(v, t); locked && l.id != m.Version {
-					return queues // the member's version is not listed: the version that the group has locked may be older
+					return queues // the member's version is not listed, perhaps because the host has not read it yet: the group's lock may be older
 				}
 			}
 		case m.Status == MemberFailed:

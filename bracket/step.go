@@ -266,7 +266,7 @@ func (s *step) findPending(due func(PendingGroup) []time.Time) error {
 	}
 	s.counted = true
 	records := s.state.Executions
-	var last []target // of the resource before, and whether the group was needed there: neighbours are mostly alike
+	var last []target // of the resource decided last, and whether the group was needed there: neighbours are mostly alike
 	needed := false
 	for i := int32(0); int(i) < len(v.resources); i++ {
 		resource := v.resources[i]

@@ -83,7 +83,7 @@ type Gap string
 
 const (
 	GapForward Gap = "forward" // it starts at the end of the gap
-	GapSkip    Gap = "skip"    // there is no occurrence on that day, whether the window allows or denies
+	GapSkip    Gap = "skip"    // the start has no occurrence on that day, whether the window allows or denies
 )
 
 // Overlap says which pass counts for a start that the clock shows twice. Empty means

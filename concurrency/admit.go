@@ -101,7 +101,7 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 	return refusals
 }
 
-// open reports whether the pool has a place and a key for any resource.
+// open reports whether the pool has a place and a key for every resource.
 func (p *poolState) open() bool {
 	return p.active+p.reserved < p.max && (p.family == none || p.keyed > 0)
 }

@@ -11,7 +11,7 @@ type textTable struct {
 }
 
 const (
-	crowded  = 4       // most texts in one slot
+	crowded  = 4       // how many texts a slot can hold
 	maxSlots = 1 << 12 // a larger table does not fit into the nearest cache
 )
 

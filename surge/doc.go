@@ -48,8 +48,8 @@
 //	I6  every hole of the base is filled by the same plan; unless it is paused, a set has converged
 //	    if its plan is empty and no replica is unavailable or terminating
 //	I9  after the whole plan is carried out, the next plan is empty
-//	IE  a surge is created only while an available outdated replica waits, and there are never more
-//	    surges than the floor minus the available base replicas that stay
+//	IE  a surge is created only while an available outdated replica waits, and then there are at
+//	    most as many surges as the floor minus the available base replicas that stay
 //	IR  below the partition replicas are created at the stable revision, all others at the target
 //
 // # What an update keeps, unless it is paused

@@ -263,7 +263,7 @@ func keptWhole(c Component) Spec {
 // gone returns the Spec for a component of a replica that no longer exists: nothing is created.
 func gone(Component) Spec { return Spec{} }
 
-// toTarget plans each component of a replica at the target with its own budgets.
+// toTarget plans how each component of a replica gets to the target, with its own budgets.
 func (p *setPlan) toTarget(i int) {
 	replica := &p.result.Replicas[i]
 	for c, component := range p.spec.Components {

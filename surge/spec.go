@@ -25,9 +25,9 @@ type Spec struct {
 	// are never deleted. Zero updates all. A Partition of Replicas or more updates none.
 	Partition int `json:"partition,omitempty"`
 	// MinAvailable is the size of the base gang, the indices [0, MinAvailable), which are scheduled
-	// together and before all others. Zero means no gang. Outdated and unavailable members of the
-	// base gang are replaced at once, because all other gangs wait for them. MinAvailable is not a
-	// floor for availability.
+	// together and before all others. Zero means no gang. Members of the base gang that are both
+	// outdated and unavailable are replaced at once, because all other gangs wait for them.
+	// MinAvailable is not a floor for availability.
 	MinAvailable int `json:"minAvailable,omitempty"`
 	// Order says which replica is updated first among those of equal rank. Unset means Ascending.
 	Order Order `json:"order,omitempty"`

@@ -288,8 +288,8 @@ func checkNames(ctx context.Context, b Backend) error {
 	return nil
 }
 
-// checkAtomic changes the members of a pool, and moves a job, while it counts: each answer must be
-// one that was true at some moment.
+// checkAtomic counts while another goroutine changes the members of a pool and moves a job: each
+// answer must be one that was true at some moment.
 func checkAtomic(ctx context.Context, b Backend) error {
 	const n = 40
 	sets := make([][]string, 2)

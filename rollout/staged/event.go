@@ -53,7 +53,7 @@ const (
 	ReasonFrozen        Reason = "frozen"         // the options do not let the members change
 	ReasonKnown         Reason = "known"          // the target is, or was, a member
 	ReasonUnmatched     Reason = "unmatched"      // no stage matches the target
-	ReasonTooLate       Reason = "too_late"       // every stage that would take the target is closing or closed, or the cleanup has begun
+	ReasonTooLate       Reason = "too_late"       // every stage that would take the target is closing or closed, or the cleanup is no longer pending
 )
 
 // Reasons why a target failed or regressed.

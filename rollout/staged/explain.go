@@ -41,7 +41,7 @@ const (
 	ReasonApproval   Reason = "approval"   // an approval of Data.Stage is open; if Until is set, so is the wait beside it
 	ReasonWait       Reason = "wait"       // the wait after Data.Stage is open until Until
 	ReasonRegression Reason = "regression" // Data.Names are regressed; ReasonApproval and ReasonWait list them as well
-	ReasonSlot       Reason = "slot"       // Data.Names hold slots, Data.Total of at most Data.Allowed in all; a slot becomes free at Until
+	ReasonSlot       Reason = "slot"       // Data.Names hold slots; Data.Total slots are taken, of Data.Allowed; one becomes free at Until
 )
 
 // Data holds the facts of a verdict. The reason determines which fields are set.

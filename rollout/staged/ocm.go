@@ -42,9 +42,10 @@ type OCMConfig struct {
 	// does.
 	MinSuccessTime   string `json:"minSuccessTime,omitempty"`
 	ProgressDeadline string `json:"progressDeadline,omitempty"`
-	// MaxFailures is how many clusters may fail; unset means 0. A percentage is of all clusters for
-	// Progressive, and of each group for ProgressivePerGroup. MaxFailures does not apply to
-	// mandatory groups, which tolerate no failure. Type All ignores it and tolerates any number.
+	// MaxFailures is how many clusters may fail, of all clusters for Progressive and of each group
+	// for ProgressivePerGroup; a percentage is of the same clusters. Unset means 0. MaxFailures
+	// does not apply to mandatory groups, which tolerate no failure. Type All ignores it and
+	// tolerates any number.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
 	// MandatoryDecisionGroups go first, one by one. Type All does not have them.
 	MandatoryDecisionGroups []MandatoryGroup `json:"mandatoryDecisionGroups,omitempty"`
