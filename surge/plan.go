@@ -152,7 +152,7 @@ type quota struct {
 // I2: every deletion of an available replica is charged to budget, the number of available replicas
 // above the floor; other deletions are not charged. A repair window is needed nevertheless: without
 // one, a blip that makes every replica unavailable would have all of them replaced by a revision
-// that nobody has seen serving. The window includes the share of the surge: with MaxUnavailable
+// that was never seen serving. The window includes the share of the surge: with MaxUnavailable
 // alone, "on." of 2/1/1 would wait for ever.
 func (c *census) share(spec Spec, r Resolved) quota {
 	q := quota{classes: *c}

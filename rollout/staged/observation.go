@@ -72,9 +72,9 @@ func (e *edit) observations(list []Observation) {
 	}
 }
 
-// observe applies the observation of one target. Until the cleanup begins, a done member that moved
-// to the cleanup is also verified in its stage: nothing has changed for it yet, and a regressed
-// member must be able to recover.
+// observe applies the observation of one target. While the cleanup is pending, a done member that
+// moved to it is also verified in its stage: nothing has changed for the member yet, and a
+// regressed one must be able to recover.
 func (e *edit) observe(k, i int, o *Observation) {
 	rec, name := e.run.stage(k).tree.at(i)
 	r := *rec
