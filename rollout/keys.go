@@ -71,7 +71,7 @@ func (w *work) keyless() bool {
 }
 
 // unkeyed returns a function that reports whether a candidate would be doubted in a pool for want
-// of a key. It returns nil if there is no such pool.
+// of a key. It returns nil if no family has more active pools than it may have.
 func (w *work) unkeyed() func(c *candidate, pool int32) bool {
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys()

@@ -60,7 +60,8 @@ func newRefusals(err error) refusals {
 	return r
 }
 
-// hides reports whether a field, or one that contains it, was refused for a fault at a path.
+// hides reports whether a fault at a path must not be judged by the value of a field, because that
+// field, or one that contains it, was refused.
 func (r refusals) hides(field, at string) bool {
 	for outer := field; ; outer = outer[:max(0, strings.LastIndexAny(outer, ".["))] {
 		wholly, refused := r[outer]

@@ -180,8 +180,8 @@ type Target struct {
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for
 	// example because its variables changed. Zero: it needs none. A bracket runs the target again
 	// only while its version may be deployed. A target whose version was paused since, or succeeded
-	// elsewhere too long ago, is left as it is until the next group. Outside brackets the target is
-	// run again regardless.
+	// elsewhere too long ago, is left as it is until the next group. Outside brackets such a target
+	// is run again all the same.
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
 	// Priority moves a target forward among those present at the start of a rollout; higher goes

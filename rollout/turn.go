@@ -260,9 +260,10 @@ type meeting struct {
 }
 
 // together returns the first instant from at on at which several calendars are open, each for as
-// long as it asks or, if there is none, one of those that are in the way. Two calendars that are
-// never open at the same time would send the search from one opening to the next for ever, so it
-// ends with the horizon. A search that fails would fail from all later instants, too.
+// long as it asks. If there is none, it returns an error and one of those that are in the way. Two
+// calendars that are never open at the same time would send the search from one opening to the next
+// for ever, so it ends with the horizon. A search that fails would fail from all later instants,
+// too.
 func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hours, err error) {
 	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
 	if k < 0 {
