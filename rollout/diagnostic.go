@@ -20,10 +20,10 @@ const (
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 
 	// DiagnosticCommandWithoutEffect is about a command, which Detail names by its id. Either the
-	// command names an execution that has not begun or does not exist: correct the group and the
-	// resource. Or this very plan has heard it, and it does not apply to the execution as it is,
-	// such as a retry of what has not failed, and never will: give another command under another
-	// id.
+	// command names an execution that has not begun, does not exist, or was merged into that of
+	// another group: correct the group and the resource. Or this plan has heard the command, which
+	// does not apply to the execution as it is, such as a retry of a member that has not failed.
+	// It will not be heard again: give another command under another id.
 	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
 
 	// DiagnosticJobStatusUnknown is about a status of jobs, in Detail, that is none of the
