@@ -1,0 +1,179 @@
+package rollout
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// What the jobs of the snapshot tell package bracket about its runs.
+
+// runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one
+// group, generation and purpose.
+func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
+	var groups, prefixes []string // prefixes: what the ids of their runs begin with
+	know := func(group string) {
+		if !slices.Contains(groups, group) {
+			groups, prefixes = append(groups, group), append(prefixes, textkey.Join(group)+"/")
+		}
+	}
+	for _, group := range state.Group.Closed {
+		know(group.ID)
+	}
+	// If a host stopped after saving the group record and before saving an execution that had
+	// ended, the state has an open execution whose group it no longer knows.
+	for _, record := range state.Executions {
+		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
+			know(open.Group)
+		}
+	}
+	if len(prefixes) == 0 {
+		return nil
+	}
+	var facts []bracket.RunFact
+	var outlived map[string]bool // resources with jobs of a group that closed after the last known one
+	every, known := groupPrefix(state.Group), lastNumber(state.Group)
+	over := w.over(state)
+	for _, i := range b.targets {
+		t := &w.targets[i]
+		if !t.worked {
+			continue
+		}
+		for k := range t.Jobs {
+			job := &t.Jobs[k]
+			g := slices.IndexFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(job.Run, prefix) })
+			if g < 0 {
+				if numberOf(job.Run, every) > known {
+					if outlived == nil {
+						outlived = map[string]bool{}
+					}
+					outlived[t.Resource] = true
+				}
+				continue
+			}
+			run, ok := parseRun(groups[g], job.Run[len(prefixes[g]):])
+			if !ok || run.Resource != t.Resource || run.Deployment != t.Deployment {
+				w.diagnose(DiagnosticUnknownRun, b.id, job.Run, t.TargetID)
+				continue
+			}
+			if !over(t.resource) {
+				facts = push(facts, w.runFact(i, k, run))
+			}
+		}
+	}
+	if len(outlived) > 0 {
+		facts = slices.DeleteFunc(facts, func(f bracket.RunFact) bool { return outlived[f.Run.Resource] && !isOpen(state, f.Run) })
+	}
+	return facts
+}
+
+// over returns a function that reports whether no execution is open on a resource and the last one
+// that ended there was of the latest group, or had it merged into it. The groups that the state
+// knows have then all had their turn, and their jobs decide nothing any more. In most fleets that
+// holds nearly everywhere and nearly always, so a plan need not copy the jobs of the whole fleet.
+// The function is meant for resources in mostly ascending order.
+func (w *work) over(state bracket.State) func(resource int32) bool {
+	closed, records := state.Group.Closed, state.Executions
+	at, last, known := 0, int32(none), false
+	return func(resource int32) bool {
+		if resource == last || len(closed) == 0 {
+			return known
+		}
+		id := w.resources[resource].ID
+		at = seek(len(records), at, func(k int) bool { return records[k].Resource < id })
+		last, known = resource, false
+		if at < len(records) && records[at].Resource == id && records[at].Open == nil {
+			ended := records[at].Last[state.Group.Environment]
+			known = includes(ended.Group, ended.Merged, closed[len(closed)-1].ID)
+		}
+		return known
+	}
+}
+
+// includes reports whether a group is the one that an execution began with, or one of those that
+// were merged into it.
+func includes(began string, merged []string, group string) bool {
+	return began == group || slices.Contains(merged, group)
+}
+
+// groupPrefix returns what the run ids of all groups of a record begin with.
+func groupPrefix(group *bracket.GroupRecord) string {
+	return strings.TrimSuffix(textkey.Join(bracket.GroupID(group.Rule, group.Environment, 0)), "0")
+}
+
+// lastNumber returns the number of the group that closed last, or 0.
+func lastNumber(group *bracket.GroupRecord) int {
+	n := len(group.Closed)
+	if n == 0 {
+		return 0
+	}
+	_, _, number, _ := groupNumber(group.Closed[n-1].ID)
+	return number
+}
+
+// isOpen reports whether the execution of a run is open. If it is not, and jobs of a later group
+// are seen, the state was lost and the execution is over: opening it again would give its members
+// versions older than those they have received since.
+func isOpen(state bracket.State, run bracket.Run) bool {
+	record := executionOn(state.Executions, run.Resource)
+	return record != nil && record.Open != nil && record.Open.Group == run.Group
+}
+
+func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
+	t := &w.targets[i]
+	job := &t.Jobs[k]
+	fact := bracket.RunFact{Run: run, StartedAt: job.CreatedAt, Status: bracket.RunRunning}
+	if !job.Status.Terminal() {
+		return fact
+	}
+	final, judging := w.failedBy(i, job)
+	if judging {
+		return fact // a run that a rollback rule has not judged yet has not succeeded yet
+	}
+	fact.EndedAt = job.end()
+	switch job.Status {
+	case JobSuccessful:
+		fact.Status = bracket.RunSucceeded
+		if final {
+			fact.Status = bracket.RunFailed
+		}
+		return fact
+	case JobExternalRunNotFound:
+		fact.Status = bracket.RunLost
+	default:
+		fact.Status = bracket.RunFailed
+	}
+	// The attempts of this run's generation and purpose, this one and those before it.
+	prefix := strings.TrimSuffix(job.Run, textkey.Join("", string(run.Purpose)))
+	prefix = prefix[:strings.LastIndexByte(prefix, '/')+1]
+	var row []Job
+	for _, earlier := range t.Jobs[k:] {
+		if strings.HasPrefix(earlier.Run, prefix) && strings.HasSuffix(earlier.Run, "/"+string(run.Purpose)) {
+			row = append(row, earlier)
+		}
+	}
+	a := w.after(i, w.versions[t.deployment].number(job.Version), row)
+	if a.reason != ReasonRetryExhausted && !final {
+		if fact.RetryAt = a.next; a.next.IsZero() { // it counts as no attempt; if an override forgives it, the next one may start at once
+			fact.RetryAt = a.forgiven
+		}
+	}
+	return fact
+}
+
+// parseRun parses the rest of a run's id, from which the group has been cut; ok is false if it is
+// not such an id.
+func parseRun(group, rest string) (run bracket.Run, ok bool) {
+	var generation, attempt, purpose string
+	if !textkey.Scan(rest, &run.Resource, &run.Deployment, &generation, &attempt, &purpose) {
+		return bracket.Run{}, false
+	}
+	var first, second error
+	run.Generation, first = strconv.Atoi(generation)
+	run.Attempt, second = strconv.Atoi(attempt)
+	run.Group, run.Purpose = group, bracket.Purpose(purpose)
+	return run, first == nil && second == nil
+}
