@@ -75,8 +75,11 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 // difference quotes the first waits that differ, and returns "" if none do.
 func difference(before, after []rollout.Waiting) string {
 	for k := range min(len(before), len(after)) {
-		if !sameWait(&before[k], &after[k]) {
-			return fmt.Sprintf("%q became %q", before[k], after[k])
+		if a, b := &before[k], &after[k]; !sameWait(a, b) {
+			if a.String() == b.String() {
+				return fmt.Sprintf("%q, with other facts or events than its words tell", a)
+			}
+			return fmt.Sprintf("%q became %q", a, b)
 		}
 	}
 	if len(before) != len(after) {

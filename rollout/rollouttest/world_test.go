@@ -121,6 +121,14 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 			}
 			p.Waiting = rollout.NewWaitingList(list...)
 		}},
+		{"quiet", "an event that the words of a wait do not tell", func(p *rollout.Plan) {
+			list := slices.Collect(p.Waiting.All())
+			if len(list) > 0 && len(list[0].Blockers[0].On) > 0 && !list[0].Blockers[0].Until.IsZero() && list[0].Blockers[0].Reason == "bracket_collecting" {
+				list[0].Blockers = slices.Clone(list[0].Blockers)
+				list[0].Blockers[0].On = append(slices.Clone(list[0].Blockers[0].On), rollout.Condition{Kind: rollout.OnConfig})
+			}
+			p.Waiting = rollout.NewWaitingList(list...)
+		}},
 		{"quiet", "a wait too few", func(p *rollout.Plan) {
 			if list := slices.Collect(p.Waiting.All()); len(p.Start) == 0 && len(list) > 0 {
 				p.Waiting = rollout.NewWaitingList(list[:len(list)-1]...)
