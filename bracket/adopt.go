@@ -10,39 +10,39 @@ import (
 func (s *step) adopt() {
 	v := s.view
 	var created []*ExecutionRecord
-	known := ""
 	for lo := 0; lo < len(v.runs); {
 		resource, hi := v.runs[lo].Run.Resource, lo+1
 		for hi < len(v.runs) && v.runs[hi].Run.Resource == resource {
 			hi++
 		}
-		facts := v.runs[lo:hi]
+		if adopted := s.adoptOn(resource, v.runs[lo:hi]); adopted != nil {
+			created = append(created, adopted)
+		}
 		lo = hi
-		record := s.state.recordOn(resource)
-		fresh := s.unopened(record, resource)
-		var open *Execution
-		for _, f := range facts {
-			switch run := f.Run; {
-			case record != nil && record.Open != nil && record.Open.Group == run.Group:
-				if record.Open.member(run.Deployment) < 0 {
-					s.plan.Unknown = append(s.plan.Unknown, run)
-				}
-				continue
-			case fresh >= 0 && run.Group == v.latest.ID:
-				if !v.latest.firstRun(run, v, fresh) {
-					if open == nil || open.member(run.Deployment) < 0 {
-						s.plan.Unknown = append(s.plan.Unknown, run)
-					}
-					continue
-				}
-			default:
-				if run.Group != known && !s.knownGroup(run.Group) {
-					s.plan.Unknown = append(s.plan.Unknown, run)
-				} else {
-					known = run.Group
-				}
-				continue
-			}
+	}
+	slices.SortFunc(s.plan.Unknown, func(a, b Run) int { return strings.Compare(a.String(), b.String()) })
+	s.state.Executions = withRecords(s.state.Executions, created)
+	s.listChanged = len(created) > 0
+	if s.listChanged && v.latest.Status != StatusCancelled { // as Commit does: setStatuses does not see this group if another one closes in this step
+		s.state.Group = s.state.Group.withLatest(StatusExecuting)
+	}
+}
+
+// adoptOn does so on one resource: facts are its runs. It returns the record of the execution that
+// it opens, or nil.
+func (s *step) adoptOn(resource string, facts []RunFact) *ExecutionRecord {
+	v := s.view
+	record := s.state.recordOn(resource)
+	fresh := s.unopened(record, resource)
+	var open *Execution
+	for _, f := range facts {
+		known := true
+		switch run := f.Run; {
+		case record != nil && record.Open != nil && record.Open.Group == run.Group:
+			known = record.Open.member(run.Deployment) >= 0
+		case fresh < 0 || run.Group != v.latest.ID:
+			known = s.knownGroup(run.Group)
+		case v.latest.firstRun(run, v, fresh):
 			if open == nil {
 				open = v.freeze(v.latest, fresh, utc(v.now), func(deployment string) bool {
 					return slices.ContainsFunc(facts, func(f RunFact) bool { return f.Run.Group == v.latest.ID && f.Run.Deployment == deployment })
@@ -51,23 +51,22 @@ func (s *step) adopt() {
 			if !f.StartedAt.IsZero() {
 				earlier(&open.StartedAt, utc(f.StartedAt))
 			}
+		default:
+			known = open != nil && open.member(run.Deployment) >= 0
 		}
-		if open == nil {
-			continue
+		if !known {
+			s.plan.Unknown = append(s.plan.Unknown, f.Run)
 		}
-		s.event(Event{Kind: ExecutionStarted, Group: open.Group, Resource: resource, At: open.StartedAt, Status: StatusExecuting})
-		adopted := &ExecutionRecord{Schema: schema, Rule: v.id, Resource: resource, Open: open}
-		if record != nil {
-			adopted.Last = record.Last
-		}
-		created = append(created, adopted)
 	}
-	slices.SortFunc(s.plan.Unknown, func(a, b Run) int { return strings.Compare(a.String(), b.String()) })
-	s.state.Executions = withRecords(s.state.Executions, created)
-	s.listChanged = len(created) > 0
-	if s.listChanged && v.latest.Status != StatusCancelled { // as Commit does: setStatuses does not see this group if another one closes in this step
-		s.state.Group = s.state.Group.withLatest(StatusExecuting)
+	if open == nil {
+		return nil
 	}
+	s.event(Event{Kind: ExecutionStarted, Group: open.Group, Resource: resource, At: open.StartedAt, Status: StatusExecuting})
+	adopted := &ExecutionRecord{Schema: schema, Rule: v.id, Resource: resource, Open: open}
+	if record != nil {
+		adopted.Last = record.Last
+	}
+	return adopted
 }
 
 // unopened returns the index of the resource if the latest group could still open an execution

@@ -104,31 +104,17 @@ func (s *step) merge(w *work) {
 		if t == nil && m.Role == Main && m.Status == MemberWaiting {
 			continue // the newer group does not have it, and it has not started in this generation
 		}
-		changes := t != nil && b.changes(v, t, &m)
 		if m.Status != MemberWaiting && m.Generation == 0 && !m.StartedAt.IsZero() {
 			m.Generation = before
 		}
 		switch {
-		case !changes && m.Status == MemberWaiting:
+		case t != nil && b.changes(v, t, &m):
+			b.renew(v, t, &m)
+		case m.Status == MemberWaiting:
 			m.Attempt = 1
 			if t != nil && m.Role == Post {
 				if _, version := b.plan(v, t); version != "" { // the newer group's version of the hook, if it has one
 					m.Version = version
-				}
-			}
-		case changes:
-			l, _ := b.lockFor(v, t)
-			if m.running() {
-				if m.RunVersion == "" {
-					m.RunVersion = m.Version
-				}
-			} else {
-				m.Status, m.Generation, m.Attempt, m.RetryAt = MemberWaiting, 0, 1, time.Time{}
-			}
-			m.Version, m.Action = l.id, ActionDeploy
-			if !m.running() && l.id == v.currentOf(t) && !m.Touched && !b.outdates(v, t) { // unchanged, as the newer group would have frozen it
-				if m.Action, _ = b.plan(v, t); m.Action == ActionSkip {
-					m.Status, m.Attempt = MemberSkipped, 0
 				}
 			}
 		}
@@ -147,6 +133,26 @@ func (s *step) merge(w *work) {
 		w.Members[k].Needs = w.mergedNeeds(b, &w.Members[k])
 	}
 	s.event(Event{Kind: GroupMerged, Group: b.ID, Resource: v.resources[w.resource], At: utc(v.now), Status: StatusSuperseded, Into: w.Group})
+}
+
+// renew gives a main that the merge changes the version that the group has locked for it. A run
+// that is under way ends first: RunVersion keeps what it deploys.
+func (g *groupView) renew(v *view, t *target, m *ExecutionMember) {
+	l, _ := g.lockFor(v, t)
+	if m.running() {
+		if m.RunVersion == "" {
+			m.RunVersion = m.Version
+		}
+		m.Version, m.Action = l.id, ActionDeploy
+		return
+	}
+	m.Status, m.Generation, m.Attempt, m.RetryAt = MemberWaiting, 0, 1, time.Time{}
+	m.Version, m.Action = l.id, ActionDeploy
+	if l.id == v.currentOf(t) && !m.Touched && !g.outdates(v, t) { // unchanged, as the newer group would have frozen it
+		if m.Action, _ = g.plan(v, t); m.Action == ActionSkip {
+			m.Status, m.Attempt = MemberSkipped, 0
+		}
+	}
 }
 
 // mergedNeeds returns the needs of a member after a merge: those of the newer group if it has the
