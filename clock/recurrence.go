@@ -69,16 +69,8 @@ func parseRecurrence(text string, f *faults) pattern {
 				p.interval = n
 			}
 		case "BYDAY":
-			for name := range strings.SplitSeq(value, ",") {
-				bit := weekdayNamed(name, "MOTUWETHFRSASU", 2)
-				switch {
-				case bit == 0 && len(name) > 2 && weekdayNamed(name[len(name)-2:], "MOTUWETHFRSASU", 2) != 0 && ordinal(name[:len(name)-2]):
-					add(CodeRecurrenceUnsupported, name, "BYDAY counts within a month: pass a Recurrence for it")
-				case bit == 0:
-					add(CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
-				}
-				p.days, p.garbled = p.days|bit, p.garbled || bit == 0
-			}
+			days, ok := weekdays(value, f)
+			p.days, p.garbled = days, p.garbled || !ok
 		case "BYHOUR":
 			p.hours = numbers(name, value, 23, f)
 		case "BYMINUTE":
@@ -99,6 +91,22 @@ func parseRecurrence(text string, f *faults) pattern {
 		add(CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
 	}
 	return p
+}
+
+// weekdays reads a list of days, as bits of a pattern's days, and whether all of it is readable.
+func weekdays(value string, f *faults) (days uint8, ok bool) {
+	ok = true
+	for name := range strings.SplitSeq(value, ",") {
+		bit := weekdayNamed(name, "MOTUWETHFRSASU", 2)
+		switch {
+		case bit == 0 && len(name) > 2 && weekdayNamed(name[len(name)-2:], "MOTUWETHFRSASU", 2) != 0 && ordinal(name[:len(name)-2]):
+			f.add("rrule", CodeRecurrenceUnsupported, name, "BYDAY counts within a month: pass a Recurrence for it")
+		case bit == 0:
+			f.add("rrule", CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
+		}
+		days, ok = days|bit, ok && bit != 0
+	}
+	return days, ok
 }
 
 // numbers reads a list. The result is ascending and without duplicates, so that a long list of few

@@ -132,42 +132,48 @@ func (s Snapshot) validate() error {
 		if p.Unknown {
 			continue
 		}
-		if err := p.Limit.Validate(); err != nil {
-			f.under(at("limit"), err)
-		}
-		if !p.Rounding.known() {
-			f.add(at("rounding"), CodeUnknownValue, p.Rounding, hintRounding)
-		}
-		if p.Total < 0 {
-			f.add(at("total"), CodeOutOfRange, p.Total, "must not be negative")
-		}
-		if p.StuckAfter < 0 {
-			f.add(at("stuckAfter"), CodeOutOfRange, p.StuckAfter, "must not be negative")
-		}
-		if !p.OnStuck.known() {
-			f.add(at("onStuck"), CodeUnknownValue, p.OnStuck, hintOnStuck)
-		}
-		if (p.Family == "") != (p.MaxActiveKeys == 0) || p.MaxActiveKeys < 0 {
-			f.add(at("maxActiveKeys"), CodeConflict, p.MaxActiveKeys, "must be at least 1 with a family (%q) and 0 without", p.Family)
-		} else if p.Family != "" {
+		p.check(&f, at)
+		if p.Family != "" && p.MaxActiveKeys > 0 {
 			if j, ok := families[p.Family]; !ok {
 				families[p.Family] = i
 			} else if s.Pools[j].MaxActiveKeys != p.MaxActiveKeys {
 				f.add(at("maxActiveKeys"), CodeConflict, p.MaxActiveKeys, "must be %d as in pools[%d] of the same family", s.Pools[j].MaxActiveKeys, j)
 			}
 		}
-		if p.untouched() {
-			continue
-		}
-		if p.Record.Key != p.Key {
-			f.add(at("record.key"), CodeConflict, p.Record.Key, "must be the pool's key %q", p.Key)
-		}
-		var record faults
-		if p.Record.check(&record); len(record) > 0 {
-			f.under(at("record"), record.err())
-		}
 	}
 	return f.err()
+}
+
+// check adds the faults of a pool by itself.
+func (p *Pool) check(f *faults, at func(field string) string) {
+	if err := p.Limit.Validate(); err != nil {
+		f.under(at("limit"), err)
+	}
+	if !p.Rounding.known() {
+		f.add(at("rounding"), CodeUnknownValue, p.Rounding, hintRounding)
+	}
+	if p.Total < 0 {
+		f.add(at("total"), CodeOutOfRange, p.Total, "must not be negative")
+	}
+	if p.StuckAfter < 0 {
+		f.add(at("stuckAfter"), CodeOutOfRange, p.StuckAfter, "must not be negative")
+	}
+	if !p.OnStuck.known() {
+		f.add(at("onStuck"), CodeUnknownValue, p.OnStuck, hintOnStuck)
+	}
+	if (p.Family == "") != (p.MaxActiveKeys == 0) || p.MaxActiveKeys < 0 {
+		f.add(at("maxActiveKeys"), CodeConflict, p.MaxActiveKeys, "must be at least 1 with a family (%q) and 0 without", p.Family)
+	}
+	if p.untouched() {
+		return
+	}
+	if p.Record.Key != p.Key {
+		f.add(at("record.key"), CodeConflict, p.Record.Key, "must be the pool's key %q", p.Key)
+	}
+	var record faults
+	if p.Record.check(&record); len(record) > 0 {
+		f.under(at("record"), record.err())
+	}
 }
 
 // Summary describes a pool, once and not per candidate. Holders, Quarantined, Unavailable and Stuck
