@@ -191,33 +191,31 @@ type group struct {
 	reason         rollout.Reason
 	targets, alone int
 	actors         []string
-	lines          []string
+	lines          []*line
 }
 
-// groups puts waits together by reason, the most frequent one first; in a group those of one
-// version in one environment that the same rule holds are one line.
-func groups(waiting []rollout.Waiting) []group {
-	type row struct{ version, environment, rule string }
-	type content struct {
-		resources   []string
-		first, last time.Time
-	}
+// line is what one rule holds of one version in one environment.
+type line struct {
+	version, environment, rule string
+
+	resources   []string
+	first, last time.Time
+}
+
+// groups puts waits together by reason, the most frequent one first.
+func groups(waiting []rollout.Waiting) []*group {
 	var list []*group
-	rows := map[*group][]row{}
-	contents := map[*group]map[row]*content{}
 	for _, w := range waiting {
-		counted := map[*group]bool{}
+		var counted []*group
 		for _, verdict := range w.Blockers {
 			k := slices.IndexFunc(list, func(g *group) bool { return g.reason == verdict.Reason })
 			if k < 0 {
 				k = len(list)
-				g := &group{reason: verdict.Reason}
-				list = append(list, g)
-				contents[g] = map[row]*content{}
+				list = append(list, &group{reason: verdict.Reason})
 			}
 			g := list[k]
-			if !counted[g] {
-				counted[g] = true
+			if !slices.Contains(counted, g) {
+				counted = append(counted, g)
 				g.targets++
 				if len(w.Blockers) == 1 {
 					g.alone++
@@ -228,50 +226,48 @@ func groups(waiting []rollout.Waiting) []group {
 					g.actors = append(g.actors, string(actor))
 				}
 			}
-			at := row{strings.TrimSpace(w.Deployment + " " + w.Version), w.Environment, verdict.Rule}
-			c := contents[g][at]
-			if c == nil {
-				c = &content{}
-				contents[g][at] = c
-				rows[g] = append(rows[g], at)
-			}
-			c.resources = append(c.resources, w.Resource)
-			if until := verdict.Until; !until.IsZero() {
-				if c.first.IsZero() || until.Before(c.first) {
-					c.first = until
-				}
-				if until.After(c.last) {
-					c.last = until
-				}
-			}
+			g.add(w, verdict)
 		}
 	}
 	slices.SortStableFunc(list, func(x, y *group) int {
 		return cmp.Or(y.targets-x.targets, strings.Compare(string(x.reason), string(y.reason)))
 	})
-	result := make([]group, len(list))
-	for i, g := range list {
-		slices.SortFunc(rows[g], func(x, y row) int {
-			return cmp.Or(strings.Compare(x.version, y.version), strings.Compare(x.environment, y.environment), strings.Compare(x.rule, y.rule))
-		})
-		for _, at := range rows[g] {
-			c := contents[g][at]
-			line := fmt.Sprintf("%s in %s on %s", at.version, at.environment, some(c.resources))
-			if at.rule != "" {
-				line += "  [" + at.rule + "]"
-			}
-			switch {
-			case c.first.IsZero():
-			case c.first.Equal(c.last):
-				line += " until " + c.first.UTC().Format(time.RFC3339)
-			default:
-				line += fmt.Sprintf(" until %s the first, %s the last", c.first.UTC().Format(time.RFC3339), c.last.UTC().Format(time.RFC3339))
-			}
-			g.lines = append(g.lines, line)
-		}
-		result[i] = *g
+	return list
+}
+
+// add puts the target on its line. The lines stay sorted.
+func (g *group) add(w rollout.Waiting, verdict rollout.Verdict) {
+	own := &line{version: strings.TrimSpace(w.Deployment + " " + w.Version), environment: w.Environment, rule: verdict.Rule}
+	k, found := slices.BinarySearchFunc(g.lines, own, func(x, y *line) int {
+		return cmp.Or(strings.Compare(x.version, y.version), strings.Compare(x.environment, y.environment), strings.Compare(x.rule, y.rule))
+	})
+	if !found {
+		g.lines = slices.Insert(g.lines, k, own)
 	}
-	return result
+	l := g.lines[k]
+	l.resources = append(l.resources, w.Resource)
+	if until := verdict.Until; !until.IsZero() {
+		if l.first.IsZero() || until.Before(l.first) {
+			l.first = until
+		}
+		if until.After(l.last) {
+			l.last = until
+		}
+	}
+}
+
+func (l *line) String() string {
+	text := fmt.Sprintf("%s in %s on %s", l.version, l.environment, some(l.resources))
+	if l.rule != "" {
+		text += "  [" + l.rule + "]"
+	}
+	switch {
+	case l.first.IsZero():
+		return text
+	case l.first.Equal(l.last):
+		return text + " until " + l.first.UTC().Format(time.RFC3339)
+	}
+	return text + fmt.Sprintf(" until %s the first, %s the last", l.first.UTC().Format(time.RFC3339), l.last.UTC().Format(time.RFC3339))
 }
 
 // some names the first few.
