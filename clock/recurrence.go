@@ -24,9 +24,8 @@ type pattern struct {
 // the order of the parts mean nothing.
 func parseRecurrence(text string, f *faults) pattern {
 	p := pattern{interval: 1}
-	add := func(code Code, value, format string, args ...any) { f.add("rrule", code, value, format, args...) }
 	if name, _, found := strings.Cut(text, ":"); found {
-		add(CodeRecurrenceInvalid, name+":", "must begin with FREQ=: only the rule is given here, and the anchor takes the place of DTSTART")
+		f.add("rrule", CodeRecurrenceInvalid, name+":", "must begin with FREQ=: only the rule is given here, and the anchor takes the place of DTSTART")
 		p.garbled = true
 		return p
 	}
@@ -41,16 +40,16 @@ func parseRecurrence(text string, f *faults) pattern {
 	for part := range strings.SplitSeq(strings.Map(capital, text), ";") {
 		name, value, ok := strings.Cut(part, "=")
 		if part == "" {
-			add(CodeRecurrenceInvalid, text, "has an empty part: parts are separated by single semicolons, with none at the end")
+			f.add("rrule", CodeRecurrenceInvalid, text, "has an empty part: parts are separated by single semicolons, with none at the end")
 			continue
 		}
 		if !ok || name == "" || value == "" || strings.ContainsAny(part, " \t\r\n") {
-			add(CodeRecurrenceInvalid, part, "must be NAME=VALUE without blanks; parts are separated by semicolons")
+			f.add("rrule", CodeRecurrenceInvalid, part, "must be NAME=VALUE without blanks; parts are separated by semicolons")
 			p.garbled = true
 			continue
 		}
 		if slices.Contains(seen, name) {
-			add(CodeRecurrenceInvalid, part, "%s is given twice", name)
+			f.add("rrule", CodeRecurrenceInvalid, part, "%s is given twice", name)
 			continue
 		}
 		seen = append(seen, name)
@@ -58,13 +57,13 @@ func parseRecurrence(text string, f *faults) pattern {
 		case "FREQ":
 			p.weekly = value == "WEEKLY"
 			if !p.weekly && value != "DAILY" {
-				add(CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: pass a Recurrence for it")
+				f.add("rrule", CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: pass a Recurrence for it")
 				p.garbled = true // what an unsupported FREQ requires is unknown here
 			}
 		case "INTERVAL":
 			n, ok := number(value, maxInterval)
 			if !ok || n == 0 {
-				add(CodeRecurrenceInvalid, part, "INTERVAL must be from 1 to %d", maxInterval)
+				f.add("rrule", CodeRecurrenceInvalid, part, "INTERVAL must be from 1 to %d", maxInterval)
 			} else {
 				p.interval = n
 			}
@@ -79,16 +78,16 @@ func parseRecurrence(text string, f *faults) pattern {
 			p.seconds = numbers(name, value, 59, f)
 		case "WKST":
 			if weekdayNamed(value, "MOTUWETHFRSASU", 2) == 0 {
-				add(CodeRecurrenceInvalid, part, "WKST must be MO")
+				f.add("rrule", CodeRecurrenceInvalid, part, "WKST must be MO")
 			} else if value != "MO" {
-				add(CodeRecurrenceUnsupported, part, "WKST must be MO: pass a Recurrence for it")
+				f.add("rrule", CodeRecurrenceUnsupported, part, "WKST must be MO: pass a Recurrence for it")
 			}
 		default:
-			add(CodeRecurrenceUnsupported, part, "%s is not supported: pass a Recurrence for it", name)
+			f.add("rrule", CodeRecurrenceUnsupported, part, "%s is not supported: pass a Recurrence for it", name)
 		}
 	}
 	if !slices.Contains(seen, "FREQ") {
-		add(CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
+		f.add("rrule", CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
 	}
 	return p
 }
