@@ -29,7 +29,7 @@ const (
 	ReasonEnded       Reason = "ended"       // the run is over; if it failed, Data says why, as for ReasonHeld; also of commands that come too late
 	ReasonInProgress  Reason = "in_progress" // Data has Since and Stuck, and the state as Detail; Until is the end of a soak, else the deadline
 	ReasonCancelling  Reason = "cancelling"
-	ReasonFailing     Reason = "failing"     // Data says why, as for ReasonHeld
+	ReasonFailing     Reason = "failing"     // Data says why, as for ReasonHeld, unless a skip or an approval has undone that: the run fails all the same
 	ReasonInitialized Reason = "initialized" // the state is Initialize, or the first step is still to come
 	ReasonStopped     Reason = "stopped"     // or stopping
 	// ReasonHeld: if a budget is exceeded, Data.Detail is "budget", Data.Names are failed targets,

@@ -106,13 +106,21 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 }
 
 // FromOCM turns a strategy of Open Cluster Management into stages with explicit targets. groups are
-// the decision groups of its placement, in order. The options make the stages do what the strategy
-// promises: percentages round up, and a run over its budget is held. Pass both results to
-// [Compile], with the clusters as targets. There may be more than 31 stages.
+// the decision groups of its placement, in order. Pass both results to [Compile], with the clusters
+// as targets. There may be more than 31 stages:
 //
-// ToApply, Progressing, Succeeded, TimeOut and Skip of Open Cluster Management are the states
-// Waiting, Updating, Done (or Soaking), TimedOut and Skipped. Observe a cluster that is Failed
-// there with [HealthFailed], or with [HealthFailing] if it may still recover.
+//	All                  one stage for all, without limit or budget
+//	mandatory groups     one stage each, in the order of groups, all its clusters at once; no failure is allowed
+//	Progressive          behind them one stage for all other clusters, by name; maxConcurrency is a share of these, maxFailures of all clusters
+//	ProgressivePerGroup  behind them one stage per other group, all its clusters at once; maxFailures is a share of each group
+//
+// The options make the stages do what the strategy promises: percentages round up, and a run over
+// its budget is held. A stage without clusters is skipped.
+//
+// The states of Open Cluster Management correspond to those of a target: ToApply is Waiting,
+// Progressing is Updating, Succeeded is Done or, during minSuccessTime, Soaking, TimeOut is
+// TimedOut, and Skip is Skipped. Observe a cluster that is Failed there with [HealthFailed], or
+// with [HealthFailing] if it may still recover.
 //
 // The errors, each a *[FieldError], are joined.
 func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, error) {

@@ -56,6 +56,8 @@ func TestTexts(t *testing.T) {
 		{"held, refused", tell(newScene(t, plain(gated), staged.Options{OnReject: staged.Hold}, []string{"c1"}), staged.CommandReject, staged.Before).run},
 		{"failing", newScene(t, plain(deadline), staged.Options{StopGrace: staged.For(time.Minute)}, []string{"c1", "c2", "c3"}).see(fails, "c1").run},
 		{"failed", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1", "c2"}).see(fails, "c1").run},
+		{"failed with its last member, so that the wait behind it never begins", approve(newScene(t, plain(gated), staged.Options{}, []string{"c1"}), staged.Before).see(fails, "c1").run},
+		{"failed in its wait, which then ends nowhere", tell(approve(newScene(t, plain(gated), staged.Options{}, []string{"c1"}), staged.Before).see(staged.HealthReady, "c1"), staged.CommandReject, staged.After).run},
 		{"stopping", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1", "c2"}).step(stop).run},
 		{"stopped", newScene(t, plain(gated), staged.Options{}, []string{"c1"}).step(stop).run},
 		{"cancelling", newScene(t, plain(deadline), staged.Options{}, []string{"c1", "c2", "c3"}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}).run},

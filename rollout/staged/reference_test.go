@@ -717,7 +717,7 @@ func (r *reference) picture() picture {
 		_, status.NeedsAfter = s.task(s.def.AfterStageTasks, staged.Approval)
 		if wait, waits := s.task(s.def.AfterStageTasks, staged.TimedWait); waits {
 			status.Wait, status.Waited = wait, s.elapsed
-			if s.settled != nil && (s.phase == staged.StageWaitingAfter || s.phase == staged.StageSucceeded || s.phase == staged.StageFailed) {
+			if s.settled != nil && (s.phase == staged.StageWaitingAfter || s.elapsed) { // what failed before that waits for nothing
 				status.WaitFrom = s.settled.UTC()
 				if s.elapsed || !r.frozen() {
 					status.WaitUntil = r.waitEnd(s).UTC()

@@ -147,8 +147,9 @@ type StageStatus struct {
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
 	// Wait is the length of the wait; zero if there is none. WaitFrom is when the wait started,
-	// WaitUntil is when it is over; both are zero before it has started. WaitUntil is also zero
-	// while a stop freezes the wait, and if it is after the year 2261.
+	// WaitUntil is when it is over; both are zero before it has started, and if the stage failed
+	// before it was over. WaitUntil is also zero while a stop freezes the wait, and if it is after
+	// the year 2261.
 	Wait      time.Duration `json:"wait,omitempty"`
 	WaitFrom  time.Time     `json:"waitFrom,omitzero"`
 	WaitUntil time.Time     `json:"waitUntil,omitzero"`
