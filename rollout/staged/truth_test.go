@@ -521,6 +521,8 @@ func TestBudgetOfAnEarlierStage(t *testing.T) {
 		{staged.Input{State: staged.StateRun}, "stage 0: slot, 1 of 9 in progress: a1, waits for a target to be settled", 0},
 		{see("a1", staged.HealthReady), "stage 1: slot, 1 of 9 in progress: b1, waits for a target to be settled", 1},
 		{see("a1", staged.HealthFailing), "held (budget), 1 of at most 0 failed: a1, waits for an operator to skip, retry or cancel", 0},
+		{see("b1", staged.HealthFailed), "held (budget), 1 of at most 0 failed: b1, waits for an operator to skip, retry or cancel", 1}, // of two, the current one is named
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "b1"}}}, "held (budget), 1 of at most 0 failed: a1, waits for an operator to skip, retry or cancel", 0},
 	} {
 		run, _ = step(t, run, row.input, benchStart)
 		if v, ok := run.Explain("c1"); !ok || v.String() != row.want || v.Data.Stage != row.stage {
