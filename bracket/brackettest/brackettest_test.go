@@ -68,6 +68,28 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestChooseByContent: a choosing function may look at what its own client would read, to lose the
+// first write after a key exists, say.
+func TestChooseByContent(t *testing.T) {
+	var f *brackettest.FaultStore
+	f = brackettest.NewFaultStore(new(bracket.MemoryStore), func(c brackettest.Call) brackettest.Fault {
+		if c.Method != "Save" || f.Crashed() {
+			return brackettest.None
+		}
+		if _, _, err := f.Load(t.Context(), "k"); err == nil {
+			return brackettest.Lose
+		}
+		return brackettest.None
+	})
+	revision, err := f.Save(t.Context(), "k", []byte("1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Save(t.Context(), "k", []byte("2"), revision); !errors.Is(err, brackettest.ErrInjected) {
+		t.Errorf("the second write: %v, want %v", err, brackettest.ErrInjected)
+	}
+}
+
 func TestStaleReads(t *testing.T) {
 	ctx := context.Background()
 	inner := new(bracket.MemoryStore)

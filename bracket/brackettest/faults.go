@@ -55,7 +55,7 @@ type FaultStore struct {
 var _ bracket.Store = (*FaultStore)(nil)
 
 // NewFaultStore returns a client of inner. Until a crash, choose picks the fault of each call; nil
-// injects nothing.
+// injects nothing. Choose may call the store, and is then asked about that call as well.
 func NewFaultStore(inner bracket.Store, choose func(Call) Fault) *FaultStore {
 	return &FaultStore{inner: inner, choose: choose, oldest: make(map[string]*bracket.Entry)}
 }
@@ -93,20 +93,24 @@ func (f *FaultStore) Restart(choose func(Call) Fault) {
 	}
 }
 
+// fault asks for the fault of a call, without the lock: the choosing function may use this store.
 func (f *FaultStore) fault(method, key string) Fault {
 	f.mu.Lock()
+	crashed, choose, call := f.crashed, f.choose, Call{Method: method, Key: key, Write: f.writes}
+	if !crashed && (method == "Save" || method == "Delete") {
+		f.writes++
+	}
+	f.mu.Unlock()
+	fault := None
+	if !crashed && choose != nil {
+		fault = choose(call)
+	}
+	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.crashed = f.crashed || fault == Crash
 	if f.crashed {
 		return Crash
 	}
-	fault := None
-	if f.choose != nil {
-		fault = f.choose(Call{Method: method, Key: key, Write: f.writes})
-	}
-	if method == "Save" || method == "Delete" {
-		f.writes++
-	}
-	f.crashed = fault == Crash
 	return fault
 }
 
