@@ -223,18 +223,26 @@ func GroupID(rule, environment string, number int) string {
 	return textkey.Join(rule, environment, strconv.Itoa(number))
 }
 
+// ParseGroupID is the inverse of [GroupID]; ok is false for a text that GroupID does not return.
+func ParseGroupID(id string) (rule, environment string, number int, ok bool) {
+	var digits string
+	if !textkey.Scan(id, &rule, &environment, &digits) {
+		return "", "", 0, false
+	}
+	number, err := strconv.Atoi(digits)
+	if err != nil || strconv.Itoa(number) != digits { // one number, one text: neither 01 nor +1
+		return "", "", 0, false
+	}
+	return rule, environment, number, true
+}
+
 // groupNumber returns the number of a group of a rule in an environment, 0 if id is not the id of
 // one.
 func groupNumber(rule, environment, id string) int {
-	var first, second, number string
-	if !textkey.Scan(id, &first, &second, &number) || first != rule || second != environment {
-		return 0
+	if first, second, number, ok := ParseGroupID(id); ok && first == rule && second == environment {
+		return max(number, 0)
 	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 1 || id != GroupID(rule, environment, n) {
-		return 0
-	}
-	return n
+	return 0
 }
 
 // GroupKey returns the store key of the group record of a rule in an environment.

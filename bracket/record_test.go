@@ -32,3 +32,32 @@ func TestChanged(t *testing.T) {
 		t.Error("a group record that was not there before is not to be saved")
 	}
 }
+
+func TestParseGroupID(t *testing.T) {
+	for _, row := range []struct {
+		why, id, rule, environment string
+		number                     int
+	}{
+		{"a group", "nodes/prod/7", "nodes", "prod", 7},
+		{"names hold what joins them", "a%2Fb/100%25/1", "a/b", "100%", 1},
+		{"without an environment", "nodes//2", "nodes", "", 2},
+		{"before the first", "nodes/prod/0", "nodes", "prod", 0},
+		{"one number has one text", "nodes/prod/01", "", "", 0},
+		{"also without a sign", "nodes/prod/+1", "", "", 0},
+		{"a number is needed", "nodes/prod/", "", "", 0},
+		{"and digits alone", "nodes/prod/1x", "", "", 0},
+		{"that an int can hold", "nodes/prod/99999999999999999999", "", "", 0},
+		{"two parts", "nodes/7", "", "", 0},
+		{"four parts, as in a run id", "nodes/prod/7/node-1", "", "", 0},
+		{"an escape that was never written", "n%6Fdes/prod/7", "", "", 0},
+		{"nothing", "", "", "", 0},
+	} {
+		rule, environment, number, ok := ParseGroupID(row.id)
+		if rule != row.rule || environment != row.environment || number != row.number || ok != (row.rule != "") {
+			t.Errorf("%s: %q: got %q, %q, %d, %v", row.why, row.id, rule, environment, number, ok)
+		}
+		if ok && GroupID(rule, environment, number) != row.id {
+			t.Errorf("%s: %q becomes %q", row.why, row.id, GroupID(rule, environment, number))
+		}
+	}
+}

@@ -41,7 +41,7 @@ func (w *work) unheeded() {
 	unapplied := map[string]bool{} // ids of commands that do not apply to the execution that they name; a bracket also refuses commands for others
 	note := func(refused []bracket.Command, own ruleIn) {
 		for _, c := range refused {
-			if rule, environment, _, _ := groupNumber(c.Group); own == (ruleIn{rule, environment}) {
+			if rule, environment, _, _ := bracket.ParseGroupID(c.Group); own == (ruleIn{rule, environment}) {
 				unapplied[c.ID] = true
 			}
 		}
@@ -53,13 +53,13 @@ func (w *work) unheeded() {
 		note(own.commands, own.in)
 	}
 	for _, c := range w.snapshot.Commands {
-		rule, environment, number, ok := groupNumber(c.Group)
+		rule, environment, number, ok := bracket.ParseGroupID(c.Group)
 		var x *bracket.Execution
 		var last bracket.EndedExecution
 		if record := w.execution(rule, c.Resource); ok && record != nil {
 			x, last = record.Open, record.Last[environment]
 		}
-		_, _, ended, _ := groupNumber(last.Group) // 0: none has ended
+		_, _, ended, _ := bracket.ParseGroupID(last.Group) // 0: none has ended
 		why := ""
 		switch {
 		case x != nil && x.Group == c.Group:

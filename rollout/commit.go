@@ -150,7 +150,7 @@ func (s *Start) holder() concurrency.Holder {
 
 // executes reports whether a start is of an execution that was open before it.
 func (p *Plan) executes(start *Start) bool {
-	rule, _, _, _ := groupNumber(start.Group) // the group of a target outside brackets yields a rule without executions
+	rule, _, _, _ := bracket.ParseGroupID(start.Group) // the group of a target outside brackets yields a rule without executions
 	record := p.work.execution(rule, start.Resource)
 	return record != nil && record.Open != nil
 }

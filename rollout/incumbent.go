@@ -128,7 +128,7 @@ func (w *work) carry(lease concurrency.Lease) {
 	case i != none:
 		needs = w.needs(nil, 0, i)
 	case !outside && lease.State == concurrency.Quarantined:
-		_, environment, _, _ := groupNumber(lease.Group)
+		_, environment, _, _ := bracket.ParseGroupID(lease.Group)
 		r, known := w.resource(lease.Resource)
 		e, there := w.environment(environment)
 		if !known || !there {

@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -235,7 +234,7 @@ func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
 // snapshot does not hold.
 func (w *work) open(h concurrency.Holder) bool {
 	if w.holding.group != h.Group { // leases mostly are of the same group as the one before
-		rule, _, _, _ := groupNumber(h.Group) // the group of a target outside brackets yields a rule without such groups
+		rule, _, _, _ := bracket.ParseGroupID(h.Group) // the group of a target outside brackets yields a rule without such groups
 		w.holding = holding{h.Group, rule}
 	}
 	// A planner that believed the execution ended may have exchanged its lease for one of the group
@@ -254,12 +253,12 @@ type holding struct{ group, rule string }
 // fails, because the record of the resource has changed. The lease of an execution that was given
 // up is quarantined, as it would have been when that ended.
 func (w *work) outlived(h concurrency.Holder) fate {
-	rule, environment, number, ok := groupNumber(h.Group)
+	rule, environment, number, ok := bracket.ParseGroupID(h.Group)
 	if !ok {
 		return keep
 	}
 	atLeast := func(group string) bool { // the group is of the rule, like the record; an empty group is in no environment
-		_, e, n, _ := groupNumber(group)
+		_, e, n, _ := bracket.ParseGroupID(group)
 		return e == environment && n >= number
 	}
 	record := w.execution(rule, h.Resource)
@@ -277,16 +276,6 @@ func (w *work) outlived(h concurrency.Holder) fate {
 		return release
 	}
 	return keep
-}
-
-// groupNumber splits the id of a bracket group, see [bracket.GroupID].
-func groupNumber(id string) (rule, environment string, number int, ok bool) {
-	var digits string
-	if !textkey.Scan(id, &rule, &environment, &digits) {
-		return "", "", 0, false
-	}
-	number, err := strconv.Atoi(digits)
-	return rule, environment, number, err == nil
 }
 
 // progress reads the jobs of the holder of a lease. It returns whether the group has ended, the

@@ -110,7 +110,7 @@ func lastNumber(group *bracket.GroupRecord) int {
 	if n == 0 {
 		return 0
 	}
-	_, _, number, _ := groupNumber(group.Closed[n-1].ID)
+	_, _, number, _ := bracket.ParseGroupID(group.Closed[n-1].ID)
 	return number
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // Snapshot is everything a plan is made from: what the host knows, all of it from one read, and the
@@ -141,8 +142,13 @@ type TargetID struct {
 	Deployment  string `json:"deployment"`  // id
 }
 
-// String returns "resource / environment / deployment" without the parts that are empty, as they
-// may be in diagnostics.
+// Key returns a text that no other target has: resource, environment and deployment joined by "/",
+// with "%" written "%25" and "/" written "%2F" inside them, as in run ids. It is meant for the keys
+// of a host's own records of a target.
+func (id TargetID) Key() string { return textkey.Join(id.Resource, id.Environment, id.Deployment) }
+
+// String describes the target for people: "resource / environment / deployment" without the parts
+// that are empty, as they may be in diagnostics.
 func (id TargetID) String() string {
 	return strings.Join(slices.DeleteFunc([]string{id.Resource, id.Environment, id.Deployment}, func(part string) bool { return part == "" }), " / ")
 }

@@ -97,3 +97,22 @@ func TestSnapshotFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetKey: the key tells targets apart whose texts for people are the same.
+func TestTargetKey(t *testing.T) {
+	for _, row := range []struct {
+		why  string
+		id   rollout.TargetID
+		want string
+	}{
+		{"plain names", rollout.TargetID{Resource: "node-3", Environment: "prod", Deployment: "kubelet"}, "node-3/prod/kubelet"},
+		{"a part may hold what joins them", rollout.TargetID{Resource: "a/b", Environment: "c", Deployment: "50%"}, "a%2Fb/c/50%25"},
+		{"that is another target", rollout.TargetID{Resource: "a", Environment: "b/c", Deployment: "50%"}, "a/b%2Fc/50%25"},
+		{"an empty part keeps its place", rollout.TargetID{Resource: "a", Deployment: "b"}, "a//b"},
+		{"or its other place", rollout.TargetID{Resource: "a", Environment: "b"}, "a/b/"},
+	} {
+		if got := row.id.Key(); got != row.want {
+			t.Errorf("%s: %+v: %q, want %q", row.why, row.id, got, row.want)
+		}
+	}
+}

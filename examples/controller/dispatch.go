@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +17,6 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
-	"github.com/tranche-dev/tranche/internal/strictjson"
-	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -64,7 +63,7 @@ func (t *targetRecord) released(pool string, token uint64) bool { return token <
 
 // targetKey is the store key of a target's record.
 func targetKey(id rollout.TargetID) string {
-	return textkey.Join("target", id.Resource, id.Environment, id.Deployment)
+	return "target/" + id.Key()
 }
 
 // dispatch creates the job of a start, once. seen is the last turn of which the plan saw the job.
@@ -139,7 +138,9 @@ func (d *dispatcher) last(ctx context.Context, key string) (record targetRecord,
 	case err != nil:
 		return record, 0, err
 	}
-	if err := strictjson.Unmarshal(value, &record); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.DisallowUnknownFields() // what a newer controller wrote must not be lost
+	if err := decoder.Decode(&record); err != nil {
 		return record, 0, fmt.Errorf("controller: record %s: %w", key, err)
 	}
 	return record, revision, nil

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
-	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -414,7 +414,7 @@ func (m *machine) countGivenBack() {
 	}
 	for _, entry := range entries {
 		var record targetRecord
-		if err := strictjson.Unmarshal(entry.Value, &record); err != nil {
+		if err := json.Unmarshal(entry.Value, &record); err != nil {
 			m.Fatal(err)
 		}
 		m.counts["given back"] += len(record.Released)

@@ -14,7 +14,6 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/internal/controller"
-	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -38,12 +37,12 @@ func (j *Jobs) jobKey(run string) string    { return j.store.prefix + "job/" + r
 func (j *Jobs) activeKey(run string) string { return j.store.prefix + "active/" + run }
 func (j *Jobs) poolKey(pool string) string  { return j.store.prefix + "pool/" + pool }
 func (j *Jobs) busyKey(t rollout.TargetID) string {
-	return j.store.prefix + "busy/" + textkey.Join(t.Resource, t.Environment, t.Deployment)
+	return j.store.prefix + "busy/" + t.Key()
 }
 
 // onKey is below a prefix that no other target has: no part of a joined name holds a slash.
 func (j *Jobs) onKey(t rollout.TargetID, run string) string {
-	return j.store.prefix + "on/" + textkey.Join(t.Resource, t.Environment, t.Deployment) + "/" + run
+	return j.store.prefix + "on/" + t.Key() + "/" + run
 }
 
 // SetPool implements controller.Jobs.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/examples/internal/program"
-	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -109,11 +108,11 @@ func groupsOf(fleet rollout.Snapshot, timeline rollouttest.Timeline) []*group {
 
 // groupName is the number of a group and its environment, from its id.
 func groupName(id string) string {
-	parts, err := textkey.Split(id)
-	if err != nil || len(parts) != 3 {
+	rule, environment, number, ok := bracket.ParseGroupID(id)
+	if !ok {
 		return id
 	}
-	return fmt.Sprintf("group %s of %s in %s", parts[2], parts[0], parts[1])
+	return fmt.Sprintf("group %d of %s in %s", number, rule, environment)
 }
 
 // window tells what was collected and locked.

@@ -14,7 +14,6 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/internal/controller"
-	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -126,7 +125,7 @@ func arrive(ctx context.Context, tx pgx.Tx, target rollout.TargetID) error {
 	if target.Deployment == "" {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 'release_job'::regclass::oid::bigint))`, textkey.Join(target.Resource, target.Environment, target.Deployment))
+	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 'release_job'::regclass::oid::bigint))`, target.Key())
 	return err
 }
 

@@ -314,11 +314,11 @@ func describeEvent(e Entry) string {
 
 // groupName returns the number of a group and its environment, from its id.
 func groupName(id string) string {
-	parts, err := textkey.Split(id)
-	if err != nil || len(parts) != 3 {
+	_, environment, number, ok := bracket.ParseGroupID(id)
+	if !ok {
 		return "group " + id
 	}
-	return fmt.Sprintf("group %s in %s", parts[2], parts[1])
+	return fmt.Sprintf("group %d in %s", number, environment)
 }
 
 // Chart draws one row per resource, in the order of their first jobs, and one column per step of
