@@ -70,6 +70,17 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 		}},
 		{"targets under a curve", curve, resources},
 		{"deployments that depend on one of them", `{"deploymentDependency":{"dependsOn":"deployment.name == 'd0'","appliesTo":"deployment.name != 'd0'"}}`, deployments},
+		{"deployments with versions for others", curve, func(n int) rollout.Snapshot {
+			s := deployments(4 * n) // as above
+			for k := range 4 * n {
+				for v := range 8 {
+					s.Versions = append(s.Versions, rollout.Version{
+						ID: fmt.Sprintf("v3.%d", v), Deployment: fmt.Sprintf("d%d", k), Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(v)), TargetSelector: "resource.name == 'nobody'",
+					})
+				}
+			}
+			return s
+		}},
 		{"members of a bracket that depend on one of them", members + `{"deploymentDependency":{"dependsOn":"deployment.name == 'd0'","appliesTo":"deployment.name != 'd0'"}}`, deployments},
 		{"environments of a bracket", members + curve, func(n int) rollout.Snapshot {
 			var more []string

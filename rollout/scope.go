@@ -25,8 +25,8 @@ type scope struct {
 	everyone bool // it is for every target: there is nothing to ask
 	matcher  Matcher
 	err      error
-	alike    bool     // the matcher does not read the resource: the targets of an environment have one answer
-	answers  []answer // of the matcher, per target, or per environment if alike; undecided: not asked yet
+	alike    bool       // the matcher does not read the resource: the targets of an environment have one answer
+	answers  [][]answer // of the matcher, per environment and ordinal of its targets, or one for all if alike; nil, undecided: not asked yet
 }
 
 // scoping says which versions are for which targets.
@@ -63,17 +63,22 @@ func (w *work) has(s *scope, i int32) bool {
 	if s.version.TargetSelector == "" {
 		return true
 	}
-	at := i
+	size, at := len(w.targetsIn(t.environment, t.deployment)), w.ordinal[i]
 	if s.alike {
-		at = t.environment
+		size, at = 1, 0
 	}
-	if s.answers[at] == undecided { // asked once: choice, positions, progressions and explanations all need the answer, and diagnostics are counted
-		s.answers[at] = no
+	answers := s.answers[t.environment]
+	if answers == nil {
+		answers = slices.Repeat([]answer{undecided}, size)
+		s.answers[t.environment] = answers
+	}
+	if answers[at] == undecided { // asked once: choice, positions, progressions and explanations all need the answer, and diagnostics are counted
+		answers[at] = no
 		if w.scopeAllows(s, i) {
-			s.answers[at] = yes
+			answers[at] = yes
 		}
 	}
-	return s.answers[at] == yes
+	return answers[at] == yes
 }
 
 func (w *work) scopeAllows(s *scope, i int32) bool {
@@ -107,11 +112,8 @@ func (w *work) scopeOf(deployment, version int32) *scope {
 		s.everyone = s.version.TargetSelector == "" && w.set.maxScope == nil
 		if s.version.TargetSelector != "" {
 			s.matcher, s.err = w.expression(s.version.TargetSelector)
-			size := len(w.targets)
-			if s.alike = s.err == nil && !reads(s.matcher, ofResource); s.alike {
-				size = len(w.environments)
-			}
-			s.answers = slices.Repeat([]answer{undecided}, size)
+			s.alike = s.err == nil && !reads(s.matcher, ofResource)
+			s.answers = make([][]answer, len(w.environments))
 		}
 		w.scopes[deployment][version] = s
 	}
