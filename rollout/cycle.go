@@ -99,7 +99,7 @@ func (w *work) deploymentCycle(e int32) error {
 		all[k] = int32(k)
 	}
 	if left := stuck(all, startable, requirements); len(left) > 0 {
-		return w.circleOnResource(e, left, startable, requirements)
+		return w.circleOnResource(e, startable, requirements)
 	}
 	return nil
 }
@@ -120,9 +120,9 @@ func stuck(left []int32, startable []bool, requirements [][]requirement) []int32
 // circleOnResource looks for a resource on which deployments wait for one another. The rules of all
 // resources together may make a circle that exists on none of them: a rule may concern only some
 // resources, a deployment may be on only some, and another environment or a version may be a way
-// out. suspects are the deployments of such a circle, which are not startable. circleOnResource
+// out. The deployments of such a circle are those that are not startable. circleOnResource
 // overwrites requirements.
-func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, requirements [][]requirement) error {
+func (w *work) circleOnResource(e int32, startable []bool, requirements [][]requirement) error {
 	from := sort.Search(len(w.targets), func(i int) bool { return w.targets[i].environment >= e })
 	for from < len(w.targets) && w.targets[from].environment == e {
 		_, to := w.siblings(int32(from))
@@ -133,10 +133,10 @@ func (w *work) circleOnResource(e int32, suspects []int32, startable []bool, req
 				requirements[k] = w.requirementsOf(i)
 			}
 		}
-		if left := stuck(here, startable, requirements); len(left) > 0 {
+		if left := stuck(slices.Clone(here), startable, requirements); len(left) > 0 {
 			return w.circle(left[0], startable, requirements)
 		}
-		for _, k := range suspects {
+		for _, k := range here {
 			startable[k] = false
 		}
 		from = int(to)

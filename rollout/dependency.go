@@ -313,12 +313,11 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 	var names []string
 	named, satisfied := 0, 0
 	look := func(environment, from, to int32) error {
-		for _, d := range w.providersIn(rule, environment) {
-			k := w.among(from, to, d)
-			if k == none || d == t.deployment {
+		for k := range w.common(from, to, w.providersIn(rule, environment)) {
+			other := &w.targets[k]
+			if other.deployment == t.deployment {
 				continue
 			}
-			other := &w.targets[k]
 			is, ok, err := w.provider(rule, other)
 			if err != nil {
 				return err

@@ -42,10 +42,11 @@ type rolling struct {
 	rollouts map[rolloutKey]RolloutRecord // kept and new
 	bases    map[rolloutKey]time.Time     // of versions: when rollouts without a record begin
 	begun    map[rolloutKey]*rollout      // of versions: the rollout, once it was ranked
+	rosters  map[rosterKey]*roster        // of rules that do not rank by target
 }
 
 func newRolling(records []RolloutRecord) rolling {
-	r := rolling{rollouts: make(map[rolloutKey]RolloutRecord, len(records)), bases: map[rolloutKey]time.Time{}, begun: map[rolloutKey]*rollout{}}
+	r := rolling{rollouts: make(map[rolloutKey]RolloutRecord, len(records)), bases: map[rolloutKey]time.Time{}, begun: map[rolloutKey]*rollout{}, rosters: map[rosterKey]*roster{}}
 	for _, record := range records {
 		r.rollouts[record.key()] = record
 	}
@@ -127,7 +128,7 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout
 		version := w.versions[t.deployment].list[g.version].ID
 		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
 		begin := func(base time.Time, store bool) *rollout {
-			return w.begin(rule, key, rule.hash(version, ""), base, w.population(rule, w.pairOf(t), g.version), store)
+			return w.begin(rule, key, rule.hash(version, ""), base, w.rosterOf(rule, w.pairOf(t), g.version), store)
 		}
 		if g.whole == nil {
 			// Targets under other policies may have begun it. There may be many such policies, and
@@ -283,50 +284,93 @@ func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !has[w.view[i]] })
 }
 
-// begin ranks a population of targets, given in order of their ids. The targets of one resource are
-// one element, unless the rule ranks by target. A rollout that started before keeps its record;
-// otherwise it gets one, which is stored from base on if store is set.
-func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, population []int32, store bool) *rollout {
-	byTarget := hash.key == OrderByTarget
-	heads := population // the first target of each element
-	placed := slices.ContainsFunc(population, func(i int32) bool { return w.targets[i].placed })
-	if !byTarget {
-		heads = w.heads(population)
+// roster is who is ranked together. The targets of one resource are one element, unless the rule
+// ranks by target.
+type roster struct {
+	heads  []int32 // the first target of each element, in order of their ids
+	places []place // of the elements; nil: no target has a priority or joined later
+	dated  bool    // a target joined later: the positions depend on the start
+
+	positions map[orderHash][]int32 // by element, if they depend on nothing but the hash; kept if more than one rollout may ask for them
+}
+
+// rosterOf returns whom the rollout of a version ranks. If the rule does not rank by target, that
+// is the same for all versions of all deployments in an environment, and so are their positions
+// unless each version has an order of its own.
+func (w *work) rosterOf(rule *compiledRule, pair, version int32) *roster {
+	if rule.gradual.OrderKey == OrderByTarget {
+		return w.roster(w.population(rule, pair, version), true)
 	}
+	key := rosterKey{rule, pair / int32(len(w.deployments))}
+	r, known := w.rosters[key]
+	if !known {
+		r = w.roster(w.population(rule, pair, none), false)
+		r.positions = map[orderHash][]int32{}
+		w.rosters[key] = r
+	}
+	return r
+}
+
+type rosterKey struct {
+	rule        *compiledRule
+	environment int32
+}
+
+// roster makes a roster of a population of targets, given in order of their ids.
+func (w *work) roster(population []int32, byTarget bool) *roster {
+	r := &roster{heads: population}
+	if !byTarget {
+		r.heads = w.heads(population)
+	}
+	if slices.ContainsFunc(population, func(i int32) bool { return w.targets[i].placed }) {
+		r.places = w.places(population, r.heads, byTarget)
+		r.dated = slices.ContainsFunc(r.places, func(p place) bool { return !p.joined.IsZero() })
+	}
+	return r
+}
+
+// begin ranks a roster. A rollout that started before keeps its record; otherwise it gets one,
+// which is stored from base on if store is set.
+func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, roster *roster, store bool) *rollout {
 	record, kept := w.rollouts[key]
 	if !kept || !store { // a rollout that is not stored is one beside that of the others
 		record = RolloutRecord{
 			Schema: 1, Rule: key.rule, Environment: key.environment, Deployment: key.deployment, Version: key.version, Group: key.group,
-			StartAt: base.UTC(), Founders: len(heads),
+			StartAt: base.UTC(), Founders: len(roster.heads),
 		}
 		if store && !w.now.Before(base) {
 			w.rollouts[key] = record
 		}
 	}
-	var places []place // nil: no target has a priority or joined later
-	if placed {
-		places = w.places(population, heads, byTarget)
+	positions, known := roster.positions[hash]
+	if !known {
+		positions = w.rank(rule, hash, roster, record.StartAt)
+		if roster.positions != nil && !roster.dated {
+			roster.positions[hash] = positions
+		}
 	}
+	return &rollout{record: record, positions: positions, curve: rule.gradual.curve(record.Founders), room: lastInstant().Sub(record.StartAt), dated: roster.dated}
+}
+
+// rank returns the positions of a roster in a rollout from start on, by element.
+func (w *work) rank(rule *compiledRule, hash orderHash, roster *roster, start time.Time) []int32 {
+	heads, size := roster.heads, len(w.resources)
 	var keys []uint64
 	if len(heads) > 0 { // targets that are ranked by target are of one environment and deployment
 		first := w.id(heads[0])
 		keys = hash.of(len(heads), func(k int) string { return w.resources[w.targets[heads[k]].resource].ID }, first.Environment, first.Deployment)
 	}
-	ranks := rank(keys, places, record.StartAt)
-	dated := slices.ContainsFunc(places, func(p place) bool { return !p.joined.IsZero() })
-	r := &rollout{record: record, positions: ranks, curve: rule.gradual.curve(record.Founders), room: lastInstant().Sub(record.StartAt), dated: dated}
-	if byTarget && len(ranks) == len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets) {
-		return r
+	ranks := rank(keys, roster.places, start)
+	if hash.key == OrderByTarget {
+		if size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets); size == len(ranks) {
+			return ranks
+		}
 	}
-	size := len(w.resources)
-	if byTarget {
-		size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets)
-	}
-	r.positions = make([]int32, size)
+	positions := make([]int32, size)
 	for k, i := range heads {
-		r.positions[w.element(rule, i)] = ranks[k]
+		positions[w.element(rule, i)] = ranks[k]
 	}
-	return r
+	return positions
 }
 
 // heads lists the first target of each resource.

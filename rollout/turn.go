@@ -348,12 +348,14 @@ func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
 		}
 		return own
 	}
-	population := b.targets
+	var among *roster
 	if rule.gradual.OrderKey == OrderByResource || rule.bracketID != b.id {
-		population = w.population(rule, w.pairAt(b.environment, 0), none)
+		among = w.rosterOf(rule, w.pairAt(b.environment, 0), none)
+	} else {
+		among = w.roster(b.targets, false)
 	}
 	key := rolloutKey{rule: rule.id, environment: w.environments[b.environment].ID, group: group.ID}
-	own.rollouts[everything()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, population, true)
+	own.rollouts[everything()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, among, true)
 	return own
 }
 
@@ -389,7 +391,7 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	if at.version != w.lockedNumber(group, at.deployment) {
 		key.version = version
 	}
-	r := w.begin(own.rule, key, own.rule.hash(version, group.ID), group.ReadyAt, population, true)
+	r := w.begin(own.rule, key, own.rule.hash(version, group.ID), group.ReadyAt, w.roster(population, true), true)
 	own.rollouts[at] = r
 	return r
 }
