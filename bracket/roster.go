@@ -111,6 +111,9 @@ func (v *view) addTargets(group *GroupRecord, list Targets) error {
 
 func (t *Target) resource() string { return t.Resource }
 
+// nearby is how many deployments read passes by before it searches, which takes longer to begin.
+const nearby = 8
+
 // read does the work of addTargets for n targets in ascending order. It stops at the first target
 // that is out of order and returns its index; twice reports whether that target equals the one
 // before it. If all are in order, at is n.
@@ -149,7 +152,12 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 			v.special = append(v.special, special{outdatedAt: t.OutdatedAt, target: int32(i)})
 			own.special = int32(len(v.special))
 		}
-		for next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment {
+		for step := 0; next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment; step++ {
+			if step == nearby { // the resource lacks many of the deployments
+				further, _ := slices.BinarySearchFunc(v.deployments[next:], t.Deployment, func(d deployment, id string) int { return strings.Compare(d.id, id) })
+				next += further
+				break
+			}
 			next++
 		}
 		if next == len(v.deployments) || v.deployments[next].id != t.Deployment {

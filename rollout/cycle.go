@@ -156,12 +156,11 @@ func (w *work) requirementsOf(i int32) []requirement {
 		}
 		r := requirement{rule: rule, self: t.deployment, all: rule.dependency.Match == MatchAll}
 		elsewhere := false
-		for e := range w.environments {
-			there := int32(e) == t.environment
+		for from, to := range w.everywhere(t.resource) {
+			there := w.targets[from].environment == t.environment
 			if !there && !rule.dependency.AnyEnvironment {
 				continue
 			}
-			from, to := w.siblingsIn(int32(e), t.resource)
 			for k := from; k < to; k++ {
 				if w.targets[k].deployment == t.deployment {
 					continue

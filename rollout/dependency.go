@@ -312,8 +312,8 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 	var on []Condition
 	var names []string
 	named, satisfied := 0, 0
-	look := func(environment, from, to int32) error {
-		for k := range w.common(from, to, w.providersIn(rule, environment)) {
+	look := func(from, to int32) error {
+		for k := range w.common(from, to, w.providersIn(rule, w.targets[from].environment)) {
 			other := &w.targets[k]
 			if other.deployment == t.deployment {
 				continue
@@ -337,17 +337,15 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 		}
 		return nil
 	}
-	from, to := w.siblings(i)
-	if err := look(t.environment, from, to); err != nil {
+	if err := look(w.siblings(i)); err != nil {
 		return Verdict{}, false, err
 	}
 	if rule.dependency.AnyEnvironment {
-		for e := range w.environments {
-			if int32(e) == t.environment {
+		for from, to := range w.everywhere(t.resource) {
+			if w.targets[from].environment == t.environment {
 				continue
 			}
-			from, to := w.siblingsIn(int32(e), t.resource)
-			if err := look(int32(e), from, to); err != nil {
+			if err := look(from, to); err != nil {
 				return Verdict{}, false, err
 			}
 		}

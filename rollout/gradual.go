@@ -81,7 +81,7 @@ func (w *work) needed(record RolloutRecord, groups map[string]bool) bool {
 // rollout is one gradual rollout at work.
 type rollout struct {
 	record     RolloutRecord
-	positions  []int32 // by element; see work.element
+	positions  positions // of its elements; see work.element
 	curve      curve
 	room       time.Duration         // from its start to the last instant that there is
 	timetables map[*hours]*timetable // per calendar
@@ -203,7 +203,7 @@ func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Ti
 // placeIn is placeOf in the rollout of one gate.
 func (w *work) placeIn(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
 	r = w.rolloutOf(g, k, rule, &w.targets[i])
-	position = r.positions[w.element(rule, i)]
+	position = r.positions.of(w.element(rule, i))
 	due, err = r.due(position, w.hoursOf(i, g.version))
 	return due, position, r, err
 }
@@ -291,7 +291,7 @@ type roster struct {
 	places []place // of the elements; nil: no target has a priority or joined later
 	dated  bool    // a target joined later: the positions depend on the start
 
-	positions map[orderHash][]int32 // by element, if they depend on nothing but the hash; kept if more than one rollout may ask for them
+	ranked map[orderHash]positions // those that depend on nothing but the hash; nil if no other rollout will ask for them
 }
 
 // rosterOf returns whom the rollout of a version ranks. If the rule does not rank by target, that
@@ -305,7 +305,7 @@ func (w *work) rosterOf(rule *compiledRule, pair, version int32) *roster {
 	r, known := w.rosters[key]
 	if !known {
 		r = w.roster(w.population(rule, pair, none), false)
-		r.positions = map[orderHash][]int32{}
+		r.ranked = map[orderHash]positions{}
 		w.rosters[key] = r
 	}
 	return r
@@ -342,18 +342,36 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			w.rollouts[key] = record
 		}
 	}
-	positions, known := roster.positions[hash]
+	own, known := roster.ranked[hash]
 	if !known {
-		positions = w.rank(rule, hash, roster, record.StartAt)
-		if roster.positions != nil && !roster.dated {
-			roster.positions[hash] = positions
+		own = w.rank(rule, hash, roster, record.StartAt)
+		if roster.ranked != nil && !roster.dated {
+			roster.ranked[hash] = own
 		}
 	}
-	return &rollout{record: record, positions: positions, curve: rule.gradual.curve(record.Founders), room: lastInstant().Sub(record.StartAt), dated: roster.dated}
+	return &rollout{record: record, positions: own, curve: rule.gradual.curve(record.Founders), room: lastInstant().Sub(record.StartAt), dated: roster.dated}
 }
 
-// rank returns the positions of a roster in a rollout from start on, by element.
-func (w *work) rank(rule *compiledRule, hash orderHash, roster *roster, start time.Time) []int32 {
+// positions holds a position for each element. In many environments few of the resources are
+// elements, and a list of all for each of them would cost the product.
+type positions struct {
+	list     []int32 // by element or, if elements is not nil, by its index there
+	elements []int32 // ascending
+}
+
+func (p *positions) of(element int32) int32 {
+	if p.elements == nil {
+		return p.list[element]
+	}
+	k, ranked := slices.BinarySearch(p.elements, element)
+	if !ranked { // nobody asks; in the list of all it would be the same
+		return 0
+	}
+	return p.list[k]
+}
+
+// rank returns the positions of a roster in a rollout from start on.
+func (w *work) rank(rule *compiledRule, hash orderHash, roster *roster, start time.Time) positions {
 	heads, size := roster.heads, len(w.resources)
 	var keys []uint64
 	if len(heads) > 0 { // targets that are ranked by target are of one environment and deployment
@@ -363,14 +381,21 @@ func (w *work) rank(rule *compiledRule, hash orderHash, roster *roster, start ti
 	ranks := rank(keys, roster.places, start)
 	if hash.key == OrderByTarget {
 		if size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets); size == len(ranks) {
-			return ranks
+			return positions{list: ranks}
 		}
 	}
-	positions := make([]int32, size)
-	for k, i := range heads {
-		positions[w.element(rule, i)] = ranks[k]
+	if len(heads) < size/8 {
+		elements := make([]int32, len(heads))
+		for k, i := range heads {
+			elements[k] = w.element(rule, i)
+		}
+		return positions{ranks, elements}
 	}
-	return positions
+	list := make([]int32, size)
+	for k, i := range heads {
+		list[w.element(rule, i)] = ranks[k]
+	}
+	return positions{list: list}
 }
 
 // heads lists the first target of each resource.

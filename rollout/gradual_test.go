@@ -261,3 +261,83 @@ func TestTurnOfAnOverride(t *testing.T) {
 		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
+
+// TestTurnsBesideOthers: which other environments, deployments and targets out of scope a plan has
+// beside them changes nothing about the turns of those that are ranked together.
+func TestTurnsBesideOthers(t *testing.T) {
+	waits := func(set *rollout.PolicySet, s rollout.Snapshot) map[rollout.TargetID]string {
+		plan := mustPlan(t, set, s, t0)
+		turns := map[rollout.TargetID]string{}
+		for _, start := range plan.Start {
+			turns[start.TargetID] = "now"
+		}
+		for waiting := range plan.Waiting.All() {
+			turns[waiting.TargetID] = waiting.String()
+		}
+		return turns
+	}
+	own := func(environment string, from, to int) rollout.Snapshot {
+		s := fleet(0, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		s.Environments = []rollout.Environment{{ID: environment, Name: environment}}
+		for r := from; r < to; r++ {
+			id := fmt.Sprintf("r%03d", r)
+			s.Resources = append(s.Resources, rollout.Resource{ID: id, Name: id, Metadata: map[string]string{"env": environment}})
+			for _, d := range s.Deployments {
+				s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: environment, Deployment: d.ID}, Current: "v1"})
+			}
+		}
+		return s
+	}
+	for _, row := range []struct {
+		why, rules string
+		scoped     bool
+	}{
+		{"by target", `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`, false},
+		{"by target, few of whom are in scope", `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`, true},
+		{"by resource", `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`, false},
+		{"by resource, each version in its own order", `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource","orderSalt":"version"}}`, false},
+		{"of brackets", `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`, false},
+		{"of brackets, each group in its own order", `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderSalt":"group"}}`, false},
+	} {
+		set := compile(t, policy(row.rules))
+		const environments, each = 20, 3
+		all := own("e00", 0, each)
+		for e := 1; e < environments; e++ {
+			s := own(fmt.Sprintf("e%02d", e), e*each, (e+1)*each)
+			all.Environments = append(all.Environments, s.Environments...)
+			all.Resources, all.Targets = append(all.Resources, s.Resources...), append(all.Targets, s.Targets...)
+		}
+		if row.scoped { // to e07, which all are in by name: one environment, and few of it in scope
+			for k := range all.Targets {
+				all.Targets[k].Environment = "e00"
+			}
+			for k := range all.Versions {
+				if all.Versions[k].ID == "v2" {
+					all.Versions[k].TargetSelector = "resource.metadata['env'] == 'e07'"
+				}
+			}
+		}
+		got := waits(set, all)
+		for e := range environments {
+			s := own(fmt.Sprintf("e%02d", e), e*each, (e+1)*each)
+			if row.scoped {
+				if e != 7 {
+					continue
+				}
+				for k := range s.Targets {
+					s.Targets[k].Environment = "e00"
+				}
+				s.Environments = all.Environments
+			}
+			want := waits(set, s)
+			if len(want) != 2*each {
+				t.Fatalf("%s: %d turns of %d targets", row.why, len(want), 2*each)
+			}
+			for id, turn := range want {
+				if got[id] != turn {
+					t.Errorf("%s: %s among others %q, alone %q", row.why, id, got[id], turn)
+				}
+			}
+		}
+	}
+}

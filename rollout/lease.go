@@ -318,8 +318,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 		return own, progress, running, used
 	}
 	prefix := textkey.Join(lease.Group) + "/"
-	for e := range w.environments {
-		from, to := w.siblingsIn(int32(e), resource)
+	for from, to := range w.everywhere(resource) {
 		for i := from; i < to; i++ {
 			read(&w.targets[i], prefix)
 		}

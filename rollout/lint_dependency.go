@@ -169,9 +169,9 @@ func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) b
 	}
 	look(w.siblings(i))
 	if rule.dependency.AnyEnvironment {
-		for e := range w.environments {
-			if int32(e) != t.environment {
-				look(w.siblingsIn(int32(e), t.resource))
+		for from, to := range w.everywhere(t.resource) {
+			if w.targets[from].environment != t.environment {
+				look(from, to)
 			}
 		}
 	}

@@ -10,6 +10,9 @@ import (
 type pairing struct {
 	pairs   []pair  // per (environment, deployment)
 	ordinal []int32 // per target: its number among those of its pair
+
+	ranges   []int32 // the first target of each resource in each environment, by resource; nil: not asked for yet
+	rangesOf []int32 // per resource: where its ranges begin
 }
 
 // pair is a deployment in an environment.
@@ -60,6 +63,52 @@ func (w *work) siblings(i int32) (from, to int32) {
 // siblingsIn returns the range of targets of a resource in an environment.
 func (w *work) siblingsIn(environment, resource int32) (from, to int32) {
 	return w.siblingsNear(0, environment, resource)
+}
+
+// everywhere yields the ranges of targets of a resource, one for each environment that it is in, in
+// their order.
+func (w *work) everywhere(resource int32) iter.Seq2[int32, int32] {
+	if w.ranges == nil {
+		w.findRanges()
+	}
+	return func(yield func(from, to int32) bool) {
+		for _, from := range w.ranges[w.rangesOf[resource]:w.rangesOf[resource+1]] {
+			to := from + 1
+			for int(to) < len(w.targets) && w.targets[to].together(&w.targets[from]) {
+				to++
+			}
+			if !yield(from, to) {
+				return
+			}
+		}
+	}
+}
+
+// findRanges finds the ranges of all resources. Most plans do not need them.
+func (w *work) findRanges() {
+	begins := func(i int) bool { return i == 0 || !w.targets[i].together(&w.targets[i-1]) }
+	w.rangesOf = make([]int32, len(w.resources)+1)
+	for i := range w.targets {
+		if begins(i) {
+			w.rangesOf[w.targets[i].resource+1]++
+		}
+	}
+	for r := range w.resources {
+		w.rangesOf[r+1] += w.rangesOf[r]
+	}
+	w.ranges = make([]int32, w.rangesOf[len(w.resources)])
+	next := slices.Clone(w.rangesOf)
+	for i := range w.targets {
+		if r := w.targets[i].resource; begins(i) {
+			w.ranges[next[r]] = int32(i)
+			next[r]++
+		}
+	}
+}
+
+// together reports whether two targets share their resource and their environment.
+func (t *target) together(other *target) bool {
+	return t.resource == other.resource && t.environment == other.environment
 }
 
 // siblingsNear is siblingsIn with a search that begins at a target that is mostly near.

@@ -157,8 +157,7 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	if !fails {
 		return
 	}
-	for e := range w.environments {
-		from, to := w.siblingsIn(int32(e), r)
+	for from, to := range w.everywhere(r) {
 		for i := from; i < to; i++ {
 			if w.viewOf(i).has(rule) {
 				w.held[i] = append(w.held[i], verdict)

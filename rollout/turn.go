@@ -441,7 +441,7 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 				rollout = s.rank(r, at)
 			}
 		}
-		p := rollout.positions[w.element(r.rule, i)]
+		p := rollout.positions.of(w.element(r.rule, i))
 		at, err := rollout.due(p, w.hoursOf(i, run.version))
 		if err != nil {
 			return due, p, int32(rollout.record.Founders), err
