@@ -22,6 +22,8 @@ type bracketing struct {
 	executions map[string][]*bracket.ExecutionRecord
 
 	elsewhereRefused []refusedIn // commands refused in environments that the snapshot does not hold
+
+	bringing bringing
 }
 
 // bracketWork is one bracket rule in one environment, for one planning.

@@ -22,30 +22,42 @@ type coming struct {
 //
 // It is tempting to count for every member all that is still to come. Then members that could run
 // one after the other would run side by side.
-func (w *work) inOrder(i, version int32, members func() []coming) []Verdict {
+func (w *work) inOrder(i, version int32, x bringer) []Verdict {
 	v := w.version(i, version)
 	blockers := w.versionDependencies(nil, i, v, nil)
 	if len(blockers) == 0 {
 		return nil
 	}
-	list := members()
-	if !w.outOfOrder(list, w.targets[i].deployment) {
+	if w.bringing.bringer != x { // members of one execution are mostly asked for one after the other
+		w.bringing = bringing{x, w.late(w.comingOf(x))}
+	}
+	late := w.bringing.late
+	if _, never := slices.BinarySearchFunc(late, i, func(run pendingRun, i int32) int { return int(run.target - i) }); !never {
 		return blockers
 	}
-	var late []pendingRun // the brought ones come first, for this member too
-	for k := range list {
-		if c := &list[k]; !c.brought {
-			late = append(late, c.run)
-		}
-	}
-	return w.versionDependencies(nil, i, v, late)
+	return w.versionDependencies(nil, i, v, late) // the others come first, for this member too
 }
 
-// outOfOrder reports whether the member of a deployment would never run if every version waited for
-// what it needs of the other members. It sets brought for the members that would run.
-func (w *work) outOfOrder(members []coming, deployment int32) bool {
+// bringer is an execution that begins or one that is open.
+type bringer struct {
+	bracket *bracketWork
+	begins  *pendingResource   // nil: it is open
+	open    *bracket.Execution // nil: it begins
+	from    int32              // the first target on the resource of an open one
+}
+
+// bringing is what is known of the execution that was asked for last.
+type bringing struct {
+	bringer
+	late []pendingRun
+}
+
+// late lists the members that would never run if every version waited for what it needs of the
+// other members, in order of their targets.
+func (w *work) late(members []coming) []pendingRun {
 	awaits := func(d int32) bool {
-		return slices.ContainsFunc(members, func(c coming) bool { return w.targets[c.run.target].deployment == d && !c.brought })
+		k, member := slices.BinarySearchFunc(members, d, func(c coming, d int32) int { return int(w.targets[c.run.target].deployment - d) })
+		return member && !members[k].brought
 	}
 	free := func(c *coming) bool {
 		if c.running {
@@ -71,15 +83,24 @@ func (w *work) outOfOrder(members []coming, deployment int32) bool {
 			}
 		}
 	}
-	return awaits(deployment)
+	var late []pendingRun
+	for k := range members {
+		if c := &members[k]; !c.brought {
+			late = append(late, c.run)
+		}
+	}
+	return late
 }
 
-// comingIn lists what an open execution still has to bring to the resource of target i.
-func (w *work) comingIn(open *bracket.Execution, i int32) []coming {
+// comingOf lists what an execution still has to bring, in order of the targets.
+func (w *work) comingOf(x bringer) []coming {
+	if x.begins != nil {
+		return w.comingFirst(x.bracket, x.begins)
+	}
 	var list []coming
-	from, to := w.siblings(i)
-	for k := range open.Members {
-		m := &open.Members[k]
+	from, to := w.siblings(x.from)
+	for k := range x.open.Members {
+		m := &x.open.Members[k]
 		if m.Purpose == bracket.Rollback || m.Status != bracket.MemberWaiting && m.Status != bracket.MemberRunning {
 			continue
 		}
@@ -102,9 +123,10 @@ func (w *work) comingIn(open *bracket.Execution, i int32) []coming {
 	return list
 }
 
-// comingOf lists what an execution brings when it begins.
-func (w *work) comingOf(b *bracketWork, p *pendingResource) []coming {
-	runs := b.runs[p.from:p.to]
+// comingFirst lists what an execution brings when it begins.
+func (w *work) comingFirst(b *bracketWork, p *pendingResource) []coming {
+	runs := slices.Clone(b.runs[p.from:p.to])
+	slices.SortFunc(runs, func(a, b pendingRun) int { return int(a.target - b.target) })
 	list := make([]coming, len(runs))
 	for k, run := range runs {
 		list[k].run = run

@@ -107,7 +107,7 @@ func (w *work) afterOthers(b *bracketWork, p *pendingResource, i, version int32)
 	if !w.dependent[w.targets[i].deployment] || version < 0 {
 		return nil
 	}
-	return w.let(w.inOrder(i, version, func() []coming { return w.comingOf(b, p) }), i, version)
+	return w.let(w.inOrder(i, version, bringer{bracket: b, begins: p}), i, version)
 }
 
 // reportUndispatched offers again the runs that were saved as started and have no job, because the

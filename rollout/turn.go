@@ -491,7 +491,8 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 		case runs != nil:
 			blockers = w.versionDependencies(blockers, i, w.version(i, version), runs)
 		default:
-			for _, verdict := range w.inOrder(i, version, func() []coming { return w.comingIn(b.open(t.Resource), i) }) {
+			from, _ := w.siblings(i)
+			for _, verdict := range w.inOrder(i, version, bringer{bracket: b, open: b.open(t.Resource), from: from}) {
 				blockers = w.once(blockers, verdict)
 			}
 		}
