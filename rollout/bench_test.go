@@ -231,6 +231,24 @@ func BenchmarkShuffled(b *testing.B) {
 	}
 }
 
+// BenchmarkApart is a fleet of 20,000 targets, of one deployment in one environment, or divided
+// among many that share no resource. Half of the curve of an hour has passed.
+func BenchmarkApart(b *testing.B) {
+	half := `{"gradualRollout":{"rolloutType":"linear-normalized","timeScaleInterval":3600%s}}`
+	for _, rule := range []struct{ name, rules string }{
+		{"target", fmt.Sprintf(half, "")},
+		{"resource", fmt.Sprintf(half, `,"orderKey":"resource"`)},
+		{"bracket", `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + fmt.Sprintf(half, "")},
+		{"dependency", `{"deploymentDependency":{"dependsOn":"deployment.id == 'd0000'","appliesTo":"deployment.id != 'd0000'","anyEnvironment":true}},` + fmt.Sprintf(half, "")},
+	} {
+		set := compile(b, policy(rule.rules))
+		for _, shape := range [][2]int{{1, 1}, {1, 20}, {1, 200}, {1, 2000}, {20, 1}, {200, 1}, {2000, 1}} {
+			s := apart(shape[0], shape[1], 20_000/shape[0]/shape[1])
+			b.Run(fmt.Sprintf("%s/environments=%d/deployments=%d", rule.name, shape[0], shape[1]), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(30*time.Minute)) })
+		}
+	}
+}
+
 // BenchmarkPlanner is load, plan and save where a fifth of the nodes are at work, by a planner that
 // has read their records before, and by one that decodes them all.
 func BenchmarkPlanner(b *testing.B) {

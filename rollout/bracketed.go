@@ -17,9 +17,7 @@ type bracketing struct {
 	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing map[int32][]string // resource → the rules of such executions that are open on it
 
-	// executions holds the records by rule, as the brackets stepped so far left them. An execution
-	// belongs to its resource, so the records of a rule pass from one environment to the next.
-	executions map[string][]*bracket.ExecutionRecord
+	executions executions
 
 	elsewhereRefused []refusedIn // commands refused in environments that the snapshot does not hold
 
@@ -83,7 +81,7 @@ type ruleIn struct{ rule, environment string }
 // brackets steps every bracket rule in every environment.
 func (w *work) brackets() error {
 	stored := w.snapshot.State.Brackets
-	w.executions = byRule(w.snapshot.State.Executions)
+	w.divide(w.snapshot.State.Executions)
 	w.groups = make(map[ruleIn]*bracket.GroupRecord, len(stored))
 	for _, record := range stored {
 		w.groups[ruleIn{record.Rule, record.Environment}] = record
@@ -142,10 +140,7 @@ func (w *work) brackets() error {
 		}
 	}
 	slices.SortFunc(w.plan.State.Brackets, compareGroups)
-	for _, list := range w.executions {
-		w.plan.State.Executions = append(w.plan.State.Executions, list...)
-	}
-	slices.SortFunc(w.plan.State.Executions, compareExecutions)
+	w.plan.State.Executions = w.executions.all()
 	w.findUnseen()
 	return nil
 }
@@ -176,7 +171,7 @@ func (w *work) step(b *bracketWork) error {
 	if record := w.groups[ruleIn{b.id, environment}]; record != nil {
 		state.Group = record
 	}
-	state.Executions = w.executions[b.id]
+	state.Executions = w.executionsIn(b.id, b.environment)
 	observation := bracket.Observation{
 		RuleDeleted:      b.rule == nil,
 		Commands:         w.snapshot.Commands,
@@ -248,7 +243,7 @@ func (w *work) decide(b *bracketWork) error {
 	if err != nil {
 		return err
 	}
-	w.executions[b.id] = b.state.Executions
+	w.keepExecutions(b.id, b.environment, b.state.Executions)
 	w.wake(b.plan.Next)
 	return nil
 }
@@ -291,7 +286,7 @@ func (w *work) again(works []*bracketWork) error {
 
 func (w *work) askAgain(works []*bracketWork) error {
 	for _, b := range works {
-		b.state.Executions = w.executions[b.id]
+		b.state.Executions = w.executionsIn(b.id, b.environment)
 		if err := w.decideAgain(b); err != nil {
 			return err
 		}

@@ -53,28 +53,6 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 		}
 		return s
 	}
-	apart := func(environments, names int) rollout.Snapshot { // every environment and every deployment has two resources of its own
-		var s rollout.Snapshot
-		for e := range environments {
-			environment := fmt.Sprintf("e%04d", e)
-			s.Environments = append(s.Environments, rollout.Environment{ID: environment})
-			for d := range names {
-				deployment := fmt.Sprintf("d%04d", d)
-				if e == 0 {
-					s.Deployments = append(s.Deployments, rollout.Deployment{ID: deployment})
-					for k, version := range []string{"v1", "v2"} {
-						s.Versions = append(s.Versions, rollout.Version{ID: version, Deployment: deployment, Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(k))})
-					}
-				}
-				for r := range 2 {
-					id := fmt.Sprintf("r-%04d-%04d-%d", e, d, r)
-					s.Resources = append(s.Resources, rollout.Resource{ID: id})
-					s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: environment, Deployment: deployment}, Current: "v1"})
-				}
-			}
-		}
-		return s
-	}
 	byResource := `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`
 	limit := `{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
 	for _, row := range []struct {
@@ -104,9 +82,9 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 			}
 			return s
 		}},
-		{"deployments that share no resources", byResource, func(n int) rollout.Snapshot { return apart(1, 8*n) }},
-		{"environments that share no resources", byResource, func(n int) rollout.Snapshot { return apart(8*n, 1) }},
-		{"environments of a bracket that share no resources", members + curve, func(n int) rollout.Snapshot { return apart(8*n, 1) }},
+		{"deployments that share no resources", byResource, func(n int) rollout.Snapshot { return apart(1, 8*n, 2) }},
+		{"environments that share no resources", byResource, func(n int) rollout.Snapshot { return apart(8*n, 1, 2) }},
+		{"environments of a bracket that share no resources", members + curve, func(n int) rollout.Snapshot { return apart(8*n, 1, 2) }},
 		{"members of a bracket that depend on one of them", members + `{"deploymentDependency":{"dependsOn":"deployment.name == 'd0'","appliesTo":"deployment.name != 'd0'"}}`, deployments},
 		{"environments of a bracket", members + curve, func(n int) rollout.Snapshot {
 			var more []string

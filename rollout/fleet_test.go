@@ -132,3 +132,28 @@ func add(s *rollout.Snapshot, start rollout.Start, j rollout.Job) {
 		}
 	}
 }
+
+// apart is a fleet in which every deployment has resources of its own in every environment. All run
+// v1, and v2 is there.
+func apart(environments, deployments, resources int) rollout.Snapshot {
+	var s rollout.Snapshot
+	for e := range environments {
+		environment := fmt.Sprintf("e%04d", e)
+		s.Environments = append(s.Environments, rollout.Environment{ID: environment})
+		for d := range deployments {
+			deployment := fmt.Sprintf("d%04d", d)
+			if e == 0 {
+				s.Deployments = append(s.Deployments, rollout.Deployment{ID: deployment})
+				for k, version := range []string{"v1", "v2"} {
+					s.Versions = append(s.Versions, rollout.Version{ID: version, Deployment: deployment, Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(k))})
+				}
+			}
+			for r := range resources {
+				id := fmt.Sprintf("r-%04d-%04d-%05d", e, d, r)
+				s.Resources = append(s.Resources, rollout.Resource{ID: id})
+				s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: environment, Deployment: deployment}, Current: "v1"})
+			}
+		}
+	}
+	return s
+}

@@ -14,7 +14,7 @@ import (
 // openTargets yields the targets of the members of every execution that is open in the bracket's
 // environment.
 func (w *work) openTargets(b *bracketWork, yield func(i int32)) {
-	w.eachOpen(w.executions[b.id], w.environments[b.environment].ID, func(o opened) {
+	w.eachOpen(w.executionsIn(b.id, b.environment), w.environments[b.environment].ID, func(o opened) {
 		for i := o.from; i < o.to; i++ {
 			if w.member(o, i) != nil {
 				yield(i)
@@ -116,16 +116,15 @@ func (w *work) reopen(b *bracketWork) bool {
 // the rule is gone, or the snapshot does not hold the environment, the execution is stepped only by
 // such a record; without one it would stay open for ever.
 func (w *work) lostGroups() (lost []*bracket.GroupRecord) {
-	for rule, list := range w.executions {
-		var asked []string // environments
-		for _, record := range list {
-			if record.Open == nil || slices.Contains(asked, record.Open.Environment) {
-				continue
-			}
-			asked = append(asked, record.Open.Environment)
-			if w.groups[ruleIn{rule, record.Open.Environment}] == nil {
-				lost = append(lost, bracket.NewState(rule, record.Open.Environment).Group)
-			}
+	found := map[ruleIn]bool{}
+	for _, record := range w.snapshot.State.Executions {
+		if record.Open == nil {
+			continue
+		}
+		in := ruleIn{record.Rule, record.Open.Environment}
+		if !found[in] && w.groups[in] == nil {
+			found[in] = true
+			lost = append(lost, bracket.NewState(in.rule, in.environment).Group)
 		}
 	}
 	return lost

@@ -266,13 +266,17 @@ func TestTurnOfAnOverride(t *testing.T) {
 // beside them changes nothing about the turns of those that are ranked together.
 func TestTurnsBesideOthers(t *testing.T) {
 	waits := func(set *rollout.PolicySet, s rollout.Snapshot) map[rollout.TargetID]string {
-		plan := mustPlan(t, set, s, t0)
 		turns := map[rollout.TargetID]string{}
-		for _, start := range plan.Start {
-			turns[start.TargetID] = "now"
-		}
-		for waiting := range plan.Waiting.All() {
-			turns[waiting.TargetID] = waiting.String()
+		for k, status := range []rollout.JobStatus{rollout.JobSuccessful, rollout.JobFailure, rollout.JobInProgress} {
+			now := t0.Add(time.Duration(k) * time.Minute)
+			plan := mustPlan(t, set, s, now)
+			for _, start := range plan.Start {
+				turns[start.TargetID] += " now"
+			}
+			for waiting := range plan.Waiting.All() {
+				turns[waiting.TargetID] += " " + waiting.String()
+			}
+			carryOut(t, &s, plan, now, status)
 		}
 		return turns
 	}

@@ -225,11 +225,6 @@ func compareHolders(a, b concurrency.Holder) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
 }
 
-// execution returns the record of a bracket rule on a resource, or nil.
-func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
-	return executionOn(w.executions[rule], resource)
-}
-
 // open reports whether the holder is an open bracket execution, even one in an environment that the
 // snapshot does not hold.
 func (w *work) open(h concurrency.Holder) bool {

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -449,15 +448,6 @@ func (b *bracketWork) open(resource string) *bracket.Execution {
 		return nil
 	}
 	return record.Open
-}
-
-// executionOn returns the record of a resource among those of one rule, or nil.
-func executionOn(records []*bracket.ExecutionRecord, resource string) *bracket.ExecutionRecord {
-	k, known := slices.BinarySearchFunc(records, resource, func(r *bracket.ExecutionRecord, id string) int { return strings.Compare(r.Resource, id) })
-	if !known {
-		return nil
-	}
-	return records[k]
 }
 
 // halting returns the members of an execution, in its order, whose failure halts it: those that

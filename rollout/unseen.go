@@ -34,8 +34,8 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 // elsewhere steps a bracket in an environment that the snapshot lacks: a command or a deletion may
 // end what is open there.
 func (w *work) elsewhere(record *bracket.GroupRecord) error {
-	var targets bracket.TargetList // as if all of them still existed
-	executions := w.executions[record.Rule]
+	var targets bracket.TargetList                 // as if all of them still existed
+	executions := w.executions.common[record.Rule] // it holds what is open in other environments than that of its resource
 	for _, own := range executions {
 		x := own.Open
 		if x == nil || x.Environment != record.Environment {
@@ -57,7 +57,7 @@ func (w *work) elsewhere(record *bracket.GroupRecord) error {
 		}
 	}
 	w.elsewhereRefused = append(w.elsewhereRefused, refusedIn{in, plan.Refused})
-	w.executions[record.Rule] = state.Executions
+	w.executions.common[record.Rule] = state.Executions
 	return nil
 }
 

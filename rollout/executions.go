@@ -1,0 +1,171 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// executions holds the records of executions as the brackets stepped so far left them. An execution
+// belongs to its resource, so the environments of a rule have the records of common resources in
+// common. Most resources are in one environment: their records are of no concern to the others, of
+// which there may be many.
+type executions struct {
+	common map[string][]*bracket.ExecutionRecord // by rule: those of resources in several environments, or in none
+	own    map[ruleAt][]*bracket.ExecutionRecord // by rule and environment: those of resources that are nowhere else
+}
+
+type ruleAt struct {
+	rule        string
+	environment int32
+}
+
+// divide divides the records of the state.
+func (w *work) divide(list []*bracket.ExecutionRecord) {
+	w.executions = executions{map[string][]*bracket.ExecutionRecord{}, map[ruleAt][]*bracket.ExecutionRecord{}}
+	if !slices.IsSortedFunc(list, compareExecutions) {
+		list = slices.SortedFunc(slices.Values(list), compareExecutions)
+	}
+	for records := range stretches(list, func(a, b *bracket.ExecutionRecord) bool { return a.Rule == b.Rule }) {
+		rule := records[0].Rule
+		if len(w.environments) < 2 {
+			w.executions.common[rule] = records
+			continue
+		}
+		resource := 0
+		for _, record := range records {
+			resource = seek(len(w.resources), resource, func(k int) bool { return w.resources[k].ID < record.Resource })
+			at := int32(none)
+			if resource < len(w.resources) && w.resources[resource].ID == record.Resource {
+				at = w.onlyIn(int32(resource))
+			}
+			if at == none || !concerns(record, w.environments[at].ID) {
+				w.executions.common[rule] = append(w.executions.common[rule], record)
+				continue
+			}
+			in := ruleAt{rule, at}
+			w.executions.own[in] = append(w.executions.own[in], record)
+		}
+	}
+}
+
+// onlyIn returns the one environment that a resource is in; none if there are several, or none at
+// all.
+func (w *work) onlyIn(resource int32) int32 {
+	at := int32(none)
+	for from := range w.everywhere(resource) {
+		if at != none {
+			return none
+		}
+		at = w.targets[from].environment
+	}
+	return at
+}
+
+// concerns reports whether all that a record tells is of one environment.
+func concerns(record *bracket.ExecutionRecord, environment string) bool {
+	if record.Open != nil && record.Open.Environment != environment {
+		return false
+	}
+	for other := range record.Last {
+		if other != environment {
+			return false
+		}
+	}
+	return true
+}
+
+// executionsIn returns the records of a rule that concern an environment, in order of their
+// resources.
+func (w *work) executionsIn(rule string, environment int32) []*bracket.ExecutionRecord {
+	common, own := w.executions.common[rule], w.executions.own[ruleAt{rule, environment}]
+	switch {
+	case len(common) == 0:
+		return own
+	case len(own) == 0:
+		return common
+	}
+	all := make([]*bracket.ExecutionRecord, 0, len(common)+len(own))
+	for _, record := range own {
+		k, _ := slices.BinarySearchFunc(common, record.Resource, byResource)
+		all, common = append(append(all, common[:k]...), record), common[k:]
+	}
+	return append(all, common...)
+}
+
+func byResource(record *bracket.ExecutionRecord, resource string) int {
+	return strings.Compare(record.Resource, resource)
+}
+
+// keepExecutions takes the records of executionsIn back, after a step. It has changed some of them,
+// and added those of resources that the environment has.
+func (w *work) keepExecutions(rule string, environment int32, list []*bracket.ExecutionRecord) {
+	in := ruleAt{rule, environment}
+	common, own := w.executions.common[rule], w.executions.own[in]
+	switch {
+	case len(w.environments) < 2, len(own) == 0 && len(list) == len(common):
+		w.executions.common[rule] = list
+		return
+	case len(common) == 0 && len(list) == len(own):
+		w.executions.own[in] = list
+		return
+	}
+	was := func(records *[]*bracket.ExecutionRecord, resource string) bool {
+		is := len(*records) > 0 && (*records)[0].Resource == resource
+		if is {
+			*records = (*records)[1:]
+		}
+		return is
+	}
+	var nextCommon, nextOwn []*bracket.ExecutionRecord
+	for _, record := range list {
+		ours := was(&own, record.Resource)
+		if !ours && !was(&common, record.Resource) { // it is new
+			r, known := w.resource(record.Resource)
+			ours = known && w.onlyIn(r) == environment
+		}
+		if ours {
+			nextOwn = append(nextOwn, record)
+		} else {
+			nextCommon = append(nextCommon, record)
+		}
+	}
+	w.executions.common[rule], w.executions.own[in] = nextCommon, nextOwn
+}
+
+// execution returns the record of a rule on a resource, or nil.
+func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
+	if len(w.environments) > 1 {
+		if r, known := w.resource(resource); known {
+			if at := w.onlyIn(r); at != none {
+				if record := executionOn(w.executions.own[ruleAt{rule, at}], resource); record != nil {
+					return record
+				}
+			}
+		}
+	}
+	return executionOn(w.executions.common[rule], resource)
+}
+
+// executionOn returns the record of a resource among those of one rule, or nil.
+func executionOn(records []*bracket.ExecutionRecord, resource string) *bracket.ExecutionRecord {
+	k, known := slices.BinarySearchFunc(records, resource, byResource)
+	if !known {
+		return nil
+	}
+	return records[k]
+}
+
+// all lists the records of all rules, by rule and resource.
+func (x executions) all() []*bracket.ExecutionRecord {
+	var list []*bracket.ExecutionRecord
+	for _, records := range x.common {
+		list = append(list, records...)
+	}
+	for _, records := range x.own {
+		list = append(list, records...)
+	}
+	slices.SortFunc(list, compareExecutions)
+	return list
+}
