@@ -456,7 +456,7 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 				}
 				row.rounds = row.rounds[1:]
 			}
-			s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "back": {"v1", "v2"}, "a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "base": {"v1", "v2"}})
+			s := fleet(2, "v1", map[string][]string{"drain": {"v1"}, "back": {"v1", "v2"}, "a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "base": {"v1", "v2"}})
 			s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == "drain" && !drained })
 			for i := range s.Versions {
 				v := &s.Versions[i]
@@ -479,11 +479,18 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 				if len(plan.Start) == 0 {
 					break
 				}
-				var names []string
+				var names, beside []string
 				for _, start := range plan.Start {
+					if start.Resource == "r2" { // the same happens there, at the same time
+						beside = append(beside, start.Deployment)
+						continue
+					}
 					names = append(names, start.Deployment)
 				}
 				slices.Sort(names)
+				if slices.Sort(beside); !slices.Equal(names, beside) {
+					t.Errorf("%s, drained %v: %q on one resource, %q on another like it", row.why, drained, names, beside)
+				}
 				if rounds = append(rounds, strings.Join(names, " ")); len(rounds) == 1 && row.edit != nil {
 					row.edit(&s)
 				}
