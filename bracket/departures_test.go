@@ -908,6 +908,41 @@ func TestInstantsAreStoredInUTC(t *testing.T) {
 	}
 }
 
+// A resource may have any few of the members, of which there may be many.
+func TestFewOfManyMembers(t *testing.T) {
+	const members = 40
+	rule := Rule{DeploymentSelector: "true", ReadinessMode: Immediate}
+	o := Observation{Targets: TargetList{}}
+	want := map[string]bool{}
+	for d := range members {
+		deployment := fmt.Sprintf("d%02d", d)
+		o.Members = append(o.Members, Member{Deployment: deployment})
+		o.Versions = append(o.Versions, Version{ID: "v2", Deployment: deployment, CreatedAt: at(0), EligibleAt: at(0)})
+	}
+	for r, on := range [][]int{{39}, {0, 39}, {7, 8, 9, 10}, {20}, {0, 10, 20, 30}, {1, 9, 18, 28, 39}, {8}, {9}, {38, 39}} {
+		resource := fmt.Sprintf("n%d", r)
+		for _, d := range on {
+			deployment := fmt.Sprintf("d%02d", d)
+			o.Targets = append(o.Targets.(TargetList), Target{Resource: resource, Deployment: deployment, Current: "v1"})
+			want[resource+" "+deployment] = true
+		}
+	}
+	_, plan, err := Step(rule, NewState("nodes", "prod"), o, at(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range plan.Start {
+		if own := s.Run.Resource + " " + s.Run.Deployment; !want[own] {
+			t.Errorf("%s: starts", own)
+		} else {
+			delete(want, own)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("these do not start: %v", want)
+	}
+}
+
 // Step modifies nothing of the observation, however it is ordered.
 func TestObservationIsNotTouched(t *testing.T) {
 	h := newHost(t, "n1", "n2")

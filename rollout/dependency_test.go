@@ -120,6 +120,15 @@ func TestDependenciesThatAreNamed(t *testing.T) {
 		"version_dependency_unmet db, waits for db on r1; version_dependency_unmet cache, waits for cache on r1"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
+
+	// In any environment each is told once for each of them, its own first.
+	s = inEnvironments(s, "lab")
+	plan = mustPlan(t, compile(t, `{"name":"p","selector":"deployment.name == 'web'","rules":[{"deploymentDependency":{"dependsOn":"deployment.name == 'db'","match":"all","anyEnvironment":true}}]}`), s, t0)
+	wait, _ = plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "web"})
+	want := []rollout.Condition{{Kind: rollout.OnDependency, Resource: "r1", Environment: "prod", Deployment: "db"}, {Kind: rollout.OnDependency, Resource: "r1", Environment: "lab", Deployment: "db"}}
+	if got := wait.Blockers[0].On; !slices.Equal(got, want) {
+		t.Errorf("told %v, want %v", got, want)
+	}
 }
 
 // TestDependenciesOfViews: two targets of one deployment that other policies govern wait for
