@@ -51,6 +51,16 @@ type Lease struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// String describes the lease for people, such as an operator who reads which leases are orphans.
+// Instants are in UTC.
+func (l Lease) String() string {
+	text := fmt.Sprintf("%s %s in pool %s, token %d, %s since %s", l.Resource, l.Group, l.Pool, l.Token, l.State, l.Since.UTC().Format(time.RFC3339))
+	if l.Reason != "" {
+		text += " (" + l.Reason + ")"
+	}
+	return text
+}
+
 // LeaseState is the state of a lease. Both states count, except for the quarantined leases that a
 // pool's allowance covers.
 type LeaseState string
@@ -69,7 +79,8 @@ const schema = 1
 //
 // The methods do not change Revision, which is the stored revision at which the record was read.
 // The store gives the next revision when it accepts a write, and refuses a write from an older one
-// with [ErrConflict].
+// with [ErrConflict]. It is part of the JSON, so a host that saves only the records whose JSON has
+// changed sets Revision to 0 in what it compares: otherwise every save is the reason for the next.
 type Record struct {
 	Schema   int    `json:"schema"` // 1
 	Key      string `json:"key"`    // of the pool

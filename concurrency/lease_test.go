@@ -22,6 +22,19 @@ func issue(t testing.TB, r Record, h Holder, at time.Time) Record {
 	return next
 }
 
+// A log line about a lease says whose it is, and under which token.
+func TestLeasePrints(t *testing.T) {
+	lease := Lease{Pool: "p", Holder: Holder{"n1", "g"}, Token: 2, State: Active, Since: epoch.In(time.FixedZone("", 3600))}
+	at := epoch.UTC().Format(time.RFC3339)
+	if got, want := fmt.Sprint(lease), "n1 g in pool p, token 2, active since "+at; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	lease.State, lease.Reason = Quarantined, "stuck"
+	if got, want := fmt.Sprint([]Lease{lease}), "[n1 g in pool p, token 2, quarantined since "+at+" (stuck)]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestRecordLife(t *testing.T) {
 	a, b, c := Holder{"n1", "a"}, Holder{"n1", "b"}, Holder{"n0", "c"}
 	empty := NewRecord("p")
