@@ -238,6 +238,7 @@ type Warning struct {
 func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string(w.Code) + ")" }
 
 // String describes the step in a few lines: one for each partition, then the gate.
+// The text does not end with a newline.
 func (s Step) String() string {
 	var lines []string
 	for i := range s.Partitions {

@@ -49,6 +49,7 @@ type Result struct {
 
 // String returns the actions, one per line, then a line "blocked: …" if something blocks, and a
 // line "converged" if that is so. It returns "nothing" for an empty plan that nothing blocks.
+// The text does not end with a newline.
 func (r Result) String() string {
 	var lines []string
 	for _, action := range r.Actions {

@@ -78,7 +78,7 @@ func (r SetResult) Empty() bool {
 
 // String returns one line per component with actions, such as "0/1: -0 Outdated, +2 Surge" for
 // component 1 of replica 0, then the current replica, what blocks, and "converged", each where it
-// applies.
+// applies. The text does not end with a newline.
 func (r SetResult) String() string {
 	var lines []string
 	for at, replica := range r.Replicas {

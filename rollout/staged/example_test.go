@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -160,6 +161,79 @@ func ExampleRun_Explain() {
 	// 08:01 a2: in_progress (starting) since 2026-03-10T08:01:00Z, times out at 2026-03-10T08:31:00Z, waits for an observation of a2
 	// 08:01 b1: stage 0: approval and wait, until 2026-03-10T09:01:00Z, waits for the approval example-run-after-a
 	// 08:01 b1: stopped, waits for an operator to set state Run
+}
+
+// The conditions that KubeFleet shows in the status of a run, for a controller that writes the status
+// of its objects from a run.
+func ExampleRun_Stages() {
+	run, err := staged.Compile(
+		staged.Strategy{Stages: []staged.Stage{
+			{Name: "canary", Targets: []string{"c1", "c2"}, MaxConcurrency: concurrency.Count(2), AfterStageTasks: []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}, {Type: staged.Approval}}},
+			{Name: "prod", Targets: []string{"p1", "p2"}},
+		}},
+		staged.Spec{Name: "example-run", ID: "5f3c", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateRun},
+		staged.Fleet{Version: "5", Targets: []staged.Target{{Name: "c1"}, {Name: "c2"}, {Name: "p1"}, {Name: "p2"}}}, staged.Options{})
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+	ready := func(names ...string) (input staged.Input) {
+		for _, name := range names {
+			input.Observations = append(input.Observations, staged.Observation{Target: name, Version: "5", Health: staged.HealthReady})
+		}
+		return input
+	}
+	approve := staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "5f3c", Stage: 0, Side: staged.After}}}
+	for _, input := range []staged.Input{{}, ready("c1", "c2"), approve, {}, {Observations: []staged.Observation{{Target: "p1", Version: "5", Health: staged.HealthFailed}}}} {
+		if run, _, err = staged.Step(run, input, now); err != nil {
+			panic(err)
+		}
+		now = now.Add(30 * time.Minute)
+	}
+
+	fmt.Println(run.Phase())
+	for stage := range run.Stages() {
+		if stage.Cleanup {
+			continue // KubeFleet shows it apart, as deletionStageStatus
+		}
+		fmt.Println(stage.Name, stage.Phase)
+		for target := range run.Targets(stage.Index) {
+			fmt.Print("  ", target.Name, ":")
+			if !target.Start.IsZero() {
+				fmt.Print(" Started=True")
+			}
+			switch target.State {
+			case staged.Done:
+				fmt.Print(" Succeeded=True")
+			case staged.Failed, staged.TimedOut:
+				fmt.Print(" Succeeded=False")
+			}
+			fmt.Println()
+		}
+		if stage.NeedsAfter {
+			fmt.Print("  ", staged.ApprovalName("example-run", staged.After, stage.Name), ":")
+			if stage.After != staged.ApprovalNone {
+				fmt.Print(" ApprovalRequestCreated=True")
+			}
+			if stage.After == staged.ApprovalApproved {
+				fmt.Print(" ApprovalRequestApproved=True")
+			}
+			fmt.Println()
+		}
+		if stage.Waited {
+			fmt.Println("  TimedWait: WaitTimeElapsed=True")
+		}
+	}
+	// Output:
+	// Failed
+	// canary Succeeded
+	//   c1: Started=True Succeeded=True
+	//   c2: Started=True Succeeded=True
+	//   example-run-after-canary: ApprovalRequestCreated=True ApprovalRequestApproved=True
+	//   TimedWait: WaitTimeElapsed=True
+	// prod Failed
+	//   p1: Started=True Succeeded=False
+	//   p2:
 }
 
 // A rollout strategy of Open Cluster Management as stages.

@@ -11,7 +11,9 @@ type Observation struct {
 	Gone    bool   `json:"gone,omitempty"`    // it no longer exists
 	// Token is the token of this run's last action on the target before this observation. An
 	// observation with any other token, be it of another run, is stale and ignored. An observation
-	// without a token is never stale.
+	// without a token is never stale. But it acknowledges a start only if it shows the version of
+	// the run, and a removal only if the target is Gone: while an action is not acknowledged, any
+	// other observation without a token changes nothing, whatever its health.
 	Token Token `json:"token,omitzero"`
 }
 

@@ -135,7 +135,8 @@ type StageStatus struct {
 	Limit   int        `json:"limit"`  // how many members may be in progress
 	Budget  int        `json:"budget"` // how many members may fail; -1 if only the run has a budget
 	// Before and After are the approvals around the stage: ApprovalNone if the stage has none, or
-	// before it is requested.
+	// before it is requested. KubeFleet shows a requested one as ApprovalRequestCreated, an approved
+	// one as ApprovalRequestApproved as well, and a wait that is over as WaitTimeElapsed.
 	Before      ApprovalState `json:"before"`
 	After       ApprovalState `json:"after"`
 	NeedsBefore bool          `json:"needsBefore,omitempty"` // the strategy asks for an approval before the stage

@@ -16,6 +16,10 @@ type Target struct {
 // TargetState is where a target stands. It is a byte, unlike other enums, because a run keeps one
 // for every target; in JSON it is a text. Starting, Updating and Soaking are in progress and hold a
 // slot. Done and the states after it are settled.
+//
+// KubeFleet shows a target in progress with the condition Started, a done one with Succeeded as
+// well, and a failed or timed-out one with a Succeeded that is False; it has no condition for the
+// others. See the example of [Run.Stages].
 type TargetState uint8
 
 // The states of a target. For a target of the cleanup Updating is "being removed" and Done is

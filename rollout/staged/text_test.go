@@ -567,3 +567,34 @@ func TestLastNext(t *testing.T) {
 		}
 	}
 }
+
+// An observation without a token that does not show the version of the run may have been made
+// before the start: not even a failed health counts.
+func TestUnacknowledgedHealth(t *testing.T) {
+	for _, row := range []struct {
+		why   string
+		seen  staged.Observation
+		state staged.TargetState
+	}{
+		{"nothing shows that it came after the start", staged.Observation{Target: "a"}, staged.Starting},
+		{"the version shows it", staged.Observation{Target: "a", Version: "5"}, staged.Failed},
+		{"the token shows it", staged.Observation{Target: "a", Token: staged.Token{Run: "r", Target: "a", Attempt: 1, Kind: staged.Start}}, staged.Failed},
+	} {
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{{Name: "s", Targets: []string{"a"}}}},
+			staged.Spec{Name: "r", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateRun},
+			staged.Fleet{Version: "5", Targets: []staged.Target{{Name: "a"}}}, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+		row.seen.Health = staged.HealthFailed
+		for _, input := range []staged.Input{{}, {Observations: []staged.Observation{row.seen}}} {
+			if run, _, err = staged.Step(run, input, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if target, _ := run.Target("a"); target.State != row.state {
+			t.Errorf("%s: %s, want %s", row.why, target.State, row.state)
+		}
+	}
+}
