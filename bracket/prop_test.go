@@ -14,8 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
-// TestI9: if versions only appear and nothing is revoked, one late Step yields the same groups and
-// locks as many timely ones.
+// TestI9LateEqualsTimely: if versions only appear and nothing is revoked, one late Step yields the
+// same groups and locks as many timely ones.
 func TestI9LateEqualsTimely(t *testing.T) {
 	reached := testseed.Tally{}
 	reached.Check(t, func(t *rapid.T) {

@@ -368,7 +368,8 @@ func TestI5WalkIsAddOpen(t *testing.T) {
 	})
 }
 
-// I6, and I7 beside it.
+// I6: an allow window more closes nothing if there was one before, and a deny window more opens
+// nothing. I7: the order of windows does not matter.
 func TestI6I7AddingAndOrderingWindows(t *testing.T) {
 	checkWorlds(t, []string{"allow", "deny", "shuffled"}, func(t *rapid.T, w world, seen testseed.Tally) {
 		more := drawPlan(t, rapid.SampledFrom(places()).Draw(t, "elsewhere"))

@@ -16,7 +16,7 @@ import (
 
 var epoch = time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
 
-// world draws a small snapshot in which everything collides.
+// drawSnapshot draws a small snapshot in which everything collides.
 func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 	var s Snapshot
 	small := func(label string, n int) int { return rapid.IntRange(0, n).Draw(t, label) }

@@ -25,7 +25,9 @@ func TestEveryReasonIsGiven(t *testing.T) {
 	seen.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom(modes()).Draw(t, "mode")
 		fleet := genFleet(t, 12)
-		if rapid.IntRange(0, 3).Draw(t, "atRest") == 0 { // as nearly all fleets are when a release comes: then only what the step does uses up a budget
+		// Nearly all fleets are at rest when a release comes: then only what the step does uses up a
+		// budget.
+		if rapid.IntRange(0, 3).Draw(t, "atRest") == 0 {
 			fleet.Paused = false
 			for i := range fleet.Clusters {
 				fleet.Clusters[i].Wanted, fleet.Clusters[i].State = "v2", partition.State{Released: "v1", Applied: "v1", Ready: true}

@@ -330,7 +330,7 @@ func (m *events) PauseBundle(t *rapid.T) {
 	m.compiled.SetPaused(m.fleet.Paused)
 }
 
-// Carry out any part of the plan, as after a crash.
+// Apply carries out any part of the plan, as after a crash.
 func (m *events) Apply(t *rapid.T) {
 	m.compiled.Step(&m.step)
 	next := apply(m.fleet, &m.step)

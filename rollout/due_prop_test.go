@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -125,20 +126,9 @@ func (r *reference) memberPopulation(rule namedRule, x *execution, t rollout.Tar
 		default:
 			one.hash = hashV1("position/1", "resource", salt, o.Resource)
 		}
-		name := fmt.Sprint(one.id)
-		if known, twice := list[name]; twice {
-			one.priority = max(one.priority, known.priority)
-			if known.joined.Before(one.joined) {
-				one.joined = known.joined
-			}
-		}
-		list[name] = one
+		rank(list, fmt.Sprint(one.id), one)
 	}
-	var all []ranked
-	for _, one := range list {
-		all = append(all, one)
-	}
-	return all
+	return slices.Collect(maps.Values(list))
 }
 
 // record is that of a gradual rule for a run of a bracket's group: one for all that run, or where

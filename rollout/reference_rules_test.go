@@ -270,8 +270,11 @@ func (r *reference) cooldown(rule namedRule, t rollout.Target, v rollout.Version
 // openings are the windows that a version waits for on a target.
 type openings struct {
 	rules  []namedRule
-	opened map[int]bool         // policies of which an allowing window was overridden
-	past   map[string]time.Time // by rule: from when an override lets past the window that rules holds all the same; before, it was a window like any other
+	opened map[int]bool // policies of which an allowing window was overridden
+
+	// past has the windows in rules that an override lets past, with the instant from which it does:
+	// before, they were windows like any other.
+	past map[string]time.Time
 }
 
 func (r *reference) openings(t rollout.Target, version string, rules []namedRule) openings {

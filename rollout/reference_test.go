@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -439,19 +440,21 @@ func (r *reference) population(rule namedRule, t rollout.Target, version string)
 		if !byTarget {
 			one.id = rollout.TargetID{Resource: o.Resource}
 		}
-		if known, twice := list[key]; twice {
-			one.priority = max(one.priority, known.priority)
-			if known.joined.Before(one.joined) {
-				one.joined = known.joined
-			}
+		rank(list, key, one)
+	}
+	return slices.Collect(maps.Values(list))
+}
+
+// rank puts one on the list. What is there under its key already has one place with it: the higher
+// priority and the earlier instant count.
+func rank(list map[string]ranked, key string, one ranked) {
+	if known, twice := list[key]; twice {
+		one.priority = max(one.priority, known.priority)
+		if known.joined.Before(one.joined) {
+			one.joined = known.joined
 		}
-		list[key] = one
 	}
-	var all []ranked
-	for _, one := range list {
-		all = append(all, one)
-	}
-	return all
+	list[key] = one
 }
 
 // turn is the due time and the position of a target under a gradual rule.

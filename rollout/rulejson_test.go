@@ -2,8 +2,6 @@ package rollout_test
 
 import (
 	"encoding/json"
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,27 +90,7 @@ func TestBadRules(t *testing.T) {
 		{"a rollback that nothing triggers", policy(`{"rollback":{}}`), []string{"required rules[0].rollback.onJobStatuses: nothing triggers"}},
 		{"a rollback on what is none", policy(`{"rollback":{"onJobStatuses":["successful","inProgress"]}}`), []string{`conflict rules[0].rollback.onJobStatuses[0]: "successful"`, `unknown_value rules[0].rollback.onJobStatuses[1]: "inProgress": is not a status of an ended job, such as failure, cancelled, skipped, invalidJobAgent, invalidIntegration or externalRunNotFound`}},
 	} {
-		policies, err := rollout.ParsePolicies([]byte(row.in))
-		if err == nil {
-			_, err = rollout.Compile(policies, newEnv(t), withZones())
-		}
-		var got []string
-		for _, one := range joined(err) {
-			var fault *rollout.FieldError
-			if !errors.As(one, &fault) {
-				t.Errorf("%s: %v (%T) is no *FieldError", row.why, one, one)
-			}
-			got = append(got, string(fault.Code)+" "+strings.ReplaceAll(one.Error(), "\n", " "))
-		}
-		slices.Sort(got)
-		slices.Sort(row.want)
-		ok := len(got) == len(row.want)
-		for i := 0; ok && i < len(got); i++ {
-			ok = strings.HasPrefix(got[i], row.want[i])
-		}
-		if !ok {
-			t.Errorf("%s: got\n\t%s\nwant\n\t%s", row.why, strings.Join(got, "\n\t"), strings.Join(row.want, "\n\t"))
-		}
+		checkFaults(t, row.why, row.in, row.want)
 	}
 }
 

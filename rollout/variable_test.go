@@ -66,8 +66,9 @@ func TestGroupBy(t *testing.T) {
 	}
 }
 
-// TestVariables: every expression sees every variable of what it is asked about. One that holds, and one that does not, is put into each place in turn: whether
-// v2 of api starts on r1 says what came out.
+// TestVariables: every expression sees every variable of what it is asked about. One that holds,
+// and one that does not, is put into each place in turn: whether v2 of api starts on r1 says what
+// came out.
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	const (

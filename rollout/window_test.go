@@ -12,7 +12,7 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// zones are loaded from the machine that runs the tests.
+// withZones loads zones from the machine that runs the tests.
 func withZones() rollout.Option { return rollout.WithZones(time.LoadLocation) }
 
 // weekly is a window on every day, in UTC unless more says otherwise.

@@ -82,8 +82,8 @@ func FuzzI1Compile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { compiles(t, env, text) })
 }
 
-// I2: what is expensive is refused, before evaluation or during it, whatever the data.
-// TestI1PanicOfTheLibrary: if the CEL library panics where nobody knows of it, the host is told like of any other fault.
+// TestI1PanicOfTheLibrary: if the CEL library panics where nobody knows of it, the host is told
+// like of any other fault.
 func TestI1PanicOfTheLibrary(t *testing.T) {
 	s, err := selector.WithoutLibrary().Compile("resource.kind == 'Node'")
 	var fault *selector.CompileError
@@ -92,7 +92,8 @@ func TestI1PanicOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestLongTextsCompile: the limit on the length of a text is ours, not the one that the CEL library has by default.
+// TestLongTextsCompile: the limit on the length of a text is ours, not the one that the CEL library
+// has by default.
 func TestLongTextsCompile(t *testing.T) {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{TextBytes: 1 << 20})
 	if err != nil {
@@ -103,7 +104,8 @@ func TestLongTextsCompile(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheHostIsKept: what is reused from one evaluation to the next holds nothing of the first.
+// TestNothingOfTheHostIsKept: what is reused from one evaluation to the next holds nothing of the
+// first.
 func TestNothingOfTheHostIsKept(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	s, err := env.CompileCEL("resource.metadata['a'] == 'b' && resource.kind == 'Node'")
@@ -118,6 +120,7 @@ func TestNothingOfTheHostIsKept(t *testing.T) {
 	}
 }
 
+// I2: what is expensive is refused, before evaluation or during it, whatever the data.
 func TestI2CostIsBounded(t *testing.T) {
 	long := strings.Repeat("a", 60_000)
 	longList := make([]string, 9_000)
@@ -208,8 +211,8 @@ func TestI2LimitsOfExpressions(t *testing.T) {
 	}
 }
 
-// I2: what is too large to be metered is refused unread, with its variable, size and limit. Only a side that decided before it was reached
-// gives a result.
+// I2: what is too large to be metered is refused unread, with its variable, size and limit. Only a
+// side that decided before it was reached gives a result.
 func TestI2TooLargeIsRefusedUnread(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	fits, large := strings.Repeat("x", 100_000), strings.Repeat("x", 100_001)
@@ -246,7 +249,8 @@ func TestI2TooLargeIsRefusedUnread(t *testing.T) {
 	}
 }
 
-// I3: Match is pure, from any number of goroutines; so is Compile in one environment. The race detector looks on.
+// I3: Match is pure, from any number of goroutines; so is Compile in one environment. The race
+// detector looks on.
 func TestI3ManyGoroutines(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	vars := host()
@@ -367,7 +371,8 @@ func TestI9NoLibraryTypeIsExported(t *testing.T) {
 	}
 }
 
-// I9: no other package of the module imports the CEL library, and this one imports nothing of its extensions.
+// I9: no other package of the module imports the CEL library, and this one imports nothing of its
+// extensions.
 func TestI9OnlyThisPackageImportsTheLibrary(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -453,8 +458,9 @@ func TestI9NoLibraryTypeInErrors(t *testing.T) {
 	}
 }
 
-// I10: matching natively allocates nothing, with the host's own variables and with Values, also when a key is missing; nor does setting
-// Values for the next element of a scan. What the CEL library needs has a bound.
+// I10: matching natively allocates nothing, with the host's own variables and with Values, also
+// when a key is missing; nor does setting Values for the next element of a scan. What the CEL
+// library needs has a bound.
 func TestI10Allocations(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	kinds := []string{"Node", "VM"}
@@ -521,8 +527,8 @@ func TestI10Allocations(t *testing.T) {
 	}
 }
 
-// TestFastPathEndsAtPromisedSizes: data as large as promised is evaluated without metering, one more is metered. The verdict is the same;
-// what tells them apart is what metering allocates.
+// TestFastPathEndsAtPromisedSizes: data as large as promised is evaluated without metering, one
+// more is metered. The verdict is the same; what tells them apart is what metering allocates.
 func TestFastPathEndsAtPromisedSizes(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	limits := env.Limits()

@@ -122,7 +122,8 @@ func (d *dispatcher) refuse(ctx context.Context, last targetRecord, start rollou
 			continue
 		}
 		refused = fmt.Errorf("%w: run %s, pool %s, token %d", errOvertaken, start.Run, claim.Pool, claim.Token)
-		if _, err := d.free(ctx, claim.Pool, holder, claim.Token); err != nil && !errors.Is(err, bracket.ErrConflict) { // after a conflict the next plan comes here again
+		// After a conflict the next plan comes here again.
+		if _, err := d.free(ctx, claim.Pool, holder, claim.Token); err != nil && !errors.Is(err, bracket.ErrConflict) {
 			return err
 		}
 	}

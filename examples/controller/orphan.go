@@ -34,7 +34,9 @@ func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatc
 	due, next := own.due(plan)
 	for _, orphan := range due {
 		if _, observed := seen.find(orphan.Resource); !observed {
-			continue // it is deleted, which the planner has been told, or the cache does not show it yet, and nothing is known of it
+			// Either it is deleted, which the planner has been told, or the cache does not show it yet,
+			// and nothing is known of it.
+			continue
 		}
 		id, _ := rollout.TargetOf(orphan.Holder)
 		switch given, err := jobs.giveBack(ctx, id, orphan, seen.turns[id]); {

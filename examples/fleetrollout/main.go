@@ -145,8 +145,8 @@ type bundle struct {
 	paused   bool
 }
 
-// readBundle reads a fleet.yaml. Everything else in it is Fleet's business, but a field that only
-// differs from rolloutStrategy by its letters' case was meant to be that.
+// readBundle reads a fleet.yaml. Everything else in it is Fleet's business, but a field that differs
+// from rolloutStrategy only in case was meant to be that.
 func readBundle(file string) (bundle, error) {
 	name, document, err := program.Read(builtin, file, "fleet-200.yaml")
 	b := bundle{name: name}
@@ -182,7 +182,7 @@ func readBundle(file string) (bundle, error) {
 	return b, nil
 }
 
-// behaviour is what a cluster will do; nobody can plan with it.
+// behaviour is what a cluster will do. The planner does not see it.
 type behaviour struct {
 	readyAfter time.Duration
 	unready    bool

@@ -103,7 +103,8 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := policies.set.Check(world.Fleet); err != nil { // the files of fleet and releases have been checked: it is what the policies make of them
+	// The files of fleet and releases have been checked, so a fault is what the policies make of them.
+	if err := policies.set.Check(world.Fleet); err != nil {
 		return &program.InputError{Source: policies.name, Err: err}
 	}
 	ctx := context.Background()

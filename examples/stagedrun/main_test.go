@@ -1,9 +1,8 @@
 package main
 
 import (
-	"io"
-
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"

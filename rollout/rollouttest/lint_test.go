@@ -102,7 +102,10 @@ type foretold struct {
 	fleet    rollout.Snapshot
 	findings []rollout.Finding
 	timeline rollouttest.Timeline
-	choosy   bool // a group may lock a version of a hook that is not, or not yet, for all of its resources; see LintBracketHookWithoutVersion
+
+	// choosy: a group may lock a version of a hook that is not, or not yet, for all of its
+	// resources; see LintBracketHookWithoutVersion.
+	choosy bool
 }
 
 // starts reports whether the target that an error names as its example got a version that nobody

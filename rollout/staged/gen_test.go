@@ -25,7 +25,7 @@ func genLimit(t *rapid.T, label string, least int) concurrency.Limit {
 	return concurrency.Limit{}
 }
 
-// once in a while there is no value.
+// genDuration draws one of the values, and once in a while none.
 func genDuration(t *rapid.T, label string, values ...time.Duration) staged.Duration {
 	if i := rapid.IntRange(-2, len(values)-1).Draw(t, label); i >= 0 {
 		return staged.For(values[i])

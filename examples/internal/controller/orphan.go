@@ -25,7 +25,7 @@ type lease struct {
 // a controller that died between claiming and dispatching, or that claimed a slot for a job which,
 // unseen by it, had ended already. The planner only lists them, for it cannot know whether somebody
 // is about to dispatch. This host can: a dispatch that comes too late is fenced, and the next plan
-// claims again. Who starts under the lease in time has moved its progress when he saved his plan.
+// claims again. A controller that starts under the lease in time has renewed it by saving its plan.
 func (c *Controller) release(ctx context.Context, turn *Turn, now time.Time) error {
 	suspects := map[lease]time.Time{}
 	for _, orphan := range turn.Plan.Orphans {

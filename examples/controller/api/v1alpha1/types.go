@@ -179,8 +179,12 @@ type NodeJobSpec struct {
 	Deployment  string          `json:"deployment"`
 	Version     string          `json:"version"`
 	Purpose     rollout.Purpose `json:"purpose,omitempty"`
-	Group       string          `json:"group,omitempty"`  // holds the slots together with the machine; empty for a job that no plan asked for
-	Claims      []Claim         `json:"claims,omitempty"` // the slots that it runs in
+
+	// Group holds the slots together with the machine. It is empty for a job that no plan asked for.
+	Group string `json:"group,omitempty"`
+
+	// Claims are the slots that the job runs in.
+	Claims []Claim `json:"claims,omitempty"`
 
 	// Turn numbers the jobs of a target that plans asked for, from 1. Zero for others: until they
 	// have ended they take a slot in every pool of their machine.

@@ -32,8 +32,12 @@ type Database struct {
 
 // Driver connects to one kind of database.
 type Driver struct {
-	Name  string // of the database, such as "etcd"
-	Dumps string // the folder that holds this package's testdata, seen from the test: what the database exports is kept there for the others
+	// Name is that of the database, such as "etcd".
+	Name string
+
+	// Dumps is the folder that holds this package's testdata, seen from the test: what the database
+	// exports is kept there for the others.
+	Dumps string
 
 	// Open connects to a database at an address. It is called in the test and in the processes that
 	// it starts.
