@@ -17,11 +17,19 @@ import (
 // Release once the lease has been an orphan for longer than a dispatch may take, and refuses a
 // dispatch whose claims have gone, see [PoolRecordKey].
 //
+// Release gives back this one lease: a group that holds slots in several pools has an orphan in each
+// of them. It writes the record of the pool once, conditionally, and does not try again. Of the
+// Planner it needs only the Store.
+//
 // Release changes nothing and returns an error that wraps [bracket.ErrConflict] if a start has used
 // the lease since the plan was made, or the record was saved in between; [concurrency.ErrFenced] if
-// the lease is held under another token by now; and [bracket.ErrNotFound] if the pool has no
-// record. In these cases the next plan shows the present state. Any other error is that of the
-// store.
+// the lease is gone, or its holder has a lease with another token by now; and [bracket.ErrNotFound]
+// if the pool has no record. In these cases the next plan shows the present state. Any other error
+// is that of the store, or a fault of the stored record, which is left as it is.
+//
+// If the store does not say whether the record was saved, Release may be called again with the same
+// orphan: it never takes away a lease that was claimed later. ErrFenced then means that nothing is
+// left to give back.
 func (p *Planner) Release(ctx context.Context, orphan concurrency.Lease) error {
 	if err := p.release(ctx, orphan); err != nil {
 		return fmt.Errorf("rollout: release the slot of %s in pool %s: %w", orphan.Resource, orphan.Pool, err)
@@ -42,7 +50,7 @@ func (p *Planner) release(ctx context.Context, orphan concurrency.Lease) error {
 	if err != nil {
 		return fmt.Errorf("%s: %v", key, err) // not wrapped: a FieldError means a fault in what the host was given
 	}
-	if lease, _ := record.Lease(orphan.Holder); lease.ProgressAt.After(orphan.ProgressAt) {
+	if lease, _ := record.Lease(orphan.Holder); lease.Token == orphan.Token && lease.ProgressAt.After(orphan.ProgressAt) {
 		return fmt.Errorf("it is used since %s: %w", lease.ProgressAt.Format(time.RFC3339Nano), bracket.ErrConflict)
 	}
 	if record, err = record.Release(orphan.Holder, orphan.Token); err != nil {

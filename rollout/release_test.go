@@ -52,6 +52,10 @@ func TestRelease(t *testing.T) {
 	if err := p.Release(t.Context(), other); !errors.Is(err, concurrency.ErrFenced) {
 		t.Errorf("another token: %v", err)
 	}
+	other.ProgressAt = other.ProgressAt.Add(-time.Minute)
+	if err := p.Release(t.Context(), other); !errors.Is(err, concurrency.ErrFenced) || errors.Is(err, bracket.ErrConflict) {
+		t.Errorf("the holder's later lease is not the orphan in use: %v", err)
+	}
 	other.Pool = "Q"
 	if err := p.Release(t.Context(), other); !errors.Is(err, bracket.ErrNotFound) {
 		t.Errorf("another pool: %v", err)
