@@ -173,6 +173,9 @@ func (c *stageCheck) checkMembers() {
 	if c.plan.cleanup && (c.regressed > 0 || c.tree.find(isCurrent) >= 0) { // a soaking removal is reported above: its soak ends at once
 		c.wrong("states", "have what a removal never is")
 	}
+	if o := &c.run.plan.options; c.regressed > 0 && (o.VerifyDone == Never || o.OnRegression == Note || o.OnRegression == Fail) {
+		c.wrong("states", "have a regressed member, and the options mark none")
+	}
 }
 
 // checkRun reports a phase of the run that does not follow from its stages.

@@ -122,6 +122,20 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 // TimedOut, and Skip is Skipped. Observe a cluster that is Failed there with [HealthFailed], or
 // with [HealthFailing] if it may still recover.
 //
+// The field progressDeadline becomes that of the same name, and so does minSuccessTime except for
+// All. Absent they are None and 0. The run differs from Open Cluster Management's library in these points:
+//
+//	library                                                      run
+//	maxFailures above the number of clusters is read as 0        it stays, and does not bind
+//	failures behind the filled slots are not counted             all are counted
+//	a timed-out cluster lets the next group start too early      a stage ends when all its clusters are settled
+//	a gap in the indexes of groups loses a group                 groups go in the order given
+//	without a time in the status, a soak or deadline never ends  the run records its own times
+//	maxConcurrency 0, negative or too big means all              absent means all; below 1 is an error; too big has no effect
+//	a timed-out cluster of a mandatory group holds back nobody   the run is held
+//	a failed cluster keeps its slot and may yet succeed          it is settled; while it may recover, it is failing
+//	the next check looks at the clusters being rolled out        at all
+//
 // The errors, each a *[FieldError], are joined.
 func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, error) {
 	var list faults

@@ -96,6 +96,32 @@ func TestRegressionsBlockAfterARestart(t *testing.T) {
 	}
 }
 
+// TestRegressionsThatNobodyMarks: a stored run has no regressed target if its options mark none. It
+// would neither block nor recover, and a damaged run must not be read as if it were whole.
+func TestRegressionsThatNobodyMarks(t *testing.T) {
+	options := staged.Options{VerifyDone: staged.Always, OnRegression: staged.Block}
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, options, []string{"c1", "c2"}).see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1")
+	for _, row := range []struct {
+		why, old, new string
+		fault         bool
+	}{
+		{"a regressed target blocks", `"block"`, `"block"`, false},
+		{"during the wait it blocks as well", `"always"`, `"duringWait"`, false},
+		{"nobody looks at done targets", `"always"`, `"never"`, true},
+		{"a regression is only told", `"block"`, `"note"`, true},
+		{"a regressed target has failed", `"block"`, `"fail"`, true},
+	} {
+		stored := string(encode(t, s.run))
+		if strings.Count(stored, row.old) != 1 {
+			t.Fatalf("%s: not once in %s", row.old, stored)
+		}
+		err := json.Unmarshal([]byte(strings.Replace(stored, row.old, row.new, 1)), new(staged.Run))
+		if row.fault != (err != nil && strings.Contains(err.Error(), "the options mark none")) || !row.fault && err != nil {
+			t.Errorf("%s: %v", row.why, err)
+		}
+	}
+}
+
 // TestRegressionsWhileUpdating: a done target of the current stage is looked at while others are
 // still being updated, too, unless never is said.
 func TestRegressionsWhileUpdating(t *testing.T) {

@@ -434,15 +434,10 @@ func (r *Run) closes(k int) bool {
 	return (!p.waits || s.elapsed) && (!p.after || s.after == ApprovalApproved) && !r.blocked(k)
 }
 
-// blocked reports whether a regressed target keeps a stage from closing.
+// blocked reports whether a regressed target keeps a stage from closing. Options under which none
+// does mark none, see checkMembers.
 func (r *Run) blocked(k int) bool {
-	if o := &r.plan.options; o.OnRegression != "" && o.OnRegression != Block {
-		return false
-	}
-	switch r.plan.options.VerifyDone {
-	case Never:
-		return false
-	case Always:
+	if r.plan.options.VerifyDone == Always {
 		return r.totals.regressed > 0
 	}
 	p := &r.plan.stages[k]
