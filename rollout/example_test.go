@@ -351,6 +351,63 @@ func ExampleWithRule_hold() {
 	// 06:00:00 n1 starts v2
 }
 
+// A host without Planner keeps the whole state as one JSON value, under the revision that it read.
+// Of two hosts that read the same state one saves and dispatches; the other begins again.
+func ExampleState() {
+	ctx := context.Background()
+	set := exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`)
+	var store bracket.MemoryStore // or a row with a column for the revision
+
+	type read struct {
+		plan     rollout.Plan
+		revision int64
+	}
+	observe := func() (read, error) {
+		snapshot := exampleFleet()
+		value, revision, err := store.Load(ctx, "state")
+		if err == nil {
+			err = json.Unmarshal(value, &snapshot.State)
+		} else if errors.Is(err, bracket.ErrNotFound) {
+			err = nil // nothing was ever saved: the zero State under revision 0
+		}
+		if err != nil {
+			return read{}, err
+		}
+		plan, err := set.Plan(snapshot, exampleNow)
+		return read{plan, revision}, err
+	}
+	save := func(r read) error {
+		state, err := r.plan.Commit(r.plan.Start, exampleNow)
+		if err != nil {
+			return err
+		}
+		value, err := json.Marshal(state)
+		if err == nil {
+			_, err = store.Save(ctx, "state", value, r.revision)
+		}
+		return err
+	}
+
+	first, err := observe()
+	if err != nil {
+		log.Fatal(err)
+	}
+	second, err := observe()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("first:", save(first), first.plan.Start)
+	fmt.Println("second:", save(second))
+	if second, err = observe(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("second:", save(second), second.plan.Start)
+	// Output:
+	// first: <nil> [n1 / prod / web: deploy v2 as n1/prod/web/v2/1, slot_free]
+	// second: bracket: value changed since it was read
+	// second: <nil> [n1 / prod / web: deploy v2 as n1/prod/web/v2/1, slot_held]
+}
+
 // The planner loads the state, plans, commits all starts and saves, in one call.
 func ExamplePlanner_Plan() {
 	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),

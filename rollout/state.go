@@ -10,9 +10,9 @@ import (
 )
 
 // State is what plans remember between calls: a plain value that goes into a plan and comes out of
-// it. It is stored as a whole, or record by record in the order that the documentation of the
-// module gives, as [Planner] does. Its records are immutable: a new State shares those that did not
-// change.
+// it. The simplest host stores it as a whole, as JSON under one revision; see the example. Where it
+// is too large for that, [Planner] stores it record by record, in the order that the documentation
+// of the module gives. Its records are immutable: a new State shares those that did not change.
 type State struct {
 	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // ordered by rule and environment
 	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // ordered by rule and resource
