@@ -42,7 +42,10 @@ type ReplicaResult struct {
 	// Blocked is the union over the components, and what the replica itself waits for.
 	Blocked Blocked `json:"blocked"`
 	// Components holds one plan per component of the Spec. A unit created at Stable runs Revision
-	// or, below the partition if nothing lives, the stable revision of the set.
+	// or, below the partition if nothing lives, the stable revision of the set. The component of a
+	// held replica is planned with all its indices below the partition, so it is Updated, and
+	// Converged once it is healthy, even if all its units are old: whether the replica is at the
+	// target, Complete says.
 	Components []Result `json:"components"`
 }
 

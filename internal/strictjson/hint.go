@@ -34,7 +34,7 @@ func slip(data []byte, offset int) string {
 	case strings.HasPrefix(rest, "True") || strings.HasPrefix(rest, "False") || strings.HasPrefix(rest, "None"):
 		return "; write true, false or null"
 	case before == "":
-		return "; a document begins with { or ["
+		return "; a document begins with { or [: convert YAML to JSON first"
 	case rest[0] == '\'' || strings.HasPrefix(rest, "“") || letter(rest[0]):
 		return "; names and texts stand in double quotes"
 	case strings.ContainsRune("}]", rune(before[len(before)-1])) && strings.ContainsRune("{[\"", rune(rest[0])):
