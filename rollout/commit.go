@@ -39,7 +39,7 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	runs := map[string]bool{}
 	for _, start := range starts {
 		if offered[start.Run] == nil {
-			return State{}, fmt.Errorf("rollout: start %s: %w", start.Run, bracket.ErrStale)
+			return State{}, fmt.Errorf("rollout: start with the run id %q: %w", start.Run, bracket.ErrStale)
 		}
 		runs[start.Run] = true
 	}

@@ -140,6 +140,9 @@ func TestDefectStaleStart(t *testing.T) {
 	if _, err := plan.Commit([]rollout.Start{plan.Start[0], foreign}, day2); !errors.Is(err, bracket.ErrStale) {
 		t.Errorf("got %v", err)
 	}
+	if _, err := plan.Commit([]rollout.Start{{}}, day2); !errors.Is(err, bracket.ErrStale) || !strings.Contains(err.Error(), `run id ""`) {
+		t.Errorf("a start without a run id: %v, want an error that shows that it has none", err)
+	}
 }
 
 // halfWay is a node whose drain has succeeded and whose upgrades have not begun.
