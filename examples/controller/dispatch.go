@@ -109,7 +109,7 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 }
 
 // refuse returns [errOvertaken] if a lease that the start claims was given back. It takes that
-// lease out of its pool first, if whoever gave it back died before he did: as long as the target
+// lease out of its pool first, if whoever gave it back died before that: as long as the target
 // holds it, every plan offers the start with the same token.
 func (d *dispatcher) refuse(ctx context.Context, last targetRecord, start rollout.Start) error {
 	holder := concurrency.Holder{Resource: start.Resource, Group: start.Group}

@@ -27,7 +27,7 @@ type lease struct {
 	token uint64
 }
 
-// giveBack gives the orphans of targets outside brackets back that are due. It reports whether to
+// giveBack gives back the orphans of targets outside brackets that are due. It reports whether to
 // plan again, and otherwise when the next one is due. The planner only lists them, for it cannot
 // know whether somebody is about to dispatch.
 func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatcher, report *reporter, seen *observation, plan rollout.Plan) (again bool, next time.Time, err error) {
