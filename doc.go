@@ -37,14 +37,15 @@
 //     cache.)
 //  2. Plan.
 //  3. Commit the starts that will be carried out, any subset of them, and save the state by
-//     compare-and-swap. Save it as a whole, or record by record in this order: groups and rollouts,
-//     executions that ended, pools, the other executions; at last delete the rollouts that the new
-//     state does not have. If one execution ended on a resource and another began, save the record
-//     twice: with the executions that ended, but without its Open, and as it is with the others. Of
-//     a rule with maxActiveKeys, the record under the rule's own key comes after its pools, and the
-//     first time, with the confirmations of the leases that exist by then, before them as well. If
-//     a save conflicts, begin again at 1. Before you build this, look at rollout.Planner: it does
-//     it over any bracket.Store, which has four methods.
+//     compare-and-swap. If a save conflicts, begin again at 1. The simple way is to save the state
+//     as a whole. A host that saves record by record uses rollout.Planner over a bracket.Store,
+//     which has four methods, or does what Planner does. The order is: groups and rollouts,
+//     executions that ended, pools, the other executions, and last the deletion of rollouts that
+//     the state holds no longer. Where one execution ended and another began on its resource, the
+//     record is saved twice: without Open among those that ended, and as it is after the pools. Of
+//     a rule with maxActiveKeys, the record under the rule's own key comes after its pools. The
+//     first time it is saved before them as well, with the confirmations of the leases that exist
+//     by then.
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries
 //     the same id. A start that is dispatched late may carry an older version than another planner
 //     has deployed meanwhile. So a host with several planners creates the job only if the target

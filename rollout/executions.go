@@ -10,10 +10,10 @@ import (
 // executions holds the records of executions as the brackets stepped so far left them. An execution
 // belongs to its resource, so the environments of a rule have the records of common resources in
 // common. Most resources are in one environment: their records are of no concern to the others, of
-// which there may be many.
+// which there may be many. If there is only one environment, nothing is divided.
 type executions struct {
-	common map[string][]*bracket.ExecutionRecord // by rule: those of resources in several environments, or in none
-	own    map[ruleAt][]*bracket.ExecutionRecord // by rule and environment: those of resources that are nowhere else
+	own    map[ruleAt][]*bracket.ExecutionRecord // by rule and environment: of resources that are nowhere else, about nothing else
+	common map[string][]*bracket.ExecutionRecord // by rule: all others
 }
 
 type ruleAt struct {
@@ -23,12 +23,8 @@ type ruleAt struct {
 
 // divide divides the records of the state.
 func (w *work) divide(list []*bracket.ExecutionRecord) {
-	w.executions = executions{map[string][]*bracket.ExecutionRecord{}, map[ruleAt][]*bracket.ExecutionRecord{}}
-	if !slices.IsSortedFunc(list, compareExecutions) {
-		list = slices.SortedFunc(slices.Values(list), compareExecutions)
-	}
-	for records := range stretches(list, func(a, b *bracket.ExecutionRecord) bool { return a.Rule == b.Rule }) {
-		rule := records[0].Rule
+	w.executions = executions{map[ruleAt][]*bracket.ExecutionRecord{}, map[string][]*bracket.ExecutionRecord{}}
+	for rule, records := range byRule(list) {
 		if len(w.environments) < 2 {
 			w.executions.common[rule] = records
 			continue

@@ -123,7 +123,8 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 // with [HealthFailing] if it may still recover.
 //
 // The field progressDeadline becomes that of the same name, and so does minSuccessTime except for
-// All. Absent they are None and 0. The run differs from Open Cluster Management's library in these points:
+// All. Absent they are None and 0. The run differs from Open Cluster Management's library in these
+// points:
 //
 //	library                                                      run
 //	maxFailures above the number of clusters is read as 0        it stays, and does not bind
