@@ -283,11 +283,11 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 		id = versions.list[wait.version].ID
 	}
 	if id == version {
-		return w.blockersOf(wait.blockers)
+		return w.blockersOf(i, wait.blockers)
 	}
 	k, older := slices.BinarySearchFunc(w.unslotted, i, func(u unslotted, target int32) int { return cmp.Compare(u.target, target) })
 	if older && w.unslotted[k].version == versions.number(version) {
-		return w.blockersOf(w.unslotted[k].blockers)
+		return w.blockersOf(i, w.unslotted[k].blockers)
 	}
 	return nil
 }

@@ -113,7 +113,12 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	blockers = w.closed(blockers, i, n)
 	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && len(w.set.customs) == 0 && len(w.overrides) == 0 {
 		rule := view.gradual[0]
-		if at, place, r, err := w.placeOf(gate, 0, rule, i); err == nil {
+		r, h := w.rolloutOf(gate, 0, rule, t), w.hoursOf(i, n)
+		place := r.positions.of(w.element(rule, i))
+		if h == nil && place >= r.reached && place < r.placed {
+			return nil, w.turnLater(r, rule, place), due, place
+		}
+		if at, err := r.due(place, h); err == nil {
 			if w.now.Before(at) {
 				w.wake(at)
 				turn = w.turnIn(r, rule, at, place)

@@ -195,7 +195,7 @@ func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
 	}
 	if n := w.listed(i); n == none || n == missing {
 		own := VersionExplanation{Version: w.vanished[i], Prospect: ProspectWaits, Listed: true}
-		for _, verdict := range w.blockersOf(w.waits[i].blockers) {
+		for _, verdict := range w.blockersOf(i, w.waits[i].blockers) {
 			own.Rules = append(own.Rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
 		}
 		list = append(list, own)

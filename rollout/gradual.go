@@ -2,7 +2,9 @@ package rollout
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -87,6 +89,20 @@ type rollout struct {
 	timetables map[*hours]*timetable // per calendar
 	order      int32                 // of its turns, as in ahead
 	dated      bool                  // a target joined later: the positions depend on the start
+
+	// Where there are no windows, turns come in the order of the positions. So it is known of most
+	// targets that they wait before it is worked out until when.
+	reached int32 // positions below it are due by now
+	placed  int32 // positions below it are due at some instant, those from it on overflow
+	soonest int32 // the lowest position that is known to wait
+}
+
+// startAt sets when the rollout starts.
+func (r *rollout) startAt(at, now time.Time) {
+	r.record.StartAt, r.room, r.timetables = at, lastInstant().Sub(at), nil
+	r.placed = int32(sort.Search(r.positions.count, func(p int) bool { _, err := r.due(int32(p), nil); return err != nil }))
+	r.reached = int32(sort.Search(int(r.placed), func(p int) bool { at, _ := r.due(int32(p), nil); return now.Before(at) }))
+	r.soonest = math.MaxInt32
 }
 
 // timetable holds when positions are due in the open time of a calendar.
@@ -142,7 +158,7 @@ func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout
 				w.begun[key] = g.rollouts[k]
 			}
 		} else {
-			g.rollouts[k] = g.whole.begunAside(k, g.base.UTC(), begin)
+			g.rollouts[k] = g.whole.begunAside(k, g.base.UTC(), w.now, begin)
 		}
 	}
 	return g.rollouts[k]
@@ -217,7 +233,7 @@ type aside struct {
 // begunAside returns the rollout of targets for which an override opened the gate at base. There
 // may be as many such rollouts as targets, each with its own base. The ranks depend on the base
 // only if targets joined later; otherwise all these rollouts share them.
-func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, store bool) *rollout) *rollout {
+func (g *gate) begunAside(k int, base, now time.Time, begin func(base time.Time, store bool) *rollout) *rollout {
 	if r, known := g.aside[aside{k, base}]; known {
 		return r
 	}
@@ -231,7 +247,7 @@ func (g *gate) begunAside(k int, base time.Time, begin func(base time.Time, stor
 		return r
 	}
 	own := *first
-	own.record.StartAt, own.room, own.timetables = base, lastInstant().Sub(base), nil
+	own.startAt(base, now)
 	g.aside[aside{k, base}] = &own
 	return &own
 }
@@ -349,7 +365,9 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			roster.ranked[hash] = own
 		}
 	}
-	return &rollout{record: record, positions: own, curve: rule.gradual.curve(record.Founders), room: lastInstant().Sub(record.StartAt), dated: roster.dated}
+	r := &rollout{record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated}
+	r.startAt(record.StartAt, w.now)
+	return r
 }
 
 // positions holds a position for each element. In many environments few of the resources are
@@ -357,6 +375,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 type positions struct {
 	list     []int32 // by element or, if elements is not nil, by its index there
 	elements []int32 // ascending
+	count    int     // of the elements
 }
 
 func (p *positions) of(element int32) int32 {
@@ -381,7 +400,7 @@ func (w *work) rank(rule *compiledRule, hash orderHash, roster *roster, start ti
 	ranks := rank(keys, roster.places, start)
 	if hash.key == OrderByTarget {
 		if size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets); size == len(ranks) {
-			return positions{list: ranks}
+			return positions{list: ranks, count: len(ranks)}
 		}
 	}
 	if len(heads) < size/8 {
@@ -389,13 +408,13 @@ func (w *work) rank(rule *compiledRule, hash orderHash, roster *roster, start ti
 		for k, i := range heads {
 			elements[k] = w.element(rule, i)
 		}
-		return positions{ranks, elements}
+		return positions{ranks, elements, len(ranks)}
 	}
 	list := make([]int32, size)
 	for k, i := range heads {
 		list[w.element(rule, i)] = ranks[k]
 	}
-	return positions{list: list}
+	return positions{list: list, count: len(ranks)}
 }
 
 // heads lists the first target of each resource.

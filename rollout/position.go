@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -151,34 +152,32 @@ func rank(keys []uint64, places []place, start time.Time) []int32 {
 			return time.Time{}
 		}
 		slices.SortStableFunc(order, func(a, b ranked) int {
-			pa, pb := places[a.index], places[b.index]
+			pa, pb := places[a.index()], places[b.index()]
 			return cmp.Or(joined(pa).Compare(joined(pb)), cmp.Compare(pb.priority, pa.priority))
 		})
 	}
 	positions := make([]int32, len(keys))
 	for position, e := range order {
-		positions[e.index] = int32(position)
+		positions[e.index()] = int32(position)
 	}
 	return positions
 }
 
-// ranked is an element on its way to a position.
-type ranked struct {
-	hash  uint64
-	index int32
-}
+// ranked is an element on its way to a position: the leading bits of its hash that are not the same
+// for its whole bucket, and below them its index. In eight bytes it takes half the memory traffic
+// of the whole hash beside the index; of a million hashes hardly two are alike in these bits.
+type ranked uint64
 
-func (a ranked) compare(b ranked) int {
-	return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.index, b.index))
-}
+func (e ranked) index() int32 { return int32(uint32(e)) }
 
 // byHash returns the elements in the order of (hash, index). Hashes are spread evenly, so a count
 // by their leading bits leaves a handful in each bucket to sort. Legacy hashes are not, and only
 // make larger buckets.
 func byHash(keys []uint64) []ranked {
 	order := make([]ranked, len(keys))
-	shift := 64 - max(0, bits.Len(uint(len(keys)))-3)
-	ends := make([]int32, 1<<(64-shift)+1)
+	counted := max(0, bits.Len(uint(len(keys)))-2)
+	shift := 64 - counted
+	ends := make([]int32, 1<<counted+1)
 	for _, key := range keys {
 		ends[key>>shift+1]++
 	}
@@ -187,19 +186,31 @@ func byHash(keys []uint64) []ranked {
 	}
 	for i, key := range keys {
 		at := &ends[key>>shift]
-		order[*at] = ranked{key, int32(i)}
+		order[*at] = ranked(key<<counted&^math.MaxUint32 | uint64(i))
 		*at++
+	}
+	before := func(a, b ranked) bool {
+		if a>>32 != b>>32 {
+			return a < b
+		}
+		first, second := keys[a.index()], keys[b.index()]
+		return cmp.Or(cmp.Compare(first, second), cmp.Compare(a, b)) < 0
 	}
 	from := int32(0)
 	for _, to := range ends[:len(ends)-1] {
 		bucket := order[from:to]
 		from = to
 		if len(bucket) > 24 {
-			slices.SortFunc(bucket, ranked.compare)
+			slices.SortFunc(bucket, func(a, b ranked) int {
+				if before(a, b) {
+					return -1
+				}
+				return 1
+			})
 			continue
 		}
 		for i := 1; i < len(bucket); i++ { // they are in ascending order of index, and equal hashes stay so
-			for k := i; k > 0 && bucket[k].hash < bucket[k-1].hash; k-- {
+			for k := i; k > 0 && before(bucket[k], bucket[k-1]); k-- {
 				bucket[k], bucket[k-1] = bucket[k-1], bucket[k]
 			}
 		}

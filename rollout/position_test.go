@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
@@ -239,11 +240,15 @@ func BenchmarkPositions(b *testing.B) {
 		b.Run(fmt.Sprintf("sorted/n=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				order := make([]ranked, n)
-				for i, id := range ids {
-					order[i] = ranked{fnvOffset.field("position/1").field(string(hash.key)).field("").field(id).field(hash.rule).sum(), int32(i)}
+				type element struct {
+					hash  uint64
+					index int32
 				}
-				slices.SortFunc(order, ranked.compare)
+				order := make([]element, n)
+				for i, id := range ids {
+					order[i] = element{fnvOffset.field("position/1").field(string(hash.key)).field("").field(id).field(hash.rule).sum(), int32(i)}
+				}
+				slices.SortFunc(order, func(a, b element) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.index, b.index)) })
 				for position, e := range order {
 					positions[e.index] = int32(position)
 				}

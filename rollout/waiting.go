@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -150,7 +151,7 @@ func (w *work) byResource() iter.Seq[int32] {
 
 func (w *work) waitOf(i int32) Waiting {
 	wait := w.waits[i]
-	own := Waiting{TargetID: w.id(i), Blockers: w.blockersOf(wait.blockers)}
+	own := Waiting{TargetID: w.id(i), Blockers: w.blockersOf(i, wait.blockers)}
 	switch wait.version {
 	case none:
 	case missing:
@@ -192,7 +193,7 @@ type ahead struct {
 	seconds     int64 // since 1970
 	nanoseconds int32
 	position    int32
-	order       int32 // one more than the index in awaiting.orders; 0: there is no turn
+	order       int32 // one more than the index in awaiting.orders; less than zero: a turn as turnLater returns it; 0: there is no turn
 }
 
 // turnsTogether is how many turns one slice holds. A single slice of all turns would be copied as
@@ -204,6 +205,10 @@ type order struct {
 	reason     Reason
 	rule       string
 	population int
+
+	// Of a rollout outside brackets and windows, position and instant follow from the target.
+	rollout *rollout
+	ranking *compiledRule
 }
 
 // unslotted is a target with an older version that waits for nothing but its slots. The plan lists
@@ -244,7 +249,7 @@ func (w *work) waitFor(i, version, blockers int32) {
 func (w *work) list(blockers []Verdict) int32 {
 	if isTurn(blockers) {
 		v := &blockers[0]
-		turn := ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.orderNumber(order{v.Reason, v.Rule, v.Data.Population})}
+		turn := ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.orderNumber(order{reason: v.Reason, rule: v.Rule, population: v.Data.Population})}
 		w.forget(blockers)
 		return w.listTurn(turn)
 	}
@@ -257,9 +262,26 @@ func (w *work) list(blockers []Verdict) int32 {
 // turnIn returns the turn of a position in a rollout.
 func (w *work) turnIn(r *rollout, rule *compiledRule, due time.Time, position int32) ahead {
 	if r.order == 0 {
-		r.order = w.orderNumber(order{ReasonRolloutNotDue, rule.id, r.record.Founders})
+		r.order = w.orderNumber(order{reason: ReasonRolloutNotDue, rule: rule.id, population: r.record.Founders})
 	}
 	return ahead{due.Unix(), int32(due.Nanosecond()), position, r.order}
+}
+
+// byTarget separates the turns that are listed from those that follow from the target.
+const byTarget = math.MinInt32 / 2
+
+// turnLater returns the turn of a position in a rollout outside windows that is known to wait. It
+// takes no room: what it says is worked out when it is read.
+func (w *work) turnLater(r *rollout, rule *compiledRule, position int32) ahead {
+	if position < r.soonest {
+		r.soonest = position
+		due, _ := r.due(position, nil) // below r.placed, so it does not overflow
+		w.wake(due)
+	}
+	if r.order == 0 {
+		r.order = math.MinInt32 + w.orderNumber(order{reason: ReasonRolloutNotDue, rule: rule.id, population: r.record.Founders, rollout: r, ranking: rule})
+	}
+	return ahead{order: r.order}
 }
 
 // orderNumber returns the number of an order, as in ahead. Neighbours mostly share one.
@@ -278,6 +300,9 @@ func (w *work) orderNumber(own order) int32 {
 
 // listTurn is list for a turn.
 func (w *work) listTurn(turn ahead) int32 {
+	if turn.order < 0 {
+		return turn.order
+	}
 	n := len(w.turnsAhead) - 1
 	switch {
 	case n < 0:
@@ -289,17 +314,25 @@ func (w *work) listTurn(turn ahead) int32 {
 	return -int32(n*turnsTogether + len(w.turnsAhead[n]))
 }
 
-// blockersOf returns the blockers that list kept.
-func (w *work) blockersOf(listed int32) []Verdict {
+// blockersOf returns the blockers of target i that list kept.
+func (w *work) blockersOf(i, listed int32) []Verdict {
 	if listed > 0 {
 		return w.blockers[listed-1]
 	}
-	n := int(-listed - 1)
-	own := &w.turnsAhead[n/turnsTogether][n%turnsTogether]
-	order := &w.orders[own.order-1]
+	var order *order
+	var position int32
+	var until time.Time
+	if listed < byTarget {
+		order = &w.orders[listed-math.MinInt32-1]
+		position = order.rollout.positions.of(w.element(order.ranking, i))
+		until, _ = order.rollout.due(position, nil)
+	} else {
+		n := int(-listed - 1)
+		own := &w.turnsAhead[n/turnsTogether][n%turnsTogether]
+		order, position, until = &w.orders[own.order-1], own.position, time.Unix(own.seconds, int64(own.nanoseconds))
+	}
 	return []Verdict{{
-		Status: Pending, Reason: order.reason, Rule: order.rule, Until: time.Unix(own.seconds, int64(own.nanoseconds)).UTC(),
-		Data: &Data{Position: int(own.position), Population: order.population},
+		Status: Pending, Reason: order.reason, Rule: order.rule, Until: until.UTC(), Data: &Data{Position: int(position), Population: order.population},
 	}}
 }
 

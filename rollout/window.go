@@ -300,7 +300,7 @@ func (r *rollout) open(position int32, h *hours) (time.Time, error) {
 			}
 			return alone.dues[0], nil
 		}
-		*to = *r.timetable(h, 0, int(slices.Max(r.positions.list)))
+		*to = *r.timetable(h, 0, r.positions.count-1)
 	}
 	if int(position) < len(to.dues) {
 		return to.dues[position], nil
