@@ -37,7 +37,7 @@ type Candidate struct {
 func (w *work) custom(blockers []Verdict, i, n int32) []Verdict {
 	for _, rule := range w.set.customs {
 		if verdict := w.judged(rule, i, n); verdict.Status != Allowed {
-			blockers = w.also(blockers, verdict)
+			blockers = w.once(blockers, verdict)
 		}
 	}
 	return blockers

@@ -183,3 +183,25 @@ func TestCustomRuleIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestCustomRuleOfABracketIsListedOnce: what a rule of the host says of every member is one blocker
+// of their execution, whether or not there are overrides of something else.
+func TestCustomRuleOfABracketIsListedOnce(t *testing.T) {
+	frozen := hostRule{"freeze", func(rollout.Candidate) rollout.Verdict {
+		return rollout.Verdict{Status: rollout.Pending, Reason: "frozen", Until: t0.Add(time.Hour)}
+	}}
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`), rollout.WithRule(frozen))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	for _, overrides := range [][]rollout.Override{nil, {{ID: "o", Rule: "freeze", Version: "v1", CreatedAt: t0, CreatedBy: "ann", Reason: "of another version"}}} {
+		s.Overrides = overrides
+		plan := mustPlan(t, set, s, t0.Add(time.Minute))
+		if plan.Waiting.Len() != 2 {
+			t.Fatalf("%d overrides: %v", len(overrides), blockers(plan))
+		}
+		for w := range plan.Waiting.All() {
+			if len(w.Blockers) != 2 || w.Blockers[1].Reason != "frozen" { // after bracket_not_due
+				t.Errorf("%d overrides: %v", len(overrides), w)
+			}
+		}
+	}
+}

@@ -328,7 +328,7 @@ func (v Verdict) Actors() []Actor {
 
 // String draws the explanation as a tree, with a line per rule: + is satisfied, ~ is pending and -
 // is denied. The reason follows, then the id of the rule in brackets, and after an arrow who can
-// open it.
+// open it. The text does not end with a newline.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s\n", e.TargetID, e.Now.UTC().Format(time.RFC3339))
@@ -358,7 +358,7 @@ func (e Explanation) String() string {
 	for k := range e.Pools {
 		line("pool", e.Pools[k].String())
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // explaining holds what explanations of one plan share.

@@ -351,7 +351,7 @@ func TestExplanationInFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		// How the compiler of the expressions puts it is its own affair.
-		if diff := cmp.Diff(row.want, strings.ReplaceAll(e.String(), "selector: type conversion error from 'string' to 'int', in: ", "fails: ")); diff != "" {
+		if diff := cmp.Diff(row.want, strings.ReplaceAll(e.String()+"\n", "selector: type conversion error from 'string' to 'int', in: ", "fails: ")); diff != "" {
 			t.Errorf("%s:\n%s", row.why, diff)
 		}
 	}

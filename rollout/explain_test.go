@@ -43,8 +43,7 @@ func TestExplanationReads(t *testing.T) {
        opens by itself at 2026-03-10T10:00:00Z
   v1: out of scope
   without version: waits
-    └─ ~ deploymentBracket      bracket_hook_without_version  [b]
-`
+    └─ ~ deploymentBracket      bracket_hook_without_version  [b]`
 	if got, want := e.String(), "r1 / prod / api at 2026-03-10T08:00:00Z\n  runs      nothing\n  policies  none\n"+versions; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -387,7 +386,7 @@ func TestExplanationNamesTheHolders(t *testing.T) {
 		row.pool.Unavailable = append(make([]string, 0, 16), row.pool.Unavailable...) // as it is in a plan: there is room behind it
 		down := slices.Clone(row.pool.Unavailable)
 		e := rollout.Explanation{Pools: []rollout.Pool{row.pool}}
-		if text := e.String(); !strings.Contains(text, "  pool      "+row.want+"\n") || !slices.Equal(e.Pools[0].Unavailable, down) {
+		if text := e.String(); !strings.HasSuffix(text, "\n  pool      "+row.want) || !slices.Equal(e.Pools[0].Unavailable, down) {
 			t.Errorf("%s: %s, down %q", row.why, text, e.Pools[0].Unavailable)
 		}
 	}

@@ -87,7 +87,8 @@ type rollout struct {
 	curve      curve
 	room       time.Duration         // from its start to the last instant that there is
 	timetables map[*hours]*timetable // per calendar
-	order      int32                 // of its turns, as in ahead
+	order      int32                 // of its turns under windows, as in ahead; 0: there was none so far
+	later      int32                 // of its turns outside windows, as in ahead; 0: there was none so far
 	dated      bool                  // a target joined later: the positions depend on the start
 
 	// Where there are no windows, turns come in the order of the positions. So it is known of most

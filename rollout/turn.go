@@ -216,11 +216,13 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	if err != nil {
 		// The windows never open once the execution is due, so an opening before then does not
 		// help.
-		pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == shut.rules[0].id })
-		// The text of the error names the instant of the search, which differs from plan to plan.
-		pending.blockers = w.also(pending.blockers, Verdict{
-			Status: Pending, Reason: ReasonWindowClosed, Rule: shut.rules[0].id, On: onConfig(shut.rules[0].id), Data: &Data{Detail: neverOpens(shut.longest)},
-		})
+		for _, rule := range w.set.neverOpening(shut, later(due, w.now)) {
+			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
+			// The text of the error names the instant of the search, which differs from plan to plan.
+			pending.blockers = w.also(pending.blockers, Verdict{
+				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: neverOpens(shut.longest)},
+			})
+		}
 	}
 	return at
 }

@@ -278,10 +278,10 @@ func (w *work) turnLater(r *rollout, rule *compiledRule, position int32) ahead {
 		due, _ := r.due(position, nil) // below r.placed, so it does not overflow
 		w.wake(due)
 	}
-	if r.order == 0 {
-		r.order = math.MinInt32 + w.orderNumber(order{reason: ReasonRolloutNotDue, rule: rule.id, population: r.record.Founders, rollout: r, ranking: rule})
+	if r.later == 0 {
+		r.later = math.MinInt32 + w.orderNumber(order{reason: ReasonRolloutNotDue, rule: rule.id, population: r.record.Founders, rollout: r, ranking: rule})
 	}
-	return ahead{order: r.order}
+	return ahead{order: r.later}
 }
 
 // orderNumber returns the number of an order, as in ahead. Neighbours mostly share one.

@@ -195,6 +195,34 @@ func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, er
 	return rest, nil
 }
 
+// neverOpening returns the rules because of which hours are never open for long enough from an
+// instant on: of each policy whose own windows are not, the rules that alone keep it shut, or all
+// if only several of them do together. If every policy is open at times, but never all of them at
+// once, it returns all rules.
+func (s *PolicySet) neverOpening(h *hours, at time.Time) []*compiledRule {
+	shut := func(calendar clock.Calendar) bool {
+		_, err := calendar.NextFit(at, h.longest)
+		return err != nil
+	}
+	var guilty []*compiledRule
+	for rules := range stretches(h.rules, samePolicy) {
+		rules = slices.DeleteFunc(slices.Clone(rules), func(rule *compiledRule) bool { return h.opened[rule.policy] && rule.window.allows() })
+		if calendar, err := s.calendar(rules); err == nil && !shut(calendar) {
+			continue
+		}
+		// A further allowing window would do, so none of them is alone in the way as long as
+		// another one opens; but then the policy is open.
+		if alone := slices.DeleteFunc(slices.Clone(rules), func(rule *compiledRule) bool { return !shut(rule.calendar) }); len(alone) > 0 {
+			rules = alone
+		}
+		guilty = append(guilty, rules...)
+	}
+	if len(guilty) == 0 {
+		return h.rules
+	}
+	return guilty
+}
+
 func samePolicy(a, b *compiledRule) bool { return a.policy == b.policy }
 
 // openHours builds the calendars of a view: of all windows, and of those that targets without a

@@ -462,3 +462,82 @@ func TestFaultsOfWindowsHaveOneCode(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnsBesideAWindow: of the targets of one rollout, a window holds some and lets others past,
+// because they run nothing yet. Each of them tells its own turn, whichever comes first, and its
+// explanation tells the same.
+func TestTurnsBesideAWindow(t *testing.T) {
+	set := compile(t, policy(`{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600,"orderKey":"target","orderSalt":"none"}},
+		{"id":"W","deploymentWindow":{"allowWindow":false,"from":"2025-01-01T00:05:00Z","until":"2025-01-01T05:00:00Z"}}`))
+	for _, row := range []struct {
+		why     string
+		current [3]string            // of r1, r2, r3; the order of the rollout is r2 r1 r3
+		until   map[string]time.Time // turn 2 is that of r1, turn 3 that of r3; the rollout starts at 00:00
+	}{
+		{"first one without a window, then one with", [3]string{"", "", "v1"}, map[string]time.Time{"r1": t0.Add(10 * time.Minute), "r3": t0.Add(5*time.Hour + 15*time.Minute)}},
+		{"first one with a window, then one without", [3]string{"v1", "", ""}, map[string]time.Time{"r1": t0.Add(5*time.Hour + 5*time.Minute), "r3": t0.Add(20 * time.Minute)}},
+	} {
+		s := fleet(3, "", map[string][]string{"a": {"v1", "v2"}})
+		for k := range s.Targets {
+			s.Targets[k].Current = row.current[k]
+		}
+		plan := mustPlan(t, set, s, t0.Add(time.Minute))
+		if plan.Waiting.Len() != 2 {
+			t.Fatalf("%s: %v", row.why, blockers(plan))
+		}
+		for w := range plan.Waiting.All() {
+			if got := w.Blockers[0].Until; !got.Equal(row.until[w.Resource]) {
+				t.Errorf("%s: %v; it is due at %v", row.why, w, row.until[w.Resource])
+			}
+			explanation, err := plan.Explain(w.TargetID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if explained := explanation.Waits().Blockers(); !explained[0].Verdict.Equal(w.Blockers[0]) {
+				t.Errorf("%s: the plan says %v, its explanation %v", row.why, w.Blockers[0], explained[0].Verdict)
+			}
+		}
+	}
+}
+
+// TestBracketNamesTheWindowThatNeverOpens: of several windows, those that keep an execution from
+// ever being due are named, and not one that is open.
+func TestBracketNamesTheWindowThatNeverOpens(t *testing.T) {
+	const (
+		bracket = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+		past    = `{"id":"freeze","deploymentWindow":{"allowWindow":false,"from":"2024-06-01T00:00:00Z","until":"2024-06-02T00:00:00Z"}}`
+		over    = `{"id":"once","deploymentWindow":{"from":"2024-07-01T00:00:00Z","until":"2024-07-02T00:00:00Z"}}`
+		ending  = `{"id":"once","deploymentWindow":{"from":"2024-12-31T00:00:00Z","until":"2025-01-01T00:05:00Z"}}`
+		cool    = `{"id":"C","versionCooldown":{"intervalSeconds":7200}}` // until 01:00
+		day     = `{"id":"day","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri","sat","sun"],"start":"08:00","end":"16:00"}}}`
+		night   = `{"id":"night","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri","sat","sun"],"start":"20:00","end":"23:00"}}}`
+	)
+	of := func(name, rules string) string {
+		return `{"name":"` + name + `","selector":"true","rules":[` + rules + `]}`
+	}
+	for _, row := range []struct {
+		why, policies string
+		want          []string
+	}{
+		{"one policy: the freeze is over", of("p", past+","+bracket+","+over), []string{"once"}},
+		{"two policies: the freeze is over", "[" + of("a", past) + "," + of("p", bracket+","+over) + "]", []string{"once"}},
+		{"open now, and over by the time the cooldown ends", "[" + of("a", past) + "," + of("p", bracket+","+cool+","+ending) + "]", []string{"once"}},
+		{"each opens every day, never both at once", "[" + of("a", day) + "," + of("p", bracket+","+night) + "]", []string{"day", "night"}},
+	} {
+		plan := mustPlan(t, compile(t, row.policies), fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), t0.Add(time.Minute))
+		if plan.Waiting.Len() != 1 {
+			t.Fatalf("%s: %v", row.why, blockers(plan))
+		}
+		for w := range plan.Waiting.All() {
+			var got []string
+			for _, v := range w.Blockers {
+				if v.Reason == rollout.ReasonWindowClosed {
+					got = append(got, v.Rule)
+				}
+			}
+			if !slices.Equal(got, row.want) {
+				t.Errorf("%s: the windows in the way are %v, want %v\n%v", row.why, got, row.want, w)
+			}
+		}
+	}
+}

@@ -48,7 +48,7 @@ func report(in input, told story, all bool) string {
 		b.WriteString("\nwhy somebody waits (+ does not stand in the way, ~ not now, - not this version unless somebody acts; <- who or what can change it)\n")
 	}
 	for _, a := range told.Answers {
-		fmt.Fprintf(&b, "\nwhy %s, on %s?\n%s", a.Resource, instant(a.Now), program.Indent(a.String()))
+		fmt.Fprintf(&b, "\nwhy %s, on %s?\n%s", a.Resource, instant(a.Now), program.Indent(a.String()+"\n"))
 	}
 
 	b.WriteString("\nwho went through what\n")

@@ -38,7 +38,7 @@ func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rolloutt
 	}
 	fmt.Fprintf(&b, "\n%s", timeline.Summary())
 	if prediction != nil {
-		fmt.Fprintf(&b, "\nforecast with durations of past jobs: %s", prediction)
+		fmt.Fprintf(&b, "\nforecast with durations of past jobs: %s\n", prediction)
 	}
 	return b.String()
 }

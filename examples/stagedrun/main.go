@@ -130,7 +130,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		}
 		file.Close()
 	}
-	fmt.Fprint(out, r)
+	fmt.Fprintln(out, r)
 	if *preview {
 		return nil
 	}

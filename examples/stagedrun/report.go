@@ -111,5 +111,5 @@ func progress(s *staged.StageStatus) string {
 
 // summary prints the run as it ended.
 func (w *world) summary(run *staged.Run) {
-	fmt.Fprint(w.out, run)
+	fmt.Fprintln(w.out, run)
 }

@@ -53,7 +53,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Print(timeline)
+	fmt.Println(timeline)
 	fmt.Print(timeline.Chart(time.Minute))
 	// Output:
 	// 2026-03-10

@@ -209,7 +209,8 @@ func (p Prediction) Peak(q float64) int {
 	return int(math.Ceil(stats.Quantiles(peaks, q)[0]))
 }
 
-// String returns the median, the 90th percentile and the extremes in a few lines.
+// String returns the median, the 90th percentile and the extremes in a few lines. The text does not
+// end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d trials\n", len(p.Trials))
@@ -227,5 +228,5 @@ func (p Prediction) String() string {
 	if len(p.Unsampled) > 0 {
 		fmt.Fprintf(&b, "no samples of %s\n", strings.Join(p.Unsampled, ", "))
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// String returns [Timeline.Trace], followed by [Timeline.Summary].
-func (t Timeline) String() string { return t.Trace() + t.Summary() }
+// String returns [Timeline.Trace], followed by [Timeline.Summary]. The text does not end with a
+// newline.
+func (t Timeline) String() string { return strings.TrimSuffix(t.Trace()+t.Summary(), "\n") }
 
 // Trace returns what happened, in order, one line per entry, under a line per day; instants are in
 // UTC. Targets that begin to wait at one instant for the same reasons share a line. If a resource

@@ -69,8 +69,8 @@ func TestReplayOfTenNodes(t *testing.T) {
 			t.Errorf("phases of %s (-want +got):\n%s", node, diff)
 		}
 	}
-	golden.Check(t, "replay.txt", timeline.String()+"\n"+timeline.Chart(0))
-	golden.Check(t, "replay-node-3.txt", timeline.About("node-3").String())
+	golden.Check(t, "replay.txt", timeline.String()+"\n\n"+timeline.Chart(0))
+	golden.Check(t, "replay-node-3.txt", timeline.About("node-3").String()+"\n")
 }
 
 // trace tells what ran on a resource, one line per start, failure and end of an execution, on day
@@ -386,7 +386,7 @@ func TestTraces(t *testing.T) {
 			if timeline.Done != row.done {
 				t.Errorf("done %t, want %t: %s", timeline.Done, row.done, timeline.Summary())
 			}
-			golden.Check(t, "trace-"+row.name+".txt", "# "+row.why+"\n"+timeline.About("node-3").String())
+			golden.Check(t, "trace-"+row.name+".txt", "# "+row.why+"\n"+timeline.About("node-3").String()+"\n")
 		})
 	}
 }
@@ -416,5 +416,5 @@ func TestHeldNodesBlockTheRest(t *testing.T) {
 	if len(full) != 8 {
 		t.Errorf("%d nodes wait for a slot, want the 8 at positions 2 to 9: %v", len(full), full)
 	}
-	golden.Check(t, "held.txt", timeline.String())
+	golden.Check(t, "held.txt", timeline.String()+"\n")
 }

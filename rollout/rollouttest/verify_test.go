@@ -85,7 +85,7 @@ func TestRollbackByVerification(t *testing.T) {
 	if !timeline.Done {
 		t.Errorf("v3 comes for all three, so in the end nothing is left: %s", timeline.Summary())
 	}
-	golden.Check(t, "trace-verification-rollback.txt", timeline.String())
+	golden.Check(t, "trace-verification-rollback.txt", timeline.String()+"\n")
 }
 
 // TestVerificationTakesItsTime: a job counts as running until its checks have ended, and a gate

@@ -33,7 +33,7 @@ func ExampleStep() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Print(run)
+	fmt.Println(run)
 
 	now := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
 	var input staged.Input

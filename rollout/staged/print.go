@@ -10,7 +10,8 @@ import (
 const shownTargets = 12
 
 // String describes the run for people: its phase, what it waits for, and each stage with its gates
-// and its targets. For a run that has not begun this is the preview.
+// and its targets. For a run that has not begun this is the preview. The text does not end with a
+// newline.
 func (r *Run) String() string {
 	if r.plan == nil {
 		return "no run"
@@ -29,7 +30,7 @@ func (r *Run) String() string {
 			r.printStage(&b, &s)
 		}
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func (r *Run) printStage(b *strings.Builder, s *StageStatus) {

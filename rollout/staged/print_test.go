@@ -65,7 +65,7 @@ func TestTexts(t *testing.T) {
 		{"in the cleanup", approve(newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1"), staged.Before).run},
 		{"succeeded", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").run},
 	} {
-		fmt.Fprintf(&text, "# %s\n%s", row.why, row.run)
+		fmt.Fprintf(&text, "# %s\n%s\n", row.why, row.run)
 		show := func(what string, v staged.Verdict) {
 			data, err := json.Marshal(v)
 			if err != nil {

@@ -439,7 +439,7 @@ func TestRunShowsTwelve(t *testing.T) {
 		}
 		begun, _ := step(t, fresh, staged.Input{}, benchStart)
 		for i, run := range []*staged.Run{fresh, begun} {
-			if text := run.String(); !strings.HasSuffix(text, want[i]) {
+			if text := run.String(); !strings.HasSuffix(text+"\n", want[i]) {
 				t.Errorf("%d targets: got\n%s\nwant at the end %q", n, text, want[i])
 			}
 		}
