@@ -177,6 +177,27 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
+// TestResultText: a result tells more than its step, and a release more than its cluster.
+func TestResultText(t *testing.T) {
+	result := partition.Result{Step: partition.Step{ClosedBy: -1}, Warnings: []partition.Warning{{Path: "maxNew", Text: "text", Code: "code"}}}
+	result.Waiting = []partition.Waiting{{ID: partition.ID{Name: "c1"}}}
+	result.Unready = []partition.Unready{{ID: partition.ID{Name: "c2"}}}
+	lines := strings.Split(result.String(), "\n")
+	for i, want := range []string{"gate: open, 0 of at most 0 partitions not ready", "waits: c1: ", "not ready: c2: ", "warning: maxNew: text (code)"} {
+		if len(lines) != 4 || !strings.HasPrefix(lines[i], want) {
+			t.Fatalf("got %q, want %q in line %d", lines, want, i)
+		}
+	}
+	for want, release := range map[string]partition.Release{
+		"c1 from partition 2":                       {ID: partition.ID{Name: "c1"}, Partition: 2},
+		"c1 from partition 0, the first deployment": {ID: partition.ID{Name: "c1"}, First: true},
+	} {
+		if got := release.String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 // TestManyMembers fills more than one word of every level, so that no border of the sets is missed.
 func TestManyMembers(t *testing.T) {
 	const n = 70_000 // three levels

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -115,6 +116,15 @@ type Release struct {
 	First     bool `json:"first,omitzero"` // this is the first deployment to the cluster, not an update
 }
 
+// String returns "name from partition 2", and whether it is the first deployment.
+func (r Release) String() string {
+	text := fmt.Sprintf("%s from partition %d", r.ID, r.Partition)
+	if r.First {
+		text += ", the first deployment"
+	}
+	return text
+}
+
 // Step is what may be done now, and the state of the partitions.
 type Step struct {
 	Releases   []Release `json:"releases,omitempty"` // in cluster order, each cluster once
@@ -213,6 +223,22 @@ type Result struct {
 	// for no limit.
 	Batch      int `json:"batch"`
 	MaxPerStep int `json:"maxPerStep,omitzero"`
+}
+
+// String describes the step as [Step.String] does, followed by a line for each cluster that waits,
+// each that is NotReady, and each warning. The text does not end with a newline.
+func (r Result) String() string {
+	lines := []string{r.Step.String()}
+	for _, own := range r.Waiting {
+		lines = append(lines, "waits: "+own.String())
+	}
+	for _, own := range r.Unready {
+		lines = append(lines, "not ready: "+own.String())
+	}
+	for _, own := range r.Warnings {
+		lines = append(lines, "warning: "+own.String())
+	}
+	return strings.Join(lines, "\n")
 }
 
 // WarningCode is a kind of warning. Codes are part of the compatibility promise.

@@ -763,7 +763,7 @@ func TestHaltedByWhom(t *testing.T) {
 			for _, b := range wait.Blockers {
 				got = append(got, wait.Deployment+": "+b.String())
 				x, err := plan.Explain(wait.TargetID)
-				if err != nil || x.Waits() == nil || x.Waits().Blockers()[0].String() != b.String() {
+				if err != nil || x.Waits() == nil || x.Waits().Blockers()[0].Verdict.String() != b.String() {
 					t.Errorf("%s: explained as %v, %v", row.why, x, err)
 				}
 			}

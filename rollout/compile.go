@@ -71,8 +71,8 @@ func WithZones(load func(name string) (*time.Location, error)) Option {
 	return func(s *PolicySet) { s.load = load }
 }
 
-// WithScopeErrors sets what becomes of versions whose targetSelector fails. Without it, or with an
-// unknown value, they are excluded.
+// WithScopeErrors sets what becomes of versions whose targetSelector fails. Without it they are
+// excluded. [Compile] refuses an unknown value.
 func WithScopeErrors(errors ScopeErrors) Option {
 	return func(s *PolicySet) { s.scopeErrors = errors }
 }
@@ -94,7 +94,7 @@ func WithUngovernedHeld() Option {
 }
 
 // WithRule adds a rule of the host's own, which governs every target. Several rules are asked in
-// the order in which they are given.
+// the order in which they are given. [Compile] refuses nil.
 func WithRule(rule CustomRule) Option {
 	return func(s *PolicySet) { s.customs = append(s.customs, rule) }
 }
@@ -278,7 +278,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	slices.SortStableFunc(set.disabled, byID)
 	set.addAll(set.policies)
 	c.sharedPools()
-	c.customs()
+	c.options()
 	if err := errors.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
 	}
@@ -447,10 +447,20 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 	return r
 }
 
-// customs refuses rules of the host whose id is missing or taken.
-func (c *compilation) customs() {
+// options refuses an unknown value for versions whose scope fails, and rules of the host that are
+// nil or whose id is missing or taken.
+func (c *compilation) options() {
+	switch c.set.scopeErrors {
+	case "", ScopeExclude, ScopeInclude:
+	default:
+		c.add("", CodeUnknownValue, c.set.scopeErrors, "is given to WithScopeErrors: write %s or %s", ScopeExclude, ScopeInclude)
+	}
 	seen := map[string]bool{}
 	for _, rule := range c.set.customs {
+		if rule == nil {
+			c.add("", CodeRequired, nil, "a rule given by WithRule is nil")
+			continue
+		}
 		switch own, taken := c.ruleIDs[rule.ID()]; {
 		case rule.ID() == "":
 			c.add("", CodeRequired, nil, "a rule given by WithRule has no id: verdicts name it")

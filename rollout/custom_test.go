@@ -182,6 +182,9 @@ func TestCustomRuleIDs(t *testing.T) {
 			t.Errorf("%q: %v, want %q", row.ids, err, row.want)
 		}
 	}
+	if _, err := rollout.Compile(parsed, newEnv(t), rollout.WithRule(nil)); err == nil || !strings.Contains(err.Error(), "is nil") {
+		t.Errorf("nil: %v", err)
+	}
 }
 
 // TestCustomRuleOfABracketIsListedOnce: what a rule of the host says of every member is one blocker

@@ -32,6 +32,11 @@ const (
 	// [JobInProgress], or ignores the diagnostic.
 	DiagnosticJobStatusUnknown DiagnosticCode = "job_status_unknown"
 
+	// DiagnosticApprovalStatusUnknown is about a status of approvals, in Detail, that is neither
+	// [Approved] nor [Rejected]. Such an approval approves nothing. Example names the environment
+	// and the deployment of the first one.
+	DiagnosticApprovalStatusUnknown DiagnosticCode = "approval_status_unknown"
+
 	// DiagnosticExecutionUnseen is about an open execution, which Detail names by its group. The
 	// snapshot lacks its resource, its environment, or the target of a run in progress. The plan
 	// cannot tell how the execution ends, so it stays open and keeps its slots. It goes on once
@@ -45,7 +50,7 @@ type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
 	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, or the id of the override or command and why it has no effect
-	Count   int            `json:"count"`            // how many targets, resources, environments or jobs
+	Count   int            `json:"count"`            // how many targets, resources, environments, jobs or approvals
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }
 
@@ -61,6 +66,8 @@ func (d Diagnostic) String() string {
 		text += " is open where the snapshot holds nothing, and keeps its slots"
 	case DiagnosticJobStatusUnknown:
 		text += " is no known status, so such a job counts as active"
+	case DiagnosticApprovalStatusUnknown:
+		text += " is no known status, so such an approval does not count"
 	case DiagnosticUnknownRun:
 		text += " is of a group that the state does not know"
 	}

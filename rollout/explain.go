@@ -44,6 +44,7 @@ type VersionExplanation struct {
 	Tag      string        `json:"tag,omitempty"`
 	Prospect Prospect      `json:"prospect"`
 	Scoped   bool          `json:"scoped,omitempty"` // it has a targetSelector
+	Fault    string        `json:"fault,omitempty"`  // why its targetSelector has no answer for the target, which is why it is out of scope
 	Listed   bool          `json:"listed,omitempty"` // the plan lists its blockers: it is the newest that waits, or in a bracket the one of the group
 	Rules    []RuleVerdict `json:"rules,omitempty"`  // in the order of the chain; empty if no rule was asked
 }
@@ -164,7 +165,7 @@ func (w *work) absent(own *VersionExplanation, i, n int32) bool {
 		own.Prospect = ProspectFuture
 		own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: created.UTC()}}}
 	case !w.inScope(i, n):
-		own.Prospect = ProspectOutOfScope
+		own.Prospect, own.Fault = ProspectOutOfScope, w.scopeFault(i, n)
 	default:
 		return false
 	}
@@ -326,6 +327,16 @@ func (v Verdict) Actors() []Actor {
 	return actors
 }
 
+// String returns "kind: verdict [rule]". Without it the String of the embedded verdict would be
+// promoted, and a log line would not say who spoke.
+func (r RuleVerdict) String() string {
+	text := fmt.Sprintf("%s: %s", r.Kind, r.Verdict)
+	if r.Rule != "" {
+		text += " [" + r.Rule + "]"
+	}
+	return text
+}
+
 // String draws the explanation as a tree, with a line per rule: + is satisfied, ~ is pending and -
 // is denied. The reason follows, then the id of the rule in brackets, and after an arrow who can
 // open it. The text does not end with a newline.
@@ -421,7 +432,11 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 	if v.Scoped {
 		name += ", scoped"
 	}
-	fmt.Fprintf(b, "  %s: %s\n", name, strings.ReplaceAll(string(v.Prospect), "_", " "))
+	fmt.Fprintf(b, "  %s: %s", name, strings.ReplaceAll(string(v.Prospect), "_", " "))
+	if v.Fault != "" {
+		fmt.Fprintf(b, ", its targetSelector has no answer: %s", v.Fault)
+	}
+	b.WriteByte('\n')
 	for k, r := range v.Rules {
 		branch := "├─"
 		if k == len(v.Rules)-1 {

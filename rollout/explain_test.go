@@ -567,3 +567,15 @@ func TestExplainPoolOfOwnStarts(t *testing.T) {
 		t.Errorf("%v, starts %q, %+v", err, started(plan), e.Pools)
 	}
 }
+
+// TestRuleVerdictReads: a rule's verdict says which rule gave it.
+func TestRuleVerdictReads(t *testing.T) {
+	for want, own := range map[string]rollout.RuleVerdict{
+		"versionCooldown: cooldown [c]": {Kind: rollout.KindCooldown, Verdict: rollout.Verdict{Reason: rollout.ReasonCooldown, Rule: "c"}},
+		"target: current":               {Kind: "target", Verdict: rollout.Verdict{Reason: rollout.ReasonCurrent}},
+	} {
+		if got := own.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -211,7 +211,9 @@ func (w *work) approve(list []Approval) {
 	w.approvals = map[approvalKey][]Approval{}
 	for _, a := range list {
 		switch {
+		case a.Status == Rejected:
 		case a.Status != Approved:
+			w.diagnose(DiagnosticApprovalStatusUnknown, "", string(a.Status), TargetID{Environment: a.Environment, Deployment: a.Deployment})
 		case a.At.After(w.now):
 			w.wake(a.At)
 		default:

@@ -135,8 +135,11 @@ func (l *lint) lookAtScopes() {
 			if v.TargetSelector == "" || !slices.ContainsFunc(targets, newer) || slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, int32(n)) }) {
 				continue
 			}
-			l.add(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, LintSelectorMatchesNothing, SeverityWarning, reach{},
-				fmt.Sprintf("the version is for none of the %s of its deployment", counted(len(targets), "target")), "correct the expression, or withdraw the version")
+			detail := fmt.Sprintf("the version is for none of the %s of its deployment", counted(len(targets), "target"))
+			if err := w.scopeOf(int32(d), int32(n)).err; err != nil {
+				detail += ", because the expression fails: " + err.Error()
+			}
+			l.add(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, LintSelectorMatchesNothing, SeverityWarning, reach{}, detail, "correct the expression, or withdraw the version")
 		}
 	}
 }

@@ -145,3 +145,19 @@ func TestStatusesThatNobodyKnows(t *testing.T) {
 		t.Errorf("starts %q, tells %+v", started(plan), plan.Diagnostics)
 	}
 }
+
+// TestApprovalStatusUnknown: an approval that does not count because of a typo is told.
+func TestApprovalStatusUnknown(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for _, status := range []rollout.ApprovalStatus{"aproved", rollout.Rejected, "aproved", rollout.Approved} {
+		s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: "a", Environment: "prod", By: "ann", Status: status})
+	}
+	plan := mustPlan(t, compile(t, policy(`{"anyApproval":{"minApprovals":2}}`)), s, t0)
+	want := []rollout.Diagnostic{{Code: rollout.DiagnosticApprovalStatusUnknown, Detail: "aproved", Count: 2, Example: rollout.TargetID{Environment: "prod", Deployment: "a"}}}
+	if !slices.Equal(plan.Diagnostics, want) {
+		t.Fatalf("%v, want %v", plan.Diagnostics, want)
+	}
+	if text := plan.Diagnostics[0].String(); !strings.Contains(text, "aproved is no known status, so such an approval does not count (2 times, such as prod / a)") {
+		t.Error(text)
+	}
+}

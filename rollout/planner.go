@@ -24,9 +24,17 @@ type Planner struct {
 	Clock      clock.Clock            // required; usually [clock.System]
 	JobCounter concurrency.JobCounter // nil if every job comes from a plan: then only leases, open executions and the active jobs of the targets count
 
+	// Choose, unless nil, is given every plan before it is committed, and returns the starts to
+	// carry out: any of plan.Start, in any order, without changing the plan. It is for what looks at
+	// all starts together: none of them in an emergency, the first few for a rate, few with
+	// [PurposeRollback] at once. The rest is offered again by the next plan, which the host asks for
+	// when it would choose otherwise: Next does not know. After a conflict Choose is called again.
+	Choose func(plan *Plan) []Start
+
 	// Recorder, unless nil, is called with every saved plan before Plan returns it, for a decision
 	// log. It must neither change nor keep the recording, which shares its memory with the plan and
-	// the host's snapshot; it encodes what it wants to keep. Policies are left out.
+	// the host's snapshot; it encodes what it wants to keep. Policies are left out. The recorded
+	// plan has all its starts, chosen or not.
 	Recorder func(Recording)
 
 	readings atomic.Pointer[readings] // of the last load
@@ -35,8 +43,8 @@ type Planner struct {
 // attemptsPerPlan bounds how often a plan is made while other planners save first.
 const attemptsPerPlan = 3
 
-// Plan reads the stored state, plans, commits all starts, saves what changed, and returns the plan.
-// The host then dispatches the starts, create-if-absent by their run ids. The State and Active of
+// Plan reads the stored state, plans, commits all starts, or those that Choose returns, saves what
+// changed, and returns the plan with these starts. The host then dispatches them, create-if-absent by their run ids. The State and Active of
 // the snapshot are ignored and replaced.
 //
 // The snapshot is older than the state that Plan reads, and older still after a conflict. That
@@ -79,9 +87,14 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 	if err != nil {
 		return Plan{}, err
 	}
-	if plan.State, err = plan.Commit(plan.Start, now); err != nil {
+	offered, chosen := plan.Start, plan.Start
+	if p.Choose != nil {
+		chosen = p.Choose(&plan)
+	}
+	if plan.State, err = plan.Commit(chosen, now); err != nil {
 		return Plan{}, err
 	}
+	plan.Start = chosen
 	if err := p.confirm(ctx, old, plan.restsOn()); err != nil {
 		return Plan{}, fmt.Errorf("rollout: confirm state: %w", err)
 	}
@@ -92,7 +105,9 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 	}
 	plan.Events = passOn(*told, plan.Events)
 	if p.Recorder != nil {
-		p.Recorder(Recording{Schema: recordingSchema, Snapshot: snapshot, Plan: plan})
+		recorded := plan
+		recorded.Start = offered
+		p.Recorder(Recording{Schema: recordingSchema, Snapshot: snapshot, Plan: recorded})
 	}
 	return plan, nil
 }

@@ -1104,3 +1104,43 @@ func TestPlannerLooks(t *testing.T) {
 		t.Error("a planner without parts looks")
 	}
 }
+
+// TestPlannerChooses: a host carries out any of the starts, or none of them in an emergency. Only
+// those are committed and returned; the rest is offered again, and the log has them all.
+func TestPlannerChooses(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":3}}`))
+	s := fleet(4, "v1", map[string][]string{"web": {"v1", "v2"}})
+	most := 0
+	var log []rollout.Recording
+	planner := rollout.Planner{
+		Policies: set, Store: new(bracket.MemoryStore), Clock: clock.NewFake(minute(1)),
+		Choose:   func(plan *rollout.Plan) []rollout.Start { return plan.Start[:min(most, len(plan.Start))] },
+		Recorder: func(r rollout.Recording) { log = append(log, r) },
+	}
+	leases := 0
+	for most = range 3 {
+		plan, err := planner.Plan(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Start) != most {
+			t.Errorf("at most %d: %v", most, started(plan))
+		}
+		for _, pool := range plan.State.Pools {
+			leases = len(pool.Leases)
+		}
+		if leases != most { // what was claimed before is offered again, first of all
+			t.Errorf("at most %d: %d leases", most, leases)
+		}
+		if offered := log[most].Plan.Start; len(offered) != 3 {
+			t.Errorf("at most %d: the log has %d starts", most, len(offered))
+		}
+		if _, changes, err := set.Replay(log[most]); err != nil || len(changes) > 0 {
+			t.Errorf("at most %d: replayed, %v, %v", most, changes, err)
+		}
+	}
+	planner.Choose = func(*rollout.Plan) []rollout.Start { return []rollout.Start{{Run: "mine"}} }
+	if _, err := planner.Plan(t.Context(), s); !errors.Is(err, bracket.ErrStale) {
+		t.Errorf("a start that was not offered: %v", err)
+	}
+}

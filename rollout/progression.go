@@ -25,9 +25,10 @@ type EnvironmentProgression struct {
 	// target.
 	MinimumSuccessPercentage *float64 `json:"minimumSuccessPercentage,omitempty"`
 
-	// MinimumSoakTimeMinutes is how long that success must have lasted. It counts from the instant
-	// at which the percentage was first reached; a redeployment of the version does not restart it.
-	// Unset or 0: no soak.
+	// MinimumSoakTimeMinutes is how long ago that success must be. It counts from the instant at
+	// which the percentage was first reached; a redeployment of the version does not restart it.
+	// Whether the version still runs there is not asked: one that was replaced, or taken back,
+	// meanwhile has succeeded all the same. To stop it, set it to paused. Unset or 0: no soak.
 	MinimumSoakTimeMinutes int64 `json:"minimumSoakTimeMinutes,omitempty"`
 
 	// MaximumAgeHours refuses a version whose newest success there is this old or older. Nil: no
@@ -37,7 +38,9 @@ type EnvironmentProgression struct {
 	// SuccessStatuses are the job statuses that count as success. Unset: successful.
 	SuccessStatuses []JobStatus `json:"successStatuses,omitempty"`
 
-	// RequireVerificationPassed counts a job only once its verification passed.
+	// RequireVerificationPassed counts a job only once its verification passed. Without it the
+	// verification is not asked: a job counts from its end on, even if its verification fails. So
+	// set it wherever jobs are verified.
 	RequireVerificationPassed bool `json:"requireVerificationPassed,omitempty"`
 }
 

@@ -97,6 +97,21 @@ func (w *work) scopeAllows(s *scope, i int32) bool {
 	return ok
 }
 
+// scopeFault returns why the targetSelector of version n has no answer for target i; empty if it
+// has one.
+func (w *work) scopeFault(i, n int32) string {
+	s := w.scopeOf(w.targets[i].deployment, n)
+	err := s.err
+	if err == nil && s.matcher != nil {
+		b := w.boundWith(i, n)
+		_, err = s.matcher.Match(&b)
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // isScoped reports whether a version is not for every target.
 func (w *work) isScoped(deployment, version int32) bool {
 	return w.scoped[deployment] && version >= 0 && w.versions[deployment].list[version].TargetSelector != ""

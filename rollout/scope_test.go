@@ -39,7 +39,6 @@ func TestScope(t *testing.T) {
 		{"without selector everywhere", "", nil, []string{"r1", "r2", "r3", "r4"}, nil},
 		{"where it is true; a key that is missing is out of scope", toUS, nil, []string{"r1", "r2"}, []string{"scope_missing_key 1 r4"}},
 		{"unless errors include", toUS, []rollout.Option{rollout.WithScopeErrors(rollout.ScopeInclude)}, []string{"r1", "r2", "r4"}, []string{"scope_missing_key 1 r4"}},
-		{"an unknown choice about errors excludes", toUS, []rollout.Option{rollout.WithScopeErrors("maybe")}, []string{"r1", "r2"}, []string{"scope_missing_key 1 r4"}},
 		{"a typo reaches nobody", "resource.metdata['region'] == 'us'", nil, nil, []string{"scope_invalid 4 r1"}},
 		{"or everybody, if errors include", "resource.metdata['region'] == 'us'", []rollout.Option{rollout.WithScopeErrors(rollout.ScopeInclude)}, []string{"r1", "r2", "r3", "r4"}, []string{"scope_invalid 4 r1"}},
 		{"one that fails on some targets only", "int(resource.metadata['region']) > 2", nil, nil, []string{"scope_invalid 3 r1", "scope_missing_key 1 r4"}},
@@ -254,6 +253,42 @@ func TestCheckVersion(t *testing.T) {
 			if !errors.As(err, &position) || position.Col != 22 || !strings.Contains(err.Error(), "&&") {
 				t.Errorf("%s: %v", row.why, err)
 			}
+		}
+	}
+}
+
+// TestScopeFaultIsExplained: who asks why a version does not come to a target is told that its
+// targetSelector has no answer there, and lint tells it of a version that comes to nobody.
+func TestScopeFaultIsExplained(t *testing.T) {
+	for _, row := range []struct{ why, scope, want string }{
+		{"it does not compile", "resource.metdata['region'] == 'us'", "metdata"},
+		{"it misses a key", "resource.metadata['continent'] == 'us'", "continent"},
+		{"it says no", "resource.metadata['region'] == 'mars'", ""},
+	} {
+		s := scoped(row.scope)
+		set := compile(t, "[]")
+		plan := mustPlan(t, set, s, t0)
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := e.Versions[0]
+		if own.Prospect != rollout.ProspectOutOfScope || (own.Fault == "") != (row.want == "") || !strings.Contains(own.Fault, row.want) || !strings.Contains(e.String(), own.Fault) {
+			t.Errorf("%s: %q in %v", row.why, own.Fault, e)
+		}
+		if strings.Contains(e.String(), "has no answer") != (row.want != "") {
+			t.Errorf("%s: %v", row.why, e)
+		}
+	}
+}
+
+// TestUnknownScopeErrors: what is to become of versions whose scope fails is not guessed.
+func TestUnknownScopeErrors(t *testing.T) {
+	for _, choice := range []rollout.ScopeErrors{"", rollout.ScopeExclude, rollout.ScopeInclude, "inclde"} {
+		_, err := rollout.Compile(nil, newEnv(t), rollout.WithScopeErrors(choice))
+		var fault *rollout.FieldError
+		if unknown := choice == "inclde"; (err != nil) != unknown || unknown && (!errors.As(err, &fault) || fault.Code != rollout.CodeUnknownValue) {
+			t.Errorf("%q: %v", choice, err)
 		}
 	}
 }

@@ -286,7 +286,9 @@ func (a *Approval) validate(i int, f *faults) {
 	}
 }
 
-// ApprovalStatus is what the person said. Anything but [Approved] approves nothing.
+// ApprovalStatus is what the person said. Anything but [Approved] approves nothing. What is not
+// listed here is reported as [DiagnosticApprovalStatusUnknown]: it may be a typo. To hold a version
+// in spite of its approvals, set it to paused.
 type ApprovalStatus string
 
 const (
