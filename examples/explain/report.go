@@ -114,7 +114,7 @@ func only(one, other rollout.Situation) []string {
 // write draws the tree of a target, and then what follows from it.
 func (e *explained) write(b *strings.Builder) {
 	b.WriteString(e.Explanation.String() + "\n")
-	b.WriteString("  (+ does not stand in the way, ~ not now, - not this version unless somebody acts; <- who or what can change it)\n")
+	b.WriteString("  (+ does not stand in the way, ~ not now, - not this version unless something changes; <- who or what can change it)\n")
 	v := e.Waits()
 	if v == nil && len(e.Held) == 0 {
 		b.WriteString("\nnothing stands in the way\n")

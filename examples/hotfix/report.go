@@ -45,7 +45,7 @@ func report(in input, told story, all bool) string {
 	fmt.Fprintf(&b, "\nwhat happens\n%s", program.Indent(happens))
 
 	if len(told.Answers) > 0 {
-		b.WriteString("\nwhy somebody waits (+ does not stand in the way, ~ not now, - not this version unless somebody acts; <- who or what can change it)\n")
+		b.WriteString("\nwhy somebody waits (+ does not stand in the way, ~ not now, - not this version unless something changes; <- who or what can change it)\n")
 	}
 	for _, a := range told.Answers {
 		fmt.Fprintf(&b, "\nwhy %s, on %s?\n%s", a.Resource, instant(a.Now), program.Indent(a.String()+"\n"))

@@ -138,7 +138,7 @@ func (v verdict) String() string {
 		fmt.Fprintf(&b, "%s: every plan is the same again\n", who)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%s: %d plans come out differently\n", who, len(v.Differs))
+	fmt.Fprintf(&b, "%s: %d plans come out differently; one that repeats the one before is not shown\n", who, len(v.Differs))
 	before := map[rollout.TargetID]string{}
 	for _, d := range v.Differs {
 		var text strings.Builder

@@ -76,7 +76,10 @@ func run(args []string, in io.Reader, out io.Writer) error {
 			return program.Wrong(d.flag, "%v: must not be negative", d.value)
 		}
 	}
-	if *resumeAt > 0 && (*stopAt == 0 || *resumeAt <= *stopAt) {
+	if *resumeAt > 0 && *stopAt == 0 {
+		return program.Wrong("-resume-at", "says when a stopped run goes on: say with -stop-at when it stops")
+	}
+	if *resumeAt > 0 && *resumeAt <= *stopAt {
 		return program.Wrong("-resume-at", "%v: must be later than -stop-at, %v", *resumeAt, *stopAt)
 	}
 	if *stateFile != "" && !w.crash {
