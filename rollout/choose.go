@@ -115,7 +115,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		rule := view.gradual[0]
 		r, h := w.rolloutOf(gate, 0, rule, t), w.hoursOf(i, n)
 		place := r.positions.of(w.element(rule, i))
-		if h == nil && place >= r.reached && place < r.placed {
+		if h == nil && place >= r.reached && place < r.fits {
 			return nil, w.turnLater(r, rule, place), due, place
 		}
 		if at, err := r.due(place, h); err == nil {

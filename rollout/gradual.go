@@ -94,15 +94,15 @@ type rollout struct {
 	// Where there are no windows, turns come in the order of the positions. So it is known of most
 	// targets that they wait before it is worked out until when.
 	reached int32 // positions below it are due by now
-	placed  int32 // positions below it are due at some instant, those from it on overflow
+	fits    int32 // positions below it are due at some instant, those from it on overflow
 	soonest int32 // the lowest position that is known to wait
 }
 
 // startAt sets when the rollout starts.
 func (r *rollout) startAt(at, now time.Time) {
 	r.record.StartAt, r.room, r.timetables = at, lastInstant().Sub(at), nil
-	r.placed = int32(sort.Search(r.positions.count, func(p int) bool { _, err := r.due(int32(p), nil); return err != nil }))
-	r.reached = int32(sort.Search(int(r.placed), func(p int) bool { at, _ := r.due(int32(p), nil); return now.Before(at) }))
+	r.fits = int32(sort.Search(r.positions.count, func(p int) bool { _, err := r.due(int32(p), nil); return err != nil }))
+	r.reached = int32(sort.Search(int(r.fits), func(p int) bool { at, _ := r.due(int32(p), nil); return now.Before(at) }))
 	r.soonest = math.MaxInt32
 }
 

@@ -189,28 +189,22 @@ func byHash(keys []uint64) []ranked {
 		order[*at] = ranked(key<<counted&^math.MaxUint32 | uint64(i))
 		*at++
 	}
-	before := func(a, b ranked) bool {
+	compare := func(a, b ranked) int {
 		if a>>32 != b>>32 {
-			return a < b
+			return cmp.Compare(a, b)
 		}
-		first, second := keys[a.index()], keys[b.index()]
-		return cmp.Or(cmp.Compare(first, second), cmp.Compare(a, b)) < 0
+		return cmp.Or(cmp.Compare(keys[a.index()], keys[b.index()]), cmp.Compare(a, b))
 	}
 	from := int32(0)
 	for _, to := range ends[:len(ends)-1] {
 		bucket := order[from:to]
 		from = to
 		if len(bucket) > 24 {
-			slices.SortFunc(bucket, func(a, b ranked) int {
-				if before(a, b) {
-					return -1
-				}
-				return 1
-			})
+			slices.SortFunc(bucket, compare)
 			continue
 		}
 		for i := 1; i < len(bucket); i++ { // they are in ascending order of index, and equal hashes stay so
-			for k := i; k > 0 && before(bucket[k], bucket[k-1]); k-- {
+			for k := i; k > 0 && compare(bucket[k], bucket[k-1]) < 0; k-- {
 				bucket[k], bucket[k-1] = bucket[k-1], bucket[k]
 			}
 		}

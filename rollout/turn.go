@@ -212,15 +212,15 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	if !due.After(w.now) && len(pending.timed) == 0 {
 		return due
 	}
-	at, shut, err := w.together(all, later(due, w.now))
-	if err != nil {
+	at, never := w.together(all, later(due, w.now))
+	if never != nil {
 		// The windows never open once the execution is due, so an opening before then does not
 		// help.
-		for _, rule := range w.set.neverOpening(shut, later(due, w.now)) {
+		for _, rule := range never.guilty {
 			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
 			// The text of the error names the instant of the search, which differs from plan to plan.
 			pending.blockers = w.also(pending.blockers, Verdict{
-				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: neverOpens(shut.longest)},
+				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: neverOpens(never.shut.longest)},
 			})
 		}
 	}
@@ -257,24 +257,24 @@ func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
 type meeting struct {
 	hours []*hours
 	from  time.Time // from this instant on they are never open together
-	shut  *hours    // one that is in the way
-	err   error     // nil: no search has failed yet
+	shut  *hours    // one that is in the way; nil: no search has failed yet
+
+	guilty []*compiledRule // the rules of shut that are in the way from then on; found once, because a search to the horizon takes long
 }
 
 // together returns the first instant from at on at which several calendars are open, each for as
-// long as it asks. If there is none, it returns an error and one of those that are in the way. Two
-// calendars that are never open at the same time would send the search from one opening to the next
-// for ever, so it ends with the horizon. A search that fails would fail from all later instants,
-// too.
-func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hours, err error) {
+// long as it asks. If there is none, it returns what is in the way. Two calendars that are never
+// open at the same time would send the search from one opening to the next for ever, so it ends with
+// the horizon. A search that fails would fail from all later instants, too.
+func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *meeting) {
 	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
 	if k < 0 {
 		k = len(w.meetings)
 		w.meetings = append(w.meetings, &meeting{hours: all})
 	}
 	m := w.meetings[k]
-	if m.err != nil && !at.Before(m.from) {
-		return at, m.shut, m.err
+	if m.shut != nil && !at.Before(m.from) {
+		return at, m
 	}
 	opens = at
 	limit := at.Add(clock.DefaultHorizon)
@@ -286,15 +286,15 @@ func (w *work) together(all []*hours, at time.Time) (opens time.Time, shut *hour
 				err = clock.ErrNeverFits
 			}
 			if err != nil {
-				m.from, m.shut, m.err = at, h, err
-				return at, h, err
+				m.from, m.shut, m.guilty = at, h, w.set.neverOpening(h, at)
+				return at, m
 			}
 			if next.After(opens) {
 				opens, moved = next, true
 			}
 		}
 	}
-	return opens, nil, nil
+	return opens, nil
 }
 
 // schedule holds the gradual rollouts of one bracket group.

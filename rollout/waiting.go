@@ -275,7 +275,7 @@ const byTarget = math.MinInt32 / 2
 func (w *work) turnLater(r *rollout, rule *compiledRule, position int32) ahead {
 	if position < r.soonest {
 		r.soonest = position
-		due, _ := r.due(position, nil) // below r.placed, so it does not overflow
+		due, _ := r.due(position, nil) // below r.fits, so it does not overflow
 		w.wake(due)
 	}
 	if r.later == 0 {

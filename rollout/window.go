@@ -210,8 +210,6 @@ func (s *PolicySet) neverOpening(h *hours, at time.Time) []*compiledRule {
 		if calendar, err := s.calendar(rules); err == nil && !shut(calendar) {
 			continue
 		}
-		// A further allowing window would do, so none of them is alone in the way as long as
-		// another one opens; but then the policy is open.
 		if alone := slices.DeleteFunc(slices.Clone(rules), func(rule *compiledRule) bool { return !shut(rule.calendar) }); len(alone) > 0 {
 			rules = alone
 		}
