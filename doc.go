@@ -69,7 +69,10 @@
 //   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until
 //     then misses nothing.
 //   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no
-//     sense are errors, all of them reported at once. Every package reports each fault of a
+//     sense are errors, all of them reported at once. json.Unmarshal refuses unknown fields in every
+//     document as a whole, such as a policy, a version or an override, without any setting. A part
+//     of one, such as a rule of a policy, is checked within it; a clock.Window alone is read by
+//     ParseWindow. Every package reports each fault of a
 //     document as its FieldError, with the path of the field, a stable code, the value and what to
 //     write instead. The codes of documents are the same everywhere: syntax, unknown_field,
 //     duplicate and type. The others follow the design of the package. A limit of zero never means

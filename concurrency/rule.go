@@ -68,13 +68,26 @@ type Rule struct {
 // reports.
 func ParseRule(data []byte) (Rule, error) {
 	var r Rule
-	if err := strictjson.Unmarshal(data, &r); err != nil {
-		return Rule{}, decoded(err)
+	if err := r.UnmarshalJSON(data); err != nil {
+		return Rule{}, err
 	}
 	if err := r.Validate(); err != nil {
 		return Rule{}, err
 	}
 	return r, nil
+}
+
+// UnmarshalJSON decodes a rule strictly: unknown fields, fields given twice and values of the wrong
+// form are errors, all of them reported, joined, each a *[FieldError]. The rule is then unchanged.
+// Values are checked by [Rule.Validate].
+func (r *Rule) UnmarshalJSON(data []byte) error {
+	type plain Rule
+	var rule plain
+	if err := strictjson.Unmarshal(data, &rule); err != nil {
+		return decoded(err)
+	}
+	*r = Rule(rule)
+	return nil
 }
 
 // Validate reports every fault of the rule, joined, each a *[FieldError] whose Path is the JSON

@@ -47,7 +47,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.TargetID{}, "resource! environment! deployment!"},
 		{rollout.Job{}, "run version! status! createdAt! completedAt verification"},
 		{rollout.Approval{}, "version! deployment! environment! by! status! at!"},
-		{rollout.Override{}, "id! ruleId! versionId! environmentId resourceId createdAt! expiresAt createdBy! reason!"},
+		{rollout.Override{}, "id! ruleId! versionId! deploymentId environmentId resourceId createdAt! expiresAt createdBy! reason!"},
 		{rollout.State{}, "brackets executions rollouts pools"},
 		{rollout.RolloutRecord{}, "schema! rule! environment! deployment version group startAt! n0!"},
 		{rollout.Plan{}, "now! start waiting keep! pools stuck orphans events diagnostics next state"},
@@ -88,6 +88,67 @@ func TestJSONNames(t *testing.T) {
 			t.Errorf("%s is written as\n\t%s, want\n\t%s", of.Name(), got, row.names)
 		}
 	}
+}
+
+// TestStrictWhoeverDecodes: json.Unmarshal refuses what a misspelt field would silently widen, as
+// the parsers do, and leaves the value as it was.
+func TestStrictWhoeverDecodes(t *testing.T) {
+	decodes := func(into any, kept string) func(string) (error, bool) {
+		return func(text string) (error, bool) {
+			if err := json.Unmarshal([]byte(kept), into); err != nil {
+				t.Fatal(err)
+			}
+			before := reflect.ValueOf(into).Elem().Interface()
+			err := json.Unmarshal([]byte(text), into)
+			return err, reflect.DeepEqual(before, reflect.ValueOf(into).Elem().Interface())
+		}
+	}
+	policy := decodes(new(rollout.Policy), `{"name":"kept","selector":"true","rules":[]}`)
+	policies := decodes(new([]rollout.Policy), `[{"name":"kept","selector":"true","rules":[]}]`)
+	version := decodes(new(rollout.Version), `{"id":"kept","deployment":"d","status":"ready","createdAt":"2026-03-01T00:00:00Z"}`)
+	override := decodes(new(rollout.Override), `{"id":"kept","ruleId":"r","versionId":"v","createdAt":"2026-03-01T00:00:00Z","createdBy":"ann","reason":"urgent"}`)
+	snapshot := decodes(new(rollout.Snapshot), `{"resources":[{"id":"kept"}],"environments":[],"deployments":[],"versions":[],"targets":[]}`)
+	pool := decodes(new(concurrency.Rule), `{"groupSelector":"kept"}`)
+	for _, row := range []struct {
+		why    string
+		decode func(string) (error, bool)
+		in     string
+		want   string
+	}{
+		{"a policy that would be enabled", policy, `{"name":"p","selector":"true","rules":[],"enable":false}`, `enable: unknown field; did you mean "enabled"?`},
+		{"letters count", policy, `{"Name":"p"}`, `Name: unknown field; did you mean "name"?`},
+		{"paths lead into the rules", policy, `{"rules":[{"retry":{"maxRetries":"3"}}]}`, "rules[0].retry.maxRetries: must be a whole number, not a string: leave the quotes out"},
+		{"all faults are told", policy, `{"name":1,"rules":{}}`, "name: must be a string, not 1: put it in quotes\nrules: must be a list, not an object"},
+		{"a version that would be for every target", version, `{"id":"v","targetSelecter":"false"}`, `targetSelecter: unknown field; did you mean "targetSelector"?`},
+		{"one field twice", version, `{"id":"v","status":"paused","status":"ready"}`, "status: given twice"},
+		{"an override that would count everywhere", override, `{"id":"o","environment":"prod"}`, `environment: unknown field; did you mean "environmentId"?`},
+		{"no override", override, `null`, "must be an object, not null"},
+		{"a snapshot without its state would drain nodes again", snapshot, `{"resources":[],"State":{}}`, `State: unknown field; did you mean "state"?`},
+		{"paths lead into the versions", snapshot, `{"versions":[{"id":"v"},{"id":"w","targetSelecter":"false"}]}`, `versions[1].targetSelecter: unknown field; did you mean "targetSelector"?`},
+		{"and into the targets", snapshot, `{"targets":[{"resource":"r","jobs":[{"run":5}]}]}`, "targets[0].jobs[0].run: must be a string, not 5: put it in quotes"},
+		{"a pool that would be paused for nobody", pool, `{"groupSelector":"true","limits":0}`, `limits: unknown field; did you mean "limit"?`},
+		{"a limit that is none", pool, `{"groupSelector":"true","limit":"many"}`, `limit: "many": must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`},
+	} {
+		if err, kept := row.decode(row.in); err == nil || err.Error() != row.want || !kept {
+			t.Errorf("%s: %v, kept %v, want\n%s", row.why, err, kept, row.want)
+		} else if fault := fieldError(err); fault == nil {
+			t.Errorf("%s: %T is no field error", row.why, err)
+		}
+	}
+	if err, kept := policies(`[{"name":"p","rules":[],"selecter":"true"}]`); err == nil || !kept {
+		t.Errorf("a list: %v, kept %v", err, kept)
+	}
+}
+
+// fieldError returns the first field error of an error, or nil.
+func fieldError(err error) error {
+	if own := (*rollout.FieldError)(nil); errors.As(err, &own) {
+		return own
+	}
+	if own := (*concurrency.FieldError)(nil); errors.As(err, &own) {
+		return own
+	}
+	return nil
 }
 
 // TestFieldErrorsAreAlike: a fault of any package has the same fields with the same names in JSON,

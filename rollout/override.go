@@ -46,9 +46,11 @@ import (
 type Override struct {
 	ID      string `json:"id"`        // required and unique
 	Rule    string `json:"ruleId"`    // required
-	Version string `json:"versionId"` // required; if several deployments have a version with this id, all these versions are meant
+	Version string `json:"versionId"` // required
 
-	// Environment and Resource narrow the override to one environment or resource. Empty: all.
+	// Deployment, Environment and Resource narrow the override. Empty: every deployment that has a
+	// version with this id, every environment, every resource.
+	Deployment  string `json:"deploymentId,omitempty"`
 	Environment string `json:"environmentId,omitempty"`
 	Resource    string `json:"resourceId,omitempty"`
 
@@ -56,6 +58,19 @@ type Override struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"` // after CreatedAt; zero: never
 	CreatedBy string    `json:"createdBy"`          // required, as Reason is, for those who read the record later; not interpreted
 	Reason    string    `json:"reason"`
+}
+
+// UnmarshalJSON decodes an override strictly, since one whose environmentId is misspelt would count
+// in all environments: unknown fields, fields given twice and values of the wrong type are errors,
+// all of them reported, joined, each a *[FieldError]. The override is then unchanged. A type that
+// adds fields holds the override in a field of its own; embedding it would pass this method on.
+func (o *Override) UnmarshalJSON(data []byte) error {
+	type plain Override
+	decoded, err := strictly[plain](data)
+	if err == nil {
+		*o = Override(decoded)
+	}
+	return err
 }
 
 func (o *Override) validate(path string, f *faults) {
@@ -111,7 +126,7 @@ func (w *work) override(list []Override) error {
 		}
 		switch why := w.without(o, released); {
 		case why != "":
-			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID+": "+why, TargetID{Resource: o.Resource, Environment: o.Environment})
+			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID+": "+why, TargetID{Resource: o.Resource, Environment: o.Environment, Deployment: o.Deployment})
 			w.wake(o.ExpiresAt) // from then on it is not reported
 		case w.now.Before(o.CreatedAt):
 			w.wake(o.CreatedAt)
@@ -163,6 +178,16 @@ func (w *work) without(o *Override, released map[string]bool) string {
 	if _, known := w.environment(o.Environment); !known && o.Environment != "" {
 		return "there is no such environment"
 	}
+	if o.Deployment != "" {
+		d, known := w.deployment(o.Deployment)
+		if !known {
+			return "there is no such deployment"
+		}
+		if _, known := w.versions[d].byID[o.Version]; !known {
+			return fmt.Sprintf("%s has no version %q", o.Deployment, o.Version)
+		}
+		return ""
+	}
 	is, asked := released[o.Version]
 	if !asked {
 		is = slices.ContainsFunc(w.versions, func(l versionList) bool {
@@ -188,7 +213,9 @@ func (w *work) overridden(rule string, v *Version, environment, resource string)
 	if own == nil {
 		return nil
 	}
-	there := func(o *Override) bool { return o.Environment == "" || o.Environment == environment }
+	there := func(o *Override) bool {
+		return (o.Environment == "" || o.Environment == environment) && (o.Deployment == "" || o.Deployment == v.Deployment)
+	}
 	var first *Override
 	if k := slices.IndexFunc(own.all, there); k >= 0 {
 		first = own.all[k]

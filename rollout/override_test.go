@@ -29,12 +29,16 @@ func only(resource string) func(*rollout.Override) {
 	return func(o *rollout.Override) { o.Resource = resource }
 }
 
+func of(deployment string) func(*rollout.Override) {
+	return func(o *rollout.Override) { o.Deployment = deployment }
+}
+
 func in(environment string) func(*rollout.Override) {
 	return func(o *rollout.Override) { o.Environment = environment }
 }
 
-// TestOverrideIsActive: from its creation to before its expiry, for its version, environment and
-// resource only.
+// TestOverrideIsActive: from its creation to before its expiry, for its version, deployment,
+// environment and resource only.
 func TestOverrideIsActive(t *testing.T) {
 	for _, row := range []struct {
 		why    string
@@ -51,6 +55,9 @@ func TestOverrideIsActive(t *testing.T) {
 		{"in its environment", override("s", in("prod")), t0, true, time.Time{}},
 		{"in another one", override("s", in("staging")), t0, false, time.Time{}},
 		{"in one that nobody knows", override("s", in("lab")), t0, false, time.Time{}},
+		{"for its deployment", override("s", of("api")), t0, true, time.Time{}},
+		{"for another one that has a version of this name", override("s", of("web")), t0, false, time.Time{}},
+		{"for one that nobody knows", override("s", of("lab")), t0, false, time.Time{}},
 		{"on its resource", override("s", only("r1")), t0, true, time.Time{}},
 		{"on another one", override("s", only("r2")), t0, false, time.Time{}},
 		{"on one that nobody knows", override("s", only("r9")), t0, false, time.Time{}},
@@ -61,6 +68,8 @@ func TestOverrideIsActive(t *testing.T) {
 		t.Run(row.why, func(t *testing.T) {
 			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
 			s.Environments = append(s.Environments, rollout.Environment{ID: "staging"})
+			s.Deployments = append(s.Deployments, rollout.Deployment{ID: "web"})
+			s.Versions = append(s.Versions, rollout.Version{ID: "v2", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0})
 			for k := range s.Versions {
 				s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.Add(-time.Hour)
 			}
@@ -822,6 +831,7 @@ func TestOverrideWithoutEffect(t *testing.T) {
 	}
 
 	set = compile(t, policy(`{"id":"c","versionCooldown":{"intervalSeconds":1000000}}`))
+	s.Deployments = append(s.Deployments, rollout.Deployment{ID: "web"})
 	for _, row := range []struct {
 		why  string
 		own  rollout.Override
@@ -829,6 +839,9 @@ func TestOverrideWithoutEffect(t *testing.T) {
 	}{
 		{"what it names is there", override("c", only("r1"), in("prod")), ""},
 		{"no deployment has such a version", override("c", func(o *rollout.Override) { o.Version = "v22" }), `o-c: no deployment has a version "v22"`},
+		{"the deployment has it", override("c", of("api")), ""},
+		{"another deployment has it, not this one", override("c", of("web")), `o-c: web has no version "v2"`},
+		{"there is no such deployment", override("c", of("Api")), "o-c: there is no such deployment"},
 		{"there is no such resource", override("c", only("r11")), "o-c: there is no such resource"},
 		{"there is no such environment", override("c", in("Prod")), "o-c: there is no such environment"},
 	} {

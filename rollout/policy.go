@@ -170,19 +170,46 @@ func ParsePolicies(data []byte) ([]Policy, error) {
 	return policies, fieldErrors(err)
 }
 
+// UnmarshalJSON decodes a policy as strictly as [ParsePolicies] does: an error joins one
+// *[FieldError] per fault, and the policy is then unchanged.
+func (p *Policy) UnmarshalJSON(data []byte) error {
+	decoded, err := strictly[plainPolicy](data)
+	if err == nil {
+		*p = Policy(decoded)
+	}
+	return err
+}
+
+// plainPolicy is a policy without its decoder: what holds it can be salvaged field by field.
+type plainPolicy Policy
+
+// strictly decodes a value of a type that has no decoder of its own.
+func strictly[T any](data []byte) (value T, err error) {
+	err = strictjson.Unmarshal(data, &value)
+	return value, fieldErrors(err)
+}
+
 // decodePolicies also says whether the document is a list. A single policy that decode does not
 // fill is left out.
 func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool, err error)) (policies []Policy, listed bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
-		_, err = decode(data, &policies)
+		var plain []plainPolicy
+		filled, err := decode(data, &plain)
+		if !filled {
+			return nil, true, err
+		}
+		policies = make([]Policy, len(plain))
+		for i := range plain {
+			policies[i] = Policy(plain[i])
+		}
 		return policies, true, err
 	}
-	var one Policy
+	var one plainPolicy
 	filled, err := decode(data, &one)
 	if !filled {
 		return nil, false, err
 	}
-	return []Policy{one}, false, err
+	return []Policy{Policy(one)}, false, err
 }
 
 // Validate reports every fault of the policy that can be seen without compiling its expressions;

@@ -253,7 +253,7 @@ func genOverrides(t *rapid.T, rules []string) (list []rollout.Override) {
 	for k := range between(t, "overrides", 0, 3) {
 		o := rollout.Override{
 			ID: fmt.Sprint("o", k), Rule: oneOf(t, "rule", append(rules, "nobody")...), Version: oneOf(t, "version", "v1", "v2", "v3"), CreatedAt: minute(between(t, "created", -5, 5)), CreatedBy: "ann", Reason: "urgent",
-			Environment: oneOf(t, "environment", "", "", "prod"), Resource: oneOf(t, "resource", "", "r1", "r2", "r9"),
+			Environment: oneOf(t, "environment", "", "", "prod"), Deployment: oneOf(t, "deployment", "", "", "a", "b"), Resource: oneOf(t, "resource", "", "r1", "r2", "r9"),
 		}
 		if chance(t, "expires", 50) {
 			o.ExpiresAt = o.CreatedAt.Add(time.Duration(between(t, "after", 1, 6)) * time.Minute)

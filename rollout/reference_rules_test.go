@@ -37,7 +37,7 @@ func (r *reference) override(rule, version string, t rollout.Target) *rollout.Ov
 	for k := range r.s.Overrides {
 		o := &r.s.Overrides[k]
 		active := !now.Before(o.CreatedAt) && (o.ExpiresAt.IsZero() || now.Before(o.ExpiresAt))
-		if !active || o.Rule != rule || o.Version != version || o.Environment != "" && o.Environment != t.Environment || o.Resource != "" && o.Resource != t.Resource {
+		if !active || o.Rule != rule || o.Version != version || o.Environment != "" && o.Environment != t.Environment || o.Deployment != "" && o.Deployment != t.Deployment || o.Resource != "" && o.Resource != t.Resource {
 			continue
 		}
 		if first == nil || o.CreatedAt.Before(first.CreatedAt) || o.CreatedAt.Equal(first.CreatedAt) && o.ID < first.ID {
@@ -604,7 +604,9 @@ func (r *reference) hosted(t rollout.Target, v rollout.Version) string {
 
 // concerns reports whether there is what an override names.
 func concerns(s rollout.Snapshot, o rollout.Override) bool {
-	return slices.ContainsFunc(s.Versions, func(v rollout.Version) bool { return v.ID == o.Version }) &&
+	return slices.ContainsFunc(s.Versions, func(v rollout.Version) bool {
+		return v.ID == o.Version && (o.Deployment == "" || v.Deployment == o.Deployment)
+	}) &&
 		(o.Resource == "" || slices.ContainsFunc(s.Resources, func(r rollout.Resource) bool { return r.ID == o.Resource })) &&
 		(o.Environment == "" || slices.ContainsFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == o.Environment }))
 }

@@ -65,6 +65,18 @@ type Snapshot struct {
 	State State `json:"state,omitzero"`
 }
 
+// UnmarshalJSON decodes a snapshot strictly: unknown fields, fields given twice and values of the
+// wrong type are errors, all of them reported, joined, each a *[FieldError]. The snapshot is then
+// unchanged. [PolicySet.Plan] checks the values.
+func (s *Snapshot) UnmarshalJSON(data []byte) error {
+	type plain Snapshot
+	decoded, err := strictly[plain](data)
+	if err == nil {
+		*s = Snapshot(decoded)
+	}
+	return err
+}
+
 // Resource is a thing that is deployed to: a node, a cluster, a machine. ID is unique and never
 // empty; the rest is what selectors see.
 type Resource struct {
@@ -113,6 +125,19 @@ type Version struct {
 	// Dependencies must all hold before the version starts on a target: on the same resource, in
 	// the same environment, the named deployment runs a version for which the expression is true.
 	Dependencies []VersionDependency `json:"dependencies,omitempty"`
+}
+
+// UnmarshalJSON decodes a version strictly, since one whose targetSelector is misspelt would be for
+// every target: unknown fields, fields given twice and values of the wrong type are errors, all of
+// them reported, joined, each a *[FieldError]. The version is then unchanged. A type that adds
+// fields holds the version in a field of its own; embedding it would pass this method on.
+func (v *Version) UnmarshalJSON(data []byte) error {
+	type plain Version
+	decoded, err := strictly[plain](data)
+	if err == nil {
+		*v = Version(decoded)
+	}
+	return err
 }
 
 // VersionDependency is one edge from a version to the versions of another deployment that it needs
