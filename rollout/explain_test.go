@@ -198,6 +198,28 @@ func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {
 	}
 }
 
+// TestExplainTellsAFirstDeployment: why a shut window does not hold a target that runs nothing yet.
+func TestExplainTellsAFirstDeployment(t *testing.T) {
+	t.Parallel()
+	const first = "rule_not_applicable: a first deployment, which the rule lets past"
+	for _, row := range []struct{ why, current, more, want string }{
+		{"nothing runs", "", "", first},
+		{"the same with the default written out", "", `"firstDeploy":"bypass"`, first},
+		{"nothing runs, but the window applies", "", `"firstDeploy":"apply"`, "window_closed until 2025-01-01T09:00:00Z"},
+		{"something runs", "v1", "", "window_closed until 2025-01-01T09:00:00Z"},
+	} {
+		s := fleet(1, row.current, map[string][]string{"api": {"v1", "v2"}})
+		plan := mustPlan(t, compile(t, policy(weekly("w", "09:00", "17:00", row.more))), s, t0)
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Versions[0].Rules; len(got) == 0 || !slices.ContainsFunc(got, func(r rollout.RuleVerdict) bool { return r.Kind == rollout.KindWindow && r.Verdict.String() == row.want }) {
+			t.Errorf("%s: %v, want %s", row.why, got, row.want)
+		}
+	}
+}
+
 // TestExplainAsksNothingOfWhatIsKept: what a member of a bracket runs, or has begun, stays when its
 // approval is taken back or it is withdrawn.
 func TestExplainAsksNothingOfWhatIsKept(t *testing.T) {
