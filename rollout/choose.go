@@ -101,6 +101,11 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	view := w.viewOf(i)
 	v := w.version(i, n)
 	gate := w.gateAt(i, n)
+	if r := gate.alone; r != nil && !t.busy {
+		if place := r.positions.of(w.element(view.gradual[0], i)); place >= r.reached && place < r.fits {
+			return nil, w.turnLater(r, view.gradual[0], place), gate.base, place
+		}
+	}
 	blockers = w.refusals(gate, i, n)
 	blockers = w.dependencies(blockers, i, nil)
 	blockers = w.versionDependencies(blockers, i, v, nil)
@@ -116,6 +121,9 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		r, h := w.rolloutOf(gate, 0, rule, t), w.hoursOf(i, n)
 		place := r.positions.of(w.element(rule, i))
 		if h == nil && place >= r.reached && place < r.fits {
+			if w.turnAlone(view, v) {
+				gate.alone = r
+			}
 			return nil, w.turnLater(r, rule, place), due, place
 		}
 		if at, err := r.due(place, h); err == nil {
@@ -137,6 +145,13 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		blockers = w.also(blockers, w.busy(t))
 	}
 	return w.let(blockers, i, n), ahead{}, due, position
+}
+
+// turnAlone reports whether no rule of a view can hold an idle target besides its gate and a turn,
+// provided that there are no overrides and no rules of the host's. Most targets of a large fleet are
+// then not asked for all the rest.
+func (w *work) turnAlone(view *view, v *Version) bool {
+	return !view.selective && len(view.dependencies) == 0 && len(v.Dependencies) == 0 && len(view.cooldowns) == 0 && view.hours == nil
 }
 
 // refusals returns the blockers of a gate and, between them, those of the version selectors that

@@ -290,7 +290,13 @@ func (w *work) within(targets []int32, version int32) []int32 {
 	if s.everyone {
 		return targets
 	}
-	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !w.has(s, i) })
+	own := make([]int32, 0, len(targets))
+	for _, i := range targets {
+		if w.has(s, i) {
+			own = append(own, i)
+		}
+	}
+	return own
 }
 
 func (w *work) governed(rule *compiledRule, targets []int32) []int32 {

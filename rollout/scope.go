@@ -63,14 +63,17 @@ func (w *work) has(s *scope, i int32) bool {
 	if s.version.TargetSelector == "" {
 		return true
 	}
-	size, at := len(w.targetsIn(t.environment, t.deployment)), w.ordinal[i]
-	if s.alike {
-		size, at = 1, 0
-	}
-	answers := s.answers[t.environment]
+	answers, at := s.answers[t.environment], w.ordinal[i]
 	if answers == nil {
+		size := 1
+		if !s.alike {
+			size = len(w.targetsIn(t.environment, t.deployment))
+		}
 		answers = slices.Repeat([]answer{undecided}, size)
 		s.answers[t.environment] = answers
+	}
+	if s.alike {
+		at = 0
 	}
 	if answers[at] == undecided { // asked once: choice, positions, progressions and explanations all need the answer, and diagnostics are counted
 		answers[at] = no
