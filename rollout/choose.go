@@ -193,8 +193,7 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i in
 	}
 	due, position, r, err := w.placeOf(g, k, rule, i)
 	if err != nil {
-		data := &Data{Position: int(position), Detail: err.Error()}
-		return w.also(blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id), Data: data}), due, position
+		return w.also(blockers, *w.overflows(rule, position, err)), due, position
 	}
 	if w.now.Before(due) {
 		w.wake(due)
@@ -202,6 +201,14 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i in
 		blockers = w.also(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotDue, Rule: rule.id, Until: due, Data: data})
 	}
 	return blockers, due, position
+}
+
+// overflows says that a turn never comes.
+func (w *work) overflows(rule *compiledRule, position int32, err error) *Verdict {
+	return &Verdict{
+		Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id),
+		Data: &Data{Position: int(position), Detail: err.Error()},
+	}
 }
 
 func (w *work) busy(t *target) Verdict {

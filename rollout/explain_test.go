@@ -214,7 +214,9 @@ func TestExplainTellsAFirstDeployment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := e.Versions[0].Rules; len(got) == 0 || !slices.ContainsFunc(got, func(r rollout.RuleVerdict) bool { return r.Kind == rollout.KindWindow && r.Verdict.String() == row.want }) {
+		if got := e.Versions[0].Rules; len(got) == 0 || !slices.ContainsFunc(got, func(r rollout.RuleVerdict) bool {
+			return r.Kind == rollout.KindWindow && r.Verdict.String() == row.want
+		}) {
 			t.Errorf("%s: %v, want %s", row.why, got, row.want)
 		}
 	}

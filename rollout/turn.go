@@ -75,15 +75,15 @@ func (s *schedule) dueOn(pending *pendingResource) time.Time {
 	due := s.group.ReadyAt
 	var at time.Time
 	var position, founders int32
-	var err error
+	var never *Verdict
 	view := int32(none)
 	for _, run := range runs {
 		if view != w.view[run.target] || !s.alike {
 			view = w.view[run.target]
-			at, position, founders, err = s.turn(run)
+			at, position, founders, never = s.turn(run)
 		}
-		if err != nil {
-			pending.blockers = w.once(pending.blockers, Verdict{Status: Denied, Reason: ReasonRolloutOverflow, Rule: b.id, On: onConfig(b.id), Data: &Data{Detail: err.Error()}})
+		if never != nil {
+			pending.blockers = w.once(pending.blockers, *never)
 		}
 		due = later(due, at)
 		pending.position, pending.n = max(pending.position, position), max(pending.n, founders)
@@ -425,8 +425,9 @@ func (w *work) sometimes(i int32, b *bracketWork) bool {
 	})
 }
 
-// turn returns when a member's target is due under all rules that govern it.
-func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, err error) {
+// turn returns when a member's target is due under all rules that govern it, or what says that it
+// never is.
+func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, never *Verdict) {
 	w, i := s.w, run.target
 	for k := range s.rules {
 		r := &s.rules[k]
@@ -446,7 +447,7 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		p := rollout.positions.of(w.element(r.rule, i))
 		at, err := rollout.due(p, w.hoursOf(i, run.version))
 		if err != nil {
-			return due, p, int32(rollout.record.Founders), err
+			return due, p, int32(rollout.record.Founders), w.overflows(r.rule, 0, err) // the position is told with the turn of the execution, once for all members
 		}
 		if at.After(due) {
 			due, position, founders = at, p, int32(rollout.record.Founders)
