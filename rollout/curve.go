@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/bits"
 	"time"
@@ -23,13 +22,20 @@ var ErrOverflow = errors.New("rollout: duration overflows 292 years")
 //	exponential        interval · (1 − e^(−position/growth)), rounded up; approaches the interval
 //	waves              k · interval for the members of wave k; sizes in percent are of n, rounded up, each at least 1, the last repeats
 //
-// Offset returns an error for a negative position or n, and for a rule that
-// [GradualRollout.Validate] refuses; it returns [ErrOverflow] for an offset that does not fit.
+// Offset joins a *[FieldError] for a negative position or n and for each that
+// [GradualRollout.Validate] finds; it returns [ErrOverflow] for an offset that does not fit.
 func (g GradualRollout) Offset(position, n int) (time.Duration, error) {
-	if position < 0 || n < 0 {
-		return 0, fmt.Errorf("rollout: offset of position %d of %d: both must be at least 0", position, n)
+	var f faults
+	for _, argument := range []struct {
+		name  string
+		value int
+	}{{"position", position}, {"n", n}} {
+		if argument.value < 0 {
+			f.add(argument.name, CodeOutOfRange, argument.value, "must be at least 0")
+		}
 	}
-	if err := g.Validate(); err != nil {
+	f.under("", g.Validate())
+	if err := f.err(); err != nil {
 		return 0, err
 	}
 	return g.curve(n).offset(position)

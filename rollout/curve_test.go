@@ -93,7 +93,7 @@ func TestOffsetRefuses(t *testing.T) {
 		{"no interval", GradualRollout{RolloutType: Linear}, 0, 1, nil},
 	} {
 		got, err := row.rule.Offset(row.position, row.n)
-		if err == nil || row.want != nil && !errors.Is(err, row.want) {
+		if fault := (*FieldError)(nil); err == nil || row.want != nil && !errors.Is(err, row.want) || row.want == nil && !errors.As(err, &fault) {
 			t.Errorf("%s: %v, %v", row.why, got, err)
 		}
 	}

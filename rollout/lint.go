@@ -271,16 +271,21 @@ const (
 // policies for themselves.
 //
 // Findings are freshly allocated and in order of severity, code, policy, rule and path, whatever
-// the order of the input. The error is about the snapshot or the arguments. Time grows with the
+// the order of the input. The error is one of [PolicySet.Plan], or joins a *[FieldError] for each
+// argument that is out of range. Time grows with the
 // number of targets, times the rules that govern them.
 func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration, options LintOptions) ([]Finding, error) {
+	var f faults
 	if horizon <= 0 {
-		return nil, fmt.Errorf("rollout: lint: horizon %v: must be greater than 0, such as %v", horizon, 90*24*time.Hour)
+		f.add("horizon", CodeOutOfRange, horizon, "must be greater than 0, such as %v", 90*24*time.Hour)
 	}
 	for _, id := range slices.Sorted(maps.Keys(options.Durations)) {
 		if d := options.Durations[id]; d < 0 {
-			return nil, fmt.Errorf("rollout: lint: durations[%s]: %v is negative: use at least 0", id, d)
+			f.add(fmt.Sprintf("durations[%s]", id), CodeOutOfRange, d, "must be at least 0")
 		}
+	}
+	if err := f.few(); err != nil {
+		return nil, err
 	}
 	w, err := s.begin(&snapshot, now)
 	if err != nil {

@@ -1752,12 +1752,16 @@ func TestLintErrors(t *testing.T) {
 	set := compile(t, policy(lintLimited(`"limit":1`)))
 	s := lintFleet()
 	for _, horizon := range []time.Duration{0, -1} {
-		if _, err := set.Lint(s, t0, horizon, rollout.LintOptions{}); err == nil || !strings.Contains(err.Error(), "horizon") {
-			t.Errorf("horizon %v: %v", horizon, err)
+		_, err := set.Lint(s, t0, horizon, rollout.LintOptions{Durations: map[string]time.Duration{"web": -1, "api": 0}})
+		var paths []string
+		for _, one := range joined(err) {
+			if fault := (*rollout.FieldError)(nil); errors.As(one, &fault) && fault.Code == rollout.CodeOutOfRange {
+				paths = append(paths, fault.Path)
+			}
 		}
-	}
-	if _, err := set.Lint(s, t0, 1, rollout.LintOptions{Durations: map[string]time.Duration{"web": -1}}); err == nil || !strings.Contains(err.Error(), "durations[web]") {
-		t.Errorf("a negative duration: %v", err)
+		if !slices.Equal(paths, []string{"horizon", "durations[web]"}) {
+			t.Errorf("horizon %v and a negative duration: %v", horizon, err)
+		}
 	}
 	if _, err := set.Lint(s, t0, 1, rollout.LintOptions{Durations: map[string]time.Duration{"web": 0}}); err != nil {
 		t.Errorf("no time at all: %v", err)
