@@ -17,6 +17,21 @@
 // Packages bracket/brackettest and concurrency/concurrencytest prove that a host's own store and
 // its own count of jobs keep their promises.
 //
+// # Asking why
+//
+// Every package says why something waits, with codes that are stable. Printed with package fmt, the
+// results are a summary for people.
+//
+//	rollout          Plan.Waiting lists every target that waits, with all its blockers; Plan.Explain what every rule says about every version of one target
+//	rollout/staged   Run.Explain says why a target is not settled; the run prints as a table with its gates
+//	bracket          Plan.Wait lists what does not start and why; Plan.Evaluate says it of any candidate
+//	concurrency      Result.Refused and Refusals list every candidate that waits, with all pools that refuse it
+//	partition        Result.Waiting and Unready list every cluster that waits, or is waited for; Compiled.Explain says it of one
+//	surge            Result.Blocked says what the next step waits for; Diagnose who would have to be repaired
+//	clock            Calendar.NextOpen and NextFit say when a window opens, or that it never does
+//
+// Before a rollout, rollout's PolicySet.Lint tells what can never finish, and rollouttest plays it.
+//
 // # What it never does
 //
 // It never deploys anything, never decides whether something is healthy, opens no connection,

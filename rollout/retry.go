@@ -17,6 +17,11 @@ const (
 
 // Retry repeats failed jobs. Without any retry rule a failed version is not attempted again on its
 // target.
+//
+// A resource keeps its slots between the attempts, since what has failed may be half done: under a
+// limit of 1, nobody else starts before the last delay is over. So keep the delays short where the
+// limit is small. After the last attempt a target outside brackets gives its slots back; a member
+// of a bracket does as its onMemberFailure says.
 type Retry struct {
 	MaxRetries        *int            `json:"maxRetries"`                  // required; how many attempts may follow the first, at least 0
 	BackoffSeconds    int64           `json:"backoffSeconds,omitempty"`    // the base delay after the end of an attempt; 0: at once
