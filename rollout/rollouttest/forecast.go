@@ -1,6 +1,7 @@
 package rollouttest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,11 +115,14 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		}
 		return drawn[draw(f.seed, uint64(trial), start.Run, len(drawn))]
 	}
-	timeline, err := world.play(ctx, world.Trust)
+	timeline, left, err := world.play(ctx, world.Trust)
 	if timeline.Finish.IsZero() {
 		timeline.Finish = timeline.Start // there was nothing to do
 	}
 	own.Trial = Trial{Done: timeline.Done, Finish: timeline.Finish, InFlight: timeline.InFlight, Pools: timeline.Pools, Drains: timeline.Drains}
+	if !timeline.Done {
+		own.Left, own.Hanging, own.CutOff = left, len(timeline.Running) > 0, timeline.CutOff
+	}
 	own.start, own.err = timeline.Start, err
 }
 
@@ -147,6 +151,13 @@ type Trial struct {
 	InFlight int       `json:"inFlight"`         // resources in disruption at once, at most
 	Pools    []Peak    `json:"pools,omitempty"`  // see [Timeline.Pools]
 	Drains   int       `json:"drains,omitempty"` // runs of pre members
+
+	// Why it was not done. Left are the reasons for which targets still waited, those that time
+	// alone does not open, ascending. Hanging says that a job had not ended, CutOff that World.End
+	// came first.
+	Left    []rollout.Reason `json:"left,omitempty"`
+	Hanging bool             `json:"hanging,omitempty"`
+	CutOff  bool             `json:"cutOff,omitempty"`
 }
 
 // Finish returns the instant by which a share q of all trials was done. q is from 0 to 1; 0.5 is
@@ -209,8 +220,32 @@ func (p Prediction) Peak(q float64) int {
 	return int(math.Ceil(stats.Quantiles(peaks, q)[0]))
 }
 
-// String returns the median, the 90th percentile and the extremes in a few lines. The text does not
-// end with a newline.
+// why counts what the trials that were never done ended with, the most frequent first.
+func (p Prediction) why() string {
+	times := map[string]int{}
+	for _, trial := range p.Trials {
+		for _, reason := range trial.Left {
+			times[string(reason)]++
+		}
+		if trial.Hanging {
+			times["a job that had not ended"]++
+		}
+		if trial.CutOff {
+			times["the end of the world"]++
+		}
+	}
+	var parts []string
+	for _, what := range slices.SortedFunc(maps.Keys(times), func(a, b string) int { return cmp.Or(times[b]-times[a], strings.Compare(a, b)) }) {
+		parts = append(parts, fmt.Sprintf("%s in %s", what, count(times[what], "trial")))
+	}
+	if parts == nil {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// String returns the median, the 90th percentile and the extremes in a few lines, and why trials
+// were never done. The text does not end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d trials\n", len(p.Trials))
@@ -224,7 +259,7 @@ func (p Prediction) String() string {
 			fmt.Fprintf(&b, "done, %-9s never, at most %d in flight\n", row.name+":", p.Peak(row.q))
 		}
 	}
-	fmt.Fprintf(&b, "never done: %.0f %%\n", 100*p.Halted())
+	fmt.Fprintf(&b, "never done: %.0f %%%s\n", 100*p.Halted(), p.why())
 	if len(p.Unsampled) > 0 {
 		fmt.Fprintf(&b, "no samples of %s\n", strings.Join(p.Unsampled, ", "))
 	}

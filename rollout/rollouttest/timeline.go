@@ -2,6 +2,7 @@ package rollouttest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -102,11 +103,11 @@ func (t Timeline) About(resource string) Timeline {
 // recorder writes the timeline.
 type recorder struct {
 	timeline Timeline
-	brief    bool              // the waits are left out
-	waiting  []rollout.Waiting // the waits recorded last, in the order of the plan
-	waits    int               // how many waited then
-	seen     time.Time         // the last instant that was recorded in full
-	stirred  time.Time         // the latest instant of an entry that is no wait
+	brief    bool                // the waits are left out
+	waiting  []rollout.Waiting   // the waits recorded last, in the order of the plan
+	last     rollout.WaitingList // of the last plan after which nothing more started
+	seen     time.Time           // the last instant that was recorded in full
+	stirred  time.Time           // the latest instant of an entry that is no wait
 	running  []string
 	stuck    map[rollout.Stuck]bool
 	roles    map[string]member          // of dispatched runs
@@ -187,7 +188,7 @@ func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
 
 // settled records the targets that wait once nothing more starts at an instant.
 func (r *recorder) settled(plan *rollout.Plan) {
-	r.seen, r.waits = plan.Now, plan.Waiting.Len()
+	r.seen, r.last = plan.Now, plan.Waiting
 	if r.brief {
 		return
 	}
@@ -333,6 +334,19 @@ func (r *recorder) leave(job rollout.Job) {
 	r.running = slices.DeleteFunc(r.running, func(run string) bool { return run == job.Run })
 }
 
+// left returns the reasons for which targets wait that time alone does not open, ascending.
+func (r *recorder) left() []rollout.Reason {
+	reasons := map[rollout.Reason]bool{}
+	for w := range r.last.All() {
+		for _, verdict := range w.Blockers {
+			if verdict.Until.IsZero() {
+				reasons[verdict.Reason] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(reasons))
+}
+
 // inFlight counts the resources that are being disrupted after the starts of a plan.
 func (r *running) inFlight(plan *rollout.Plan) {
 	disrupted := map[string]bool{}
@@ -356,7 +370,7 @@ func (r *running) inFlight(plan *rollout.Plan) {
 func (r *recorder) finish(found []string) {
 	t := &r.timeline
 	t.Left, t.Running = r.waiting, slices.Concat(found, r.running)
-	t.Done = !t.CutOff && r.waits == 0 && len(t.Running) == 0
+	t.Done = !t.CutOff && r.last.IsZero() && len(t.Running) == 0
 	t.Drains = len(r.drains)
 	separate := 0
 	for m, versions := range r.upgrades {

@@ -130,19 +130,21 @@ const maxSteps = 1_000_000
 // fails, the error holds a [*Violation]. Any other error is one of the planner, or names what is
 // wrong with the world. The timeline reaches as far as the world came.
 func (w World) Run(ctx context.Context) (Timeline, error) {
-	return w.play(ctx, false)
+	timeline, _, err := w.play(ctx, false)
+	return timeline, err
 }
 
-// play is Run. A brief timeline leaves out the waits, which take as long as a plan.
-func (w World) play(ctx context.Context, brief bool) (Timeline, error) {
+// play is Run. A brief timeline leaves out the waits, which take as long as a plan. left are the
+// reasons for which targets wait at the end.
+func (w World) play(ctx context.Context, brief bool) (timeline Timeline, left []rollout.Reason, err error) {
 	r, err := w.begin()
 	if err != nil {
-		return Timeline{}, fmt.Errorf("rollouttest: %w", err)
+		return Timeline{}, nil, fmt.Errorf("rollouttest: %w", err)
 	}
 	r.brief = brief
 	err = r.run(ctx)
 	r.finish(r.found())
-	return r.timeline, err
+	return r.timeline, r.left(), err
 }
 
 // running is a world in motion.

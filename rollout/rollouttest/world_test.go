@@ -469,6 +469,9 @@ func TestForecast(t *testing.T) {
 	if _, ok := held.Finish(1); ok || held.Halted() == 0 {
 		t.Errorf("a third of the drains fail without retry, and the forecast ends all the same: %v", held)
 	}
+	if text := held.String(); !strings.Contains(text, "%: bracket_failed_holding in ") || strings.Contains(text, "had not ended") {
+		t.Errorf("nobody learns why: %s", text)
+	}
 	if _, err := rollouttest.Forecast(t.Context(), w, samples, 0, 3); err == nil {
 		t.Error("no trials, no error")
 	}
@@ -478,6 +481,33 @@ func TestForecast(t *testing.T) {
 	}
 	if timeline, err := (rollouttest.World{Policies: w.Policies}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Start is required") || timeline.Done {
 		t.Errorf("a world that nobody says when to begin: done %v, %v", timeline.Done, err)
+	}
+}
+
+// TestForecastTellsWhyItHalts: of the trials that were never done, what they ended with, and how
+// many of them.
+func TestForecastTellsWhyItHalts(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why    string
+		sample rollouttest.Outcome
+		end    time.Time
+		want   string
+	}{
+		{"all is done", rollouttest.Outcome{After: minutes(8)}, time.Time{}, "never done: 0 %\nno samples of "},
+		{"nobody repeats a failure", rollouttest.Outcome{After: minutes(8), Status: rollout.JobFailure}, time.Time{}, "never done: 100 %: bracket_failed_holding in 2 trials, slot_full in 2 trials"},
+		{"a job hangs", rollouttest.Outcome{Status: rollout.JobInProgress}, time.Time{}, "never done: 100 %: a job that had not ended in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials"},
+		{"the world ends before its time", rollouttest.Outcome{After: minutes(8)}, at(2, 9, 30), "never done: 100 %: a job that had not ended in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials, the end of the world in 2 trials"},
+	} {
+		w := rfcWorld(t, 10)
+		w.End = row.end
+		p, err := rollouttest.Forecast(t.Context(), w, map[string][]rollouttest.Outcome{drain: {row.sample}}, 2, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := p.String(); !strings.Contains(text, row.want) {
+			t.Errorf("%s: got\n%s\nwant %s", row.why, text, row.want)
+		}
 	}
 }
 
