@@ -3,6 +3,8 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -150,46 +152,55 @@ type overlap struct {
 	alone   reach  // targets that only one of the two limits
 }
 
-// overlapsOn reports whether a resource is in different pools of two rules.
-func (w *work) overlapsOn(a, b *compiledRule, resource int) bool {
-	x, y := w.capacity.byRule[a][resource], w.capacity.byRule[b][resource]
-	return x != none && y != none && x != y
-}
-
-// lookAtOverlaps finds pools that share members and not the limit.
+// lookAtOverlaps finds pools that share members and not the limit. It goes by the resources, each of
+// which is in few pools, because most pairs of many rules have nothing in common.
 func (l *lint) lookAtOverlaps() {
-	w := l.w
-	var overlaps []*overlap
-	for n, b := range w.set.concurrency {
-		for _, a := range w.set.concurrency[:n] {
-			own := &overlap{a: a, b: b}
-			if strings.Compare(a.id, b.id) > 0 {
-				own.a, own.b = b, a
+	w, rules := l.w, l.w.set.concurrency
+	type membership struct{ rule, pool int32 }
+	memberships := make([][]membership, len(w.resources))
+	for n, rule := range rules {
+		for r, pool := range w.capacity.byRule[rule] {
+			if pool != none {
+				memberships[r] = append(memberships[r], membership{int32(n), pool})
 			}
-			for r := range w.resources {
-				if w.overlapsOn(a, b, r) {
-					if own.members++; own.members == 1 {
-						own.first = w.resources[r].ID
-					}
+		}
+	}
+	found := map[[2]int32]*overlap{} // by the numbers of the rules, ascending
+	each := func(resource int, do func(pair [2]int32)) {
+		for k, b := range memberships[resource] {
+			for _, a := range memberships[resource][:k] {
+				if a.pool != b.pool {
+					do([2]int32{a.rule, b.rule})
 				}
 			}
-			if own.members == 0 {
-				continue
-			}
-			for _, view := range w.views.list {
-				own.one = append(own.one, view.has(a) != view.has(b))
-			}
-			overlaps = append(overlaps, own)
 		}
+	}
+	for r := range w.resources {
+		each(r, func(pair [2]int32) {
+			own := found[pair]
+			if own == nil {
+				own = &overlap{a: rules[pair[0]], b: rules[pair[1]], first: w.resources[r].ID}
+				if strings.Compare(own.a.id, own.b.id) > 0 {
+					own.a, own.b = own.b, own.a
+				}
+				for _, view := range w.views.list {
+					own.one = append(own.one, view.has(own.a) != view.has(own.b))
+				}
+				found[pair] = own
+			}
+			own.members++
+		})
 	}
 	for i := range w.targets {
-		for _, own := range overlaps {
-			if own.one[w.view[i]] && w.overlapsOn(own.a, own.b, int(w.targets[i].resource)) {
+		each(int(w.targets[i].resource), func(pair [2]int32) {
+			if own := found[pair]; own.one[w.view[i]] {
 				own.alone.add(int32(i))
 			}
-		}
+		})
 	}
-	for _, own := range overlaps {
+	pairs := slices.SortedFunc(maps.Keys(found), func(x, y [2]int32) int { return cmp.Or(cmp.Compare(x[1], y[1]), cmp.Compare(x[0], y[0])) })
+	for _, pair := range pairs {
+		own := found[pair]
 		severity := SeverityInfo
 		consequence := "a start needs a place in both"
 		if own.alone.some() {
