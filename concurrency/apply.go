@@ -25,6 +25,9 @@ import (
 // snapshot's records are not those of the plan, a *[FieldError] for a name that is not UTF-8 or a
 // zero now, and another error if the starts belong to other candidates or pools.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
+	if err := checkClaiming(now); err != nil {
+		return nil, err
+	}
 	added := make([][]Lease, len(snapshot.Pools))
 	for _, s := range starts {
 		if s.Candidate < 0 || int(s.Candidate) >= len(candidates) {

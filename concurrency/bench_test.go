@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/tranche-dev/tranche/internal/testseed"
 )
@@ -98,7 +97,7 @@ func BenchmarkPlan(b *testing.B) {
 			s, candidates := fleet(n, state.downEvery)
 			b.Run(fmt.Sprintf("%s/n=%d", state.name, n), func(b *testing.B) {
 				perCandidate(b, n, func() {
-					r, err := Plan(s, candidates, time.Time{})
+					r, err := Plan(s, candidates, epoch)
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -124,7 +123,7 @@ func BenchmarkPlanShuffled(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("busy/n=%d", n), func(b *testing.B) {
 			perCandidate(b, n, func() {
-				r, err := Plan(s, candidates, time.Time{})
+				r, err := Plan(s, candidates, epoch)
 				if err != nil {
 					b.Fatal(err)
 				}

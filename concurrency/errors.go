@@ -3,6 +3,7 @@ package concurrency
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -61,6 +62,15 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 func (f *faults) reading(fields ...string) {
 	last := len(*f) - 1
 	(*f)[last] = strictjson.About((*f)[last], fields...)
+}
+
+// instant adds a fault if an instant is not set, as by a clock that was never started. why says what
+// would be wrong with it.
+func (f *faults) instant(path string, at time.Time, why string) *faults {
+	if at.IsZero() {
+		f.add(path, CodeRequired, nil, "must be set to the present instant: %s", why)
+	}
+	return f
 }
 
 // under adds the faults of a part, with path in front of their paths.

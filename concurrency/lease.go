@@ -237,12 +237,15 @@ func (l Lease) proves(token uint64) error {
 //
 // A new lease needs a record at the claim's revision, else the error is [ErrConflict]: plan again.
 // For a claim with a token below NextToken the error is [ErrFenced]. It is a *[FieldError] for a
-// holder without a resource or with a name that is not UTF-8, for a record that [NewRecord] did not
-// make, because none of these could be read again, and for a zero now.
+// holder without a resource or with a name that is not UTF-8, and for a record that [NewRecord] did
+// not make, because none of these could be read again. A zero now is a *[FieldError] in any case.
 //
 // Apply the claims that one plan makes on one record in the order of the plan, then write the
 // record once. Any of them may be left out. [Apply] does all this for a whole plan.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
+	if err := checkClaiming(now); err != nil {
+		return r, err
+	}
 	if held, ok := r.Lease(h); ok {
 		return r, held.proves(c.Token)
 	}
@@ -259,6 +262,13 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: utc(now), ProgressAt: utc(now)}})
 }
 
+// checkClaiming refuses the instant of a clock that was never set, also where no lease would be
+// added: whether it is refused must not depend on what others hold.
+func checkClaiming(now time.Time) error {
+	var f faults
+	return f.instant("now", now, "a lease since the zero time would be stuck at once, and older than every job").err()
+}
+
 // claim adds leases, in the order of their tokens, of holders that have none. It takes the slice
 // over.
 func (r Record) claim(added []Lease) (Record, error) {
@@ -267,9 +277,6 @@ func (r Record) claim(added []Lease) (Record, error) {
 		return r, fmt.Errorf("concurrency: pool %s has issued every token there is", r.Key)
 	}
 	var f faults
-	if added[0].Since.IsZero() { // a clock that was never set
-		f.add("now", CodeRequired, nil, "must be set to the present instant: a lease since the zero time would be stuck at once, and older than every job")
-	}
 	for _, l := range added {
 		for _, name := range []struct{ field, value string }{{"resource", l.Resource}, {"group", l.Group}} {
 			if !utf8.ValidString(name.value) { // JSON would change the name, and perhaps make two names equal
@@ -307,8 +314,11 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 // Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the
 // given instant. The newest progress counts, in whatever order reports arrive. A quarantined lease
 // becomes active again. If the token is not the lease's or the lease is gone, the error is
-// [ErrFenced].
+// [ErrFenced]; for a zero instant it is a *[FieldError].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
+	if _, err := r.held(h, token); err == nil && at.IsZero() { // it would end a quarantine without any progress
+		return r, &FieldError{Path: "at", Code: CodeRequired, Hint: "must be the instant of the progress"}
+	}
 	return r.edit(h, token, func(l *Lease) {
 		l.State, l.Reason = Active, ""
 		if at := utc(at); at.After(l.ProgressAt) {

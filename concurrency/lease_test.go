@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,9 +90,6 @@ func TestRecordLife(t *testing.T) {
 			t.Errorf("%s: %v, %v", bad.why, got, err)
 		}
 	}
-	if got, err := r.Claim(Claim{Token: 4}, Holder{"n2", "a"}, time.Time{}); err == nil || cmp.Diff(r, got) != "" {
-		t.Errorf("a clock that nobody set: the lease would be stuck at once, and every job that ever ended would be younger: %v, %v", got, err)
-	}
 	odd := newScene(ten(Count(2))).ask("\xfe", "g", "nodes").ask("\xff", "g", "nodes")
 	var fault *FieldError
 	if records, err := Apply(odd.Snapshot, odd.candidates, odd.plan(t).Admitted, epoch); !errors.As(err, &fault) || records != nil {
@@ -163,6 +161,73 @@ func TestRecordLife(t *testing.T) {
 	last.NextToken = math.MaxUint64
 	if _, err := last.Claim(Claim{Token: math.MaxUint64}, Holder{"n9", "z"}, epoch); err == nil {
 		t.Error("no token can follow the last one")
+	}
+}
+
+// TestUnsetClock: a clock that nobody set tells the zero time. Every function that takes an instant
+// refuses it, whatever else it is asked, and changes and decides nothing.
+func TestUnsetClock(t *testing.T) {
+	const claiming = "required now: must be set to the present instant: a lease since the zero time would be stuck at once, and older than every job"
+	const planning = "required now: must be set to the present instant: at the zero time no lease is ever stuck"
+	h := Holder{"n1", "g"}
+	s := newScene(ten(Count(2))).lease("nodes", "n1", "g", 0).quarantined("nodes", "n1").ask("n1", "g", "nodes").ask("n2", "g", "nodes")
+	record, plan := s.Pools[0].Record, s.plan(t)
+	held, new := plan.Admitted[:1], plan.Admitted[1:]
+	if held[0].Reason != SlotHeld || new[0].Reason != SlotFree {
+		t.Fatalf("%+v", plan.Admitted)
+	}
+	var zero time.Time
+	for _, c := range []struct {
+		name string
+		try  func(time.Time) (changed bool, err error)
+		want string
+		why  string
+	}{
+		{"plan", func(now time.Time) (bool, error) {
+			r, err := Plan(s.Snapshot, s.candidates, now)
+			return cmp.Diff(Result{}, r) != "", err
+		}, planning, "a stuck lease would hold its place for good, and nobody would be told"},
+		{"plan nothing", func(now time.Time) (bool, error) {
+			_, err := Plan(Snapshot{}, nil, now)
+			return false, err
+		}, planning, "whether the clock is set does not depend on the fleet"},
+		{"queue", func(now time.Time) (bool, error) {
+			q, err := NewQueue(s.Snapshot, now)
+			return q != nil, err
+		}, planning, "like a plan"},
+		{"apply", func(now time.Time) (bool, error) {
+			records, err := Apply(s.Snapshot, s.candidates, new, now)
+			return records != nil, err
+		}, claiming, "the lease would be the oldest of all"},
+		{"apply what is held", func(now time.Time) (bool, error) {
+			records, err := Apply(s.Snapshot, s.candidates, held, now)
+			return records != nil, err
+		}, claiming, "no lease is added, but the next batch may add one"},
+		{"claim", func(now time.Time) (bool, error) {
+			r, err := record.Claim(Claim{Token: 2}, Holder{"n2", "g"}, now)
+			return cmp.Diff(record, r) != "", err
+		}, claiming, "the lease would be the oldest of all"},
+		{"claim again", func(now time.Time) (bool, error) {
+			r, err := record.Claim(Claim{Token: 1}, h, now)
+			return cmp.Diff(record, r) != "", err
+		}, claiming, "re-entrant or not"},
+		{"renew", func(now time.Time) (bool, error) {
+			r, err := record.Renew(h, 1, now)
+			return cmp.Diff(record, r) != "", err
+		}, "required at: must be the instant of the progress", "the lease would leave quarantine without any progress, and be stuck at once"},
+	} {
+		if changed, err := c.try(zero); changed || err == nil || !slices.Equal(faultsOf(t, err), []string{c.want}) {
+			t.Errorf("%s: changed %t, %v: %s", c.name, changed, err, c.why)
+		}
+		if _, err := c.try(epoch); err != nil {
+			t.Errorf("%s, with a clock: %v", c.name, err)
+		}
+	}
+	if _, err := record.Renew(h, 7, zero); !errors.Is(err, ErrFenced) {
+		t.Errorf("who lost the lease must hear of that first: %v", err)
+	}
+	if _, err := Plan(Snapshot{Pools: []Pool{{}}}, []Candidate{{}}, zero); len(faultsOf(t, err)) != 4 {
+		t.Errorf("the other faults are reported as well: %v", err)
 	}
 }
 
