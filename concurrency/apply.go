@@ -44,7 +44,7 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 				continue
 			}
 			if claim.Revision != p.Record.Revision {
-				return nil, fmt.Errorf("%w: pool %s is at revision %d, the start of %s %s was planned at %d", ErrConflict, p.Key, p.Record.Revision, c.Resource, c.Group, claim.Revision)
+				return nil, fmt.Errorf("%w: pool %s is at revision %d, the start of %s was planned at %d", ErrConflict, p.Key, p.Record.Revision, Holder{c.Resource, c.Group}, claim.Revision)
 			}
 			if ok {
 				return nil, held.proves(claim.Token)

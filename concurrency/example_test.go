@@ -136,9 +136,9 @@ func ExamplePlan_quarantine() {
 	pool.Unavailable = []string{"n1"}
 	show("and n1 down: ", pool)
 	// Output:
-	// no allowance: 0 start, quarantined [{n1 g}]
-	// allowance 1:  1 start, quarantined [{n1 g}]
-	// and n1 down:  0 start, quarantined [{n1 g}]
+	// no allowance: 0 start, quarantined [n1 for g]
+	// allowance 1:  1 start, quarantined [n1 for g]
+	// and n1 down:  0 start, quarantined [n1 for g]
 }
 
 // One node in one zone at a time: a pool per zone, and one active zone.

@@ -51,16 +51,6 @@ type Lease struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// String describes the lease for people, such as an operator who reads which leases are orphans.
-// Instants are in UTC.
-func (l Lease) String() string {
-	text := fmt.Sprintf("%s %s in pool %s, token %d, %s since %s", l.Resource, l.Group, l.Pool, l.Token, l.State, l.Since.UTC().Format(time.RFC3339))
-	if l.Reason != "" {
-		text += " (" + l.Reason + ")"
-	}
-	return text
-}
-
 // LeaseState is the state of a lease. Both states count, except for the quarantined leases that a
 // pool's allowance covers.
 type LeaseState string
@@ -176,7 +166,7 @@ func (r *Record) check(f *faults) {
 			f.add(at("state"), CodeUnknownValue, l.State, hintState)
 		}
 		if i > 0 && r.Leases[i-1].Holder.compare(l.Holder) >= 0 {
-			f.add(fmt.Sprintf("leases[%d]", i), CodeConflict, nil, "%s %s: leases must be in ascending order of resource and group, one per holder", l.Resource, l.Group)
+			f.add(fmt.Sprintf("leases[%d]", i), CodeConflict, nil, "%s: leases must be in ascending order of resource and group, one per holder", l.Holder)
 		}
 	}
 	for i, c := range r.Confirmed {
@@ -216,7 +206,7 @@ func (r Record) with(leases []Lease) Record {
 func (r Record) held(h Holder, token uint64) (int, error) {
 	i, ok := r.find(h)
 	if !ok {
-		return 0, fmt.Errorf("%w: %s %s holds nothing in pool %s, token %d was given up", ErrFenced, h.Resource, h.Group, r.Key, token)
+		return 0, fmt.Errorf("%w: %s holds nothing in pool %s, token %d was given up", ErrFenced, h, r.Key, token)
 	}
 	return i, r.Leases[i].proves(token)
 }
@@ -224,7 +214,7 @@ func (r Record) held(h Holder, token uint64) (int, error) {
 // proves returns [ErrFenced] for a token that is not the lease's.
 func (l Lease) proves(token uint64) error {
 	if l.Token != token {
-		return fmt.Errorf("%w: %s %s holds pool %s with token %d, not %d", ErrFenced, l.Resource, l.Group, l.Pool, l.Token, token)
+		return fmt.Errorf("%w: %s holds pool %s with token %d, not %d", ErrFenced, l.Holder, l.Pool, l.Token, token)
 	}
 	return nil
 }
@@ -255,7 +245,7 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	case r.Schema != schema:
 		return r, &FieldError{Path: "schema", Code: CodeUnknownValue, Value: strconv.Itoa(r.Schema), Hint: fmt.Sprintf("must be %d: a record of a pool that nobody ever used is made by NewRecord", schema)}
 	case c.Revision != r.Revision:
-		return r, fmt.Errorf("%w: pool %s is at revision %d, the claim of %s %s was planned at %d", ErrConflict, r.Key, r.Revision, h.Resource, h.Group, c.Revision)
+		return r, fmt.Errorf("%w: pool %s is at revision %d, the claim of %s was planned at %d", ErrConflict, r.Key, r.Revision, h, c.Revision)
 	case c.Token < r.NextToken:
 		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, c.Token)
 	}

@@ -23,19 +23,6 @@ func issue(t testing.TB, r Record, h Holder, at time.Time) Record {
 	return next
 }
 
-// A log line about a lease says whose it is, and under which token.
-func TestLeasePrints(t *testing.T) {
-	lease := Lease{Pool: "p", Holder: Holder{"n1", "g"}, Token: 2, State: Active, Since: epoch.In(time.FixedZone("", 3600))}
-	at := epoch.UTC().Format(time.RFC3339)
-	if got, want := fmt.Sprint(lease), "n1 g in pool p, token 2, active since "+at; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	lease.State, lease.Reason = Quarantined, "stuck"
-	if got, want := fmt.Sprint([]Lease{lease}), "[n1 g in pool p, token 2, quarantined since "+at+" (stuck)]"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 func TestRecordLife(t *testing.T) {
 	a, b, c := Holder{"n1", "a"}, Holder{"n1", "b"}, Holder{"n0", "c"}
 	empty := NewRecord("p")
@@ -360,8 +347,8 @@ func TestRecordJSON(t *testing.T) {
 		{lease(strings.Replace(good, `"token":1`, `"token":0`, 1)), []string{"out_of_range leases[0].token: 0"}, "no token"},
 		{lease(strings.Replace(good, `"active"`, `"stuck"`, 1)), []string{`unknown_value leases[0].state: "stuck"`}, "unknown state"},
 		{lease(good + "," + strings.Replace(good, `"n1"`, `"n2"`, 1)), []string{"duplicate leases[1].token: 1: is also"}, "one token twice"},
-		{lease(good + "," + strings.Replace(good, `"token":1`, `"token":2`, 1)), []string{"conflict leases[1]: n1 a"}, "one holder twice"},
-		{lease(good + "," + strings.Replace(strings.Replace(good, `"token":1`, `"token":2`, 1), `"n1"`, `"n0"`, 1)), []string{"conflict leases[1]: n0 a"}, "out of order"},
+		{lease(good + "," + strings.Replace(good, `"token":1`, `"token":2`, 1)), []string{"conflict leases[1]: n1 for a"}, "one holder twice"},
+		{lease(good + "," + strings.Replace(strings.Replace(good, `"token":1`, `"token":2`, 1), `"n1"`, `"n0"`, 1)), []string{"conflict leases[1]: n0 for a"}, "out of order"},
 		{confirmed(`{"pool":"p/a","token":0},{"token":1}`), []string{"required confirmed[0]", "required confirmed[1]", "conflict confirmed[1]:  1"}, "leases of nobody"},
 		{confirmed(`{"pool":"p/a","token":2},{"pool":"p/a","token":2}`), []string{"conflict confirmed[1]: p/a 2"}, "a lease twice"},
 		{confirmed(`{"pool":"p/b","token":1},{"pool":"p/a","token":2}`), []string{"conflict confirmed[1]: p/a 2"}, "pools out of order"},

@@ -114,7 +114,7 @@ func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
 	p := &q.ledger.pools[pool]
 	active, keyed := p.active, p.keyed
 	if !q.ledger.release(pool, h) {
-		return fmt.Errorf("%w: %s %s holds nothing in pool %s", ErrFenced, h.Resource, h.Group, q.keys[pool])
+		return fmt.Errorf("%w: %s holds nothing in pool %s", ErrFenced, h, q.keys[pool])
 	}
 	p.revision = revision
 	if p.active < active || p.keyed < keyed {

@@ -1,0 +1,73 @@
+package concurrency
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPrint(t *testing.T) {
+	at := epoch.Format(time.RFC3339)
+	elsewhere := time.FixedZone("", 3600)
+	lease := Lease{Pool: "p", Holder: Holder{"n1", "g"}, Token: 2, State: Active, Since: epoch.In(elsewhere)}
+	stalled := lease
+	stalled.State, stalled.Reason = Quarantined, "stuck"
+	var crowd []Holder
+	for i := range 12 {
+		crowd = append(crowd, Holder{fmt.Sprint("n", i), "g"})
+	}
+	for _, c := range []struct {
+		value any
+		want  string
+		why   string
+	}{
+		{Holder{"n1", "g"}, "n1 for g", "a slot is of a resource, for a group"},
+		{Holder{Resource: "n1"}, "n1", "the job of nobody's plan has no group"},
+		{crowd[:2], "[n0 for g n1 for g]", "in a list it shows where one ends"},
+		{lease, "n1 for g in pool p, token 2, active since " + at, "a log line about a lease says whose it is, and under which token"},
+		{[]Lease{stalled}, "[n1 for g in pool p, token 2, quarantined since " + at + " (stuck)]", "and why it is out of use"},
+		{Summary{}, "0 of at most 0 active, 0 members", "an unknown pool"},
+		{Summary{Active: 1, Max: 2, Total: 1, Starts: 1, KeyActive: true}, "1 of at most 2 active, 1 member, 1 new lease, key active", "one is one"},
+		{
+			Summary{Active: 13, Max: 20, Total: 40, Starts: 2, Holders: crowd, Quarantined: crowd[:2], Stuck: crowd[:1], Unavailable: []string{"n1", "n9"}},
+			"13 of at most 20 active, 40 members, 2 new leases; holders n0 for g, n1 for g, n2 for g, n3 for g, n4 for g, n5 for g, n6 for g, n7 for g, n8 for g, n9 for g, 2 more; quarantined n0 for g, n1 for g; stuck n0 for g; unavailable n1, n9",
+			"a list of thousands would hide the counts",
+		},
+		{Result{}, "0 candidates may start, 0 must wait", "nothing was asked"},
+		{Result{Refused: []Refused{{Candidate: 3, Why: 7}}}, "0 candidates may start, 1 must wait\ncandidate 3 must wait: ", "a result put together by hand in a test has no answer 7, and still prints"},
+		{
+			Result{Stuck: []Stuck{{0, lease, epoch.In(elsewhere)}}, Next: epoch.Add(time.Nanosecond).In(elsewhere)},
+			"0 candidates may start, 0 must wait\nstuck since " + at + ": n1 for g in pool p, token 2, active since " + at + "\nnext: 2026-03-10T09:00:00.000000001Z",
+			"a host that looks a moment before Next sees nothing new",
+		},
+	} {
+		if got := fmt.Sprint(c.value); got != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.why, got, c.want)
+		}
+	}
+	down := strings.Fields("a b c d e f g h i j k l")
+	if got := (Summary{Unavailable: down}).String(); !strings.HasSuffix(got, "unavailable a, b, c, d, e, f, g, h, i, j, 2 more") || down[10] != "k" {
+		t.Errorf("the list may be the snapshot's own: %s, then %v", got, down)
+	}
+}
+
+// TestResultPrints: who debugs a plan sees each candidate once, with every pool that refuses it.
+func TestResultPrints(t *testing.T) {
+	s := overlap(false).ask("n1", "g", "cluster", "zone-a").ask("free", "g").running("n1", "g")
+	s.Pools[0].StuckAfter, s.Pools[1].Limit = time.Hour, Count(0)
+	s.pool("cluster").Limit = Count(1)
+	want := strings.Join([]string{
+		"2 candidates may start, 2 must wait",
+		"candidate 2 may start: slot_held, pool 0 with token 1, pool 1 with token 1",
+		"candidate 3 may start: rule_not_applicable",
+		"candidate 0 must wait: slot_full in pool 0, slot_paused in pool 1",
+		"candidate 1 must wait: slot_full in pool 0",
+		"pool 0: 1 of at most 1 active, 6 members; holders n1 for g",
+		"pool 1: 1 of at most 0 active, 3 members; holders n1 for g",
+		"next: 2026-03-10T10:00:00Z",
+	}, "\n")
+	if got := s.plan(t).String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
