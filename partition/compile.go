@@ -293,33 +293,3 @@ func (c *Compiled) layOut() error {
 	c.turns = make([]turn, len(c.partitions))
 	return nil
 }
-
-// warn lists legal settings that their author may not have meant, in a fixed order.
-func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
-	if !strategy.MaxUnavailablePartitions.IsZero() && len(c.members) > 0 {
-		limited := slices.ContainsFunc(c.partitions, func(p part) bool { return p.max < int(p.count) })
-		if !limited {
-			list = append(list, Warning{WarningGateWithoutEffect, "maxUnavailablePartitions",
-				"maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable"})
-		}
-	}
-	for i := range strategy.Partitions {
-		path := fmt.Sprintf("partitions[%d]", i)
-		switch {
-		case strategy.Partitions[i].empty():
-			list = append(list, Warning{WarningNoCriterion, path,
-				"a partition without criterion has no members: write clusterSelector: {} for all clusters"})
-		case c.partitions[i].count == 0 && len(c.names) > 0:
-			list = append(list, Warning{WarningNoMember, path, "no cluster matches, so the rollout passes this partition at once: check its criteria"})
-		}
-	}
-	if len(strategy.Partitions) > 0 && options.Leftovers != AppendLeftovers {
-		if !strategy.AutoPartitionSize.IsZero() {
-			list = append(list, Warning{WarningIgnoredField, "autoPartitionSize", "has no meaning beside manual partitions"})
-		}
-		if strategy.AutoPartitionThreshold != nil {
-			list = append(list, Warning{WarningIgnoredField, "autoPartitionThreshold", "has no meaning beside manual partitions"})
-		}
-	}
-	return list
-}

@@ -26,12 +26,23 @@ type value struct {
 
 func global(v IntOrString, field string) value { return value{v, field, -1} }
 
-func (v value) fault(code Code, hint string) error {
-	path := v.field
+func (v value) path() string {
 	if v.partition >= 0 {
-		path = inPartition(v.partition, v.field)
+		return inPartition(v.partition, v.field)
 	}
-	return &FieldError{Code: code, Path: path, Value: v.String(), Hint: hint}
+	return v.field
+}
+
+func (v value) fault(code Code, hint string) error {
+	return &FieldError{Code: code, Path: v.path(), Value: v.String(), Hint: hint}
+}
+
+// documentedFault is a fault of the default mode. It says so if the other mode takes the value.
+func (v value) documentedFault(code Code, hint string) error {
+	if _, err := v.controllerLimit(1); err == nil {
+		hint += onlyController
+	}
+	return v.fault(code, hint)
 }
 
 // limit returns how many of count clusters the first present value stands for. The last value is
@@ -47,6 +58,8 @@ func limit(mode Mode, count int, values ...value) (int, error) {
 const (
 	hintFormat  = `must be an int such as 5 or a percentage such as "10%"`
 	hintPercent = "must be digits with an optional fraction, at most 9 digits in all, and a percent sign"
+
+	onlyController = "; only the mode fleet_controller takes it"
 )
 
 // exactLimit returns the limit in the default mode, between 0 and count. Percentages are rounded
@@ -61,14 +74,14 @@ func (v value) exactLimit(count int) (int, error) {
 	if !isPercent {
 		n, ok := digits(number)
 		if !ok {
-			return 0, v.fault(CodeLimitFormat, hintFormat)
+			return 0, v.documentedFault(CodeLimitFormat, hintFormat)
 		}
 		return clamp(n, count), nil
 	}
 	whole, fraction, dotted := strings.Cut(number, ".")
 	n, ok := digits(whole + fraction)
 	if !ok || dotted && fraction == "" || len(whole)+len(fraction) > 9 {
-		return 0, v.fault(CodeLimitNumber, hintPercent)
+		return 0, v.documentedFault(CodeLimitNumber, hintPercent)
 	}
 	if n == 0 || count <= 0 {
 		return 0, nil

@@ -215,9 +215,9 @@ type Result struct {
 	// partition is reached, but nothing is wrong with it.
 	Unready   []Unready `json:"unready,omitempty"`
 	Unmatched []ID      `json:"unmatched,omitempty"` // clusters in no partition, in cluster order
-	// Warnings are in a fixed order: the gate, the partitions, then ignored fields. The mode
-	// FleetController has none, because Fleet's controller does not warn. A host that wants them
-	// plans in the default mode as well.
+	// Warnings are in a fixed order: the gate, the limits of the strategy, the partitions, then
+	// ignored fields. The mode FleetController has none, because Fleet's controller does not warn. A
+	// host that wants them plans in the default mode as well.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Batch is the size of a batch. MaxPerStep is the largest number of releases in a step, or 0
 	// for no limit.
@@ -240,28 +240,6 @@ func (r Result) String() string {
 	}
 	return strings.Join(lines, "\n")
 }
-
-// WarningCode is a kind of warning. Codes are part of the compatibility promise.
-type WarningCode string
-
-// The kinds of warnings.
-const (
-	WarningGateWithoutEffect WarningCode = "gate_without_effect" // with this maxUnavailable no partition ever counts as not ready
-	WarningNoCriterion       WarningCode = "no_criterion"        // a manual partition has no criterion
-	WarningNoMember          WarningCode = "no_member"           // a manual partition matches no cluster, and is passed at once
-	WarningIgnoredField      WarningCode = "ignored_field"       // a field has no meaning beside the others
-)
-
-// Warning is a legal configuration that its author may not have meant. A warning is never a reason
-// to refuse it.
-type Warning struct {
-	Code WarningCode `json:"code"`
-	Path string      `json:"path"` // the field to look at
-	Text string      `json:"text"` // for people
-}
-
-// String returns "path: text (code)".
-func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string(w.Code) + ")" }
 
 // String describes the step in a few lines: one for each partition, then the gate.
 // The text does not end with a newline.

@@ -148,7 +148,7 @@ func (s *Strategy) validate(leftovers bool) error {
 	}
 	if n := s.maxNew(); n < 1 {
 		faults = append(faults, &FieldError{Code: CodeValue, Path: "maxNew", Value: strconv.Itoa(n),
-			Hint: "must be at least 1: without a batch nothing is ever released"})
+			Hint: "must be at least 1: without a batch nothing is ever released" + onlyController})
 	}
 	for i := range s.Partitions {
 		d := &s.Partitions[i]

@@ -3,6 +3,7 @@ package partition_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/partition"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -195,7 +200,7 @@ func TestBadInput(t *testing.T) {
 		{why: "a word before %", strategy: partition.Strategy{MaxUnavailable: text("abc%")}, clusters: 1, fallback: []string{"limit_number maxUnavailable"}, onFleet: []string{"limit_number maxUnavailable"}},
 		{why: "the controller takes a negative percentage for 1", strategy: partition.Strategy{MaxUnavailable: text("-10%")}, clusters: 1, fallback: []string{"limit_number maxUnavailable"}},
 		{why: "the controller takes NaN for 1", strategy: partition.Strategy{MaxUnavailable: text("NaN%")}, clusters: 1, fallback: []string{"limit_number maxUnavailable"}},
-		{why: "a negative int is 0 in both", strategy: partition.Strategy{MaxUnavailable: partition.FromInt(-3)}, clusters: 1},
+		{why: "a negative int is 0 in both", strategy: partition.Strategy{MaxUnavailable: partition.FromInt(-3)}, clusters: 1, warnings: []string{"clamped maxUnavailable"}},
 		{why: "ten digits", strategy: partition.Strategy{MaxUnavailable: text("0000000010%")}, clusters: 1, fallback: []string{"limit_number maxUnavailable"}},
 		{why: "an empty text is a value", strategy: partition.Strategy{MaxUnavailablePartitions: text("")}, clusters: 1, fallback: []string{"limit_format maxUnavailablePartitions"}, onFleet: []string{"limit_format maxUnavailablePartitions"}},
 		{why: "without a cluster the controller sees nothing", strategy: partition.Strategy{MaxUnavailable: text("abc")}, fallback: []string{"limit_format maxUnavailable"}},
@@ -268,6 +273,172 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("%s: got the warnings %q, want %q", row.why, warnings, row.warnings)
 			}
 		}
+	}
+}
+
+// TestLimitWarnings: a limit that does something else than it says is told, and none that does
+// what it says.
+func TestLimitWarnings(t *testing.T) {
+	const idle = `: one batch of 50 releases all members: lower maxNew, or for updates choose releases: "budget" (limit_without_effect)`
+	for _, row := range []struct {
+		strategy string
+		clusters int
+		options  partition.Options
+		want     []string
+		why      string
+	}{
+		{strategy: `{"maxUnavailable": "10%"}`, clusters: 50, want: []string{"maxUnavailable" + idle}, why: "5 at a time are expected, and 50 come at once"},
+		{strategy: `{"maxUnavailable": 0}`, clusters: 50, want: []string{"maxUnavailable" + idle}, why: "a limit of 0 promises most"},
+		{strategy: `{"maxUnavailable": "10%"}`, clusters: 51, why: "the second batch waits"},
+		{strategy: `{"maxUnavailable": "10%", "maxNew": 49}`, clusters: 50, why: "the remedy"},
+		{strategy: `{"maxUnavailable": "10%"}`, clusters: 50, options: partition.Options{MaxPerStep: count(49)}, why: "a step does not release all, so the next one waits"},
+		{strategy: `{"maxUnavailable": "10%"}`, clusters: 50, options: partition.Options{MaxPerStep: count(50)}, want: []string{"maxUnavailable" + idle}, why: "a step releases all"},
+		{strategy: `{"maxUnavailable": 0, "maxUnavailablePartitions": 2, "partitions": [{"clusterName": "c000000"}, {"clusterSelector": {}}]}`, clusters: 9, why: "the first partition releases a member of the second, which then waits"},
+		{strategy: `{"maxUnavailable": "10%"}`, clusters: 50, options: partition.Options{Releases: partition.ByBudget}, why: "the other remedy"},
+		{strategy: `{}`, clusters: 50, why: "nobody expects an effect of what nobody wrote"},
+		{strategy: `{"maxUnavailable": "100%"}`, clusters: 50, why: "no limit is what it says"},
+		{strategy: `{"maxUnavailable": 50}`, clusters: 50, why: "nor is this one"},
+		{strategy: `{"maxUnavailable": 49}`, clusters: 50, want: []string{"maxUnavailable" + idle}, why: "this one is"},
+		{strategy: `{"maxUnavailable": 0}`, clusters: 1, why: "one cluster cannot be divided"},
+		{strategy: `{"maxUnavailable": "10%"}`, why: "nor can none"},
+		{strategy: `{"maxUnavailable": 0, "partitions": [{"clusterName": "c000000"}, {"clusterName": "c000001"}]}`, clusters: 2, why: "one after the other"},
+		{strategy: `{"maxUnavailable": 0, "autoPartitionThreshold": 1, "autoPartitionSize": "50%"}`, clusters: 100, why: "the second partition waits for the first"},
+		{strategy: `{"maxUnavailable": 0, "maxUnavailablePartitions": 1, "autoPartitionThreshold": 1, "autoPartitionSize": "50%"}`, clusters: 100, want: []string{"maxUnavailable" + idle}, why: "the second partition never waits for the first"},
+		{strategy: `{"maxUnavailable": 0, "maxUnavailablePartitions": 1, "autoPartitionThreshold": 1, "autoPartitionSize": 33}`, clusters: 99, why: "the third one waits for one of them"},
+		{strategy: `{"maxUnavailable": 0, "maxUnavailablePartitions": 1, "autoPartitionThreshold": 1, "autoPartitionSize": 60}`, clusters: 99, why: "the second batch of the first one waits"},
+		{strategy: `{"maxUnavailable": 0, "partitions": [{"clusterSelector": {}}, {"clusterName": "nobody"}]}`, clusters: 9, want: []string{"maxUnavailable" + idle, "partitions[1]: no cluster matches, so the rollout passes this partition at once: check its criteria (no_member)"}, why: "nobody is in the partition that would wait"},
+		{strategy: `{"partitions": [{"clusterName": "nobody"}, {"clusterSelector": {}, "maxUnavailable": 0}, {"clusterName": "nobody"}]}`, clusters: 9, want: []string{"partitions[0]: no cluster matches, so the rollout passes this partition at once: check its criteria (no_member)", "partitions[1].maxUnavailable" + idle, "partitions[2]: no cluster matches, so the rollout passes this partition at once: check its criteria (no_member)"}, why: "a partition's own limit"},
+		{strategy: `{"maxUnavailable": 1, "partitions": [{"clusterSelector": {}, "maxUnavailable": "100%"}]}`, clusters: 9, why: "no partition has the strategy's limit"},
+		{strategy: `{"maxUnavailable": 0, "partitions": [{"clusterName": "c000000"}]}`, clusters: 9, options: partition.Options{Leftovers: partition.AppendLeftovers}, why: "the leftovers wait"},
+		{strategy: `{"maxUnavailable": 0, "partitions": [{"clusterName": "c000000", "maxUnavailable": 1}]}`, clusters: 9, options: partition.Options{Leftovers: partition.AppendLeftovers}, want: []string{"maxUnavailable" + idle}, why: "the leftovers have the strategy's limit, and are the last"},
+
+		{strategy: `{"maxUnavailable": -1, "maxUnavailablePartitions": -1, "partitions": [{"clusterSelector": {}, "maxUnavailable": -1}]}`, clusters: 1, want: []string{"maxUnavailable: counts as 0 (clamped)", "maxUnavailablePartitions: counts as 0 (clamped)", "partitions[0].maxUnavailable: counts as 0 (clamped)"}, why: "-1 does not mean no limit"},
+		{strategy: `{"maxUnavailable": "120%", "maxUnavailablePartitions": "100.01%", "autoPartitionSize": "+101%"}`, want: []string{`maxUnavailable: counts as "100%" (clamped)`, `maxUnavailablePartitions: counts as "100%" (clamped)`, `autoPartitionSize: counts as "100%" (clamped)`}, why: "no part is larger than all; it does not depend on the clusters"},
+		{strategy: `{"maxUnavailable": "100.00%", "maxUnavailablePartitions": 0, "autoPartitionSize": "100%"}`, why: "the largest percentage, and the smallest int"},
+		{strategy: `{"maxUnavailable": 500, "autoPartitionSize": "500"}`, clusters: 1, why: "the fleet may grow"},
+		{strategy: `{"autoPartitionSize": -1}`, clusters: 1, why: "0 or less is how to write a single partition"},
+		{strategy: `{"autoPartitionSize": "120%", "partitions": [{"clusterSelector": {}}]}`, clusters: 1, want: []string{"autoPartitionSize: has no meaning beside manual partitions (ignored_field)"}, why: "it is not looked at"},
+		{strategy: `{"autoPartitionSize": "120%", "partitions": [{"clusterSelector": {}}]}`, clusters: 1, options: partition.Options{Leftovers: partition.AppendLeftovers}, want: []string{`autoPartitionSize: counts as "100%" (clamped)`}, why: "it is looked at"},
+	} {
+		var strategy partition.Strategy
+		if err := json.Unmarshal([]byte(row.strategy), &strategy); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		p, err := partition.Plan(strategy, fleetOf(row.clusters, healthy(oldVersion)), row.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range p.Warnings {
+			if w.Code != partition.WarningGateWithoutEffect { // see TestBadInput
+				got = append(got, w.String())
+			}
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %s of %d:\ngot  %q\nwant %q", row.why, row.strategy, row.clusters, got, row.want)
+		}
+	}
+}
+
+// TestIdleLimitsAreIdle: a limit that is said to have no effect on releases has none: with it, every
+// step of a rollout releases the same as without it.
+func TestIdleLimitsAreIdle(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		strategy, fleet, options := genStrategy(t, false), genFleet(t, 12), genOptions(t, partition.Default)
+		// Else few limits would be idle.
+		fleet.Paused, options.Releases = false, partition.ByBatch
+		strategy.MaxUnavailable = partition.FromInt(int32(rapid.IntRange(0, 3).Draw(t, "limit")))
+		if rapid.Bool().Draw(t, "ordinary batch") {
+			strategy.MaxNew = nil
+		}
+		if rapid.Bool().Draw(t, "open gate") {
+			strategy.MaxUnavailablePartitions = partition.FromString("100%")
+		}
+		for i := range fleet.Clusters { // nobody is NotReady before the rollout, and nobody stays behind
+			fleet.Clusters[i].Wanted = newVersion
+			fleet.Clusters[i].State = rapid.SampledFrom([]partition.State{fresh(), healthy(oldVersion)}).Draw(t, "state")
+		}
+		without := strategy
+		without.Partitions = slices.Clone(strategy.Partitions)
+		idle := 0
+		for _, w := range plan(t, strategy, fleet, options).Warnings {
+			if w.Code != partition.WarningLimitWithoutEffect {
+				continue
+			}
+			idle++
+			if w.Path == "maxUnavailable" {
+				for i := range without.Partitions { // it is inherited no longer
+					if without.Partitions[i].MaxUnavailable.IsZero() {
+						without.Partitions[i].MaxUnavailable = partition.FromString("100%")
+					}
+				}
+				without.MaxUnavailable = partition.FromString("100%")
+			}
+			for i := range without.Partitions {
+				if w.Path == fmt.Sprintf("partitions[%d].maxUnavailable", i) {
+					without.Partitions[i].MaxUnavailable = partition.FromString("100%")
+				}
+			}
+		}
+		if idle == 0 {
+			return
+		}
+		fleets := [2]partition.Fleet{fleet, fleet}
+		order := rapid.Permutation(numbers(len(fleet.Clusters))).Draw(t, "ready")
+		for range 2 * len(order) {
+			one, two := plan(t, strategy, fleets[0], options), plan(t, without, fleets[1], options)
+			if diff := gocmp.Diff(one.Releases, two.Releases); diff != "" {
+				t.Fatalf("(-with +without)\n%s", diff)
+			}
+			seen["a step"]++
+			if len(one.Releases) > 0 {
+				seen["a release"]++
+			}
+			fleets[0], fleets[1] = apply(fleets[0], &one.Step), apply(fleets[1], &two.Step)
+			if len(order) == 0 || !rapid.Bool().Draw(t, "becomes ready") {
+				continue
+			}
+			for _, fleet := range fleets {
+				if c := &fleet.Clusters[order[0]]; c.Released == c.Wanted {
+					c.Applied, c.Ready = c.Wanted, true
+				}
+			}
+			order = order[1:]
+		}
+	}, "a step", "a release")
+}
+
+// TestOnlyTheControllerTakesIt: a value that Fleet takes, and its document does not, is refused with
+// the mode that takes it.
+func TestOnlyTheControllerTakesIt(t *testing.T) {
+	const hint = "; only the mode fleet_controller takes it"
+	for _, row := range []struct {
+		text, why string
+		taken     bool
+	}{
+		{"-10%", "Fleet makes 1 of it", true},
+		{"1e1%", "a float", true},
+		{"NaN%", "a float, too", true},
+		{"1234567890%", "more digits than are exact", true},
+		{"5.%", "a float without fraction", true},
+		{"abc", "nobody takes it", false},
+		{"-1", "an int in quotes must be above 0 for Fleet", false},
+		{"5 %", "a blank", false},
+		{"%", "no number", false},
+		{"", "nothing", false},
+	} {
+		strategy := partition.Strategy{MaxUnavailable: partition.FromString(row.text)}
+		err := strategy.Validate()
+		if err == nil || strings.HasSuffix(err.Error(), hint) != row.taken {
+			t.Errorf("%s: %q: %v", row.why, row.text, err)
+		}
+		if _, err := partition.Plan(strategy, fleetOf(3, fresh()), partition.Options{Mode: partition.FleetController}); (err == nil) != row.taken {
+			t.Errorf("%s: %q: Fleet: %v", row.why, row.text, err)
+		}
+	}
+	if err := (partition.Strategy{MaxNew: count(0)}).Validate(); err == nil || !strings.HasSuffix(err.Error(), hint) {
+		t.Errorf("a batch of none: %v", err)
 	}
 }
 

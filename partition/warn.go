@@ -1,0 +1,129 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// WarningCode is a kind of warning. Codes are part of the compatibility promise.
+type WarningCode string
+
+// The kinds of warnings.
+const (
+	WarningGateWithoutEffect  WarningCode = "gate_without_effect"  // with this maxUnavailable no partition ever counts as not ready
+	WarningLimitWithoutEffect WarningCode = "limit_without_effect" // this maxUnavailable holds nothing back: one batch releases all, and no partition waits for them
+	WarningClamped            WarningCode = "clamped"              // a limit below 0 counts as 0, one above 100% as 100%
+	WarningNoCriterion        WarningCode = "no_criterion"         // a manual partition has no criterion
+	WarningNoMember           WarningCode = "no_member"            // a manual partition matches no cluster, and is passed at once
+	WarningIgnoredField       WarningCode = "ignored_field"        // a field has no meaning beside the others
+)
+
+// Warning is a legal configuration that its author may not have meant. A warning is never a reason
+// to refuse it.
+type Warning struct {
+	Code WarningCode `json:"code"`
+	Path string      `json:"path"` // the field to look at
+	Text string      `json:"text"` // for people
+}
+
+// String returns "path: text (code)".
+func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string(w.Code) + ")" }
+
+// warn lists legal settings that their author may not have meant, in a fixed order.
+func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
+	automatic := len(strategy.Partitions) == 0 || options.Leftovers == AppendLeftovers
+	if !strategy.MaxUnavailablePartitions.IsZero() && len(c.members) > 0 {
+		limited := slices.ContainsFunc(c.partitions, func(p part) bool { return p.max < int(p.count) })
+		if !limited {
+			list = append(list, Warning{WarningGateWithoutEffect, "maxUnavailablePartitions",
+				"maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable"})
+		}
+	}
+	idle := c.idle(strategy, options)
+	limit := func(v value) {
+		if text := v.clamped(); text != "" {
+			list = append(list, Warning{WarningClamped, v.path(), text})
+		}
+		if idle[v.path()] {
+			list = append(list, Warning{WarningLimitWithoutEffect, v.path(),
+				fmt.Sprintf("one batch of %d releases all members: lower maxNew, or for updates choose releases: %q", c.maxNew, ByBudget)})
+		}
+	}
+	limit(global(strategy.MaxUnavailable, "maxUnavailable"))
+	limit(global(strategy.MaxUnavailablePartitions, "maxUnavailablePartitions"))
+	if size := strategy.AutoPartitionSize; automatic && size.form == isString { // an int of 0 or less means a single partition
+		limit(global(size, "autoPartitionSize"))
+	}
+	for i := range strategy.Partitions {
+		path := fmt.Sprintf("partitions[%d]", i)
+		switch {
+		case strategy.Partitions[i].empty():
+			list = append(list, Warning{WarningNoCriterion, path,
+				"a partition without criterion has no members: write clusterSelector: {} for all clusters"})
+		case c.partitions[i].count == 0 && len(c.names) > 0:
+			list = append(list, Warning{WarningNoMember, path, "no cluster matches, so the rollout passes this partition at once: check its criteria"})
+		}
+		limit(value{strategy.Partitions[i].MaxUnavailable, "maxUnavailable", i})
+	}
+	if !automatic {
+		if !strategy.AutoPartitionSize.IsZero() {
+			list = append(list, Warning{WarningIgnoredField, "autoPartitionSize", "has no meaning beside manual partitions"})
+		}
+		if strategy.AutoPartitionThreshold != nil {
+			list = append(list, Warning{WarningIgnoredField, "autoPartitionThreshold", "has no meaning beside manual partitions"})
+		}
+	}
+	return list
+}
+
+// clamped says what a limit counts as if no number of clusters makes it what is written: a negative
+// int, or a percentage above 100. It returns empty for any other. The limit is valid.
+func (v value) clamped() string {
+	number, isPercent := strings.CutSuffix(v.text, "%")
+	if p, err := strconv.ParseFloat(number, 64); isPercent && err == nil && p > 100 { // at most nine digits: exact
+		return `counts as "100%"`
+	}
+	if v.n < 0 {
+		return "counts as 0"
+	}
+	return ""
+}
+
+// idle returns the fields of maxUnavailable that are written and hold no release back: one batch
+// releases all members of a partition, so that no second one waits, and no later partition waits for
+// them to be ready. A limit that allows all members is left out, because its author expects no
+// effect, and so is that of a single member, which no limit can divide.
+//
+// Such a limit still holds the batch back while too many are NotReady before it. Where that can be
+// the work of the rollout itself, because partitions overlap or share the releases of a step, no
+// limit is called idle.
+func (c *Compiled) idle(strategy *Strategy, options Options) map[string]bool {
+	if options.Releases == ByBudget || len(c.memberships) > 0 || c.maxPerStep > 0 && len(c.members) > c.maxPerStep {
+		return nil
+	}
+	last, filled := 0, 0
+	for i := range c.partitions {
+		if c.partitions[i].count > 0 {
+			last, filled = i, filled+1
+		}
+	}
+	gated := filled-1 > c.maxParts // enough partitions before the last one to close the gate
+	fields := map[string]bool{}
+	for i := range c.partitions {
+		field, written := "maxUnavailable", strategy.MaxUnavailable
+		if i < len(strategy.Partitions) && !strategy.Partitions[i].MaxUnavailable.IsZero() {
+			field, written = inPartition(i, field), strategy.Partitions[i].MaxUnavailable
+		}
+		p := &c.partitions[i]
+		if written.IsZero() || int(p.count) <= p.max {
+			continue
+		}
+		holds := int(p.count) > c.maxNew || i != last && gated
+		if idle, known := fields[field]; holds || p.count > 1 && (!known || idle) {
+			fields[field] = !holds
+		}
+	}
+	return fields
+}
