@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Compiled is a plan whose partitions are fixed and whose counts follow events. The time of
@@ -71,8 +72,8 @@ type change struct {
 // Len returns the number of clusters.
 func (c *Compiled) Len() int { return len(c.names) }
 
-// ID returns the ID of a cluster, given by its place in cluster order, from 0 to Len()-1. Any other
-// place is an error.
+// ID returns the ID of a cluster, given by its place in cluster order, from 0 to Len()-1. For any
+// other place the error is a *[FieldError].
 func (c *Compiled) ID(cluster int) (ID, error) {
 	if err := c.check(cluster); err != nil {
 		return ID{}, err
@@ -87,9 +88,18 @@ func (c *Compiled) id(cluster uint32) ID {
 
 func (c *Compiled) check(cluster int) error {
 	if cluster < 0 || cluster >= len(c.names) {
-		return fmt.Errorf("partition: cluster %d: the plan has %s, numbered from 0: Find gives the number of a name", cluster, counted(len(c.names), "cluster", "clusters"))
+		return noPlace("cluster", cluster, len(c.names), "clusters: Find returns the place of a name")
 	}
 	return nil
+}
+
+// noPlace returns the fault of an index that is not from 0 to n-1.
+func noPlace(path string, index, n int, of string) error {
+	hint := fmt.Sprintf("must be from 0 to %d, a place among the %s", n-1, of)
+	if n == 0 {
+		hint = "has no place, because the plan has no " + path
+	}
+	return &FieldError{Code: CodeValue, Path: path, Value: strconv.Itoa(index), Hint: hint}
 }
 
 // Find returns the place of a cluster in cluster order, and whether the plan has the cluster.
@@ -115,11 +125,11 @@ func (c *Compiled) order(a, b name) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// Members returns the clusters of a partition in cluster order. The slice belongs to the caller. An
-// index that no partition has is an error.
+// Members returns the clusters of a partition in cluster order. The slice belongs to the caller. For
+// an index that no partition has the error is a *[FieldError].
 func (c *Compiled) Members(partition int) ([]ID, error) {
 	if partition < 0 || partition >= len(c.partitions) {
-		return nil, fmt.Errorf("partition: partition %d: the plan has %s, numbered from 0", partition, counted(len(c.partitions), "partition", "partitions"))
+		return nil, noPlace("partition", partition, len(c.partitions), "partitions")
 	}
 	p := &c.partitions[partition]
 	list := make([]ID, p.count)
@@ -130,8 +140,8 @@ func (c *Compiled) Members(partition int) ([]ID, error) {
 }
 
 // Update replaces the state of a cluster, given by its place in cluster order, and reports whether
-// that can change a plan: if it cannot, there is no need to plan again. A place that no cluster has
-// is an error.
+// that can change a plan: if it cannot, there is no need to plan again. For a place that no cluster
+// has the error is a *[FieldError].
 func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return false, err
@@ -140,11 +150,12 @@ func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 }
 
 // UpdateAll replaces the states of all clusters, in cluster order, for a host that gets a complete
-// list instead of events. It costs much less than an Update of each cluster. A list whose length is
-// not Len is an error, and changes nothing.
+// list instead of events. It costs much less than an Update of each cluster. For a list whose length
+// is not Len the error is a *[FieldError], and nothing changes.
 func (c *Compiled) UpdateAll(states []State) error {
 	if len(states) != len(c.names) {
-		return fmt.Errorf("partition: %d states for %d clusters: one is needed for each, in cluster order", len(states), len(c.names))
+		return &FieldError{Code: CodeValue, Path: "states", Value: strconv.Itoa(len(states)),
+			Hint: fmt.Sprintf("must be %d, one for each cluster, in cluster order", len(c.names))}
 	}
 	for i := range states {
 		c.facts[i] = observe(&states[i], c.wanted(uint32(i)))

@@ -2,10 +2,13 @@ package partition_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/partition"
@@ -18,29 +21,56 @@ func TestWrongNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	none, err := partition.Compile(partition.Strategy{}, fleetOf(0, fresh()), partition.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := compiled.Plan()
+	id := func(c *partition.Compiled, n int) error { _, err := c.ID(n); return err }
+	explain := func(c *partition.Compiled, n int) error { _, _, err := c.Explain(n); return err }
+	members := func(c *partition.Compiled, n int) error { _, err := c.Members(n); return err }
+	update := func(c *partition.Compiled, n int) error {
+		changed, err := c.Update(n, healthy(newVersion))
+		if changed {
+			t.Errorf("Update(%d) says that it changed something", n)
+		}
+		return err
+	}
+	all := func(c *partition.Compiled, n int) error { return c.UpdateAll(make([]partition.State, n)) }
+	const ofTwo = "must be from 0 to 1, a place among the clusters: Find returns the place of a name"
+	for _, row := range []struct {
+		name string
+		call func(*partition.Compiled, int) error
+		plan *partition.Compiled
+		n    int
+		want string
+		why  string
+	}{
+		{"Update", update, compiled, -1, "cluster: -1: " + ofTwo, "no place is negative"},
+		{"Update", update, compiled, 2, "cluster: 2: " + ofTwo, "one behind the last"},
+		{"Update", update, none, 0, "cluster: 0: has no place, because the plan has no cluster", "there is no last one"},
+		{"ID", id, compiled, -1, "cluster: -1: " + ofTwo, "like Update"},
+		{"ID", id, compiled, 2, "cluster: 2: " + ofTwo, "like Update"},
+		{"Explain", explain, compiled, -1, "cluster: -1: " + ofTwo, "like Update"},
+		{"Explain", explain, compiled, 2, "cluster: 2: " + ofTwo, "like Update"},
+		{"Members", members, compiled, -1, "partition: -1: must be from 0 to 0, a place among the partitions", "no index is negative"},
+		{"Members", members, compiled, 1, "partition: 1: must be from 0 to 0, a place among the partitions", "one behind the last"},
+		{"UpdateAll", all, compiled, 1, "states: 1: must be 2, one for each cluster, in cluster order", "the state of which cluster?"},
+		{"UpdateAll", all, compiled, 3, "states: 3: must be 2, one for each cluster, in cluster order", "a cluster that is not in the plan"},
+	} {
+		err := row.call(row.plan, row.n)
+		var fault *partition.FieldError
+		if !errors.As(err, &fault) || fault.Code != partition.CodeValue || err.Error() != row.want {
+			t.Errorf("%s(%d): got %v, want %s: %s", row.name, row.n, err, row.want, row.why)
+		}
+	}
 	for _, n := range []int{-1, 2} {
-		if changed, err := compiled.Update(n, healthy(newVersion)); err == nil || changed || !strings.Contains(err.Error(), "has 2 clusters, numbered from 0:") {
-			t.Errorf("Update(%d): %v, %v", n, changed, err)
-		}
-		if _, err := compiled.ID(n); err == nil {
-			t.Errorf("ID(%d) is accepted", n)
-		}
 		if _, err := compiled.Partitions(n); err == nil {
 			t.Errorf("Partitions(%d) is accepted", n)
 		}
-		if _, _, err := compiled.Explain(n); err == nil {
-			t.Errorf("Explain(%d) is accepted", n)
-		}
 	}
-	for _, n := range []int{-1, 1} {
-		if _, err := compiled.Members(n); err == nil || !strings.HasSuffix(err.Error(), "has 1 partition, numbered from 0") {
-			t.Errorf("Members(%d): %v", n, err)
-		}
-	}
-	for _, n := range []int{1, 3} {
-		if err := compiled.UpdateAll(make([]partition.State, n)); err == nil {
-			t.Errorf("%d states for two clusters are accepted", n)
-		}
+	if diff := gocmp.Diff(before, compiled.Plan()); diff != "" {
+		t.Errorf("a refused call changed the plan:\n%s", diff)
 	}
 	if _, ok := compiled.Find("", "nobody"); ok {
 		t.Error("a cluster that is not there is found")

@@ -8,8 +8,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// FieldError is one fault of a strategy, of the options or of the clusters. Functions that report
-// every fault join them as [errors.Join] does; errors.As finds the first.
+// FieldError is one fault of a strategy, of the options, of the clusters or of an argument.
+// Functions that report every fault join them as [errors.Join] does; errors.As finds the first.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as partitions[2].maxUnavailable; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is

@@ -45,7 +45,8 @@ func (c *Compiled) Plan() Result {
 }
 
 // Explain says why a cluster waits or is held after the step that is due now. waits is false if the
-// cluster does neither. Explain costs as much as a step.
+// cluster does neither. For a place that no cluster has the error is a *[FieldError]. Explain costs
+// as much as a step.
 func (c *Compiled) Explain(cluster int) (verdict Verdict, waits bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return Verdict{}, false, err
