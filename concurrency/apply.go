@@ -22,21 +22,23 @@ import (
 // even if their places have been taken meanwhile.
 //
 // With an error Apply returns no records. The error is [ErrConflict] or [ErrFenced] if the
-// snapshot's records are not those of the plan, a *[FieldError] for a name that is not UTF-8 or a
-// zero now, and another error if the starts belong to other candidates or pools.
+// snapshot's records are not those of the plan, and a *[FieldError] for a name that is not UTF-8, a
+// zero now, or a start of a candidate or pool that is not there.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	if err := checkClaiming(now); err != nil {
 		return nil, err
 	}
 	added := make([][]Lease, len(snapshot.Pools))
-	for _, s := range starts {
+	for i, s := range starts {
 		if s.Candidate < 0 || int(s.Candidate) >= len(candidates) {
-			return nil, fmt.Errorf("concurrency: a start names candidate %d of %d: the candidates must be those of the plan", s.Candidate, len(candidates))
+			var f faults
+			return nil, f.add(fmt.Sprintf("starts[%d].candidate", i), CodeOutOfRange, s.Candidate, "must be an index of the %d candidates, which must be those of the plan", len(candidates)).err()
 		}
 		c := &candidates[s.Candidate]
-		for _, claim := range s.Claims {
+		for k, claim := range s.Claims {
 			if claim.Pool < 0 || int(claim.Pool) >= len(added) {
-				return nil, fmt.Errorf("concurrency: a start of %s names pool %d of %d: the snapshot must be that of the plan", c.Resource, claim.Pool, len(added))
+				var f faults
+				return nil, f.add(fmt.Sprintf("starts[%d].claims[%d].pool", i, k), CodeOutOfRange, claim.Pool, "must be an index of the %d pools of the snapshot, which must be that of the plan", len(added)).err()
 			}
 			p := &snapshot.Pools[claim.Pool]
 			held, ok := p.Record.Lease(Holder{c.Resource, c.Group})

@@ -2,7 +2,6 @@ package concurrency
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 )
@@ -61,13 +60,20 @@ func (m *MemoryJobs) SetPool(ctx context.Context, pool string, resources []strin
 	return nil
 }
 
-// PutJob creates or replaces the job with this ID. A job without ID or Resource is an error.
+// PutJob creates or replaces the job with this ID. For a job without ID or Resource the error joins
+// one *[FieldError] per fault.
 func (m *MemoryJobs) PutJob(ctx context.Context, job Job) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if job.ID == "" || job.Resource == "" {
-		return fmt.Errorf("concurrency: job %q on resource %q: both must be named", job.ID, job.Resource)
+	var f faults
+	for _, name := range []struct{ field, value string }{{"id", job.ID}, {"resource", job.Resource}} {
+		if name.value == "" {
+			f.add(name.field, CodeRequired, nil, "is required")
+		}
+	}
+	if err := f.err(); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,9 +30,10 @@ func TestMemoryJobsRefuses(t *testing.T) {
 	if holders, err := m.Active(t.Context(), "p"); err != nil || len(holders) != 1 {
 		t.Errorf("what was cancelled was written: %v, %v", holders, err)
 	}
-	for _, job := range []concurrency.Job{{ID: "1"}, {Resource: "n1"}} {
-		if m.PutJob(t.Context(), job) == nil {
-			t.Errorf("%+v must be refused", job)
+	for want, job := range map[string]concurrency.Job{"resource: is required": {ID: "1"}, "id: is required": {Resource: "n1"}, "id: is required\nresource: is required": {}} {
+		err := m.PutJob(t.Context(), job)
+		if fault := (*concurrency.FieldError)(nil); !errors.As(err, &fault) || fault.Code != concurrency.CodeRequired || err.Error() != want {
+			t.Errorf("%+v: %v, want %s", job, err, want)
 		}
 	}
 }

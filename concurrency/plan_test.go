@@ -500,10 +500,6 @@ func TestApplyRefuses(t *testing.T) {
 		want     error
 		why      string
 	}{
-		{"candidate", s.Snapshot, []Admitted{{Candidate: 1}}, nil, "candidates of another plan"},
-		{"negative candidate", s.Snapshot, []Admitted{{Candidate: -1}}, nil, "no candidate"},
-		{"pool", s.Snapshot, start(Claim{Pool: 1}), nil, "snapshot of another plan"},
-		{"negative pool", s.Snapshot, start(Claim{Pool: -1}), nil, "no pool"},
 		{"no token", s.Snapshot, start(Claim{}), ErrFenced, "tokens begin at 1"},
 		{"another token", held.Snapshot, start(Claim{Token: 2}), ErrFenced, "the holder has a lease: a second one would make a record that nobody can read"},
 		{"revision", s.Snapshot, start(Claim{Revision: 3, Token: 1}), ErrConflict, "the record changed"},
@@ -514,6 +510,21 @@ func TestApplyRefuses(t *testing.T) {
 		records, err := Apply(c.snapshot, s.candidates, c.starts, epoch)
 		if err == nil || records != nil || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, %v: %s", c.name, records, err, c.why)
+		}
+	}
+	good := Admitted{0, SlotFree, []Claim{{0, 0, 1}}}
+	for _, c := range []struct {
+		start     Admitted
+		want, why string
+	}{
+		{Admitted{Candidate: 1}, "out_of_range starts[1].candidate: 1: must be an index of the 1 candidates, which must be those of the plan", "candidates of another plan"},
+		{Admitted{Candidate: -1}, "out_of_range starts[1].candidate: -1: must be an index of the 1 candidates, which must be those of the plan", "no candidate"},
+		{Admitted{0, SlotFree, []Claim{{0, 0, 1}, {1, 0, 1}}}, "out_of_range starts[1].claims[1].pool: 1: must be an index of the 1 pools of the snapshot, which must be that of the plan", "snapshot of another plan"},
+		{Admitted{0, SlotFree, []Claim{{Pool: -1}}}, "out_of_range starts[1].claims[0].pool: -1: must be an index of the 1 pools of the snapshot, which must be that of the plan", "no pool"},
+	} {
+		records, err := Apply(s.Snapshot, s.candidates, []Admitted{good, c.start}, epoch)
+		if records != nil || err == nil || !slices.Equal(faultsOf(t, err), []string{c.want}) {
+			t.Errorf("%+v: %v, %v, want %s: %s", c.start, records, err, c.want, c.why)
 		}
 	}
 }
