@@ -14,10 +14,10 @@ var (
 	// ErrNeverOpen means that there is no such instant before the horizon. [Calendar.NextOpen]
 	// returns it if the calendar stays closed, and [Calendar.AddOpen] if no open instant follows
 	// the requested open time.
-	ErrNeverOpen = errors.New("the calendar has no such open instant")
+	ErrNeverOpen = errors.New("clock: the calendar has no such open instant")
 	// ErrNeverFits is returned by [Calendar.NextFit]: no open stretch that begins within the
 	// horizon is long enough.
-	ErrNeverFits = errors.New("the calendar is never open for that long")
+	ErrNeverFits = errors.New("clock: the calendar is never open for that long")
 )
 
 // FieldError is one fault of a window, of an argument, or of a host's [Recurrence]. Functions that

@@ -91,7 +91,7 @@ func TestNeverOpenSaysWhatWasAsked(t *testing.T) {
 	}
 	at := time.Date(2025, 1, 6, 0, 0, 0, 0, time.UTC)
 	_, err = always.WithHorizon(time.Hour).AddOpen(at, 2*time.Hour)
-	if want := "clock: the end of 2h0m0s of open time from 2025-01-06T00:00:00Z on, searched until 2025-01-06T01:00:00Z: the calendar has no such open instant"; err == nil || err.Error() != want || !errors.Is(err, clock.ErrNeverOpen) {
+	if want := "clock: the calendar has no such open instant: the end of 2h0m0s of open time from 2025-01-06T00:00:00Z on, searched until 2025-01-06T01:00:00Z"; err == nil || err.Error() != want || !errors.Is(err, clock.ErrNeverOpen) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	past := clock.Window{From: at.Add(-time.Hour), Until: at}
@@ -100,7 +100,16 @@ func TestNeverOpenSaysWhatWasAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = closed.WithHorizon(time.Hour).NextOpen(at)
-	if want := "clock: the first open instant from 2025-01-06T00:00:00Z on, searched until 2025-01-06T01:00:00Z: the calendar has no such open instant"; err == nil || err.Error() != want || !errors.Is(err, clock.ErrNeverOpen) {
+	if want := "clock: the calendar has no such open instant: the first one from 2025-01-06T00:00:00Z on, searched until 2025-01-06T01:00:00Z"; err == nil || err.Error() != want || !errors.Is(err, clock.ErrNeverOpen) {
 		t.Errorf("got %v, want %s", err, want)
+	}
+	_, err = closed.WithHorizon(time.Hour).NextFit(at, time.Minute)
+	if want := "clock: the calendar is never open for that long: 1m0s from 2025-01-06T00:00:00Z on, searched until 2025-01-06T01:00:00Z"; err == nil || err.Error() != want || !errors.Is(err, clock.ErrNeverFits) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	for _, sentinel := range []error{clock.ErrNeverOpen, clock.ErrNeverFits} { // a host may return them as they are
+		if !strings.HasPrefix(sentinel.Error(), "clock: ") {
+			t.Errorf("%q does not say whose error it is", sentinel)
+		}
 	}
 }

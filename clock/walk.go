@@ -46,11 +46,11 @@ func (p *pass) addOpen(k *cursor, d time.Duration) (time.Time, error) {
 			return time.Time{}, p.err
 		}
 		if !p.until.Before(p.limit) {
-			what := "the first open instant"
+			what := "the first one"
 			if d > 0 {
 				what = fmt.Sprintf("the end of %v of open time", d)
 			}
-			return time.Time{}, fmt.Errorf("clock: %s from %s on, searched until %s: %w", what, stamp(p.start), stamp(p.limit), ErrNeverOpen)
+			return time.Time{}, fmt.Errorf("%w: %s from %s on, searched until %s", ErrNeverOpen, what, stamp(p.start), stamp(p.limit))
 		}
 		p.spent += p.usable // at most d
 		p.at = p.until
