@@ -309,13 +309,13 @@ func refParts(s partition.Strategy, fleet partition.Fleet, o partition.Options) 
 		matched := map[int]bool{}
 		for i := range s.Partitions {
 			d := &s.Partitions[i]
-			for k, l := range []*selector.LabelSelector{d.ClusterSelector, d.ClusterGroupSelector} {
+			for k, l := range []*selector.LabelSelector{d.ClusterGroupSelector, d.ClusterSelector} { // in Fleet's order
 				if l == nil {
 					continue
 				}
 				for n, e := range l.MatchExpressions {
 					if e.Operator == "Near" { // the only fault that is drawn
-						field := []string{"clusterSelector", "clusterGroupSelector"}[k]
+						field := []string{"clusterGroupSelector", "clusterSelector"}[k]
 						err = refFault{partition.CodeSelector, fmt.Sprintf("partitions[%d].%s.matchExpressions[%d].operator", i, field, n)}
 						return
 					}
