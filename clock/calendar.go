@@ -259,7 +259,7 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 		}
 		at = until
 	}
-	return time.Time{}, fmt.Errorf("%w: %v from %s on, searched until %s", ErrNeverFits, d, stamp(t), stamp(limit))
+	return time.Time{}, fmt.Errorf("%w: %v from %s on, searched until %s", ErrNeverFits, d, stamp(t.UTC()), stamp(limit))
 }
 
 // Intervals returns the open intervals [start, end) within [from, to), in order and in UTC. They

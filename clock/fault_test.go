@@ -56,6 +56,8 @@ func TestCodes(t *testing.T) {
 		{clock.CodeDayInvalid, window(`{"rrule":"FREQ=DAILY;BYDAY=XX;BYHOUR=9","durationMinutes":60}`), "rrule", "MO, TU", "no day in a rule either"},
 		{clock.CodeDurationInvalid, window(`{"rrule":"FREQ=DAILY;BYHOUR=9"}`), "durationMinutes", "is required", "no length"},
 		{clock.CodeDurationInvalid, question(good, -time.Minute), "d", "must not be negative", "a question about the past"},
+		{clock.CodeDurationInvalid, window(`{"rrule":"FREQ=DAILY;BYHOUR=9","durationMinutes":null}`), "durationMinutes", "null is not a value here: leave it out", "as in every other field"},
+		{clock.CodeRecurrenceInvalid, window(`{"weekly":{"days":["mon"],"start":"09:00","end":"10:00","everyWeeks":null}}`), "weekly.everyWeeks", "null is not a value here: leave it out", "as in every other field"},
 		{clock.CodeAnchorRequired, window(`{"rrule":"FREQ=DAILY;INTERVAL=2;BYHOUR=9","durationMinutes":60}`), "anchor", "such as 2025-01-06T09:00", "the phase is not fixed"},
 		{clock.CodeRecurrenceUnsupported, window(`{"rrule":"FREQ=MONTHLY;BYHOUR=9","durationMinutes":60}`), "rrule", "pass a Recurrence", "sound, and more than the subset"},
 		{clock.CodeRecurrenceInvalid, window(`{"rrule":"FREQ=DAILY; BYHOUR=9","durationMinutes":60}`), "rrule", "NAME=VALUE without blanks", "not a rule"},

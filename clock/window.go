@@ -106,6 +106,10 @@ const maxMinutes = math.MaxInt64 / Minutes(time.Minute)
 func (m *Minutes) UnmarshalJSON(data []byte) error {
 	var f faults
 	n, ok := count(data)
+	if string(data) == "null" {
+		f.add("", CodeDurationInvalid, nil, hintNull)
+		return f.err()
+	}
 	if !ok || Minutes(n) > maxMinutes {
 		instead := ""
 		if n, ok := strictjson.Whole(data, time.Minute); ok && n >= 1 {
@@ -129,6 +133,10 @@ const maxInterval = 1_000_000
 func (w *Weeks) UnmarshalJSON(data []byte) error {
 	var f faults
 	n, ok := count(data)
+	if string(data) == "null" {
+		f.add("", CodeRecurrenceInvalid, nil, hintNull)
+		return f.err()
+	}
 	if !ok || n > maxInterval {
 		f.add("", CodeRecurrenceInvalid, plain(data), "must be a whole number of weeks from 1 to %d", maxInterval)
 		return f.err()
@@ -136,6 +144,9 @@ func (w *Weeks) UnmarshalJSON(data []byte) error {
 	*w = Weeks(n)
 	return nil
 }
+
+// hintNull is what the strict decoder says of a null in any other field.
+const hintNull = "null is not a value here: leave it out"
 
 // plain is a value that is printed as it stands in the document.
 type plain []byte

@@ -53,6 +53,7 @@
 //	I12  If every holder ends and limits are at least 1, every candidate is admitted in the end;
 //	     with strict, in order among those that need the same pools.
 //
-// Waiting is never an error. Errors are for configuration ([FieldError]), for contradictory input,
-// and for records that changed ([ErrConflict]) or leases that were lost ([ErrFenced]).
+// Waiting is never an error. Errors are for configuration and arguments that are wrong or contradict
+// one another ([FieldError]), for records that changed ([ErrConflict]), and for leases that were lost
+// ([ErrFenced]).
 package concurrency

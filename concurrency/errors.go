@@ -15,7 +15,8 @@ var (
 	// [Record.Claim] and [Apply] return it.
 	ErrConflict = errors.New("concurrency: record changed since it was read")
 	// ErrFenced means that the token is not that of the present lease: the slot was lost, and the
-	// work under that token must stop.
+	// work under that token must stop. The transitions of a Record and [Apply] return it, and
+	// [Queue.Release] for a holder that holds nothing.
 	ErrFenced = errors.New("concurrency: token of a lost lease")
 )
 

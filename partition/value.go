@@ -27,7 +27,8 @@ const (
 	isString
 )
 
-// FromInt returns the limit that fleet.yaml writes as a bare number. A negative one counts as 0.
+// FromInt returns the limit that fleet.yaml writes as a bare number. A negative one counts as 0, and
+// the default mode warns of it.
 func FromInt(n int32) IntOrString { return IntOrString{n: n, form: isInt} }
 
 // FromString returns the limit that fleet.yaml writes as a string. The empty string is a value, and
