@@ -58,10 +58,18 @@ func ExamplePolicySet_Plan() {
 		fmt.Println(wait.Resource, "waits:", wait.Blockers[0])
 	}
 	fmt.Println("look again at", plan.Next.Format(time.TimeOnly))
+
+	fmt.Println("\nThe same in a log:")
+	fmt.Println(plan)
 	// Output:
 	// dispatch v2 to n1 unless there is a job n1/prod/web/v2/1
 	// n2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T09:10:00Z
 	// look again at 09:10:00
+	//
+	// The same in a log:
+	// plan at 2025-01-01T09:00:00Z: 1 start, 1 wait, 0 in progress, 0 current, next 2025-01-01T09:10:00Z
+	// start      n1 / prod / web: deploy v2 as n1/prod/web/v2/1, rule_not_applicable
+	// wait       n2 / prod / web: v2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T09:10:00Z
 }
 
 // Whatever is wrong with a document is reported at once, each fault with its path, its code and
