@@ -66,11 +66,7 @@ type Override struct {
 // adds fields holds the override in a field of its own; embedding it would pass this method on.
 func (o *Override) UnmarshalJSON(data []byte) error {
 	type plain Override
-	decoded, err := strictly[plain](data)
-	if err == nil {
-		*o = Override(decoded)
-	}
-	return err
+	return decodeInto((*plain)(o), data)
 }
 
 func (o *Override) validate(path string, f *faults) {

@@ -173,20 +173,20 @@ func ParsePolicies(data []byte) ([]Policy, error) {
 // UnmarshalJSON decodes a policy as strictly as [ParsePolicies] does: an error joins one
 // *[FieldError] per fault, and the policy is then unchanged.
 func (p *Policy) UnmarshalJSON(data []byte) error {
-	decoded, err := strictly[plainPolicy](data)
-	if err == nil {
-		*p = Policy(decoded)
-	}
-	return err
+	return decodeInto((*plainPolicy)(p), data)
 }
 
 // plainPolicy is a policy without its decoder: what holds it can be salvaged field by field.
 type plainPolicy Policy
 
-// strictly decodes a value of a type that has no decoder of its own.
-func strictly[T any](data []byte) (value T, err error) {
-	err = strictjson.Unmarshal(data, &value)
-	return value, fieldErrors(err)
+// decodeInto replaces a value of a type that has no decoder of its own by what it decodes.
+func decodeInto[T any](value *T, data []byte) error {
+	var decoded T
+	err := strictjson.Unmarshal(data, &decoded)
+	if err == nil {
+		*value = decoded
+	}
+	return fieldErrors(err)
 }
 
 // decodePolicies also says whether the document is a list. A single policy that decode does not

@@ -70,11 +70,7 @@ type Snapshot struct {
 // unchanged. [PolicySet.Plan] checks the values.
 func (s *Snapshot) UnmarshalJSON(data []byte) error {
 	type plain Snapshot
-	decoded, err := strictly[plain](data)
-	if err == nil {
-		*s = Snapshot(decoded)
-	}
-	return err
+	return decodeInto((*plain)(s), data)
 }
 
 // Resource is a thing that is deployed to: a node, a cluster, a machine. ID is unique and never
@@ -133,11 +129,7 @@ type Version struct {
 // fields holds the version in a field of its own; embedding it would pass this method on.
 func (v *Version) UnmarshalJSON(data []byte) error {
 	type plain Version
-	decoded, err := strictly[plain](data)
-	if err == nil {
-		*v = Version(decoded)
-	}
-	return err
+	return decodeInto((*plain)(v), data)
 }
 
 // VersionDependency is one edge from a version to the versions of another deployment that it needs
