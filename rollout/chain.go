@@ -130,9 +130,7 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 			switch {
 			case h == nil || !slices.Contains(h.rules, rule):
 				r.Reason = ReasonNotApplicable // or overridden, which lets says later
-				if w.targets[i].current == none && rule.window.FirstDeploy != FirstDeployApply {
-					r.Data = &Data{Detail: "a first deployment, which the rule lets past"}
-				}
+				r.Data = &Data{Detail: "a first deployment, which the rule lets past"}
 			default:
 				blockers := w.hoursNow(h).blockers
 				if k := slices.IndexFunc(blockers, func(v Verdict) bool { return v.Rule == rule.id }); k >= 0 {
