@@ -108,7 +108,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "no stages", Args: []string{"-f", file("stages: []\n")}, Faults: []string{`stages: .*must be 1 to 31 stages`}},
 		{Why: "a misspelt field", Args: []string{"-f", file("stges: []\n")}, Faults: []string{`stges: .*did you mean`}},
 		{Why: "a run without a placement", Args: []string{"-run", file("metadata: {name: r}\nspec: {stagedRolloutStrategyName: s, state: Run}\n")}, Faults: []string{`placementName`}},
-		{Why: "no duration", Args: []string{"-clusters", file("clusters: [{name: a, ready: soon}]\n")}, Faults: []string{`clusters\[0\]\.ready: "soon" is not a positive duration`}},
+		{Why: "no duration", Args: []string{"-clusters", file("clusters: [{name: a, ready: soon}]\n")}, Faults: []string{`clusters\[0\]\.ready: "soon": must be a duration above 0`}},
 		{Why: "a cluster in no stage", Args: []string{"-clusters", file("clusters: [{name: a, labels: {environment: none}}]\n")}, Faults: []string{`targets: 1: in no stage: a`}},
 		{Why: "a field that clusters do not have", Args: []string{"-clusters", file("clusters: [{name: a, lables: {}}]\n")}, Faults: []string{`clusters\[0\]\.lables: .*labels`}},
 		{Why: "a negative number", Args: []string{"-clusters", file("clusters: [{name: a, labels: {environment: staging}, fails: -1}]\n")}, Faults: []string{`clusters\[0\]\.fails: must not be negative`}},

@@ -62,8 +62,8 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	programtest.Refusals(t, run, []programtest.Refusal{
-		{Why: "half a replica", Args: []string{"-max-surge", "1.5"}, Faults: []string{`must be a count.*-help lists`}},
-		{Why: "a negative budget", Args: []string{"-max-unavailable", "-1"}, Faults: []string{`must be a count`}},
+		{Why: "half a replica", Args: []string{"-max-surge", "1.5"}, Faults: []string{`^-max-surge: "1\.5": must be a count`}},
+		{Why: "a negative budget", Args: []string{"-max-unavailable", "-1"}, Faults: []string{`^-max-unavailable: "-1": must be a count`}},
 		{Why: "more than there are", Args: []string{"-max-unavailable", "4"}, Faults: []string{`maxUnavailable: 4: must be at most replicas, 3`}},
 		{Why: "nothing could move", Args: []string{"-max-unavailable", "0"}, Faults: []string{`maxSurge is 0 too`}},
 		{Why: "a picture that nobody could look at", Args: []string{"-replicas", "9999999"}, Faults: []string{`^-replicas: 9999999: a line has a column for each: use at most 1000`}},

@@ -47,7 +47,9 @@ func Decode(builtin fs.FS, named, standard string, into any) (name string, err e
 	if err != nil {
 		return name, err
 	}
-	if own, decodes := into.(json.Unmarshaler); decodes {
+	if own, decodes := into.(json.Unmarshaler); decodes && string(data) == "null" {
+		err = errors.New("must be an object, not null") // by custom, decoders let it pass
+	} else if decodes {
 		err = own.UnmarshalJSON(data) // as strict, and with faults of its own
 	} else {
 		err = strictjson.Unmarshal(data, into)
@@ -58,15 +60,44 @@ func Decode(builtin fs.FS, named, standard string, into any) (name string, err e
 	return name, nil
 }
 
-// Duration is a length of time as it is written in the files, such as 90s or 1h30m. It is positive;
-// zero if it is not given.
+// Within returns the faults of a part of a document with their paths in the whole: path gets what
+// the library calls a field, and returns what the user wrote.
+func Within(fault error, path func(field string) string) error {
+	var faults []error
+	for _, part := range strictjson.Parts(fault) {
+		for _, one := range strictjson.Faults(part) {
+			if one.Path == "" && one.Err != nil { // no field is at fault
+				faults = append(faults, part)
+				continue
+			}
+			one.Path = path(one.Path)
+			faults = append(faults, &one)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Below is [Within] for a part that is one field of the document.
+func Below(field string, fault error) error {
+	return Within(fault, func(inner string) string { return strictjson.Path(field, inner) })
+}
+
+// Duration is a length of time as it is written in the files, such as 90s or 1h30m. It is positive,
+// and at most [Longest]; zero if it is not given.
 type Duration time.Duration
 
-// UnmarshalText reads a duration.
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	if err != nil || parsed <= 0 {
-		return fmt.Errorf("%q is not a positive duration: write one such as 90s or 1h30m", text)
+// UnmarshalJSON reads a duration. A decoder of JSON and not of text says of a number what it lacks.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	var text string
+	if string(data) == "null" {
+		return errors.New("null is not a value here: leave it out")
+	}
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("%s: %s", data, notPositive)
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil || parsed <= 0 || parsed > Longest {
+		return fmt.Errorf("%q: %s", text, notPositive)
 	}
 	*d = Duration(parsed)
 	return nil

@@ -54,32 +54,6 @@ func Wrong(source, format string, args ...any) error {
 	return &InputError{Source: source, Err: fmt.Errorf(format, args...)}
 }
 
-// Parse reads the flags and nothing besides: programs take no other arguments, and instead says
-// where their input goes. A flag with an empty value is a fault. With -h or -help it prints does,
-// the sentence that says what the program does, and its flags, and returns [flag.ErrHelp].
-func Parse(flags *flag.FlagSet, args []string, out io.Writer, does, instead string) error {
-	flags.SetOutput(io.Discard)
-	flags.Usage = func() {} // printed below, where it was asked for
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(out, "%s\n\nFlags:\n", does)
-		flags.SetOutput(out)
-		flags.PrintDefaults()
-		return err
-	case err != nil:
-		return Wrong(flags.Name(), "%w (-help lists the flags)", err)
-	case flags.NArg() > 0:
-		return Wrong(flags.Name(), "unexpected argument %q: %s", flags.Arg(0), instead)
-	}
-	var faults []error
-	flags.Visit(func(f *flag.Flag) { // mostly a variable of a shell that is not set
-		if own, ok := f.Value.(flag.Getter); ok && own.Get() == "" {
-			faults = append(faults, Wrong("-"+f.Name, "is empty: give it a value, or leave it out"))
-		}
-	})
-	return errors.Join(faults...)
-}
-
 // Print writes what a program has found, as JSON or as a text.
 func Print(out io.Writer, asJSON bool, found any, text func() string) error {
 	if asJSON {

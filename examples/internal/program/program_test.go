@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,33 +16,139 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 func TestParse(t *testing.T) {
+	type mode string
 	for _, row := range []struct{ why, args, want string }{
-		{"flags alone", "-n 3", ""},
-		{"a number is no number", "-n x", `p: invalid value "x" for flag -n: parse error (-help lists the flags)`},
-		{"an unknown flag", "-m", "p: flag provided but not defined: -m (-help lists the flags)"},
+		{"flags alone", "-n 3 -for 1h -mode slow -seed 7 -all -u 5", ""},
+		{"a number is no number", "-n x", `-n: "x": must be a whole number from 0 to 9`},
+		{"a number is too large for an int", "-n 99999999999999999999", `-n: "99999999999999999999": must be a whole number from 0 to 9`},
+		{"a number is out of bounds", "-n=-1", `-n: "-1": must be a whole number from 0 to 9`},
+		{"a number without upper bound", "-u 0", `-u: "0": must be a whole number of at least 1`},
+		{"a number without sign", "-seed -1", `-seed: "-1": must be a whole number from 0 to 18446744073709551615`},
+		{"no duration", "-for 5", `-for: "5": must be a duration above 0 and of at most 87600h, such as 90s or 1h30m`},
+		{"no time at all", "-for 0s", `-for: "0s": must be a duration above 0 and of at most 87600h, such as 90s or 1h30m`},
+		{"a duration that is too long", "-for 99999999h", `-for: "99999999h": must be a duration above 0 and of at most 87600h, such as 90s or 1h30m`},
+		{"back in time", "-after -1s", `-after: "-1s": must be 0, or a duration of at most 87600h such as 90s or 1h30m`},
+		{"an unknown choice", "-mode quick", `-mode: "quick": must be "fast" or "slow"`},
+		{"neither true nor false", "-all=maybe", `-all: "maybe": must be true or false`},
+		{"all of them", "-n x -for 5 -all", "-n: \"x\": must be a whole number from 0 to 9\n-for: \"5\": must be a duration above 0 and of at most 87600h, such as 90s or 1h30m"},
+		{"an unknown flag", "-m", "-m: there is no such flag: -help lists them"},
+		{"a misspelt flag", "-n 3 --mod=fast", "-mod: there is no such flag: did you mean -mode? -help lists them"},
+		{"an unknown flag, behind a fault", "-n x -zzz 3", "-n: \"x\": must be a whole number from 0 to 9\n-zzz: there is no such flag: -help lists them"},
+		{"no value", "-n 3 -f", "-f: needs a value: write -f file"},
+		{"no flag", "---n", "p: bad flag syntax: ---n: -help lists the flags"},
 		{"an empty value", "-n 3 -f=", `-f: is empty: give it a value, or leave it out`},
+		{"an empty number", "-n=", `-n: is empty: give it a value, or leave it out`},
+		{"two values", "-f a -n 3 -f b", `-f: is given twice: give it once`},
 		{"an argument", "-n 3 file.yaml", `p: unexpected argument "file.yaml": files are named with -f`},
 	} {
 		flags := flag.NewFlagSet("p", flag.ContinueOnError)
-		n := flags.Int("n", 0, "a `number`")
+		var n, u int
+		var length, after time.Duration
+		var way mode
+		program.Number(flags, &n, "n", 1, 0, 9, "a `number`")
+		program.Number(flags, &u, "u", 0, 1, math.MaxInt, "a `number`")
+		program.Time(flags, &length, "for", time.Minute, "a `duration`")
+		program.Time(flags, &after, "after", 0, "a `duration`")
+		program.Choice(flags, &way, "mode", "fast", "how", "fast", "slow")
+		seed := flags.Uint64("seed", 0, "a `seed`")
+		all := flags.Bool("all", false, "everything")
 		flags.String("f", "", "a `file`")
 		var out strings.Builder
 		err := program.Parse(flags, strings.Fields(row.args), &out, "p counts.", "files are named with -f")
-		if row.want == "" && (err != nil || *n != 3) || row.want != "" && (err == nil || err.Error() != row.want) || out.Len() > 0 {
+		if row.want == "" && (err != nil || n != 3 || u != 5 || length != time.Hour || after != 0 || way != "slow" || *seed != 7 || !*all) ||
+			row.want != "" && (err == nil || err.Error() != row.want) || out.Len() > 0 {
 			t.Errorf("%s: got %v, and printed %q", row.why, err, out.String())
 		}
 	}
 	for _, ask := range []string{"-h", "-help", "--help"} {
 		flags := flag.NewFlagSet("p", flag.ContinueOnError)
-		flags.Int("n", 3, "a `number`")
+		var n, most int
+		var length, after time.Duration
+		var way, none mode
+		program.Number(flags, &n, "n", 3, 0, 9, "a `number`")
+		program.Number(flags, &most, "most", 0, 1, 9, "a `number`")
+		program.Time(flags, &length, "for", 150*time.Minute, "a `duration`")
+		program.Time(flags, &after, "after", 0, "a `duration`")
+		program.Choice(flags, &way, "mode", "fast", "how it goes", "fast", "slow")
+		program.Choice(flags, &none, "other", "", "how else", "fast", "slow")
+		flags.Bool("all", false, "everything")
 		var out strings.Builder
 		err := program.Parse(flags, []string{ask}, &out, "p counts.", "")
-		if want := "p counts.\n\nFlags:\n  -n number\n    \ta number (default 3)\n"; !errors.Is(err, flag.ErrHelp) || out.String() != want {
+		want := `p counts.
+
+Flags:
+  -after duration
+    	a duration (default 0)
+  -all
+    	everything
+  -for duration
+    	a duration (default 2h30m)
+  -mode fast|slow
+    	how it goes: fast|slow (default fast)
+  -most number
+    	a number
+  -n number
+    	a number (default 3)
+  -other fast|slow
+    	how else: fast|slow
+`
+		if !errors.Is(err, flag.ErrHelp) || out.String() != want {
 			t.Errorf("%s: got %v, and printed %q, want %q", ask, err, out.String(), want)
 		}
+	}
+}
+
+func TestMeant(t *testing.T) {
+	for _, row := range []struct{ name, want, why string }{
+		{"clsters", "clusters", "a letter is missing"},
+		{"Clusters", "clusters", "the case"},
+		{"max_per_step", "max-per-step", "the way words are joined"},
+		{"maxPerStep", "max-per-step", "as the library has it"},
+		{"clus", "clusters", "the beginning of one"},
+		{"re", "", "too short to say"},
+		{"rea", "", "the beginning of two"},
+		{"x", "", "nothing like it"},
+	} {
+		if got := program.Meant(row.name, "clusters", "max-per-step", "ready", "reason"); got != row.want {
+			t.Errorf("%s: %q was taken for %q, want %q", row.why, row.name, got, row.want)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 2 * time.Minute: "2m", 2160 * time.Hour: "2160h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s", 20 * time.Second: "20s",
+	} {
+		if got := program.Short(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 plans", 1: "1 plan", 2: "2 plans"} {
+		if got := program.Count(n, "plan"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// field is a fault as the packages of the library report it.
+type field struct{ Path, Code, Value, Hint string }
+
+func (f *field) Error() string { return f.Path + ": " + f.Hint }
+
+func TestBelow(t *testing.T) {
+	err := program.Below("spec", errors.Join(&field{"a[0]", "c", `"v"`, "wrong"}, errors.New("a circle"), &strictjson.Error{Code: "type", Hint: "must be an object"}, &field{"[1].b", "c", "", "wrong"}))
+	if want := "spec.a[0]: \"v\": wrong\na circle\nspec: must be an object\nspec[1].b: wrong"; err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if program.Below("spec", nil) != nil {
+		t.Error("no fault became one")
 	}
 }
 
@@ -87,7 +194,8 @@ func (s *strict) UnmarshalJSON(data []byte) error {
 }
 
 func TestDecode(t *testing.T) {
-	builtin := fstest.MapFS{"a.yaml": {Data: []byte("for: 90s\n")}, "b.yaml": {Data: []byte("form: 90s\n")}, "c.yaml": {Data: []byte("for: -1s\n")}, "d.yaml": {Data: []byte("for: 0s\n")}}
+	builtin := fstest.MapFS{"a.yaml": {Data: []byte("for: 90s\n")}, "b.yaml": {Data: []byte("form: 90s\n")}, "c.yaml": {Data: []byte("for: -1s\n")}, "d.yaml": {Data: []byte("for: 0s\n")},
+		"f.yaml": {Data: []byte("for: 90\n")}, "g.yaml": {Data: []byte("for: 99999999h\n")}, "h.yaml": {Data: []byte("for:\n")}, "null.yaml": {Data: []byte("null\n")}}
 	var into struct {
 		For program.Duration `json:"for"`
 	}
@@ -95,10 +203,14 @@ func TestDecode(t *testing.T) {
 		t.Errorf("got %+v of %s, %v", into, name, err)
 	}
 	for file, want := range map[string]string{
-		"b.yaml": `b.yaml: form: unknown field; did you mean "for"?`,
-		"c.yaml": `c.yaml: for: "-1s" is not a positive duration`,
-		"d.yaml": `d.yaml: for: "0s" is not a positive duration`,
-		"e.yaml": "e.yaml: no such file",
+		"b.yaml":    `b.yaml: form: unknown field; did you mean "for"?`,
+		"c.yaml":    `c.yaml: for: "-1s": must be a duration above 0 and of at most 87600h, such as 90s`,
+		"d.yaml":    `d.yaml: for: "0s": must be a duration above 0`,
+		"f.yaml":    `f.yaml: for: 90: must be a duration above 0 and of at most 87600h, such as 90s`,
+		"g.yaml":    `g.yaml: for: "99999999h": must be a duration above 0 and of at most 87600h`,
+		"h.yaml":    `h.yaml: for: null is not a value here: leave it out`,
+		"null.yaml": "null.yaml: must be an object, not null",
+		"e.yaml":    "e.yaml: no such file",
 	} {
 		if _, err := program.Decode(builtin, file, "a.yaml", &into); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v", file, err)
@@ -106,6 +218,9 @@ func TestDecode(t *testing.T) {
 	}
 	var own strict
 	var _ json.Unmarshaler = &own
+	if _, err := program.Decode(builtin, "null.yaml", "", &own); err == nil || err.Error() != "null.yaml: must be an object, not null" || own.text != "" {
+		t.Errorf("got %v", err)
+	}
 	if _, err := program.Decode(builtin, "", "a.yaml", &own); err == nil || err.Error() != `a.yaml: {"for":"90s"} is refused` || own.text == "" {
 		t.Errorf("got %v", err)
 	}
