@@ -27,6 +27,8 @@ func TestGolden(t *testing.T) {
 		"remove":             "-replicas 3 -max-surge 1 -max-unavailable 0 -inject remove",
 		"broken":             "-replicas 4 -max-surge 1 -max-unavailable 1 -inject broken",
 		"everything":         "-replicas 5 -max-surge 2 -max-unavailable 1 -inject new-revision,scale-down,fail,hang,remove",
+		"partition-above":    "-replicas 3 -partition 3",
+		"force":              "-replicas 2 -max-unavailable 1 -order descending -force -inject fail,new-revision",
 		"gang":               "-replicas 3 -max-surge 1 -max-unavailable 1 -min-available 2",
 		"set":                "-f podcliqueset.yaml",
 		"set-single":         "-f single-node.yaml",
@@ -58,26 +60,38 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yaml")
+	cut := filepath.Join(t.TempDir(), "cut.yaml")
+	if err := os.WriteFile(cut, []byte("spec: {replicas: 1, replicas: 2}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(large, []byte("spec:\n  replicas: 400\n  template: {cliques: [{name: a, replicas: 3}]}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	programtest.Refusals(t, run, []programtest.Refusal{
 		{Why: "half a replica", Args: []string{"-max-surge", "1.5"}, Faults: []string{`^-max-surge: "1\.5": must be a count`}},
 		{Why: "a negative budget", Args: []string{"-max-unavailable", "-1"}, Faults: []string{`^-max-unavailable: "-1": must be a count`}},
-		{Why: "more than there are", Args: []string{"-max-unavailable", "4"}, Faults: []string{`maxUnavailable: 4: must be at most replicas, 3`}},
-		{Why: "nothing could move", Args: []string{"-max-unavailable", "0"}, Faults: []string{`maxSurge is 0 too`}},
-		{Why: "a picture that nobody could look at", Args: []string{"-replicas", "9999999"}, Faults: []string{`^-replicas: 9999999: a line has a column for each: use at most 1000`}},
+		{Why: "more than there are", Args: []string{"-max-unavailable", "4", "-min-available", "5"}, Faults: []string{
+			`^-max-unavailable: 4: must be at most -replicas, 3$`, `^-min-available: 5: must be at most -replicas, 3$`}},
+		{Why: "nothing could move", Args: []string{"-max-unavailable", "0"}, Faults: []string{`^-max-unavailable: 0: -max-surge is 0 too, so nothing could ever be updated: raise one of them$`}},
+		{Why: "a picture that nobody could look at", Args: []string{"-replicas", "9999999"}, Faults: []string{`^-replicas: "9999999": must be a whole number from 0 to 1000$`}},
 		{Why: "nor that of a set", Args: []string{"-f", large}, Faults: []string{`large\.yaml: spec\.replicas: a line has a column for each pod of 400 set replicas: use at most 1000 pods in all`}},
-		{Why: "a negative set", Args: []string{"-replicas", "-2"}, Faults: []string{`replicas: -2: must not be negative`}},
-		{Why: "an unknown order", Args: []string{"-order", "up"}, Faults: []string{`order: "up"`}},
-		{Why: "an unknown fault", Args: []string{"-inject", "earthquake"}, Faults: []string{`^-inject: earthquake: must be stuck-surge`}},
-		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`must be greater than 0`}},
+		{Why: "a negative set", Args: []string{"-replicas", "-2"}, Faults: []string{`^-replicas: "-2": must be a whole number from 0 to 1000$`}},
+		{Why: "all flags at once", Args: []string{"-partition", "-1", "-min-available", "x", "-order", "up", "-ready", "0s", "-gone", "999h"}, Faults: []string{
+			`^-partition: "-1": must be a whole number of at least 0$`, `^-min-available: "x": must be a whole number from 0 to 1000$`, `^-order: "up": must be "ascending" or "descending"$`,
+			`^-ready: "0s": must be a duration above 0 and of at most 24h`, `^-gone: "999h": must be`}},
+		{Why: "an unknown fault", Args: []string{"-inject", "fail,earthquake"}, Faults: []string{`^-inject: "earthquake": must be stuck-surge`}},
+		{Why: "no fault between two commas", Args: []string{"-inject", "fail,,hang"}, Faults: []string{`^-inject: "": must be stuck-surge`}},
+		{Why: "a fault twice", Args: []string{"-inject", "fail,hang,fail"}, Faults: []string{`^-inject: fail: is there twice`}},
 		{Why: "a file without flag", Args: []string{"podcliqueset.yaml"}, Faults: []string{`unexpected argument "podcliqueset\.yaml": a file is named with -f`}},
 		{Why: "a file that is not there", Args: []string{"-f", "missing.yaml"}, Faults: []string{`^missing\.yaml: no such file`}},
-		{Why: "no surge to get stuck", Args: []string{"-inject", "stuck-surge"}, Faults: []string{`-max-surge`}},
-		{Why: "no surge to give up", Args: []string{"-unblock"}, Faults: []string{`-max-surge`}},
-		{Why: "flags of a flat set", Args: []string{"-f", "podcliqueset.yaml", "-force", "-replicas", "3"}, Faults: []string{`^-force, -replicas: cannot be used with -f`}},
+		{Why: "no surge to get stuck", Args: []string{"-inject", "stuck-surge"}, Faults: []string{`^-inject: stuck-surge: there is no surge: allow one with -max-surge$`}},
+		{Why: "no surge to get stuck in a set", Args: []string{"-f", "recreate.yaml", "-inject", "stuck-surge"}, Faults: []string{`^-inject: stuck-surge: there is no surge: allow one with maxSurge in recreate\.yaml$`}},
+		{Why: "no surge to give up", Args: []string{"-unblock"}, Faults: []string{`^-unblock: gives a surge up, and there is none: allow one with -max-surge$`}},
+		{Why: "flags of a flat set", Args: []string{"-f", "podcliqueset.yaml", "-force", "-replicas", "3", "-max-surge", "1", "-unblock"}, Faults: []string{
+			`^-force: is for a flat set, and the file of -f cannot say it: leave it out$`, `^-replicas: is for a flat set: leave it out, and write spec\.replicas into the file of -f$`,
+			`^-max-surge: .*the maxSurge of an updateStrategy`, `^-unblock: is for a flat set, and the file of -f cannot say it: leave it out$`}},
 		{Why: "all faults of a document", Args: []string{"-f", invalid}, Faults: []string{`invalid\.yaml: .*replicas: -1`, `spec\.template\.cliques\[0\]\.updateStrategy\.maxUnavailable: 3: must be at most replicas, 2`}},
+		{Why: "a field twice", Args: []string{"-f", cut}, Faults: []string{`cut\.yaml: spec\.replicas: yaml: line 1: is given in line 1 already`}},
 		{Why: "a set of nothing", Args: []string{"-f", empty}, Faults: []string{`empty\.yaml: spec\.template: has neither cliques`}},
 		{Why: "no YAML", Args: []string{"-f", "main.go"}, Faults: []string{`^main\.go: yaml:`}},
 	})
@@ -92,7 +106,8 @@ func TestStuck(t *testing.T) {
 			"stuck: replicas: UpdatePaused [0 1]: resume the update"},
 		{"whole replicas above a partition", "spec:\n  replicas: 3\n  partition: 2\n  updateStrategy: {type: ReplicaRecreate}" + cliques, "-inject broken",
 			"stuck: replicas: TargetNotReady [2]: publish a working revision, or go back to the old one"},
-		{"no unavailable replica, in percent", "", "-replicas 2 -max-surge 1 -max-unavailable 0% -inject stuck-surge -unblock", "maxSurge set to 0, maxUnavailable to 1 "},
+		{"no unavailable replica, in percent", "", "-replicas 2 -max-surge 1 -max-unavailable 0% -inject stuck-surge -unblock", "surge given up, from now on at most 1 missing "},
+		{"one unavailable replica by default", "", "-replicas 2 -max-surge 1 -inject broken -unblock", "surge given up, from now on at most 1 missing "},
 	} {
 		args := strings.Fields(row.flags)
 		if row.document != "" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -44,6 +45,9 @@ func why(reason surge.Reason, spec surge.Spec) string {
 	case surge.Surge:
 		return fmt.Sprintf("keeps %d available while others are replaced", r.Floor())
 	case surge.Outdated:
+		if r.Floor() == 1 {
+			return "its turn, and 1 stays available"
+		}
 		return fmt.Sprintf("its turn, and %d stay available", r.Floor())
 	case surge.OutdatedUnscheduled, surge.OutdatedUnavailable:
 		return "old and serves nobody"
@@ -92,7 +96,7 @@ func (f *flatSet) unstick() string {
 	if most := f.spec.MaxUnavailable; most.Value() == 0 && !most.IsZero() { // 0 or 0%; unset is 1
 		f.spec.MaxUnavailable = concurrency.Count(1)
 	}
-	return fmt.Sprintf("maxSurge set to 0, maxUnavailable to %v", f.spec.MaxUnavailable)
+	return fmt.Sprintf("surge given up, from now on at most %d missing", f.spec.Resolve().Unavailable)
 }
 
 type podCliqueSet struct{ spec surge.SetSpec }
@@ -129,7 +133,7 @@ func (p *podCliqueSet) plan(state surge.SetState) (decision, error) {
 		for _, replica := range plan.Replicas {
 			slots = append(slots, replica.Slot)
 		}
-		if diagnosis := surge.Diagnose(p.whole(), slots, nil); diagnosis.Stuck != surge.NotStuck {
+		if diagnosis := surge.Diagnose(p.spec.Flat(), slots, nil); diagnosis.Stuck != surge.NotStuck {
 			d.stuck = fmt.Sprintf("replicas: %v", diagnosis)
 		}
 	}
@@ -159,7 +163,11 @@ func (p *podCliqueSet) unstick() string { return "" }
 
 func (f *flatSet) String() string {
 	r := f.spec.Resolve()
-	return fmt.Sprintf("%s; during the update up to %d more, at most %d missing", replicas(r.Replicas), r.Surge, r.Unavailable)
+	text := fmt.Sprintf("%s; during the update up to %d more, at most %d missing", program.Count(r.Replicas, "replica"), r.Surge, r.Unavailable)
+	if r.MinAvailable > 0 {
+		text += fmt.Sprintf("; the base gang of %d becomes ready first", r.MinAvailable)
+	}
+	return text + from(f.spec.Partition, r.Replicas)
 }
 
 func (p *podCliqueSet) String() string {
@@ -171,33 +179,26 @@ func (p *podCliqueSet) String() string {
 	if kind == "" {
 		kind = surge.RollingUpdate
 	}
-	return fmt.Sprintf("%s of %s by %s; a unit is named replica/component/index", replicas(p.spec.Replicas), strings.Join(names, ", "), kind)
+	return fmt.Sprintf("%s of %s by %s; a unit is named replica/component/index", program.Count(p.spec.Replicas, "replica"), strings.Join(names, ", "), kind) +
+		from(p.spec.Partition, p.spec.Replicas)
 }
 
-func replicas(n int) string {
-	if n == 1 {
-		return "1 replica"
+// from says what a partition leaves to be updated.
+func from(partition, replicas int) string {
+	switch {
+	case partition == 0:
+		return ""
+	case partition >= replicas:
+		return fmt.Sprintf("; nothing is updated, since the partition is %d", partition)
 	}
-	return fmt.Sprintf("%d replicas", n)
-}
-
-// whole is the set as a flat set of whole replicas, as ReplicaRecreate takes it.
-func (p *podCliqueSet) whole() surge.Spec {
-	budgets := p.spec.UpdateStrategy.RollingUpdate
-	return surge.Spec{Replicas: p.spec.Replicas, MaxSurge: budgets.MaxSurge, MaxUnavailable: budgets.MaxUnavailable,
-		Partition: p.spec.Partition, Paused: p.spec.Paused}
+	return fmt.Sprintf("; updated from %d on", partition)
 }
 
 func (p *podCliqueSet) component(i int) surge.Spec {
 	if p.spec.UpdateStrategy.Type == surge.ReplicaRecreate {
-		return p.whole()
+		return p.spec.Flat()
 	}
-	c := p.spec.Components[i]
-	spec := surge.Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
-	if c.UpdateStrategy != nil {
-		spec.MaxSurge, spec.MaxUnavailable = c.UpdateStrategy.MaxSurge, c.UpdateStrategy.MaxUnavailable
-	}
-	return spec
+	return p.spec.Components[i].Flat()
 }
 
 func (f *flatSet) component(int) surge.Spec { return f.spec }

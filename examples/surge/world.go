@@ -7,7 +7,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -31,14 +30,17 @@ type world struct {
 	fired  map[string]bool
 }
 
+// inject reads a list of what is to go wrong.
 func (w *world) inject(list string) error {
-	w.faults, w.fired = map[string]bool{}, map[string]bool{}
-	for _, fault := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+	for _, fault := range strings.Split(list, ",") {
 		switch fault {
 		case "stuck-surge", "new-revision", "scale-down", "fail", "broken", "hang", "remove":
+			if w.faults[fault] {
+				return fmt.Errorf("%s: is there twice: name it once", fault)
+			}
 			w.faults[fault] = true
 		default:
-			return program.Wrong("-inject", "%s: must be stuck-surge, new-revision, scale-down, fail, broken, hang or remove", fault)
+			return fmt.Errorf("%q: must be stuck-surge, new-revision, scale-down, fail, broken, hang or remove, or several of them with commas between", fault)
 		}
 	}
 	return nil

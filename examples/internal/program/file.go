@@ -93,11 +93,11 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 		return errors.New("null is not a value here: leave it out")
 	}
 	if err := json.Unmarshal(data, &text); err != nil {
-		return fmt.Errorf("%s: %s", data, notPositive)
+		return fmt.Errorf("%s: %s", data, positive(Longest))
 	}
 	parsed, err := time.ParseDuration(text)
 	if err != nil || parsed <= 0 || parsed > Longest {
-		return fmt.Errorf("%q: %s", text, notPositive)
+		return fmt.Errorf("%q: %s", text, positive(Longest))
 	}
 	*d = Duration(parsed)
 	return nil

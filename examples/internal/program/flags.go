@@ -14,9 +14,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Longest is the longest duration that a flag or a file may have: ten years. A time.Duration ends at
-// 292 years, and sums of durations must not.
-const Longest = 10 * 365 * 24 * time.Hour
+// Longest is the longest duration that a file may have: a year. A time.Duration ends at 292 years,
+// and sums of durations must not.
+const Longest = 365 * 24 * time.Hour
 
 // parsed is a flag that says in its error what it accepts.
 type parsed struct {
@@ -51,24 +51,27 @@ func Number(flags *flag.FlagSet, into *int, name string, standard, least, most i
 	flags.Var(own, name, usage)
 }
 
-// Time defines a flag that is a length of time. Whether it may be 0 depends on whether the standard
+// Time defines a flag that is a length of time of at most so much. It may be 0 only if the standard
 // is.
-func Time(flags *flag.FlagSet, into *time.Duration, name string, standard time.Duration, usage string) {
+func Time(flags *flag.FlagSet, into *time.Duration, name string, standard, most time.Duration, usage string) {
 	*into = standard
 	flags.Var(&parsed{text: Short(standard), set: func(text string) error {
 		d, err := time.ParseDuration(text)
 		switch {
-		case err == nil && 0 <= d && d <= Longest && (d > 0 || standard == 0):
+		case err == nil && 0 <= d && d <= most && (d > 0 || standard == 0):
 			*into = d
 			return nil
 		case standard == 0:
-			return fmt.Errorf("%q: must be 0, or a duration of at most %s such as 90s or 1h30m", text, Short(Longest))
+			return fmt.Errorf("%q: must be 0, or a duration of at most %s such as 90s or 1h30m", text, Short(most))
 		}
-		return fmt.Errorf("%q: %s", text, notPositive)
+		return fmt.Errorf("%q: %s", text, positive(most))
 	}}, name, usage)
 }
 
-var notPositive = fmt.Sprintf("must be a duration above 0 and of at most %s, such as 90s or 1h30m", Short(Longest))
+// positive says what a duration must be.
+func positive(most time.Duration) string {
+	return fmt.Sprintf("must be a duration above 0 and of at most %s, such as 90s or 1h30m", Short(most))
+}
 
 // Choice defines a flag that has one of a few values, which are shown behind the usage.
 func Choice[T ~string](flags *flag.FlagSet, into *T, name string, standard T, usage string, values ...T) {
@@ -170,6 +173,17 @@ func (c *checked) Set(text string) error {
 	}
 	c.given = true
 	return nil
+}
+
+// Flags returns the faults of a value that flags have set, each with the flag instead of the field.
+// fields are pairs of a field and its flag.
+func Flags(fault error, fields ...string) error {
+	flagOf := strings.NewReplacer(fields...)
+	var faults []error
+	for _, one := range strictjson.Faults(fault) {
+		faults = append(faults, Wrong(flagOf.Replace(one.Path), "%s", flagOf.Replace(strictjson.Text(one.Value, one.Hint))))
+	}
+	return errors.Join(faults...)
 }
 
 // Meant returns the known name that a mistyped one probably stands for, or "": one that differs in

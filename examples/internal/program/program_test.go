@@ -28,13 +28,13 @@ func TestParse(t *testing.T) {
 		{"a number is out of bounds", "-n=-1", `-n: "-1": must be a whole number from 0 to 9`},
 		{"a number without upper bound", "-u 0", `-u: "0": must be a whole number of at least 1`},
 		{"a number without sign", "-seed -1", `-seed: "-1": must be a whole number from 0 to 18446744073709551615`},
-		{"no duration", "-for 5", `-for: "5": must be a duration above 0 and of at most 87600h, such as 90s or 1h30m`},
-		{"no time at all", "-for 0s", `-for: "0s": must be a duration above 0 and of at most 87600h, such as 90s or 1h30m`},
-		{"a duration that is too long", "-for 99999999h", `-for: "99999999h": must be a duration above 0 and of at most 87600h, such as 90s or 1h30m`},
-		{"back in time", "-after -1s", `-after: "-1s": must be 0, or a duration of at most 87600h such as 90s or 1h30m`},
+		{"no duration", "-for 5", `-for: "5": must be a duration above 0 and of at most 24h, such as 90s or 1h30m`},
+		{"no time at all", "-for 0s", `-for: "0s": must be a duration above 0 and of at most 24h, such as 90s or 1h30m`},
+		{"a duration that is too long", "-for 99999999h", `-for: "99999999h": must be a duration above 0 and of at most 24h, such as 90s or 1h30m`},
+		{"back in time", "-after -1s", `-after: "-1s": must be 0, or a duration of at most 1h such as 90s or 1h30m`},
 		{"an unknown choice", "-mode quick", `-mode: "quick": must be "fast" or "slow"`},
 		{"neither true nor false", "-all=maybe", `-all: "maybe": must be true or false`},
-		{"all of them", "-n x -for 5 -all", "-n: \"x\": must be a whole number from 0 to 9\n-for: \"5\": must be a duration above 0 and of at most 87600h, such as 90s or 1h30m"},
+		{"all of them", "-n x -for 5 -all", "-n: \"x\": must be a whole number from 0 to 9\n-for: \"5\": must be a duration above 0 and of at most 24h, such as 90s or 1h30m"},
 		{"an unknown flag", "-m", "-m: there is no such flag: -help lists them"},
 		{"a misspelt flag", "-n 3 --mod=fast", "-mod: there is no such flag: did you mean -mode? -help lists them"},
 		{"an unknown flag, behind a fault", "-n x -zzz 3", "-n: \"x\": must be a whole number from 0 to 9\n-zzz: there is no such flag: -help lists them"},
@@ -51,8 +51,8 @@ func TestParse(t *testing.T) {
 		var way mode
 		program.Number(flags, &n, "n", 1, 0, 9, "a `number`")
 		program.Number(flags, &u, "u", 0, 1, math.MaxInt, "a `number`")
-		program.Time(flags, &length, "for", time.Minute, "a `duration`")
-		program.Time(flags, &after, "after", 0, "a `duration`")
+		program.Time(flags, &length, "for", time.Minute, 24*time.Hour, "a `duration`")
+		program.Time(flags, &after, "after", 0, time.Hour, "a `duration`")
 		program.Choice(flags, &way, "mode", "fast", "how", "fast", "slow")
 		seed := flags.Uint64("seed", 0, "a `seed`")
 		all := flags.Bool("all", false, "everything")
@@ -71,8 +71,8 @@ func TestParse(t *testing.T) {
 		var way, none mode
 		program.Number(flags, &n, "n", 3, 0, 9, "a `number`")
 		program.Number(flags, &most, "most", 0, 1, 9, "a `number`")
-		program.Time(flags, &length, "for", 150*time.Minute, "a `duration`")
-		program.Time(flags, &after, "after", 0, "a `duration`")
+		program.Time(flags, &length, "for", 150*time.Minute, program.Longest, "a `duration`")
+		program.Time(flags, &after, "after", 0, time.Hour, "a `duration`")
 		program.Choice(flags, &way, "mode", "fast", "how it goes", "fast", "slow")
 		program.Choice(flags, &none, "other", "", "how else", "fast", "slow")
 		flags.Bool("all", false, "everything")
@@ -142,6 +142,17 @@ type field struct{ Path, Code, Value, Hint string }
 
 func (f *field) Error() string { return f.Path + ": " + f.Hint }
 
+func TestFlags(t *testing.T) {
+	err := program.Flags(errors.Join(&field{"maxSurge", "c", "5", "must be at most replicas, 3"}, &field{"replicas", "c", "", "is needed"}), "maxSurge", "-max-surge", "replicas", "-replicas")
+	var input *program.InputError
+	if want := "-max-surge: 5: must be at most -replicas, 3\n-replicas: is needed"; err.Error() != want || !errors.As(err, &input) {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if program.Flags(nil) != nil {
+		t.Error("no fault became one")
+	}
+}
+
 func TestBelow(t *testing.T) {
 	err := program.Below("spec", errors.Join(&field{"a[0]", "c", `"v"`, "wrong"}, errors.New("a circle"), &strictjson.Error{Code: "type", Hint: "must be an object"}, &field{"[1].b", "c", "", "wrong"}))
 	if want := "spec.a[0]: \"v\": wrong\na circle\nspec: must be an object\nspec[1].b: wrong"; err.Error() != want {
@@ -204,10 +215,10 @@ func TestDecode(t *testing.T) {
 	}
 	for file, want := range map[string]string{
 		"b.yaml":    `b.yaml: form: unknown field; did you mean "for"?`,
-		"c.yaml":    `c.yaml: for: "-1s": must be a duration above 0 and of at most 87600h, such as 90s`,
+		"c.yaml":    `c.yaml: for: "-1s": must be a duration above 0 and of at most 8760h, such as 90s`,
 		"d.yaml":    `d.yaml: for: "0s": must be a duration above 0`,
-		"f.yaml":    `f.yaml: for: 90: must be a duration above 0 and of at most 87600h, such as 90s`,
-		"g.yaml":    `g.yaml: for: "99999999h": must be a duration above 0 and of at most 87600h`,
+		"f.yaml":    `f.yaml: for: 90: must be a duration above 0 and of at most 8760h, such as 90s`,
+		"g.yaml":    `g.yaml: for: "99999999h": must be a duration above 0 and of at most 8760h`,
 		"h.yaml":    `h.yaml: for: null is not a value here: leave it out`,
 		"null.yaml": "null.yaml: must be an object, not null",
 		"e.yaml":    "e.yaml: no such file",
