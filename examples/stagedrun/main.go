@@ -10,7 +10,9 @@
 //
 // The program asks for approvals on the terminal: y approves, n rejects, and the virtual clock
 // stands still meanwhile. With -approve-after every request is approved that long after it was
-// made. Once the input has ended, or at once if it is closed, requests are approved after 10m.
+// made. Once the input has ended, or at once if it is closed, requests are approved after 10m. A
+// cluster that takes longer than 5m is told to be stuck, as KubeFleet does; it may still become
+// ready.
 //
 // With -crash-every-step the process forgets everything after each step: the run is written to a
 // file as JSON before its actions are carried out, and read back for the next step. The output is
@@ -25,10 +27,12 @@ package main
 import (
 	"bufio"
 	"embed"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
@@ -48,54 +52,47 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	runFile := flags.String("run", "", "`file` with the ClusterStagedUpdateRun or StagedUpdateRun (default: run.yaml of this folder)")
 	clustersFile := flags.String("clusters", "", "`file` with the list of clusters (default: clusters.yaml of this folder)")
 	w := &world{out: out, clusters: map[string]*cluster{}, requests: map[string]*request{}}
-	flags.DurationVar(&w.ready, "ready", 5*time.Minute, "how long a cluster takes from its start until it is ready")
-	flags.DurationVar(&w.approveAfter, "approve-after", 0, "approve every request this long after it was made; 0 asks on the terminal")
-	flags.DurationVar(&w.retryAfter, "retry-after", 0, "retry a failed cluster this long after it failed; 0 never does")
-	stopAt := flags.Duration("stop-at", 0, "set state Stop this long after the beginning; 0 never does")
-	resumeAt := flags.Duration("resume-at", 0, "set state Run this long after the beginning; 0 never does")
+	var stopAt, resumeAt time.Duration
+	program.Time(flags, &w.ready, "ready", 5*time.Minute, program.Longest, "how long a cluster takes from its start until it is ready, as a `duration`")
+	program.Time(flags, &w.approveAfter, "approve-after", 0, program.Longest, "approve every request a `duration` after it was made; 0 asks on the terminal, and approves after "+
+		program.Short(defaultApproval)+" where nobody answers")
+	program.Time(flags, &w.retryAfter, "retry-after", 0, program.Longest, "retry a failed cluster a `duration` after it failed; 0 never does")
+	program.Time(flags, &stopAt, "stop-at", 0, program.Longest, "set state Stop a `duration` after the beginning; 0 never does")
+	program.Time(flags, &resumeAt, "resume-at", 0, program.Longest, "set state Run a `duration` after the beginning, later than -stop-at; 0 never does")
 	preview := flags.Bool("preview", false, "show the stages and stop there")
 	flags.BoolVar(&w.crash, "crash-every-step", false, "forget everything after each step, and read the run back from its file")
-	stateFile := flags.String("state", "", "`file` to keep the run in, with -crash-every-step; a temporary one if empty")
+	stateFile := flags.String("state", "", "`file` to keep the run in, with -crash-every-step (default: a temporary one)")
 	var options staged.Options
-	flags.StringVar((*string)(&options.OnFailure), "on-failure", string(staged.Fail), "what becomes of a run over its failure budget: `fail|hold`")
-	flags.StringVar((*string)(&options.OnReject), "on-reject", string(staged.Fail), "what becomes of a run of which an approval is rejected: `fail|hold`")
-	flags.StringVar((*string)(&options.WaitDuringStop), "wait-during-stop", string(staged.Count), "whether stopped time counts towards a wait: `count|freeze`")
-	flags.StringVar((*string)(&options.Unmatched), "unmatched", string(staged.Reject), "what becomes of clusters in no stage: `reject|ignore|last`")
+	program.Choice(flags, &options.OnFailure, "on-failure", staged.Fail, "what becomes of a run over its failure budget", staged.Fail, staged.Hold)
+	program.Choice(flags, &options.OnReject, "on-reject", staged.Fail, "what becomes of a run of which an approval is rejected", staged.Fail, staged.Hold)
+	program.Choice(flags, &options.WaitDuringStop, "wait-during-stop", staged.Count, "whether stopped time counts towards a wait", staged.Count, staged.Freeze)
+	program.Choice(flags, &options.Unmatched, "unmatched", staged.Reject, "what becomes of clusters in no stage", staged.Reject, staged.Ignore, staged.Last)
+	program.Choice(flags, &options.Overlap, "overlap", staged.Reject, "what becomes of clusters in two stages", staged.Reject, staged.First)
+	program.Choice(flags, &options.MissingSortKey, "missing-sort-key", staged.Reject, "what becomes of clusters without the label that their stage is sorted by", staged.Reject, staged.Last)
 	if err := program.Parse(flags, args, out, "stagedrun plays a KubeFleet staged update run on a virtual clock: the compiled stages first, then what happens when.",
 		"files are named with -f, -run and -clusters"); err != nil {
 		return err
 	}
-	if w.ready <= 0 {
-		return program.Wrong("-ready", "%v: use a duration greater than 0, such as 5m", w.ready)
-	}
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-	}{{"-approve-after", w.approveAfter}, {"-retry-after", w.retryAfter}, {"-stop-at", *stopAt}, {"-resume-at", *resumeAt}} {
-		if d.value < 0 {
-			return program.Wrong(d.flag, "%v: must not be negative", d.value)
-		}
-	}
-	if *resumeAt > 0 && *stopAt == 0 {
+	if resumeAt > 0 && stopAt == 0 {
 		return program.Wrong("-resume-at", "says when a stopped run goes on: say with -stop-at when it stops")
 	}
-	if *resumeAt > 0 && *resumeAt <= *stopAt {
-		return program.Wrong("-resume-at", "%v: must be later than -stop-at, %v", *resumeAt, *stopAt)
+	if resumeAt > 0 && resumeAt <= stopAt {
+		return program.Wrong("-resume-at", "%s: must be later than -stop-at, %s", program.Short(resumeAt), program.Short(stopAt))
 	}
 	if *stateFile != "" && !w.crash {
 		return program.Wrong("-state", "the run is kept in a file with -crash-every-step only")
 	}
 	w.in = bufio.NewReader(in)
-	w.states = []change{{*stopAt, staged.StateStop}, {*resumeAt, staged.StateRun}}
+	w.states = []change{{"-stop-at", stopAt, staged.StateStop}, {"-resume-at", resumeAt, staged.StateRun}}
 
 	var strategy staged.Strategy
 	var spec staged.Spec
 	var list clusterList
-	strategyName, err := program.Decode(builtin, *strategyFile, "strategy.yaml", &strategy)
+	strategyName, err := read(*strategyFile, "strategy.yaml", &strategy)
 	if err != nil {
 		return err
 	}
-	runName, err := program.Decode(builtin, *runFile, "run.yaml", &spec)
+	runName, err := read(*runFile, "run.yaml", &spec)
 	if err != nil {
 		return err
 	}
@@ -103,16 +100,10 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Compile would find all faults as well. This way each is told with the file that it is in.
-	for _, checked := range []struct {
-		source string
-		fault  error
-	}{{strategyName, strategy.Validate()}, {runName, spec.Validate()}, {"stagedrun", options.Validate()}} {
-		if checked.fault != nil {
-			return &program.InputError{Source: checked.source, Err: checked.fault}
-		}
+	if strategy.Name != "" && strategy.Name != spec.StagedRolloutStrategyName {
+		return program.Wrong(runName, "spec.stagedRolloutStrategyName: %q: the strategy of %s is called %q: name the same one", spec.StagedRolloutStrategyName, strategyName, strategy.Name)
 	}
-	if *stopAt > 0 && (spec.State == "" || spec.State == staged.StateInitialize) {
+	if stopAt > 0 && (spec.State == "" || spec.State == staged.StateInitialize) {
 		return program.Wrong("-stop-at", "the run of %s has state Initialize, and what has not started cannot be stopped: give it state Run", runName)
 	}
 	fleet, err := w.populate(&list)
@@ -123,8 +114,8 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		fleet.Version = "latest" // what a real host looks up
 	}
 	r, err := staged.Compile(strategy, spec, fleet, options)
-	if err != nil {
-		return &program.InputError{Source: clustersName, Err: err}
+	if err != nil { // all else has been checked: what is left is how the stages divide the fleet
+		return &program.InputError{Source: clustersName, Err: list.faults(err)}
 	}
 	if *stateFile != "" && !*preview { // found out before anything is printed
 		file, err := os.OpenFile(*stateFile, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -153,3 +144,32 @@ func run(args []string, in io.Reader, out io.Writer) error {
 
 //go:embed *.yaml
 var builtin embed.FS
+
+// read decodes an object of KubeFleet, or its spec alone, and validates it. The library calls a
+// field by its place in the spec; the paths of faults say where it is in the file. Compile would
+// find all faults as well. This way each is told with the file that it is in.
+func read(file, standard string, into interface{ Validate() error }) (name string, err error) {
+	name, data, err := program.Read(builtin, file, standard)
+	if err != nil {
+		return name, err
+	}
+	if err := program.Unmarshal(name, data, into); err != nil {
+		return name, err
+	}
+	err = into.Validate()
+	var object struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	if json.Unmarshal(data, &object) == nil && object.Spec != nil {
+		err = program.Within(err, func(field string) string {
+			if strings.HasPrefix(field, "metadata.") {
+				return field
+			}
+			return "spec." + field
+		})
+	}
+	if err != nil {
+		return name, &program.InputError{Source: name, Err: err}
+	}
+	return name, nil
+}

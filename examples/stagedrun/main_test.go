@@ -29,6 +29,7 @@ func plays() map[string]play {
 		"stop-resume":    {"-approve-after 10m -stop-at 50m -resume-at 80m", "", "run example-run: Succeeded"},
 		"stop-freeze":    {"-approve-after 10m -stop-at 50m -resume-at 80m -wait-during-stop freeze", "", "run example-run: Succeeded"},
 		"stop-for-good":  {"-approve-after 10m -stop-at 12m", "", "run example-run: Stopped"},
+		"stop-too-late":  {"-approve-after 10m -stop-at 5h", "", "run example-run: Succeeded"},
 		"trouble":        {"-approve-after 10m -clusters trouble.yaml", "", "run example-run: Failed"},
 		"trouble-retry":  {"-approve-after 10m -clusters trouble.yaml -on-failure hold -retry-after 15m", "", "run example-run: Succeeded"},
 		"trouble-untold": {"-approve-after 10m -clusters trouble.yaml -on-failure hold", "", "run example-run: Held"},
@@ -96,22 +97,39 @@ func TestRefusals(t *testing.T) {
 	programtest.Refusals(t, silent, []programtest.Refusal{
 		{Why: "a file without flag", Args: []string{"strategy.yaml"}, Faults: []string{`unexpected argument "strategy\.yaml": files are named with -f`}},
 		{Why: "a file that is not there", Args: []string{"-f", "missing.yaml"}, Faults: []string{`^missing\.yaml: no such file`}},
-		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`^-ready: 0s: use a duration greater than 0`}},
-		{Why: "back in time", Args: []string{"-approve-after", "-1s"}, Faults: []string{`^-approve-after: -1s: must not be negative`}},
-		{Why: "resumed before it stops", Args: []string{"-stop-at", "10m", "-resume-at", "5m"}, Faults: []string{`^-resume-at: 5m0s: must be later than -stop-at, 10m0s`}},
+		{Why: "all flags at once", Args: []string{"-ready", "0s", "-approve-after", "-1s", "-on-failure", "never", "-unmatched", "append"}, Faults: []string{
+			`^-ready: "0s": must be a duration above 0`, `^-approve-after: "-1s": must be 0, or a duration of at most 8760h`, `^-on-failure: "never": must be "fail" or "hold"$`,
+			`^-unmatched: "append": must be "reject", "ignore" or "last"$`}},
+		{Why: "resumed before it stops", Args: []string{"-stop-at", "10m", "-resume-at", "5m"}, Faults: []string{`^-resume-at: 5m: must be later than -stop-at, 10m$`}},
 		{Why: "resumed without a stop", Args: []string{"-resume-at", "5m"}, Faults: []string{`^-resume-at: .*-stop-at`}},
-		{Why: "nobody starts it, so that nothing can be stopped", Args: []string{"-stop-at", "5m", "-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: s}\n")}, Faults: []string{`^-stop-at: .*state Initialize`}},
+		{Why: "nobody starts it, so that nothing can be stopped", Args: []string{"-stop-at", "5m", "-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: production-rollout}\n")}, Faults: []string{`^-stop-at: .*state Initialize`}},
 		{Why: "a file for nothing", Args: []string{"-state", "run.json"}, Faults: []string{`^-state: .*-crash-every-step`}},
 		{Why: "a file in a folder that is not there", Args: []string{"-approve-after", "1m", "-crash-every-step", "-state", "missing/run.json"}, Faults: []string{`^-state: open missing/run\.json: no such file`}},
-		{Why: "an unknown option", Args: []string{"-on-failure", "never"}, Faults: []string{`onFailure: "never"`}},
 		{Why: "a run is no strategy", Args: []string{"-f", "run.yaml"}, Faults: []string{`must be ClusterStagedUpdateStrategy`}},
-		{Why: "no stages", Args: []string{"-f", file("stages: []\n")}, Faults: []string{`stages: .*must be 1 to 31 stages`}},
+		{Why: "no stages", Args: []string{"-f", file("stages: []\n")}, Faults: []string{`file\.yaml: stages: .*must be 1 to 31 stages`}},
+		{Why: "nothing at all", Args: []string{"-f", file("null\n")}, Faults: []string{`file\.yaml: must be an object, not null`}},
 		{Why: "a misspelt field", Args: []string{"-f", file("stges: []\n")}, Faults: []string{`stges: .*did you mean`}},
-		{Why: "a run without a placement", Args: []string{"-run", file("metadata: {name: r}\nspec: {stagedRolloutStrategyName: s, state: Run}\n")}, Faults: []string{`placementName`}},
+		{Why: "a misspelt field of an object", Args: []string{"-f", file("spec: {stages: [{nam: a}]}\n")}, Faults: []string{`file\.yaml: spec\.stages\[0\]\.nam: unknown field`}},
+		{Why: "its other faults have the same paths", Args: []string{"-f", file("spec: {stages: [{name: A, maxConcurrency: 0}]}\n")}, Faults: []string{
+			`file\.yaml: spec\.stages\[0\]\.name: "A": must be`, `file\.yaml: spec\.stages\[0\]\.maxConcurrency: 0: must be`}},
+		{Why: "and so have those of a run", Args: []string{"-run", file("metadata: {name: R}\nspec: {state: Go, stagedRolloutStrategyName: s}\n")}, Faults: []string{
+			`file\.yaml: metadata\.name: "R": must be`, `file\.yaml: spec\.placementName: "": must be`, `file\.yaml: spec\.state: "Go": must be Initialize, Run or Stop`}},
+		{Why: "the run of another strategy", Args: []string{"-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: s, state: Run}\n")}, Faults: []string{
+			`file\.yaml: spec\.stagedRolloutStrategyName: "s": the strategy of strategy\.yaml is called "production-rollout": name the same one`}},
 		{Why: "no duration", Args: []string{"-clusters", file("clusters: [{name: a, ready: soon}]\n")}, Faults: []string{`clusters\[0\]\.ready: "soon": must be a duration above 0`}},
-		{Why: "a cluster in no stage", Args: []string{"-clusters", file("clusters: [{name: a, labels: {environment: none}}]\n")}, Faults: []string{`targets: 1: in no stage: a`}},
+		{Why: "nobody", Args: []string{"-clusters", file("clusters: []\n")}, Faults: []string{`file\.yaml: clusters: at least one is needed, or one that is leaving`}},
+		{Why: "a cluster in no stage", Args: []string{"-clusters", file("clusters: [{name: a, labels: {environment: none}}]\n")}, Faults: []string{
+			`file\.yaml: clusters: 1: in no stage: a: change the selectors, or choose -unmatched "ignore" or "last"$`}},
+		{Why: "a cluster in two stages", Args: []string{"-f", file("stages: [{name: a, labelSelector: {}}, {name: b, labelSelector: {}}]\n"), "-clusters", file("clusters: [{name: c}]\n")}, Faults: []string{
+			`file\.yaml: clusters: 1: in more than one stage: c: .*choose -overlap "first"$`}},
+		{Why: "clusters that cannot be sorted", Args: []string{"-f", file("stages: [{name: a, labelSelector: {}, sortingLabelKey: n}]\n"), "-clusters", file("clusters: [{name: b}, {name: c, labels: {n: x}}]\n")}, Faults: []string{
+			`file\.yaml: clusters\[0\]\.labels\["n"\]: must be there .*or choose -missing-sort-key "last"$`, `file\.yaml: clusters\[1\]\.labels\["n"\]: "x": must be a whole number`}},
 		{Why: "a field that clusters do not have", Args: []string{"-clusters", file("clusters: [{name: a, lables: {}}]\n")}, Faults: []string{`clusters\[0\]\.lables: .*labels`}},
-		{Why: "a negative number", Args: []string{"-clusters", file("clusters: [{name: a, labels: {environment: staging}, fails: -1}]\n")}, Faults: []string{`clusters\[0\]\.fails: must not be negative`}},
+		{Why: "all faults of the list", Args: []string{"-clusters", file("clusters: [{name: a, fails: -1}, {name: ''}, {name: a}, {name: b, fails: 1000}]\nleaving: [b, '', c, c]\n")}, Faults: []string{
+			`clusters\[0\]\.fails: -1: must be from 0 to 100`, `clusters\[1\]\.name: every cluster needs a name`, `clusters\[2\]\.name: "a": is given as clusters\[0\] already`,
+			`clusters\[3\]\.fails: 1000: must be from 0 to 100`, `leaving\[0\]: "b": is given as clusters\[3\] already`, `leaving\[1\]: every cluster needs a name`,
+			`leaving\[3\]: "c": is given as leaving\[2\] already`}},
 	})
 	programtest.Help(t, silent, "-crash-every-step")
+	programtest.Help(t, silent, "approves after 10m where nobody answers")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -36,7 +37,7 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 		if e.Stage >= 0 {
 			name = stages[e.Stage].Name
 			if stages[e.Stage].Cleanup {
-				name, starts = "removal", "is being removed"
+				name, starts = "deleteStage", "is being removed" // without the domain in front of the name
 				if e.To == "done" {
 					done = "gone"
 				}
@@ -69,7 +70,11 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 				w.say("%s: wait of %s, until %s", name, staged.For(s.Wait), w.since(s.WaitUntil))
 			}
 		case staged.EventStuck:
-			w.say("%s:   %s is stuck", name, e.Target)
+			not := "ready"
+			if e.Stage >= 0 && stages[e.Stage].Cleanup {
+				not = "gone"
+			}
+			w.say("%s:   %s is stuck: not %s after %s", name, e.Target, not, program.Short(w.now.Sub(w.clusters[e.Target].begun)))
 		case staged.EventRun:
 			w.say("run: %s", e.To)
 		case staged.EventCommandIgnored, staged.EventMembershipIgnored, staged.EventRegressed, staged.EventRecovered, staged.EventJoined:

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -45,6 +46,7 @@ type world struct {
 
 // change is a state that somebody sets at a time after the beginning; never if that is 0.
 type change struct {
+	flag  string
 	at    time.Duration
 	state staged.State
 }
@@ -68,21 +70,56 @@ type request struct {
 	done   bool
 }
 
+// mostFails keeps a run that is retried without end from being printed without end.
+const mostFails = 100
+
 // populate makes the clusters of the list.
 func (w *world) populate(list *clusterList) (staged.Fleet, error) {
 	var fleet staged.Fleet
-	for i, c := range list.Clusters {
-		if c.Fails < 0 {
-			return fleet, fmt.Errorf("clusters[%d].fails: must not be negative", i)
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if len(list.Clusters)+len(list.Leaving) == 0 {
+		fault("clusters: at least one is needed, or one that is leaving")
+	}
+	given := map[string]string{} // where a cluster is listed
+	add := func(at, path, name string, c *cluster) {
+		if name == "" {
+			fault("%s: every cluster needs a name", path)
+		} else if first, twice := given[name]; twice {
+			fault("%s: %q: is given as %s already", path, name, first)
+		} else {
+			given[name] = at
 		}
-		w.clusters[c.Name] = &cluster{takes: cmp.Or(time.Duration(c.Ready), w.ready), fails: c.Fails}
+		w.clusters[name] = c
+	}
+	for i, c := range list.Clusters {
+		at := fmt.Sprintf("clusters[%d]", i)
+		if c.Fails < 0 || c.Fails > mostFails {
+			fault("%s.fails: %d: must be from 0 to %d", at, c.Fails, mostFails)
+		}
+		add(at, at+".name", c.Name, &cluster{takes: cmp.Or(time.Duration(c.Ready), w.ready), fails: c.Fails})
 		fleet.Targets = append(fleet.Targets, staged.Target{Name: c.Name, Labels: c.Labels})
 	}
-	for _, name := range list.Leaving {
-		w.clusters[name] = &cluster{takes: w.ready}
+	for i, name := range list.Leaving {
+		at := fmt.Sprintf("leaving[%d]", i)
+		add(at, at, name, &cluster{takes: w.ready})
 		fleet.Leaving = append(fleet.Leaving, name)
 	}
-	return fleet, nil
+	return fleet, errors.Join(faults...)
+}
+
+// faults are those of how the stages divide the clusters: the library calls them targets, and what
+// flags say here options.
+func (l *clusterList) faults(err error) error {
+	err = program.Within(err, func(field string) string {
+		for i, c := range l.Clusters {
+			if label, own := strings.CutPrefix(field, fmt.Sprintf("targets[%q]", c.Name)); own {
+				return fmt.Sprintf("clusters[%d]%s", i, label)
+			}
+		}
+		return strings.Replace(field, "targets", "clusters", 1)
+	})
+	return errors.New(strings.NewReplacer("choose unmatched ", "choose -unmatched ", "choose overlap ", "choose -overlap ", "choose missingSortKey ", "choose -missing-sort-key ").Replace(err.Error()))
 }
 
 // play is the host's loop: step, store, act, sleep until something happens.
@@ -105,6 +142,11 @@ func (w *world) play(run *staged.Run) error {
 			w.act(a)
 		}
 		if run.Phase().Terminal() {
+			for _, c := range w.states {
+				if c.at > 0 {
+					w.say("%s %s: the run has ended before", c.flag, program.Short(c.at))
+				}
+			}
 			w.summary(run)
 			return nil
 		}
@@ -164,7 +206,7 @@ func (w *world) ask(a staged.Action) *request {
 			r.reject = true
 			return r
 		case err != nil:
-			fmt.Fprintf(w.out, "\n          no answer: from now on every request is approved after %s\n", defaultApproval)
+			fmt.Fprintf(w.out, "\n          no answer: from now on every request is approved after %s\n", program.Short(defaultApproval))
 			w.approveAfter = defaultApproval
 			r.at = w.now.Add(w.approveAfter)
 		}

@@ -47,6 +47,11 @@ func Decode(builtin fs.FS, named, standard string, into any) (name string, err e
 	if err != nil {
 		return name, err
 	}
+	return name, Unmarshal(name, data, into)
+}
+
+// Unmarshal decodes what [Read] has returned.
+func Unmarshal(name string, data []byte, into any) (err error) {
 	if own, decodes := into.(json.Unmarshaler); decodes && string(data) == "null" {
 		err = errors.New("must be an object, not null") // by custom, decoders let it pass
 	} else if decodes {
@@ -55,9 +60,9 @@ func Decode(builtin fs.FS, named, standard string, into any) (name string, err e
 		err = strictjson.Unmarshal(data, into)
 	}
 	if err != nil {
-		return name, &InputError{name, err}
+		return &InputError{name, err}
 	}
-	return name, nil
+	return nil
 }
 
 // Within returns the faults of a part of a document with their paths in the whole: path gets what
