@@ -29,7 +29,6 @@
 package main
 
 import (
-	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -37,6 +36,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,54 +54,45 @@ func run(args []string, out io.Writer) error {
 	file := flags.String("f", "", "the fleet.yaml, a `file` of which rolloutStrategy and paused are read (default: fleet-200.yaml of this folder)")
 	list := flags.String("clusters", "", "`file` with the list of clusters (default: clusters-200.yaml of this folder)")
 	update := flags.Bool("update", false, "the clusters run an older version; without it, this is the first deployment")
-	ready := flags.Duration("ready", 2*time.Minute, "how long a cluster takes from its release until it is ready")
 	compare := flags.Bool("compare", false, "show what the document promises beside what the controller does")
+	var ready time.Duration
+	program.Time(flags, &ready, "ready", 2*time.Minute, program.Longest, "how long a cluster takes from its release until it is ready, as a `duration`")
 	var options partition.Options
-	flags.StringVar((*string)(&options.Mode), "mode", string(partition.Default), "whose decisions are played: `default|fleet_controller`, the document's or the controller's")
-	flags.StringVar((*string)(&options.Leftovers), "leftovers", string(partition.ExcludeLeftovers), "what becomes of clusters in no manual partition: `exclude|append`")
-	flags.StringVar((*string)(&options.Paused), "paused", string(partition.SkipPaused), "what becomes of paused clusters: `skip|block`")
-	flags.StringVar((*string)(&options.Offline), "offline", string(partition.CountOffline), "what becomes of offline clusters: `count|exclude`")
-	flags.StringVar((*string)(&options.Releases), "releases", string(partition.ByBatch), "what limits updates: `batch|budget`")
-	perStep := flags.Int("max-per-step", 0, "greatest `number` of releases in one step over all partitions (default: no limit)")
+	program.Choice(flags, &options.Mode, "mode", partition.Default, "whose decisions are played, the document's or the controller's", partition.Default, partition.FleetController)
+	program.Choice(flags, &options.Leftovers, "leftovers", partition.ExcludeLeftovers, "what becomes of clusters in no manual partition", partition.ExcludeLeftovers, partition.AppendLeftovers)
+	program.Choice(flags, &options.Paused, "paused", partition.SkipPaused, "what becomes of paused clusters", partition.SkipPaused, partition.BlockPaused)
+	program.Choice(flags, &options.Offline, "offline", partition.CountOffline, "what becomes of offline clusters", partition.CountOffline, partition.ExcludeOffline)
+	program.Choice(flags, &options.Releases, "releases", partition.ByBatch, "what limits updates", partition.ByBatch, partition.ByBudget)
+	var perStep int
+	program.Number(flags, &perStep, "max-per-step", 0, 1, math.MaxInt32, "greatest `number` of releases in one step over all partitions (default: no limit)")
 	if err := program.Parse(flags, args, out, "fleetrollout plays a rollout of Rancher Fleet on a virtual clock: which partition releases which batch when, and what it pauses for.",
 		"files are named with -f and -clusters"); err != nil {
 		return err
 	}
-	if *ready <= 0 {
-		return program.Wrong("-ready", "%v: use a duration greater than 0, such as 2m", *ready)
+	if perStep > 0 {
+		options.MaxPerStep = &perStep
 	}
-	var mode bool
+	var idle []error // what would change nothing is not ignored
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
 		case "mode":
-			mode = true
-		case "max-per-step":
-			options.MaxPerStep = perStep
+			if *compare {
+				idle = append(idle, program.Wrong("-mode", "-compare shows both modes: use one of the two flags"))
+			}
+		case "leftovers", "paused", "offline", "releases", "max-per-step":
+			if options.Mode == partition.FleetController {
+				idle = append(idle, program.Wrong("-"+f.Name, "Fleet's controller knows no such option: leave it out, or use -compare"))
+			}
 		}
 	})
-	if err := options.Validate(); err != nil {
-		return &program.InputError{Source: "fleetrollout", Err: err}
-	}
-	if *compare && mode {
-		return program.Wrong("-mode", "-compare shows both modes: use one of the two flags")
-	}
-	if options.Mode == partition.FleetController {
-		var ignored error
-		flags.Visit(func(f *flag.Flag) {
-			switch f.Name {
-			case "leftovers", "paused", "offline", "releases", "max-per-step":
-				ignored = cmp.Or(ignored, program.Wrong("-"+f.Name, "Fleet's controller knows no such option: leave it out, or use -compare"))
-			}
-		})
-		if ignored != nil {
-			return ignored
-		}
+	if len(idle) > 0 {
+		return errors.Join(idle...)
 	}
 	b, err := readBundle(*file)
 	if err != nil {
 		return err
 	}
-	fleet, behaviour, err := readClusters(*list, *update, *ready)
+	fleet, behaviour, err := readClusters(*list, *update, ready)
 	if err != nil {
 		return err
 	}
@@ -113,21 +104,21 @@ func run(args []string, out io.Writer) error {
 	if !*compare {
 		w, err := newWorld(*b.strategy, fleet, behaviour, options)
 		if err != nil {
-			return &program.InputError{Source: b.name, Err: err}
+			return &program.InputError{Source: b.name, Err: program.Below("rolloutStrategy", err)}
 		}
-		w.report(out)
-		return nil
+		return w.report(out)
 	}
 	var columns []string
 	for _, mode := range []partition.Mode{partition.Default, partition.FleetController} {
 		own := options
 		own.Mode = mode
 		var column strings.Builder
-		if w, err := newWorld(*b.strategy, partition.Fleet{Clusters: slices.Clone(fleet.Clusters), Groups: fleet.Groups, Paused: fleet.Paused}, behaviour, own); err != nil {
+		w, err := newWorld(*b.strategy, partition.Fleet{Clusters: slices.Clone(fleet.Clusters), Groups: fleet.Groups, Paused: fleet.Paused}, behaviour, own)
+		if err != nil {
 			// What one of the two refuses is a difference, too.
-			fmt.Fprintf(&column, "refused: %v\n", err)
-		} else {
-			w.report(&column)
+			fmt.Fprintf(&column, "refused: %v\n", program.Below("rolloutStrategy", err))
+		} else if err := w.report(&column); err != nil {
+			return err
 		}
 		columns = append(columns, column.String())
 	}
@@ -145,8 +136,9 @@ type bundle struct {
 	paused   bool
 }
 
-// readBundle reads a fleet.yaml. Everything else in it is Fleet's business, but a field that differs
-// from rolloutStrategy only in case was meant to be that.
+// readBundle reads a fleet.yaml. Everything else in it is Fleet's business. But a field that is
+// almost called rolloutStrategy or paused was meant to be that, and Fleet's defaults would be played
+// in its place.
 func readBundle(file string) (bundle, error) {
 	name, document, err := program.Read(builtin, file, "fleet-200.yaml")
 	b := bundle{name: name}
@@ -163,24 +155,27 @@ func readBundle(file string) (bundle, error) {
 	if fields["apiVersion"] != nil && fields["kind"] != nil {
 		return b, program.Wrong(name, "apiVersion and kind: a fleet.yaml has neither: of a Bundle, give what is below spec")
 	}
+	var faults []error
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		var into any
-		switch {
-		case key == "rolloutStrategy":
-			into = &b.strategy
-		case key == "paused":
-			into = &b.paused
-		case strings.EqualFold(key, "rolloutStrategy"):
-			return b, program.Wrong(name, "%s: the field is called rolloutStrategy", key)
+		switch key {
+		case "rolloutStrategy":
+			faults = append(faults, program.Below(key, strictjson.Unmarshal(fields[key], &b.strategy)))
+		case "paused":
+			faults = append(faults, program.Below(key, strictjson.Unmarshal(fields[key], &b.paused)))
 		default:
-			continue
+			if near := program.Meant(key, "rolloutStrategy", "paused"); near != "" {
+				faults = append(faults, fmt.Errorf("%s: a fleet.yaml has no such field; did you mean %q?", key, near))
+			}
 		}
-		if err := strictjson.Unmarshal(fields[key], into); err != nil {
-			return b, &program.InputError{Source: name + ": " + key, Err: err}
-		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return b, &program.InputError{Source: name, Err: err}
 	}
 	return b, nil
 }
+
+// mostClusters bounds how long a rollout takes to be played: a step looks at every cluster.
+const mostClusters = 20_000
 
 // behaviour is what a cluster will do. The planner does not see it.
 type behaviour struct {
@@ -224,6 +219,10 @@ func readClusters(file string, update bool, ready time.Duration) (fleet partitio
 	}
 	given := map[string]int{} // the block that a cluster is of
 	var faults []error
+	if len(list.Clusters) == 0 {
+		faults = append(faults, errors.New("clusters: at least one is needed"))
+	}
+	left := mostClusters
 	for i, block := range list.Clusters {
 		if block.Name == "" {
 			faults = append(faults, fmt.Errorf("clusters[%d].name: must not be empty", i))
@@ -233,10 +232,11 @@ func readClusters(file string, update bool, ready time.Duration) (fleet partitio
 		if block.Count != nil {
 			count = *block.Count
 		}
-		if count < 1 || count > 1_000_000 {
-			faults = append(faults, fmt.Errorf("clusters[%d].count: must be from 1 to 1000000, not %d", i, count))
+		if count < 1 || count > left {
+			faults = append(faults, fmt.Errorf("clusters[%d].count: %d: must be at least 1, and %d in all at most", i, count, mostClusters))
 			continue
 		}
+		left -= count
 		for range count {
 			c := partition.Cluster{Namespace: block.Namespace, Name: block.Name, Labels: block.Labels, Groups: block.Groups, Wanted: newVersion}
 			if block.Count != nil {

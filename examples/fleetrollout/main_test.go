@@ -60,25 +60,34 @@ func TestRefusals(t *testing.T) {
 		{Why: "a file that is not there", Args: []string{"-f", "missing.yaml"}, Faults: []string{`^missing\.yaml: no such file`}},
 		{Why: "no YAML", Args: []string{"-f", "main.go"}, Faults: []string{`^main\.go: yaml:`}},
 		{Why: "a fleet.yaml is no list of clusters", Args: []string{"-clusters", "fleet-10pct.yaml"}, Faults: []string{`^fleet-10pct\.yaml: rolloutStrategy: unknown field`, `defaultNamespace`, `helm`}},
-		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`^-ready: 0s: use a duration greater than 0`}},
+		{Why: "nothing is ready at once", Args: []string{"-ready", "0s"}, Faults: []string{`^-ready: "0s": must be a duration above 0`}},
 		{Why: "a file without flag", Args: []string{"fleet-10pct.yaml"}, Faults: []string{`unexpected argument "fleet-10pct\.yaml": files are named with -f`}},
 		{Why: "an unknown flag", Args: []string{"-clsters", "x"}, Faults: []string{`^-clsters: there is no such flag: did you mean -clusters\?`}},
-		{Why: "an unknown mode", Args: []string{"-mode", "fleet"}, Faults: []string{`mode: "fleet": must be "default" or "fleet_controller"`}},
-		{Why: "an unknown treatment of paused clusters", Args: []string{"-paused", "maybe"}, Faults: []string{`^fleetrollout: paused: "maybe": must be "skip" or "block"`}},
+		{Why: "all flags at once", Args: []string{"-mode", "fleet", "-paused", "maybe", "-leftovers", "x", "-max-per-step", "-1"}, Faults: []string{
+			`^-mode: "fleet": must be "default" or "fleet_controller"$`, `^-paused: "maybe": must be "skip" or "block"$`, `^-leftovers: "x": must be "exclude" or "append"$`,
+			`^-max-per-step: "-1": must be a whole number from 1 to`}},
 		{Why: "one mode of both", Args: []string{"-compare", "-mode", "fleet_controller"}, Faults: []string{`^-mode: -compare shows both`}},
 		{Why: "an option that would change nothing", Args: []string{"-mode", "fleet_controller", "-max-per-step", "3"}, Faults: []string{`^-max-per-step: Fleet's controller knows no such option`}},
-		{Why: "all of them", Args: []string{"-mode", "fleet_controller", "-releases", "budget", "-paused", "block"}, Faults: []string{`^-paused: `}},
-		{Why: "a negative number", Args: []string{"-max-per-step", "-1"}, Faults: []string{`maxPerStep: -1`}},
-		{Why: "no releases at all are not all of them", Args: []string{"-max-per-step", "0"}, Faults: []string{`maxPerStep: 0: must be at least 1`}},
-		{Why: "what only the controller takes", Args: []string{"-f", "fleet-controller-only.yaml"}, Faults: []string{`^fleet-controller-only\.yaml: .*maxUnavailable`}},
+		{Why: "all of them", Args: []string{"-mode", "fleet_controller", "-releases", "budget", "-paused", "block"}, Faults: []string{`^-paused: Fleet's controller knows no such option`, `^-releases: Fleet's controller knows no such option`}},
+		{Why: "no releases at all are not all of them", Args: []string{"-max-per-step", "0"}, Faults: []string{`^-max-per-step: "0": must be a whole number from 1 to`}},
+		{Why: "what only the controller takes", Args: []string{"-f", "fleet-controller-only.yaml"}, Faults: []string{`^fleet-controller-only\.yaml: rolloutStrategy\.maxUnavailable: "1e1%": must be digits`}},
 		{Why: "a list is no fleet.yaml", Args: strategy("[]\n"), Faults: []string{`^\S*file\.yaml: must be an object, not a list$`}},
 		{Why: "nothing at all is no fleet.yaml either", Args: strategy("null\n"), Faults: []string{`^\S*file\.yaml: must be an object, not null$`}},
 		{Why: "a Bundle would be played with Fleet's defaults", Args: strategy("apiVersion: fleet.cattle.io/v1alpha1\nkind: Bundle\nspec: {rolloutStrategy: {maxUnavailable: 1}}\n"),
 			Faults: []string{`file\.yaml: apiVersion and kind: .*below spec`}},
-		{Why: "the wrong case would be ignored", Args: strategy("rolloutstrategy: {}\n"), Faults: []string{`rolloutstrategy: the field is called rolloutStrategy`}},
-		{Why: "a misspelt field", Args: strategy("rolloutStrategy: {maxUnavailble: 1}\n"), Faults: []string{`rolloutStrategy: maxUnavailble: .*maxUnavailable`}},
-		{Why: "half a cluster", Args: strategy("rolloutStrategy: {maxUnavailable: 1.5}\n"), Faults: []string{`maxUnavailable: 1\.5: must be an int`}},
-		{Why: "no cluster", Args: clusters("clusters: [{name: a, count: 0}]\n"), Faults: []string{`clusters\[0\]\.count: must be from 1`}},
+		{Why: "the wrong case would be ignored", Args: strategy("rolloutstrategy: {}\n"), Faults: []string{`file\.yaml: rolloutstrategy: a fleet\.yaml has no such field; did you mean "rolloutStrategy"\?$`}},
+		{Why: "and so would what is almost right", Args: strategy("rolloutStategy: {}\npuased: true\nrollout_strategies: {}\nhelm: {chart: a}\n"), Faults: []string{
+			`puased: a fleet\.yaml has no such field; did you mean "paused"\?`, `rolloutStategy: .*did you mean "rolloutStrategy"\?`, `rollout_strategies: .*did you mean "rolloutStrategy"\?`}},
+		{Why: "a misspelt field, and a value of another type", Args: strategy("rolloutStrategy: {maxUnavailble: 1}\npaused: 'true'\n"), Faults: []string{
+			`file\.yaml: paused: must be true or false`, `file\.yaml: rolloutStrategy\.maxUnavailble: unknown field; did you mean "maxUnavailable"\?`}},
+		{Why: "half a cluster", Args: strategy("rolloutStrategy: {maxUnavailable: 1.5}\n"), Faults: []string{`rolloutStrategy\.maxUnavailable: 1\.5: must be an int`}},
+		{Why: "all rules of a strategy, with the same paths", Args: strategy("rolloutStrategy: {maxUnavailable: x, partitions: [{clusterSelector: {matchExpressions: [{key: a, operator: Is}]}}]}\n"), Faults: []string{
+			`file\.yaml: rolloutStrategy\.maxUnavailable: "x": must be`, `file\.yaml: rolloutStrategy\.partitions\[0\]\.clusterSelector\.matchExpressions\[0\]\.operator: "Is": must be`}},
+		{Why: "no strategy", Args: strategy("rolloutStrategy: 3\n"), Faults: []string{`file\.yaml: rolloutStrategy: must be an object, not a number`}},
+		{Why: "no cluster", Args: clusters("clusters: [{name: a, count: 0}]\n"), Faults: []string{`clusters\[0\]\.count: 0: must be at least 1, and 20000 in all at most`}},
+		{Why: "more clusters than can be played", Args: clusters("clusters: [{name: a, count: 15000}, {name: b, count: 15000}]\n"), Faults: []string{`clusters\[1\]\.count: 15000: must be at least 1, and 20000 in all at most`}},
+		{Why: "nobody", Args: clusters("clusters: []\n"), Faults: []string{`file\.yaml: clusters: at least one is needed`}},
+		{Why: "nothing", Args: clusters("{}\n"), Faults: []string{`file\.yaml: clusters: at least one is needed`}},
 		{Why: "no duration", Args: clusters("clusters: [{name: a, offline: soon}]\n"), Faults: []string{`clusters\[0\]\.offline: "soon": must be a duration above 0`}},
 		{Why: "a cluster twice, which is a fault of the list and not of the fleet.yaml", Args: clusters("clusters: [{name: a}, {name: a}]\n"),
 			Faults: []string{`file\.yaml: clusters\[1\]: "a": is given as clusters\[0\] already`}},
@@ -89,3 +98,47 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) { programtest.Help(t, run, "-compare") }
+
+// TestFleetYAML plays files as they are in the wild: what a rollout does not read is accepted.
+func TestFleetYAML(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(file, []byte(`# fields of Fleet's reference
+defaultNamespace: a
+namespace: a
+namespaceLabels: {a: b}
+namespaceAnnotations: {a: b}
+labels: {a: b}
+kustomize: {dir: .}
+helm: {chart: a, values: {rolloutStrategy: x}}
+deleteCRDResources: false
+diff: {comparePatches: []}
+paused: false
+rolloutStrategy: {maxUnavailable: 20%}
+targetCustomizations: [{name: prod, clusterSelector: {}}]
+overrideTargets: []
+dependsOn: [{name: b}]
+ignore: {conditions: []}
+correctDrift: {enabled: true}
+keepResources: true
+deleteNamespace: false
+serviceAccount: a
+yaml: {overlays: [a]}
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := programtest.Print(t, run, "-f", file, "-clusters", "clusters-50.yaml"); !strings.Contains(got, "  0 All: 50 clusters, at most 10 NotReady\n") {
+		t.Error(got)
+	}
+}
+
+// TestOneCluster: a number is said with its noun, and who is not done by name.
+func TestOneCluster(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "clusters.yaml")
+	if err := os.WriteFile(file, []byte("clusters: [{name: a}, {name: b, unready: true}, {name: c, paused: true}, {name: d, unready: true}]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := programtest.Print(t, run, "-f", "fleet-10pct.yaml", "-clusters", file)
+	if want := "00:02:00  ends with 3 not done: 1 step, at most 3 clusters NotReady at once\n  not_ready: 2, b, d\n  paused: 1, c\n"; !strings.HasSuffix(got, want) {
+		t.Error(got)
+	}
+}

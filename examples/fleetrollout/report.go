@@ -3,28 +3,31 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/partition"
 )
 
 // report plays the rollout and draws it: the partitions, a line for each batch, a line for each
-// change of what the rollout waits for, and the sum of it all.
-func (w *world) report(out io.Writer) {
+// change of what the rollout waits for, the sum of it all, and who is not done.
+func (w *world) report(out io.Writer) error {
 	moments, err := w.play()
 	if err != nil {
-		fmt.Fprintln(out, err)
-		return
+		return err
 	}
 	first := moments[0].plan
 	for _, warning := range w.warnings {
+		warning.Path = strictjson.Path("rolloutStrategy", warning.Path)
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
-	fmt.Fprintf(out, "%s, partitions: %d, of which at most %d may be not ready\n", counted(len(w.clusters)-len(first.Unmatched), "cluster"), len(first.Partitions), first.MaxNotReadyPartitions)
+	fmt.Fprintf(out, "%s, partitions: %d, of which at most %d may be not ready\n", program.Count(len(w.clusters)-len(first.Unmatched), "cluster"), len(first.Partitions), first.MaxNotReadyPartitions)
 	for _, p := range first.Partitions {
-		fmt.Fprintf(out, "  %d %s: %s, at most %d NotReady\n", p.Index, named(p.Name), counted(p.Count, "cluster"), p.MaxUnavailable)
+		fmt.Fprintf(out, "  %d %s: %s, at most %d NotReady\n", p.Index, named(p.Name), program.Count(p.Count, "cluster"), p.MaxUnavailable)
 	}
 	if n := len(first.Unmatched); n > 0 {
 		fmt.Fprintf(out, "  in no partition: %d, %s\n", n, span(first.Unmatched[0], first.Unmatched[n-1], n))
@@ -50,13 +53,15 @@ func (w *world) report(out io.Writer) {
 		}
 	}
 	end := moments[len(moments)-1]
-	switch left := len(w.clusters) - end.done; {
-	case left == 0:
-		fmt.Fprintf(out, "%s  done: ", clock(last.at))
-	default:
-		fmt.Fprintf(out, "%s  ends with %d not done (%s): ", clock(last.at), left, leftovers(&end.plan))
+	what := "done"
+	if left := len(w.clusters) - end.done; left > 0 {
+		what = fmt.Sprintf("ends with %d not done", left)
 	}
-	fmt.Fprintf(out, "%s, at most %s NotReady at once\n", counted(steps, "step"), counted(most, "cluster"))
+	fmt.Fprintf(out, "%s  %s: %s, at most %s NotReady at once\n", clock(last.at), what, program.Count(steps, "step"), program.Count(most, "cluster"))
+	for _, l := range leftovers(&end.plan) {
+		fmt.Fprintf(out, "  %s: %d, %s\n", l.code, len(l.ids), names(l.ids))
+	}
+	return nil
 }
 
 // waitsFor says what keeps a rollout from going on; empty if nothing does. A pause goes on as long
@@ -93,27 +98,44 @@ func waitsFor(plan *partition.Result) (why string, pause partition.Verdict) {
 	return why, pause
 }
 
-// leftovers counts what never got the version, by reason.
-func leftovers(plan *partition.Result) string {
-	counts := map[string]int{}
-	var order []string
-	count := func(code string) {
-		if counts[code] == 0 {
-			order = append(order, code)
+// leftover is who never got the version for one reason, in cluster order.
+type leftover struct {
+	code string
+	ids  []partition.ID
+}
+
+// leftovers lists who is not done, by reason.
+func leftovers(plan *partition.Result) []leftover {
+	var list []leftover
+	add := func(code string, id partition.ID) {
+		at := slices.IndexFunc(list, func(l leftover) bool { return l.code == code })
+		if at < 0 {
+			at = len(list)
+			list = append(list, leftover{code: code})
 		}
-		counts[code]++
+		list[at].ids = append(list[at].ids, id)
 	}
 	for _, u := range plan.Unready {
-		count(u.Why.String())
+		add(u.Why.String(), u.ID)
 	}
 	for _, w := range plan.Waiting {
-		count(string(w.Reason))
+		add(string(w.Reason), w.ID)
 	}
-	var parts []string
-	for _, code := range order {
-		parts = append(parts, fmt.Sprintf("%d %s", counts[code], code))
+	return list
+}
+
+// names lists clusters one by one if they are few, or else by the first and the last of them.
+func names(ids []partition.ID) string {
+	const few = 4
+	first, last := ids[0], ids[len(ids)-1]
+	if len(ids) > few || last.Index-first.Index == len(ids)-1 {
+		return span(first, last, len(ids))
 	}
-	return strings.Join(parts, ", ")
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 func named(name string) string {
@@ -132,13 +154,6 @@ func span(first, last partition.ID, count int) string {
 		return first.String() + " … " + last.String() + ", with gaps"
 	}
 	return first.String() + " … " + last.String()
-}
-
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func clock(d time.Duration) string {

@@ -71,7 +71,7 @@ func Within(fault error, path func(field string) string) error {
 	var faults []error
 	for _, part := range strictjson.Parts(fault) {
 		for _, one := range strictjson.Faults(part) {
-			if one.Path == "" && one.Err != nil { // no field is at fault
+			if _, document := part.(*strictjson.Error); one.Path == "" && !document { // no field is at fault
 				faults = append(faults, part)
 				continue
 			}
