@@ -9,9 +9,10 @@
 //	go run ./examples/replay -record -policy office-hours.yaml       # … and the same day under other policies
 //
 // A log has one rollout.Recording per line, in JSON. A host writes it from
-// rollout.Planner.Recorder, or from the arguments and results of PolicySet.Plan. The default log,
-// policies and fleet are in this folder; policies are YAML or JSON. If a file or a flag is wrong,
-// the program reports every fault and exits with 2.
+// rollout.Planner.Recorder, or from the arguments and results of PolicySet.Plan. A log whose
+// recordings leave out their policies needs -policy. The default log, policies and fleet are in
+// this folder; policies are YAML or JSON. If a file or a flag is wrong, the program reports every
+// fault and exits with 2.
 package main
 
 import (

@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,14 +37,25 @@ type failure struct {
 func (d *day) validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if d.Start.IsZero() || !d.End.After(d.Start) {
-		fault("start, end: give two instants, the end after the start")
+	if err := program.Start(d.Start); err != nil {
+		faults = append(faults, err)
+	}
+	if !d.End.After(d.Start) || d.End.Sub(d.Start) > program.Longest {
+		fault("end: must be later than start, by at most %s", program.Short(program.Longest))
+	}
+	if len(d.Fleet.Targets) == 0 {
+		fault("fleet.targets: at least one is needed: there is nothing to play")
 	}
 	known := map[string]bool{}
 	for _, deployment := range d.Fleet.Deployments {
 		known[deployment.ID] = true
 		if d.Durations[deployment.ID] == 0 {
-			fault("durations.%s: required, such as 6m", deployment.ID)
+			fault("durations.%s: is required, such as 6m", deployment.ID)
+		}
+	}
+	for _, deployment := range slices.Sorted(maps.Keys(d.Durations)) {
+		if !known[deployment] {
+			fault("durations.%s: the fleet has no such deployment", deployment)
 		}
 	}
 	for i, f := range d.Failures {
@@ -68,12 +79,12 @@ func record(ctx context.Context, o options) (string, error) {
 	if err := d.validate(); err != nil {
 		return "", &program.InputError{Source: file, Err: err}
 	}
-	set, err := policies(cmp.Or(o.policy, "policy.yaml"))
+	set, policyFile, err := policies(o.policy)
 	if err != nil {
 		return "", err
 	}
 	if err := set.Check(d.Fleet); err != nil {
-		return "", &program.InputError{Source: file, Err: err}
+		return "", &program.InputError{Source: program.Blame(err, policyFile, file), Err: program.Below("fleet", err)}
 	}
 
 	var log bytes.Buffer
@@ -109,27 +120,32 @@ func (d *day) outcome(start rollout.Start, attempt int) rollouttest.Outcome {
 	return outcome
 }
 
-// policies reads a policy file.
-func policies(named string) (*rollout.PolicySet, error) {
-	file, data, err := program.Read(builtin, named, "policy.yaml")
+// policies reads a policy file, and returns its name as well.
+func policies(named string) (*rollout.PolicySet, string, error) {
+	file, data, err := program.ReadPolicies(builtin, named, "policy.yaml")
 	if err != nil {
-		return nil, err
+		return nil, file, err
 	}
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
-		return nil, err
+		return nil, file, err
 	}
 	set, err := rollout.Load(data, env, rollout.WithZones(time.LoadLocation))
 	if err != nil {
-		return nil, &program.InputError{Source: file, Err: err}
+		return nil, file, &program.InputError{Source: file, Err: err}
 	}
-	return set, nil
+	return set, file, nil
 }
 
+// compile compiles the policies of a recording. Faults have their paths in it.
 func compile(list []rollout.Policy) (*rollout.PolicySet, error) {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		return nil, err
 	}
-	return rollout.Compile(list, env, rollout.WithZones(time.LoadLocation))
+	set, err := rollout.Compile(list, env, rollout.WithZones(time.LoadLocation))
+	if err != nil && len(list) == 1 { // Compile calls the fields of one policy as if it stood alone
+		return nil, program.Below("policies[0]", err)
+	}
+	return set, program.Below("policies", err)
 }

@@ -44,7 +44,7 @@ func replay(o options) (verdict, error) {
 	told := verdict{Log: name, Policy: o.policy}
 	var set *rollout.PolicySet
 	if o.policy != "" {
-		if set, err = policies(o.policy); err != nil {
+		if set, _, err = policies(o.policy); err != nil {
 			return verdict{}, err
 		}
 	}
@@ -82,13 +82,16 @@ func (v *verdict) decide(line int, data []byte, set *rollout.PolicySet) error {
 		return err
 	}
 	if set == nil {
+		if len(recording.Policies) == 0 {
+			return errors.New("policies: are not recorded: name those that were in force with -policy")
+		}
 		if set, err = compile(recording.Policies); err != nil {
 			return err
 		}
 	}
 	_, changes, err := set.Replay(recording)
 	if err != nil {
-		return err
+		return program.Below("snapshot", err) // all else in it has been checked
 	}
 	v.Plans++
 	v.Starts += len(recording.Plan.Start)
@@ -110,20 +113,25 @@ func (v *verdict) decide(line int, data []byte, set *rollout.PolicySet) error {
 	return nil
 }
 
-// readLog reads a log from disk, or the one that is built in.
+// readLog reads a log. As with other files, a name that is not found on disk is looked up among
+// those that are built in.
 func readLog(named string) (name string, data []byte, err error) {
-	if named == "" {
-		data, err = builtin.ReadFile("decisions.jsonl")
-		return "decisions.jsonl", data, err
-	}
-	if data, err = os.ReadFile(named); err != nil {
-		var failed *fs.PathError
-		if errors.As(err, &failed) {
-			err = failed.Err
+	name = cmp.Or(named, "decisions.jsonl")
+	if named != "" {
+		if data, err = os.ReadFile(named); err == nil {
+			return name, data, nil
 		}
-		return named, nil, &program.InputError{Source: named, Err: err}
 	}
-	return named, data, nil
+	if named == "" || errors.Is(err, fs.ErrNotExist) {
+		if own, ownErr := builtin.ReadFile(name); ownErr == nil {
+			return name, own, nil
+		}
+	}
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return name, nil, &program.InputError{Source: name, Err: err}
 }
 
 const layout = "2006-01-02 15:04:05"
@@ -132,13 +140,21 @@ const layout = "2006-01-02 15:04:05"
 // same way as in the one before is counted.
 func (v verdict) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d plans from %s to %s, %d starts\n", v.Log, v.Plans, v.First.Format(layout), v.Last.Format(layout), v.Starts)
+	when := "from " + v.First.Format(layout) + " to " + v.Last.Format(layout)
+	if v.Plans == 1 {
+		when = "at " + v.First.Format(layout)
+	}
+	fmt.Fprintf(&b, "%s: %s %s, %s\n", v.Log, program.Count(v.Plans, "plan"), when, program.Count(v.Starts, "start"))
 	who := cmp.Or(v.Policy, "the policies of the log")
 	if len(v.Differs) == 0 {
 		fmt.Fprintf(&b, "%s: every plan is the same again\n", who)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%s: %d plans come out differently; one that repeats the one before is not shown\n", who, len(v.Differs))
+	if len(v.Differs) == 1 {
+		fmt.Fprintf(&b, "%s: 1 plan comes out differently\n", who)
+	} else {
+		fmt.Fprintf(&b, "%s: %d plans come out differently; one that repeats the one before is not shown\n", who, len(v.Differs))
+	}
 	before := map[rollout.TargetID]string{}
 	for _, d := range v.Differs {
 		var text strings.Builder
@@ -155,6 +171,6 @@ func (v verdict) String() string {
 			fmt.Fprintf(&b, "\n%s\n%s", d.At.Format(layout), text.String())
 		}
 	}
-	fmt.Fprintf(&b, "\n%s: %d of %d starts would have been held back, %d others made; each plan stands for itself\n", who, v.HeldBack, v.Starts, v.Besides)
+	fmt.Fprintf(&b, "\n%s: %d of %s would have been held back, %s made; each plan stands for itself\n", who, v.HeldBack, program.Count(v.Starts, "start"), program.Count(v.Besides, "other"))
 	return b.String()
 }

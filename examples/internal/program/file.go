@@ -41,6 +41,16 @@ func Read(builtin fs.FS, named, standard string) (name string, data []byte, err 
 	return name, data, nil
 }
 
+// ReadPolicies is [Read] for a file of policies. The library takes none of them for a policy set that
+// limits nothing, which nobody means who writes a file.
+func ReadPolicies(builtin fs.FS, named, standard string) (name string, data []byte, err error) {
+	name, data, err = Read(builtin, named, standard)
+	if err == nil && string(data) == "[]" {
+		err = Wrong(name, "must hold at least one policy: without any, everything starts at once")
+	}
+	return name, data, err
+}
+
 // Decode reads a file as [Read] does into a value. Fields that the value does not have are faults.
 func Decode(builtin fs.FS, named, standard string, into any) (name string, err error) {
 	name, data, err := Read(builtin, named, standard)
@@ -85,6 +95,18 @@ func Within(fault error, path func(field string) string) error {
 // Below is [Within] for a part that is one field of the document.
 func Below(field string, fault error) error {
 	return Within(fault, func(inner string) string { return strictjson.Path(field, inner) })
+}
+
+// Start returns what is wrong with the instant at which a virtual clock starts; nil if nothing is.
+// JSON and calendars end with the year 9999, and a rollout that is played goes on for a while.
+func Start(at time.Time) error {
+	switch {
+	case at.IsZero():
+		return errors.New("start: is required: the instant at which the virtual clock starts, such as 2026-03-10T08:00:00Z")
+	case at.Year() < 1970 || at.Year() >= 3000:
+		return fmt.Errorf("start: %s: must lie in the years 1970 to 2999", at.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // Duration is a length of time as it is written in the files, such as 90s or 1h30m. It is positive,

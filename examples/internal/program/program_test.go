@@ -196,6 +196,24 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestReadPolicies(t *testing.T) {
+	builtin := fstest.MapFS{"none.yaml": {Data: []byte("[]\n")}, "one.yaml": {Data: []byte("[{name: a}]\n")}}
+	if _, data, err := program.ReadPolicies(builtin, "one.yaml", ""); err != nil || string(data) != `[{"name":"a"}]` {
+		t.Errorf("got %s, %v", data, err)
+	}
+	if _, _, err := program.ReadPolicies(builtin, "none.yaml", ""); err == nil || !strings.HasPrefix(err.Error(), "none.yaml: must hold at least one policy") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStart(t *testing.T) {
+	for year, want := range map[int]string{1: "start: is required", 1969: "start: 1969-01-01T00:00:00Z: must lie", 1970: "", 2999: "", 3000: "start: 3000-01-01T00:00:00Z: must lie"} {
+		if err := program.Start(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%d: got %v, want %q", year, err, want)
+		}
+	}
+}
+
 // strict has a decoder of its own, which reports faults as it likes.
 type strict struct{ text string }
 
