@@ -72,7 +72,11 @@ func readWorld(o options) (f fleet, r releases, err error) {
 		return f, r, err
 	}
 	if err := r.validate(f); err != nil {
-		return f, r, &program.InputError{Source: name, Err: err}
+		err = &program.InputError{Source: name, Err: err}
+		if o.fleet != "" && o.releases == "" {
+			err = errors.Join(err, program.Wrong("-fleet", "%s was made for another fleet: name releases of your own with -releases", name))
+		}
+		return f, r, err
 	}
 	return f, r, nil
 }
@@ -125,11 +129,11 @@ func (f fleet) validate() error {
 func (r releases) validate(f fleet) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if r.Start.IsZero() {
-		fault("start: is required: the instant at which the virtual clock starts")
+	if err := program.Start(r.Start); err != nil {
+		faults = append(faults, err)
 	}
 	if !f.has(r.Trace) {
-		fault("trace: the fleet has no resource %q", r.Trace)
+		fault("trace: the fleet has no resource %q: %s", r.Trace, program.Among(f.resources()))
 	}
 	known := map[[2]string]bool{}
 	for i, v := range r.Versions {
@@ -184,15 +188,25 @@ func (r releases) validate(f fleet) error {
 	return errors.Join(faults...)
 }
 
-func (f fleet) has(resource string) bool {
-	return slices.ContainsFunc(f.Clusters, func(c cluster) bool {
-		return slices.ContainsFunc(c.Resources, func(r rollout.Resource) bool { return r.ID == resource })
-	})
+func (f fleet) resources() (ids []string) {
+	for _, c := range f.Clusters {
+		for _, r := range c.Resources {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
 }
 
-func (f fleet) deploys(deployment string) bool {
-	return slices.ContainsFunc(f.Deployments, func(d rollout.Deployment) bool { return d.ID == deployment })
+func (f fleet) deployments() (ids []string) {
+	for _, d := range f.Deployments {
+		ids = append(ids, d.ID)
+	}
+	return ids
 }
+
+func (f fleet) has(resource string) bool { return slices.Contains(f.resources(), resource) }
+
+func (f fleet) deploys(deployment string) bool { return slices.Contains(f.deployments(), deployment) }
 
 func (f fleet) snapshot() rollout.Snapshot {
 	s := rollout.Snapshot{Deployments: f.Deployments}

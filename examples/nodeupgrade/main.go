@@ -12,12 +12,19 @@
 // It reads policy.json, fleet.json and releases.json of this folder; -policy, -fleet and -releases
 // name other files, in JSON or YAML. Nothing is deployed. If a file or a flag is wrong, it reports
 // every fault and exits with 2.
+//
+// policy.json is the RFC's own text, so its rules have no id and its bracket has no memberRoles. A
+// policy of your own should have both: ids are what stored state and overrides hold on to, and
+// roles say that a drain is a hook, and not an upgrade of its own. PolicySet.Lint, which
+// examples/explain runs on every policy, warns of what is missing here: rule_id_missing for each of
+// the rules, bracket_roles_derived, and hold_without_retry, which -fail shows.
 package main
 
 import (
 	"context"
 	"flag"
 	"io"
+	"math"
 	"time"
 	_ "time/tzdata" // policies name zones, and not every machine has them
 
@@ -34,7 +41,7 @@ func main() { program.Main(run) }
 type options struct {
 	policy, fleet, releases string
 	partial                 bool
-	overlap                 string
+	overlap                 bracket.OverlapStrategy
 	fail, failOn            string
 	failAttempts            int
 	resource                string
@@ -49,13 +56,13 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: the RFC's)")
 	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments and clusters (default: ten nodes)")
 	flags.StringVar(&o.releases, "releases", "", "`file` with versions, durations and outages (default: three releases)")
-	flags.BoolVar(&o.partial, "partial", false, "only the kubelet gets a release, unless -releases says otherwise")
-	flags.StringVar(&o.overlap, "overlap", "", "`queue|merge`: what becomes of a second wave of releases while the first one runs")
+	flags.BoolVar(&o.partial, "partial", false, "only the kubelet gets a release")
+	program.Choice(flags, &o.overlap, "overlap", "", "what becomes of a second wave of releases while the first one runs, in every bracket of the policies", bracket.Queue, bracket.Merge)
 	flags.StringVar(&o.fail, "fail", "", "`deployment` whose jobs fail on one node")
 	flags.StringVar(&o.failOn, "fail-on", "", "`resource` on which they fail (default: the one that is traced)")
-	flags.IntVar(&o.failAttempts, "fail-attempts", 2, "`number` of attempts that fail there")
+	program.Number(flags, &o.failAttempts, "fail-attempts", 2, 1, math.MaxInt32, "`number` of attempts that fail there")
 	flags.StringVar(&o.resource, "resource", "", "`resource` to trace (default: the one that the releases file names)")
-	flags.IntVar(&o.forecast, "forecast", 0, "`number` of trials with durations drawn from the samples of the releases file")
+	program.Number(flags, &o.forecast, "forecast", 0, 0, 100_000, "`number` of trials with durations drawn from the samples of the releases file; 0 for no forecast")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
 	flags.BoolVar(&o.all, "all", false, "trace every resource")
 	flags.BoolVar(&o.json, "json", false, "print the timeline as JSON")
@@ -66,12 +73,10 @@ func parse(args []string, out io.Writer) (options, error) {
 	given := map[string]bool{} // what would have no effect is not ignored
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	switch {
-	case o.overlap != "" && o.overlap != string(bracket.Queue) && o.overlap != string(bracket.Merge):
-		return o, program.Wrong("-overlap", "%q is unknown: use queue or merge", o.overlap)
 	case o.overlap != "" && o.partial:
 		return o, program.Wrong("-overlap", "has releases of its own, and so has -partial: use one of them")
-	case o.failAttempts < 1:
-		return o, program.Wrong("-fail-attempts", "%d: use at least 1", o.failAttempts)
+	case o.releases != "" && o.partial:
+		return o, program.Wrong("-partial", "has releases of its own, and -releases names others: use one of them")
 	case o.fail == "" && given["fail-on"]:
 		return o, program.Wrong("-fail-on", "says where jobs fail: say with -fail which ones")
 	case o.fail == "" && given["fail-attempts"]:
@@ -80,8 +85,6 @@ func parse(args []string, out io.Writer) (options, error) {
 		return o, program.Wrong("-seed", "is that of a forecast: ask for one with -forecast")
 	case o.all && given["resource"] && o.fail == "":
 		return o, program.Wrong("-resource", "says whom to trace, and -all traces everybody: use one of them")
-	case o.forecast < 0 || o.forecast > 100_000:
-		return o, program.Wrong("-forecast", "%d: use 0 to 100000 trials, 0 for no forecast", o.forecast)
 	}
 	return o, nil
 }
@@ -139,7 +142,7 @@ type policies struct {
 }
 
 func readPolicies(o options) (policies, error) {
-	name, data, err := program.Read(builtin, o.policy, "policy.json")
+	name, data, err := program.ReadPolicies(builtin, o.policy, "policy.json")
 	if err != nil {
 		return policies{}, err
 	}
@@ -148,17 +151,19 @@ func readPolicies(o options) (policies, error) {
 		return policies{}, err
 	}
 	zones := rollout.WithZones(time.LoadLocation)
-	list, err := rollout.ParsePolicies(data)
-	if err != nil {
-		_, err = rollout.Load(data, env, zones) // to report the other faults, too
-		return policies{}, &program.InputError{Source: name, Err: err}
-	}
-	if o.overlap != "" && !overlap(list, bracket.OverlapStrategy(o.overlap)) {
-		return policies{}, program.Wrong("-overlap", "%s has no deploymentBracket rule that it could change", name)
-	}
-	set, err := rollout.Compile(list, env, zones)
+	set, err := rollout.Load(data, env, zones)
 	if err != nil {
 		return policies{}, &program.InputError{Source: name, Err: err}
+	}
+	list := set.Policies()
+	if o.overlap == "" {
+		return policies{name, list, set}, nil
+	}
+	if !overlap(list, o.overlap) {
+		return policies{}, program.Wrong("-overlap", "%s has no deploymentBracket rule that it could change: leave it out", name)
+	}
+	if set, err = rollout.Compile(list, env, zones); err != nil {
+		return policies{}, &program.InputError{Source: "-overlap", Err: err}
 	}
 	return policies{name, list, set}, nil
 }
@@ -201,11 +206,11 @@ func assemble(o options, set *rollout.PolicySet, fleet fleet, releases releases)
 	}
 	for _, named := range []struct{ flag, resource string }{{"-resource", traced}, {"-fail-on", failOn}} {
 		if !fleet.has(named.resource) {
-			return world, program.Wrong(named.flag, "the fleet has no resource %q", named.resource)
+			return world, program.Wrong(named.flag, "the fleet has no resource %q: %s", named.resource, program.Among(fleet.resources()))
 		}
 	}
 	if o.fail != "" && !fleet.deploys(o.fail) {
-		return world, program.Wrong("-fail", "the fleet has no deployment %q", o.fail)
+		return world, program.Wrong("-fail", "the fleet has no deployment %q: %s", o.fail, program.Among(fleet.deployments()))
 	}
 	durations := releases.durations()
 	world.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {

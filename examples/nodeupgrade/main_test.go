@@ -70,6 +70,10 @@ func TestReports(t *testing.T) {
 			Says: []string{"Prod Node Lifecycle/resourceConcurrency/0: at most 2 of 10 active, 2 allowed", "Staging Node Lifecycle/resourceConcurrency/0: at most 3 of 5 active, 3 allowed"},
 		},
 		{
+			Name: "one-node", Why: "a number is said with its noun", Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-node.yaml", "-releases", "testdata/one-release.yaml"},
+			Says: []string{`policy "one": 1 rule`, "fleet: 1 resource, 1 deployment", "at most 1 resource in flight at once"},
+		},
+		{
 			Name: "forecast", Why: "durations drawn from past jobs", Args: []string{"-forecast", "50", "-seed", "7"},
 			Says: []string{"forecast with durations of past jobs: 50 trials", "never done: 0 %"},
 		},
@@ -97,6 +101,9 @@ func TestPolicyIsTheRFCs(t *testing.T) {
 	var kinds []rollout.RuleKind
 	for _, rule := range list[0].Rules {
 		kinds = append(kinds, rule.Kind())
+		if rule.ID != "" || rule.DeploymentBracket != nil && rule.DeploymentBracket.MemberRoles != nil {
+			t.Errorf("rule %q: the comment of the package says that the policy has neither ids nor memberRoles", rule.ID)
+		}
 	}
 	want := []rollout.RuleKind{rollout.KindBracket, rollout.KindConcurrency, rollout.KindGradualRollout, rollout.KindDependency, rollout.KindDependency, rollout.KindDependency}
 	if diff := cmp.Diff(want, kinds); diff != "" {
@@ -176,17 +183,27 @@ func TestWrongInput(t *testing.T) {
 		{Why: "a directory is no file", Args: []string{"-fleet", "testdata"}, Faults: []string{`testdata: is a directory`}},
 		{Why: "an unknown flag", Args: []string{"-policies", "x"}, Faults: []string{`-policies`}},
 		{Why: "a file without flag", Args: []string{"policy.json"}, Faults: []string{`unexpected argument "policy\.json"`}},
-		{Why: "an unknown strategy", Args: []string{"-overlap", "replace"}, Faults: []string{`-overlap: "replace" is unknown`}},
+		{Why: "an unknown strategy", Args: []string{"-overlap", "replace"}, Faults: []string{`^-overlap: "replace": must be "queue" or "merge"$`}},
 		{Why: "two sets of releases", Args: []string{"-overlap", "merge", "-partial"}, Faults: []string{`-overlap: `}},
-		{Why: "no attempt fails", Args: []string{"-fail-attempts", "0"}, Faults: []string{`-fail-attempts: 0`}},
+		{Why: "two sets of releases", Args: []string{"-partial", "-releases", "releases.json"}, Faults: []string{`^-partial: has releases of its own`}},
+		{Why: "no bracket to change", Args: []string{"-overlap", "queue", "-policy", "testdata/one.yaml"}, Faults: []string{`^-overlap: testdata/one\.yaml has no deploymentBracket rule that it could change: leave it out`}},
+		{Why: "no policies", Args: []string{"-policy", "testdata/none.yaml"}, Faults: []string{`^testdata/none\.yaml: must hold at least one policy`}},
+		{Why: "rules have the paths of their document, also in a list of one", Args: []string{"-policy", "testdata/wrong-list.yaml"}, Faults: []string{
+			`^testdata/wrong-list\.yaml: \[0\]\.rules\[0\]\.retry\.maxRetrys: unknown field`, `^testdata/wrong-list\.yaml: \[0\]\.rules\[1\]\.gradualRollout\.timeScaleInterval: -1`}},
+		{Why: "the releases that are built in are for the fleet that is built in", Args: []string{"-fleet", "testdata/one-node.yaml"}, Faults: []string{
+			`^releases\.json: trace: the fleet has no resource "node-3": there is only n`, `versions\[0\]`, `versions\[1\]`, `versions\[2\]`, `versions\[3\]`, `versions\[4\]`, `versions\[5\]`, `versions\[6\]`, `versions\[7\]`,
+			`durations\.containerd-upgrade`, `durations\.kubelet-upgrade`, `durations\.node-drain`, `durations\.node-uncordon`, `durations\.os-patch`, `durations\.a: is required`,
+			`samples\.containerd-upgrade`, `samples\.kubelet-upgrade`, `samples\.node-drain`, `samples\.node-uncordon`, `samples\.os-patch`, `^-fleet: releases\.json was made for another fleet: name releases of your own with -releases`}},
+		{Why: "a clock that ends before the rollout does", Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-node.yaml", "-releases", "testdata/far.yaml"}, Faults: []string{`^testdata/far\.yaml: start: 9999-12-31T00:00:00Z: must lie in the years 1970 to 2999`}},
+		{Why: "no attempt fails", Args: []string{"-fail-attempts", "0"}, Faults: []string{`^-fail-attempts: "0": must be a whole number from 1 to`}},
 		{Why: "a place without a failure", Args: []string{"-fail-on", "node-1"}, Faults: []string{`^-fail-on: .*-fail`}},
 		{Why: "attempts without a failure", Args: []string{"-fail-attempts", "1"}, Faults: []string{`^-fail-attempts: .*-fail`}},
 		{Why: "a seed without a forecast", Args: []string{"-seed", "3"}, Faults: []string{`^-seed: .*-forecast`}},
 		{Why: "one node and all", Args: []string{"-all", "-resource", "node-1"}, Faults: []string{`^-resource: .*-all`}},
-		{Why: "negative trials", Args: []string{"-forecast", "-1"}, Faults: []string{`-forecast: -1`}},
-		{Why: "a node that is not there", Args: []string{"-resource", "node-10"}, Faults: []string{`-resource: the fleet has no resource "node-10"`}},
+		{Why: "negative trials", Args: []string{"-forecast", "-1"}, Faults: []string{`^-forecast: "-1": must be a whole number from 0 to 100000$`}},
+		{Why: "a node that is not there", Args: []string{"-resource", "node-10"}, Faults: []string{`^-resource: the fleet has no resource "node-10": there are node-0, .*node-5 and 4 more`}},
 		{Why: "a node that is not there", Args: []string{"-fail", "kubelet-upgrade", "-fail-on", "node-10"}, Faults: []string{`-fail-on: the fleet has no resource "node-10"`}},
-		{Why: "a deployment that is not there", Args: []string{"-fail", "kubelet"}, Faults: []string{`-fail: the fleet has no deployment "kubelet"`}},
+		{Why: "a deployment that is not there", Args: []string{"-fail", "kubelet"}, Faults: []string{`^-fail: the fleet has no deployment "kubelet": there are containerd-upgrade, kubelet-upgrade, node-drain, node-uncordon, os-patch`}},
 	})
 }
 

@@ -17,9 +17,9 @@ import (
 func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rollouttest.Timeline, trace string, prediction *rollouttest.Prediction) string {
 	var b strings.Builder
 	for _, policy := range policies {
-		fmt.Fprintf(&b, "policy %q: %d rules\n", policy.Name, len(policy.Rules))
+		fmt.Fprintf(&b, "policy %q: %s\n", policy.Name, program.Count(len(policy.Rules), "rule"))
 	}
-	fmt.Fprintf(&b, "fleet: %d resources, %d deployments\n", len(fleet.Resources), len(fleet.Deployments))
+	fmt.Fprintf(&b, "fleet: %s, %s\n", program.Count(len(fleet.Resources), "resource"), program.Count(len(fleet.Deployments), "deployment"))
 	groups := groupsOf(fleet, timeline)
 	for _, g := range groups {
 		b.WriteString("\n")

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -52,6 +53,21 @@ func (e *InputError) Unwrap() error { return e.Err }
 // Wrong is an [InputError] with one fault, formatted as by fmt.Errorf.
 func Wrong(source, format string, args ...any) error {
 	return &InputError{Source: source, Err: fmt.Errorf(format, args...)}
+}
+
+// Among lists what a name could be, the first few, for the remedy of a name that is not there.
+func Among(names []string) string {
+	const few = 6
+	names = slices.Sorted(slices.Values(names))
+	switch n := len(names); {
+	case n == 0:
+		return "there is none"
+	case n == 1:
+		return "there is only " + names[0]
+	case n > few:
+		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:few], ", "), n-few)
+	}
+	return "there are " + strings.Join(names, ", ")
 }
 
 // Print writes what a program has found, as JSON or as a text.

@@ -196,6 +196,20 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestAmong(t *testing.T) {
+	for _, row := range []struct{ names, want string }{
+		{"", "there is none"},
+		{"a", "there is only a"},
+		{"b a", "there are a, b"},
+		{"f e d c b a", "there are a, b, c, d, e, f"},
+		{"h g f e d c b a", "there are a, b, c, d, e, f and 2 more"},
+	} {
+		if got := program.Among(strings.Fields(row.names)); got != row.want {
+			t.Errorf("got %q, want %q", got, row.want)
+		}
+	}
+}
+
 func TestReadPolicies(t *testing.T) {
 	builtin := fstest.MapFS{"none.yaml": {Data: []byte("[]\n")}, "one.yaml": {Data: []byte("[{name: a}]\n")}}
 	if _, data, err := program.ReadPolicies(builtin, "one.yaml", ""); err != nil || string(data) != `[{"name":"a"}]` {
