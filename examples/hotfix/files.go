@@ -55,7 +55,7 @@ type input struct {
 
 func load(o options) (input, error) {
 	var in input
-	policyName, data, err := program.Read(builtin, o.policy, "policy.yaml")
+	policyName, data, err := program.ReadPolicies(builtin, o.policy, "policy.yaml")
 	if err != nil {
 		return in, err
 	}
@@ -63,7 +63,7 @@ func load(o options) (input, error) {
 	if err != nil {
 		return in, err
 	}
-	in.set, err = rollout.Load(data, env, rollout.WithZones(time.LoadLocation), rollout.WithScopeErrors(rollout.ScopeErrors(o.scopeErrors)))
+	in.set, err = rollout.Load(data, env, rollout.WithZones(time.LoadLocation), rollout.WithScopeErrors(o.scopeErrors))
 	if err != nil {
 		return in, &program.InputError{Source: policyName, Err: err}
 	}
@@ -85,12 +85,33 @@ func load(o options) (input, error) {
 	return in, in.validate(o, policyName, fleetName, releasesName)
 }
 
+func (f *fleet) clusters() (ids []string) {
+	for _, c := range f.Clusters {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func (f *fleet) deployments() (ids []string) {
+	for _, d := range f.Deployments {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+func (f *fleet) environments() (ids []string) {
+	for _, e := range f.Environments {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
 func (in *input) deploys(deployment string) bool {
-	return slices.ContainsFunc(in.fleet.Deployments, func(d rollout.Deployment) bool { return d.ID == deployment })
+	return slices.Contains(in.fleet.deployments(), deployment)
 }
 
 func (in *input) knows(environment string) bool {
-	return slices.ContainsFunc(in.fleet.Environments, func(e rollout.Environment) bool { return e.ID == environment })
+	return slices.Contains(in.fleet.environments(), environment)
 }
 
 func (in *input) has(deployment, version string) bool {

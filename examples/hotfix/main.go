@@ -17,6 +17,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -32,38 +33,40 @@ func main() { program.Main(run) }
 type options struct {
 	policy, fleet, releases string
 	typo, unchecked         bool
-	scopeErrors             string
+	scopeErrors             rollout.ScopeErrors
 	why                     *question
 	all, json               bool
 }
 
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
-	var why string
 	flags := flag.NewFlagSet("hotfix", flag.ContinueOnError)
 	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: a promotion from staging to production)")
 	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments, environments and clusters (default: ten clusters in three regions)")
 	flags.StringVar(&o.releases, "releases", "", "`file` with versions, approvals, overrides and durations (default: three releases)")
-	flags.BoolVar(&o.typo, "typo", false, "play a hotfix whose targetSelector does not compile, unless -releases says otherwise")
+	flags.BoolVar(&o.typo, "typo", false, "play a hotfix whose targetSelector does not compile")
 	flags.BoolVar(&o.unchecked, "unchecked", false, "play versions whose targetSelector does not compile, as if nobody had checked them when they were published")
-	flags.StringVar(&o.scopeErrors, "scope-errors", string(rollout.ScopeExclude), "`exclude|include`: a version whose targetSelector does not compile reaches nobody, or everybody")
-	flags.StringVar(&why, "why", "", "`cluster@instant` to explain instead of what the releases file asks, such as us-1@2026-03-10T18:15:00Z")
+	program.Choice(flags, &o.scopeErrors, "scope-errors", rollout.ScopeExclude, "whether a version whose targetSelector does not compile reaches nobody, or everybody", rollout.ScopeExclude, rollout.ScopeInclude)
+	flags.Func("why", "`cluster@instant` to explain instead of what the releases file asks, such as us-1@2026-03-10T18:15:00Z", func(text string) error {
+		at := strings.LastIndexByte(text, '@')
+		if at < 1 {
+			return fmt.Errorf("%q: write a cluster and an instant, such as us-1@2026-03-10T18:15:00Z", text)
+		}
+		instant, err := time.Parse(time.RFC3339, text[at+1:])
+		if err != nil {
+			return fmt.Errorf("%q: %q is no instant: write one such as in us-1@2026-03-10T18:15:00Z", text, text[at+1:])
+		}
+		o.why = &question{Resource: text[:at], At: instant}
+		return nil
+	})
 	flags.BoolVar(&o.all, "all", false, "tell every event and every wait in full")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
 	if err := program.Parse(flags, args, out, "hotfix plays releases with scopes on a virtual clock: what starts where, and what a rollout under a policy waits for.",
 		"files are named with -policy, -fleet and -releases"); err != nil {
 		return o, err
 	}
-	if s := rollout.ScopeErrors(o.scopeErrors); s != rollout.ScopeExclude && s != rollout.ScopeInclude {
-		return o, program.Wrong("-scope-errors", "%q is unknown: use %s or %s", o.scopeErrors, rollout.ScopeExclude, rollout.ScopeInclude)
-	}
-	if why != "" {
-		resource, instant, _ := strings.Cut(why, "@")
-		at, err := time.Parse(time.RFC3339, instant)
-		if err != nil || resource == "" {
-			return o, program.Wrong("-why", "%q: write a cluster and an instant, such as us-1@2026-03-10T18:15:00Z", why)
-		}
-		o.why = &question{Resource: resource, At: at}
+	if o.typo && o.releases != "" {
+		return o, program.Wrong("-typo", "has releases of its own, and -releases names others: use -unchecked, which plays these as they are")
 	}
 	o.unchecked = o.unchecked || o.typo
 	return o, nil

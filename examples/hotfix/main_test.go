@@ -44,6 +44,15 @@ func TestReports(t *testing.T) {
 				"  scope_invalid, 10 clusters: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND)",
 			},
 		},
+		{
+			Name: "one-cluster", Why: "a number is said with its noun, and seconds where there are any",
+			Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-fleet.yaml", "-releases", "testdata/one-releases.yaml", "-unchecked", "-why", "n@2026-01-01T01:00:30Z"},
+			Says: []string{"fleet: 1 cluster in 1 environment", "    01:00:30  start a v1 on n", "  scope_invalid, 1 cluster: a@v2: selector: 1:1: syntax error: mismatched input '=='", "why n, on Thu 2026-01-01 01:00:30?"},
+		},
+		{
+			Name: "nothing", Why: "nothing is released", Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-fleet.yaml", "-releases", "testdata/no-releases.yaml"},
+			Says: []string{"  none", "  nothing", "nothing to do"},
+		},
 		{Name: "why", Why: "a question of one's own", Args: []string{"-why", "eu-1@2026-03-10T18:05:00Z"}, Says: []string{"    2.5.1, scoped: out of scope"}},
 	})
 }
@@ -122,14 +131,16 @@ func TestWrongInput(t *testing.T) {
 			`weekly\.days\[0\]: .*monday`, `weekly\.start: .*25:00`, `timezone: .*Atlantis`, `versionCooldown\.intervalSeconds: is required`,
 		}},
 		{Why: "all faults of a fleet", Args: []string{"-fleet", "testdata/wrong-fleet.yaml"}, Faults: []string{
-			`^testdata/wrong-fleet\.yaml: clusters: an entry has no id`, `clusters: "a": is the id of two entries`, `clusters\[0\]\.runs\.checkout: releases\.yaml has no version "9\.9\.9"`,
-			`clusters\[1\]\.environment: "prod" is not the id`, `clusters\[2\]\.runs\.cart: there is no such deployment`,
+			`^testdata/wrong-fleet\.yaml: clusters\[3\]\.id: is required`, `clusters\[1\]\.id: "a": is the id of clusters\[0\] too`, `clusters\[0\]\.runs\.checkout: releases\.yaml has no version "9\.9\.9"`,
+			`clusters\[1\]\.environment: "prod": testdata/wrong-fleet\.yaml has no such environment: there are production, staging$`,
+			`clusters\[2\]\.runs\.cart: there is no such deployment: there is only checkout$`,
 			`^releases\.yaml: why\[0\]\.resource: .*"eu-1"`, `^releases\.yaml: why\[1\]\.resource: .*"us-1"`, `why\[2\]\.resource`, `why\[3\]\.resource`,
+			`^-fleet: releases\.yaml was made for another fleet: name releases of your own with -releases$`,
 		}},
 		{Why: "all faults of a releases file", Args: []string{"-releases", "testdata/wrong-releases.yaml"}, Faults: []string{
 			`^testdata/wrong-releases\.yaml: versions\[1\]\.deployment: "cart"`, `versions\[2\]\.createdAt: is required`, `versions\[3\]\.targetSelector: .*metdata.*-unchecked`,
 			`approvals\[0\]\.version: "checkout" has no version "2\.5\.9"`, `approvals\[0\]\.environment: fleet\.yaml has no environment "prod"`, `approvals\[0\]\.by: `, `approvals\[0\]\.status: "yes please"`,
-			`durations\.cart: `, `durations\.checkout: is required`, `why\[0\]\.resource: .*"us-9"`, `why\[0\]\.at: lies before the start`,
+			`durations\.cart: `, `durations\.checkout: is required`, `why\[0\]\.resource: .*"us-9"`, `why\[0\]\.at: .* lies before the start`,
 		}},
 		{Why: "an override is checked like everything else", Args: []string{"-releases", "testdata/wrong-overrides.yaml"}, Faults: []string{
 			`overrides\[0\]\.reason: is required`, `overrides\[0\]\.expiresAt: must be after createdAt`, `overrides\[1\]\.ruleId: is required`,
@@ -142,9 +153,13 @@ func TestWrongInput(t *testing.T) {
 		}},
 		{Why: "two brackets that claim the same clusters", Args: []string{"-policy", "testdata/two-brackets.yaml"}, Faults: []string{`^testdata/two-brackets\.yaml: bracket: .* both bracket deployment "checkout" on resource "ap-1"`}},
 		{Why: "a file that is not there", Args: []string{"-fleet", "testdata/none.yaml"}, Faults: []string{`testdata/none\.yaml: no such file`}},
-		{Why: "an unknown answer", Args: []string{"-scope-errors", "ignore"}, Faults: []string{`-scope-errors: "ignore" is unknown`}},
-		{Why: "no instant", Args: []string{"-why", "us-1"}, Faults: []string{`-why: "us-1": write a cluster and an instant`}},
-		{Why: "no such cluster", Args: []string{"-why", "us-9@2026-03-10T18:05:00Z"}, Faults: []string{`-why: resource: fleet\.yaml has no cluster "us-9"`}},
+		{Why: "an unknown answer", Args: []string{"-scope-errors", "ignore"}, Faults: []string{`^-scope-errors: "ignore": must be "exclude" or "include"$`}},
+		{Why: "no instant", Args: []string{"-why", "us-1"}, Faults: []string{`^-why: "us-1": write a cluster and an instant`}},
+		{Why: "a day is no instant", Args: []string{"-why", "us-1@2026-03-10"}, Faults: []string{`^-why: "us-1@2026-03-10": "2026-03-10" is no instant: write one such as in us-1@`}},
+		{Why: "no such cluster", Args: []string{"-why", "us-9@2026-03-10T18:05:00Z"}, Faults: []string{`^-why: fleet\.yaml has no cluster "us-9": there are ap-1, ap-2, eu-1, eu-2, eu-3, staging-eu and 4 more$`}},
+		{Why: "before anything happened", Args: []string{"-why", "us-1@2020-03-10T18:05:00Z"}, Faults: []string{`^-why: 2020-03-10T18:05:00Z lies before the start, 2026-03-09T08:00:00Z$`}},
+		{Why: "two sets of releases", Args: []string{"-typo", "-releases", "releases.yaml"}, Faults: []string{`^-typo: has releases of its own, .*-unchecked`}},
+		{Why: "no policies", Args: []string{"-policy", "testdata/no-policies.yaml"}, Faults: []string{`^testdata/no-policies\.yaml: must hold at least one policy`}},
 		{Why: "a file without flag", Args: []string{"policy.yaml"}, Faults: []string{`unexpected argument "policy\.yaml"`}},
 		{Why: "an unknown flag", Args: []string{"-overide"}, Faults: []string{`-overide`}},
 	})

@@ -23,7 +23,7 @@ func report(in input, told story, all bool) string {
 		}
 		fmt.Fprintf(&b, "policy %q, where %s: %s\n", p.Name, p.Selector, strings.Join(kinds, ", "))
 	}
-	fmt.Fprintf(&b, "fleet: %d clusters in %d environments\n", len(in.fleet.Clusters), len(in.fleet.Environments))
+	fmt.Fprintf(&b, "fleet: %s in %s\n", program.Count(len(in.fleet.Clusters), "cluster"), program.Count(len(in.fleet.Environments), "environment"))
 
 	b.WriteString("\nreleases\n")
 	for _, r := range told.Reach {
@@ -38,9 +38,16 @@ func report(in input, told story, all bool) string {
 		}
 	}
 
+	if len(told.Reach) == 0 {
+		b.WriteString("  none\n")
+	}
+
 	happens := in.brief(told.Timeline)
 	if all {
 		happens = told.Timeline.Trace()
+	}
+	if happens == "" {
+		happens = "nothing\n"
 	}
 	fmt.Fprintf(&b, "\nwhat happens\n%s", program.Indent(happens))
 
@@ -56,7 +63,9 @@ func report(in input, told story, all bool) string {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 
-	fmt.Fprintf(&b, "\nwho heard of it, in %d plans\n", told.Plans)
+	if len(told.Reach) > 0 {
+		fmt.Fprintf(&b, "\nwho heard of it, in %s\n", program.Count(told.Plans, "plan"))
+	}
 	for _, r := range told.Reach {
 		fmt.Fprintf(&b, "  %-7s started or waited on  %s\n", r.Version, in.clusters(r.Asked))
 		fmt.Fprintf(&b, "          not a word about       %s\n", in.clusters(r.Never))
@@ -66,7 +75,7 @@ func report(in input, told story, all bool) string {
 	if len(told.Diagnostics) > 0 {
 		b.WriteString("\ndiagnostics\n")
 		for _, d := range told.Diagnostics {
-			fmt.Fprintf(&b, "  %s, %d clusters: %s\n", d.Code, d.Count, d.Detail)
+			fmt.Fprintf(&b, "  %s, %s: %s\n", d.Code, program.Count(d.Count, "cluster"), d.Detail)
 		}
 	}
 	fmt.Fprintf(&b, "\n%s", told.Timeline.Summary())
@@ -91,7 +100,7 @@ func (in *input) brief(timeline rollouttest.Timeline) string {
 				day = d
 				fmt.Fprintf(&b, "%s\n", d)
 			}
-			fmt.Fprintf(&b, "  %s  %s\n", at.Format("15:04"), line)
+			fmt.Fprintf(&b, "  %s  %s\n", moment(at, at), line)
 		}
 		entries = entries[n:]
 	}
@@ -182,12 +191,17 @@ func opens(blockers []rollout.Verdict) time.Time {
 	return waits.Until()
 }
 
-// moment is a time of day, with the day if that is another one.
+// moment is a time of day, with the day if that is another one, and seconds if there are any.
 func moment(t, today time.Time) string {
-	if t, today = t.UTC(), today.UTC(); t.Format(time.DateOnly) == today.Format(time.DateOnly) {
-		return t.Format("15:04")
+	t, today = t.UTC(), today.UTC()
+	layout := "15:04"
+	if t.Second() != 0 {
+		layout = "15:04:05"
 	}
-	return t.Format("Mon 15:04")
+	if t.Format(time.DateOnly) != today.Format(time.DateOnly) {
+		layout = "Mon " + layout
+	}
+	return t.Format(layout)
 }
 
 func (in *input) version(r reach) rollout.Version {
@@ -257,5 +271,11 @@ func lines(clusters []outcome) []string {
 	return list
 }
 
-// instant is how the report writes a time, always in UTC.
-func instant(t time.Time) string { return t.UTC().Format("Mon 2006-01-02 15:04") }
+// instant is how the report writes a time, always in UTC, with seconds if there are any.
+func instant(t time.Time) string {
+	t = t.UTC()
+	if t.Second() != 0 {
+		return t.Format("Mon 2006-01-02 15:04:05")
+	}
+	return t.Format("Mon 2006-01-02 15:04")
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -16,6 +17,7 @@ import (
 type faults struct {
 	names                   struct{ policy, fleet, releases string }
 	policy, fleet, releases []error
+	why, built              []error // of the flags -why and -fleet
 }
 
 func (f *faults) inFleet(format string, args ...any) {
@@ -31,7 +33,7 @@ func (f *faults) err() error {
 	for _, file := range []struct {
 		name   string
 		faults []error
-	}{{f.names.policy, f.policy}, {f.names.fleet, f.fleet}, {f.names.releases, f.releases}} {
+	}{{f.names.policy, f.policy}, {f.names.fleet, f.fleet}, {f.names.releases, f.releases}, {"-why", f.why}, {"-fleet", f.built}} {
 		if len(file.faults) > 0 {
 			all = append(all, &program.InputError{Source: file.name, Err: errors.Join(file.faults...)})
 		}
@@ -46,29 +48,32 @@ func (in *input) validate(o options, policyName, fleetName, releasesName string)
 	f.names.policy, f.names.fleet, f.names.releases = policyName, fleetName, releasesName
 	in.checkPlan(&f)
 	in.checkFleet(&f)
-	if in.releases.Start.IsZero() {
-		f.inReleases("start: is required: the instant at which the virtual clock starts")
+	if err := program.Start(in.releases.Start); err != nil {
+		f.inReleases("%w", err)
 	}
 	in.checkVersions(&f, o.unchecked)
 	in.checkApprovals(&f)
 	in.checkDurations(&f)
 	if o.why != nil {
-		if wrong := in.faultsOf(*o.why, fleetName); len(wrong) > 0 {
-			return &program.InputError{Source: "-why", Err: errors.Join(wrong...)}
+		for _, wrong := range in.faultsOf(*o.why, fleetName) {
+			f.why = append(f.why, errors.New(wrong.text))
 		}
-		return f.err()
+	} else {
+		for i, q := range in.releases.Why {
+			for _, wrong := range in.faultsOf(q, fleetName) {
+				f.inReleases("why[%d].%s: %s", i, wrong.field, wrong.text)
+			}
+		}
 	}
-	for i, q := range in.releases.Why {
-		for _, wrong := range in.faultsOf(q, fleetName) {
-			f.inReleases("why[%d].%w", i, wrong)
-		}
+	if o.fleet != "" && o.releases == "" && len(f.releases) > 0 {
+		f.built = append(f.built, fmt.Errorf("%s was made for another fleet: name releases of your own with -releases", releasesName))
 	}
 	return f.err()
 }
 
 // checkPlan finds what the planner itself would refuse.
 func (in *input) checkPlan(f *faults) {
-	for _, fault := range flatten(in.set.Check(in.snapshot())) {
+	for _, fault := range strictjson.Parts(in.set.Check(in.snapshot())) {
 		var path *rollout.FieldError
 		about := func(lists ...string) bool {
 			return errors.As(fault, &path) && slices.ContainsFunc(lists, func(list string) bool { return strings.HasPrefix(path.Path, list) })
@@ -76,8 +81,8 @@ func (in *input) checkPlan(f *faults) {
 		switch {
 		case about("versions", "approvals", "overrides"):
 			f.inReleases("%w", fault)
-		case about("resources"):
-			f.inFleet("clusters: %s", strings.TrimPrefix(path.Error(), "resources: "))
+		case errors.As(fault, &path) && slices.Contains([]string{"resources", "environments", "deployments"}, path.Path):
+			// The ids of a list. checkFleet says the same of each entry.
 		case about("targets"):
 			// It follows from what is said about the lists that they are made of.
 		case program.Blame(fault, f.names.policy, f.names.fleet) == f.names.policy:
@@ -95,13 +100,25 @@ func (in *input) checkFleet(f *faults) {
 	if len(in.fleet.Clusters) == 0 {
 		f.inFleet("clusters: at least one is needed")
 	}
+	for _, list := range []struct {
+		name string
+		ids  []string
+	}{{"deployments", in.fleet.deployments()}, {"environments", in.fleet.environments()}, {"clusters", in.fleet.clusters()}} {
+		for i, id := range list.ids {
+			if first := slices.Index(list.ids, id); id == "" {
+				f.inFleet("%s[%d].id: is required", list.name, i)
+			} else if first < i {
+				f.inFleet("%s[%d].id: %q: is the id of %s[%d] too: give every entry one of its own", list.name, i, id, list.name, first)
+			}
+		}
+	}
 	for i, c := range in.fleet.Clusters {
 		if !in.knows(c.Environment) {
-			f.inFleet("clusters[%d].environment: %q is not the id of an environment", i, c.Environment)
+			f.inFleet("clusters[%d].environment: %q: %s has no such environment: %s", i, c.Environment, f.names.fleet, program.Among(in.fleet.environments()))
 		}
 		for _, d := range slices.Sorted(maps.Keys(c.Runs)) {
 			if !in.deploys(d) {
-				f.inFleet("clusters[%d].runs.%s: there is no such deployment", i, d)
+				f.inFleet("clusters[%d].runs.%s: there is no such deployment: %s", i, d, program.Among(in.fleet.deployments()))
 			} else if !in.has(d, c.Runs[d]) {
 				f.inFleet("clusters[%d].runs.%s: %s has no version %q", i, d, f.names.releases, c.Runs[d])
 			}
@@ -114,7 +131,7 @@ func (in *input) checkFleet(f *faults) {
 func (in *input) checkVersions(f *faults, unchecked bool) {
 	in.refused = map[string]error{}
 	for i, v := range in.releases.Versions {
-		for _, fault := range flatten(in.set.CheckVersion(v)) {
+		for _, fault := range strictjson.Parts(in.set.CheckVersion(v)) {
 			var field *rollout.FieldError
 			switch {
 			case !errors.As(fault, &field) || field.Path != "targetSelector":
@@ -153,38 +170,24 @@ func (in *input) checkDurations(f *faults) {
 		}
 	}
 	for _, d := range in.fleet.Deployments {
-		if _, ok := in.releases.Durations[d.ID]; !ok {
+		if _, ok := in.releases.Durations[d.ID]; !ok && d.ID != "" {
 			f.inReleases("durations.%s: is required", d.ID)
 		}
 	}
 }
 
-// faultsOf are those of a question, with paths within it.
-func (in *input) faultsOf(q question, fleetName string) []error {
-	var wrong []error
-	if !slices.ContainsFunc(in.fleet.Clusters, func(c cluster) bool { return c.ID == q.Resource }) {
-		wrong = append(wrong, fmt.Errorf("resource: %s has no cluster %q", fleetName, q.Resource))
+// fault is what is wrong with a field of a question.
+type fault struct{ field, text string }
+
+func (in *input) faultsOf(q question, fleetName string) (wrong []fault) {
+	if !slices.Contains(in.fleet.clusters(), q.Resource) {
+		wrong = append(wrong, fault{"resource", fmt.Sprintf("%s has no cluster %q: %s", fleetName, q.Resource, program.Among(in.fleet.clusters()))})
 	}
 	if q.Deployment != "" && !in.deploys(q.Deployment) {
-		wrong = append(wrong, fmt.Errorf("deployment: %s has no deployment %q", fleetName, q.Deployment))
+		wrong = append(wrong, fault{"deployment", fmt.Sprintf("%s has no deployment %q: %s", fleetName, q.Deployment, program.Among(in.fleet.deployments()))})
 	}
 	if q.At.Before(in.releases.Start) {
-		wrong = append(wrong, fmt.Errorf("at: lies before the start, %s", in.releases.Start.Format(time.RFC3339)))
+		wrong = append(wrong, fault{"at", fmt.Sprintf("%s lies before the start, %s", q.At.Format(time.RFC3339), in.releases.Start.Format(time.RFC3339))})
 	}
 	return wrong
-}
-
-// flatten lists the single errors of a joined one.
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, one := range list.Unwrap() {
-			all = append(all, flatten(one)...)
-		}
-		return all
-	}
-	return []error{err}
 }
