@@ -16,7 +16,7 @@ import (
 var builtin embed.FS
 
 func readPolicies(named string) (set *rollout.PolicySet, name string, err error) {
-	name, data, err := program.Read(builtin, named, "policy.yaml")
+	name, data, err := program.ReadPolicies(builtin, named, "policy.yaml")
 	if err != nil {
 		return nil, name, err
 	}
@@ -157,14 +157,13 @@ func targetOf(snapshot rollout.Snapshot, text, name string) (rollout.TargetID, e
 	case len(found) > 1:
 		return rollout.TargetID{}, program.Wrong("-target", "%q is more than one target of %s", text, name)
 	}
-	hint := "write it as resource/environment/deployment"
+	hint := "write it as resource/environment/deployment, such as " + spell(snapshot.Targets[0].TargetID)
 	if len(near) > 0 {
 		names := make([]string, len(near))
 		for k, id := range near {
 			names[k] = spell(id)
 		}
-		slices.Sort(names)
-		hint = "there are " + strings.Join(names[:min(len(names), 6)], ", ")
+		hint = program.Among(names)
 	}
 	return rollout.TargetID{}, program.Wrong("-target", "%s has no target %q: %s", name, text, hint)
 }

@@ -14,8 +14,8 @@
 package main
 
 import (
-	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"time"
 	_ "time/tzdata" // policies name zones, and not every machine has them
@@ -44,42 +44,42 @@ var observed = time.Date(2026, 3, 11, 11, 0, 0, 0, time.UTC)
 
 func parse(args []string, present time.Time, out io.Writer) (options, error) {
 	var o options
-	var now, beforeNow string
 	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
+	instant := func(into *time.Time, name, usage string) {
+		flags.Func(name, usage, func(text string) (err error) {
+			if *into, err = time.Parse(time.RFC3339, text); err != nil {
+				return fmt.Errorf("%q: is not an instant: write one such as 2026-03-11T11:00:00Z", text)
+			}
+			if year := into.Year(); year < 1970 || year >= 3000 {
+				return fmt.Errorf("%q: must lie in the years 1970 to 2999", text)
+			}
+			return nil
+		})
+	}
 	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: six small ones)")
 	flags.StringVar(&o.snapshot, "snapshot", "", "`file` with a snapshot (default: one on which most rules have something to say)")
-	flags.StringVar(&now, "now", "", "`instant` of the plan, such as 2026-03-11T11:00:00Z (default: the present, or that of the snapshot that is shipped)")
+	instant(&o.now, "now", "`instant` of the plan, such as 2026-03-11T11:00:00Z (default: the present, or that of the snapshot that is shipped)")
 	flags.StringVar(&o.target, "target", "", "`resource/environment/deployment` to explain (default: a summary of all)")
 	flags.StringVar(&o.before, "before", "", "`file` with an earlier snapshot: print what the plan says differently since (default: the same one)")
 	flags.StringVar(&o.beforePolicy, "before-policy", "", "`file` with the policies before: print what the edit changes (default: the same ones)")
-	flags.StringVar(&beforeNow, "before-now", "", "`instant` of the plan before (default: the same)")
-	flags.DurationVar(&o.horizon, "horizon", 90*24*time.Hour, "how far ahead windows are looked at for findings, as a `duration`")
+	instant(&o.beforeNow, "before-now", "`instant` of the plan before (default: the same)")
+	program.Time(flags, &o.horizon, "horizon", 90*24*time.Hour, 5*365*24*time.Hour, "how far ahead windows are looked at for findings, as a `duration`")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
 	if err := program.Parse(flags, args, out, "explain says why a target does not get a version: what every rule says about it, and who can open what is shut.",
 		"files are named with -policy and -snapshot, a target with -target"); err != nil {
 		return o, err
 	}
-	if o.horizon <= 0 {
-		return o, program.Wrong("-horizon", "%v: use a duration greater than 0, such as 2160h", o.horizon)
-	}
-	var faults []error
-	instant := func(name, text string, standard time.Time) time.Time {
-		if text == "" {
-			return standard
-		}
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			faults = append(faults, program.Wrong(name, "%q is not an instant: write one such as 2026-03-11T11:00:00Z", text))
-		}
-		return at
-	}
+	o.compare = o.before != "" || o.beforePolicy != "" || !o.beforeNow.IsZero()
 	if o.snapshot == "" {
 		present = observed
 	}
-	o.now = instant("-now", now, present)
-	o.beforeNow = instant("-before-now", beforeNow, o.now)
-	o.compare = o.before != "" || o.beforePolicy != "" || beforeNow != ""
-	return o, errors.Join(faults...)
+	if o.now.IsZero() {
+		o.now = present
+	}
+	if o.beforeNow.IsZero() {
+		o.beforeNow = o.now
+	}
+	return o, nil
 }
 
 func run(args []string, present time.Time, out io.Writer) error {

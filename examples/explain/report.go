@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -176,7 +177,7 @@ func (a answer) summary(b *strings.Builder) {
 		if g.alone > 0 {
 			alone = fmt.Sprintf(", the only one in the way of %d", g.alone)
 		}
-		fmt.Fprintf(b, "  %s: %s%s; opened by %s\n", g.reason, count(g.targets, "target"), alone, strings.Join(g.actors, ", "))
+		fmt.Fprintf(b, "  %s: %s%s; opened by %s\n", g.reason, program.Count(g.targets, "target"), alone, strings.Join(g.actors, ", "))
 		for _, line := range g.lines {
 			fmt.Fprintf(b, "    %s\n", line)
 		}
@@ -277,13 +278,6 @@ func some(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // must says that no smaller set of blockers would do.
