@@ -56,16 +56,16 @@ func parse(args []string, present time.Time, out io.Writer) (options, error) {
 			return nil
 		})
 	}
-	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: six small ones)")
-	flags.StringVar(&o.snapshot, "snapshot", "", "`file` with a snapshot (default: one on which most rules have something to say)")
-	instant(&o.now, "now", "`instant` of the plan, such as 2026-03-11T11:00:00Z (default: the present, or that of the snapshot that is shipped)")
+	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: policy.yaml, six small ones)")
+	flags.StringVar(&o.snapshot, "snapshot", "", "`file` with a snapshot (default: snapshot.yaml, on which most rules have something to say)")
+	instant(&o.now, "now", "`instant` of the plan, such as 2026-03-11T11:00:00Z (default: the present, or without -snapshot that of snapshot.yaml)")
 	flags.StringVar(&o.target, "target", "", "`resource/environment/deployment` to explain (default: a summary of all)")
 	flags.StringVar(&o.before, "before", "", "`file` with an earlier snapshot: print what the plan says differently since (default: the same one)")
 	flags.StringVar(&o.beforePolicy, "before-policy", "", "`file` with the policies before: print what the edit changes (default: the same ones)")
 	instant(&o.beforeNow, "before-now", "`instant` of the plan before (default: the same)")
 	program.Time(flags, &o.horizon, "horizon", 90*24*time.Hour, 5*365*24*time.Hour, "how far ahead windows are looked at for findings, as a `duration`")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
-	if err := program.Parse(flags, args, out, "explain says why a target does not get a version: what every rule says about it, and who can open what is shut.",
+	if err := program.Parse(flags, args, out, builtin, "explain says why a target does not get a version: what every rule says about it, and who can open what is shut.",
 		"files are named with -policy and -snapshot, a target with -target"); err != nil {
 		return o, err
 	}

@@ -51,21 +51,21 @@ func main() { program.Main(run) }
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("fleetrollout", flag.ContinueOnError)
-	file := flags.String("f", "", "the fleet.yaml, a `file` of which rolloutStrategy and paused are read (default: fleet-200.yaml of this folder)")
-	list := flags.String("clusters", "", "`file` with the list of clusters (default: clusters-200.yaml of this folder)")
+	file := flags.String("f", "", "the fleet.yaml, a `file` of which rolloutStrategy and paused are read (default: fleet-200.yaml)")
+	list := flags.String("clusters", "", "`file` with the list of clusters (default: clusters-200.yaml)")
 	update := flags.Bool("update", false, "the clusters run an older version; without it, this is the first deployment")
 	compare := flags.Bool("compare", false, "show what the document promises beside what the controller does")
 	var ready time.Duration
 	program.Time(flags, &ready, "ready", 2*time.Minute, program.Longest, "how long a cluster takes from its release until it is ready, as a `duration`")
 	var options partition.Options
 	program.Choice(flags, &options.Mode, "mode", partition.Default, "whose decisions are played, the document's or the controller's", partition.Default, partition.FleetController)
-	program.Choice(flags, &options.Leftovers, "leftovers", partition.ExcludeLeftovers, "what becomes of clusters in no manual partition", partition.ExcludeLeftovers, partition.AppendLeftovers)
-	program.Choice(flags, &options.Paused, "paused", partition.SkipPaused, "what becomes of paused clusters", partition.SkipPaused, partition.BlockPaused)
-	program.Choice(flags, &options.Offline, "offline", partition.CountOffline, "what becomes of offline clusters", partition.CountOffline, partition.ExcludeOffline)
-	program.Choice(flags, &options.Releases, "releases", partition.ByBatch, "what limits updates", partition.ByBatch, partition.ByBudget)
+	program.Choice(flags, &options.Leftovers, "leftovers", partition.ExcludeLeftovers, "whether clusters in no manual partition are left out, or come after it in partitions of their own", partition.ExcludeLeftovers, partition.AppendLeftovers)
+	program.Choice(flags, &options.Paused, "paused", partition.SkipPaused, "whether paused clusters are left out, or count as NotReady", partition.SkipPaused, partition.BlockPaused)
+	program.Choice(flags, &options.Offline, "offline", partition.CountOffline, "whether offline clusters count as NotReady, or are left out", partition.CountOffline, partition.ExcludeOffline)
+	program.Choice(flags, &options.Releases, "releases", partition.ByBatch, "what limits the update of healthy clusters: the batch alone, or what maxUnavailable leaves as well", partition.ByBatch, partition.ByBudget)
 	var perStep int
 	program.Number(flags, &perStep, "max-per-step", 0, 1, math.MaxInt32, "greatest `number` of releases in one step over all partitions (default: no limit)")
-	if err := program.Parse(flags, args, out, "fleetrollout plays a rollout of Rancher Fleet on a virtual clock: which partition releases which batch when, and what it pauses for.",
+	if err := program.Parse(flags, args, out, builtin, "fleetrollout plays a rollout of Rancher Fleet on a virtual clock: which partition releases which batch when, and what it pauses for.",
 		"files are named with -f and -clusters"); err != nil {
 		return err
 	}

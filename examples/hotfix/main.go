@@ -41,10 +41,10 @@ type options struct {
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("hotfix", flag.ContinueOnError)
-	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: a promotion from staging to production)")
-	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments, environments and clusters (default: ten clusters in three regions)")
-	flags.StringVar(&o.releases, "releases", "", "`file` with versions, approvals, overrides and durations (default: three releases)")
-	flags.BoolVar(&o.typo, "typo", false, "play a hotfix whose targetSelector does not compile")
+	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: policy.yaml, a promotion from staging to production)")
+	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments, environments and clusters (default: fleet.yaml, ten clusters in three regions)")
+	flags.StringVar(&o.releases, "releases", "", "`file` with versions, approvals, overrides and durations (default: releases.yaml, three of them)")
+	flags.BoolVar(&o.typo, "typo", false, "play releases-typo.yaml, where the targetSelector of the hotfix does not compile")
 	flags.BoolVar(&o.unchecked, "unchecked", false, "play versions whose targetSelector does not compile, as if nobody had checked them when they were published")
 	program.Choice(flags, &o.scopeErrors, "scope-errors", rollout.ScopeExclude, "whether a version whose targetSelector does not compile reaches nobody, or everybody", rollout.ScopeExclude, rollout.ScopeInclude)
 	flags.Func("why", "`cluster@instant` to explain instead of what the releases file asks, such as us-1@2026-03-10T18:15:00Z", func(text string) error {
@@ -61,7 +61,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	})
 	flags.BoolVar(&o.all, "all", false, "tell every event and every wait in full")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
-	if err := program.Parse(flags, args, out, "hotfix plays releases with scopes on a virtual clock: what starts where, and what a rollout under a policy waits for.",
+	if err := program.Parse(flags, args, out, builtin, "hotfix plays releases with scopes on a virtual clock: what starts where, and what a rollout under a policy waits for.",
 		"files are named with -policy, -fleet and -releases"); err != nil {
 		return o, err
 	}

@@ -53,11 +53,11 @@ type options struct {
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("nodeupgrade", flag.ContinueOnError)
-	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: the RFC's)")
-	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments and clusters (default: ten nodes)")
-	flags.StringVar(&o.releases, "releases", "", "`file` with versions, durations and outages (default: three releases)")
-	flags.BoolVar(&o.partial, "partial", false, "only the kubelet gets a release")
-	program.Choice(flags, &o.overlap, "overlap", "", "what becomes of a second wave of releases while the first one runs, in every bracket of the policies", bracket.Queue, bracket.Merge)
+	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: policy.json, the RFC's)")
+	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments and clusters (default: fleet.json, ten nodes)")
+	flags.StringVar(&o.releases, "releases", "", "`file` with versions, durations and outages (default: releases.json, three of them)")
+	flags.BoolVar(&o.partial, "partial", false, "play releases-partial.json, where only the kubelet gets a release")
+	program.Choice(flags, &o.overlap, "overlap", "", "play releases-overlap.json, unless -releases names others, and say what becomes of releases while earlier ones are carried out", bracket.Queue, bracket.Merge)
 	flags.StringVar(&o.fail, "fail", "", "`deployment` whose jobs fail on one node")
 	flags.StringVar(&o.failOn, "fail-on", "", "`resource` on which they fail (default: the one that is traced)")
 	program.Number(flags, &o.failAttempts, "fail-attempts", 2, 1, math.MaxInt32, "`number` of attempts that fail there")
@@ -66,7 +66,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
 	flags.BoolVar(&o.all, "all", false, "trace every resource")
 	flags.BoolVar(&o.json, "json", false, "print the timeline as JSON")
-	if err := program.Parse(flags, args, out, "nodeupgrade plays the upgrade of the nodes of a cluster on a virtual clock, and explains every decision.",
+	if err := program.Parse(flags, args, out, builtin, "nodeupgrade plays the upgrade of the nodes of a cluster on a virtual clock, and explains every decision.",
 		"files are named with -policy, -fleet and -releases"); err != nil {
 		return o, err
 	}

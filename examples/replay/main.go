@@ -39,12 +39,12 @@ type options struct {
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
-	flags.StringVar(&o.log, "log", "", "`file` with one recording per line (default: a day of four clusters)")
-	flags.StringVar(&o.policy, "policy", "", "`file` with the policies to decide with, one or a list of them (default: those of each recording)")
-	flags.StringVar(&o.fleet, "fleet", "", "with -record, the `file` of the day that is played (default: that of the log which is shipped)")
+	flags.StringVar(&o.log, "log", "", "`file` with one recording per line (default: decisions.jsonl, a day of four clusters)")
+	flags.StringVar(&o.policy, "policy", "", "`file` with the policies to decide with, one or a list of them (default: those of each recording, or policy.yaml with -record)")
+	flags.StringVar(&o.fleet, "fleet", "", "with -record, the `file` of the day that is played (default: fleet.yaml, that of decisions.jsonl)")
 	flags.BoolVar(&o.record, "record", false, "play a day on a virtual clock and print its log")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
-	if err := program.Parse(flags, args, out, "replay reads a log of decisions and decides again, under the recorded policies or others, to show what would be different.",
+	if err := program.Parse(flags, args, out, builtin, "replay reads a log of decisions and decides again, under the recorded policies or others, to show what would be different.",
 		"files are named with -log, -policy and -fleet"); err != nil {
 		return o, err
 	}

@@ -48,9 +48,9 @@ const defaultApproval = 10 * time.Minute
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("stagedrun", flag.ContinueOnError)
-	strategyFile := flags.String("f", "", "`file` with the ClusterStagedUpdateStrategy or StagedUpdateStrategy (default: strategy.yaml of this folder)")
-	runFile := flags.String("run", "", "`file` with the ClusterStagedUpdateRun or StagedUpdateRun (default: run.yaml of this folder)")
-	clustersFile := flags.String("clusters", "", "`file` with the list of clusters (default: clusters.yaml of this folder)")
+	strategyFile := flags.String("f", "", "`file` with the ClusterStagedUpdateStrategy or StagedUpdateStrategy (default: strategy.yaml)")
+	runFile := flags.String("run", "", "`file` with the ClusterStagedUpdateRun or StagedUpdateRun (default: run.yaml)")
+	clustersFile := flags.String("clusters", "", "`file` with the list of clusters (default: clusters.yaml)")
 	w := &world{out: out, clusters: map[string]*cluster{}, requests: map[string]*request{}}
 	var stopAt, resumeAt time.Duration
 	program.Time(flags, &w.ready, "ready", 5*time.Minute, program.Longest, "how long a cluster takes from its start until it is ready, as a `duration`")
@@ -69,7 +69,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	program.Choice(flags, &options.Unmatched, "unmatched", staged.Reject, "what becomes of clusters in no stage", staged.Reject, staged.Ignore, staged.Last)
 	program.Choice(flags, &options.Overlap, "overlap", staged.Reject, "what becomes of clusters in two stages", staged.Reject, staged.First)
 	program.Choice(flags, &options.MissingSortKey, "missing-sort-key", staged.Reject, "what becomes of clusters without the label that their stage is sorted by", staged.Reject, staged.Last)
-	if err := program.Parse(flags, args, out, "stagedrun plays a KubeFleet staged update run on a virtual clock: the compiled stages first, then what happens when.",
+	if err := program.Parse(flags, args, out, builtin, "stagedrun plays a KubeFleet staged update run on a virtual clock: the compiled stages first, then what happens when.",
 		"files are named with -f, -run and -clusters"); err != nil {
 		return err
 	}

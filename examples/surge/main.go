@@ -50,8 +50,7 @@ func run(args []string, out io.Writer) error {
 	program.Number(flags, &spec.MinAvailable, "min-available", 0, 0, mostDrawn, "`size` of the base gang, which becomes ready before all others; 0 for none")
 	program.Choice(flags, &spec.Order, "order", surge.Ascending, "which of several equal replicas is updated first", surge.Ascending, surge.Descending)
 	flags.BoolVar(&spec.Force, "force", false, "replace all unavailable old replicas at once")
-	file := flags.String("f", "", "`file` with a Grove PodCliqueSet to update instead of a flat set: one of your own, or of this folder podcliqueset.yaml, single-node.yaml, "+
-		"recreate.yaml or recreate-surge.yaml")
+	file := flags.String("f", "", "`file` with a Grove PodCliqueSet to update instead of a flat set")
 	w := &world{target: 2, faults: map[string]bool{}, fired: map[string]bool{}}
 	program.Time(flags, &w.ready, "ready", 20*time.Second, 24*time.Hour, "how long a created replica takes to become available, as a `duration`")
 	program.Time(flags, &w.gone, "gone", 10*time.Second, 24*time.Hour, "how long a deleted replica takes to vanish, as a `duration`")
@@ -59,7 +58,7 @@ func run(args []string, out io.Writer) error {
 		"(both once the first replica is updated), fail (the first updated replica fails and recovers), broken (the new revision never becomes ready), "+
 		"hang (the first deletion takes ten times as long), remove (the last replica is evicted)", w.inject)
 	unblock := flags.Bool("unblock", false, "give the surge up when the update of a flat set is stuck: set maxSurge to 0, and maxUnavailable to 1 if it is 0")
-	if err := program.Parse(flags, args, out, "surge plays a rolling update over numbered replicas on a virtual clock, and draws what is planned at each step and why.",
+	if err := program.Parse(flags, args, out, builtin, "surge plays a rolling update over numbered replicas on a virtual clock, and draws what is planned at each step and why.",
 		"a file is named with -f"); err != nil {
 		return err
 	}

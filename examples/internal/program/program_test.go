@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 		all := flags.Bool("all", false, "everything")
 		flags.String("f", "", "a `file`")
 		var out strings.Builder
-		err := program.Parse(flags, strings.Fields(row.args), &out, "p counts.", "files are named with -f")
+		err := program.Parse(flags, strings.Fields(row.args), &out, fstest.MapFS{"b.yaml": {}, "a.json": {}}, "p counts.", "files are named with -f")
 		if row.want == "" && (err != nil || n != 3 || u != 5 || length != time.Hour || after != 0 || way != "slow" || *seed != 7 || !*all) ||
 			row.want != "" && (err == nil || err.Error() != row.want) || out.Len() > 0 {
 			t.Errorf("%s: got %v, and printed %q", row.why, err, out.String())
@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 		program.Choice(flags, &none, "other", "", "how else", "fast", "slow")
 		flags.Bool("all", false, "everything")
 		var out strings.Builder
-		err := program.Parse(flags, []string{ask}, &out, "p counts.", "")
+		err := program.Parse(flags, []string{ask}, &out, fstest.MapFS{"b.yaml": {}, "a.json": {}}, "p counts.", "")
 		want := `p counts.
 
 Flags:
@@ -95,6 +95,9 @@ Flags:
     	a number (default 3)
   -other fast|slow
     	how else: fast|slow
+
+Files that are built in, from the folder of the program; a flag can name them from everywhere:
+  a.json  b.yaml
 `
 		if !errors.Is(err, flag.ErrHelp) || out.String() != want {
 			t.Errorf("%s: got %v, and printed %q, want %q", ask, err, out.String(), want)
