@@ -11,7 +11,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -79,7 +81,7 @@ func compile(items []v1alpha1.RolloutPolicy) (*rollout.PolicySet, map[string]err
 	for i := range items {
 		one, err := rollout.Load(items[i].Spec.Raw, env, zones)
 		if err != nil {
-			faults[items[i].Name] = err
+			faults[items[i].Name] = program.Below("spec", err)
 			continue
 		}
 		list := one.Policies()
@@ -108,5 +110,8 @@ var errRejected = errors.New("controller: rejected")
 func rejected(err error) bool {
 	var contradiction *rollout.FieldError
 	var cycle *rollout.CycleError
-	return errors.Is(err, errRejected) || errors.As(err, &contradiction) || errors.As(err, &cycle)
+	var members *bracket.CycleError
+	var roles *bracket.RoleError
+	var twice *bracket.OverlapError
+	return errors.Is(err, errRejected) || errors.As(err, &contradiction) || errors.As(err, &cycle) || errors.As(err, &members) || errors.As(err, &roles) || errors.As(err, &twice)
 }

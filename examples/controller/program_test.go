@@ -48,8 +48,8 @@ func (s *server) kubeconfig(t *testing.T) (file string) {
 	return file
 }
 
-// program is a process of the program.
-type program struct {
+// process is one of the program.
+type process struct {
 	*testing.T
 	cmd    *exec.Cmd
 	done   chan error
@@ -57,22 +57,22 @@ type program struct {
 	output bytes.Buffer
 }
 
-func (p *program) Write(b []byte) (int, error) {
+func (p *process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.output.Write(b)
 }
 
-func (p *program) said() string {
+func (p *process) said() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.output.String()
 }
 
 // run starts a process, which ends with the test at the latest.
-func run(t *testing.T, kubeconfig, binary string, arguments ...string) *program {
+func run(t *testing.T, kubeconfig, binary string, arguments ...string) *process {
 	t.Helper()
-	p := &program{T: t, cmd: exec.Command(binary, arguments...), done: make(chan error, 1)}
+	p := &process{T: t, cmd: exec.Command(binary, arguments...), done: make(chan error, 1)}
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	if err := p.cmd.Start(); err != nil {
@@ -84,7 +84,7 @@ func run(t *testing.T, kubeconfig, binary string, arguments ...string) *program 
 }
 
 // wait returns the exit code of a process that ends by itself or was told to.
-func (p *program) wait() int {
+func (p *process) wait() int {
 	p.Helper()
 	select {
 	case err := <-p.done:
@@ -100,7 +100,7 @@ func (p *program) wait() int {
 	}
 }
 
-func (p *program) signal(signal os.Signal) {
+func (p *process) signal(signal os.Signal) {
 	p.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		p.Fatalf("%v: %v\n%s", p.cmd.Args, err, p.said())

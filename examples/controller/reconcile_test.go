@@ -230,9 +230,9 @@ func TestPolicies(t *testing.T) {
 	for _, row := range []struct {
 		why, second, want string
 	}{
-		{"a misspelt field is not dropped: the limit would be gone", `{"name":"b","selector":"true","rules":[{"resourceConcurency":{"groupSelector":"true","limit":1}}]}`, "resourceConcurency"},
-		{"an expression that does not compile", `{"name":"b","selector":"deployment.name = 'x'","rules":[{"anyApproval":{"minApprovals":1}}]}`, "selector"},
-		{"a limit that is missing", `{"name":"b","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true"}}]}`, "limit"},
+		{"a misspelt field is not dropped: the limit would be gone", `{"name":"b","selector":"true","rules":[{"resourceConcurency":{"groupSelector":"true","limit":1}}]}`, "spec.rules[0].resourceConcurency"},
+		{"an expression that does not compile", `{"name":"b","selector":"deployment.name = 'x'","rules":[{"anyApproval":{"minApprovals":1}}]}`, "spec.selector: 1:"},
+		{"a limit that is missing", `{"name":"b","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true"}}]}`, "spec.rules[0].resourceConcurrency.limit"},
 		{"a list is several policies: each needs an object of its own", `[]`, "one policy"},
 		{"two policies with one id would share their state", string(valid), "id"},
 	} {
@@ -266,27 +266,40 @@ func TestPolicies(t *testing.T) {
 // TestContradictions: what contradicts itself in the namespace is said on the policies, and tried
 // again when something changes, not before.
 func TestContradictions(t *testing.T) {
-	bad := inNamespace(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Deployment: "os-patch", Version: "2026-03", PublishedAt: day1}}, "fleet", "again")
-	c := newFake(t, interceptor.Funcs{})
-	create(t, c, newFleet(t, "fleet", 3)...)
-	create(t, c, bad)
-	h := newHost(t, c, "fleet", day2)
-	if wait := h.once(); wait != 0 {
-		t.Errorf("asks to be called again after %v", wait)
-	}
-	var policy v1alpha1.RolloutPolicy
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-lifecycle"}, &policy); err != nil {
-		t.Fatal(err)
-	}
-	planned := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionPlanned)
-	if planned == nil || planned.Status != "False" || !strings.Contains(planned.Message, "2026-03") {
-		t.Errorf("condition %+v", planned)
-	}
-	if err := c.Delete(t.Context(), bad); err != nil {
-		t.Fatal(err)
-	}
-	if h.once(); len(listJobs(t, c, "fleet")) != 1 {
-		t.Error("nothing is planned after the release is gone")
+	for _, row := range []struct {
+		why  string
+		bad  client.Object
+		want string
+	}{
+		{"two releases of one version", inNamespace(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Deployment: "os-patch", Version: "2026-03", PublishedAt: day1}}, "fleet", "again"), "2026-03"},
+		{"two brackets that claim the same machines", newPolicy("fleet", "other", []byte(`{"name":"b","selector":"true","rules":[
+			{"id":"twice","deploymentBracket":{"deploymentSelector":"deployment.name == 'os-patch'","readinessMode":"collection_window","readinessWindowSeconds":60}}]}`)), "both bracket deployment"},
+		{"members that wait for one another", newPolicy("fleet", "other", []byte(`{"name":"b","selector":"true","rules":[
+			{"id":"circle","deploymentDependency":{"dependsOn":"deployment.name == 'node-uncordon'","appliesTo":"deployment.name == 'node-drain'"}}]}`)), "cycle"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			create(t, c, row.bad)
+			h := newHost(t, c, "fleet", day2)
+			if wait := h.once(); wait != 0 {
+				t.Errorf("asks to be called again after %v", wait)
+			}
+			var policy v1alpha1.RolloutPolicy
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-lifecycle"}, &policy); err != nil {
+				t.Fatal(err)
+			}
+			planned := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionPlanned)
+			if planned == nil || planned.Status != "False" || !strings.Contains(planned.Message, row.want) {
+				t.Errorf("condition %+v, want a message with %q", planned, row.want)
+			}
+			if err := c.Delete(t.Context(), row.bad); err != nil {
+				t.Fatal(err)
+			}
+			if h.once(); len(listJobs(t, c, "fleet")) != 1 {
+				t.Error("nothing is planned after what is wrong is gone")
+			}
+		})
 	}
 }
 

@@ -11,44 +11,38 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/examples/internal/program"
 )
 
-func main() {
-	err := run(os.Args[1:], os.Stdout)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main(run) }
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("ocmbench", flag.ContinueOnError)
-	flags.SetOutput(out)
-	flags.Usage = func() {
-		fmt.Fprint(out, "ocmbench measures a rollout step of package staged beside the rollout handler of Open Cluster Management's library.\n\nFlags:\n")
-		flags.PrintDefaults()
-	}
-	list := flags.String("n", "1000,5000", "numbers of clusters, separated by commas")
-	if err := flags.Parse(args); err != nil {
+	sizes := []int{1000, 5000}
+	flags.Func("n", "numbers of clusters, a `list` separated by commas (default 1000,5000)", func(text string) error {
+		sizes = nil
+		for _, one := range strings.Split(text, ",") {
+			n, err := strconv.Atoi(one)
+			if err != nil || n < 30 || n > 1_000_000 {
+				return fmt.Errorf("%q: must be a whole number from 30 to 1000000, or several of them with commas between", one)
+			}
+			sizes = append(sizes, n)
+		}
+		return nil
+	})
+	if err := program.Parse(flags, args, out, nil, "ocmbench measures a rollout step of package staged beside the rollout handler of Open Cluster Management's library.",
+		"sizes are given with -n"); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%10s  %18s  %18s  %8s\n", "clusters", "ocm, per call", "staged, per step", "ratio")
-	for _, text := range strings.Split(*list, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 30 {
-			return fmt.Errorf("-n: %q must be numbers from 30", text)
-		}
+	for _, n := range sizes {
 		m, err := newMidway(n)
 		if err != nil {
 			return err

@@ -93,7 +93,7 @@ func Choice[T ~string](flags *flag.FlagSet, into *T, name string, standard T, us
 // Parse reads the flags and nothing besides: programs take no other arguments, and instead says
 // where their input goes. It reports every flag whose value is wrong, empty or given twice. With -h
 // or -help it prints does, the sentence that says what the program does, its flags, and the files
-// that are built in, and returns [flag.ErrHelp].
+// that are built in, unless builtin is nil, and returns [flag.ErrHelp].
 func Parse(flags *flag.FlagSet, args []string, out io.Writer, builtin fs.FS, does, instead string) error {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {} // printed below, where it was asked for
@@ -106,6 +106,9 @@ func Parse(flags *flag.FlagSet, args []string, out io.Writer, builtin fs.FS, doe
 		fmt.Fprintf(out, "%s\n\nFlags:\n", does)
 		flags.SetOutput(out)
 		flags.PrintDefaults()
+		if builtin == nil {
+			return err
+		}
 		files, _ := fs.Glob(builtin, "*") // fails for a malformed pattern only
 		fmt.Fprintf(out, "\nFiles that are built in, from the folder of the program; a flag can name them from everywhere:\n  %s\n", strings.Join(files, "  "))
 		return err

@@ -13,7 +13,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
+	"io"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -24,29 +24,32 @@ import (
 
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/examples/controller"
+	"github.com/tranche-dev/tranche/examples/internal/program"
 )
 
 func main() {
+	program.Main(func(args []string, out io.Writer) error {
+		o, err := parse(args, out)
+		if err != nil {
+			return err
+		}
+		ctrl.SetLogger(klog.Background())
+		return run(ctrl.SetupSignalHandler(), o)
+	})
+}
+
+// parse reads the flags, to which package config of controller-runtime has added -kubeconfig.
+func parse(args []string, out io.Writer) (options, error) {
 	var o options
-	flag.BoolVar(&o.install, "install", false, "create or update the custom resources, and end")
-	flag.StringVar(&o.namespace, "namespace", "", "the only `namespace` to work on; all if empty")
-	flag.BoolVar(&o.elect, "leader-election", true, "let one of several controllers work at a time")
-	flag.StringVar(&o.leases, "leader-election-namespace", "", "`namespace` of the lease; that of the pod if empty")
-	flag.StringVar(&o.metrics, "metrics-bind-address", ":8080", "`address` at which metrics are served; 0: nowhere")
-	flag.Usage = func() {
-		fmt.Fprint(flag.CommandLine.Output(), "nodeupgrader is a controller that rolls out what the custom resources of its namespaces describe, under their policies.\n\nFlags:\n")
-		flag.PrintDefaults()
-	}
-	flag.Parse()
-	if flag.NArg() > 0 { // what follows it would be lost, such as -namespace after "-leader-election false"
-		fmt.Fprintf(os.Stderr, "nodeupgrader: unexpected argument %q: write -name or -name=value (-help lists the flags)\n", flag.Arg(0))
-		os.Exit(2)
-	}
-	ctrl.SetLogger(klog.Background())
-	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	flags := flag.CommandLine
+	flags.Init("nodeupgrader", flag.ContinueOnError)
+	flags.BoolVar(&o.install, "install", false, "create or update the custom resources, and end")
+	flags.StringVar(&o.namespace, "namespace", "", "the only `namespace` to work on (default: all)")
+	flags.BoolVar(&o.elect, "leader-election", true, "let one of several controllers work at a time")
+	flags.StringVar(&o.leases, "leader-election-namespace", "", "`namespace` of the lease (default: that of the pod)")
+	flags.StringVar(&o.metrics, "metrics-bind-address", ":8080", "`address` at which metrics are served; 0: nowhere")
+	return o, program.Parse(flags, args, out, nil, "nodeupgrader is a controller that rolls out what the custom resources of its namespaces describe, under their policies.",
+		"write -name or -name=value") // what follows it would be lost, such as -namespace after "-leader-election false"
 }
 
 type options struct {
