@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,7 @@ func TestWrongInput(t *testing.T) {
 			`^testdata/wrong\.jsonl: line 6: snapshot\.targets\[0\]\.resource: "r": is not the id of a listed resource`, `^testdata/wrong\.jsonl: line 7: policies\[0\]\.rules: .*required`,
 			`^testdata/wrong\.jsonl: line 8: policies\[1\]\.rules\[0\]\.retry\.maxRetries: -1`, `^testdata/wrong\.jsonl: line 9: policies: are not recorded: name those that were in force with -policy`,
 		}},
+		{Why: "no log at all, of which not every line is worth a fault", Args: []string{"-log", "main_test.go"}, Faults: append(slices.Repeat([]string{`^main_test\.go: line \d+, column \d+: `}, 20), `^main_test\.go: \d+ more lines are wrong$`)},
 		{Why: "a log of nothing", Args: []string{"-log", os.DevNull}, Faults: []string{`no recording is in it`}},
 		{Why: "a file that is not there", Args: []string{"-log", "testdata/none.jsonl"}, Faults: []string{`testdata/none\.jsonl: no such file`}},
 		{Why: "all faults of a policy", Args: []string{"-policy", "testdata/wrong-policy.yaml"}, Faults: []string{

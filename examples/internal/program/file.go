@@ -6,39 +6,63 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/examples/internal/yamljson"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Read returns a file as JSON, whether it is YAML or JSON. A name is looked up on disk and then
-// among the files that are built in, so that those work from every folder; without one it is the
-// built-in standard. It returns the name as well, for messages about what the file says.
+// Read returns a file as JSON, whether it is YAML or JSON. It finds the file as [Raw] does.
 func Read(builtin fs.FS, named, standard string) (name string, data []byte, err error) {
-	if named == "" {
-		name = standard
-		data, err = fs.ReadFile(builtin, standard)
-	} else {
-		name = named
-		data, err = os.ReadFile(named)
-		if errors.Is(err, fs.ErrNotExist) {
-			if own, ownErr := fs.ReadFile(builtin, named); ownErr == nil {
-				data, err = own, nil
-			}
-		}
-	}
-	if err == nil {
-		data, err = yamljson.Convert(data)
-	}
+	name, data, err = Raw(builtin, named, standard)
 	if err != nil {
-		var failed *fs.PathError
-		if errors.As(err, &failed) {
-			err = failed.Err // without the name, which the InputError has
-		}
+		return name, nil, err
+	}
+	if data, err = yamljson.Convert(data); err != nil {
 		return name, nil, &InputError{name, err}
 	}
 	return name, data, nil
+}
+
+// Raw returns a file as it is. A name is looked up on disk and then among the files that are built
+// in, so that those work from every folder; without one it is the built-in standard. It returns the
+// name as well, for messages about what the file says.
+func Raw(builtin fs.FS, named, standard string) (name string, data []byte, err error) {
+	if named == "" {
+		data, err = fs.ReadFile(builtin, standard)
+		return standard, data, err
+	}
+	if data, err = os.ReadFile(named); err == nil {
+		return named, data, nil
+	}
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		err = failed.Err // without the name, which the InputError has
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if data, ownErr := fs.ReadFile(builtin, named); ownErr == nil {
+			return named, data, nil
+		}
+		err = fmt.Errorf("%w, and no such file is built in: %s", err, instead(builtin, named))
+	}
+	return named, nil, &InputError{named, err}
+}
+
+// instead says what a file that is not there may have been meant to be.
+func instead(builtin fs.FS, named string) string {
+	files, _ := fs.Glob(builtin, "*") // fails for a malformed pattern only
+	stem := func(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
+	stems := make([]string, len(files))
+	for i, file := range files {
+		stems[i] = stem(file)
+	}
+	if near := slices.Index(stems, Meant(stem(named), stems...)); near >= 0 {
+		return "did you mean " + files[near] + "?"
+	}
+	return "-help lists those that are"
 }
 
 // ReadPolicies is [Read] for a file of policies. The library takes none of them for a policy set that
@@ -75,9 +99,9 @@ func Unmarshal(name string, data []byte, into any) (err error) {
 	return nil
 }
 
-// Within returns the faults of a part of a document with their paths in the whole: path gets what
+// Within returns the faults of a part of a document with their paths in the whole: at gets what
 // the library calls a field, and returns what the user wrote.
-func Within(fault error, path func(field string) string) error {
+func Within(fault error, at func(field string) string) error {
 	var faults []error
 	for _, part := range strictjson.Parts(fault) {
 		for _, one := range strictjson.Faults(part) {
@@ -85,7 +109,7 @@ func Within(fault error, path func(field string) string) error {
 				faults = append(faults, part)
 				continue
 			}
-			one.Path = path(one.Path)
+			one.Path = at(one.Path)
 			faults = append(faults, &one)
 		}
 	}

@@ -185,7 +185,8 @@ func TestRead(t *testing.T) {
 		{"without a name, what is built in", "", `{"a":2}`, ""},
 		{"a file of the user", mine, `{"a":1}`, ""},
 		{"a built-in file by its name, from every folder", "other.json", `{"a":3}`, ""},
-		{"a file that is nowhere", "none.yaml", "", "none.yaml: no such file or directory"},
+		{"a file that is nowhere", "none.yaml", "", "none.yaml: no such file or directory, and no such file is built in: -help lists those that are"},
+		{"a misspelt name", "standrad.yml", "", "standrad.yml: no such file or directory, and no such file is built in: did you mean standard.yaml?"},
 		{"a directory", dir, "", dir + ": is a directory"},
 		{"a broken file", "broken.yaml", "", "broken.yaml: yaml: "},
 	} {
