@@ -106,23 +106,31 @@ func run(args []string, out io.Writer) error {
 		if err != nil {
 			return &program.InputError{Source: b.name, Err: program.Below("rolloutStrategy", err)}
 		}
+		w.warn(out)
 		return w.report(out)
 	}
+	titles := [2]string{"Fleet's document", "Fleet's controller"}
 	var columns []string
-	for _, mode := range []partition.Mode{partition.Default, partition.FleetController} {
+	for k, mode := range []partition.Mode{partition.Default, partition.FleetController} {
 		own := options
 		own.Mode = mode
 		var column strings.Builder
 		w, err := newWorld(*b.strategy, partition.Fleet{Clusters: slices.Clone(fleet.Clusters), Groups: fleet.Groups, Paused: fleet.Paused}, behaviour, own)
 		if err != nil {
 			// What one of the two refuses is a difference, too.
-			fmt.Fprintf(&column, "refused: %v\n", program.Below("rolloutStrategy", err))
-		} else if err := w.report(&column); err != nil {
+			for fault := range strings.Lines(program.Below("rolloutStrategy", err).Error()) {
+				fmt.Fprintf(out, "%s refuses %s\n", titles[k], strings.TrimSuffix(fault, "\n"))
+			}
+			columns = append(columns, "refused, see above")
+			continue
+		}
+		w.warn(out)
+		if err := w.report(&column); err != nil {
 			return err
 		}
 		columns = append(columns, column.String())
 	}
-	sideBySide(out, "Fleet's document", columns[0], "Fleet's controller", columns[1])
+	sideBySide(out, titles[0], columns[0], titles[1], columns[1])
 	return nil
 }
 

@@ -13,6 +13,14 @@ import (
 	"github.com/tranche-dev/tranche/partition"
 )
 
+// warn tells what the author of the strategy may not have meant.
+func (w *world) warn(out io.Writer) {
+	for _, warning := range w.warnings {
+		warning.Path = strictjson.Path("rolloutStrategy", warning.Path)
+		fmt.Fprintf(out, "warning: %s\n", warning)
+	}
+}
+
 // report plays the rollout and draws it: the partitions, a line for each batch, a line for each
 // change of what the rollout waits for, the sum of it all, and who is not done.
 func (w *world) report(out io.Writer) error {
@@ -21,10 +29,6 @@ func (w *world) report(out io.Writer) error {
 		return err
 	}
 	first := moments[0].plan
-	for _, warning := range w.warnings {
-		warning.Path = strictjson.Path("rolloutStrategy", warning.Path)
-		fmt.Fprintf(out, "warning: %s\n", warning)
-	}
 	fmt.Fprintf(out, "%s, partitions: %d, of which at most %d may be not ready\n", program.Count(len(w.clusters)-len(first.Unmatched), "cluster"), len(first.Partitions), first.MaxNotReadyPartitions)
 	for _, p := range first.Partitions {
 		fmt.Fprintf(out, "  %d %s: %s, at most %d NotReady\n", p.Index, named(p.Name), program.Count(p.Count, "cluster"), p.MaxUnavailable)
