@@ -1746,6 +1746,45 @@ func TestLintTellsApart(t *testing.T) {
 	}
 }
 
+// TestLintFarAhead: past the changes of the clock that are recorded, years are told apart by rule.
+// Lint of a horizon with December 31 of a leap year in it went round for ever.
+func TestLintFarAhead(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		zone, now, until string
+		more             string // how the count is told
+	}{
+		{"Europe/Berlin", "2039-06-01T00:00:00Z", "2043-06-01T00:00:00Z", "and 7 times more"},
+		{"Europe/Berlin", "2040-12-31T12:00:00Z", "2041-12-31T12:00:00Z", "and once more"},
+		{"Europe/Berlin", "2040-10-01T00:00:00Z", "2041-01-02T00:00:00Z", "the first pass is meant;"},
+		{"Australia/Sydney", "2039-06-01T00:00:00Z", "2043-06-01T00:00:00Z", "and 7 times more"},
+		{"Asia/Tokyo", "2039-06-01T00:00:00Z", "2043-06-01T00:00:00Z", ""},
+	} {
+		now, err := time.Parse(time.RFC3339, row.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until, err := time.Parse(time.RFC3339, row.until)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules := fmt.Sprintf(`{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:30","end":"04:30"},"timezone":%q}}`, row.zone)
+		findings, err := lintCompile(t, policy(rules)).Lint(lintFleet(), now, until.Sub(now), rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := ""
+		for _, f := range findings {
+			if f.Code == rollout.LintWindowClockChange {
+				told = f.String()
+			}
+		}
+		if !strings.Contains(told, row.more) || (told == "") != (row.more == "") {
+			t.Errorf("%s from %s to %s: %q, want %q", row.zone, row.now, row.until, told, row.more)
+		}
+	}
+}
+
 // TestLintErrors: what is asked wrongly is said, and a snapshot that contradicts itself is not
 // looked at.
 func TestLintErrors(t *testing.T) {

@@ -350,7 +350,7 @@ type touched struct {
 // twice, and returns the first. calendar gives their readings.
 func (l *lint) touches(own *clock.Window, zone *time.Location, calendar clock.Calendar) (first touched, count int) {
 	for t := l.w.now.Add(-1); ; {
-		_, change := t.In(zone).ZoneBounds()
+		change := nextChange(zone, t)
 		if change.IsZero() || !change.Before(l.until) {
 			return first, count
 		}
@@ -378,6 +378,17 @@ func (l *lint) touches(own *clock.Window, zone *time.Location, calendar clock.Ca
 			}
 		}
 	}
+}
+
+// nextChange returns an instant after t up to which the clock of a zone does not change, zero if it
+// never does any more. In years without recorded changes [time.Time.ZoneBounds] knows only the year
+// of t, and on December 31 of a leap year the end that it gives is in the past.
+func nextChange(zone *time.Location, t time.Time) time.Time {
+	_, change := t.In(zone).ZoneBounds()
+	if !change.IsZero() && !change.After(t) {
+		return time.Date(t.UTC().Year()+1, time.January, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return change
 }
 
 func more(count int) string {
