@@ -13,8 +13,7 @@ import (
 
 // validateCommands reports the faults for which every bracket would reject a command, even if no
 // policy has a bracket.
-func validateCommands(list []bracket.Command) error {
-	var f faults
+func validateCommands(f *faults, list []bracket.Command) {
 	ids := map[string]bool{}
 	for i, c := range list {
 		at := fmt.Sprintf("commands[%d]", i)
@@ -24,7 +23,6 @@ func validateCommands(list []bracket.Command) error {
 		}
 		ids[c.ID] = true
 	}
-	return f.few()
 }
 
 // refusedIn holds the commands that a bracket refused in an environment.

@@ -106,7 +106,7 @@ func TestCheck(t *testing.T) {
 			{"id":"y","deploymentDependency":{"appliesTo":"deployment.name == 'd'","dependsOn":"deployment.name == 'c'"}}`, []func(*rollout.Snapshot){func(s *rollout.Snapshot) { *s = inEnvironments(*s, "qa") }},
 			[]string{"rollout: dependency cycle: c needs d needs c (rules x, y): remove one of these dependencies, or narrow it with appliesTo"}},
 		{"a contradiction in the snapshot is all there is to say", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }), []string{
-			`resources: "r1": is the id of two entries: ids are unique`,
+			`resources[2].id: "r1": is the id of resources[0] too: ids are unique`,
 		}},
 	} {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2", "v3"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}})

@@ -55,9 +55,9 @@ const (
 	missing = -2 // a version that the snapshot does not hold
 )
 
-// newIndex refuses ids that are empty, repeated or unknown, and reports such faults together.
-func newIndex(s *Snapshot) (*index, error) {
-	var f faults
+// newIndex adds the faults of ids that are empty, repeated or unknown, and of what the snapshot says
+// of single entities. If there are any, the index must not be used.
+func newIndex(f *faults, s *Snapshot) *index {
 	resources, targets := s.Resources, s.Targets
 	var gone map[string]bool
 	if len(s.DeletedResources) > 0 { // deleted resources have no targets and are members of no pool
@@ -68,15 +68,29 @@ func newIndex(s *Snapshot) (*index, error) {
 		resources = slices.DeleteFunc(slices.Clone(resources), func(r Resource) bool { return gone[r.ID] })
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return gone[t.Resource] })
 	}
+	same := func(k int) int { return k }
+	var left []int // the indices of resources in the host's list, if some of it is left out
 	x := &index{
-		resources:    sortedByID(&f, "resources", resources, (*Resource).id),
-		environments: sortedByID(&f, "environments", s.Environments, (*Environment).id),
-		deployments:  sortedByID(&f, "deployments", s.Deployments, (*Deployment).id),
+		resources: sortedByID(f, "resources", resources, (*Resource).id, func(k int) int {
+			if gone == nil {
+				return k
+			}
+			if left == nil {
+				for i := range s.Resources {
+					if !gone[s.Resources[i].ID] {
+						left = append(left, i)
+					}
+				}
+			}
+			return left[k]
+		}),
+		environments: sortedByID(f, "environments", s.Environments, (*Environment).id, same),
+		deployments:  sortedByID(f, "deployments", s.Deployments, (*Deployment).id, same),
 	}
-	x.versions = x.indexVersions(&f, s.Versions)
-	x.indexTargets(&f, targets)
+	x.versions = x.indexVersions(f, s.Versions)
+	x.indexTargets(f, targets)
 	f.place(targets, func(t *Target) bool { return gone[t.Resource] }, s.Targets)
-	if x.incomplete {
+	if x.incomplete || len(f.list) > 0 { // with faults, not all targets have been looked at
 		// A success without a version would make its target look like one that runs nothing yet,
 		// which windows let through. Jobs without an instant have no order, and a success without
 		// an instant counts for no progression.
@@ -95,15 +109,15 @@ func newIndex(s *Snapshot) (*index, error) {
 		}
 	}
 	for i := range s.Approvals {
-		s.Approvals[i].validate(i, &f)
+		s.Approvals[i].validate(i, f)
 	}
-	s.State.validate(&f)
+	s.State.validate(f)
 	x.unavailable = s.Unavailable
 	if !slices.IsSorted(x.unavailable) {
 		x.unavailable = slices.Clone(x.unavailable)
 		slices.Sort(x.unavailable)
 	}
-	return x, f.few()
+	return x
 }
 
 func (x *index) indexVersions(f *faults, versions []Version) []versionList {
@@ -112,18 +126,20 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 	for i := range versions {
 		v := &versions[i]
 		d, ok := x.deployment(v.Deployment)
-		switch {
-		case v.ID == "":
+		if v.ID == "" {
 			f.add(fmt.Sprintf("versions[%d].id", i), CodeRequired, nil, "is required")
-		case !ok:
-			f.add(fmt.Sprintf("versions[%d].deployment", i), CodeUnknownValue, v.Deployment, "is not the id of a deployment")
-		case v.CreatedAt.IsZero():
-			f.add(fmt.Sprintf("versions[%d].createdAt", i), CodeRequired, nil, "is required: versions are ordered by it, and rollouts start from it")
-		default:
-			lists[d].list = append(lists[d].list, v)
-			x.dependent[d] = x.dependent[d] || len(v.Dependencies) > 0
 		}
+		if v.CreatedAt.IsZero() {
+			f.add(fmt.Sprintf("versions[%d].createdAt", i), CodeRequired, nil, "is required: versions are ordered by it, and rollouts start from it")
+		}
+		if !ok {
+			f.add(fmt.Sprintf("versions[%d].deployment", i), CodeUnknownValue, v.Deployment, "is not the id of a deployment")
+			continue
+		}
+		lists[d].list = append(lists[d].list, v)
+		x.dependent[d] = x.dependent[d] || len(v.Dependencies) > 0
 	}
+	twice := false
 	for d := range lists {
 		l := &lists[d]
 		slices.SortFunc(l.list, func(a, b *Version) int {
@@ -131,10 +147,20 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		})
 		l.byID = make(map[string]int32, len(l.list))
 		for i, v := range l.list {
-			if _, twice := l.byID[v.ID]; twice {
-				f.add("versions", CodeDuplicate, v.ID, "is the id of two versions of %q: ids are unique within a deployment", v.Deployment)
+			_, known := l.byID[v.ID]
+			l.byID[v.ID], twice = int32(i), twice || known
+		}
+	}
+	if twice {
+		type released struct{ deployment, id string }
+		first := map[released]int{}
+		for i := range versions {
+			own := released{versions[i].Deployment, versions[i].ID}
+			if k, known := first[own]; !known {
+				first[own] = i
+			} else if own.id != "" {
+				f.add(fmt.Sprintf("versions[%d].id", i), CodeDuplicate, own.id, "is the id of versions[%d] too: ids are unique within a deployment", k)
 			}
-			l.byID[v.ID] = int32(i)
 		}
 	}
 	return lists

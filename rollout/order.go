@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,20 +15,23 @@ import (
 // it may have a million entries and strings are scattered in memory.
 
 // sortedByID returns a list in the order of its ids, as a copy unless it is in that order already.
-// It reports ids that are empty or not unique.
-func sortedByID[T any](f *faults, list string, items []T, id func(*T) string) []T {
+// It reports ids that are empty or not unique. at returns the index of an entry in the host's list.
+func sortedByID[T any](f *faults, list string, items []T, id func(*T) string, at func(int) int) []T {
 	sorted := items
 	if !ascend(items, id) {
 		sorted = make([]T, 0, len(items))
-		for _, k := range textorder.Of(items, id, nil) {
+		order := textorder.Of(items, id, nil)
+		for _, k := range order {
 			sorted = append(sorted, items[k])
 		}
-		for i := range sorted {
+		for i, first := 0, 0; i < len(sorted); i++ {
 			switch own := id(&sorted[i]); {
 			case own == "":
-				f.add(list, CodeRequired, nil, "an entry has no id: every one needs its own")
+				f.add(fmt.Sprintf("%s[%d].id", list, at(order[i])), CodeRequired, nil, "is required: every entry needs its own")
 			case i > 0 && own == id(&sorted[i-1]):
-				f.add(list, CodeDuplicate, own, "is the id of two entries: ids are unique")
+				f.add(fmt.Sprintf("%s[%d].id", list, at(order[i])), CodeDuplicate, own, "is the id of %s[%d] too: ids are unique", list, at(order[first]))
+			default:
+				first = i
 			}
 		}
 	}

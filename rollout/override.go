@@ -96,22 +96,21 @@ type inForce struct {
 	single map[string][]*Override // by the resource that they name
 }
 
-// override collects the active overrides by rule and version.
-func (w *work) override(list []Override) error {
-	if len(list) == 0 {
-		return nil
-	}
-	var f faults
+func validateOverrides(f *faults, list []Override) {
 	ids := map[string]bool{}
 	for i := range list {
-		list[i].validate(fmt.Sprintf("overrides[%d]", i), &f)
+		list[i].validate(fmt.Sprintf("overrides[%d]", i), f)
 		if ids[list[i].ID] && list[i].ID != "" {
 			f.add(fmt.Sprintf("overrides[%d].id", i), CodeDuplicate, list[i].ID, "is the id of two overrides: ids are unique")
 		}
 		ids[list[i].ID] = true
 	}
-	if len(f.list) > 0 {
-		return f.few()
+}
+
+// override collects the active overrides by rule and version.
+func (w *work) override(list []Override) {
+	if len(list) == 0 {
+		return
 	}
 	w.overrides = map[overrideKey]*inForce{}
 	released := map[string]bool{}
@@ -155,7 +154,6 @@ func (w *work) override(list []Override) error {
 			slices.SortFunc(list, (*Override).compare)
 		}
 	}
-	return nil
 }
 
 // without says why an override has no effect: its rule cannot be overridden, or something that it

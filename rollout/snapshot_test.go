@@ -40,15 +40,28 @@ func TestSnapshotFaults(t *testing.T) {
 		{"of more than twenty the rest is counted", ghosts(23), 21, "and 3 more faults"},
 		{"as soon as there is one", ghosts(21), 21, "and 1 more faults"},
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets[2]: r1 / prod / api occurs twice: one entry per release target"},
-		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources: an entry has no id: every one needs its own"},
-		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `duplicate resources: "r1": is the id of two entries: ids are unique`},
+		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources[1].id: is required: every entry needs its own"},
+		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `duplicate resources[1].id: "r1": is the id of resources[0] too: ids are unique`},
+		{"it occurs three times, behind one that is gone", func(s *rollout.Snapshot) {
+			s.DeletedResources = []string{"x"}
+			s.Resources = append([]rollout.Resource{{ID: "x"}}, s.Resources[0], s.Resources[0], s.Resources[0])
+		}, 2, `duplicate resources[3].id: "r1": is the id of resources[1] too: ids are unique`},
 		{"a version has no id", func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{Deployment: "api", CreatedAt: t0})
 		}, 1, "required versions[2].id: is required"},
 		{"a version of a deployment that there is not", func(s *rollout.Snapshot) { s.Versions[1].Deployment = "db" }, 1, `unknown_value versions[1].deployment: "db": is not the id of a deployment`},
 		{"a deployment has two versions of one id", func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v1", Deployment: "api", CreatedAt: t0})
-		}, 1, `duplicate versions: "v1": is the id of two versions of "api": ids are unique within a deployment`},
+		}, 1, `duplicate versions[2].id: "v1": is the id of versions[0] too: ids are unique within a deployment`},
+		{"one version has every fault, and each is told", func(s *rollout.Snapshot) { s.Versions = append(s.Versions, rollout.Version{}) }, 3, `unknown_value versions[2].deployment: "": is not the id of a deployment`},
+		{"one fault hides no other, wherever it is", func(s *rollout.Snapshot) {
+			s.Resources = append(s.Resources, s.Resources[0])
+			s.Targets[1].Deployment = "db"
+			s.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful}}
+			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
+			s.Commands = []bracket.Command{{ID: "c"}, {ID: "c"}}
+			s.Overrides = []rollout.Override{{ID: "o", Rule: "r", Version: "v1", CreatedAt: t0, CreatedBy: "ann"}}
+		}, 10, "required overrides[0].reason: is required: why the rule does not count this time"},
 		{"a success of no version would hide what the target runs, and windows would let it through as one that runs nothing", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}, {Status: rollout.JobSuccessful, CreatedAt: t0}}
 		}, 1, "required targets[1].jobs[1].version: is required: the version that the job deploys"},

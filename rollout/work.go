@@ -42,8 +42,11 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	if now.IsZero() { // a clock that is not set: no version would exist yet, so nothing would start or wait, and no reason would be given
 		return nil, noNow()
 	}
-	x, err := newIndex(snapshot)
-	if err != nil {
+	var f faults
+	x := newIndex(&f, snapshot)
+	validateCommands(&f, snapshot.Commands)
+	validateOverrides(&f, snapshot.Overrides)
+	if err := f.few(); err != nil {
 		return nil, err
 	}
 	w := &work{
@@ -56,13 +59,8 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		bracketing: bracketing{members: make([]bool, len(x.targets))},
 		awaiting:   newAwaiting(len(x.targets)),
 	}
-	if err := validateCommands(snapshot.Commands); err != nil {
-		return nil, err
-	}
 	w.scope()
-	if err := w.override(snapshot.Overrides); err != nil {
-		return nil, err
-	}
+	w.override(snapshot.Overrides)
 	w.approve(snapshot.Approvals)
 	w.pair()
 	w.govern()

@@ -185,7 +185,7 @@ func TestWrongInput(t *testing.T) {
 			`^testdata/unknown-fields\.yaml: resources\[0\]\.labels: `, `versions\[0\]\.createdAt: `, `targets\[0\]\.job: .*jobs`,
 		}},
 		{Why: "contradictions in a snapshot", Args: []string{"-snapshot", "testdata/wrong-snapshot.yaml"}, Faults: []string{
-			`^testdata/wrong-snapshot\.yaml: resources: "a": is the id of two entries`, `versions\[0\]\.deployment: "wep"`, `versions\[1\]\.createdAt: is required`, `targets\[0\]\.environment: "prod"|targets: .*"prod"`,
+			`^testdata/wrong-snapshot\.yaml: resources\[1\]\.id: "a": is the id of resources\[0\] too`, `versions\[0\]\.deployment: "wep"`, `versions\[1\]\.createdAt: is required`, `targets\[0\]\.environment: "prod"`, `overrides\[0\]\.reason: is required`,
 		}},
 		{Why: "deployments that wait for one another", Args: []string{"-policy", "testdata/cycle.yaml"}, Faults: []string{`^testdata/cycle\.yaml: .*(db.*report|report.*db)`}},
 		{Why: "two brackets that claim the same targets, before the edit", Args: []string{"-before-policy", "testdata/two-brackets.yaml"}, Faults: []string{`^testdata/two-brackets\.yaml: bracket: .* both bracket deployment "api" on resource "eu-1"`}},

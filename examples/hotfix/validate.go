@@ -81,10 +81,8 @@ func (in *input) checkPlan(f *faults) {
 		switch {
 		case about("versions", "approvals", "overrides"):
 			f.inReleases("%w", fault)
-		case errors.As(fault, &path) && slices.Contains([]string{"resources", "environments", "deployments"}, path.Path):
-			// The ids of a list. checkFleet says the same of each entry.
-		case about("targets"):
-			// It follows from what is said about the lists that they are made of.
+		case about("resources", "environments", "deployments", "targets"):
+			// They are made of the lists of the file, of which checkFleet says the same.
 		case program.Blame(fault, f.names.policy, f.names.fleet) == f.names.policy:
 			f.policy = append(f.policy, fault)
 		default:

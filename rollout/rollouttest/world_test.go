@@ -350,7 +350,7 @@ func TestWorldIsRefused(t *testing.T) {
 		{"a job that ends before it starts", func(w *rollouttest.World) {
 			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -time.Second} }
 		}, "World.Job"},
-		{"a contradiction in the fleet", func(w *rollouttest.World) { w.Fleet.Resources = append(w.Fleet.Resources, w.Fleet.Resources[0]) }, "is the id of two entries"},
+		{"a contradiction in the fleet", func(w *rollouttest.World) { w.Fleet.Resources = append(w.Fleet.Resources, w.Fleet.Resources[0]) }, "is the id of resources[0] too"},
 	} {
 		w := rfcWorld(t, 2)
 		row.edit(&w)
