@@ -64,7 +64,11 @@ func (c *stageCheck) checkGates() {
 		field    string
 		exists   bool
 		approval ApprovalState
-	}{{"before", c.plan.before, c.before}, {"after", c.plan.after, c.after}} {
+		by       *Decision
+	}{{"before", c.plan.before, c.before, c.beforeBy}, {"after", c.plan.after, c.after, c.afterBy}} {
+		if gate.by != nil && gate.approval != ApprovalApproved && gate.approval != ApprovalRejected {
+			c.wrong(gate.field+"By", "must be left out: nobody has answered")
+		}
 		switch gate.approval {
 		case ApprovalNone:
 		case ApprovalRequested, ApprovalApproved, ApprovalRejected:

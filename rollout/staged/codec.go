@@ -30,6 +30,7 @@ type document struct {
 	Time      time.Time       `json:"time,omitzero"`
 	Since     time.Time       `json:"since,omitzero"`
 	Current   int             `json:"current"`
+	Cancelled *Decision       `json:"cancelled,omitempty"`
 	Stages    []storedStage   `json:"stages,omitempty"`
 }
 
@@ -44,23 +45,34 @@ type document struct {
 //	ends      for each settled or soaking member, nanoseconds after its own start, or after from if it was never started
 //	attempts  pairs of a position and an attempt above 1
 //	causes    positions of failed and regressed members, by cause
+//	decisions who skipped or retried members, by decision, in the order of the first position of each
 type storedStage struct {
-	Phase    StagePhase       `json:"phase"`
-	Before   ApprovalState    `json:"before,omitempty"`
-	After    ApprovalState    `json:"after,omitempty"`
-	Start    time.Time        `json:"start,omitzero"`
-	End      time.Time        `json:"end,omitzero"`
-	Settled  time.Time        `json:"settled,omitzero"`
-	Paused   int64            `json:"paused,omitempty"` // nanoseconds
-	Elapsed  bool             `json:"elapsed,omitempty"`
-	Members  int              `json:"members"`
-	Names    column           `json:"names,omitempty"`
-	States   string           `json:"states,omitempty"`
-	From     time.Time        `json:"from,omitzero"`
-	Starts   column           `json:"starts,omitempty"`
-	Ends     column           `json:"ends,omitempty"`
-	Attempts column           `json:"attempts,omitempty"`
-	Causes   map[Reason][]int `json:"causes,omitempty"`
+	Phase     StagePhase       `json:"phase"`
+	Before    ApprovalState    `json:"before,omitempty"`
+	BeforeBy  *Decision        `json:"beforeBy,omitempty"`
+	After     ApprovalState    `json:"after,omitempty"`
+	AfterBy   *Decision        `json:"afterBy,omitempty"`
+	Start     time.Time        `json:"start,omitzero"`
+	End       time.Time        `json:"end,omitzero"`
+	Settled   time.Time        `json:"settled,omitzero"`
+	Paused    int64            `json:"paused,omitempty"` // nanoseconds
+	Elapsed   bool             `json:"elapsed,omitempty"`
+	Members   int              `json:"members"`
+	Names     column           `json:"names,omitempty"`
+	States    string           `json:"states,omitempty"`
+	From      time.Time        `json:"from,omitzero"`
+	Starts    column           `json:"starts,omitempty"`
+	Ends      column           `json:"ends,omitempty"`
+	Attempts  column           `json:"attempts,omitempty"`
+	Causes    map[Reason][]int `json:"causes,omitempty"`
+	Decisions []storedDecision `json:"decisions,omitempty"`
+}
+
+// storedDecision is a decision about several members: a command for each, given by one person at
+// one time for one reason.
+type storedDecision struct {
+	Members []int    `json:"members"` // positions, ascending
+	Is      Decision `json:"is"`
 }
 
 // column keeps the text of a list until the whole document is known to be well formed. The list is
@@ -192,7 +204,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 	p := r.plan
 	d := document{
 		Format: format, ID: p.id, Name: p.spec.Name, Namespace: p.spec.Namespace, Version: p.version,
-		Groups: p.strategy.groups, Hash: p.hash, State: r.desired, Phase: r.phase, Current: r.current,
+		Groups: p.strategy.groups, Hash: p.hash, State: r.desired, Phase: r.phase, Current: r.current, Cancelled: r.cancelled,
 	}
 	if r.begun {
 		d.Time = timeOf(r.time)
@@ -237,10 +249,10 @@ func (p Phase) halting() bool {
 func (s *stage) append(out []byte) ([]byte, error) {
 	stored := storedStage{Phase: s.phase, Members: s.tree.size}
 	if s.before != ApprovalNone {
-		stored.Before = s.before
+		stored.Before, stored.BeforeBy = s.before, s.beforeBy
 	}
 	if s.after != ApprovalNone {
-		stored.After = s.after
+		stored.After, stored.AfterBy = s.after, s.afterBy
 	}
 	if s.begun {
 		stored.Start = timeOf(s.start)
@@ -257,6 +269,7 @@ func (s *stage) append(out []byte) ([]byte, error) {
 		states, starts, ends []byte
 		names, attempts      []byte
 		causesOf             = map[Reason][]int{}
+		decided              map[Decision]int // place in stored.Decisions
 		equal                int
 		last                 byte
 		err                  error
@@ -310,6 +323,18 @@ func (s *stage) append(out []byte) ([]byte, error) {
 		}
 		if r.cause != noCause {
 			causesOf[r.cause.reason()] = append(causesOf[r.cause.reason()], i)
+		}
+		if d := s.told.find(i); d != nil {
+			n, known := decided[*d]
+			if !known {
+				if decided == nil {
+					decided = map[Decision]int{}
+				}
+				n = len(stored.Decisions)
+				decided[*d] = n
+				stored.Decisions = append(stored.Decisions, storedDecision{Is: *d})
+			}
+			stored.Decisions[n].Members = append(stored.Decisions[n].Members, i)
 		}
 		return true
 	})

@@ -3,6 +3,8 @@ package staged
 import (
 	"math"
 	"strconv"
+	"time"
+	"unicode/utf8"
 )
 
 // Command is an operator's instruction to a run. Every command is idempotent. A command that does
@@ -17,6 +19,13 @@ type Command struct {
 	// Target is the target to skip or retry. Attempt, for a retry, is the attempt that failed.
 	Target  string `json:"target,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
+	// By, At and Reason say who gave the command, when and why. None of them is interpreted, and
+	// commands apply in the order of the input, whatever their At. If one of them is given, the run
+	// keeps all three as a [Decision] for those who look at it later, and so do the events of the
+	// command. By and Reason must be valid UTF-8. A zero At means the now of the step.
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	Reason string    `json:"reason,omitempty"`
 }
 
 // CommandKind is what a command does. The zero value is refused.
@@ -51,10 +60,23 @@ func (c *Command) check(list *faults, i int) {
 	default:
 		list.add(CodeInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be approve, reject, skip, retry or cancel")
 	}
+	// A stored run must be decoded as it was.
+	for _, text := range []struct{ field, value string }{{".by", c.By}, {".reason", c.Reason}} {
+		if !utf8.ValidString(text.value) {
+			list.add(CodeInput, at("commands", i)+text.field, quoted(text.value), "must be valid UTF-8")
+		}
+	}
+	if !c.At.IsZero() {
+		if _, fault := instantOf(c.At); fault != nil {
+			list.add(CodeInput, at("commands", i)+".at", fault.Value, fault.Hint)
+		}
+	}
 }
 
 // command carries out a command.
 func (e *edit) command(c *Command) {
+	e.decision = c.decision(e.now)
+	defer func() { e.decision = nil }()
 	var why Reason
 	switch c.Kind {
 	case CommandApprove, CommandReject:
@@ -66,6 +88,7 @@ func (e *edit) command(c *Command) {
 	case CommandCancel:
 		if why = ReasonAlready; !e.cancelled {
 			e.cancelled, why = true, ""
+			e.run.cancelled = e.decision
 		}
 	}
 	if why != "" {
@@ -90,23 +113,24 @@ func (e *edit) answer(c *Command) Reason {
 	if c.Stage < 0 || c.Stage >= e.run.count() {
 		return ReasonUnknownStage
 	}
-	state := func(s *stage) *ApprovalState {
+	gate := func(s *stage) (*ApprovalState, **Decision) {
 		if c.Side == Before {
-			return &s.before
+			return &s.before, &s.beforeBy
 		}
-		return &s.after
+		return &s.after, &s.afterBy
 	}
 	to := ApprovalApproved
-	switch is := *state(e.run.stage(c.Stage)); {
-	case is == ApprovalRequested && c.Kind == CommandReject:
+	switch is, _ := gate(e.run.stage(c.Stage)); {
+	case *is == ApprovalRequested && c.Kind == CommandReject:
 		to = ApprovalRejected
-	case c.Kind == CommandApprove && (is == ApprovalRequested || is == ApprovalRejected):
-	case is == ApprovalNone:
+	case c.Kind == CommandApprove && (*is == ApprovalRequested || *is == ApprovalRejected):
+	case *is == ApprovalNone:
 		return ReasonNotRequested
 	default:
 		return ReasonAlready
 	}
-	*state(e.stage(c.Stage)) = to
+	state, by := gate(e.stage(c.Stage))
+	*state, *by = to, e.decision
 	e.event(Event{Kind: EventApproval, Stage: c.Stage, Side: c.Side, To: string(to)})
 	return ""
 }
@@ -137,6 +161,7 @@ func (e *edit) skipAt(at place) bool {
 		return false
 	}
 	e.settleTarget(k, i, *rec, Skipped, noCause)
+	e.explain(k, i)
 	return true
 }
 
@@ -164,5 +189,6 @@ func (e *edit) retry(c *Command) Reason {
 		e.enter(k, StageUpdating) // the wait will start again, the approvals stay
 	}
 	e.put(k, i, record{attempt: rec.attempt + 1, state: Waiting})
+	e.explain(k, i)
 	return ""
 }

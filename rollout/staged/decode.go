@@ -103,6 +103,9 @@ func (d *document) run() (*Run, error) {
 	} else if !d.Since.IsZero() {
 		c.wrong("since", "must be left out in phase %s", d.Phase)
 	}
+	if r.cancelled = c.decision("cancelled", d.Cancelled); r.cancelled != nil && r.phase != PhaseCancelling && r.phase != PhaseCancelled {
+		c.wrong("cancelled", "must be left out in phase %s", d.Phase)
+	}
 	if d.Current < 0 || d.Current > len(p.stages) {
 		c.wrong("current", "must be the index of a stage, or their number")
 		return nil, c.err()
@@ -190,6 +193,7 @@ const longest = math.MaxInt64 / 2
 func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	path := func(field string) string { return inStage(k, field) }
 	s := &stage{phase: from.Phase, before: cmp.Or(from.Before, ApprovalNone), after: cmp.Or(from.After, ApprovalNone), paused: from.Paused, elapsed: from.Elapsed}
+	s.beforeBy, s.afterBy = d.decision(path("beforeBy"), from.BeforeBy), d.decision(path("afterBy"), from.AfterBy)
 	s.isSettled, s.settled = !from.Settled.IsZero(), d.instant(path("settled"), from.Settled)
 	s.begun, s.start = !from.Start.IsZero(), d.instant(path("start"), from.Start)
 	s.end = d.instant(path("end"), from.End)
@@ -214,8 +218,53 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	}
 	d.sparse(k, attempts, from.Causes, records)
 	s.tree = newTree(names, records, &d.run.plan.stages[k].timing)
+	s.told = d.decisions(k, from.Decisions, records)
 	d.count(k, s, records)
 	return s
+}
+
+// decision returns what a command said of itself, as a step keeps it. It returns nil if there is
+// nothing.
+func (d *decoder) decision(path string, is *Decision) *Decision {
+	if is == nil {
+		return nil
+	}
+	if is.At.IsZero() {
+		d.wrong(path+".at", "must be there")
+		return nil
+	}
+	return &Decision{By: is.By, At: timeOf(d.instant(path+".at", is.At)), Reason: is.Reason}
+}
+
+// decisions reads the decisions about the members of a stage.
+func (d *decoder) decisions(k int, list []storedDecision, records []record) (told *decisions) {
+	first := -1
+	for n := range list {
+		path := inStage(k, fmt.Sprintf("decisions[%d]", n))
+		is := d.decision(path+".is", &list[n].Is)
+		if is == nil {
+			return nil
+		}
+		positions, last := list[n].Members, first
+		for _, i := range positions {
+			if i <= last || i >= len(records) || told.find(i) != nil {
+				d.wrong(path+".members", "must be ascending positions, each once in all decisions, the first after that of the decision before")
+				return nil
+			}
+			if r := &records[i]; r.state != Skipped && r.attempt == 1 {
+				d.wrong(path+".members", "must have been skipped or retried: position %d", i)
+				return nil
+			}
+			told = told.put(i, is, i)
+			last = i
+		}
+		if len(positions) == 0 {
+			d.wrong(path+".members", "must name a member")
+			return nil
+		}
+		first = positions[0]
+	}
+	return told
 }
 
 func (d *decoder) numbers(path string, from column) ([]int64, bool) {

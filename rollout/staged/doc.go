@@ -54,6 +54,13 @@
 //  6. Stopping, failing and cancelling end once every target in progress is stuck or ready, or the
 //     grace has passed.
 //
+// # Who decided
+//
+// A [Command] may say who gave it, when and why. The run keeps that of the answer to each approval,
+// of the skip or the last retry of each target, and of the cancel. [StageStatus], [TargetStatus] and
+// the verdicts show it as a [Decision], the printed run does, and the events of a command do, also
+// if it was ignored.
+//
 // # What a run keeps
 //
 // A run keeps these invariants whatever the input, in any order, late, repeated or lost:

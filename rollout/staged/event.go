@@ -13,6 +13,9 @@ type Event struct {
 	Side   Side      `json:"side,omitempty"`
 	To     string    `json:"to,omitempty"` // the new state, or the kind of the command
 	Reason Reason    `json:"reason,omitempty"`
+	// Decision is that of the command which was ignored or whose effect this is, and for a run that
+	// is cancelled that of the cancel. It is nil if the command did not say, and without a command.
+	Decision *Decision `json:"decision,omitempty"`
 }
 
 // EventKind says what an event is about.
@@ -81,5 +84,5 @@ func (e Event) String() string {
 	if e.Reason != "" {
 		words = append(words, fmt.Sprintf("(%s)", e.Reason))
 	}
-	return strings.Join(words, " ")
+	return strings.Join(words, " ") + e.Decision.shown()
 }

@@ -26,7 +26,7 @@ const Pending VerdictStatus = "pending"
 
 // Reasons why a target waits, in the order in which they are tried.
 const (
-	ReasonEnded       Reason = "ended"       // the run is over; if it failed, Data says why, as for ReasonHeld; also of commands that come too late
+	ReasonEnded       Reason = "ended"       // the run is over; if it failed, Data says why, as for ReasonHeld, and if it was cancelled, by whom; also of commands that come too late
 	ReasonInProgress  Reason = "in_progress" // Data has Since and Stuck, and the state as Detail; Until is the end of a soak, else the deadline
 	ReasonCancelling  Reason = "cancelling"
 	ReasonFailing     Reason = "failing"     // Data says why, as for ReasonHeld, unless a skip or an approval has undone that: the run fails all the same
@@ -35,7 +35,8 @@ const (
 	// ReasonHeld: if a budget is exceeded, Data.Detail is "budget", Data.Names are failed targets,
 	// Data.Total is the number of all that failed, and Data.Allowed is how many may fail. The
 	// budget is that of Data.Stage or, if no stage is over its own, that of the run. Otherwise
-	// Data.Detail is "rejected", and Data.Names holds the name of the approval request.
+	// Data.Detail is "rejected", Data.Names holds the name of the approval request, and
+	// Data.Decision says who rejected it.
 	ReasonHeld       Reason = "held"
 	ReasonStage      Reason = "stage"      // an earlier stage, Data.Stage, is open; Data.Behind says what it waits for
 	ReasonApproval   Reason = "approval"   // an approval of Data.Stage is open; if Until is set, so is the wait beside it
@@ -55,6 +56,7 @@ type Data struct {
 	Since    time.Time `json:"since,omitzero"`
 	Stuck    bool      `json:"stuck,omitempty"`
 	Detail   string    `json:"detail,omitempty"`
+	Decision *Decision `json:"decision,omitempty"` // who cancelled the run, or rejected the approval; nil if the command did not say
 }
 
 // ConditionKind says what kind of event a verdict waits for.
@@ -140,7 +142,7 @@ func (r *Run) halted(v *Verdict) bool {
 	}
 	switch r.phase {
 	case PhaseCancelling:
-		v.Reason = ReasonCancelling
+		v.Reason, v.Data.Decision = ReasonCancelling, r.cancelled.copied()
 	case PhaseFailing:
 		v.Reason = ReasonFailing
 		r.faulted(v)
@@ -169,6 +171,8 @@ func (r *Run) halted(v *Verdict) bool {
 		}
 		if v.Reason = ReasonEnded; r.phase == PhaseFailed {
 			r.faulted(v)
+		} else if r.phase == PhaseCancelled {
+			v.Data.Decision = r.cancelled.copied()
 		}
 	}
 	return true
@@ -191,9 +195,10 @@ func (r *Run) faulted(v *Verdict) {
 			v.names(r.stage(k), isFailed)
 		}
 	case r.rejected():
-		side := After
-		if r.stage(r.current).before == ApprovalRejected {
-			side = Before
+		side, s := After, r.stage(r.current)
+		d.Decision = s.afterBy.copied()
+		if s.before == ApprovalRejected {
+			side, d.Decision = Before, s.beforeBy.copied()
 		}
 		d.Detail, d.Total = "rejected", 1
 		d.Names = append(d.Names, ApprovalName(r.plan.spec.Name, side, r.plan.stages[r.current].name))
@@ -302,6 +307,7 @@ func (v Verdict) String() string {
 				fmt.Fprintf(&b, " and %d more", more)
 			}
 		}
+		b.WriteString(d.Decision.shown())
 	}
 	if !v.Until.IsZero() {
 		fmt.Fprintf(&b, ", %s %s", until, v.Until.Format(time.RFC3339))

@@ -21,7 +21,7 @@ func (r *Run) String() string {
 	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", r.plan.spec.Name, r.phase, r.plan.version, r.plan.spec.PlacementName, all.Done, all.Members)
 	if v, ok := r.Waits(); ok && !r.phase.Terminal() {
 		fmt.Fprintf(&b, "\n  waits: %s", v)
-	} else if v.Data.Detail != "" {
+	} else if v.Data.Detail != "" || v.Data.Decision != nil {
 		fmt.Fprintf(&b, "\n  %s", v)
 	}
 	b.WriteByte('\n')
@@ -43,7 +43,7 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	}
 	b.WriteByte('\n')
 	if s.NeedsBefore {
-		fmt.Fprintf(b, "    before: approval %s%s\n", ApprovalName(r.plan.spec.Name, Before, s.Name), shownApproval(s.Before))
+		fmt.Fprintf(b, "    before: approval %s%s\n", ApprovalName(r.plan.spec.Name, Before, s.Name), shownApproval(s.Before, s.BeforeDecision))
 	}
 	var names []string
 	for t := range r.Targets(s.Index) {
@@ -73,18 +73,19 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 		b.WriteByte('\n')
 	}
 	if s.NeedsAfter {
-		fmt.Fprintf(b, "    after: approval %s%s\n", ApprovalName(r.plan.spec.Name, After, s.Name), shownApproval(s.After))
+		fmt.Fprintf(b, "    after: approval %s%s\n", ApprovalName(r.plan.spec.Name, After, s.Name), shownApproval(s.After, s.AfterDecision))
 	}
 }
 
-func shownApproval(s ApprovalState) string {
+func shownApproval(s ApprovalState, by *Decision) string {
 	if s == ApprovalNone {
 		return ""
 	}
-	return ", " + string(s)
+	return ", " + string(s) + by.shown()
 }
 
-// String returns the name, and the state unless the target just waits.
+// String returns the name, and the state unless the target just waits. Who skipped or retried the
+// target follows, and at the end the reason why it failed or regressed.
 func (t TargetStatus) String() string {
 	text := t.Name
 	if t.State != Waiting {
@@ -101,6 +102,7 @@ func (t TargetStatus) String() string {
 	if t.Attempt > 1 {
 		text += fmt.Sprintf(" attempt %d", t.Attempt)
 	}
+	text += t.Decision.shown()
 	if t.Reason != "" {
 		text += " (" + string(t.Reason) + ")"
 	}

@@ -23,6 +23,7 @@ type reference struct {
 	phase            staged.Phase
 	begun, cancelled bool
 	now, since       time.Time
+	by               *staged.Decision // of the command at hand
 }
 
 type refStage struct {
@@ -32,6 +33,7 @@ type refStage struct {
 	phase   staged.StagePhase
 	before  staged.ApprovalState
 	after   staged.ApprovalState
+	answers [2]*staged.Decision
 	settled *time.Time
 	paused  time.Duration
 	elapsed bool
@@ -330,6 +332,13 @@ func (r *reference) desire(state staged.State) {
 }
 
 func (r *reference) command(c staged.Command) {
+	r.by = nil
+	if said := (staged.Decision{By: c.By, At: c.At.UTC(), Reason: c.Reason}); said != (staged.Decision{}) {
+		if c.At.IsZero() {
+			said.At = r.now.UTC()
+		}
+		r.by = &said
+	}
 	switch c.Kind {
 	case staged.CommandCancel:
 		r.cancelled = true
@@ -337,20 +346,21 @@ func (r *reference) command(c staged.Command) {
 		if c.Run != r.id || c.Stage < 0 || c.Stage >= len(r.stages) {
 			return
 		}
-		state := &r.stages[c.Stage].before
+		state, answer := &r.stages[c.Stage].before, &r.stages[c.Stage].answers[0]
 		if c.Side == staged.After {
-			state = &r.stages[c.Stage].after
+			state, answer = &r.stages[c.Stage].after, &r.stages[c.Stage].answers[1]
 		}
 		if *state == staged.ApprovalRequested && c.Kind == staged.CommandReject {
-			*state = staged.ApprovalRejected
+			*state, *answer = staged.ApprovalRejected, r.by
 		} else if c.Kind == staged.CommandApprove && (*state == staged.ApprovalRequested || *state == staged.ApprovalRejected) {
-			*state = staged.ApprovalApproved
+			*state, *answer = staged.ApprovalApproved, r.by
 		}
 	case staged.CommandSkip:
 		for _, s := range r.stages { // it may be in the cleanup, too
 			for _, t := range s.members {
 				if t.Name == c.Target && t.State != staged.Skipped && t.State != staged.Removed && (t.State != staged.Done || t.Regressed) {
 					r.end(t, staged.Skipped, "")
+					t.Decision = r.by
 				}
 			}
 		}
@@ -363,7 +373,7 @@ func (r *reference) command(c staged.Command) {
 		if s.phase == staged.StageWaitingAfter {
 			s.phase = staged.StageUpdating
 		}
-		t.TargetStatus = staged.TargetStatus{Name: t.Name, Stage: t.Stage, Position: t.Position, Attempt: t.Attempt + 1}
+		t.TargetStatus = staged.TargetStatus{Name: t.Name, Stage: t.Stage, Position: t.Position, Attempt: t.Attempt + 1, Decision: r.by}
 		r.noteAll()
 	}
 }
@@ -709,7 +719,7 @@ func (r *reference) picture() picture {
 	p := picture{Phase: r.phase, State: r.desired, Current: r.current()}
 	for k, s := range r.stages {
 		status := staged.StageStatus{Index: k, Name: s.def.Name, Phase: s.phase, Cleanup: s.cleanup, Before: s.before, After: s.after, Budget: -1,
-			Limit: max(1, r.count(s.def.MaxConcurrency, len(s.members))), Start: s.start, End: s.stop}
+			Limit: max(1, r.count(s.def.MaxConcurrency, len(s.members))), Start: s.start, End: s.stop, BeforeDecision: s.answers[0], AfterDecision: s.answers[1]}
 		if !s.def.MaxFailures.IsZero() {
 			status.Budget = r.count(s.def.MaxFailures, len(s.members))
 		}

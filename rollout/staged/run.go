@@ -22,6 +22,8 @@ type Run struct {
 	since   int64 // when stopping, failing or cancelling began; valid in these phases, and in those that they end in
 	current int   // the first stage that is not finished; the number of stages if there is none, and then the run is over
 	totals  totals
+
+	cancelled *Decision // who cancelled it, if the command said
 }
 
 // totals are sums over stages. Each is checked against a recount in the tests.
@@ -141,6 +143,10 @@ type StageStatus struct {
 	After       ApprovalState `json:"after"`
 	NeedsBefore bool          `json:"needsBefore,omitempty"` // the strategy asks for an approval before the stage
 	NeedsAfter  bool          `json:"needsAfter,omitempty"`  // the strategy asks for an approval after the stage
+	// BeforeDecision and AfterDecision say who approved or rejected, when and why; nil if the
+	// command did not say, or before there was one.
+	BeforeDecision *Decision `json:"beforeDecision,omitempty"`
+	AfterDecision  *Decision `json:"afterDecision,omitempty"`
 	// Start is when the stage began to update its members, once the approval before it was given; a
 	// retry does not change it. End is when the stage was closed, or failed with the run. Both are
 	// zero before that; Start stays zero if the stage was skipped, or failed before it began. They
@@ -187,6 +193,9 @@ type TargetStatus struct {
 	Reason    Reason      `json:"reason,omitempty"`    // why it failed or regressed
 	Start     time.Time   `json:"start,omitzero"`      // of this attempt; zero if it was not started
 	End       time.Time   `json:"end,omitzero"`        // when it was settled, or when a soaking target became ready
+	// Decision says who skipped the target or, unless it is skipped, who retried it last, when and
+	// why; nil if the command did not say, or there was none.
+	Decision *Decision `json:"decision,omitempty"`
 }
 
 // Stages yields all stages in order. The last one is the cleanup, with or without members.
@@ -216,7 +225,7 @@ func (r *Run) Targets(stage int) iter.Seq[TargetStatus] {
 		if stage < 0 || stage >= r.count() {
 			return
 		}
-		r.stage(stage).tree.all(func(i int, rec *record, name string) bool { return yield(targetStatus(stage, i, rec, name)) })
+		r.stage(stage).tree.all(func(i int, rec *record, name string) bool { return yield(r.target(stage, i, rec, name)) })
 	}
 }
 
@@ -228,12 +237,12 @@ func (r *Run) Target(name string) (TargetStatus, bool) {
 		return TargetStatus{}, false
 	}
 	rec, name := r.stage(int(at.stage)).tree.at(int(at.member))
-	return targetStatus(int(at.stage), int(at.member), rec, name), true
+	return r.target(int(at.stage), int(at.member), rec, name), true
 }
 
-func targetStatus(stage, i int, rec *record, name string) TargetStatus {
+func (r *Run) target(stage, i int, rec *record, name string) TargetStatus {
 	s := TargetStatus{
-		Name: name, Stage: stage, Position: i, State: rec.state, Attempt: int(rec.attempt), Reason: rec.cause.reason(),
+		Name: name, Stage: stage, Position: i, State: rec.state, Attempt: int(rec.attempt), Reason: rec.cause.reason(), Decision: r.stage(stage).told.find(i).copied(),
 		Current: rec.marks.has(current), Regressed: rec.marks.has(regressed), Stuck: rec.marks.has(stuck),
 	}
 	if rec.marks.has(started) {
@@ -251,6 +260,7 @@ func (r *Run) status(k int) StageStatus {
 		Index: k, Name: p.name, Phase: st.phase, Cleanup: p.cleanup, Counts: st.counts(),
 		Limit: r.plan.limitOf(k, st.tree.size), Budget: -1,
 		Before: st.before, After: st.after, NeedsBefore: p.before, NeedsAfter: p.after,
+		BeforeDecision: st.beforeBy.copied(), AfterDecision: st.afterBy.copied(),
 	}
 	if st.begun {
 		s.Start = timeOf(st.start)

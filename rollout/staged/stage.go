@@ -52,13 +52,16 @@ type stage struct {
 	phase     StagePhase
 	before    ApprovalState
 	after     ApprovalState
-	begun     bool  // it has begun to update, so start is set
-	start     int64 // when it did
-	end       int64 // when it was closed or failed; valid if it ended
-	isSettled bool  // it has begun to update and no member is open, so settled is set
-	elapsed   bool  // the wait is over, for good
-	settled   int64 // when the last member was settled, or when the stage began if that was later: the wait counts from here
-	paused    int64 // how much stops have added to the wait
+	beforeBy  *Decision // who approved or rejected it, if the command said
+	afterBy   *Decision
+	told      *decisions // who skipped or retried members
+	begun     bool       // it has begun to update, so start is set
+	start     int64      // when it did
+	end       int64      // when it was closed or failed; valid if it ended
+	isSettled bool       // it has begun to update and no member is open, so settled is set
+	elapsed   bool       // the wait is over, for good
+	settled   int64      // when the last member was settled, or when the stage began if that was later: the wait counts from here
+	paused    int64      // how much stops have added to the wait
 	number    [targetStates]int
 	regressed int
 	stuck     int

@@ -58,7 +58,9 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 	if run.phase.Terminal() {
 		var ignored []Event
 		for i := range input.Commands {
-			ignored = append(ignored, input.Commands[i].ignored(ReasonEnded))
+			event := input.Commands[i].ignored(ReasonEnded)
+			event.Decision = input.Commands[i].decision(run.time)
+			ignored = append(ignored, event)
 		}
 		return run, Result{Events: ignored}, nil
 	}
@@ -83,6 +85,9 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 	}
 	e.settle()
 	if e.run.phase != run.phase {
+		if e.cancelled {
+			e.decision = e.run.cancelled
+		}
 		e.event(Event{Kind: EventRun, Stage: -1, To: string(e.run.phase)})
 	}
 	return e.run, Result{Actions: e.actions(), Events: e.events, Next: e.next(), Changed: e.changed(run)}, nil
@@ -126,8 +131,9 @@ type edit struct {
 	owner     *owner
 	now       int64
 	events    []Event
-	cancelled bool // by this step or an earlier one
-	shared    bool // the list of stages still belongs to the previous value
+	decision  *Decision // of the command that is being carried out, if it says
+	cancelled bool      // by this step or an earlier one
+	shared    bool      // the list of stages still belongs to the previous value
 }
 
 func newEdit(run *Run, now int64, input *Input) *edit {
@@ -151,7 +157,10 @@ func (e *edit) changed(was *Run) bool {
 	return !e.shared || !was.begun || e.run.desired != was.desired || e.run.phase != was.phase
 }
 
-func (e *edit) event(event Event) { e.events = append(e.events, event) }
+func (e *edit) event(event Event) {
+	event.Decision = e.decision.copied()
+	e.events = append(e.events, event)
+}
 
 // stage returns a stage to write.
 func (e *edit) stage(k int) *stage {
@@ -396,7 +405,7 @@ func (e *edit) advanceStage(k int) bool {
 			if !nobody(p, s) {
 				return false
 			}
-			e.stage(k).before = ApprovalNone // it was requested, and is no longer needed
+			e.stage(k).before = ApprovalNone // it was requested, and is no longer needed; nobody has decided
 			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalNone)})
 		}
 		s = e.enter(k, StageUpdating)
