@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -172,6 +173,20 @@ type Command struct {
 	// before the execution began.
 	At     time.Time `json:"at,omitzero"`
 	Reason string    `json:"reason,omitempty"` // not interpreted
+}
+
+// UnmarshalJSON decodes a command strictly: unknown fields, fields given twice, values of the wrong
+// type and null are errors, because with a misspelt deployment a command would concern every failed
+// member. All faults are reported, joined, each a *[FieldError]; the command is unchanged if there
+// are any. Values are checked by [Command.Validate].
+func (c *Command) UnmarshalJSON(data []byte) error {
+	type plain Command
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return decodeErrors(err)
+	}
+	*c = Command(decoded)
+	return nil
 }
 
 // Validate reports every fault of the command, joined, each a *[FieldError]. It does not check

@@ -152,3 +152,28 @@ func TestRuleJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestCommandJSON(t *testing.T) {
+	want := Command{ID: "c1", Kind: Skip, Group: "r/prod/1", Resource: "n1", Deployment: "kubelet", By: "ann", At: at(5), Reason: "tested"}
+	data, err := json.Marshal(want)
+	got := Command{By: "bob"}
+	if err == nil {
+		err = json.Unmarshal(data, &got)
+	}
+	if err != nil || got != want {
+		t.Errorf("%s is read as %+v: %v", data, got, err)
+	}
+	for _, row := range []struct{ text, faults, why string }{
+		{`{"id":"c2","kind":"skip","deploymnet":"kubelet"}`, "unknown_field deploymnet", "it would skip every failed member"},
+		{`{"id":"c2","Kind":"skip"}`, "unknown_field Kind", "names match exactly"},
+		{`{"id":"c2","kind":"retry","kind":"skip"}`, "duplicate kind", "which one counts?"},
+		{`{"id":2,"at":"soon"}`, "type id, type at", "all faults at once"},
+		{`null`, "type ", "a command that is not there is none"},
+	} {
+		got := want
+		err := json.Unmarshal([]byte(row.text), &got)
+		if faults := faultsOf(t, err); faults != row.faults || row.why == "" || got != want {
+			t.Errorf("%s: faults %q, want %q: %v; the command is %+v", row.text, faults, row.faults, err, got)
+		}
+	}
+}
