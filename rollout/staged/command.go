@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Command is an operator's instruction to a run. Every command is idempotent. A command that does
@@ -26,6 +28,23 @@ type Command struct {
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at,omitzero"`
 	Reason string    `json:"reason,omitempty"`
+}
+
+// UnmarshalJSON reads a command strictly: unknown fields, fields given twice, values of the wrong
+// type and null are errors, because a misspelt field must not turn one command into another. All
+// faults are reported, joined, each a *[FieldError], and the command is then unchanged. [Step]
+// checks what well-formed values mean.
+func (c *Command) UnmarshalJSON(data []byte) error {
+	type plain Command
+	var decoded plain
+	if string(data) == "null" {
+		return &FieldError{Code: CodeType, Hint: "null is not a command: remove the entry"}
+	}
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return inputFaults(err)
+	}
+	*c = Command(decoded)
+	return nil
 }
 
 // CommandKind is what a command does. The zero value is refused.

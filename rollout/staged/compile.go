@@ -19,7 +19,8 @@ import (
 // cleanupName is KubeFleet's name for the stage that removes leaving targets.
 const cleanupName = "kubernetes-fleet.io/deleteStage"
 
-// Fleet describes the targets that a run is compiled for.
+// Fleet describes the targets that a run is compiled for. It is decoded strictly: an unknown field
+// or a value of the wrong type is an error.
 type Fleet struct {
 	// Targets are the targets to point at the version, in any order.
 	Targets []Target `json:"targets,omitempty"`
@@ -31,6 +32,22 @@ type Fleet struct {
 	// PlacementStrategy is the placement's strategy type. Empty means that the host does not say;
 	// any other value but External is refused.
 	PlacementStrategy string `json:"placementStrategy,omitempty"`
+}
+
+// UnmarshalJSON reads a fleet and its targets strictly. All faults are reported, joined, each a
+// *[FieldError], and the fleet is then unchanged. Null leaves it unchanged as well. [Compile] checks
+// what well-formed values mean.
+func (f *Fleet) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	type plain Fleet
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return inputFaults(err)
+	}
+	*f = Fleet(decoded)
+	return nil
 }
 
 // Compile fixes which targets a run updates, and in which order. The returned run has not begun: it

@@ -18,6 +18,11 @@ import (
 // the error joins the faults, each a *[FieldError]. Such faults are more members in progress than
 // the limit, a closed stage after an open one, open members in a settled stage, a task that is over
 // before its time, or wrong counts.
+//
+// A field that this version does not know is a fault too: a newer version may have stored it, and a
+// step would lose what it says. So let all controllers read a run with a newer version before one of
+// them relies on what is new in it. What an older version stored is read as long as the format is
+// the same.
 func (r *Run) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil

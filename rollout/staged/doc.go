@@ -37,7 +37,8 @@
 //  6. Give every run its own ID, such as the uid of its object, and call [Conflicts] before a
 //     second run of one placement starts.
 //
-// Strategies and runs are decoded from JSON. For YAML, use sigs.k8s.io/yaml or any other converter
+// Whatever a host configures, says or stores is decoded from JSON strictly: strategies, specs,
+// options, fleets, inputs, commands and runs. For YAML, use sigs.k8s.io/yaml or any other converter
 // that honours json tags. To let a stage begin only in working hours, put an approval before it
 // that the host gives while a calendar of package clock is open; see the examples of [Step].
 //

@@ -98,15 +98,31 @@ func (f faults) err() error { return errors.Join(f...) }
 // decodeFaults turns the faults of the strict decoder into FieldErrors below base. The code of a
 // wrong value follows from its field, even if the type of the field cannot hold the value, such as
 // a maxConcurrency of "50".
-func decodeFaults(base string, err error) error {
+func decodeFaults(base string, err error) error { return faultsOf(base, base, err) }
+
+// partFaults is decodeFaults for a part of a document that has a decoder of its own. Codes follow
+// from where the part belongs; its paths are continued by the decoder of the document, if there is
+// one.
+func partFaults(within string, err error) error { return faultsOf(within, "", err) }
+
+func faultsOf(within, base string, err error) error {
 	var list faults
 	for _, fault := range strictjson.Faults(err) {
-		path := strictjson.Path(base, fault.Path)
 		code := Code(fault.Code)
 		if code != CodeSyntax && code != CodeUnknownField && code != CodeDuplicate {
-			code = codeOf(path)
+			code = codeOf(strictjson.Path(within, fault.Path))
 		}
-		list.add(code, path, fault.Value, fault.Hint)
+		list.add(code, strictjson.Path(base, fault.Path), fault.Value, fault.Hint)
+	}
+	return list.err()
+}
+
+// inputFaults turns the faults of the strict decoder into FieldErrors with the codes of documents.
+// What a host reports has no rules of a strategy to violate: a label may be called maxFailures.
+func inputFaults(err error) error {
+	var list faults
+	for _, fault := range strictjson.Faults(err) {
+		list.add(Code(fault.Code), fault.Path, fault.Value, fault.Hint)
 	}
 	return list.err()
 }

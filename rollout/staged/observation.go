@@ -3,7 +3,8 @@ package staged
 import "slices"
 
 // Observation is what a host sees of a target. Only Target is required. An unknown version never
-// counts as another version, and an unknown health changes nothing.
+// counts as another version, and an unknown health changes nothing. Like a [Target] it is decoded
+// strictly as a part of an [Input].
 type Observation struct {
 	Target  string `json:"target"`
 	Version string `json:"version,omitempty"` // what it points at now; empty if unknown

@@ -60,7 +60,7 @@ type MandatoryGroup struct {
 	GroupIndex int32  `json:"groupIndex,omitempty"`
 }
 
-// DecisionGroup is a group of clusters that a placement decided on.
+// DecisionGroup is a group of clusters that a placement decided on. It is decoded strictly.
 type DecisionGroup struct {
 	Name     string   `json:"name,omitempty"` // may be empty, or shared by several groups
 	Index    int32    `json:"index"`          // as the placement numbers it
@@ -89,7 +89,23 @@ func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads one of the three configurations, as strictly as the strategy.
+// UnmarshalJSON reads a group strictly. All faults are reported, joined, each a *[FieldError], and
+// the group is then unchanged.
+func (g *DecisionGroup) UnmarshalJSON(data []byte) error {
+	type plain DecisionGroup
+	var decoded plain
+	if string(data) == "null" {
+		return &FieldError{Code: CodeType, Hint: "null is not a group: remove the entry"}
+	}
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return inputFaults(err)
+	}
+	*g = DecisionGroup(decoded)
+	return nil
+}
+
+// UnmarshalJSON reads one of the three configurations, as strictly as the strategy. Paths begin at
+// the configuration if it is read alone.
 func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 	type plain OCMConfig
 	var decoded struct {
@@ -98,7 +114,7 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 		MaxConcurrency padded `json:"maxConcurrency"`
 	}
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return err // the decoder of the strategy continues its paths
+		return partFaults("progressive", err)
 	}
 	*c = OCMConfig(decoded.plain)
 	c.MaxFailures, c.MaxConcurrency = concurrency.Limit(decoded.MaxFailures), concurrency.Limit(decoded.MaxConcurrency)

@@ -2,9 +2,12 @@ package staged
 
 import (
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Input is what happened since the last step. Every part may be empty.
+// Input is what happened since the last step. Every part may be empty. It is decoded strictly: an
+// unknown field or a value of the wrong type is an error, because a misspelt part would be missing.
 type Input struct {
 	// State is what the user wants now. Empty means no change; so does repeating the present state.
 	State State `json:"state,omitempty"`
@@ -20,6 +23,22 @@ type Input struct {
 	// Observations are what the host sees of targets. Of several observations of one target only
 	// the last counts, even if it is stale.
 	Observations []Observation `json:"observations,omitempty"`
+}
+
+// UnmarshalJSON reads an input with all its parts strictly. All faults are reported, joined, each a
+// *[FieldError], and the input is then unchanged. Null leaves it unchanged as well. [Step] checks
+// what well-formed values mean.
+func (in *Input) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	type plain Input
+	var decoded plain
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return inputFaults(err)
+	}
+	*in = Input(decoded)
+	return nil
 }
 
 // Result is the outcome of a step. It belongs to the caller.

@@ -119,7 +119,8 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads one entry of stages, as strictly as the strategy.
+// UnmarshalJSON reads one entry of stages, as strictly as the strategy. Paths begin at the stage if
+// it is read alone.
 func (s *Stage) UnmarshalJSON(data []byte) error {
 	type plain Stage
 	var decoded struct {
@@ -127,10 +128,10 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 		MaxFailures padded `json:"maxFailures"`
 	}
 	if string(data) == "null" {
-		return &strictjson.Error{Code: strictjson.CodeType, Hint: "null is not a stage: remove the entry"}
+		return &FieldError{Code: CodeType, Hint: "null is not a stage: remove the entry"}
 	}
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return err // the decoder of the strategy continues its paths
+		return partFaults("stages[0]", err)
 	}
 	*s = Stage(decoded.plain)
 	s.MaxFailures = concurrency.Limit(decoded.MaxFailures)

@@ -7,7 +7,8 @@ import (
 )
 
 // Target is a member of the fleet as it is when a run is compiled, or when the target appears
-// during one.
+// during one. It has no decoder of its own, so that a host can embed it in its own types: it is
+// decoded strictly as a part of a [Fleet] or an [Input].
 type Target struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"` // read once
