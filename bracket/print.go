@@ -1,0 +1,168 @@
+package bracket
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// String describes the plan for people: a line for each start, each run to dispatch again, whatever
+// waits, each stuck run, each event, each unknown run and each refused command, in the order of the
+// fields, and at last when to look again. A plan that has none of these is "nothing". The text does
+// not end with a newline.
+func (p Plan) String() string {
+	var lines []string
+	for _, one := range p.Start {
+		lines = append(lines, "start: "+one.String())
+	}
+	for _, one := range p.Redispatch {
+		lines = append(lines, "redispatch: "+one.String())
+	}
+	for _, one := range p.Wait {
+		lines = append(lines, "waits: "+one.String())
+	}
+	for _, one := range p.Stuck {
+		lines = append(lines, "stuck: "+one.String())
+	}
+	for _, one := range p.Events {
+		lines = append(lines, "event: "+one.String())
+	}
+	for _, one := range p.Unknown {
+		lines = append(lines, "unknown: "+one.String())
+	}
+	for _, one := range p.Refused {
+		lines = append(lines, "refused: "+one.String())
+	}
+	if !p.Next.IsZero() {
+		lines = append(lines, "next: "+instant(p.Next))
+	}
+	if len(lines) == 0 {
+		return "nothing"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// String returns "resource/deployment (role): purpose version as run" and since when that is due;
+// and of a run that takes the lease, that it does.
+func (s Start) String() string {
+	text := fmt.Sprintf("%s/%s (%s): %s %s as %s", s.Run.Resource, s.Run.Deployment, s.Role, s.Run.Purpose, s.Version, s.Run)
+	if s.First {
+		text += ", takes the lease"
+	}
+	return text + ", due since " + instant(s.DueAt)
+}
+
+// String returns what waits, for what reason, until when and for what.
+func (w Wait) String() string {
+	var about string
+	switch {
+	case w.Resource == "":
+		about = w.Group
+	case w.Deployment == "":
+		about = fmt.Sprintf("%s: %s", w.Resource, w.Group)
+	default:
+		about = fmt.Sprintf("%s/%s: %s", w.Resource, w.Deployment, w.Group)
+	}
+	return about + ": " + because(w.Reason, w.Until, w.On)
+}
+
+// String returns the reason with its status, of which group it is, until when it holds and what can
+// end it.
+func (v Verdict) String() string {
+	text := string(v.Reason.Status()) + ": "
+	if v.Group != "" {
+		text += v.Group + ": "
+	}
+	return text + because(v.Reason, v.Until, v.On)
+}
+
+// because puts a reason into words.
+func because(reason Reason, until time.Time, on []Condition) string {
+	text := string(reason)
+	if !until.IsZero() {
+		text += " until " + instant(until)
+	}
+	or := " or "
+	switch reason {
+	case ReasonWaitsForMembers, ReasonHookWithoutVersion:
+		or = " and " // all these members must end; the version comes before the group that takes it along
+	}
+	if len(on) == 0 {
+		return text
+	}
+	const most = 10 // the list has all of them
+	var events []string
+	for i, one := range on {
+		if i == most && len(on) > most+1 {
+			events = append(events, fmt.Sprintf("%d others", len(on)-most))
+			break
+		}
+		events = append(events, one.String())
+	}
+	return text + ", waits for " + strings.Join(events, or)
+}
+
+// String names the event in a few words.
+func (c Condition) String() string {
+	switch c.Kind {
+	case OnMember:
+		return fmt.Sprintf("%s on %s", c.Deployment, c.Resource)
+	case OnExecutionEnd:
+		return fmt.Sprintf("the end of the execution on %s", c.Resource)
+	case OnGroupClose:
+		return fmt.Sprintf("the next group in %s", c.Environment)
+	case OnVersion:
+		return fmt.Sprintf("a version of %s", c.Deployment)
+	case OnConfig:
+		return "a change of the configuration"
+	case OnOperator:
+		if c.Group != "" {
+			return fmt.Sprintf("a command for %s on %s", c.Group, c.Resource)
+		}
+		return "an operator"
+	}
+	return string(c.Kind)
+}
+
+// String describes the run on one line.
+func (s Stuck) String() string {
+	return fmt.Sprintf("%s/%s: %s is stuck since %s, started %s", s.Run.Resource, s.Run.Deployment, s.Run, instant(s.Since), instant(s.StartedAt))
+}
+
+// String describes the event on one line.
+func (e Event) String() string {
+	text := fmt.Sprintf("%s: %s", e.Kind, e.Group)
+	if e.Resource != "" {
+		text += " on " + e.Resource
+	}
+	if e.Into != "" {
+		text += " into " + e.Into
+	}
+	text = fmt.Sprintf("%s, %s at %s", text, e.Status, instant(e.At))
+	if e.Quarantine {
+		text += ", quarantines the lease"
+	}
+	return text
+}
+
+// String returns what the command does to which execution, followed by its id, who gave it, when
+// and why, as far as it says. Line breaks in the reason become spaces.
+func (c Command) String() string {
+	text := string(c.Kind)
+	if c.Deployment != "" {
+		text += " " + c.Deployment
+	}
+	text = fmt.Sprintf("%s: %s for %s on %s", c.ID, text, c.Group, c.Resource)
+	if c.By != "" {
+		text += " by " + c.By
+	}
+	if !c.At.IsZero() {
+		text += " at " + instant(c.At)
+	}
+	if why := strings.Join(strings.Fields(c.Reason), " "); why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+func instant(at time.Time) string { return at.UTC().Format(time.RFC3339) }
