@@ -84,6 +84,29 @@ func shownApproval(s ApprovalState, by *Decision) string {
 	return ", " + string(s) + by.shown()
 }
 
+// String returns a line for each action and each event, the instant of Next, and "changed" if the
+// run has to be stored. It returns "nothing" if there is none of these. The text does not end with
+// a newline.
+func (r Result) String() string {
+	var lines []string
+	for _, action := range r.Actions {
+		lines = append(lines, action.String())
+	}
+	for _, event := range r.Events {
+		lines = append(lines, "event: "+event.String())
+	}
+	if !r.Next.IsZero() {
+		lines = append(lines, "next: "+r.Next.UTC().Format(time.RFC3339))
+	}
+	if r.Changed {
+		lines = append(lines, "changed")
+	}
+	if len(lines) == 0 {
+		return "nothing"
+	}
+	return strings.Join(lines, "\n")
+}
+
 // String returns the name, and the state unless the target just waits. Who skipped or retried the
 // target follows, and at the end the reason why it failed or regressed.
 func (t TargetStatus) String() string {

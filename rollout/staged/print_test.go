@@ -11,6 +11,32 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
+// TestResultString: a result prints what is to be done, what happened, and when to look again.
+func TestResultString(t *testing.T) {
+	stage := all("only", 1)
+	stage.AfterStageTasks = []staged.Task{{Type: staged.Approval}}
+	stage.ProgressDeadline = staged.For(time.Hour)
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{stage}}, staged.Options{StuckAfter: staged.For(2 * time.Hour)}, []string{"c1"})
+	first := s.result
+	again := s.step(staged.Input{}).result
+	asked := s.see(staged.HealthReady, "c1").result
+	for _, row := range []struct {
+		why    string
+		result staged.Result
+		want   string
+	}{
+		{"everything", first, "start c1, attempt 1\nevent: stage 0 Updating\nevent: target stage 0 c1 starting\nevent: run Progressing\nnext: 2026-03-10T09:00:00Z\nchanged"},
+		{"repeated, and not to be stored", again, "start c1, attempt 1\nnext: 2026-03-10T09:00:00Z"},
+		{"no instant can help", asked, "request approval run-after-only\nevent: target stage 0 c1 done\nevent: stage 0 WaitingAfter\nevent: approval stage 0 after requested\nevent: run Waiting\nchanged"},
+		{"of a run that is over", staged.Result{}, "nothing"},
+		{"times are in UTC", staged.Result{Next: benchStart.In(time.FixedZone("east", 3600))}, "next: 2026-03-10T08:00:00Z"},
+	} {
+		if got := fmt.Sprint(row.result); got != row.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", row.why, got, row.want)
+		}
+	}
+}
+
 // TestTexts shows runs in every condition as people see them: the run itself, what it waits for,
 // and what each of its targets waits for, in words and as data.
 func TestTexts(t *testing.T) {
