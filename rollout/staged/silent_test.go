@@ -107,6 +107,25 @@ func TestSilentDesigns(t *testing.T) {
 			t.Errorf("%v %+v\n%s", err, result, run)
 		}
 	})
+	t.Run("a deadline passes during a stop, and who times out then decides on resuming", func(t *testing.T) {
+		st := all("st", 1)
+		st.ProgressDeadline = staged.For(10 * time.Minute)
+		strategy := staged.Strategy{Stages: []staged.Stage{st}}
+		stopped := func(options staged.Options) *scene {
+			s := newScene(t, strategy, options, []string{"c1", "c2"}).after(4*time.Minute).step(staged.Input{State: staged.StateStop}).want(staged.PhaseStopping, "c1 starting, c2")
+			s.after(time.Minute).step(staged.Input{}).want(staged.PhaseStopped, "c1 starting stuck, c2").left(5 * time.Minute)
+			s.after(5*time.Minute-1).step(staged.Input{}).want(staged.PhaseStopped, "c1 starting stuck, c2").left(1)
+			return s.after(1).step(staged.Input{}).want(staged.PhaseStopped, "c1 timedOut, c2").left(0)
+		}
+		stopped(staged.Options{}).step(staged.Input{State: staged.StateRun}).want(staged.PhaseFailed, "c1 timedOut, c2")
+		stopped(staged.Options{OnFailure: staged.Hold}).step(staged.Input{State: staged.StateRun}).want(staged.PhaseHeld, "c1 timedOut, c2")
+		retry := staged.Command{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}
+		s := stopped(staged.Options{}).step(staged.Input{Commands: []staged.Command{retry}}).want(staged.PhaseStopped, "c1 attempt 2, c2")
+		s.step(staged.Input{State: staged.StateRun}).want(staged.PhaseProgressing, "c1 starting attempt 2, c2").left(5 * time.Minute)
+		stopped(staged.Options{}).step(staged.Input{State: staged.StateRun, Commands: []staged.Command{retry}}).want(staged.PhaseProgressing, "c1 starting attempt 2, c2")
+		// Who becomes ready in time is done, stopped or not.
+		newScene(t, strategy, staged.Options{}, []string{"c1", "c2"}).step(staged.Input{State: staged.StateStop}).after(9*time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseStopped, "c1 done, c2")
+	})
 	t.Run("a deadline does not end a soak, and who loses readiness has it again", func(t *testing.T) {
 		st := all("st", 1)
 		st.ProgressDeadline, st.MinSuccessTime = staged.For(4*time.Minute), staged.For(10*time.Minute)

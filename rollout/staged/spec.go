@@ -36,7 +36,7 @@ type State string
 const (
 	StateInitialize State = "Initialize" // compute the stages, start nothing
 	StateRun        State = "Run"        // start, or resume
-	StateStop       State = "Stop"       // start nothing more until told to run
+	StateStop       State = "Stop"       // start nothing more until told to run; targets in progress go on, and so do their deadlines
 )
 
 func (s State) known() bool { return s == StateInitialize || s == StateRun || s == StateStop }

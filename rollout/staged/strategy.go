@@ -55,8 +55,9 @@ type Stage struct {
 	// MaxFailures is how many members may be failed or timed out. Unset means 0, or no limit if the
 	// strategy sets its own MaxFailures.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
-	// ProgressDeadline is how long a member may take from its start until it is ready. None means
-	// no limit. Unset means that of the strategy, or no limit.
+	// ProgressDeadline is how long a member may take from its start until it is ready, whether the
+	// run is stopped meanwhile or not. None means no limit. Unset means that of the strategy, or no
+	// limit.
 	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
 	// MinSuccessTime is how long a member must stay ready before it is done. Unset means that of
 	// the strategy, or 0. It does not apply to a member that is ready at the version before it is
