@@ -57,7 +57,7 @@ func (s *step) wakeLocks() {
 	for i := range v.latest.members {
 		d := &v.deployments[v.latest.members[i].deployment]
 		for _, l := range v.latest.Members[i].Locks {
-			if r := d.rankOf(l.ID); r >= 0 {
+			if r := d.rankOf(l.ID); r >= 0 && d.versions[r].at.After(v.latest.ReadyAt) { // else it counts as eligible, even for a clock that is behind: see viewGroup
 				s.wake(d.versions[r].at)
 			}
 		}
@@ -98,7 +98,7 @@ func (s *step) deriveQueued(due time.Time, resource string, open *work) {
 		if v.overlap(open, due, v.now) == exhausts {
 			reason = ReasonMergeBudget
 		}
-		if v.latest.Rule.OverlapStrategy == Merge {
+		if due.After(v.now) && v.overlap(open, due, due) != queues { // else nothing is different then
 			s.wake(due)
 		}
 	}

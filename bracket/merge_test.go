@@ -860,3 +860,92 @@ func (h *host) merged2() {
 		h.t.Fatalf("%s", describe(h.state))
 	}
 }
+
+// TestWakesForMerges: a plan with a group that is queued on a resource wakes when the group is due
+// there only if something is different then.
+func TestWakesForMerges(t *testing.T) {
+	wakes := func(h *host, minutes int) {
+		h.t.Helper()
+		h.due["n1"] = at(200)
+		h.step(170)
+		want := time.Time{}
+		if minutes > 0 {
+			want = at(minutes)
+		}
+		if !h.plan.Next.Equal(want) {
+			h.t.Errorf("next is %v, want %v\n%s", h.plan.Next, want, h.plan)
+		}
+	}
+	tell(t, []scenario{
+		{"it will be merged", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("kubelet@v3")
+			wakes(h, 200)
+			h.step(200)
+			h.merged(true)
+		}, "the merge must not be late"},
+		{"only the budget will be in the way", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.publish("kubelet", "v4", 165)
+			h.due["n1"] = at(300)
+			h.step(226)
+			if !h.plan.Next.Equal(at(300)) {
+				h.t.Errorf("next is %v\n%s", h.plan.Next, h.plan)
+			}
+			h.step(300)
+			if w := h.plan.Wait[len(h.plan.Wait)-1]; w.Reason != ReasonMergeBudget {
+				h.t.Errorf("%s", w)
+			}
+		}, "another reason is told"},
+		{"the execution follows a rule that merges nothing", func(h *host) {
+			h.until(60, "n1", "os")
+			merging(h)
+			h.next("kubelet@v3")
+			wakes(h, 0)
+		}, "it keeps the rule that it began with"},
+		{"its members have the versions already", func(h *host) {
+			merging(h)
+			h.rule.ReadinessMode, h.rule.ReadinessWindowSeconds = Immediate, nil
+			h.until(60, "n1", "os")
+			h.node("n2")
+			h.publish("drain", "v2", 100) // a hook changes no main
+			h.next("os@v3")
+			h.targets[[2]string{"n1", "os"}].OutOfScope = []string{"v3"}
+			wakes(h, 0)
+		}, "it has nothing that is different on this resource"},
+		{"a post has started", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "uncordon")
+			h.next("os@v3")
+			wakes(h, 0)
+		}, "nothing is merged any more"},
+		{"a post has not started yet", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.next("os@v3")
+			wakes(h, 200)
+		}, "it can still be merged"},
+	})
+}
+
+// TestLateClockWakesForNoLock: a planner whose clock is behind the close counts what the group has
+// locked as eligible, and does not wake when it would be by its own clock.
+func TestLateClockWakesForNoLock(t *testing.T) {
+	h := newHost(t, "n1")
+	h.rule.ReadinessMode, h.rule.ReadinessWindowSeconds = Immediate, nil
+	h.publish("os", "v2", 60)
+	h.step(60)
+	h.start()
+	if h.step(50); !h.plan.Next.IsZero() {
+		t.Errorf("it wakes at %v\n%s", h.plan.Next, h.plan)
+	}
+	h.version("os", "v2").EligibleAt = at(90) // it was taken back, for a time
+	if h.step(70); !h.plan.Next.Equal(at(90)) {
+		t.Errorf("it wakes at %v, and the version is eligible again at %v", h.plan.Next, at(90))
+	}
+}
