@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -21,8 +22,8 @@ func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 	g := GroupRecord(decoded)
 	f.schema(g.Schema)
 	f.text("rule", g.Rule)
-	if g.Number < 0 {
-		f.add("number", CodeOutOfRange, g.Number, "must not be negative")
+	if g.Number < 0 || g.Number > math.MaxInt32 {
+		f.add("number", CodeOutOfRange, g.Number, "must be from 0 to %d", math.MaxInt32)
 	}
 	for id, mark := range g.Marks {
 		f.mark("marks."+id, mark)
@@ -124,8 +125,8 @@ func (x *Execution) check(f *faults) {
 		enum(f, path+".status", m.Status, MemberWaiting, MemberRunning, MemberSucceeded, MemberSkipped, MemberFailed, MemberCancelled,
 			MemberRollingBack, MemberRolledBack)
 		oneOf(f, path+".purpose", m.Purpose, Rollback)
-		if m.Attempt < 0 || m.Generation < 0 || m.Generation >= x.Generation {
-			f.add(path, CodeOutOfRange, nil, "attempt %d and generation %d must not be negative, and the generation older than the execution's", m.Attempt, m.Generation)
+		if m.Attempt < 0 || m.Attempt > math.MaxInt32 || m.Generation < 0 || m.Generation >= x.Generation {
+			f.add(path, CodeOutOfRange, nil, "attempt %d and generation %d must be from 0 to %d, and the generation older than the execution's", m.Attempt, m.Generation, math.MaxInt32)
 		}
 		f.instant(path+".startedAt", m.StartedAt, false)
 		f.instant(path+".endedAt", m.EndedAt, false)

@@ -2,7 +2,10 @@ package bracket
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +95,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"status":"running"`, `"status":"runs"`, "open.members[1].status", "enums fail closed"},
 		{`"role":"main","action"`, `"role":"","action"`, "open.members[1].role", "a stored role is explicit"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":-1`, "open.members[1]", "attempts are counted"},
+		{`"status":"running","attempt":1`, `"status":"running","attempt":2147483648`, "open.members[1]", "nobody has counted so far"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":2`, "open.members[1]", "a run of a generation to come"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":1`, "open.members[1]", "the present generation is written as none"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"purpose":"deploy"`, "open.members[1].purpose", "only a rollback is written"},
@@ -129,11 +133,14 @@ func TestRecordsRefuse(t *testing.T) {
 	}
 }
 
-// A number below zero is a fault of its own, also where no group could contradict it.
-func TestNegativeNumber(t *testing.T) {
-	err := json.Unmarshal([]byte(`{"schema":1,"rule":"r","environment":"prod","number":-1,"marks":{},"closed":[]}`), new(GroupRecord))
-	if got := faultsOf(t, err); got != "out_of_range number" {
-		t.Errorf("faults of %q: %v", got, err)
+// A number out of range is a fault of its own, also where no group could contradict it: the next
+// group would have a number that cannot be read, or that is negative.
+func TestNumbersOfGroups(t *testing.T) {
+	for number, want := range map[int64]string{-1: "out_of_range number", 0: "", math.MaxInt32: "", math.MaxInt32 + 1: "out_of_range number"} {
+		err := json.Unmarshal(fmt.Appendf(nil, `{"schema":1,"rule":"r","environment":"prod","number":%d,"marks":{},"closed":[]}`, number), new(GroupRecord))
+		if got := faultsOf(t, err); got != want && strconv.IntSize > 32 {
+			t.Errorf("%d: faults %q, want %q: %v", number, got, want, err)
+		}
 	}
 }
 
