@@ -13,12 +13,15 @@ import (
 // not apply changes nothing and becomes an event with the reason.
 type Command struct {
 	Kind CommandKind `json:"kind"`
-	// Run, Stage and Side identify an approval as the action that requested it does: Run is the ID
-	// of the run, Stage the index of the stage.
-	Run   string `json:"run,omitempty"`
-	Stage int    `json:"stage,omitempty"`
-	Side  Side   `json:"side,omitempty"`
-	// Target is the target to skip or retry. Attempt, for a retry, is the attempt that failed.
+	// Run is the ID of the run that the command is for. It is required for an answer to an approval;
+	// in any other command, empty means the run of the step.
+	Run string `json:"run,omitempty"`
+	// Stage and Side identify an approval as the action that requested it does: Stage is the index
+	// of the stage.
+	Stage int  `json:"stage,omitempty"`
+	Side  Side `json:"side,omitempty"`
+	// Target is the target to skip or retry; an answer to an approval and a cancel must not name
+	// one, because they concern more. Attempt, for a retry, is the attempt that failed.
 	Target  string `json:"target,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	// By, At and Reason say who gave the command, when and why. None of them is interpreted, and
@@ -70,12 +73,31 @@ const (
 func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
 
 func (c *Command) check(list *faults, i int) {
+	// A command that names less than it concerns is refused: a cancel of one target must not end the
+	// run.
+	refuse := func(field, value, why string) {
+		list.add(CodeInput, at("commands", i)+field, value, "must be left out: "+why)
+	}
 	switch c.Kind {
 	case CommandApprove, CommandReject:
 		if c.Side != Before && c.Side != After {
 			list.add(CodeInput, at("commands", i)+".side", quoted(string(c.Side)), "must be before or after")
 		}
-	case CommandSkip, CommandRetry, CommandCancel:
+		if c.Target != "" {
+			refuse(".target", quoted(c.Target), "an approval is for all targets behind it")
+		}
+	case CommandSkip, CommandRetry:
+	case CommandCancel:
+		const why = "cancel ends the whole run; skip leaves one target out, and reject refuses an approval"
+		if c.Stage != 0 {
+			refuse(".stage", strconv.Itoa(c.Stage), why)
+		}
+		if c.Side != "" {
+			refuse(".side", quoted(string(c.Side)), why)
+		}
+		if c.Target != "" {
+			refuse(".target", quoted(c.Target), why)
+		}
 	default:
 		list.add(CodeInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be approve, reject, skip, retry or cancel")
 	}
@@ -97,14 +119,16 @@ func (e *edit) command(c *Command) {
 	e.decision = c.decision(e.now)
 	defer func() { e.decision = nil }()
 	var why Reason
-	switch c.Kind {
-	case CommandApprove, CommandReject:
+	switch {
+	case c.Run != "" && c.Run != e.plan.id:
+		why = ReasonOtherRun
+	case c.Kind == CommandApprove, c.Kind == CommandReject:
 		why = e.answer(c)
-	case CommandSkip:
+	case c.Kind == CommandSkip:
 		why = e.skip(c)
-	case CommandRetry:
+	case c.Kind == CommandRetry:
 		why = e.retry(c)
-	case CommandCancel:
+	case c.Kind == CommandCancel:
 		if why = ReasonAlready; !e.cancelled {
 			e.cancelled, why = true, ""
 			e.run.cancelled = e.decision
@@ -126,7 +150,7 @@ func (c *Command) ignored(why Reason) Event {
 
 // answer approves or rejects an approval, or returns why it cannot.
 func (e *edit) answer(c *Command) Reason {
-	if c.Run != e.plan.id {
+	if c.Run == "" { // whose approval it is must be said: names of stages are not unique among runs
 		return ReasonOtherRun
 	}
 	if c.Stage < 0 || c.Stage >= e.run.count() {

@@ -80,7 +80,7 @@ const (
 	CodeImmutable         Code = "run.immutable"                   // only the state may change
 	CodeOption            Code = "option"                          // a value that the option accepts
 	CodeFormat            Code = "format"                          // an object of the right kind with a spec, or a stored run that is not damaged
-	CodeInput             Code = "input"                           // only known values in an input to Step
+	CodeInput             Code = "input"                           // only known values in an input to Step, and no command that names less than it concerns
 	CodeConflict          Code = "placement.conflictingStrategies" // open runs of one placement have the same strategy
 	CodeDecisionGroup     Code = "ocm.group"                       // each cluster has a name and is in one decision group; each mandatory group exists
 	CodeOCMType           Code = "ocm.type"                        // All, Progressive or ProgressivePerGroup, with only the fields of that type

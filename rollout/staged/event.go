@@ -43,7 +43,7 @@ type Reason string
 // Reasons why a command, an observation or a change of the fleet was ignored.
 const (
 	ReasonAlready       Reason = "already"        // it is already so, or the present state is final
-	ReasonOtherRun      Reason = "other_run"      // the command is for another run
+	ReasonOtherRun      Reason = "other_run"      // the command is for another run, or an answer to an approval does not say for which
 	ReasonUnknownStage  Reason = "unknown_stage"  // the run has no such stage
 	ReasonUnknownTarget Reason = "unknown_target" // the run has no such target
 	ReasonNotRequested  Reason = "not_requested"  // the approval is not requested yet

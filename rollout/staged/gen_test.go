@@ -153,6 +153,9 @@ func genInput(t *rapid.T, run *staged.Run, actions []staged.Action) staged.Input
 				c.Attempt++
 			}
 		}
+		if c.Run == "" {
+			c.Run = pick(t, "run", "", "", "", "run", "other")
+		}
 		c.By, c.Reason = pick(t, "by", "", "", "ann", "bob"), pick(t, "reason", "", "", "so be it")
 		if rapid.IntRange(0, 3).Draw(t, "dated") == 0 {
 			c.At = benchStart.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "at")) * time.Hour).In(time.FixedZone("east", 3600))

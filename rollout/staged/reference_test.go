@@ -339,6 +339,9 @@ func (r *reference) command(c staged.Command) {
 		}
 		r.by = &said
 	}
+	if c.Run != "" && c.Run != r.id {
+		return
+	}
 	switch c.Kind {
 	case staged.CommandCancel:
 		r.cancelled = true

@@ -310,6 +310,11 @@ func TestStepRefuses(t *testing.T) {
 		{staged.Input{State: staged.StateInitialize}, benchStart, staged.CodeTransition, "state"},
 		{staged.Input{Commands: []staged.Command{{}}}, benchStart, staged.CodeInput, "commands[0].kind"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}, {Kind: staged.CommandApprove}}}, benchStart, staged.CodeInput, "commands[1].side"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel, Target: "c1"}}}, benchStart, staged.CodeInput, "commands[0].target"}, // it would end the whole run
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel, Stage: 1}}}, benchStart, staged.CodeInput, "commands[0].stage"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel, Side: staged.Before}}}, benchStart, staged.CodeInput, "commands[0].side"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Side: staged.Before, Target: "c1"}}}, benchStart, staged.CodeInput, "commands[0].target"}, // it would let all others through
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Side: staged.After, Target: "c1"}}}, benchStart, staged.CodeInput, "commands[0].target"},
 		{staged.Input{Observations: []staged.Observation{{Health: "well"}}}, benchStart, staged.CodeInput, "observations[0].health"},
 		{staged.Input{Added: []staged.Target{{}}}, benchStart, staged.CodeTargetName, "added[0].name"},
 		{staged.Input{Leaving: []string{"\xff"}}, benchStart, staged.CodeTargetName, "leaving[0]"},

@@ -60,7 +60,11 @@ func TestFirstEvents(t *testing.T) {
 func TestOneStepInOrder(t *testing.T) {
 	command := func(kinds ...staged.CommandKind) (in staged.Input) {
 		for _, kind := range kinds {
-			in.Commands = append(in.Commands, staged.Command{Kind: kind, Run: "run", Stage: 0, Side: staged.After, Target: "c1", Attempt: 1})
+			c := staged.Command{Kind: kind, Run: "run", Stage: 0, Side: staged.After, Attempt: 1}
+			if kind == staged.CommandSkip || kind == staged.CommandRetry {
+				c.Target = "c1"
+			}
+			in.Commands = append(in.Commands, c)
 		}
 		return in
 	}
@@ -201,6 +205,10 @@ func TestIgnoredCommands(t *testing.T) {
 		{"of another run", change(func(c *staged.Command) { c.Run = "other" }), staged.Event{Stage: 1, Side: staged.Before, Reason: staged.ReasonOtherRun}},
 		{"not asked for", change(func(c *staged.Command) { c.Side = staged.After }), staged.Event{Stage: 1, Side: staged.After, Reason: staged.ReasonNotRequested}},
 		{"a stage behind the last", change(func(c *staged.Command) { c.Stage = 3 }), staged.Event{Stage: 3, Side: staged.Before, Reason: staged.ReasonUnknownStage}},
+		{"a skip for another run", staged.Command{Kind: staged.CommandSkip, Run: "other", Target: "b1"}, staged.Event{Stage: -1, Target: "b1", Reason: staged.ReasonOtherRun}},
+		{"a retry for another run", staged.Command{Kind: staged.CommandRetry, Run: "other", Target: "a2", Attempt: 1}, staged.Event{Stage: -1, Target: "a2", Reason: staged.ReasonOtherRun}},
+		{"a cancel of another run", staged.Command{Kind: staged.CommandCancel, Run: "other"}, staged.Event{Stage: -1, Reason: staged.ReasonOtherRun}},
+		{"an approval of no run", change(func(c *staged.Command) { c.Run = "" }), staged.Event{Stage: 1, Side: staged.Before, Reason: staged.ReasonOtherRun}},
 		{"a stage before the first", change(func(c *staged.Command) { c.Stage = -1 }), staged.Event{Stage: -1, Side: staged.Before, Reason: staged.ReasonUnknownStage}},
 		{"a target of nobody", staged.Command{Kind: staged.CommandSkip, Target: "z1"}, staged.Event{Stage: -1, Target: "z1", Reason: staged.ReasonUnknownTarget}},
 		{"a target that is done is not skipped", staged.Command{Kind: staged.CommandSkip, Target: "a1"}, staged.Event{Stage: -1, Target: "a1", Reason: staged.ReasonAlready}},
@@ -258,7 +266,7 @@ func TestNobody(t *testing.T) {
 // and a second one like it is.
 func TestCommandsThatHaveAnEffect(t *testing.T) {
 	for _, c := range []staged.Command{
-		{Kind: staged.CommandCancel}, {Kind: staged.CommandSkip, Target: "b1"}, {Kind: staged.CommandSkip, Target: "b3"}, {Kind: staged.CommandSkip, Target: "a2"}, {Kind: staged.CommandSkip, Target: "d1"},
+		{Kind: staged.CommandCancel}, {Kind: staged.CommandCancel, Run: "run"}, {Kind: staged.CommandSkip, Run: "run", Target: "b1"}, {Kind: staged.CommandSkip, Target: "b1"}, {Kind: staged.CommandSkip, Target: "b3"}, {Kind: staged.CommandSkip, Target: "a2"}, {Kind: staged.CommandSkip, Target: "d1"},
 	} {
 		ignored := staged.Event{Kind: staged.EventCommandIgnored, Stage: -1, Target: c.Target, To: string(c.Kind), Reason: staged.ReasonAlready}
 		run := midRun(t)
