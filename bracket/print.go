@@ -145,21 +145,22 @@ func (e Event) String() string {
 	return text
 }
 
-// String returns what the command does to which execution, followed by its id, who gave it, when
-// and why, as far as it says. Line breaks in the reason become spaces.
+// String returns the id and what the command does to which execution, followed by who gave it, when
+// and why, as far as it says, on one line.
 func (c Command) String() string {
+	oneLine := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	text := string(c.Kind)
 	if c.Deployment != "" {
 		text += " " + c.Deployment
 	}
 	text = fmt.Sprintf("%s: %s for %s on %s", c.ID, text, c.Group, c.Resource)
-	if c.By != "" {
-		text += " by " + c.By
+	if who := oneLine(c.By); who != "" {
+		text += " by " + who
 	}
 	if !c.At.IsZero() {
 		text += " at " + instant(c.At)
 	}
-	if why := strings.Join(strings.Fields(c.Reason), " "); why != "" {
+	if why := oneLine(c.Reason); why != "" {
 		text += ": " + why
 	}
 	return text

@@ -28,7 +28,7 @@ next: 2026-03-10T10:30:00Z` {
 	}
 	h.start()
 	h.crash("n1", "drain")
-	h.commands = []Command{{ID: "c0", Kind: Retry, Group: "rule/prod/1", Resource: "n1", By: "ann", At: at(61), Reason: "try\nagain"}}
+	h.commands = []Command{{ID: "c0", Kind: Retry, Group: "rule/prod/1", Resource: "n1", By: "ann\n", At: at(61), Reason: "try\nagain"}}
 	stray := Run{Group: "other/prod/1", Resource: "n1", Deployment: "drain", Generation: 1, Attempt: 1, Purpose: Deploy}
 	h.runs[stray] = &RunFact{Run: stray, Status: RunRunning}
 	if p := h.step(62); p.String() != `redispatch: n1/drain (pre): deploy v1 as rule%2Fprod%2F1/n1/drain/1/1/deploy, due since 2026-03-10T10:00:00Z

@@ -700,6 +700,9 @@ func TestRunAsAField(t *testing.T) {
 	if err != nil || !bytes.Equal(encode(t, run), encode(t, &back.Run)) {
 		t.Errorf("%v: %s", err, data)
 	}
+	if got := fmt.Sprint(back.Run); got != run.String() {
+		t.Errorf("a run that is no pointer is printed as %s", got)
+	}
 	if data, err := json.Marshal(record{}); err == nil {
 		t.Errorf("no run is written as %s", data)
 	}

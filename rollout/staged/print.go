@@ -12,7 +12,7 @@ const shownTargets = 12
 // String describes the run for people: its phase, what it waits for, and each stage with its gates
 // and its targets. For a run that has not begun this is the preview. The text does not end with a
 // newline.
-func (r *Run) String() string {
+func (r Run) String() string {
 	if r.plan == nil {
 		return "no run"
 	}
