@@ -248,7 +248,7 @@ func (p Prediction) why() string {
 // were never done. The text does not end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d trials\n", len(p.Trials))
+	fmt.Fprintf(&b, "%s\n", count(len(p.Trials), "trial"))
 	for _, row := range []struct {
 		name string
 		q    float64

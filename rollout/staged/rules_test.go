@@ -532,6 +532,29 @@ func TestRulesOfUnreadableValues(t *testing.T) {
 	}
 }
 
+// TestFaultsAroundASpec: what is wrong around the spec of an object hides nothing that is wrong in it.
+func TestFaultsAroundASpec(t *testing.T) {
+	for _, row := range []struct {
+		text string
+		into json.Unmarshaler
+		want string
+	}{
+		{`{"kind": 7, "metadata": {"name": 3, "namespace": []}, "spec": {"stat": "Run"}}`, &staged.Spec{}, `kind: must be a string, not 7: put it in quotes
+metadata.name: must be a string, not 3: put it in quotes
+metadata.namespace: must be a string, not a list
+spec.stat: unknown field; did you mean "state"?`},
+		{`{"kind": "StagedUpdateRun", "metadata": [], "spec": {"stages": 5}}`, &staged.Strategy{}, `kind: "StagedUpdateRun": must be ClusterStagedUpdateStrategy or StagedUpdateStrategy
+metadata: must be an object, not a list
+spec.stages: must be a list, not a number`},
+		{`{"metadata": {"name": 3}, "spec": null}`, &staged.Strategy{}, `spec: must be given: its fields belong below it
+metadata.name: must be a string, not 3: put it in quotes`},
+	} {
+		if err := row.into.UnmarshalJSON([]byte(row.text)); err == nil || err.Error() != row.want {
+			t.Errorf("%s: got\n%v\nwant\n%s", row.text, err, row.want)
+		}
+	}
+}
+
 // TestRefusedDocuments: what is refused leaves what was there before, and null is nothing.
 func TestRefusedDocuments(t *testing.T) {
 	strategy, spec, options, ocm := benchStrategy(concurrency.Count(1)), benchSpec(), staged.Options{OnFailure: staged.Hold}, staged.OCMStrategy{Type: staged.OCMProgressive}

@@ -48,14 +48,14 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
 	}
-	o, err := objectOf(data, "ClusterStagedUpdateRun", "StagedUpdateRun")
-	if err != nil {
-		return err
-	}
+	o, list := objectOf(data, "ClusterStagedUpdateRun", "StagedUpdateRun")
 	type plain Spec
 	var decoded plain
-	if err := strictjson.Unmarshal(o.spec, &decoded); err != nil {
-		return decodeFaults(o.base, translated(err))
+	if o.spec != nil {
+		list = append(list, strictjson.Parts(decodeFaults(o.base, translated(strictjson.Unmarshal(o.spec, &decoded))))...)
+	}
+	if err := list.err(); err != nil {
+		return err
 	}
 	*s = Spec(decoded)
 	s.Name, s.Namespace = o.name, o.namespace

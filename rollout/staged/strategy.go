@@ -102,17 +102,17 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
 	}
-	o, err := objectOf(data, "ClusterStagedUpdateStrategy", "StagedUpdateStrategy")
-	if err != nil {
-		return err
-	}
+	o, list := objectOf(data, "ClusterStagedUpdateStrategy", "StagedUpdateStrategy")
 	type plain Strategy
 	var decoded struct {
 		plain
 		MaxFailures padded `json:"maxFailures"`
 	}
-	if err := strictjson.Unmarshal(o.spec, &decoded); err != nil {
-		return decodeFaults(o.base, err)
+	if o.spec != nil {
+		list = append(list, strictjson.Parts(decodeFaults(o.base, strictjson.Unmarshal(o.spec, &decoded)))...)
+	}
+	if err := list.err(); err != nil {
+		return err
 	}
 	*s = Strategy(decoded.plain)
 	s.MaxFailures = concurrency.Limit(decoded.MaxFailures)
@@ -142,13 +142,13 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 // object is a document as Kubernetes writes it, or a bare spec.
 type object struct {
 	base            string // the path of the spec
-	spec            []byte
+	spec            []byte // nil: there is none
 	name, namespace string
 }
 
 // objectOf takes a document apart. The document is a whole object if it has a field that objects
 // have and no spec of this package has.
-func objectOf(data []byte, kinds ...string) (object, error) {
+func objectOf(data []byte, kinds ...string) (object, faults) {
 	var whole map[string]json.RawMessage
 	if json.Unmarshal(data, &whole) != nil || whole["spec"] == nil && whole["kind"] == nil && whole["apiVersion"] == nil && whole["metadata"] == nil {
 		return object{spec: data}, nil // the strict decoder reports what is wrong with it
@@ -169,28 +169,27 @@ func objectOf(data []byte, kinds ...string) (object, error) {
 		list.add(Code(fault.Code), fault.Path, fault.Value, fault.Hint)
 	}
 	if !filled {
-		return object{}, list.err()
+		return object{}, list
 	}
-	read := func(path string, raw json.RawMessage, into *string) {
-		if raw != nil && json.Unmarshal(raw, into) != nil {
-			list.add(CodeType, path, string(raw), "must be a string")
+	part := func(path string, raw json.RawMessage, into any) {
+		if raw != nil {
+			list = append(list, strictjson.Parts(decodeFaults(path, strictjson.Unmarshal(raw, into)))...)
 		}
 	}
 	o := object{base: "spec", spec: document.Spec}
 	if o.spec == nil || string(o.spec) == "null" {
+		o.spec = nil
 		list.add(CodeFormat, "spec", "", "must be given: its fields belong below it")
 	}
 	kind := ""
-	if read("kind", document.Kind, &kind); kind != "" && !slices.Contains(kinds, kind) {
+	if part("kind", document.Kind, &kind); kind != "" && !slices.Contains(kinds, kind) {
 		list.add(CodeFormat, "kind", quoted(kind), "must be "+strings.Join(kinds, " or "))
 	}
 	var metadata map[string]json.RawMessage
-	if document.Metadata != nil {
-		list = append(list, strictjson.Parts(decodeFaults("metadata", strictjson.Unmarshal(document.Metadata, &metadata)))...)
-	}
-	read("metadata.name", metadata["name"], &o.name)
-	read("metadata.namespace", metadata["namespace"], &o.namespace)
-	return o, list.err()
+	part("metadata", document.Metadata, &metadata)
+	part("metadata.name", metadata["name"], &o.name)
+	part("metadata.namespace", metadata["namespace"], &o.namespace)
+	return o, list
 }
 
 // clone returns a copy that shares nothing with s.
