@@ -104,6 +104,11 @@ func ExampleStep_calendar() {
 		if run, result, err = staged.Step(run, input, now); err != nil {
 			panic(err)
 		}
+		for _, e := range result.Events {
+			if e.Decision != nil {
+				fmt.Println(now.Format("Mon 15:04"), e)
+			}
+		}
 		input = staged.Input{}
 		for _, a := range result.Actions {
 			fmt.Println(now.Format("Mon 15:04"), a)
@@ -111,7 +116,8 @@ func ExampleStep_calendar() {
 				continue
 			}
 			if calendar.Open(now) {
-				input.Commands = append(input.Commands, staged.Command{Kind: staged.CommandApprove, Run: a.Run, Stage: a.Stage, Side: a.Side})
+				input.Commands = append(input.Commands, staged.Command{
+					Kind: staged.CommandApprove, Run: a.Run, Stage: a.Stage, Side: a.Side, By: "calendar", At: now, Reason: "office hours"})
 			} else if now, err = calendar.NextOpen(now); err != nil { // or result.Next, if that is sooner
 				panic(err)
 			}
@@ -120,6 +126,7 @@ func ExampleStep_calendar() {
 	// Output:
 	// Fri 18:00 request approval example-run-before-prod
 	// Mon 09:00 request approval example-run-before-prod
+	// Mon 09:00 approval stage 0 before approved (by calendar at 2026-03-16T09:00:00Z: office hours)
 	// Mon 09:00 start prod-1, attempt 1
 }
 
