@@ -81,3 +81,18 @@ func TestNothingHidesBehindATurn(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnsBeyondAllTime: of those that wait for their turn, the ones whose turn never comes are
+// told apart, whoever is looked at first.
+func TestTurnsBeyondAllTime(t *testing.T) {
+	t.Parallel()
+	s := fleet(6, "v1", map[string][]string{"api": {"v1", "v2"}})
+	plan := mustPlan(t, compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":5000000000}}`)), s, t0)
+	reasons := map[rollout.Reason]int{}
+	for w := range plan.Waiting.All() {
+		reasons[w.Blockers[0].Reason]++
+	}
+	if len(plan.Start) != 1 || reasons[rollout.ReasonRolloutNotDue] != 1 || reasons[rollout.ReasonRolloutOverflow] != 4 {
+		t.Errorf("%v", plan)
+	}
+}
