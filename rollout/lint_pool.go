@@ -198,7 +198,7 @@ func (l *lint) lookAtOverlaps() {
 			}
 		})
 	}
-	pairs := slices.SortedFunc(maps.Keys(found), func(x, y [2]int32) int { return cmp.Or(cmp.Compare(x[1], y[1]), cmp.Compare(x[0], y[0])) })
+	pairs := slices.SortedFunc(maps.Keys(found), func(x, y [2]int32) int { return slices.Compare(x[:], y[:]) })
 	for _, pair := range pairs {
 		own := found[pair]
 		severity := SeverityInfo

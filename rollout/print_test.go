@@ -66,6 +66,12 @@ pool       p: 0 of 1 active`},
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	const alike = "r00 / prod / d0: waits: reason_0; and 1 more likewise\nr01 / prod / d0: waits: reason_0"
+	waiting = []rollout.Waiting{waiting[0], waiting[1], waiting[2]}
+	waiting[2].Blockers = []rollout.Verdict{{Reason: "reason_0", Rule: "another"}}
+	if text := fmt.Sprint(rollout.NewWaitingList(waiting...)); text != alike {
+		t.Errorf("the same reason of another rule: printed\n%s\nwant\n%s", text, alike)
+	}
 	if text := fmt.Sprint(rollout.WaitingList{}); text != "" {
 		t.Errorf("an empty list prints %q", text)
 	}
