@@ -129,6 +129,36 @@ func TestImportDirections(t *testing.T) {
 	}
 }
 
+// TestWhoLinksCEL: only packages that select by expression link the CEL library, which is most of
+// what an importer carries. A package of the house that may be imported can bring it along.
+func TestWhoLinksCEL(t *testing.T) {
+	_, list := sources(t)
+	imports := map[string][]string{} // by folder
+	for _, s := range list {
+		for _, spec := range s.ast.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			imports[s.dir] = append(imports[s.dir], strings.TrimPrefix(name, module+"/"))
+		}
+	}
+	links := map[string]bool{} // folders that import it, or one that does
+	for changed := true; changed; {
+		changed = false
+		for dir, names := range imports {
+			if !links[dir] && slices.ContainsFunc(names, func(name string) bool { return links[name] || strings.HasPrefix(name, "github.com/google/cel-go") }) {
+				links[dir], changed = true, true
+			}
+		}
+	}
+	for dir := range imports {
+		if want := dir == "selector" || dir == "partition" || dir == "rollout/staged"; links[dir] != want {
+			t.Errorf("package %q links CEL: %v, want %v", dir, links[dir], want)
+		}
+	}
+}
+
 // TestPureCore finds what makes a result depend on something else than its input.
 func TestPureCore(t *testing.T) {
 	set, list := sources(t)
