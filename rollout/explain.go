@@ -163,7 +163,7 @@ func (w *work) absent(own *VersionExplanation, i, n int32) bool {
 	switch created := w.version(i, n).CreatedAt; {
 	case created.After(w.now):
 		own.Prospect = ProspectFuture
-		own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Pending, Reason: ReasonVersionNotDeployable, Until: created.UTC()}}}
+		own.Rules = []RuleVerdict{{Kind: kindStatus, Verdict: Verdict{Status: Denied, Reason: ReasonVersionNotDeployable, Until: created.UTC()}}}
 	case !w.inScope(i, n):
 		own.Prospect, own.Fault = ProspectOutOfScope, w.scopeFault(i, n)
 	default:

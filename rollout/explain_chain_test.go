@@ -243,7 +243,7 @@ func TestExplanationInFull(t *testing.T) {
   begun     v2
   policies  p, q
   v5: future
-    └─ ~ version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+    └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
        opens by itself at 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
@@ -258,7 +258,7 @@ func TestExplanationInFull(t *testing.T) {
   policies  p
   bracket   B
   v5: future
-    └─ ~ version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+    └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
        opens by itself at 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
@@ -276,7 +276,7 @@ func TestExplanationInFull(t *testing.T) {
   policies  p
   bracket   B
   v5: future
-    └─ ~ version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+    └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
        opens by itself at 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
@@ -319,7 +319,7 @@ func TestExplanationInFull(t *testing.T) {
   policies  none
   held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
   v5: future
-    └─ ~ version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+    └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
        opens by itself at 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits

@@ -2,6 +2,8 @@ package rollout_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -263,6 +265,55 @@ func TestExplanationAgrees(t *testing.T) {
 			t.Fatal("an explanation changes the plan")
 		}
 	}, "starts", "waits", "held", "overridden", "start alone", "start in bracket")
+}
+
+// TestReasonsHaveOneStatus: whoever branches on a code knows the status, which is the documented
+// one, in plans and in explanations.
+func TestReasonsHaveOneStatus(t *testing.T) {
+	source, err := os.ReadFile("verdict.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses := map[rollout.Reason]rollout.VerdictStatus{}
+	for _, m := range regexp.MustCompile(`(?m)^\tReason\w+ +Reason = "(\w+)" +// (denied|pending): `).FindAllStringSubmatch(string(source), -1) {
+		statuses[rollout.Reason(m[1])] = rollout.VerdictStatus(m[2])
+	}
+	if len(statuses) < 25 {
+		t.Fatalf("only %d reasons", len(statuses))
+	}
+	env, seen := newEnv(t), testseed.Tally{}
+	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
+		check := func(id rollout.TargetID, v rollout.Verdict) {
+			if want := statuses[v.Reason]; want != "" && v.Status != want {
+				t.Fatalf("%v: %v is %s, want %s\n%v", id, v, v.Status, want, w)
+			}
+		}
+		for wait := range w.plan.Waiting.All() {
+			for _, v := range wait.Blockers {
+				check(wait.TargetID, v)
+			}
+		}
+		for _, target := range w.s.Targets {
+			e, err := w.plan.Explain(target.TargetID)
+			if slices.Contains(w.s.DeletedResources, target.Resource) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range e.Held {
+				check(e.TargetID, v)
+			}
+			for _, version := range e.Versions {
+				if version.Prospect == rollout.ProspectFuture {
+					seen["future"]++
+				}
+				for _, r := range version.Rules {
+					check(e.TargetID, r.Verdict)
+				}
+			}
+		}
+	}, "future", "selector_error", "approval_missing", "progression_waiting", "cooldown", "retry_backoff", "rollback_triggered", "start alone", "start in bracket")
 }
 
 // TestOverridesOnlyHelp: capacity and rollback aside, an override lets start and holds nobody up.
