@@ -170,7 +170,7 @@ func (e *Env) ruled(n *expr, nesting int) *fault {
 		}
 	case kindComprehend:
 		if nesting++; nesting > e.limits.Nesting {
-			return &fault{at: n, limit: true, msg: fmt.Sprintf("comprehensions are nested %d deep, the limit is %d", nesting, e.limits.Nesting)}
+			return &fault{at: n, limit: true, msg: fmt.Sprintf("comprehensions are nested %d deep, the limit is %d", nesting, e.limits.Nesting), hint: "walk one list at a time, as in list.exists(x, x in ['a', 'b'])"}
 		}
 	}
 	for _, arg := range n.args {
@@ -197,14 +197,14 @@ func (e *Env) regex(call *expr) *fault {
 	pattern := call.args[len(call.args)-1]
 	text, ok := pattern.text()
 	if !ok {
-		return &fault{at: pattern, msg: "the regular expression must be a string literal"}
+		return &fault{at: pattern, msg: "the regular expression must be a string literal", hint: "as in x.matches('^a'); other values are for ==, startsWith, endsWith and contains"}
 	}
 	size, err := programSize(text)
 	if err != nil {
 		return &fault{at: pattern, msg: "invalid regular expression: " + strings.TrimPrefix(err.Error(), "error parsing regexp: "), hint: "the syntax is that of RE2"}
 	}
 	if size > e.limits.RegexProgram {
-		return &fault{at: pattern, limit: true, msg: fmt.Sprintf("the regular expression has %d instructions, the limit is %d", size, e.limits.RegexProgram)}
+		return &fault{at: pattern, limit: true, msg: fmt.Sprintf("the regular expression has %d instructions, the limit is %d", size, e.limits.RegexProgram), hint: "repeat less, or use startsWith, endsWith or contains"}
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	case strings.TrimSpace(expression) == "":
 		return nil, refuse(1, 1, "the expression is empty", "write true to match everything", false)
 	case len(expression) > e.limits.TextBytes:
-		return nil, refuse(0, 0, fmt.Sprintf("the expression has %d bytes, the limit is %d", len(expression), e.limits.TextBytes), "", true)
+		return nil, refuse(1, 1, fmt.Sprintf("the expression has %d bytes, the limit is %d", len(expression), e.limits.TextBytes), shorter, true)
 	case !utf8.ValidString(expression):
 		line, col := place(expression, invalid(expression))
 		return nil, refuse(line, col, "the expression is not valid UTF-8", "", false)
@@ -94,7 +94,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	parsed, trouble := e.library.parse(expression)
 	if trouble != nil {
 		if trouble.limit {
-			return nil, refuse(trouble.line, trouble.col, trouble.msg, "", true)
+			return nil, refuse(1, 1, trouble.msg, "put fewer parentheses, negations and lists inside one another", true)
 		}
 		if f := e.library.misusedMacro(expression); f != nil {
 			return nil, at(f)
@@ -108,7 +108,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	nodes := 0
 	parsed.tree().walk(func(*expr) { nodes++ })
 	if nodes > e.limits.Nodes {
-		return nil, refuse(0, 0, fmt.Sprintf("the expression has %d nodes, the limit is %d", nodes, e.limits.Nodes), "", true)
+		return nil, refuse(1, 1, fmt.Sprintf("the expression has %d nodes, the limit is %d", nodes, e.limits.Nodes), shorter, true)
 	}
 	if f := e.names(parsed.tree()); f != nil {
 		// The parser takes a word such as AND in front of a parenthesis for a call.
@@ -136,7 +136,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 		return nil, refuse(0, 0, "the cost cannot be estimated: "+err.Error(), "", false)
 	}
 	if cost > e.limits.EstimatedCost {
-		return nil, refuse(0, 0, fmt.Sprintf("the estimated cost is %d, the limit is %d", cost, e.limits.EstimatedCost),
+		return nil, refuse(1, 1, fmt.Sprintf("the estimated cost is %d, the limit is %d", cost, e.limits.EstimatedCost),
 			"use fewer or shorter comparisons, above all inside comprehensions", true)
 	}
 
@@ -161,6 +161,9 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	}
 	return s, nil
 }
+
+// shorter says what to do about an expression that is too large.
+const shorter = "compare with a list, as in x in ['a', 'b'], or split the expression in two"
 
 // constant explains why planning fails: planning evaluates the parts that depend on no variable,
 // such as int('b').

@@ -75,10 +75,10 @@ func below(path string, err error) error {
 // fault that it finds.
 type CompileError struct {
 	Expr string // the text that was compiled, cut after 200 bytes
-	Line int    // 1-based; 0 if the fault has no place, as with a text that is too long
-	Col  int    // 1-based, in characters; 0 if the fault has no place
+	Line int    // 1-based; 1 if the whole text is at fault, as when it is too long; 0 if the place is unknown
+	Col  int    // 1-based, in characters; 0 if the place is unknown
 	Msg  string // what is wrong
-	Hint string // what to write instead; may be empty
+	Hint string // what to write instead; may be empty, but for a limit it never is
 
 	limit bool
 }

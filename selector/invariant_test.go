@@ -178,7 +178,8 @@ func TestI2CostIsBounded(t *testing.T) {
 	}
 }
 
-// I2, at compile time: every limit, at its bound and one beyond.
+// I2, at compile time: every limit, at its bound and one beyond. Beyond it the fault has a place
+// and says what to write instead.
 func TestI2LimitsOfExpressions(t *testing.T) {
 	for _, row := range []struct {
 		limits  selector.Limits
@@ -207,6 +208,9 @@ func TestI2LimitsOfExpressions(t *testing.T) {
 		}
 		if errors.Is(err, selector.ErrMissingKey) {
 			t.Errorf("%v is no missing key", err)
+		}
+		if fault != nil && (fault.Line < 1 || fault.Col < 1 || fault.Hint == "") {
+			t.Errorf("%.100s: %+v: want a line, a column and a hint", row.out, fault)
 		}
 	}
 }

@@ -358,8 +358,8 @@ func TestCompileErrors(t *testing.T) {
 		{"resource.name.matches('(')", 1, 23, "regular expression", "RE2", "invalid"},
 		{"resource.name.matches('(?=a)')", 1, 23, "regular expression", "RE2", "lookahead is not RE2"},
 		{"matches(resource.name, '(')", 1, 24, "regular expression", "RE2", "invalid, in the other spelling"},
-		{"resource.name.matches(resource.kind)", 1, 23, "literal", "", "a computed pattern could be anything"},
-		{"resource.name.matches('a' + 'b')", 1, 0, "literal", "", "a computed pattern could be anything"},
+		{"resource.name.matches(resource.kind)", 1, 23, "literal", "as in x.matches('^a')", "a computed pattern could be anything"},
+		{"resource.name.matches('a' + 'b')", 1, 0, "literal", "as in x.matches('^a')", "a computed pattern could be anything"},
 		{"version.createdAt.getHours('Europe/Berlin') == 1", 1, 28, "time zone", "+01:00", "zones are looked up on the machine"},
 		{"version.createdAt.getHours('+25:00') == 1", 1, 28, "time zone", "+01:00", "no such offset"},
 		{"version.createdAt.getHours('+01:60') == 1", 1, 28, "time zone", "+01:00", "no such offset"},
@@ -657,11 +657,11 @@ func TestCompileErrorText(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = env.Compile(strings.Repeat("é", 501))
-	if err == nil || err.Error() != "selector: the expression has 1002 bytes, the limit is 1000" {
+	if err == nil || err.Error() != "selector: 1:1: the expression has 1002 bytes, the limit is 1000 (compare with a list, as in x in ['a', 'b'], or split the expression in two)" {
 		t.Error(err)
 	}
 	var fault *selector.CompileError
-	if errors.As(err, &fault); fault.Expr != strings.Repeat("é", 100) || fault.Line != 0 || fault.Col != 0 {
+	if errors.As(err, &fault); fault.Expr != strings.Repeat("é", 100) || fault.Line != 1 || fault.Col != 1 {
 		t.Errorf("%+v", fault)
 	}
 	_, err = env.Compile("a" + strings.Repeat("é", 500))
