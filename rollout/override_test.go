@@ -259,6 +259,19 @@ func TestOverrideOfAGateStartsTheRollout(t *testing.T) {
 	}
 }
 
+// TestOverrideOfASelectorLeavesTheCurve: outside brackets a curve counts from approvals and
+// progressions alone, however late a version selector lets the version past.
+func TestOverrideOfASelectorLeavesTheCurve(t *testing.T) {
+	for _, selector := range []string{"version.tag == 'v1'", "version.tag == 'v1' || resource.id == 'none'"} {
+		s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Overrides = []rollout.Override{override("x", func(o *rollout.Override) { o.CreatedAt = minute(7) })}
+		plan := mustPlan(t, compile(t, policy(`{"id":"x","versionSelector":{"selector":"`+selector+`"}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":240}}`)), s, minute(7))
+		if len(plan.State.Rollouts) != 1 || !plan.State.Rollouts[0].StartAt.Equal(t0) || len(plan.Start) != 2 || !plan.Next.Equal(minute(8)) {
+			t.Errorf("%s: %+v, starts %q, next %v", selector, plan.State.Rollouts, started(plan), plan.Next)
+		}
+	}
+}
+
 // TestOverrideOfASelectorInABracket: a group collects from the instant at which the version may be
 // deployed, which is that of the override. Counted from its creation the window would have closed
 // long ago, and with it the curve: everybody would start at once.

@@ -39,6 +39,7 @@ func TestRollback(t *testing.T) {
 			"", "rollback_triggered x"},
 		{"where verification is not asked about it is", onFailure, []rollout.Job{verified(ran("v1", ok, -30), "failed"), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
 		{"it goes back to the last success, whatever was in between", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", failure, -30), ran("v2", failure, -5)}, false, false, "v0 rollback", ""},
+		{"nor does it go back to what was only cancelled", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", rollout.JobCancelled, -30), ran("v2", failure, -5)}, false, false, "v0 rollback", ""},
 		{"it goes back to the newest of several", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
 		{"it does not go back to an earlier run of itself", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", ok, -9), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
 		{"a failed verification is one whatever the status of the job", onVerification, []rollout.Job{ran("v1", ok, -30), verified(ran("v2", failure, -5), "failed")}, false, false, "v1 rollback", ""},
@@ -156,10 +157,12 @@ func TestRollbackAndOutdated(t *testing.T) {
 // may be the oldest version.
 func TestRollbackToWhatIsCurrent(t *testing.T) {
 	s := fleet(1, "v0", map[string][]string{"api": {"v0", "v1"}})
-	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobFailure, -5)}
-	plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`)), s, t0)
-	if got := started(plan); !slices.Equal(got, []string{"r1/api@v0"}) || plan.Start[0].Purpose != rollout.PurposeRollback {
-		t.Errorf("starts %q", got)
+	for _, earlier := range [][]rollout.Job{nil, {ran("v0", rollout.JobCancelled, -9)}} { // its success is not listed; a run that came to nothing may be
+		s.Targets[0].Jobs = append(earlier, ran("v1", rollout.JobFailure, -5))
+		plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`)), s, t0)
+		if got := started(plan); !slices.Equal(got, []string{"r1/api@v0"}) || plan.Start[0].Purpose != rollout.PurposeRollback {
+			t.Errorf("%v: starts %q", earlier, got)
+		}
 	}
 }
 
