@@ -139,13 +139,15 @@ func TestRollbackAndOutdated(t *testing.T) {
 	for _, row := range []struct {
 		why, rules string
 		outdated   int
+		current    string // as the host says
 		starts     []string
 	}{
-		{"before the way back", rules, -4, nil},
-		{"after it", rules, -1, []string{"r1/api@v0"}},
-		{"while a window is shut", rules + "," + weekly("w", "01:00", "02:00", ""), -1, nil},
+		{"before the way back", rules, -4, "", nil},
+		{"after it", rules, -1, "", []string{"r1/api@v0"}},
+		{"where the host still calls current what went wrong", rules, -1, "v1", []string{"r1/api@v0"}},
+		{"while a window is shut", rules + "," + weekly("w", "01:00", "02:00", ""), -1, "", nil},
 	} {
-		s.Targets[0].OutdatedAt = minute(row.outdated)
+		s.Targets[0].OutdatedAt, s.Targets[0].Current = minute(row.outdated), row.current
 		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
 		if got := started(plan); !slices.Equal(got, row.starts) || waits(plan) != "rollback_triggered x" {
 			t.Errorf("%s: starts %q, want %q; waits for %q", row.why, got, row.starts, waits(plan))
