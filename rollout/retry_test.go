@@ -63,6 +63,29 @@ func TestRetriesOfSeveralRules(t *testing.T) {
 	}
 }
 
+// TestRetriesOfSeveralRulesInBracket: there, too, a rule that allows no further attempt decides over
+// one that would wait for it, and the longest delay over the others.
+func TestRetriesOfSeveralRulesInBracket(t *testing.T) {
+	const few, slow, quick = `{"retry":{"maxRetries":0}}`, `{"retry":{"maxRetries":5,"backoffSeconds":600}}`, `{"retry":{"maxRetries":5,"backoffSeconds":120}}`
+	for _, row := range []struct {
+		rules, want string
+		next        time.Time
+	}{
+		{few + "," + slow, "bracket_failed_holding", time.Time{}},
+		{slow + "," + few, "bracket_failed_holding", time.Time{}},
+		{slow + "," + quick, "bracket_waits_for_members", minute(10)},
+		{quick + "," + slow, "bracket_waits_for_members", minute(10)},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		set := compile(t, policy(alone+","+row.rules))
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+		plan := mustPlan(t, set, s, minute(1))
+		if len(plan.Start) > 0 || plan.Waiting.Len() != 1 || string(waitingOf(plan)[0].Blockers[0].Reason) != row.want || !plan.Next.Equal(row.next) {
+			t.Errorf("%s: starts %q, waits for %q, next %v; want %s, %v", row.rules, started(plan), waits(plan), plan.Next, row.want, row.next)
+		}
+	}
+}
+
 // TestRetriesWithoutEnd: the largest numbers that Validate lets through saturate instead of
 // wrapping.
 func TestRetriesWithoutEnd(t *testing.T) {

@@ -50,6 +50,56 @@ func TestTurnInAWindowThatIsOver(t *testing.T) {
 	}
 }
 
+// TestTurnIsNotAllThatHolds: a target that waits for its turn says what else holds it, although the
+// targets before it wait for nothing but theirs.
+func TestTurnIsNotAllThatHolds(t *testing.T) {
+	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600,"orderSalt":"none"}}`
+	for _, row := range []struct {
+		why, rules string
+		change     func(s *rollout.Snapshot, api, db *rollout.Target) // what holds a target
+		want       rollout.Reason
+	}{
+		{"what its version needs", curve, func(s *rollout.Snapshot, _, db *rollout.Target) { db.Current = "" }, rollout.ReasonVersionUnmet},
+		{"what its deployment needs", curve + `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.id == 'db'","appliesTo":"deployment.id == 'api'"}}`,
+			func(s *rollout.Snapshot, _, db *rollout.Target) { db.Current = "" }, rollout.ReasonDependencyUnmet},
+		{"a cooldown", curve + `,{"id":"c","versionCooldown":{"intervalSeconds":864000}}`, func(s *rollout.Snapshot, api, _ *rollout.Target) { api.Current = "v1" }, rollout.ReasonCooldown},
+		{"a selector that reads its resource", curve + `,{"id":"v","versionSelector":{"selector":"resource.name != 'held'"}}`, func(s *rollout.Snapshot, api, _ *rollout.Target) {
+			s.Resources[slices.IndexFunc(s.Resources, func(r rollout.Resource) bool { return r.ID == api.Resource })].Name = "held"
+		}, rollout.ReasonSelectorNoMatch},
+		{"a job", curve, func(s *rollout.Snapshot, api, _ *rollout.Target) {
+			api.Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+		}, rollout.ReasonTargetBusy},
+	} {
+		s := fleet(6, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}})
+		v2 := slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "api" && v.ID == "v2" })
+		if row.want == rollout.ReasonVersionUnmet {
+			s.Versions[v2].Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "true"}}
+		}
+		find := func(resource, deployment string) *rollout.Target {
+			return &s.Targets[slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == resource && t.Deployment == deployment })]
+		}
+		for _, target := range s.Targets {
+			if target.Deployment == "api" {
+				find(target.Resource, "api").Current = ""
+				if target.Resource >= "r4" {
+					row.change(&s, find(target.Resource, "api"), find(target.Resource, "db"))
+				}
+			}
+		}
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, s.Versions[v2].CreatedAt)
+		for wait := range plan.Waiting.All() {
+			turn := slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool { return b.Reason == rollout.ReasonRolloutNotDue })
+			held := slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool { return b.Reason == row.want })
+			if wait.Deployment == "api" && held != (wait.Resource >= "r4") || !turn && !held {
+				t.Errorf("%s: %v", row.why, wait)
+			}
+		}
+		if plan.Waiting.Len() < 5 {
+			t.Errorf("%s: %q", row.why, blockers(plan))
+		}
+	}
+}
+
 // TestTurnWithoutAMember: a group waits for its turn and one of its members is deleted, wherever it
 // stands in the list of deployments. The others run in their turn, and nobody is taken for it. Whom
 // it was to run after, or before, is no longer asked.
