@@ -65,6 +65,10 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a success of no version would hide what the target runs, and windows would let it through as one that runs nothing", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}, {Status: rollout.JobSuccessful, CreatedAt: t0}}
 		}, 1, "required targets[1].jobs[1].version: is required: the version that the job deploys"},
+		{"also where sound jobs follow it", func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs = []rollout.Job{{Status: rollout.JobSuccessful, CreatedAt: t0}}
+			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}}
+		}, 1, "required targets[0].jobs[0].version: is required: the version that the job deploys"},
 		{"jobs without an instant have no order, and a progression would wait for their success for ever", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful}}
 		}, 1, "required targets[1].jobs[0].createdAt: is required: jobs are ordered by it, and attempts and successes count from it"},
