@@ -175,12 +175,10 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	}
 	var rules []RuleVerdict
 	own := RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonCurrent}}
-	if n != t.current || t.busy {
+	switch {
+	case t.busy:
 		own.Reason = ReasonStarted
-	} else if !t.OutdatedAt.IsZero() {
-		own.Reason = ReasonAlreadyDone
-	}
-	if n != t.current && !t.busy && t.takenBack(v.ID) {
+	case n != t.current || !t.OutdatedAt.IsZero(): // it has succeeded, even if the host calls another version current
 		own.Reason = ReasonAlreadyDone
 	}
 	return append(rules, own), ProspectKept

@@ -176,16 +176,18 @@ func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {
 	}
 	for _, row := range []struct {
 		why      string
+		current  string // as the host says
 		outdated time.Time
 		jobs     []rollout.Job
 		want     rollout.Reason
 	}{
-		{"it runs", time.Time{}, job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonCurrent},
-		{"it was run again at the very instant", t0.Add(-time.Hour), job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAlreadyDone},
-		{"it is being run again", t0.Add(-time.Hour), job(rollout.JobInProgress, t0.Add(-time.Minute)), rollout.ReasonStarted},
-		{"it is to be run again", t0.Add(-time.Minute), job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAllowed},
+		{"it runs", "v1", time.Time{}, job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonCurrent},
+		{"it was run again at the very instant", "v1", t0.Add(-time.Hour), job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAlreadyDone},
+		{"it is being run again", "v1", t0.Add(-time.Hour), job(rollout.JobInProgress, t0.Add(-time.Minute)), rollout.ReasonStarted},
+		{"it is to be run again", "v1", t0.Add(-time.Minute), job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAllowed},
+		{"it succeeded, and the host still calls the one before current", "v0", time.Time{}, job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAlreadyDone},
 	} {
-		s := fleet(1, "v1", map[string][]string{"api": {"v1"}})
+		s := fleet(1, row.current, map[string][]string{"api": {"v0", "v1"}})
 		s.Targets[0].OutdatedAt, s.Targets[0].Jobs = row.outdated, row.jobs
 		plan := mustPlan(t, compile(t, policy(`{"id":"r","retry":{"maxRetries":0}}`)), s, t0)
 		e, err := plan.Explain(s.Targets[0].TargetID)

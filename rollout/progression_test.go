@@ -254,6 +254,7 @@ func TestProgressionOutOfReach(t *testing.T) {
 	}{
 		{"the hotfix passed it by on one of two", progress(""), [][]rollout.Job{ok, hotfix}, nil, one},
 		{"or is about to", progress(""), [][]rollout.Job{ok, begun}, nil, one},
+		{"it is at work there, or has failed", progress(""), [][]rollout.Job{{ran("v2", rollout.JobInProgress, 1)}, {ran("v2", rollout.JobFailure, 1)}}, nil, ""},
 		{"whoever had it first has proved it", progress(""), [][]rollout.Job{nil, append(slices.Clone(ok), hotfix...)}, nil, ""},
 		{"the others are enough", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{nil, nil, hotfix}, nil, ""},
 		{"in the other environment it can", replaced(progress(""), either), [][]rollout.Job{ok, hotfix}, [][]rollout.Job{nil, nil}, ""},
