@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -173,7 +174,12 @@ func ParsePolicies(data []byte) ([]Policy, error) {
 // UnmarshalJSON decodes a policy as strictly as [ParsePolicies] does: an error joins one
 // *[FieldError] per fault, and the policy is then unchanged.
 func (p *Policy) UnmarshalJSON(data []byte) error {
-	return decodeInto((*plainPolicy)(p), data)
+	var decoded plainPolicy
+	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+		return fieldErrors(namingKinds(err))
+	}
+	*p = Policy(decoded)
+	return nil
 }
 
 // plainPolicy is a policy without its decoder: what holds it can be salvaged field by field.
@@ -195,6 +201,7 @@ func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool
 	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
 		var plain []plainPolicy
 		filled, err := decode(data, &plain)
+		err = namingKinds(err)
 		if !filled {
 			return nil, true, err
 		}
@@ -206,11 +213,40 @@ func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool
 	}
 	var one plainPolicy
 	filled, err := decode(data, &one)
+	err = namingKinds(err)
 	if !filled {
 		return nil, false, err
 	}
 	return []Policy{Policy(one)}, false, err
 }
+
+// namingKinds says of the unknown kinds of rules in policies which kinds there are, unless the
+// decoder has named the one that is meant.
+func namingKinds(err error) error {
+	var list []error
+	for _, fault := range strictjson.Faults(err) {
+		at := fault.Path
+		if strings.HasPrefix(at, "[") {
+			_, at, _ = strings.Cut(at, "].")
+		}
+		_, name, inside := strings.Cut(at, "].")
+		if fault.Code == strictjson.CodeUnknownField && fault.Hint == "unknown field" && strings.HasPrefix(at, "rules[") && inside && !strings.ContainsAny(name, ".[") {
+			var kinds []string
+			for _, k := range (Rule{}).kinds() {
+				kinds = append(kinds, string(k.name))
+			}
+			if fault.Hint += ": besides id and createdAt a rule holds one of " + strings.Join(kinds, ", "); name == reservedKind {
+				fault.Hint = "unknown field: this kind is reserved for a later release"
+			}
+		}
+		list = append(list, &fault)
+	}
+	return strictjson.Join(list...)
+}
+
+// reservedKind is a kind of rule that does not exist yet. A release that knows it reads the policies
+// of this one.
+const reservedKind = "failureBudget"
 
 // Validate reports every fault of the policy that can be seen without compiling its expressions;
 // [Compile] reports the faults of the expressions as well.

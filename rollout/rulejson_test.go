@@ -67,7 +67,7 @@ func TestBadRules(t *testing.T) {
 	}{
 		{"unknown fields", policy(`{"environmentProgression":{"dependsOnEnvironmentSelector":"true","soak":1}},{"versionCooldown":{"interval":1}},{"deploymentWindow":{"rule":"x"}},{"rollback":{"on":[]}}`),
 			[]string{"unknown_field rules[0].environmentProgression.soak: unknown field", "unknown_field rules[1].versionCooldown.interval: unknown field", "unknown_field rules[2].deploymentWindow.rule: unknown field", "unknown_field rules[3].rollback.on: unknown field"}},
-		{"a kind that is reserved", policy(`{"failureBudget":{}}`), []string{"unknown_field rules[0].failureBudget: unknown field"}},
+		{"a kind that is reserved", policy(`{"failureBudget":{}}`), []string{"unknown_field rules[0].failureBudget: unknown field: this kind is reserved"}},
 		{"every fault of a progression", policy(`{"environmentProgression":{"minimumSuccessPercentage":100.5,"minimumSoakTimeMinutes":-1,"maximumAgeHours":0,"successStatuses":["inProgress","odd"]}}`),
 			[]string{"required rules[0].environmentProgression.dependsOnEnvironmentSelector: is required", "out_of_range rules[0].environmentProgression.minimumSuccessPercentage: 100.5", "out_of_range rules[0].environmentProgression.minimumSoakTimeMinutes: -1",
 				"out_of_range rules[0].environmentProgression.maximumAgeHours: 0", `unknown_value rules[0].environmentProgression.successStatuses[0]: "inProgress"`, `unknown_value rules[0].environmentProgression.successStatuses[1]: "odd"`}},
