@@ -55,7 +55,7 @@ type manifest struct {
 
 type manifestSet struct {
 	Replicas       int               `json:"replicas"`
-	UpdateStrategy SetUpdateStrategy `json:"updateStrategy"`
+	UpdateStrategy *manifestStrategy `json:"updateStrategy"`
 	Partition      int               `json:"partition"`
 	Paused         bool              `json:"paused"`
 	Template       struct {
@@ -70,6 +70,24 @@ type manifestSet struct {
 		ResourceClaimTemplates any `json:"resourceClaimTemplates"`
 		ResourceSharing        any `json:"resourceSharing"`
 	} `json:"template"`
+}
+
+// manifestStrategy is SetUpdateStrategy with the pointer that Grove has. To Kubernetes, null means
+// absent: it is what YAML makes of a field whose lines are all commented out.
+type manifestStrategy struct {
+	Type          StrategyType    `json:"type"`
+	RollingUpdate *UpdateStrategy `json:"rollingUpdate"`
+}
+
+func (m *manifestStrategy) strategy() SetUpdateStrategy {
+	if m == nil {
+		return SetUpdateStrategy{}
+	}
+	s := SetUpdateStrategy{Type: m.Type}
+	if m.RollingUpdate != nil {
+		s.RollingUpdate = *m.RollingUpdate
+	}
+	return s
 }
 
 type manifestCounts struct {
@@ -133,11 +151,12 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 		faults.add("spec", CodeRequired, "", "must be given: it holds the replicas and the template")
 		return SetSpec{}, nil, faults.err()
 	}
-	template, released := m.Spec.Template, m.Spec.UpdateStrategy.Type
+	template, strategy := m.Spec.Template, m.Spec.UpdateStrategy.strategy()
+	released := strategy.Type
 	if released == rollingRecreate {
-		m.Spec.UpdateStrategy.Type = RollingUpdate
+		strategy.Type = RollingUpdate
 	}
-	spec := SetSpec{Replicas: m.Spec.Replicas, UpdateStrategy: m.Spec.UpdateStrategy, Partition: m.Spec.Partition, Paused: m.Spec.Paused}
+	spec := SetSpec{Replicas: m.Spec.Replicas, UpdateStrategy: strategy, Partition: m.Spec.Partition, Paused: m.Spec.Paused}
 
 	cliques := make([]Clique, len(template.Cliques))
 	places := make([]place, len(template.Cliques))

@@ -530,6 +530,32 @@ func TestParsePodCliqueSet(t *testing.T) {
 	}
 }
 
+// TestParseNull: a field that is a pointer in Grove's types may be null, which is what YAML makes of
+// a name whose lines below are all commented out. A count of the set may not: it has no default that
+// keeps the replicas.
+func TestParseNull(t *testing.T) {
+	absent, _, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":2,"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g"}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, doc := range []string{
+		`{"spec":{"replicas":2,"updateStrategy":null,"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g"}]}}}`,
+		`{"spec":{"replicas":2,"updateStrategy":{"rollingUpdate":null},"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g"}]}}}`,
+		`{"spec":{"replicas":2,"template":{"cliques":[{"name":"a","updateStrategy":null,"rollingUpdate":null,"spec":{"replicas":null,"minAvailable":null}}],
+			"podCliqueScalingGroups":[{"name":"g","cliqueNames":null,"replicas":null,"minAvailable":null,"updateStrategy":null,"rollingUpdate":null}]}}}`,
+	} {
+		if got, _, err := surge.ParsePodCliqueSet([]byte(doc)); err != nil || !reflect.DeepEqual(got, absent) {
+			t.Errorf("%s: got %+v, %v, want %+v", doc, got, err, absent)
+		}
+	}
+	if got, _, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":3,"updateStrategy":{"type":"ReplicaRecreate","rollingUpdate":null},"template":{}}}`)); err != nil || got.UpdateStrategy != (surge.SetUpdateStrategy{Type: surge.ReplicaRecreate}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, _, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":null,"template":{}}}`)); err == nil {
+		t.Error("no replicas are wanted, and all would be deleted")
+	}
+}
+
 // TestParseWarnings: the paths are those of the document that somebody wrote.
 func TestParseWarnings(t *testing.T) {
 	for _, row := range []struct {
