@@ -397,6 +397,10 @@ func TestProgressStarted(t *testing.T) {
 	if want := `{"readyPodsSelectedToUpdate":{"current":["pod-0","pod-1"],"completed":["pod-2","pod-3"]},"empty":{}}`; err != nil || string(data) != want {
 		t.Errorf("got %s, want %s", data, want)
 	}
+	data, err = json.Marshal(surge.Progress{UpdatedReplicas: 1, AvailableReplicas: 2, Replicas: 3, Updating: []int{0}, Updated: []int{1}})
+	if want := `{"updatedReplicas":1,"availableReplicas":2,"replicas":3}`; err != nil || string(data) != want {
+		t.Errorf("got %s, want %s", data, want)
+	}
 	// Surges and what lies above never count, and of the protected ones only those that serve at
 	// the target.
 	spec := change(budget(4, 1, 0), func(s *surge.Spec) { s.Partition = 2 })
@@ -527,6 +531,30 @@ func TestParsePodCliqueSet(t *testing.T) {
 		if !reflect.DeepEqual(spec, surge.SetSpec{}) || warnings != nil {
 			t.Errorf("%s: got %+v and %v beside the error", row.why, spec, warnings)
 		}
+	}
+}
+
+// TestParseEveryField: every field of Grove's API may be in a manifest, and those that do not
+// influence an update may hold anything: what is there belongs to others.
+func TestParseEveryField(t *testing.T) {
+	bare, _, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":1,"template":{"cliques":[{"name":"a"},{"name":"b"}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["b"]}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	anything := `{"any":[1,"thing"]}`
+	fields := func(names ...string) string {
+		text := ""
+		for _, name := range names {
+			text += fmt.Sprintf(",%q:%s", name, anything)
+		}
+		return text
+	}
+	doc := `{"kind":"PodCliqueSet"` + fields("apiVersion", "metadata", "status") + `,"spec":{"replicas":1,"template":{
+		"cliques":[{"name":"a"` + fields("labels", "annotations", "topologyConstraint", "resourceSharing") + `,"spec":{"replicas":1` + fields("roleName", "podSpec", "startsAfter", "autoScalingConfig") + `}},{"name":"b"}],
+		"podCliqueScalingGroups":[{"name":"g","cliqueNames":["b"]` + fields("scaleConfig", "annotations", "topologyConstraint", "terminationDelay", "resourceSharing") + `}]` +
+		fields("cliqueStartupType", "priorityClassName", "headlessServiceConfig", "topologyConstraint", "terminationDelay", "resourceClaimTemplates", "resourceSharing") + `}}}`
+	if got, _, err := surge.ParsePodCliqueSet([]byte(doc)); err != nil || !reflect.DeepEqual(got, bare) {
+		t.Errorf("got %+v, %v, want %+v", got, err, bare)
 	}
 }
 

@@ -88,6 +88,8 @@ func TestValidate(t *testing.T) {
 			"conflict maxUnavailable: 0: maxSurge is 0 too, so nothing could ever be updated: raise one of them"}},
 		{"above all replicas", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Count(4), MinAvailable: 4}, []string{
 			"out_of_range maxUnavailable: 4: must be at most replicas, 3", "out_of_range minAvailable: 4: must be at most replicas, 3"}},
+		{"above the only one", surge.Spec{Replicas: 1, MaxUnavailable: concurrency.Count(2), MinAvailable: 2}, []string{
+			"out_of_range maxUnavailable: 2: must be at most replicas, 1", "out_of_range minAvailable: 2: must be at most replicas, 1"}},
 		{"above all replicas in percent", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(101)}, []string{"out_of_range maxUnavailable: 101%: must be at most 100%"}},
 		{"more than all of none, once there are some", surge.Spec{MaxUnavailable: concurrency.Percent(101)}, []string{"out_of_range maxUnavailable: 101%: must be at most 100%"}},
 		{"unknown order", surge.Spec{Order: "Ascending"}, []string{`unknown_value order: "Ascending": must be "ascending" or "descending"`}},
