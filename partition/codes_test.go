@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -197,6 +198,75 @@ func TestReasonsInTheSingular(t *testing.T) {
 	} {
 		if got := v.String(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// TestTextsStay: the texts of codes and choices are what hosts store and compare, so that none of
+// them may change, whatever the constant is called.
+func TestTextsStay(t *testing.T) {
+	for kind, want := range map[string]string{
+		"Code":          "duplicate limit_format limit_number selector syntax type unknown_field value",
+		"Reason":        "batch budget bundle_paused gate offline paused step_limit threshold total_budget unmatched",
+		"ConditionKind": "cluster config member operator partition step",
+		"VerdictStatus": "denied pending",
+		"WarningCode":   "clamped gate_without_effect ignored_field limit_without_effect no_criterion no_member",
+		"Mode":          "default fleet_controller",
+		"Leftovers":     "append exclude",
+		"Paused":        "block skip",
+		"Offline":       "count exclude",
+		"Releases":      "batch budget",
+	} {
+		var got []string
+		for _, constant := range testseed.Constants(t, ".", kind) {
+			_, text, _ := strings.Cut(constant, " ")
+			got = append(got, text)
+		}
+		if texts := strings.Join(got, " "); texts != want {
+			t.Errorf("%s: got  %s\nwant %s", kind, texts, want)
+		}
+	}
+}
+
+// TestJSONStays: the names of the fields of a fleet and of a plan, which hosts store and show.
+func TestJSONStays(t *testing.T) {
+	id := partition.ID{Index: 1, Namespace: "n", Name: "c"}
+	fleet := partition.Fleet{
+		Clusters: []partition.Cluster{{
+			Namespace: "n", Name: "c", Labels: map[string]string{"l": "v"}, Groups: []string{"g"}, Wanted: "w",
+			State: partition.State{Released: "r", Applied: "a", Ready: true, Paused: true, Offline: true, Staged: "s"},
+		}},
+		Groups: map[string]map[string]string{"g": {"l": "v"}}, Paused: true,
+	}
+	plan := partition.Result{
+		Step: partition.Step{
+			Releases: []partition.Release{{ID: id, Partition: 2, First: true}},
+			Partitions: []partition.Status{{Index: 1, Name: "p", Count: 2, MaxUnavailable: 3, NotReady: 4, Unavailable: 5, Waiting: 6, Held: 7, Done: 8, Released: 9, Reached: true, Ready: true,
+				Classes: partition.Classes{Done: 1, Held: 2, Updating: 3, Blocked: 4, Broken: 5, Pending: 6, OutOfSync: 7}, Blockers: []partition.ID{id}}},
+			NotReadyPartitions: 1, MaxNotReadyPartitions: 2, ClosedBy: 3, More: true,
+			Controller: &partition.Controller{Created: []partition.ID{id}, Staged: []partition.ID{id}, MaxUnavailable: 1, UnavailableBefore: 2, Unavailable: 3},
+		},
+		Waiting:   []partition.Waiting{{ID: id, Verdict: partition.Verdict{Reason: partition.Gate, Partition: 1, ClosedBy: 2, Count: 3, Limit: 4}}},
+		Unready:   []partition.Unready{{ID: id, Why: partition.IsOffline}},
+		Unmatched: []partition.ID{id},
+		Warnings:  []partition.Warning{{Code: partition.WarningClamped, Path: "p", Text: "t"}},
+		Batch:     1, MaxPerStep: 2,
+	}
+	for want, value := range map[string]any{
+		`{"clusters":[{"namespace":"n","name":"c","labels":{"l":"v"},"groups":["g"],"wanted":"w","released":"r","applied":"a","ready":true,"paused":true,"offline":true,"staged":"s"}],` +
+			`"groups":{"g":{"l":"v"}},"paused":true}`: fleet,
+		`{"releases":[{"index":1,"namespace":"n","name":"c","partition":2,"first":true}],` +
+			`"partitions":[{"index":1,"name":"p","count":2,"maxUnavailable":3,"notReady":4,"unavailable":5,"waiting":6,"held":7,"done":8,"released":9,"reached":true,"ready":true,` +
+			`"classes":{"done":1,"held":2,"updating":3,"blocked":4,"broken":5,"pending":6,"outOfSync":7},"blockers":[{"index":1,"namespace":"n","name":"c"}]}],` +
+			`"notReadyPartitions":1,"maxNotReadyPartitions":2,"closedBy":3,"more":true,` +
+			`"controller":{"created":[{"index":1,"namespace":"n","name":"c"}],"staged":[{"index":1,"namespace":"n","name":"c"}],"maxUnavailable":1,"unavailableBefore":2,"unavailable":3},` +
+			`"waiting":[{"index":1,"namespace":"n","name":"c","reason":"gate","partition":1,"closedBy":2,"count":3,"limit":4}],` +
+			`"unready":[{"index":1,"namespace":"n","name":"c","why":["offline"]}],"unmatched":[{"index":1,"namespace":"n","name":"c"}],` +
+			`"warnings":[{"code":"clamped","path":"p","text":"t"}],"batch":1,"maxPerStep":2}`: plan,
+	} {
+		data, err := json.Marshal(value)
+		if diff := gocmp.Diff(want, string(data)); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 	}
 }
