@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -109,6 +110,71 @@ func TestLastAttempt(t *testing.T) {
 		_, result := step(t, &run, staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "a2", Attempt: failed.Attempt}}}, run.Time())
 		if len(result.Events) != 1 || result.Events[0].Reason != want {
 			t.Errorf("attempt %s: got %v, want %s", attempt, result.Events, want)
+		}
+	}
+}
+
+// TestTextsStay: the texts of codes and choices are what hosts store and compare, so that none of
+// them may change, whatever the constant is called.
+func TestTextsStay(t *testing.T) {
+	for kind, want := range map[string]string{
+		"Code":          "after.count after.type after.typeUnique after.waitTime after.waitTimeForbidden after.waitTimeMissing before.count before.type before.waitTime duplicate format input ocm.group ocm.type option placement.conflictingStrategies placement.external run.immutable run.maxFailures run.name run.placementName run.resourceSnapshotIndex run.stagedRolloutStrategyName run.state run.transition run.version stage.duration stage.maxConcurrency stage.maxFailures stage.name stage.nameUnique stage.selector stage.sortKey stages.count syntax targets.count targets.duplicate targets.name targets.none targets.overlap targets.unmatched type unknown_field",
+		"Reason":        "already approval cancelling ended ending failing frozen gone held in_progress initialized known no_attempt not_failed not_requested other_attempt other_run regression reported_failed slot stage stage_finished stale_token stopped superseded too_late unhealthy unknown_stage unknown_target unmatched wait",
+		"Phase":         "Cancelled Cancelling Failed Failing Held Initialized PartiallySucceeded Progressing Stopped Stopping Succeeded Waiting",
+		"StagePhase":    "Failed Pending Skipped Succeeded Updating WaitingAfter WaitingBefore",
+		"ApprovalState": "approved none rejected requested",
+		"Side":          "after before",
+		"ActionKind":    "remove requestApproval start",
+		"EventKind":     "approval command_ignored joined membership_ignored observation_ignored recovered regressed run stage stuck target wait",
+		"ConditionKind": "approval observation operator slot",
+		"CommandKind":   "approve cancel reject retry skip",
+		"Health":        "failed failing progressing ready",
+		"Choice":        "always append block clean count down duringWait fail first freeze hold ignore last never note reject skip up",
+		"State":         "Initialize Run Stop",
+		"TaskType":      "Approval TimedWait",
+		"OCMType":       "All Progressive ProgressivePerGroup",
+		"VerdictStatus": "pending",
+	} {
+		var got []string
+		for _, constant := range testseed.Constants(t, ".", kind) {
+			_, text, _ := strings.Cut(constant, " ")
+			got = append(got, text)
+		}
+		if texts := strings.Join(got, " "); texts != want {
+			t.Errorf("%s: got  %s\nwant %s", kind, texts, want)
+		}
+	}
+}
+
+// TestJSONStays: the names of the fields of what hosts send, store and show. Those of a stored run
+// are pinned by its golden file, and those of a verdict by TestVerdictJSON.
+func TestJSONStays(t *testing.T) {
+	token := staged.Token{Run: "r", Stage: 1, Target: "c", Attempt: 2, Kind: staged.Start}
+	const inToken = `{"run":"r","stage":1,"target":"c","attempt":2,"kind":"start"}`
+	at := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+	const inTime = `"2026-03-10T08:00:00Z"`
+	target := staged.Target{Name: "c", Labels: map[string]string{"l": "v"}}
+	counts := staged.Counts{Members: 1, Waiting: 2, Starting: 3, Updating: 4, Soaking: 5, Done: 6, Failed: 7, TimedOut: 8, Skipped: 9, Removed: 10, Regressed: 11, Stuck: 12}
+	for want, value := range map[string]any{
+		`{"targets":[{"name":"c","labels":{"l":"v"}}],"leaving":["d"],"version":"v2","placementStrategy":"External"}`: staged.Fleet{Targets: []staged.Target{target}, Leaving: []string{"d"}, Version: "v2", PlacementStrategy: "External"},
+		`{"state":"Run","commands":[{"kind":"retry","run":"r","stage":1,"side":"before","target":"c","attempt":2}],"added":[{"name":"c","labels":{"l":"v"}}],"leaving":["d"],"removed":["e"],` +
+			`"observations":[{"target":"c","version":"v2","health":"ready","gone":true,"token":` + inToken + `}]}`: staged.Input{
+			State: staged.StateRun, Commands: []staged.Command{{Kind: staged.CommandRetry, Run: "r", Stage: 1, Side: staged.Before, Target: "c", Attempt: 2}},
+			Added: []staged.Target{target}, Leaving: []string{"d"}, Removed: []string{"e"}, Observations: []staged.Observation{{Target: "c", Version: "v2", Health: staged.HealthReady, Gone: true, Token: token}}},
+		`{"actions":[{"kind":"start","stage":1,"token":` + inToken + `,"target":"c","version":"v2","run":"r","side":"after","name":"n"}],` +
+			`"events":[{"kind":"target","stage":1,"target":"c","side":"after","to":"done","reason":"gone"}],"next":` + inTime + `,"changed":true}`: staged.Result{
+			Actions: []staged.Action{{Kind: staged.Start, Stage: 1, Token: token, Target: "c", Version: "v2", Run: "r", Side: staged.After, Name: "n"}},
+			Events:  []staged.Event{{Kind: staged.EventTarget, Stage: 1, Target: "c", Side: staged.After, To: "done", Reason: staged.ReasonGone}}, Next: at, Changed: true},
+		`{"index":1,"name":"s","phase":"Updating","cleanup":true,"counts":{"members":1,"waiting":2,"starting":3,"updating":4,"soaking":5,"done":6,"failed":7,"timedOut":8,"skipped":9,"removed":10,"regressed":11,"stuck":12},` +
+			`"limit":2,"budget":3,"before":"approved","after":"none","needsBefore":true,"needsAfter":true,"start":` + inTime + `,"end":` + inTime + `,"wait":1,"waitFrom":` + inTime + `,"waitUntil":` + inTime + `,"waited":true}`: staged.StageStatus{
+			Index: 1, Name: "s", Phase: staged.StageUpdating, Cleanup: true, Counts: counts, Limit: 2, Budget: 3, Before: staged.ApprovalApproved, After: staged.ApprovalNone,
+			NeedsBefore: true, NeedsAfter: true, Start: at, End: at, Wait: 1, WaitFrom: at, WaitUntil: at, Waited: true},
+		`{"name":"c","stage":1,"position":2,"state":"timedOut","attempt":3,"current":true,"regressed":true,"stuck":true,"reason":"gone","start":` + inTime + `,"end":` + inTime + `}`: staged.TargetStatus{
+			Name: "c", Stage: 1, Position: 2, State: staged.TimedOut, Attempt: 3, Current: true, Regressed: true, Stuck: true, Reason: staged.ReasonGone, Start: at, End: at},
+		`{"name":"g","index":1,"clusters":["c"]}`: staged.DecisionGroup{Name: "g", Index: 1, Clusters: []string{"c"}},
+	} {
+		if data, err := json.Marshal(value); err != nil || string(data) != want {
+			t.Errorf("%v\ngot  %s\nwant %s", err, data, want)
 		}
 	}
 }

@@ -608,6 +608,16 @@ func TestOCM(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a strategy is written as it was read", func(t *testing.T) {
+		const text = `{"type":"Progressive","progressive":{"minSuccessTime":"5m","progressDeadline":"None","maxFailures":"5%","mandatoryDecisionGroups":[{"groupName":"a"},{"groupIndex":1}],"maxConcurrency":3}}`
+		var strategy staged.OCMStrategy
+		if err := json.Unmarshal([]byte(text), &strategy); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := json.Marshal(strategy); err != nil || string(data) != text {
+			t.Errorf("got %s, %v, want %s", data, err, text)
+		}
+	})
 	t.Run("more than 31 groups", func(t *testing.T) {
 		var groups [][]string
 		for i := range 40 {

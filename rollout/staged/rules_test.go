@@ -66,6 +66,9 @@ func TestRules(t *testing.T) {
 		{why: "63 characters are allowed", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 63) + `", "labelSelector": {}}]}`},
 		{why: "64 are not", strategy: `{"stages": [{"name": "` + strings.Repeat("a", 64) + `", "labelSelector": {}}]}`, rule: staged.CodeStageName, path: "stages[0].name"},
 		{why: "the first and the last letter and digit are names", strategy: `{"stages": [{"name": "az09", "labelSelector": {}}]}`},
+		{why: "what comes behind z is not", strategy: `{"stages": [{"name": "a{", "labelSelector": {}}]}`, rule: staged.CodeStageName, path: "stages[0].name", value: `"a{"`},
+		{why: "nor are letters of other languages", strategy: `{"stages": [{"name": "süd", "labelSelector": {}}]}`, rule: staged.CodeStageName, path: "stages[0].name", value: `"süd"`},
+		{why: "nor is a dash, which the name of a run may have", strategy: `{"stages": [{"name": "a-b", "labelSelector": {}}]}`, rule: staged.CodeStageName, path: "stages[0].name", value: `"a-b"`},
 		{why: "capitals are not", strategy: `{"stages": [{"name": "Prod", "labelSelector": {}}]}`, rule: staged.CodeStageName, path: "stages[0].name", value: `"Prod"`},
 		{why: "two stages of one name share an approval", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "a"}]}`, rule: staged.CodeStageNameUnique, path: "stages[1].name"},
 		{why: "an unknown operator", strategy: `{"stages": [{"name": "a", "labelSelector": {"matchExpressions": [{"key": "x", "operator": "Is"}]}}]}`, rule: staged.CodeSelector, path: "stages[0].labelSelector.matchExpressions[0].operator", value: `"Is"`},
@@ -96,6 +99,7 @@ func TestRules(t *testing.T) {
 		{why: "and what cannot be read there", strategy: `{"maxFailures": "x", "stages": [{"name": "a", "labelSelector": {}}]}`, rule: staged.CodeRunMaxFailures, path: "maxFailures"},
 		{why: "no deadline", strategy: stage(`"progressDeadline": "None"`)},
 		{why: "a deadline at once", strategy: stage(`"progressDeadline": "0s"`), rule: staged.CodeDuration, path: "stages[1].progressDeadline"},
+		{why: "the shortest deadline", strategy: stage(`"progressDeadline": "0.000000001s"`)},
 		{why: "no unit", strategy: stage(`"progressDeadline": "10"`), rule: staged.CodeDuration, path: "stages[1].progressDeadline"},
 		{why: "no soak, as YAML reads it", strategy: stage(`"minSuccessTime": 0`)},
 		{why: "no soak", strategy: stage(`"minSuccessTime": "0s"`)},
@@ -297,6 +301,41 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
+// TestChoicesOfOptions: each option has its own choices, by its own name, and refuses those of all
+// others: a choice that no code knows would count as the default.
+func TestChoicesOfOptions(t *testing.T) {
+	all := []staged.Choice{"reject", "ignore", "last", "first", "append", "skip", "fail", "clean", "count", "freeze", "duringWait", "never", "always", "block", "note", "hold", "down", "up", "other"}
+	for field, accepted := range map[string][]staged.Choice{
+		"unmatched":      {"reject", "ignore", "last"},
+		"overlap":        {"reject", "first"},
+		"missingSortKey": {"reject", "last"},
+		"added":          {"ignore", "append"},
+		"removed":        {"skip", "fail"},
+		"lateLeaving":    {"ignore", "clean"},
+		"waitDuringStop": {"count", "freeze"},
+		"verifyDone":     {"duringWait", "never", "always"},
+		"onRegression":   {"block", "note", "fail"},
+		"onFailure":      {"fail", "hold"},
+		"onReject":       {"fail", "hold"},
+		"rounding":       {"down", "up"},
+	} {
+		for _, choice := range all {
+			var options staged.Options
+			if err := json.Unmarshal([]byte(fmt.Sprintf(`{%q: %q}`, field, choice)), &options); err != nil {
+				t.Fatal(err)
+			}
+			faults := flatten(options.Validate())
+			if slices.Contains(accepted, choice) {
+				if len(faults) > 0 {
+					t.Errorf("%s: %s: %v", field, choice, faults[0])
+				}
+			} else if len(faults) != 1 || faults[0].Code != staged.CodeOption || faults[0].Path != field || !strings.Contains(faults[0].Hint, "left out it is "+string(accepted[0])) {
+				t.Errorf("%s: %s: got %v, want one fault that names the default, %s", field, choice, faults, accepted[0])
+			}
+		}
+	}
+}
+
 // TestStepRefuses: what no run can make sense of is an error that changes nothing.
 func TestStepRefuses(t *testing.T) {
 	run := compileBench(t, 1000, concurrency.Count(1))
@@ -469,6 +508,22 @@ func TestStagesDecide(t *testing.T) {
 		if target, _ := run.Target("c1"); target.State.String() != row.ready {
 			t.Errorf("%s: %s", row.why, target)
 		}
+	}
+}
+
+// TestNamesBesideStages: what holds for all stages is read and written under its name beside stages.
+func TestNamesBesideStages(t *testing.T) {
+	const text = `{"stages":[{"name":"a","labelSelector":{}}],"maxFailures":"5%","progressDeadline":"30m","minSuccessTime":"1m","deleteStage":{"beforeStageTasks":[{"type":"Approval"}]}}`
+	want := staged.Strategy{
+		Stages: []staged.Stage{{Name: "a", LabelSelector: &selector.LabelSelector{}}}, MaxFailures: concurrency.Percent(5),
+		ProgressDeadline: staged.For(30 * time.Minute), MinSuccessTime: staged.For(time.Minute), DeleteStage: staged.DeleteStage{BeforeStageTasks: []staged.Task{{Type: staged.Approval}}},
+	}
+	var got staged.Strategy
+	if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	if data, err := json.Marshal(want); err != nil || string(data) != text {
+		t.Errorf("got %s, %v, want %s", data, err, text)
 	}
 }
 
