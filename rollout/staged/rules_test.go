@@ -598,9 +598,11 @@ func TestFaultsAroundASpec(t *testing.T) {
 metadata.name: must be a string, not 3: put it in quotes
 metadata.namespace: must be a string, not a list
 spec.stat: unknown field; did you mean "state"?`},
-		{`{"kind": "StagedUpdateRun", "metadata": [], "spec": {"stages": 5}}`, &staged.Strategy{}, `kind: "StagedUpdateRun": must be ClusterStagedUpdateStrategy or StagedUpdateStrategy
-metadata: must be an object, not a list
+		{`{"metadata": [], "spec": {"stages": 5}}`, &staged.Strategy{}, `metadata: must be an object, not a list
 spec.stages: must be a list, not a number`},
+		// The spec of another kind has other fields.
+		{`{"kind": "StagedUpdateRun", "metadata": [], "spec": {"state": "Run"}}`, &staged.Strategy{}, `kind: "StagedUpdateRun": must be ClusterStagedUpdateStrategy or StagedUpdateStrategy
+metadata: must be an object, not a list`},
 		{`{"metadata": {"name": 3}, "spec": null}`, &staged.Strategy{}, `spec: must be given: its fields belong below it
 metadata.name: must be a string, not 3: put it in quotes`},
 	} {

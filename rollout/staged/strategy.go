@@ -142,7 +142,7 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 // object is a document as Kubernetes writes it, or a bare spec.
 type object struct {
 	base            string // the path of the spec
-	spec            []byte // nil: there is none
+	spec            []byte // nil: there is none, or it is that of another kind
 	name, namespace string
 }
 
@@ -183,6 +183,7 @@ func objectOf(data []byte, kinds ...string) (object, faults) {
 	}
 	kind := ""
 	if part("kind", document.Kind, &kind); kind != "" && !slices.Contains(kinds, kind) {
+		o.spec = nil // the spec of something else
 		list.add(CodeFormat, "kind", quoted(kind), "must be "+strings.Join(kinds, " or "))
 	}
 	var metadata map[string]json.RawMessage
