@@ -3,6 +3,7 @@ package selector_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -146,6 +147,20 @@ runCost: 100000002: must be at most 100000000`
 	}
 	if _, err := selector.NewEnv(nil, selector.Limits{}); err == nil || err.Error() != "schema: must declare at least one variable" {
 		t.Error(err)
+	}
+}
+
+// TestDefaultLimits: a limit that nobody sets is the documented one.
+func TestDefaultLimits(t *testing.T) {
+	env := newEnv(t, selector.Limits{})
+	want := selector.Limits{TextBytes: 4096, Nodes: 500, Depth: 50, Nesting: 1, RegexProgram: 1000, EstimatedCost: 10_000, StringBytes: 256, ListItems: 64, RunCost: 10_000}
+	if got := env.Limits(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for size, compiles := range map[int]bool{4096: true, 4097: false} {
+		if _, err := env.Compile(fmt.Sprintf("%-*s", size, "flag")); (err == nil) != compiles {
+			t.Errorf("%d bytes: %v", size, err)
+		}
 	}
 }
 
