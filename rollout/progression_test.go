@@ -76,6 +76,7 @@ func TestProgression(t *testing.T) {
 		next          string
 	}{
 		{"every target is asked for by default", progress(""), [][]rollout.Job{ok(1), nil}, nil, 10, "progression_waiting e 1 of 2; rollout_not_started g", 0, ""},
+		{"and nearly all are not enough", progress(""), append(times(999, ok(1)...), nil), nil, 10, "progression_waiting e 999 of 1000; rollout_not_started g", 0, ""},
 		{"and the last of them decides", progress(""), [][]rollout.Job{ok(1), ok(7)}, nil, 10, "", 7, ""},
 		{"later successes than are asked for do not matter", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{ok(9), ok(1), ok(4)}, nil, 10, "", 4, ""},
 		{"the first success is the one that ended first, whichever began first", progress(""), [][]rollout.Job{
