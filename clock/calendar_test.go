@@ -528,6 +528,9 @@ func TestHorizon(t *testing.T) {
 	if _, err := clock.Intersect(c.WithHorizon(time.Hour), clock.Calendar{}).NextOpen(now); err != nil {
 		t.Errorf("and be it the default: %v", err)
 	}
+	if _, err := clock.Intersect(c.WithHorizon(2*time.Hour), c.WithHorizon(time.Hour)).NextOpen(now); !errors.Is(err, clock.ErrNeverOpen) {
+		t.Errorf("but no search goes beyond the longer one: %v", err)
+	}
 	two := parsed(t, `{"from":"2025-01-06T12:00:00Z","until":"2025-01-06T13:00:00Z"}`, `{"from":"2025-01-06T13:00:00Z","until":"2025-01-06T14:00:00Z"}`)
 	if u, err := two.WithHorizon(12*time.Hour+1).NextFit(now, 2*time.Hour); err != nil || !u.Equal(at("2025-01-06T12:00:00Z")) {
 		t.Errorf("NextFit = %v, %v: what fits begins within the horizon, and need not end there", u, err)
