@@ -787,6 +787,11 @@ func TestExhaustiveWorld(t *testing.T) {
 	wide := func(overlap OverlapStrategy, failure OnMemberFailure) worldConfig { // resources
 		return worldConfig{overlap: overlap, failure: failure, resources: 2, planners: 1, limit: 1, bad: 1}
 	}
+	both := func(overlap OverlapStrategy, failure OnMemberFailure) worldConfig { // resources and planners; a bad end as well takes ten times as long
+		c := two(overlap, failure)
+		c.resources, c.bad = 2, 0
+		return c
+	}
 	operated := func(overlap OverlapStrategy, failure OnMemberFailure, mixed bool) worldConfig {
 		return worldConfig{overlap: overlap, failure: failure, mixed: mixed, resources: 1, planners: 1, limit: 1, bad: 1, commands: true}
 	}
@@ -795,16 +800,13 @@ func TestExhaustiveWorld(t *testing.T) {
 	}
 	if !testing.Short() && !testseed.Race {
 		configs = append(configs, two(Queue, Hold), two(Merge, RollbackMember),
-			wide(Queue, RunPost), wide(Merge, Hold), wide(Merge, RollbackAll))
+			wide(Queue, RunPost), wide(Merge, Hold), wide(Merge, RollbackAll), both(Merge, Hold))
 	}
 	if *deep {
 		configs = nil
 		for _, overlap := range []OverlapStrategy{Queue, Merge} {
 			for _, failure := range []OnMemberFailure{Hold, RunPost, RollbackMember, RollbackAll} {
-				configs = append(configs, two(overlap, failure), wide(overlap, failure), operated(overlap, failure, false))
-				both := two(overlap, failure)
-				both.resources, both.bad = 2, 0
-				configs = append(configs, both)
+				configs = append(configs, two(overlap, failure), wide(overlap, failure), operated(overlap, failure, false), both(overlap, failure))
 			}
 			configs = append(configs, operated(overlap, RollbackMember, true))
 		}
