@@ -255,6 +255,10 @@ func TestPlanRows(t *testing.T) {
 			[]string{"a1 slot_free", "b1 rack:slot_full", "c1 c:slot_reserved"}, "one zone is active, the second is reserved"},
 		{"strict, own reservation", strictZones().ask("a1", "g", "a", "rack").ask("a1", "h", "a").ask("b1", "g", "b"),
 			[]string{"a1 slot_free", "b1 slot_free", "a1 rack:slot_full"}, "the place was reserved for a1, whichever group: the zone is active now, and reserved no more"},
+		{"strict, reserved in a zone that is active", strictZones().lease("a", "a1", "g", 0).ask("a2", "g", "a", "rack").ask("b1", "g", "b"),
+			[]string{"b1 slot_free", "a2 rack:slot_full"}, "the place is reserved, and no key: the zone has one"},
+		{"strict, own reservation in a zone that is active", strictZones().lease("a", "a1", "g", 0).ask("a2", "g", "a", "rack").ask("a2", "h", "a").ask("b1", "g", "b", "rack").ask("c1", "g", "c"),
+			[]string{"a2 slot_free", "a2 rack:slot_full", "b1 rack:slot_full", "c1 c:slot_reserved"}, "a2 gives no key back, because none was reserved: the second is b's"},
 		{"strict, one of two reservations", strictZones().ask("a1", "g", "a", "rack").ask("a2", "g", "a", "rack").ask("a1", "h", "a").ask("b1", "g", "b", "rack").ask("c1", "g", "c"),
 			[]string{"a1 slot_free", "a1 rack:slot_full", "a2 rack:slot_full", "b1 rack:slot_full", "c1 c:slot_reserved"}, "the zone gives its reservation back once, when it becomes active"},
 		{"job without lease", func() *scene {
