@@ -226,6 +226,9 @@ func TestTextsStay(t *testing.T) {
 			t.Errorf("%s: got  %s\nwant %s", kind, texts, want)
 		}
 	}
+	if partition.DisplayNameLabel != "management.cattle.io/cluster-display-name" { // Rancher's, which others write
+		t.Error(partition.DisplayNameLabel)
+	}
 }
 
 // TestJSONStays: the names of the fields of a fleet and of a plan, which hosts store and show.

@@ -51,14 +51,16 @@ func TestTwoRunsOfOnePlacement(t *testing.T) {
 	if names, err := staged.Conflicts(a, b); err != nil || !slices.Equal(names, []string{"c2"}) {
 		t.Errorf("%v %v", names, err)
 	}
-	elsewhere := benchSpec()
-	elsewhere.Namespace = "team"
-	far, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("st", 7)}}, elsewhere, staged.Fleet{Version: "v1", Targets: []staged.Target{{Name: "c2"}}}, staged.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if names, err := staged.Conflicts(a, far); err != nil || len(names) > 0 {
-		t.Errorf("another placement: %v %v", names, err)
+	for _, of := range []func(*staged.Spec){func(s *staged.Spec) { s.Namespace = "team" }, func(s *staged.Spec) { s.PlacementName = "q" }} {
+		elsewhere := benchSpec()
+		of(&elsewhere)
+		far, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("st", 7)}}, elsewhere, staged.Fleet{Version: "v1", Targets: []staged.Target{{Name: "c2"}}}, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names, err := staged.Conflicts(a, far); err != nil || len(names) > 0 {
+			t.Errorf("another placement, %+v: %v %v", elsewhere, names, err)
+		}
 	}
 	ended, _ := step(t, a, staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}, benchStart)
 	if names, err := staged.Conflicts(other, ended); err != nil || len(names) > 0 {

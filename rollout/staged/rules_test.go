@@ -299,6 +299,13 @@ func TestValidateUpdate(t *testing.T) {
 	if got := rules(spec.ValidateUpdate(other)); !slices.Equal(got, []staged.Code{staged.CodeImmutable, staged.CodeImmutable, staged.CodeImmutable, staged.CodeState}) {
 		t.Error(got)
 	}
+	var got []string
+	for _, fault := range flatten(spec.ValidateUpdate(other)) {
+		got = append(got, fault.Path+": "+fault.Value)
+	}
+	if want := []string{`placementName: "q"`, `resourceSnapshotIndex: ""`, `stagedRolloutStrategyName: "t"`, `state: "Nonsense"`}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // TestChoicesOfOptions: each option has its own choices, by its own name, and refuses those of all
