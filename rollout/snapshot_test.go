@@ -51,7 +51,7 @@ func TestSnapshotFaults(t *testing.T) {
 		}, 1, "required versions[2].id: is required"},
 		{"a version of a deployment that there is not", func(s *rollout.Snapshot) { s.Versions[1].Deployment = "db" }, 1, `unknown_value versions[1].deployment: "db": is not the id of a deployment`},
 		{"a deployment has two versions of one id", func(s *rollout.Snapshot) {
-			s.Versions = append(s.Versions, rollout.Version{ID: "v1", Deployment: "api", CreatedAt: t0})
+			s.Versions = append(s.Versions, s.Versions[0])
 		}, 1, `duplicate versions[2].id: "v1": is the id of versions[0] too: ids are unique within a deployment`},
 		{"one version has every fault, and each is told", func(s *rollout.Snapshot) { s.Versions = append(s.Versions, rollout.Version{}) }, 3, `unknown_value versions[2].deployment: "": is not the id of a deployment`},
 		{"one fault hides no other, wherever it is", func(s *rollout.Snapshot) {
