@@ -181,12 +181,7 @@ type Command struct {
 // are any. Values are checked by [Command.Validate].
 func (c *Command) UnmarshalJSON(data []byte) error {
 	type plain Command
-	var decoded plain
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return decodeErrors(err)
-	}
-	*c = Command(decoded)
-	return nil
+	return decodeErrors(strictjson.Unmarshal(data, (*plain)(c)))
 }
 
 // Validate reports every fault of the command, joined, each a *[FieldError]. It does not check

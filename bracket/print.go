@@ -12,27 +12,13 @@ import (
 // not end with a newline.
 func (p Plan) String() string {
 	var lines []string
-	for _, one := range p.Start {
-		lines = append(lines, "start: "+one.String())
-	}
-	for _, one := range p.Redispatch {
-		lines = append(lines, "redispatch: "+one.String())
-	}
-	for _, one := range p.Wait {
-		lines = append(lines, "waits: "+one.String())
-	}
-	for _, one := range p.Stuck {
-		lines = append(lines, "stuck: "+one.String())
-	}
-	for _, one := range p.Events {
-		lines = append(lines, "event: "+one.String())
-	}
-	for _, one := range p.Unknown {
-		lines = append(lines, "unknown: "+one.String())
-	}
-	for _, one := range p.Refused {
-		lines = append(lines, "refused: "+one.String())
-	}
+	lines = labelled(lines, "start", p.Start)
+	lines = labelled(lines, "redispatch", p.Redispatch)
+	lines = labelled(lines, "waits", p.Wait)
+	lines = labelled(lines, "stuck", p.Stuck)
+	lines = labelled(lines, "event", p.Events)
+	lines = labelled(lines, "unknown", p.Unknown)
+	lines = labelled(lines, "refused", p.Refused)
 	if !p.Next.IsZero() {
 		lines = append(lines, "next: "+instant(p.Next))
 	}
@@ -40,6 +26,13 @@ func (p Plan) String() string {
 		return "nothing"
 	}
 	return strings.Join(lines, "\n")
+}
+
+func labelled[T fmt.Stringer](lines []string, label string, list []T) []string {
+	for _, one := range list {
+		lines = append(lines, label+": "+one.String())
+	}
+	return lines
 }
 
 // String returns "resource/deployment (role): purpose version as run" and since when that is due;

@@ -241,10 +241,5 @@ func (r *Rule) maxMerges() int {
 // there are any. Values are checked by [Rule.Validate].
 func (r *Rule) UnmarshalJSON(data []byte) error {
 	type plain Rule
-	var decoded plain
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return decodeErrors(err)
-	}
-	*r = Rule(decoded)
-	return nil
+	return decodeErrors(strictjson.Unmarshal(data, (*plain)(r)))
 }

@@ -82,12 +82,7 @@ func ParseRule(data []byte) (Rule, error) {
 // Values are checked by [Rule.Validate].
 func (r *Rule) UnmarshalJSON(data []byte) error {
 	type plain Rule
-	var rule plain
-	if err := strictjson.Unmarshal(data, &rule); err != nil {
-		return decoded(err)
-	}
-	*r = Rule(rule)
-	return nil
+	return decoded(strictjson.Unmarshal(data, (*plain)(r)))
 }
 
 // Validate reports every fault of the rule, joined, each a *[FieldError] whose Path is the JSON

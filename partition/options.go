@@ -81,12 +81,7 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	type plain Options
-	var decoded plain
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return fieldErrors(err)
-	}
-	*o = Options(decoded)
-	return nil
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(o)))
 }
 
 // Validate reports every fault, joined, each a *[FieldError].

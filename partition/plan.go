@@ -53,12 +53,7 @@ func (f *Fleet) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	type plain Fleet
-	var decoded plain
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return fieldErrors(err)
-	}
-	*f = Fleet(decoded)
-	return nil
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(f)))
 }
 
 // Cluster is one cluster of a fleet. All of it but State is fixed once a plan is compiled. It has

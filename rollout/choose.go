@@ -121,7 +121,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		r, h := w.rolloutOf(gate, 0, rule, t), w.hoursOf(i, n)
 		place := r.positions.of(w.element(rule, i))
 		if h == nil && place >= r.reached && place < r.fits {
-			if w.turnAlone(view, v) {
+			if turnAlone(view, v) {
 				gate.alone = r
 			}
 			return nil, w.turnLater(r, rule, place), due, place
@@ -150,7 +150,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 // turnAlone reports whether no rule of a view can hold an idle target besides its gate and a turn,
 // provided that there are no overrides and no rules of the host's. Most targets of a large fleet are
 // then not asked for all the rest.
-func (w *work) turnAlone(view *view, v *Version) bool {
+func turnAlone(view *view, v *Version) bool {
 	return !view.selective && len(view.dependencies) == 0 && len(v.Dependencies) == 0 && len(view.cooldowns) == 0 && view.hours == nil
 }
 
@@ -193,7 +193,7 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i in
 	}
 	due, position, r, err := w.placeOf(g, k, rule, i)
 	if err != nil {
-		return w.also(blockers, *w.overflows(rule, position, err)), due, position
+		return w.also(blockers, *overflows(rule, position, err)), due, position
 	}
 	if w.now.Before(due) {
 		w.wake(due)
@@ -204,7 +204,7 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i in
 }
 
 // overflows says that a turn never comes.
-func (w *work) overflows(rule *compiledRule, position int32, err error) *Verdict {
+func overflows(rule *compiledRule, position int32, err error) *Verdict {
 	return &Verdict{
 		Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id),
 		Data: &Data{Position: int(position), Detail: err.Error()},

@@ -20,7 +20,7 @@ type gate struct {
 	asked         []asked            // every rule's answer, for targets that an override lets past one of them
 	perResource   []*compiledRule    // version selectors that read the resource: asked per target
 	rollouts      []*rollout         // per gradual rule of the view, made when first needed
-	alone         *rollout           // set if only the turn in this rollout, and no other rule, can hold an idle target; see work.turnAlone
+	alone         *rollout           // set if only the turn in this rollout, and no other rule, can hold an idle target; see turnAlone
 	whole         *gate              // for the gate of one target that an override opened: the gate of the others, whose rollout that does not start
 	aside         map[aside]*rollout // the rollouts of such gates, each made once
 }

@@ -60,32 +60,24 @@ const (
 func newIndex(f *faults, s *Snapshot) *index {
 	resources, targets := s.Resources, s.Targets
 	var gone map[string]bool
+	var left []int                   // the indices of resources in the host's list
 	if len(s.DeletedResources) > 0 { // deleted resources have no targets and are members of no pool
 		gone = make(map[string]bool, len(s.DeletedResources))
 		for _, id := range s.DeletedResources {
 			gone[id] = true
 		}
-		resources = slices.DeleteFunc(slices.Clone(resources), func(r Resource) bool { return gone[r.ID] })
+		resources = nil
+		for i, r := range s.Resources {
+			if !gone[r.ID] {
+				resources, left = append(resources, r), append(left, i)
+			}
+		}
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return gone[t.Resource] })
 	}
-	same := func(k int) int { return k }
-	var left []int // the indices of resources in the host's list, if some of it is left out
 	x := &index{
-		resources: sortedByID(f, "resources", resources, (*Resource).id, func(k int) int {
-			if gone == nil {
-				return k
-			}
-			if left == nil {
-				for i := range s.Resources {
-					if !gone[s.Resources[i].ID] {
-						left = append(left, i)
-					}
-				}
-			}
-			return left[k]
-		}),
-		environments: sortedByID(f, "environments", s.Environments, (*Environment).id, same),
-		deployments:  sortedByID(f, "deployments", s.Deployments, (*Deployment).id, same),
+		resources:    sortedByID(f, "resources", resources, (*Resource).id, left),
+		environments: sortedByID(f, "environments", s.Environments, (*Environment).id, nil),
+		deployments:  sortedByID(f, "deployments", s.Deployments, (*Deployment).id, nil),
 	}
 	x.versions = x.indexVersions(f, s.Versions)
 	x.indexTargets(f, targets)

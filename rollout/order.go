@@ -15,21 +15,29 @@ import (
 // it may have a million entries and strings are scattered in memory.
 
 // sortedByID returns a list in the order of its ids, as a copy unless it is in that order already.
-// It reports ids that are empty or not unique. at returns the index of an entry in the host's list.
-func sortedByID[T any](f *faults, list string, items []T, id func(*T) string, at func(int) int) []T {
+// It reports ids that are empty or not unique. host has the index of
+// each item in the host's list, nil if that is the list itself.
+func sortedByID[T any](f *faults, list string, items []T, id func(*T) string, host []int) []T {
 	sorted := items
 	if !ascend(items, id) {
 		sorted = make([]T, 0, len(items))
 		order := textorder.Of(items, id, nil)
+		at := func(i int) string {
+			k := order[i]
+			if host != nil {
+				k = host[k]
+			}
+			return fmt.Sprintf("%s[%d]", list, k)
+		}
 		for _, k := range order {
 			sorted = append(sorted, items[k])
 		}
 		for i, first := 0, 0; i < len(sorted); i++ {
 			switch own := id(&sorted[i]); {
 			case own == "":
-				f.add(fmt.Sprintf("%s[%d].id", list, at(order[i])), CodeRequired, nil, "is required: every entry needs its own")
+				f.add(at(i)+".id", CodeRequired, nil, "is required: every entry needs its own")
 			case i > 0 && own == id(&sorted[i-1]):
-				f.add(fmt.Sprintf("%s[%d].id", list, at(order[i])), CodeDuplicate, own, "is the id of %s[%d] too: ids are unique", list, at(order[first]))
+				f.add(at(i)+".id", CodeDuplicate, own, "is the id of %s too: ids are unique", at(first))
 			default:
 				first = i
 			}

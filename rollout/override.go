@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Override lets one version past one rule for a time, such as a hotfix that must not wait for a
@@ -66,7 +68,7 @@ type Override struct {
 // adds fields holds the override in a field of its own; embedding it would pass this method on.
 func (o *Override) UnmarshalJSON(data []byte) error {
 	type plain Override
-	return decodeInto((*plain)(o), data)
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(o)))
 }
 
 func (o *Override) validate(path string, f *faults) {

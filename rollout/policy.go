@@ -1,11 +1,9 @@
 package rollout
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -158,95 +156,6 @@ func (r Rule) Kind() RuleKind {
 	}
 	return kind
 }
-
-// ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and
-// values of the wrong type are errors. All such faults are reported, joined, each a *[FieldError],
-// and then there are no policies. ParsePolicies does not validate: [Compile] does. [Load] does
-// both, and reports the faults of both.
-func ParsePolicies(data []byte) ([]Policy, error) {
-	policies, _, err := decodePolicies(data, func(data []byte, into any) (bool, error) {
-		err := strictjson.Unmarshal(data, into)
-		return err == nil, err
-	})
-	return policies, fieldErrors(err)
-}
-
-// UnmarshalJSON decodes a policy as strictly as [ParsePolicies] does: an error joins one
-// *[FieldError] per fault, and the policy is then unchanged.
-func (p *Policy) UnmarshalJSON(data []byte) error {
-	var decoded plainPolicy
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return fieldErrors(namingKinds(err))
-	}
-	*p = Policy(decoded)
-	return nil
-}
-
-// plainPolicy is a policy without its decoder: what holds it can be salvaged field by field.
-type plainPolicy Policy
-
-// decodeInto replaces a value of a type that has no decoder of its own by what it decodes.
-func decodeInto[T any](value *T, data []byte) error {
-	var decoded T
-	err := strictjson.Unmarshal(data, &decoded)
-	if err == nil {
-		*value = decoded
-	}
-	return fieldErrors(err)
-}
-
-// decodePolicies also says whether the document is a list. A single policy that decode does not
-// fill is left out.
-func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool, err error)) (policies []Policy, listed bool, err error) {
-	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
-		var plain []plainPolicy
-		filled, err := decode(data, &plain)
-		err = namingKinds(err)
-		if !filled {
-			return nil, true, err
-		}
-		policies = make([]Policy, len(plain))
-		for i := range plain {
-			policies[i] = Policy(plain[i])
-		}
-		return policies, true, err
-	}
-	var one plainPolicy
-	filled, err := decode(data, &one)
-	err = namingKinds(err)
-	if !filled {
-		return nil, false, err
-	}
-	return []Policy{Policy(one)}, false, err
-}
-
-// namingKinds says of the unknown kinds of rules in policies which kinds there are, unless the
-// decoder has named the one that is meant.
-func namingKinds(err error) error {
-	var list []error
-	for _, fault := range strictjson.Faults(err) {
-		at := fault.Path
-		if strings.HasPrefix(at, "[") {
-			_, at, _ = strings.Cut(at, "].")
-		}
-		_, name, inside := strings.Cut(at, "].")
-		if fault.Code == strictjson.CodeUnknownField && fault.Hint == "unknown field" && strings.HasPrefix(at, "rules[") && inside && !strings.ContainsAny(name, ".[") {
-			var kinds []string
-			for _, k := range (Rule{}).kinds() {
-				kinds = append(kinds, string(k.name))
-			}
-			if fault.Hint += ": besides id and createdAt a rule holds one of " + strings.Join(kinds, ", "); name == reservedKind {
-				fault.Hint = "unknown field: this kind is reserved for a later release"
-			}
-		}
-		list = append(list, &fault)
-	}
-	return strictjson.Join(list...)
-}
-
-// reservedKind is a kind of rule that does not exist yet. A release that knows it reads the policies
-// of this one.
-const reservedKind = "failureBudget"
 
 // Validate reports every fault of the policy that can be seen without compiling its expressions;
 // [Compile] reports the faults of the expressions as well.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -70,7 +71,7 @@ type Snapshot struct {
 // unchanged. [PolicySet.Plan] checks the values.
 func (s *Snapshot) UnmarshalJSON(data []byte) error {
 	type plain Snapshot
-	return decodeInto((*plain)(s), data)
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(s)))
 }
 
 // Resource is a thing that is deployed to: a node, a cluster, a machine. ID is unique and never
@@ -129,7 +130,7 @@ type Version struct {
 // fields holds the version in a field of its own; embedding it would pass this method on.
 func (v *Version) UnmarshalJSON(data []byte) error {
 	type plain Version
-	return decodeInto((*plain)(v), data)
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(v)))
 }
 
 // VersionDependency is one edge from a version to the versions of another deployment that it needs

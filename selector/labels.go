@@ -42,12 +42,7 @@ const (
 // does not call Validate.
 func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 	type plain LabelSelector
-	var decoded plain
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return explained(err)
-	}
-	*l = LabelSelector(decoded)
-	return nil
+	return explained(strictjson.Unmarshal(data, (*plain)(l)))
 }
 
 // explained adds a hint to labels that stand where matchLabels belongs: unknown fields for which

@@ -2,7 +2,6 @@ package surge_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/tranche-dev/tranche/internal/testseed"
@@ -12,7 +11,7 @@ import (
 // TestTextsStay: the texts of codes and choices are what hosts store and compare, so that none of
 // them may change, whatever the constant is called.
 func TestTextsStay(t *testing.T) {
-	for kind, want := range map[string]string{
+	testseed.TextsStay(t, ".", map[string]string{
 		"Code":         "conflict duplicate out_of_range required syntax type unknown_field unknown_value",
 		"WarningCode":  "BelowMinAvailable Fencepost RoundsToZero SurgeGated WholeSetDown",
 		"Stuck":        " ReplicasUnhealthy SurgeGated SurgeNotReady SurgeUnscheduled TargetNotReady UpdatePaused",
@@ -20,16 +19,7 @@ func TestTextsStay(t *testing.T) {
 		"StrategyType": "ReplicaRecreate RollingUpdate",
 		"Kind":         "PodClique PodCliqueScalingGroup",
 		"Role":         "condemned current held recreated target",
-	} {
-		var got []string
-		for _, constant := range testseed.Constants(t, ".", kind) {
-			_, text, _ := strings.Cut(constant, " ")
-			got = append(got, text)
-		}
-		if texts := strings.Join(got, " "); texts != want {
-			t.Errorf("%s: got  %s\nwant %s", kind, texts, want)
-		}
-	}
+	})
 }
 
 // TestJSONStays: the names of the fields of what hosts store and show. Those of a Spec, a set, its

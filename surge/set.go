@@ -98,12 +98,7 @@ type Clique struct {
 // not validate.
 func (s *SetSpec) UnmarshalJSON(data []byte) error {
 	type plain SetSpec
-	var read plain
-	if err := strictjson.Unmarshal(data, &read); err != nil {
-		return decoded(err)
-	}
-	*s = SetSpec(read)
-	return nil
+	return decoded(strictjson.Unmarshal(data, (*plain)(s)))
 }
 
 // recreate reports whether whole replicas are recreated.

@@ -29,12 +29,7 @@ type Units struct {
 // Slots are a list of texts of one character each, never one text.
 func (u *Units) UnmarshalJSON(data []byte) error {
 	type plain Units
-	var read plain
-	if err := strictjson.Unmarshal(data, &read); err != nil {
-		return decoded(err)
-	}
-	*u = Units(read)
-	return nil
+	return decoded(strictjson.Unmarshal(data, (*plain)(u)))
 }
 
 // revision returns the revision of a live unit. old reports that it is not the target.

@@ -52,12 +52,7 @@ const (
 // field that is left out is unset, whatever its value was before. UnmarshalJSON does not validate.
 func (s *Spec) UnmarshalJSON(data []byte) error {
 	type plain Spec
-	var read plain
-	if err := strictjson.Unmarshal(data, &read); err != nil {
-		return decoded(err)
-	}
-	*s = Spec(read)
-	return nil
+	return decoded(strictjson.Unmarshal(data, (*plain)(s)))
 }
 
 // Resolved is a Spec in plain numbers, as the planner uses them.

@@ -11,14 +11,11 @@ import (
 
 // quickly decodes a document that is beyond doubt: a host reads thousands of stored records for
 // every plan, and hardly ever finds a fault in one. It returns false, and has changed nothing, if
-// the target is not zero, if encoding/json refuses the document, or if the document may hold what
-// that package ignores or guesses. Then thoroughly looks more closely, and finds the words.
+// encoding/json refuses the document, or if the document may hold what that package ignores or
+// guesses. Then thoroughly looks more closely, and finds the words.
 func quickly(data []byte, target reflect.Value) bool {
-	if !utf8.Valid(data) || !target.IsZero() {
-		return false
-	}
 	fresh := reflect.New(target.Type())
-	if json.Unmarshal(data, fresh.Interface()) != nil {
+	if !utf8.Valid(data) || json.Unmarshal(data, fresh.Interface()) != nil {
 		return false
 	}
 	s := scan{data: data, shapes: map[reflect.Type]*shape{}}

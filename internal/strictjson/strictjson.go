@@ -25,8 +25,10 @@ import (
 	"unicode/utf8"
 )
 
-// Unmarshal decodes data into dst, which must be a non-nil pointer. The error joins one [*Error]
-// per fault, in document order; dst is untouched if there is any. A type with its own UnmarshalJSON
+// Unmarshal replaces the value that dst, a non-nil pointer, points to by what it decodes: unlike
+// encoding/json it keeps nothing of what was there. The error joins one [*Error] per fault, in
+// document order; dst is untouched if there is any. So the decoder of a type is one line: it passes
+// its receiver on, converted to a type of the same fields without a decoder. A type with its own UnmarshalJSON
 // gets its value as it stands, null included. One with its own UnmarshalText gets its string; null
 // is a fault, unless a pointer takes it. Their errors are reported at the path of the value: if an
 // error is itself made of [*Error] or of FieldErrors, their paths continue that path.
@@ -54,11 +56,14 @@ func thoroughly(data []byte, dst any) error {
 		}
 		return errors.Join(w.faults...)
 	}
-	// The walk accepts no more than encoding/json does, so this fills dst completely or, at worst,
+	// The walk accepts no more than encoding/json does, so this succeeds or, at worst,
 	// reports what the walk overlooked.
-	if err := json.Unmarshal(data, dst); err != nil {
+	target := reflect.ValueOf(dst).Elem()
+	fresh := reflect.New(target.Type())
+	if err := json.Unmarshal(data, fresh.Interface()); err != nil {
 		return &Error{Code: CodeType, Hint: err.Error(), Err: err}
 	}
+	target.Set(fresh.Elem())
 	return nil
 }
 

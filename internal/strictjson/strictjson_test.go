@@ -424,9 +424,25 @@ func TestQuickly(t *testing.T) {
 			t.Errorf("%s: quickly %v", row.why, got)
 		}
 	}
-	given := rule{Limit: 3}
-	if strictjson.Quickly([]byte(`{"share":1}`), &given) || given.Share != 0 {
-		t.Errorf("what is there already may stay: %+v", given)
+}
+
+// TestReplaces: of what was there nothing stays, whichever way a document takes, and everything if
+// it has a fault.
+func TestReplaces(t *testing.T) {
+	for _, row := range []struct {
+		why, text string
+		want      rule
+	}{
+		{"beyond doubt", `{"share":1}`, rule{Share: 1}},
+		{"looked at thoroughly, for the escape", `{"sh\u0061re":1}`, rule{Share: 1}},
+		{"a fault", `{"share":1,"x":2}`, rule{Limit: 3, Labels: map[string]string{"a": "b"}}},
+	} {
+		for way, decode := range map[string]func([]byte, any) error{"Unmarshal": strictjson.Unmarshal, "thoroughly": strictjson.Thoroughly} {
+			given := rule{Limit: 3, Labels: map[string]string{"a": "b"}}
+			if err := decode([]byte(row.text), &given); (err != nil) != (row.want.Limit == 3) || !reflect.DeepEqual(given, row.want) {
+				t.Errorf("%s, %s: %+v, %v", way, row.why, given, err)
+			}
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -16,6 +17,22 @@ import (
 // strictjson.
 var ofDocuments = map[string]string{
 	"CodeSyntax": strictjson.CodeSyntax, "CodeUnknownField": strictjson.CodeUnknownField, "CodeDuplicate": strictjson.CodeDuplicate, "CodeType": strictjson.CodeType,
+}
+
+// TextsStay checks the texts of the exported string constants of each type, sorted and joined by
+// blanks: hosts store and compare them, so none may change, whatever the constant is called.
+func TextsStay(t testing.TB, dir string, want map[string]string) {
+	t.Helper()
+	for kind, texts := range want {
+		var got []string
+		for _, constant := range Constants(t, dir, kind) {
+			_, text, _ := strings.Cut(constant, " ")
+			got = append(got, text)
+		}
+		if joined := strings.Join(got, " "); joined != texts {
+			t.Errorf("%s: got  %s\nwant %s", kind, joined, texts)
+		}
+	}
 }
 
 // Constants lists the exported string constants of some types that the package in a directory

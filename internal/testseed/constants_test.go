@@ -47,3 +47,16 @@ func TestConstants(t *testing.T) {
 		}
 	}
 }
+
+// TestTextsStay: it fails for a text that changed, one that is gone, and one that came.
+func TestTextsStay(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("package a\n\nconst (\n\tB Code = \"b\"\n\tA Code = \"a\"\n)\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for texts, fails := range map[string]bool{"a b": false, "a c": true, "a b c": true, "a": true} {
+		if got := testseed.Fails(t, func(t testing.TB) { testseed.TextsStay(t, dir, map[string]string{"Code": texts}) }); got != fails {
+			t.Errorf("%q: fails %v", texts, got)
+		}
+	}
+}

@@ -38,16 +38,11 @@ type Command struct {
 // faults are reported, joined, each a *[FieldError], and the command is then unchanged. [Step]
 // checks what well-formed values mean.
 func (c *Command) UnmarshalJSON(data []byte) error {
-	type plain Command
-	var decoded plain
 	if string(data) == "null" {
 		return &FieldError{Code: CodeType, Hint: "null is not a command: remove the entry"}
 	}
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return inputFaults(err)
-	}
-	*c = Command(decoded)
-	return nil
+	type plain Command
+	return inputFaults(strictjson.Unmarshal(data, (*plain)(c)))
 }
 
 // CommandKind is what a command does. The zero value is refused.

@@ -42,12 +42,7 @@ func (f *Fleet) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	type plain Fleet
-	var decoded plain
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return inputFaults(err)
-	}
-	*f = Fleet(decoded)
-	return nil
+	return inputFaults(strictjson.Unmarshal(data, (*plain)(f)))
 }
 
 // Compile fixes which targets a run updates, and in which order. The returned run has not begun: it

@@ -92,16 +92,11 @@ func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 // UnmarshalJSON reads a group strictly. All faults are reported, joined, each a *[FieldError], and
 // the group is then unchanged.
 func (g *DecisionGroup) UnmarshalJSON(data []byte) error {
-	type plain DecisionGroup
-	var decoded plain
 	if string(data) == "null" {
 		return &FieldError{Code: CodeType, Hint: "null is not a group: remove the entry"}
 	}
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return inputFaults(err)
-	}
-	*g = DecisionGroup(decoded)
-	return nil
+	type plain DecisionGroup
+	return inputFaults(strictjson.Unmarshal(data, (*plain)(g)))
 }
 
 // UnmarshalJSON reads one of the three configurations, as strictly as the strategy. Paths begin at

@@ -33,12 +33,7 @@ func (in *Input) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	type plain Input
-	var decoded plain
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		return inputFaults(err)
-	}
-	*in = Input(decoded)
-	return nil
+	return inputFaults(strictjson.Unmarshal(data, (*plain)(in)))
 }
 
 // Result is the outcome of a step. It belongs to the caller.
