@@ -3,15 +3,11 @@ package rollout
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // admitting holds the candidates that ask for slots, and the answers.
@@ -25,121 +21,6 @@ type admitting struct {
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
 	answer  concurrency.Result      // to asked
 	counted map[poolPlace]bool      // places that count in answer only because an override forces a start there, see lentPlaces
-}
-
-// candidate is a start that passed every rule but capacity. There may be one per target, so it is
-// small: its texts are built only if it starts.
-type candidate struct {
-	seconds     int64 // due time, since 1970
-	nanoseconds int32
-	position    int32
-	target      int32
-	version     int32        // number; missing if the snapshot no longer holds the version of a member
-	attempt     int32        // outside brackets
-	start       int32        // index of its start in the plan plus one; 0: it does not start
-	resource    string       // id
-	member      *memberStart // nil outside brackets
-	revert      bool         // takes the target back to the version before; goes first
-	forced      bool         // an override lets it past a full pool
-}
-
-// memberStart is a start that a bracket offers.
-type memberStart struct {
-	bracket *bracketWork
-	start   *bracket.Start
-	pending *pendingResource // resource of the execution if this is its first start; else nil
-}
-
-func (w *work) newCandidate(target, version int32, due time.Time, position int32) candidate {
-	return candidate{
-		target: target, version: version, seconds: due.Unix(), nanoseconds: int32(due.Nanosecond()), position: position,
-		resource: w.resources[w.targets[target].resource].ID,
-	}
-}
-
-// run returns the id of the job that a candidate starts. The id stays the same until the job is
-// observed, however often the start is offered.
-func (w *work) run(c *candidate) string {
-	if c.member != nil {
-		return c.member.start.Run.String()
-	}
-	id := w.id(c.target)
-	run := textkey.Join(id.Resource, id.Environment, id.Deployment, w.versionID(c), strconv.Itoa(int(c.attempt)))
-	if c.revert {
-		run += "/" + string(PurposeRollback)
-	}
-	return run
-}
-
-func (w *work) versionID(c *candidate) string {
-	if c.member != nil {
-		return c.member.start.Version
-	}
-	return w.version(c.target, c.version).ID
-}
-
-// group returns the group that, with the resource, holds the lease of a candidate.
-func (w *work) group(c *candidate) string {
-	if c.member != nil {
-		return c.member.start.Run.Group
-	}
-	return w.groupOf(&w.targets[c.target])
-}
-
-// reservedID is the first part of the group of a target outside brackets. The group of a bracket
-// begins with the id of its rule instead.
-const reservedID = "target"
-
-// groupOf returns the group that, with the resource, holds the slots of a target outside brackets.
-func (w *work) groupOf(t *target) string {
-	p := &w.pairs[w.pairOf(t)]
-	if p.group == "" {
-		p.group = textkey.Join(reservedID, t.Environment, t.Deployment)
-	}
-	return p.group
-}
-
-// takeTurns sorts the turns in which the candidates ask for capacity: starts that take a target
-// back come first, then the order is by due time, position and ids. Ids are compared only where the
-// rest is equal. Small entries are sorted instead of candidates.
-func (w *work) takeTurns() {
-	type entry struct {
-		seconds     int64
-		nanoseconds int32
-		position    int32
-		index       int32
-	}
-	entries := make([]entry, len(w.candidates))
-	for k := range w.candidates {
-		c := &w.candidates[k]
-		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k)}
-		if c.revert {
-			entries[k].seconds += math.MinInt64 / 2 // before all others, and by due time among themselves
-		}
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		switch {
-		case a.seconds != b.seconds:
-			return cmp.Compare(a.seconds, b.seconds)
-		case a.nanoseconds != b.nanoseconds:
-			return cmp.Compare(a.nanoseconds, b.nanoseconds)
-		case a.position != b.position:
-			return cmp.Compare(a.position, b.position)
-		}
-		return w.compareIDs(&w.candidates[a.index], &w.candidates[b.index])
-	})
-	w.turns = make([]int32, len(entries))
-	for k := range entries {
-		w.turns[k] = entries[k].index
-	}
-}
-
-func (w *work) compareIDs(a, b *candidate) int {
-	if a.target == b.target {
-		return strings.Compare(w.run(a), w.run(b))
-	}
-	ta, tb := &w.targets[a.target], &w.targets[b.target]
-	return cmp.Or(cmp.Compare(ta.resource, tb.resource), cmp.Compare(ta.environment, tb.environment), cmp.Compare(ta.deployment, tb.deployment))
 }
 
 // admit asks for the slots of all candidates at once and turns the answer into starts and waits.
@@ -212,11 +93,34 @@ func (w *work) onePerResource() bool {
 	return len(waits) > 0
 }
 
+// byCandidate turns a list of n answers around: per candidate, one more than the index of the
+// answer to it, or 0. turnOf says which turn an answer is about. Neighbours among the candidates
+// are about neighbours in memory, while turns go all over the fleet: what is done in the order of
+// turns waits for memory most of the time.
+func (w *work) byCandidate(n int, turnOf func(k int) int32) []int32 {
+	list := make([]int32, len(w.candidates))
+	for k := range n {
+		list[w.turns[turnOf(k)]] = int32(k) + 1
+	}
+	return list
+}
+
 // ask asks for the slots of all candidates in one batch.
 func (w *work) ask() error {
+	if len(w.capacity.snapshot.Pools) == 0 {
+		w.answer.Admitted = make([]concurrency.Admitted, len(w.turns))
+		for k := range w.turns {
+			w.answer.Admitted[k] = concurrency.Admitted{Candidate: int32(k), Reason: concurrency.RuleNotApplicable}
+		}
+		return nil
+	}
 	w.asked = make([]concurrency.Candidate, len(w.turns))
 	var slab []int32
-	for k, at := range w.turns {
+	turnOf := w.byCandidate(len(w.turns), func(k int) int32 { return int32(k) })
+	for at, turn := range turnOf {
+		if turn == 0 {
+			continue
+		}
 		c := &w.candidates[at]
 		start := len(slab)
 		if m := c.member; m != nil && m.pending != nil {
@@ -232,15 +136,15 @@ func (w *work) ask() error {
 		} else {
 			slab = w.needs(slab, start, c.target)
 		}
-		if w.doubted[at] != nil {
+		if w.doubted[int32(at)] != nil {
 			slab = append(slab, int32(len(w.capacity.snapshot.Pools)))
 		}
 		// Only a run of an open execution never waits, because its execution is at work. Any other
 		// candidate may hold a part of what it needs only because a planner stopped, or met a
 		// conflict, while it claimed or gave back one pool after the other. Another holder may have
 		// got the last place of another pool since.
-		w.asked[k] = concurrency.Candidate{
-			Resource: c.resource, Group: w.group(c), Rank: k, Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || c.member.pending != nil,
+		w.asked[turn-1] = concurrency.Candidate{
+			Resource: w.resourceOf(c), Group: w.group(c), Rank: int(turn), Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || c.member.pending != nil,
 		}
 	}
 	given := map[int32]bool{} // turns that are forced in one pool and refused by another
@@ -350,43 +254,39 @@ func (w *work) forced(c *candidate, pool int32) bool {
 	return let(c.target, c.version)
 }
 
-// starts lists the admitted candidates in turn. It fills in the texts in the order of the targets,
-// because in any other order the targets lie far apart in memory.
+// starts lists the admitted candidates in turn.
 func (w *work) starts() {
-	w.plan.Start = make([]Start, 0, len(w.answer.Admitted))
+	list := w.answer.Admitted
+	w.plan.Start = make([]Start, len(list))
 	claims := 0
-	for _, admitted := range w.answer.Admitted {
-		claims += len(admitted.Claims)
+	for k := range list {
+		claims += len(list[k].Claims)
 	}
 	slab := make([]Claim, 0, claims)
 	w.goPast()
 	pools := w.capacity.snapshot.Pools
-	for _, admitted := range w.answer.Admitted {
-		c := &w.candidates[w.turns[admitted.Candidate]]
-		start := Start{Purpose: PurposeDeploy, Reason: Reason(admitted.Reason)}
+	for k := range list {
+		from := len(slab)
+		for _, claim := range list[k].Claims {
+			slab = append(slab, Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token})
+		}
+		start := &w.plan.Start[k]
+		start.Purpose, start.Reason, start.Claims = PurposeDeploy, Reason(list[k].Reason), slab[from:len(slab):len(slab)]
+	}
+	for k, place := range w.byCandidate(len(list), func(k int) int32 { return list[k].Candidate }) {
+		if place == 0 {
+			continue
+		}
+		c, start := &w.candidates[k], &w.plan.Start[place-1]
+		start.TargetID, start.Version, start.Run, start.Group = w.id(c.target), w.versionID(c), w.run(c), w.group(c)
+		start.Scoped = w.isScoped(w.targets[c.target].deployment, c.version)
 		if c.forced {
 			start.Reason = ReasonOverridden
 		}
-		from := len(slab)
-		for _, claim := range admitted.Claims {
-			slab = append(slab, Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token})
-		}
-		start.Claims = slab[from:len(slab):len(slab)]
-		w.plan.Start = append(w.plan.Start, start)
-		c.start = int32(len(w.plan.Start))
-	}
-	for k := range w.candidates {
-		c := &w.candidates[k]
-		if c.start == 0 {
-			continue
-		}
-		start := &w.plan.Start[c.start-1]
-		start.TargetID, start.Version, start.Run, start.Group = w.id(c.target), w.versionID(c), w.run(c), w.group(c)
-		start.Scoped = w.isScoped(w.targets[c.target].deployment, c.version)
 		if c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {
 			start.Purpose = PurposeRollback
 		}
-		w.waits[c.target].start = c.start
+		w.waits[c.target].start = place
 		if m := c.member; m != nil && m.pending != nil {
 			m.pending.starts = true
 		}
@@ -410,9 +310,12 @@ func (w *work) refused() {
 	}
 	unkeyed := w.unkeyed()
 	active := map[string][]Condition{}
-	for _, refused := range w.answer.Refused {
-		c := &w.candidates[w.turns[refused.Candidate]]
-		refusals, own := w.allOf(w.answer.Refusals[refused.Why], w.turns[refused.Candidate], &w.asked[refused.Candidate], places, unkeyed)
+	for k, place := range w.byCandidate(len(w.answer.Refused), func(k int) int32 { return w.answer.Refused[k].Candidate }) {
+		if place == 0 {
+			continue
+		}
+		c, refused := &w.candidates[k], w.answer.Refused[place-1]
+		refusals, own := w.allOf(w.answer.Refusals[refused.Why], int32(k), &w.asked[refused.Candidate], places, unkeyed)
 		alike := len(w.overrides) == 0 && !own
 		var blockers []Verdict
 		if alike {

@@ -327,7 +327,7 @@ func (w *work) offer(i, n int32, due time.Time, position int32) *candidate {
 			}
 		}
 	}
-	w.candidates = push(w.candidates, w.newCandidate(i, n, due, position))
+	w.candidates = push(w.candidates, newCandidate(i, n, due, position))
 	c := &w.candidates[len(w.candidates)-1]
 	c.attempt = attempt
 	return c

@@ -45,7 +45,7 @@ func (w *work) goPast() {
 				continue
 			}
 			had := func(but map[poolHolder]bool) bool {
-				return slices.Contains(w.inUseBesides(claim.Pool, but), poolPlace{claim.Pool, c.resource})
+				return slices.Contains(w.inUseBesides(claim.Pool, but), poolPlace{claim.Pool, w.resourceOf(c)})
 			}
 			past := full && !had(marked)
 			if !past && locked {
@@ -59,7 +59,7 @@ func (w *work) goPast() {
 				if w.past == nil {
 					w.past = map[poolPlace]bool{}
 				}
-				w.past[poolPlace{claim.Pool, c.resource}] = true
+				w.past[poolPlace{claim.Pool, w.resourceOf(c)}] = true
 			}
 		}
 	}

@@ -198,7 +198,7 @@ func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
 		if w.forced(c, pool) {
 			return ""
 		}
-		return places[poolPlace{pool, c.resource}]
+		return places[poolPlace{pool, w.resourceOf(c)}]
 	})
 }
 

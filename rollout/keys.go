@@ -108,7 +108,7 @@ type poolHolder struct {
 // was created at, because the clocks of planners differ. In doubt keyHeld reports false: then all
 // wait until the leases are given back.
 func (w *work) keyHeld(c *candidate, p *concurrency.Pool) bool {
-	lease, held := p.Record.Lease(concurrency.Holder{Resource: c.resource, Group: w.group(c)})
+	lease, held := p.Record.Lease(concurrency.Holder{Resource: w.resourceOf(c), Group: w.group(c)})
 	if !held {
 		return false
 	}

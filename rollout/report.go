@@ -78,7 +78,7 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 			continue
 		}
 		version := w.versions[w.targets[i].deployment].number(start.Version)
-		c := w.newCandidate(i, version, start.DueAt, 0)
+		c := newCandidate(i, version, start.DueAt, 0)
 		c.member = m
 		if p := m.pending; p != nil {
 			c.position = p.position
@@ -128,7 +128,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 		}
 		b.starts(i, start.Version)
 		members[k] = memberStart{bracket: b, start: start}
-		c := w.newCandidate(i, w.versions[w.targets[i].deployment].number(start.Version), start.DueAt, 0)
+		c := newCandidate(i, w.versions[w.targets[i].deployment].number(start.Version), start.DueAt, 0)
 		c.member = &members[k]
 		w.candidates = push(w.candidates, c)
 	}

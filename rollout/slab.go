@@ -1,6 +1,10 @@
 package rollout
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
 
 // slabs hold the many small pieces of which a plan consists.
 type slabs struct {
@@ -8,6 +12,7 @@ type slabs struct {
 	data       []Data
 	conditions []Condition
 	translated translation
+	texts      textkey.Joiner
 }
 
 // also adds a verdict to blockers that may be shared: it never writes into their array.

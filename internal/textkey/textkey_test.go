@@ -2,6 +2,7 @@ package textkey_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,6 +28,26 @@ func TestJoin(t *testing.T) {
 		if got := textkey.Join(row.parts...); got != row.want {
 			t.Errorf("Join(%q) = %q, want %q: %s", row.parts, got, row.want, row.why)
 		}
+	}
+}
+
+// A joiner's texts stay what they are while others follow, also where escapes need more room than
+// was taken for the text, and where a text is longer than what many have in common.
+func TestJoiner(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		part := rapid.OneOf(rapid.StringN(0, 12, -1), rapid.StringOfN(rapid.RuneFrom([]rune("%/2")), 0, 600, -1), rapid.Just(strings.Repeat("long ", 2000)))
+		var joiner textkey.Joiner
+		var texts, want []string
+		for _, parts := range rapid.SliceOfN(rapid.SliceOfN(part, 0, 4), 1, 40).Draw(t, "lists") {
+			texts, want = append(texts, joiner.Join(parts...)), append(want, textkey.Join(parts...))
+		}
+		if !slices.Equal(texts, want) {
+			t.Fatalf("%q, want %q", texts, want)
+		}
+	})
+	var joiner textkey.Joiner
+	if n := testing.AllocsPerRun(1000, func() { joiner.Join("node-1", "prod", "kubelet") }); n != 0 {
+		t.Errorf("%v allocations per text: dozens share one", n)
 	}
 }
 

@@ -1,0 +1,166 @@
+package rollout
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// candidate is a start that passed every rule but capacity. There may be one per target, so it is
+// small: its texts are built only if it starts.
+type candidate struct {
+	seconds     int64 // due time, since 1970
+	nanoseconds int32
+	position    int32
+	target      int32
+	version     int32        // number; missing if the snapshot no longer holds the version of a member
+	attempt     int32        // outside brackets
+	revert      bool         // takes the target back to the version before; goes first
+	forced      bool         // an override lets it past a full pool
+	member      *memberStart // nil outside brackets
+}
+
+// memberStart is a start that a bracket offers.
+type memberStart struct {
+	bracket *bracketWork
+	start   *bracket.Start
+	pending *pendingResource // resource of the execution if this is its first start; else nil
+}
+
+func newCandidate(target, version int32, due time.Time, position int32) candidate {
+	return candidate{target: target, version: version, seconds: due.Unix(), nanoseconds: int32(due.Nanosecond()), position: position}
+}
+
+// resourceOf returns the id of the resource on which a candidate starts.
+func (w *work) resourceOf(c *candidate) string { return w.resources[w.targets[c.target].resource].ID }
+
+// run returns the id of the job that a candidate starts. The id stays the same until the job is
+// observed, however often the start is offered.
+func (w *work) run(c *candidate) string {
+	if c.member != nil {
+		return c.member.start.Run.String()
+	}
+	id := w.id(c.target)
+	run := w.texts.Join(id.Resource, id.Environment, id.Deployment, w.versionID(c), strconv.Itoa(int(c.attempt)))
+	if c.revert {
+		run += "/" + string(PurposeRollback)
+	}
+	return run
+}
+
+func (w *work) versionID(c *candidate) string {
+	if c.member != nil {
+		return c.member.start.Version
+	}
+	return w.version(c.target, c.version).ID
+}
+
+// group returns the group that, with the resource, holds the lease of a candidate.
+func (w *work) group(c *candidate) string {
+	if c.member != nil {
+		return c.member.start.Run.Group
+	}
+	return w.groupOf(&w.targets[c.target])
+}
+
+// reservedID is the first part of the group of a target outside brackets. The group of a bracket
+// begins with the id of its rule instead.
+const reservedID = "target"
+
+// groupOf returns the group that, with the resource, holds the slots of a target outside brackets.
+func (w *work) groupOf(t *target) string {
+	p := &w.pairs[w.pairOf(t)]
+	if p.group == "" {
+		p.group = textkey.Join(reservedID, t.Environment, t.Deployment)
+	}
+	return p.group
+}
+
+// takeTurns sorts the turns in which the candidates ask for capacity: starts that take a target
+// back come first, then the order is by due time, position and ids. Ids are compared only where the
+// rest is equal. Small entries are sorted instead of candidates.
+func (w *work) takeTurns() {
+	type entry struct {
+		seconds     int64
+		nanoseconds int32
+		position    int32
+		index       int32
+	}
+	entries := make([]entry, len(w.candidates))
+	first, last := int64(math.MaxInt64), int64(math.MinInt64) // of those that do not go back
+	for k := range w.candidates {
+		c := &w.candidates[k]
+		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k)}
+		if c.revert {
+			entries[k].seconds += math.MinInt64 / 2 // before all others, and by due time among themselves
+			continue
+		}
+		first, last = min(first, c.seconds), max(last, c.seconds)
+	}
+	var span uint64
+	if seconds := uint64(last) - uint64(first); last > first && seconds < 1<<33 { // else it may not fit in nanoseconds
+		span = (seconds + 1) * 1e9
+	}
+	entries = sortSpread(entries, span, func(e entry) uint64 {
+		if span == 0 || e.seconds < first || e.seconds > last {
+			return 0
+		}
+		return uint64(e.seconds-first)*1e9 + uint64(e.nanoseconds)
+	}, func(a, b entry) int {
+		switch {
+		case a.seconds != b.seconds:
+			return cmp.Compare(a.seconds, b.seconds)
+		case a.nanoseconds != b.nanoseconds:
+			return cmp.Compare(a.nanoseconds, b.nanoseconds)
+		case a.position != b.position:
+			return cmp.Compare(a.position, b.position)
+		}
+		return w.compareIDs(&w.candidates[a.index], &w.candidates[b.index])
+	})
+	w.turns = make([]int32, len(entries))
+	for k := range entries {
+		w.turns[k] = entries[k].index
+	}
+}
+
+// sortSpread returns the elements of a list in the order of compare. Their keys do not descend in
+// that order, and are below span, or 0 without one. If they are spread evenly, as the turns of a
+// curve are over its time, a count by their leading bits leaves a handful in each bucket to sort.
+func sortSpread[T any](list []T, span uint64, key func(T) uint64, compare func(a, b T) int) []T {
+	counted := max(0, bits.Len(uint(len(list)))-2)
+	shift := max(0, bits.Len64(span)-counted)
+	ends := make([]int32, span>>shift+2)
+	for _, e := range list {
+		ends[key(e)>>shift+1]++
+	}
+	for k := 1; k < len(ends); k++ {
+		ends[k] += ends[k-1]
+	}
+	sorted := make([]T, len(list))
+	for _, e := range list {
+		at := &ends[key(e)>>shift]
+		sorted[*at] = e
+		*at++
+	}
+	from := int32(0)
+	for _, to := range ends[:len(ends)-1] {
+		slices.SortFunc(sorted[from:to], compare)
+		from = to
+	}
+	return sorted
+}
+
+func (w *work) compareIDs(a, b *candidate) int {
+	if a.target == b.target {
+		return strings.Compare(w.run(a), w.run(b))
+	}
+	ta, tb := &w.targets[a.target], &w.targets[b.target]
+	return cmp.Or(cmp.Compare(ta.resource, tb.resource), cmp.Compare(ta.environment, tb.environment), cmp.Compare(ta.deployment, tb.deployment))
+}
