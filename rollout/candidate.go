@@ -92,29 +92,33 @@ func (w *work) takeTurns() {
 		nanoseconds int32
 		position    int32
 		index       int32
+		back        bool
 	}
 	entries := make([]entry, len(w.candidates))
 	first, last := int64(math.MaxInt64), int64(math.MinInt64) // of those that do not go back
 	for k := range w.candidates {
 		c := &w.candidates[k]
-		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k)}
-		if c.revert {
-			entries[k].seconds += math.MinInt64 / 2 // before all others, and by due time among themselves
-			continue
+		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k), c.revert}
+		if !c.revert {
+			first, last = min(first, c.seconds), max(last, c.seconds)
 		}
-		first, last = min(first, c.seconds), max(last, c.seconds)
 	}
 	var span uint64
 	if seconds := uint64(last) - uint64(first); last > first && seconds < 1<<33 { // else it may not fit in nanoseconds
 		span = (seconds + 1) * 1e9
 	}
 	entries = sortSpread(entries, span, func(e entry) uint64 {
-		if span == 0 || e.seconds < first || e.seconds > last {
+		if e.back || span == 0 {
 			return 0
 		}
 		return uint64(e.seconds-first)*1e9 + uint64(e.nanoseconds)
 	}, func(a, b entry) int {
 		switch {
+		case a.back != b.back:
+			if a.back {
+				return -1
+			}
+			return 1
 		case a.seconds != b.seconds:
 			return cmp.Compare(a.seconds, b.seconds)
 		case a.nanoseconds != b.nanoseconds:

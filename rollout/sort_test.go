@@ -77,3 +77,53 @@ func TestAscending(t *testing.T) {
 		}
 	})
 }
+
+// TestTakeTurns: candidates ask for slots in the order of a plain sort, whether they are due evenly
+// spread over time, at once, or thousands of years apart, as a version without a date of its own is
+// from the others.
+func TestTakeTurns(t *testing.T) {
+	seen := testseed.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom([]string{"at once", "spread", "far apart"}).Draw(t, "kind")
+		due := rapid.Map(rapid.Int64Range(0, map[string]int64{"at once": 2, "spread": 1 << 50, "far apart": 2}[kind]), func(n int64) time.Time {
+			if kind == "far apart" {
+				return time.Time{}.AddDate(int(n)*400, 0, 0)
+			}
+			return time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC).Add(time.Duration(n))
+		})
+		n := rapid.IntRange(0, 200).Draw(t, "n")
+		w := work{index: &index{}}
+		targets := make([]int32, n)
+		for i := range targets {
+			w.targets = append(w.targets, target{resource: int32(i) / 2, deployment: int32(i) % 2})
+			targets[i] = int32(i)
+		}
+		for _, i := range rapid.Permutation(targets).Draw(t, "targets") {
+			c := newCandidate(i, 0, due.Draw(t, "due"), rapid.Int32Range(0, 2).Draw(t, "position"))
+			if c.revert = rapid.IntRange(0, 9).Draw(t, "back") == 0; c.revert {
+				seen["goes back, "+kind]++
+			}
+			w.candidates = append(w.candidates, c)
+		}
+		want := make([]int32, n)
+		for k := range want {
+			want[k] = int32(k)
+		}
+		slices.SortFunc(want, func(a, b int32) int {
+			x, y := &w.candidates[a], &w.candidates[b]
+			if x.revert != y.revert {
+				if x.revert {
+					return -1
+				}
+				return 1
+			}
+			return cmp.Or(cmp.Compare(x.seconds, y.seconds), cmp.Compare(x.nanoseconds, y.nanoseconds), cmp.Compare(x.position, y.position), cmp.Compare(x.target, y.target))
+		})
+		if w.takeTurns(); !slices.Equal(w.turns, want) {
+			t.Fatalf("turns %v, want %v", w.turns, want)
+		}
+		if n > 20 {
+			seen["many, "+kind]++
+		}
+	}, "many, at once", "many, spread", "many, far apart", "goes back, at once", "goes back, spread", "goes back, far apart")
+}
