@@ -18,6 +18,7 @@ type bracketing struct {
 	closing map[int32][]string // resource → the rules of such executions that are open on it
 
 	executions executions
+	opened     []opened // what eachOpen yielded last
 
 	elsewhereRefused []refusedIn // commands refused in environments that the snapshot does not hold
 

@@ -202,7 +202,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 		case wait.Deployment != "":
 			if i := walk.find(wait.Resource, wait.Deployment); i != none && !settled.has(i) {
 				settled.add(i)
-				w.wait(i, frozen(walk.open(wait.Resource), wait.Deployment), w.also(nil, w.verdict(b, wait.Resource, said, nil)))
+				w.wait(i, frozen(memberIn(walk.open(wait.Resource), wait.Deployment)), w.also(nil, w.verdict(b, wait.Resource, said, nil)))
 			}
 		default:
 			for w.resources[b.pending[next].resource].ID != wait.Resource {
@@ -251,9 +251,9 @@ func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 		return false
 	}
 	t := &w.targets[run.target]
-	return open.Environment == t.Environment && slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
-		return m.Deployment == t.Deployment && (m.Status == bracket.MemberWaiting || m.Status == bracket.MemberRunning) && frozen(open, m.Deployment) == w.version(run.target, run.version).ID
-	})
+	m := memberIn(open, t.Deployment)
+	return m != nil && open.Environment == t.Environment && (m.Status == bracket.MemberWaiting || m.Status == bracket.MemberRunning) &&
+		frozen(m) == w.version(run.target, run.version).ID
 }
 
 // opener returns what an execution waits for if it cannot be due before these verdicts are gone:
@@ -279,12 +279,11 @@ func opener(blockers []Verdict) (until time.Time, on []Condition) {
 // frozen returns the version that a member of an open execution waits to run. For a member on its
 // way back it is the one that the member came from, and for a member that is back the one that was
 // taken back.
-func frozen(open *bracket.Execution, deployment string) string {
-	k := slices.IndexFunc(open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == deployment })
-	if m := &open.Members[k]; m.Purpose != bracket.Rollback || m.Status == bracket.MemberRolledBack {
+func frozen(m *bracket.ExecutionMember) string {
+	if m.Purpose != bracket.Rollback || m.Status == bracket.MemberRolledBack {
 		return m.Version
 	}
-	return open.Members[k].From
+	return m.From
 }
 
 // reportRest reports what a bracket says of the newest version of every target that is not settled

@@ -87,39 +87,61 @@ type opened struct {
 // eachOpen yields the open executions of a list that is mostly in the order of resources. Unless
 // only is empty, it yields those in that environment alone.
 func (w *work) eachOpen(executions []*bracket.ExecutionRecord, only string, yield func(opened)) {
+	before := w.opened // mostly the same executions
+	w.opened = make([]opened, 0, len(before))
 	var o opened
 	resource, at := 0, 0
-	before := func(k int) bool { return w.resources[k].ID < o.record.Resource }
-	asked, environment := "", int32(none)
 	for _, record := range executions {
 		x := record.Open
 		if x == nil || only != "" && x.Environment != only {
 			continue
 		}
-		if x.Environment != asked {
-			asked, environment = x.Environment, none
-			if e, known := w.environment(asked); known {
-				environment = e
-			}
+		for len(before) > 0 && before[0].record.Resource < record.Resource {
+			before = before[1:]
 		}
-		o = opened{record: record, environment: environment, resource: none}
-		resource = seek(len(w.resources), resource, before)
-		if resource < len(w.resources) && w.resources[resource].ID == record.Resource {
-			o.resource = int32(resource)
+		if len(before) > 0 && before[0].record.Resource == record.Resource && before[0].record.Open.Environment == x.Environment {
+			o = before[0]
+			o.record = record
+		} else {
+			o = w.whereOpen(record, resource, at)
 		}
-		if o.environment != none && o.resource != none {
-			o.from, o.to = w.siblingsNear(at, o.environment, o.resource)
+		if o.resource != none {
+			resource = int(o.resource)
+		}
+		if o.from < o.to {
 			at = int(o.from)
 		}
+		w.opened = push(w.opened, o)
 		yield(o)
 	}
 }
 
+// whereOpen finds an open execution in the snapshot. The search begins at a resource and a target
+// that are mostly near.
+func (w *work) whereOpen(record *bracket.ExecutionRecord, nearResource, nearTarget int) opened {
+	o := opened{record: record, environment: none, resource: none}
+	if e, known := w.environment(record.Open.Environment); known {
+		o.environment = e
+	}
+	r := seek(len(w.resources), nearResource, func(k int) bool { return w.resources[k].ID < record.Resource })
+	if r < len(w.resources) && w.resources[r].ID == record.Resource {
+		o.resource = int32(r)
+	}
+	if o.environment != none && o.resource != none {
+		o.from, o.to = w.siblingsNear(nearTarget, o.environment, o.resource)
+	}
+	return o
+}
+
 // member returns the member of the execution that a target is of, or nil.
 func (w *work) member(o opened, i int32) *bracket.ExecutionMember {
-	deployment := w.deployments[w.targets[i].deployment].ID
-	for k := range o.record.Open.Members {
-		if m := &o.record.Open.Members[k]; m.Deployment == deployment {
+	return memberIn(o.record.Open, w.deployments[w.targets[i].deployment].ID)
+}
+
+// memberIn returns the member of an execution that is of a deployment, or nil.
+func memberIn(x *bracket.Execution, deployment string) *bracket.ExecutionMember {
+	for k := range x.Members { // a member is large: this loop copies none
+		if m := &x.Members[k]; m.Deployment == deployment {
 			return m
 		}
 	}
