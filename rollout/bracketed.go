@@ -47,6 +47,9 @@ type bracketWork struct {
 
 	ruleInForce bracket.Rule
 	observation bracket.Observation
+
+	following     []pendingRun // the runs of the executions that start, in order of their resources
+	firstFollower int32        // the number of the first of them, see followerOf
 }
 
 func newBracketWork(rule *compiledRule, environment int32) *bracketWork {

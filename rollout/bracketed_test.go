@@ -1051,3 +1051,64 @@ func TestWaitOfAMergedMember(t *testing.T) {
 		t.Errorf("starts %q, waits %q", started(plan), got)
 	}
 }
+
+// TestWhoFollowsWhom: of the executions that start at once, each member waits for those that it
+// needs on its own resource, whether these come before or after it in the order of ids, and in its
+// own environment and bracket.
+func TestWhoFollowsWhom(t *testing.T) {
+	const rules = `{"id":"%[1]s","deploymentBracket":{"deploymentSelector":"deployment.name.startsWith('%[1]s')","readinessMode":"immediate","memberRoles":{}}},
+		{"deploymentDependency":{"appliesTo":"deployment.name == '%[1]sa'","dependsOn":"deployment.name == '%[1]sz'"}},
+		{"deploymentDependency":{"appliesTo":"deployment.name == '%[1]sm'","dependsOn":"deployment.name == '%[1]sa'"}},
+		{"deploymentDependency":{"appliesTo":"deployment.name == '%[1]sm'","dependsOn":"deployment.name == '%[1]sz'"}}`
+	policies := fmt.Sprintf(`[{"name":"p","selector":"true","rules":[%s]},{"name":"q","selector":"true","rules":[%s]}]`, fmt.Sprintf(rules, "x"), fmt.Sprintf(rules, "y"))
+	set := compile(t, policies)
+	versions := []string{"v1", "v2"}
+	s := fleet(4, "v1", map[string][]string{"xa": versions, "xm": versions, "xz": versions, "ya": versions, "ym": versions, "yz": versions})
+	s.Environments = append(s.Environments, rollout.Environment{ID: "stage", Name: "stage"})
+	for i := range s.Targets {
+		x := &s.Targets[i]
+		if x.Resource > "r2" {
+			x.Environment = "stage"
+		}
+		if x.Resource == "r2" && x.Deployment == "xz" {
+			x.Current = "v2" // has nothing to run, so nobody waits for it
+		}
+	}
+	plan := mustPlan(t, set, s, t0)
+	var want []string
+	for _, resource := range []string{"r1", "r2", "r3", "r4"} {
+		for _, bracket := range []string{"x", "y"} {
+			group := bracket + "/prod/1"
+			if resource > "r2" {
+				group = bracket + "/stage/1"
+			}
+			members := []struct{ id, needs string }{{"a", "z"}, {"m", "az"}}
+			if resource == "r2" && bracket == "x" {
+				members = []struct{ id, needs string }{{"m", "a"}}
+			}
+			for _, member := range members {
+				line := fmt.Sprintf("%s %s%s: bracket_waits_for_members %s", resource, bracket, member.id, bracket)
+				for _, need := range member.needs {
+					line += fmt.Sprintf(", %s %s%c", group, bracket, need)
+				}
+				want = append(want, line)
+			}
+		}
+	}
+	var got []string
+	for w := range plan.Waiting.All() {
+		for _, v := range w.Blockers {
+			line := fmt.Sprintf("%s %s: %s %s", w.Resource, w.Deployment, v.Reason, v.Rule)
+			for _, c := range v.On {
+				if c.Kind != rollout.OnMember || c.Resource != w.Resource {
+					t.Errorf("%s waits for %+v", w.TargetID, c)
+				}
+				line += fmt.Sprintf(", %s %s", c.Group, c.Deployment)
+			}
+			got = append(got, line)
+		}
+	}
+	if !slices.Equal(got, want) || len(plan.Start) != 8 {
+		t.Errorf("starts %q, waits\n%s\nwant\n%s", started(plan), strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

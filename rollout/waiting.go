@@ -182,7 +182,7 @@ func newAwaiting(targets int) awaiting {
 // wait is what one target waits for, in few bytes: there may be a million.
 type wait struct {
 	version  int32 // number of the candidate; none or missing
-	blockers int32 // as work.list returns it; 0: the target does not wait
+	blockers int32 // as work.list returns it, or from firstFollower on; 0: the target does not wait
 	start    int32 // one more than the index of its start in the plan; 0: it does not start
 }
 
@@ -316,7 +316,10 @@ func (w *work) listTurn(turn ahead) int32 {
 
 // blockersOf returns the blockers of target i that list kept.
 func (w *work) blockersOf(i, listed int32) []Verdict {
-	if listed > 0 {
+	switch {
+	case listed >= firstFollower:
+		return w.followerOf(listed)
+	case listed > 0:
 		return w.blockers[listed-1]
 	}
 	var order *order
