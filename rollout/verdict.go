@@ -244,7 +244,11 @@ func (d *Data) about(reason Reason) string {
 		if d.Attempt >= d.Allowed {
 			soaking = ", soaking"
 		}
-		text, names = fmt.Sprintf(" (%d of %d succeeded in %s%s)", d.Attempt, d.Allowed, strings.Join(d.Names, " or "), soaking), ""
+		where := strings.Join(d.Names, " or ")
+		text, names = fmt.Sprintf(" (%d of %d succeeded in %s%s)", d.Attempt, d.Allowed, where, soaking), ""
+		if d.Attempt > d.Allowed { // a percentage asks for fewer than there are
+			text = fmt.Sprintf(" (%d succeeded in %s, %d needed%s)", d.Attempt, where, d.Allowed, soaking)
+		}
 	case ReasonCooldown:
 		text, names = " after "+names, ""
 	case ReasonOverridden:

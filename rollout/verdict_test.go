@@ -43,6 +43,9 @@ func TestVerdictReads(t *testing.T) {
 		{"only the soak is left: further successes are not what it waits for", rollout.Verdict{
 			Reason: rollout.ReasonProgressionWaiting, Until: noon, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 2, Allowed: 2, Names: []string{"staging"}},
 		}, "progression_waiting (2 of 2 succeeded in staging, soaking) until 2026-03-10T12:00:00Z"},
+		{"more succeeded than the percentage asks for", rollout.Verdict{
+			Reason: rollout.ReasonProgressionWaiting, Until: noon, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 10, Allowed: 9, Names: []string{"staging"}},
+		}, "progression_waiting (10 succeeded in staging, 9 needed, soaking) until 2026-03-10T12:00:00Z"},
 		{"a rollout starts when all its gates are open, not one of them", rollout.Verdict{
 			Reason: rollout.ReasonRolloutNotStarted, On: []rollout.Condition{approval, staging},
 		}, "rollout_not_started, waits for an approval of v2 in prod and successes of web v2 in staging"},
