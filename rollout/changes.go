@@ -92,16 +92,19 @@ func (s Situation) equal(other Situation) bool {
 	})
 }
 
-// String describes the situation in a few words.
+// String describes the situation in a few words. What several rules say in the same words is said
+// once.
 func (s Situation) String() string {
 	var parts []string
 	if s.Start != "" {
 		parts = append(parts, "starts "+s.Start)
 	}
 	if len(s.Blockers) > 0 {
-		why := make([]string, len(s.Blockers))
-		for k, verdict := range s.Blockers {
-			why[k] = verdict.String()
+		var why []string
+		for _, verdict := range s.Blockers {
+			if text := verdict.String(); !slices.Contains(why, text) {
+				why = append(why, text)
+			}
 		}
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s waits: %s", s.Wait, strings.Join(why, "; "))))
 	}

@@ -72,6 +72,13 @@ pool       p: 0 of 1 active`},
 	if text := fmt.Sprint(rollout.NewWaitingList(waiting...)); text != alike {
 		t.Errorf("the same reason of another rule: printed\n%s\nwant\n%s", text, alike)
 	}
+	closed := rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Rule: "weekdays", Until: t0}
+	friday := closed
+	friday.Rule = "friday"
+	waiting = []rollout.Waiting{{TargetID: waiting[0].TargetID, Blockers: []rollout.Verdict{closed, {Reason: "reason_0"}, friday}}}
+	if text, want := fmt.Sprint(rollout.NewWaitingList(waiting...)), "r00 / prod / d0: waits: window_closed until 2025-01-01T00:00:00Z; reason_0"; text != want {
+		t.Errorf("two windows that open at one instant: printed\n%s\nwant\n%s", text, want)
+	}
 	if text := fmt.Sprint(rollout.WaitingList{}); text != "" {
 		t.Errorf("an empty list prints %q", text)
 	}
