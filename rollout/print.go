@@ -43,15 +43,18 @@ func show[T fmt.Stringer](b *strings.Builder, label string, list []T) {
 }
 
 // String describes the list for people. Targets that wait for the same reasons of the same rules
-// share a line, which shows the first of them and counts the others. The most frequent reasons come
-// first. The text does not end with a newline, and is empty if nothing waits.
+// share a line, which shows the first of them and counts the others. If these are of several
+// deployments, it names them: what the first waits for, such as an approval, may be another one
+// there. The most frequent reasons come first. The text does not end with a newline, and is empty
+// if nothing waits.
 func (l WaitingList) String() string { return strings.Join(l.kinds(), "\n") }
 
 // kinds returns a line for each set of reasons, but of the rarest only how many there are.
 func (l WaitingList) kinds() (lines []string) {
 	type kind struct {
-		first Waiting
-		count int
+		first       Waiting
+		count       int
+		deployments []string // the first of them, and one more if there are others
 	}
 	byReasons := map[string]*kind{}
 	var order []*kind
@@ -68,6 +71,9 @@ func (l WaitingList) kinds() (lines []string) {
 			order = append(order, own)
 		}
 		own.count++
+		if len(own.deployments) <= listed && !slices.Contains(own.deployments, w.Deployment) {
+			own.deployments = append(own.deployments, w.Deployment)
+		}
 	}
 	slices.SortStableFunc(order, func(a, b *kind) int { return cmp.Compare(b.count, a.count) })
 	for k, own := range order {
@@ -81,6 +87,12 @@ func (l WaitingList) kinds() (lines []string) {
 		line := own.first.String()
 		if own.count > 1 {
 			line += fmt.Sprintf("; and %d more likewise", own.count-1)
+			if n := len(own.deployments); n > 1 {
+				line += ", of " + strings.Join(own.deployments[:min(n, listed)], ", ")
+				if n > listed {
+					line += " and others"
+				}
+			}
 		}
 		lines = append(lines, line)
 	}

@@ -60,13 +60,13 @@ pool       p: 0 of 1 active`},
 	}
 	for _, want := range []string{
 		"\nstart      and 15 more\n", "\norphan     and 15 more",
-		"\nwait       r00 / prod / d0: waits: reason_0; and 3 more likewise\n", "\nwait       and 10 more, for 3 other sets of reasons\n", // two resources of two targets each, three times, but one in the last
+		"\nwait       r00 / prod / d0: waits: reason_0; and 3 more likewise, of d0, d1\n", "\nwait       and 10 more, for 3 other sets of reasons\n", // two resources of two targets each, three times, but one in the last
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	const alike = "r00 / prod / d0: waits: reason_0; and 1 more likewise\nr01 / prod / d0: waits: reason_0"
+	const alike = "r00 / prod / d0: waits: reason_0; and 1 more likewise, of d0, d1\nr01 / prod / d0: waits: reason_0"
 	waiting = []rollout.Waiting{waiting[0], waiting[1], waiting[2]}
 	waiting[2].Blockers = []rollout.Verdict{{Reason: "reason_0", Rule: "another"}}
 	if text := fmt.Sprint(rollout.NewWaitingList(waiting...)); text != alike {
@@ -78,6 +78,13 @@ pool       p: 0 of 1 active`},
 	waiting = []rollout.Waiting{{TargetID: waiting[0].TargetID, Blockers: []rollout.Verdict{closed, {Reason: "reason_0"}, friday}}}
 	if text, want := fmt.Sprint(rollout.NewWaitingList(waiting...)), "r00 / prod / d0: waits: window_closed until 2025-01-01T00:00:00Z; reason_0"; text != want {
 		t.Errorf("two windows that open at one instant: printed\n%s\nwant\n%s", text, want)
+	}
+	waiting = nil
+	for n := range 11 {
+		waiting = append(waiting, rollout.Waiting{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: fmt.Sprintf("d%02d", n)}, Blockers: []rollout.Verdict{{Reason: "reason_0"}}})
+	}
+	if text, want := fmt.Sprint(rollout.NewWaitingList(waiting...)), "r1 / prod / d00: waits: reason_0; and 10 more likewise, of d00, d01, d02, d03, d04, d05, d06, d07, d08, d09 and others"; text != want {
+		t.Errorf("many deployments: printed\n%s\nwant\n%s", text, want)
 	}
 	if text := fmt.Sprint(rollout.WaitingList{}); text != "" {
 		t.Errorf("an empty list prints %q", text)
