@@ -17,6 +17,11 @@ import (
 // must return an empty store; it may register cleanup with its argument. A failed case prints what
 // the promise is for.
 //
+// Run sees only the store that newStore returns. One that keeps its writers apart by a lock within
+// the process passes, and yet two processes would overwrite each other's records. If planners of
+// several processes are to share the storage, test that too: return a store that passes each call on
+// to one of several clients in turn, which have nothing but the storage in common.
+//
 // One case saves 10,000 records one by one, so a store that writes all its records with every save
 // takes minutes. The last case draws random calls with pgregory.net/rapid: -rapid.checks sets the
 // number of its runs, and a run that fails is kept below testdata/rapid.
