@@ -150,7 +150,9 @@
 //   - The run ids of the jobs name their groups. An execution goes on if its group can be closed
 //     again as it was, and no later group has been at work on the resource. If the group cannot be
 //     restored, the next one takes a number that no job has.
-//   - Slots are counted from active jobs and open executions until they are taken again.
+//   - Slots are counted from active jobs and open executions until they are taken again. So outside
+//     brackets a slot is lost that its resource keeps between two attempts, or while its job is
+//     being verified, and another resource may start meanwhile.
 //   - What only the state knew is lost: that an execution was given up, and which commands it has
 //     received. An execution that is open in a restored backup goes on; if a later group has been
 //     at work there since, resolve it by a command, because a retry would deploy the older version

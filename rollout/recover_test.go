@@ -90,6 +90,42 @@ func TestStateLost(t *testing.T) {
 	}
 }
 
+// TestStateLostBetweenAttempts: outside brackets the jobs do not tell that a resource keeps its slot
+// while it backs off or is being verified; an active job does.
+func TestStateLostBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},{"retry":{"maxRetries":1,"backoffSeconds":600}}`))
+	for _, row := range []struct {
+		why  string
+		job  rollout.Job
+		lost bool
+	}{
+		{"in progress", rollout.Job{Status: rollout.JobInProgress}, false},
+		{"between two attempts", rollout.Job{Status: rollout.JobFailure, CompletedAt: minute(1)}, true},
+		{"being verified", rollout.Job{Status: rollout.JobSuccessful, CompletedAt: minute(1), Verification: rollout.VerificationRunning}, true},
+	} {
+		s := fleet(2, "", map[string][]string{"a": {"v1"}})
+		first := mustPlan(t, set, s, t0)
+		var err error
+		if s.State, err = first.Commit(first.Start, t0); err != nil {
+			t.Fatal(err)
+		}
+		row.job.Run, row.job.Version, row.job.CreatedAt = first.Start[0].Run, "v1", t0
+		for k := range s.Targets {
+			if s.Targets[k].TargetID == first.Start[0].TargetID {
+				s.Targets[k].Jobs = []rollout.Job{row.job}
+			}
+		}
+		if plan := mustPlan(t, set, s, minute(2)); len(plan.Start) != 0 {
+			t.Errorf("%s: starts %v beside the slot that is held", row.why, plan.Start)
+		}
+		s.State = rollout.State{}
+		if plan := mustPlan(t, set, s, minute(2)); (len(plan.Start) != 0) != row.lost {
+			t.Errorf("%s: without the state it starts %v", row.why, plan.Start)
+		}
+	}
+}
+
 // TestStateLostInTwoEnvironments: the environment that is asked first does not begin anything on a
 // node on which an execution of the other one is found again: it could not be committed.
 func TestStateLostInTwoEnvironments(t *testing.T) {

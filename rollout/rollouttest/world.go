@@ -23,9 +23,14 @@ type World struct {
 
 	// Fleet is what exists, and what will. The planner does not know a version or an override
 	// before its CreatedAt, an approval or a command before its At, and a target before its
-	// JoinedAt. Nor does it know a resource whose targets have all still to join. State and Active
-	// must be empty. A job in progress stays so unless a change ends it: how long it takes is
+	// JoinedAt. Nor does it know a resource whose targets have all still to join. A job in progress,
+	// or one whose verification is running, stays so unless a change ends it: how long it takes is
 	// unknown.
+	//
+	// State and Active must be empty. To look ahead from the middle of a rollout, clear them, and set
+	// Start: a plan then knows what the jobs tell, see "Lost state" in package rollout. At first it
+	// may start more than it would have, because it has forgotten the slots that are held between two
+	// attempts and during a verification. A run that is to go on with the state has it in Store.
 	Fleet rollout.Snapshot
 
 	// Start is the instant of the first plan. Zero: when the oldest version was created. Required
@@ -174,7 +179,7 @@ func (w World) begin() (*running, error) {
 		return nil, errors.New("World.Policies is required: compile them with rollout.Compile")
 	}
 	if s := &w.Fleet.State; len(s.Brackets)+len(s.Executions)+len(s.Rollouts)+len(s.Pools)+len(w.Fleet.Active) > 0 {
-		return nil, errors.New("World.Fleet.State and Active must be empty: what a planner knows is in World.Store")
+		return nil, errors.New("World.Fleet.State and Active must be empty: clear them to go on with what the jobs tell; what else a planner knows is in World.Store, which a forecast does not have")
 	}
 	if w.Start.IsZero() {
 		for _, v := range w.Fleet.Versions {

@@ -345,7 +345,7 @@ func TestWorldIsRefused(t *testing.T) {
 		{"a state of its own", func(w *rollouttest.World) {
 			w.Fleet.State.Pools = append(w.Fleet.State.Pools, rollout.State{}.Pools...)
 			w.Fleet.State.Rollouts = make([]rollout.RolloutRecord, 1)
-		}, "World.Fleet.State"},
+		}, "World.Fleet.State and Active must be empty: clear them to go on with what the jobs tell"},
 		{"a change without instant", func(w *rollouttest.World) { w.Changes = []rollouttest.Change{{Do: func(*rollout.Snapshot) {}}} }, "World.Changes[0]"},
 		{"a job that ends before it starts", func(w *rollouttest.World) {
 			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -time.Second} }
