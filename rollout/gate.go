@@ -210,16 +210,21 @@ type approvalKey struct{ deployment, version, environment string }
 // its time has come.
 func (w *work) approve(list []Approval) {
 	w.approvals = map[approvalKey][]Approval{}
+	var odd []Diagnostic
 	for _, a := range list {
 		switch {
 		case a.Status == Rejected:
 		case a.Status != Approved:
-			w.diagnose(DiagnosticApprovalStatusUnknown, "", string(a.Status), TargetID{Environment: a.Environment, Deployment: a.Deployment})
+			odd = append(odd, Diagnostic{Code: DiagnosticApprovalStatusUnknown, Detail: string(a.Status), Example: TargetID{Environment: a.Environment, Deployment: a.Deployment}})
 		case a.At.After(w.now):
 			w.wake(a.At)
 		default:
 			key := approvalKey{a.Deployment, a.Version, a.Environment}
 			w.approvals[key] = append(w.approvals[key], a)
 		}
+	}
+	slices.SortFunc(odd, func(a, b Diagnostic) int { return a.Example.compare(b.Example) }) // the first of equal ones is the example
+	for _, d := range odd {
+		w.diagnose(d.Code, "", d.Detail, d.Example)
 	}
 }

@@ -157,6 +157,12 @@ func TestApprovalStatusUnknown(t *testing.T) {
 	if !slices.Equal(plan.Diagnostics, want) {
 		t.Fatalf("%v, want %v", plan.Diagnostics, want)
 	}
+	s.Approvals = []rollout.Approval{
+		{Version: "v2", Deployment: "a", Environment: "qa", By: "ann", Status: "aproved"}, {Version: "v2", Deployment: "a", Environment: "prod", By: "ann", Status: "aproved"},
+	}
+	if got := mustPlan(t, compile(t, policy(`{"anyApproval":{"minApprovals":2}}`)), s, t0).Diagnostics; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v whatever the order of the approvals", got, want)
+	}
 	if text := plan.Diagnostics[0].String(); !strings.Contains(text, "aproved is no known status, so such an approval does not count (2 times, such as prod / a)") {
 		t.Error(text)
 	}
