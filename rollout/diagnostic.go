@@ -37,6 +37,11 @@ const (
 	// and the deployment of the first one.
 	DiagnosticApprovalStatusUnknown DiagnosticCode = "approval_status_unknown"
 
+	// DiagnosticApprovalWithoutEffect is about approvals for an environment or a deployment, in
+	// Detail, that the snapshot does not list: probably the name stands where the id belongs. Such
+	// an approval approves nothing.
+	DiagnosticApprovalWithoutEffect DiagnosticCode = "approval_without_effect"
+
 	// DiagnosticExecutionUnseen is about an open execution, which Detail names by its group. The
 	// snapshot lacks its resource, its environment, or the target of a run in progress. The plan
 	// cannot tell how the execution ends, so it stays open and keeps its slots. It goes on once
@@ -49,7 +54,7 @@ const (
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
-	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, or the id of the override or command and why it has no effect
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, what an approval names, or the id of the override or command and why it has no effect
 	Count   int            `json:"count"`            // how many targets, resources, environments, jobs or approvals
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -212,10 +213,21 @@ func (w *work) approve(list []Approval) {
 	w.approvals = map[approvalKey][]Approval{}
 	var odd []Diagnostic
 	for _, a := range list {
+		tell := func(code DiagnosticCode, detail string) {
+			odd = append(odd, Diagnostic{Code: code, Detail: detail, Example: TargetID{Environment: a.Environment, Deployment: a.Deployment}})
+		}
+		if a.Status == Approved {
+			if _, ok := w.environment(a.Environment); !ok {
+				tell(DiagnosticApprovalWithoutEffect, fmt.Sprintf("there is no environment %q", a.Environment))
+			}
+			if _, ok := w.deployment(a.Deployment); !ok {
+				tell(DiagnosticApprovalWithoutEffect, fmt.Sprintf("there is no deployment %q", a.Deployment))
+			}
+		}
 		switch {
 		case a.Status == Rejected:
 		case a.Status != Approved:
-			odd = append(odd, Diagnostic{Code: DiagnosticApprovalStatusUnknown, Detail: string(a.Status), Example: TargetID{Environment: a.Environment, Deployment: a.Deployment}})
+			tell(DiagnosticApprovalStatusUnknown, string(a.Status))
 		case a.At.After(w.now):
 			w.wake(a.At)
 		default:

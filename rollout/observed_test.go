@@ -146,6 +146,28 @@ func TestStatusesThatNobodyKnows(t *testing.T) {
 	}
 }
 
+// TestApprovalWithoutEffect: an approval that names what the snapshot does not list is told, since
+// whoever gave it waits for what it approves; one of a version that is gone is not.
+func TestApprovalWithoutEffect(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for _, a := range []rollout.Approval{
+		{Version: "v2", Deployment: "a", Environment: "Production"}, {Version: "v3", Deployment: "a", Environment: "Production"},
+		{Version: "v2", Deployment: "Service A", Environment: "prod"},
+		{Version: "v0", Deployment: "a", Environment: "prod"},
+	} {
+		a.By, a.Status = "ann", rollout.Approved
+		s.Approvals = append(s.Approvals, a)
+	}
+	plan := mustPlan(t, compile(t, policy(`{"anyApproval":{"minApprovals":1}}`)), s, t0)
+	want := []rollout.Diagnostic{
+		{Code: rollout.DiagnosticApprovalWithoutEffect, Detail: `there is no deployment "Service A"`, Count: 1, Example: rollout.TargetID{Environment: "prod", Deployment: "Service A"}},
+		{Code: rollout.DiagnosticApprovalWithoutEffect, Detail: `there is no environment "Production"`, Count: 2, Example: rollout.TargetID{Environment: "Production", Deployment: "a"}},
+	}
+	if !slices.Equal(plan.Diagnostics, want) || len(plan.Start) > 0 {
+		t.Errorf("starts %q, tells %+v", started(plan), plan.Diagnostics)
+	}
+}
+
 // TestApprovalStatusUnknown: an approval that does not count because of a typo is told.
 func TestApprovalStatusUnknown(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})

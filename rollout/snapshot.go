@@ -281,7 +281,8 @@ func (s JobStatus) Terminal() bool { return concurrency.Terminal(string(s)) }
 
 // Approval is one person's decision on a version in an environment. Several approvals by one person
 // count as one, the earliest of them; a rejection does not take it back. An approval of a version
-// that no longer exists is ignored.
+// that no longer exists is ignored. One for an environment or a deployment that the snapshot does
+// not list is reported as [DiagnosticApprovalWithoutEffect].
 type Approval struct {
 	Version     string         `json:"version"`     // id, required
 	Deployment  string         `json:"deployment"`  // id of the deployment that the version belongs to, required
