@@ -27,10 +27,10 @@ import (
 // run alone, so the same call gives the same prediction, and two policies are compared on the same
 // draws.
 //
-// The first trial runs the world as it is. The others run it with Pure and Trust, in parallel on
-// all cores unless World.Plan is set. So World.Job and [Change].Do must not write to what two runs
-// share. Each trial has its own store: World.Store must be nil. The error is that of the first
-// trial that fails.
+// The first trial runs the world as it is, with Pure if the fleet has a State. The others run it
+// with Pure and Trust, in parallel on all cores unless World.Plan is set. So World.Job and
+// [Change].Do must not write to what two runs share. Each trial has its own store: World.Store must
+// be nil. The error is that of the first trial that fails.
 func Forecast(ctx context.Context, world World, samples map[string][]Outcome, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
@@ -38,6 +38,7 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 	case world.Store != nil:
 		return Prediction{}, errors.New("rollouttest: World.Store must be nil in a forecast: every trial begins anew")
 	}
+	world.Pure = world.Pure || known(world.Fleet.State)
 	f := forecast{world: world, samples: samples, seed: seed, outcomes: make([]trialOutcome, trials)}
 	f.run(ctx, 0)
 	if f.outcomes[0].err == nil {

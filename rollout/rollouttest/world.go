@@ -27,10 +27,9 @@ type World struct {
 	// or one whose verification is running, stays so unless a change ends it: how long it takes is
 	// unknown.
 	//
-	// State and Active must be empty. To look ahead from the middle of a rollout, clear them, and set
-	// Start: a plan then knows what the jobs tell, see "Lost state" in package rollout. At first it
-	// may start more than it would have, because it has forgotten the slots that are held between two
-	// attempts and during a verification. A run that is to go on with the state has it in Store.
+	// State is what was known at Start, to go on from the middle of a rollout as a recording has it:
+	// it needs Pure, which a forecast sets by itself. Without it a plan knows what the jobs tell, see
+	// "Lost state" in package rollout. Active must be empty.
 	Fleet rollout.Snapshot
 
 	// Start is the instant of the first plan. Zero: when the oldest version was created. Required
@@ -178,8 +177,11 @@ func (w World) begin() (*running, error) {
 	if w.Policies == nil {
 		return nil, errors.New("World.Policies is required: compile them with rollout.Compile")
 	}
-	if s := &w.Fleet.State; len(s.Brackets)+len(s.Executions)+len(s.Rollouts)+len(s.Pools)+len(w.Fleet.Active) > 0 {
-		return nil, errors.New("World.Fleet.State and Active must be empty: clear them to go on with what the jobs tell; what else a planner knows is in World.Store, which a forecast does not have")
+	if len(w.Fleet.Active) > 0 {
+		return nil, errors.New("World.Fleet.Active must be empty: let changes make the resources unavailable instead")
+	}
+	if known(w.Fleet.State) && (!w.Pure || w.Plan != nil) {
+		return nil, errors.New("World.Fleet.State needs Pure: a planner has its state in World.Store, and World.Plan has its own")
 	}
 	if w.Start.IsZero() {
 		for _, v := range w.Fleet.Versions {
@@ -205,7 +207,7 @@ func (w World) begin() (*running, error) {
 	switch {
 	case r.Plan != nil:
 	case r.Pure:
-		var state rollout.State
+		state := w.Fleet.State
 		r.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
 			s.State = state
 			plan, err := r.Policies.Plan(s, now)
@@ -227,6 +229,11 @@ func (w World) begin() (*running, error) {
 	r.recorder.begin(w.Start)
 	r.index()
 	return r, nil
+}
+
+// known reports whether a state holds anything.
+func known(s rollout.State) bool {
+	return len(s.Brackets)+len(s.Executions)+len(s.Rollouts)+len(s.Pools) > 0
 }
 
 // schedule divides the fleet into what exists at the start and what arrives later.
@@ -335,6 +342,7 @@ func (r *running) run(ctx context.Context) error {
 		if err := r.check(snapshot, plan, fresh); err != nil {
 			return err
 		}
+		r.fleet.State = rollout.State{} // what was saved and not dispatched before Start has been offered again
 		if len(plan.Start) > 0 {
 			if err := r.dispatch(&plan, now); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -334,6 +335,80 @@ func TestVersionDeletedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestWorldGoesOn: a world that is begun again from what was known at any of its plans goes on as it
+// did.
+func TestWorldGoesOn(t *testing.T) {
+	t.Parallel()
+	type known struct {
+		at    time.Time
+		fleet rollout.Snapshot
+	}
+	w := rfcWorld(t, 4)
+	var plans []known
+	plan := pure(w.Policies, func(*rollout.Plan) {})
+	var state rollout.State
+	w.Plan = func(ctx context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		fleet := s
+		fleet.State, fleet.Versions = state, w.Fleet.Versions
+		fleet.Targets = slices.Clone(s.Targets)
+		for k := range fleet.Targets {
+			fleet.Targets[k].Jobs = slices.Clone(fleet.Targets[k].Jobs)
+		}
+		plans = append(plans, known{now, fleet})
+		p, err := plan(ctx, s, now)
+		state = p.State
+		fleet.State = state // as after a crash between saving and dispatching
+		plans = append(plans, known{now, fleet})
+		return p, err
+	}
+	whole, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Plan, w.Pure = nil, true
+	for _, own := range plans {
+		w.Fleet, w.Start, w.Changes = own.fleet, own.at, nil
+		begun := map[string]bool{}
+		for i, target := range own.fleet.Targets {
+			for k, job := range target.Jobs {
+				begun[job.Run] = true
+				if job.Status != rollout.JobInProgress {
+					continue
+				}
+				end := job.CreatedAt.Add(rfcDurations()[target.Deployment])
+				w.Changes = append(w.Changes, rollouttest.Change{At: end, Do: func(s *rollout.Snapshot) {
+					s.Targets[i].Jobs[k].Status, s.Targets[i].Jobs[k].CompletedAt = rollout.JobSuccessful, end
+					if target.Current != "" {
+						s.Targets[i].Current = job.Version
+					}
+				}})
+			}
+		}
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Fatalf("from %s: %v", own.at, err)
+		}
+		var got, want []string
+		for _, e := range timeline.Entries {
+			if e.Kind == rollouttest.Start {
+				got = append(got, e.At.String()+e.Run)
+			}
+		}
+		for _, e := range whole.Entries {
+			if e.Kind == rollouttest.Start && !begun[e.Run] {
+				want = append(want, e.At.String()+e.Run)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("from %s: starts\n%q\nwant\n%q", own.at, got, want)
+		}
+	}
+	w.Pure = false
+	if _, err := rollouttest.Forecast(t.Context(), w, nil, 2, 1); err != nil {
+		t.Errorf("a forecast from the last plan: %v", err)
+	}
+}
+
 func TestWorldIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -342,10 +417,13 @@ func TestWorldIsRefused(t *testing.T) {
 		want string
 	}{
 		{"no policies", func(w *rollouttest.World) { w.Policies = nil }, "World.Policies"},
-		{"a state of its own", func(w *rollouttest.World) {
-			w.Fleet.State.Pools = append(w.Fleet.State.Pools, rollout.State{}.Pools...)
-			w.Fleet.State.Rollouts = make([]rollout.RolloutRecord, 1)
-		}, "World.Fleet.State and Active must be empty: clear them to go on with what the jobs tell"},
+		{"a state of its own beside the planner's", func(w *rollouttest.World) { w.Fleet.State.Rollouts = make([]rollout.RolloutRecord, 1) }, "World.Fleet.State needs Pure"},
+		{"a state beside that of another planner", func(w *rollouttest.World) {
+			w.Fleet.State.Rollouts, w.Pure, w.Plan = make([]rollout.RolloutRecord, 1), true, pure(w.Policies, func(*rollout.Plan) {})
+		}, "World.Fleet.State needs Pure"},
+		{"what is active elsewhere", func(w *rollouttest.World) {
+			w.Fleet.Active = map[string][]concurrency.Holder{"P": {{Resource: "node-0"}}}
+		}, "World.Fleet.Active"},
 		{"a change without instant", func(w *rollouttest.World) { w.Changes = []rollouttest.Change{{Do: func(*rollout.Snapshot) {}}} }, "World.Changes[0]"},
 		{"a job that ends before it starts", func(w *rollouttest.World) {
 			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -time.Second} }
