@@ -12,6 +12,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -414,6 +415,39 @@ func ExampleState() {
 	// first: <nil> [n1 / prod / web: deploy v2 as n1/prod/web/v2/1, slot_free]
 	// second: bracket: value changed since it was read
 	// second: <nil> [n1 / prod / web: deploy v2 as n1/prod/web/v2/1, slot_held]
+}
+
+// A host without Planner gives back the slot of a start that was saved and never dispatched: here the
+// node is gone before the host came back. It is sure of that: no job can still be created.
+func ExampleState_release() {
+	set := exampleSet(`{"name":"web","selector":"true","rules":[{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`)
+	s := exampleFleet()
+	plan, err := set.Plan(s, exampleNow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if s.State, err = plan.Commit(plan.Start, exampleNow); err != nil {
+		log.Fatal(err)
+	}
+	s.Resources, s.Targets = s.Resources[1:], s.Targets[1:] // and not in DeletedResources: then nothing would be left to give back
+	for range 2 {
+		if plan, err = set.Plan(s, exampleNow.Add(time.Minute)); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(plan.Start, plan.Orphans)
+		s.State = plan.State
+		s.State.Pools = slices.Clone(plan.State.Pools) // the records belong to the plan as well
+		for _, orphan := range plan.Orphans {
+			i := slices.IndexFunc(s.State.Pools, func(r concurrency.Record) bool { return r.Key == orphan.Pool })
+			if s.State.Pools[i], err = s.State.Pools[i].Release(orphan.Holder, orphan.Token); err != nil {
+				log.Fatal(err)
+			}
+		}
+		// save it, under the condition that nobody else saved
+	}
+	// Output:
+	// [] [n1 for target/prod/web in pool one, token 1, active since 2025-01-01T00:00:00Z]
+	// [n2 / prod / web: deploy v2 as n2/prod/web/v2/1, slot_free] []
 }
 
 // The planner loads the state, plans, commits all starts and saves, in one call.
