@@ -192,6 +192,38 @@ func TestRollbackRunsOnce(t *testing.T) {
 	}
 }
 
+// TestPrunedJobs: which jobs of a target its host may leave out, and what becomes of it if it leaves
+// out more.
+func TestPrunedJobs(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}},{"anyApproval":{"minApprovals":1}}`))
+	job := func(version string, at int, status rollout.JobStatus, run string) rollout.Job {
+		return rollout.Job{Run: run, Version: version, Status: status, CreatedAt: minute(at), CompletedAt: minute(at)}
+	}
+	older, before := job("v1", 1, rollout.JobSuccessful, ""), job("v2", 2, rollout.JobSuccessful, "")
+	failed, back := job("v3", 3, rollout.JobFailure, "r1/prod/a/v3/1"), job("v2", 4, rollout.JobFailure, "r1/prod/a/v2/1/rollback")
+	for _, row := range []struct {
+		why  string
+		jobs []rollout.Job
+		want string
+	}{
+		{"all of them", []rollout.Job{older, before, failed, back}, "v4 waits: approval_missing (0 of 1), waits for an approval of v4 in prod"},
+		{"from the first of the newest version that was started here, and the success before", []rollout.Job{before, failed, back}, "v4 waits: approval_missing (0 of 1), waits for an approval of v4 in prod"},
+		{"without the rollback, which then runs again", []rollout.Job{before, failed}, "starts v2, v4 waits: approval_missing (0 of 1), waits for an approval of v4 in prod"},
+		{"those of the newest version of all alone, which has none: the failed one starts again", []rollout.Job{before}, "starts v3, v4 waits: approval_missing (0 of 1), waits for an approval of v4 in prod"},
+	} {
+		s := fleet(1, "", map[string][]string{"a": {"v1", "v2", "v3", "v4"}})
+		s.Targets[0].Jobs = row.jobs
+		for _, v := range []string{"v1", "v2", "v3"} {
+			s.Approvals = append(s.Approvals, rollout.Approval{Version: v, Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved})
+		}
+		plan := mustPlan(t, set, s, minute(10))
+		if got := plan.Changes(nil); len(got) != 1 || got[0].After.String() != row.want {
+			t.Errorf("%s: %v, want %s", row.why, got, row.want)
+		}
+	}
+}
+
 // TestRollbackOfADeletedVersion: a way back that went wrong, too, is not taken back itself, also
 // once the version that it came from is deleted.
 func TestRollbackOfADeletedVersion(t *testing.T) {

@@ -189,9 +189,11 @@ type Target struct {
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the jobs on this target, in any order; a plan orders them by CreatedAt, then by Run.
-	// Those of the newest version, and of open bracket executions, must be complete: attempts are
-	// counted from them. For a version that may still go to other environments by
-	// environmentProgression, the first success must be listed.
+	// They must be complete from the first job of the newest version that was ever started here on,
+	// even while a newer version exists that was not, and for open bracket executions: attempts are
+	// counted from them, and a rollback, a later job of an older version, runs again if it is not
+	// listed. For a version that may still go to other environments by environmentProgression, the
+	// first success must be listed. See [Rollback] for the success before them.
 	Jobs []Job `json:"jobs,omitempty"`
 
 	// JoinedAt is when the target came into scope; zero means it was always there. The target ranks
