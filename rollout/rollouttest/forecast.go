@@ -135,7 +135,10 @@ func draw(seed, trial uint64, run string, n int) int {
 	return rand.New(rand.NewPCG(seed, h.Sum64())).IntN(n)
 }
 
-// Prediction is the outcome of a forecast.
+// Prediction is the outcome of a forecast. A trial is done once nothing waits, on no target and for
+// no version. So if one target of the fleet has failed for good before, or one version is never
+// approved, no trial is ever done. To learn when everything else is, leave such targets and versions
+// out of the fleet, or read Finish of the Trials.
 type Prediction struct {
 	Start  time.Time `json:"start"`
 	Trials []Trial   `json:"trials"`
@@ -148,7 +151,7 @@ type Prediction struct {
 // Trial is one run of the world.
 type Trial struct {
 	Done     bool      `json:"done"`             // nothing was left waiting, running or hanging
-	Finish   time.Time `json:"finish,omitzero"`  // when the last job ended
+	Finish   time.Time `json:"finish,omitzero"`  // when the last job ended, done or not
 	InFlight int       `json:"inFlight"`         // resources in disruption at once, at most
 	Pools    []Peak    `json:"pools,omitempty"`  // see [Timeline.Pools]
 	Drains   int       `json:"drains,omitempty"` // runs of pre members

@@ -586,6 +586,11 @@ func TestForecastTellsWhyItHalts(t *testing.T) {
 		if text := p.String(); !strings.Contains(text, row.want) {
 			t.Errorf("%s: got\n%s\nwant %s", row.why, text, row.want)
 		}
+		for _, trial := range p.Trials {
+			if hung := row.sample.Status == rollout.JobInProgress; !hung && !trial.Finish.After(p.Start) {
+				t.Errorf("%s: the last job ended at %s", row.why, trial.Finish)
+			}
+		}
 	}
 }
 
