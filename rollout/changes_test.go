@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,8 +116,8 @@ func TestExplainErrors(t *testing.T) {
 			t.Errorf("%v is explained", id)
 		}
 	}
-	if _, err := (&rollout.Plan{}).Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}); !errors.Is(err, rollout.ErrDecodedPlan) {
-		t.Error("a copy explains")
+	if _, err := (&rollout.Plan{}).Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}); !errors.Is(err, rollout.ErrDecodedPlan) || !strings.Contains(err.Error(), "PolicySet.Replay") {
+		t.Errorf("a copy explains, or does not say what does: %v", err)
 	}
 }
 

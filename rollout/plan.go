@@ -14,7 +14,7 @@ import (
 // ErrDecodedPlan is returned by [Plan.Commit] and [Plan.Explain] for a plan that does not come from
 // [PolicySet.Plan], such as a decoded one: it lacks what these methods need. [PolicySet.Replay]
 // makes the plan of a [Recording] again.
-var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that PolicySet.Plan returned")
+var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that PolicySet.Plan returned, or have PolicySet.Replay make it again")
 
 // Plan says what may start now, and why everything else waits. It is freshly allocated, ordered,
 // and the same for every order of the input. Any subset of its starts may be carried out, in any
