@@ -3,6 +3,8 @@ package surge_test
 import (
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -316,6 +318,9 @@ func TestDiagnoseRemedies(t *testing.T) {
 		{"a broken old replica below the partition", change(budget(2, 0, 1), protect(1)), "oN", "repair these replicas, or lower the partition to replace them", protect(0), same},
 		{"the same in a set that is paused", change(change(budget(2, 0, 1), protect(1)), paused), "oN", "repair these replicas, or lower the partition to replace them, and resume the update",
 			func(s *surge.Spec) { s.Paused, s.Partition = false, 0 }, same},
+		{"a surge that is not ready, nor a base replica", budget(3, 1, 1), "nOOn",
+			"make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 2; if it is only deleted, it is created again",
+			func(s *surge.Spec) { s.MaxSurge, s.MaxUnavailable = concurrency.Count(0), concurrency.Count(2) }, same},
 		{"a surge that is not ready", budget(3, 1, 0), "OOOn",
 			"make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again",
 			func(s *surge.Spec) { s.MaxSurge, s.MaxUnavailable = concurrency.Count(0), concurrency.Count(1) }, same},
@@ -328,6 +333,51 @@ func TestDiagnoseRemedies(t *testing.T) {
 		if plan := surge.Plan(row.spec, row.state2(slots)); len(plan.Actions) == 0 {
 			t.Errorf("%s: what is said to help does not: %v", row.why, plan)
 		}
+	}
+}
+
+// TestGivingUpASurge: in every small state in which a surge is said to be given up, the budgets that
+// are named for that are valid, and let the update take an old replica of the base.
+func TestGivingUpASurge(t *testing.T) {
+	letters, seen := parse(t, "uoOnN."), map[string]int{}
+	check := func(spec surge.Spec, slots []surge.Slot) {
+		d := surge.Diagnose(spec, slots, nil)
+		_, text, ok := strings.Cut(d.Remedy, "give the surge up with maxSurge 0 and maxUnavailable ")
+		if !ok {
+			return
+		}
+		text, _, _ = strings.Cut(text, ";")
+		seen[text]++
+		most, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("%+v %s: %v", spec, surge.FormatSlots(slots), d)
+		}
+		spec.MaxSurge, spec.MaxUnavailable = concurrency.Count(0), concurrency.Count(most)
+		plan := surge.Plan(spec, slots)
+		if err := spec.Validate(); err != nil || !slices.ContainsFunc(plan.Actions, func(a surge.Action) bool { return a.Index < spec.Replicas }) {
+			t.Errorf("%s: %v: then %v, %v", surge.FormatSlots(slots), d, plan, err)
+		}
+	}
+	for _, w := range []world{{}, {gangs: true}} {
+		w.replicas, w.surge, w.unavailable = 3, 2, 3
+		for _, spec := range w.specs() {
+			r := spec.Resolve()
+			slots := make([]surge.Slot, r.Replicas+r.Surge)
+			var fill func(i int)
+			fill = func(i int) {
+				if i == len(slots) {
+					check(spec, slots)
+					return
+				}
+				for _, slots[i] = range letters {
+					fill(i + 1)
+				}
+			}
+			fill(0)
+		}
+	}
+	if seen["1"] == 0 || seen["2"] == 0 || seen["3"] == 0 {
+		t.Errorf("too few states: %v", seen)
 	}
 }
 

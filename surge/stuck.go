@@ -84,18 +84,22 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 	}
 	if plan.Blocked.Has(BlockedWaitingForSurge) {
 		end := plus(r.Replicas, r.Surge)
+		// Without the surge the update goes on only if more may be missing than the replicas that are
+		// down and that it may not replace. By I7 these alone use up the present MaxUnavailable. Old ones
+		// above the partition are not among them: the repair window of the new budget has room for one.
+		lost := which(0, r.Replicas, func(i int, slot Slot) bool { return slot == TargetUnavailable || i < r.Partition && !slot.Available() })
+		without := fmt.Sprintf("with maxSurge 0 and maxUnavailable %d", len(lost)+1)
 		if gate := which(0, r.MinAvailable, down); len(gate) > 0 {
 			return Diagnosis{SurgeGated, gate, "make these members of the base gang available: the surge is scheduled after them"}
 		}
 		if unscheduled != nil {
 			never := which(r.Replicas, end, func(i int, slot Slot) bool { return slot == TargetUnavailable && unscheduled(i) })
 			if len(never) > 0 {
-				return Diagnosis{SurgeUnscheduled, never,
-					"make room for the surge, or give it up with maxSurge 0 and maxUnavailable 1"}
+				return Diagnosis{SurgeUnscheduled, never, "make room for the surge, or give it up " + without}
 			}
 		}
 		return Diagnosis{SurgeNotReady, which(r.Replicas, end, pending),
-			"make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again"}
+			"make the surge available, publish a working revision, or give the surge up " + without + "; if it is only deleted, it is created again"}
 	}
 	resume := ""
 	if spec.Paused { // nothing is outdated now, but after a new revision it would be, and the pause would hold it back
