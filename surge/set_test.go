@@ -373,6 +373,16 @@ func TestSetProgress(t *testing.T) {
 	if p.UpdatedReplicas != 1 || sprint(p.Updating) != "[2]" || sprint(p.Updated) != "[1]" {
 		t.Errorf("got %+v", p)
 	}
+	for _, kind := range []surge.StrategyType{surge.RollingUpdate, surge.ReplicaRecreate} {
+		two, three := set(kind, 2, surge.UpdateStrategy{}, plain(1, 1)), set(kind, 3, surge.UpdateStrategy{}, plain(1, 1))
+		updating := "[]"
+		if kind == surge.ReplicaRecreate {
+			updating = "[2]"
+		}
+		if p := planSet(t, two, parseSet(t, []string{"N", "N"})).Progress(three); p.UpdatedReplicas != 2 || sprint(p.Updating) != updating {
+			t.Errorf("%s, scaled up since the plan: got %+v", kind, p)
+		}
+	}
 }
 
 func TestProgressStarted(t *testing.T) {

@@ -103,7 +103,8 @@ func (r SetResult) String() string {
 
 // Progress returns what a status shows of the update of a set. Under RollingUpdate the current
 // replica is updating, under ReplicaRecreate every eligible replica in replacement is. Complete
-// replicas below Replicas are updated.
+// replicas below Replicas are updated. The Spec may have been scaled since the plan: a replica that
+// the plan does not know is absent.
 func (r SetResult) Progress(spec SetSpec) Progress {
 	slots := make([]Slot, len(r.Replicas))
 	for i, replica := range r.Replicas {
@@ -118,7 +119,7 @@ func (r SetResult) Progress(spec SetSpec) Progress {
 		}
 	}
 	// If no component has units, a replica at rest is absent but not in replacement.
-	p.Updating = slices.DeleteFunc(p.Updating, func(i int) bool { return r.Replicas[i].Complete })
+	p.Updating = slices.DeleteFunc(p.Updating, func(i int) bool { return i < len(r.Replicas) && r.Replicas[i].Complete })
 	if !spec.recreate() {
 		p.Updating = nil
 		if r.Current >= 0 {
