@@ -17,11 +17,12 @@ type Command struct {
 	// in any other command, empty means the run of the step.
 	Run string `json:"run,omitempty"`
 	// Stage and Side identify an approval as the action that requested it does: Stage is the index
-	// of the stage.
+	// of the stage. No other command may have them.
 	Stage int  `json:"stage,omitempty"`
 	Side  Side `json:"side,omitempty"`
 	// Target is the target to skip or retry; an answer to an approval and a cancel must not name
-	// one, because they concern more. Attempt, for a retry, is the attempt that failed.
+	// one, because they concern more. Attempt, for a retry, is the attempt that failed; no other
+	// command may have it, because no other depends on it.
 	Target  string `json:"target,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	// By, At and Reason say who gave the command, when and why. None of them is interpreted, and
@@ -68,33 +69,44 @@ const (
 func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
 
 func (c *Command) check(list *faults, i int) {
-	// A command that names less than it concerns is refused: a cancel of one target must not end the
-	// run.
+	// A command that says more than counts is refused: a cancel of one target must not end the run,
+	// nor a skip of one attempt skip another.
 	refuse := func(field, value, why string) {
 		list.add(CodeInput, at("commands", i)+field, value, "must be left out: "+why)
 	}
-	switch c.Kind {
-	case CommandApprove, CommandReject:
-		if c.Side != Before && c.Side != After {
-			list.add(CodeInput, at("commands", i)+".side", quoted(string(c.Side)), "must be before or after")
-		}
-		if c.Target != "" {
-			refuse(".target", quoted(c.Target), "an approval is for all targets behind it")
-		}
-	case CommandSkip, CommandRetry:
-	case CommandCancel:
-		const why = "cancel ends the whole run; skip leaves one target out, and reject refuses an approval"
+	refuseStage := func(why string) {
 		if c.Stage != 0 {
 			refuse(".stage", strconv.Itoa(c.Stage), why)
 		}
 		if c.Side != "" {
 			refuse(".side", quoted(string(c.Side)), why)
 		}
+	}
+	refuseTarget := func(why string) {
 		if c.Target != "" {
 			refuse(".target", quoted(c.Target), why)
 		}
+	}
+	switch c.Kind {
+	case CommandApprove, CommandReject:
+		if c.Side != Before && c.Side != After {
+			list.add(CodeInput, at("commands", i)+".side", quoted(string(c.Side)), "must be before or after")
+		}
+		refuseTarget("an approval is for all targets behind it")
+	case CommandSkip, CommandRetry:
+		refuseStage("the command is for its target alone, in whatever stage that is")
+	case CommandCancel:
+		const why = "cancel ends the whole run; skip leaves one target out, and reject refuses an approval"
+		refuseStage(why)
+		refuseTarget(why)
 	default:
 		list.add(CodeInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be approve, reject, skip, retry or cancel")
+	}
+	switch c.Kind {
+	case CommandApprove, CommandReject, CommandSkip, CommandCancel:
+		if c.Attempt != 0 {
+			refuse(".attempt", strconv.Itoa(c.Attempt), "only a retry is for one attempt")
+		}
 	}
 	// A stored run must be decoded as it was.
 	for _, text := range []struct{ field, value string }{{".by", c.By}, {".reason", c.Reason}} {

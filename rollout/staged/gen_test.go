@@ -152,6 +152,9 @@ func genInput(t *rapid.T, run *staged.Run, actions []staged.Action) staged.Input
 			if rapid.IntRange(0, 5).Draw(t, "odd") == 0 {
 				c.Attempt++
 			}
+			if c.Kind == staged.CommandSkip {
+				c.Attempt = 0
+			}
 		}
 		if c.Run == "" {
 			c.Run = pick(t, "run", "", "", "", "run", "other")

@@ -361,6 +361,11 @@ func TestStepRefuses(t *testing.T) {
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel, Side: staged.Before}}}, benchStart, staged.CodeInput, "commands[0].side"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Side: staged.Before, Target: "c1"}}}, benchStart, staged.CodeInput, "commands[0].target"}, // it would let all others through
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Side: staged.After, Target: "c1"}}}, benchStart, staged.CodeInput, "commands[0].target"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Side: staged.Before, Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel, Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1", Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"}, // it would skip the attempt behind as well
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1", Stage: 1}}}, benchStart, staged.CodeInput, "commands[0].stage"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1, Side: staged.After}}}, benchStart, staged.CodeInput, "commands[0].side"},
 		{staged.Input{Observations: []staged.Observation{{Health: "well"}}}, benchStart, staged.CodeInput, "observations[0].health"},
 		{staged.Input{Added: []staged.Target{{}}}, benchStart, staged.CodeTargetName, "added[0].name"},
 		{staged.Input{Leaving: []string{"\xff"}}, benchStart, staged.CodeTargetName, "leaving[0]"},

@@ -60,9 +60,14 @@ func TestFirstEvents(t *testing.T) {
 func TestOneStepInOrder(t *testing.T) {
 	command := func(kinds ...staged.CommandKind) (in staged.Input) {
 		for _, kind := range kinds {
-			c := staged.Command{Kind: kind, Run: "run", Stage: 0, Side: staged.After, Attempt: 1}
-			if kind == staged.CommandSkip || kind == staged.CommandRetry {
+			c := staged.Command{Kind: kind, Run: "run"}
+			switch kind {
+			case staged.CommandSkip:
 				c.Target = "c1"
+			case staged.CommandRetry:
+				c.Target, c.Attempt = "c1", 1
+			default:
+				c.Side = staged.After
 			}
 			in.Commands = append(in.Commands, c)
 		}
