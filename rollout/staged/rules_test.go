@@ -624,6 +624,44 @@ metadata.name: must be a string, not 3: put it in quotes`},
 	}
 }
 
+// TestNullIsAbsent: an optional field of KubeFleet's objects may be null, as Kubernetes accepts it;
+// what must be given may not.
+func TestNullIsAbsent(t *testing.T) {
+	var strategy staged.Strategy
+	if err := strategy.UnmarshalJSON([]byte(`{"apiVersion": null, "kind": null, "metadata": {"name": "s", "namespace": null}, "spec": {"stages": [{"name": "a", "labelSelector": {"matchLabels": null},
+		"sortingLabelKey": null, "maxConcurrency": null, "beforeStageTasks": null, "afterStageTasks": [{"type": "Approval", "waitTime": null}]}]}, "status": null}`)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := json.Marshal(strategy); err != nil || strategy.Name != "s" || string(text) != `{"stages":[{"name":"a","labelSelector":{},"afterStageTasks":[{"type":"Approval"}]}]}` {
+		t.Errorf("%s, %v", text, err)
+	}
+	var spec staged.Spec
+	if err := spec.UnmarshalJSON([]byte(`{"metadata": {"name": "r"}, "spec": {"placementName": "p", "resourceSnapshotIndex": null, "stagedRolloutStrategyName": "s", "state": null}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if want := (staged.Spec{Name: "r", PlacementName: "p", StagedRolloutStrategyName: "s"}); spec != want || spec.Validate() != nil {
+		t.Errorf("got %+v, want %+v", spec, want)
+	}
+	for _, row := range []struct {
+		into json.Unmarshaler
+		text string
+		path string
+	}{
+		{&strategy, `{"stages": [{"name": null}]}`, "stages[0].name"},
+		{&strategy, `{"stages": [{"name": "a", "afterStageTasks": [{"type": null}]}]}`, "stages[0].afterStageTasks[0].type"},
+		{&spec, `{"placementName": null}`, "placementName"},
+		{&spec, `{"stagedRolloutStrategyName": null}`, "stagedRolloutStrategyName"},
+	} {
+		if faults := flatten(row.into.UnmarshalJSON([]byte(row.text))); len(faults) != 1 || faults[0].Path != row.path || faults[0].Code != staged.CodeType {
+			t.Errorf("%s: got %v", row.text, faults)
+		}
+	}
+	err := strategy.UnmarshalJSON([]byte(`{"stages": [{"name": "a", "sortingLabelKye": "x", "sortingLabelKey": 3}]}`))
+	if want := "stages[0].sortingLabelKye: unknown field; did you mean \"sortingLabelKey\"?\nstages[0].sortingLabelKey: must be a string, not 3: put it in quotes"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestRefusedDocuments: what is refused leaves what was there before, and null is nothing.
 func TestRefusedDocuments(t *testing.T) {
 	strategy, spec, options, ocm := benchStrategy(concurrency.Count(1)), benchSpec(), staged.Options{OnFailure: staged.Hold}, staged.OCMStrategy{Type: staged.OCMProgressive}

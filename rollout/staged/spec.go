@@ -50,14 +50,19 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	}
 	o, list := objectOf(data, "ClusterStagedUpdateRun", "StagedUpdateRun")
 	type plain Spec
-	var decoded plain
+	var decoded struct {
+		plain
+		ResourceSnapshotIndex *string `json:"resourceSnapshotIndex"`
+		State                 *State  `json:"state"`
+	}
 	if o.spec != nil {
 		list = append(list, strictjson.Parts(decodeFaults(o.base, translated(strictjson.Unmarshal(o.spec, &decoded))))...)
 	}
 	if err := list.err(); err != nil {
 		return err
 	}
-	*s = Spec(decoded)
+	*s = Spec(decoded.plain)
+	s.ResourceSnapshotIndex, s.State = orZero(decoded.ResourceSnapshotIndex), orZero(decoded.State)
 	s.Name, s.Namespace = o.name, o.namespace
 	return nil
 }

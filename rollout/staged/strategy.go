@@ -1,6 +1,7 @@
 package staged
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -126,7 +127,8 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 	type plain Stage
 	var decoded struct {
 		plain
-		MaxFailures padded `json:"maxFailures"`
+		SortingLabelKey *string `json:"sortingLabelKey"`
+		MaxFailures     padded  `json:"maxFailures"`
 	}
 	if string(data) == "null" {
 		return &FieldError{Code: CodeType, Hint: "null is not a stage: remove the entry"}
@@ -135,9 +137,14 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 		return partFaults("stages[0]", err)
 	}
 	*s = Stage(decoded.plain)
+	s.SortingLabelKey = orZero(decoded.SortingLabelKey)
 	s.MaxFailures = concurrency.Limit(decoded.MaxFailures)
 	return nil
 }
+
+// orZero returns the value of an optional field. To Kubernetes, null means absent: it is what YAML
+// makes of a field without a value.
+func orZero[T any](optional *T) T { return *cmp.Or(optional, new(T)) }
 
 // object is a document as Kubernetes writes it, or a bare spec.
 type object struct {
@@ -172,7 +179,7 @@ func objectOf(data []byte, kinds ...string) (object, faults) {
 		return object{}, list
 	}
 	part := func(path string, raw json.RawMessage, into any) {
-		if raw != nil {
+		if raw != nil && string(raw) != "null" {
 			list = append(list, strictjson.Parts(decodeFaults(path, strictjson.Unmarshal(raw, into)))...)
 		}
 	}
