@@ -93,7 +93,8 @@ func translated(err error) error {
 	return errors.Join(all...)
 }
 
-// Validate reports every fault, joined, each a *[FieldError].
+// Validate reports every fault, joined, each a *[FieldError]. Paths begin below the spec, even if it
+// was read from a whole object; those of the names begin with metadata.
 func (s Spec) Validate() error {
 	var list faults
 	if !dnsLabel(s.Name) {

@@ -14,7 +14,7 @@ import (
 const maxStages = 31
 
 // Validate reports every fault that does not depend on a fleet, joined, in stage order, each a
-// *[FieldError].
+// *[FieldError]. Paths begin below the spec, even if the strategy was read from a whole object.
 func (s Strategy) Validate() error {
 	var list faults
 	if n := len(s.Stages); n == 0 || n > maxStages && !s.groups {
