@@ -218,6 +218,13 @@ func TestResultText(t *testing.T) {
 			t.Fatalf("got %q, want %q in line %d", lines, want, i)
 		}
 	}
+	result.Waiting = slices.Repeat(result.Waiting, 12) // a fleet may have a hundred thousand of them
+	lines = strings.Split(result.String(), "\n")
+	for i, want := range map[int]string{10: "waits: c1: ", 11: "waits: and 2 more", 12: "not ready: c2: "} {
+		if len(lines) != 14 || lines[i] != want {
+			t.Fatalf("got %q, want %q in line %d", lines, want, i)
+		}
+	}
 	for want, release := range map[string]partition.Release{
 		"c1 from partition 2":                       {ID: partition.ID{Name: "c1"}, Partition: 2},
 		"c1 from partition 0, the first deployment": {ID: partition.ID{Name: "c1"}, First: true},

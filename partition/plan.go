@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Plan decides what may be released now. It is [Compile] and [Compiled.Plan] in one, for a host
@@ -221,18 +222,12 @@ type Result struct {
 }
 
 // String describes the step as [Step.String] does, followed by a line for each cluster that waits,
-// each that is NotReady, and each warning. The text does not end with a newline.
+// each that is NotReady, and each warning. Of many it shows the first ten and counts the rest. The
+// text does not end with a newline.
 func (r Result) String() string {
-	lines := []string{r.Step.String()}
-	for _, own := range r.Waiting {
-		lines = append(lines, "waits: "+own.String())
-	}
-	for _, own := range r.Unready {
-		lines = append(lines, "not ready: "+own.String())
-	}
-	for _, own := range r.Warnings {
-		lines = append(lines, "warning: "+own.String())
-	}
+	lines := textlist.Lines([]string{r.Step.String()}, "waits: ", r.Waiting)
+	lines = textlist.Lines(lines, "not ready: ", r.Unready)
+	lines = textlist.Lines(lines, "warning: ", r.Warnings)
 	return strings.Join(lines, "\n")
 }
 

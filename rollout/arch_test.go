@@ -30,15 +30,16 @@ func allowed() map[string][]string {
 		"selector":                    {"internal/strictjson", "github.com/google/cel-go", "cel.dev/expr"},
 		"internal/strictjson":         nil,
 		"internal/textkey":            nil,
+		"internal/textlist":           nil,
 		"internal/textorder":          nil,
 		"internal/testseed":           {"internal/strictjson", "pgregory.net/rapid"}, // for tests
 		"internal/golden":             {"github.com/google/go-cmp"},
 		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey", "internal/textorder"},
 		"bracket/brackettest":         {"bracket", "pgregory.net/rapid"},
-		"partition":                   {"concurrency", "selector", "internal/strictjson", "internal/textkey"},
-		"surge":                       {"concurrency", "internal/strictjson", "internal/textkey"},
-		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/strictjson", "internal/textkey", "internal/textorder"}, // never selector: importers that bring another matcher do not link CEL
-		"rollout/staged":              {"concurrency", "selector", "clock", "internal/strictjson", "internal/textkey"},
+		"partition":                   {"concurrency", "selector", "internal/strictjson", "internal/textkey", "internal/textlist"},
+		"surge":                       {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist"},
+		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"}, // never selector: importers that bring another matcher do not link CEL
+		"rollout/staged":              {"concurrency", "selector", "clock", "internal/strictjson", "internal/textkey", "internal/textlist"},
 		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/textkey", "golang.org/x/exp/stats", "pgregory.net/rapid"},
 	}
 }

@@ -6,40 +6,29 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// listed is how many entries of one kind a text shows before it counts the rest.
-const listed = 10
+	"github.com/tranche-dev/tranche/internal/textlist"
+)
 
 // String describes the plan for people: a line with its counts, and a line for each start, kind of
 // wait, pool, stuck run, orphan, event and diagnostic. Of starts and of what else is long it shows
 // the first ten and counts the rest. Waits are told as [WaitingList.String] does. The text does not
 // end with a newline.
 func (p Plan) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "plan at %s: %d start, %d wait, %d in progress, %d current", p.Now.UTC().Format(time.RFC3339), len(p.Start), p.Waiting.Len(), p.Keep.Started, p.Keep.Current)
+	head := fmt.Sprintf("plan at %s: %d start, %d wait, %d in progress, %d current", p.Now.UTC().Format(time.RFC3339), len(p.Start), p.Waiting.Len(), p.Keep.Started, p.Keep.Current)
 	if !p.Next.IsZero() {
-		fmt.Fprintf(&b, ", next %s", p.Next.UTC().Format(time.RFC3339Nano))
+		head += ", next " + p.Next.UTC().Format(time.RFC3339Nano)
 	}
-	show(&b, "start", p.Start)
+	lines := textlist.Lines([]string{head}, "start      ", p.Start)
 	for _, kind := range p.Waiting.kinds() {
-		fmt.Fprintf(&b, "\n%-10s %s", "wait", kind)
+		lines = append(lines, "wait       "+kind)
 	}
-	show(&b, "pool", p.Pools)
-	show(&b, "stuck", p.Stuck)
-	show(&b, "orphan", p.Orphans)
-	show(&b, "event", p.Events)
-	show(&b, "diagnostic", p.Diagnostics)
-	return b.String()
-}
-
-func show[T fmt.Stringer](b *strings.Builder, label string, list []T) {
-	for _, entry := range list[:min(len(list), listed)] {
-		fmt.Fprintf(b, "\n%-10s %s", label, entry)
-	}
-	if more := len(list) - listed; more > 0 {
-		fmt.Fprintf(b, "\n%-10s and %d more", label, more)
-	}
+	lines = textlist.Lines(lines, "pool       ", p.Pools)
+	lines = textlist.Lines(lines, "stuck      ", p.Stuck)
+	lines = textlist.Lines(lines, "orphan     ", p.Orphans)
+	lines = textlist.Lines(lines, "event      ", p.Events)
+	lines = textlist.Lines(lines, "diagnostic ", p.Diagnostics)
+	return strings.Join(lines, "\n")
 }
 
 // String describes the list for people. Targets that wait for the same reasons of the same rules
@@ -77,7 +66,7 @@ func (l WaitingList) kinds() (lines []string) {
 	}
 	slices.SortStableFunc(order, func(a, b *kind) int { return cmp.Compare(b.count, a.count) })
 	for k, own := range order {
-		if k == listed {
+		if k == textlist.Shown {
 			rest := 0
 			for _, rare := range order[k:] {
 				rest += rare.count

@@ -3,6 +3,8 @@ package surge
 import (
 	"math"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Plan decides what may be created and deleted now, given what exists: slots[i] is the state of
@@ -48,14 +50,10 @@ type Result struct {
 }
 
 // String returns the actions, one per line, then a line "blocked: …" if something blocks, and a
-// line "converged" if that is so. It returns "nothing" for an empty plan that nothing blocks.
-// The text does not end with a newline.
+// line "converged" if that is so. Of many actions it shows the first ten and counts the rest. It
+// returns "nothing" for an empty plan that nothing blocks. The text does not end with a newline.
 func (r Result) String() string {
-	var lines []string
-	for _, action := range r.Actions {
-		lines = append(lines, action.String())
-	}
-	return described(lines, r.Blocked, r.Converged)
+	return described(textlist.Lines(nil, "", r.Actions), r.Blocked, r.Converged)
 }
 
 // described puts a plan into words, its actions first.

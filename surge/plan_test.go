@@ -381,6 +381,13 @@ func TestGivingUpASurge(t *testing.T) {
 	}
 }
 
+// TestManyActions: a plan for a large set is still read by people.
+func TestManyActions(t *testing.T) {
+	if got, want := surge.Plan(budget(12, 0, 1), nil).String(), "+0 Hole\n+1 Hole\n+2 Hole\n+3 Hole\n+4 Hole\n+5 Hole\n+6 Hole\n+7 Hole\n+8 Hole\n+9 Hole\nand 2 more\nblocked: WaitingForBase"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestNothingReads: what has nothing to say says so.
 func TestNothingReads(t *testing.T) {
 	if got := (surge.SetResult{Current: -1}).String(); got != "nothing" {

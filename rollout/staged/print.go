@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // shownTargets is how many targets of a stage are printed.
@@ -85,16 +87,11 @@ func shownApproval(s ApprovalState, by *Decision) string {
 }
 
 // String returns a line for each action and each event, the instant of Next, and "changed" if the
-// run has to be stored. It returns "nothing" if there is none of these. The text does not end with
-// a newline.
+// run has to be stored. Of many actions and events it shows the first ten and counts the rest. It
+// returns "nothing" if there is none of these. The text does not end with a newline.
 func (r Result) String() string {
-	var lines []string
-	for _, action := range r.Actions {
-		lines = append(lines, action.String())
-	}
-	for _, event := range r.Events {
-		lines = append(lines, "event: "+event.String())
-	}
+	lines := textlist.Lines(nil, "", r.Actions)
+	lines = textlist.Lines(lines, "event: ", r.Events)
 	if !r.Next.IsZero() {
 		lines = append(lines, "next: "+r.Next.UTC().Format(time.RFC3339))
 	}

@@ -3,6 +3,7 @@ package staged_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,8 @@ func TestResultString(t *testing.T) {
 		{"everything", first, "start c1, attempt 1\nevent: stage 0 Updating\nevent: target stage 0 c1 starting\nevent: run Progressing\nnext: 2026-03-10T09:00:00Z\nchanged"},
 		{"repeated, and not to be stored", again, "start c1, attempt 1\nnext: 2026-03-10T09:00:00Z"},
 		{"no instant can help", asked, "request approval run-after-only\nevent: target stage 0 c1 done\nevent: stage 0 WaitingAfter\nevent: approval stage 0 after requested\nevent: run Waiting\nchanged"},
+		{"many", staged.Result{Actions: slices.Repeat(first.Actions, 12), Events: slices.Repeat(first.Events[:1], 11)},
+			strings.Repeat("start c1, attempt 1\n", 10) + "and 2 more\n" + strings.Repeat("event: stage 0 Updating\n", 10) + "event: and 1 more"},
 		{"of a run that is over", staged.Result{}, "nothing"},
 		{"times are in UTC", staged.Result{Next: benchStart.In(time.FixedZone("east", 3600))}, "next: 2026-03-10T08:00:00Z"},
 	} {
