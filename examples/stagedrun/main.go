@@ -8,8 +8,8 @@
 //	go run ./examples/stagedrun -approve-after 10m -crash-every-step
 //	go run ./examples/stagedrun -preview
 //
-// The program asks for approvals on the terminal: y approves, n rejects, and the virtual clock
-// stands still meanwhile. With -approve-after every request is approved that long after it was
+// The program asks for approvals on the terminal: y approves, n rejects, what follows says why, and
+// the virtual clock stands still meanwhile. With -approve-after every request is approved that long after it was
 // made. Once the input has ended, or at once if it is closed, requests are approved after 10m. A
 // cluster that takes longer than 5m is told to be stuck, as KubeFleet does; it may still become
 // ready.
@@ -34,6 +34,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout/staged"
@@ -57,6 +58,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	program.Time(flags, &w.approveAfter, "approve-after", 0, program.Longest, "approve every request a `duration` after it was made; 0 asks on the terminal, and approves after "+
 		program.Short(defaultApproval)+" where nobody answers")
 	program.Time(flags, &w.retryAfter, "retry-after", 0, program.Longest, "retry a failed cluster a `duration` after it failed; 0 never does")
+	flags.StringVar(&w.by, "by", "operator", "`name` of who answers requests and retries clusters")
 	program.Time(flags, &stopAt, "stop-at", 0, program.Longest, "set state Stop a `duration` after the beginning; 0 never does")
 	program.Time(flags, &resumeAt, "resume-at", 0, program.Longest, "set state Run a `duration` after the beginning, later than -stop-at; 0 never does")
 	preview := flags.Bool("preview", false, "show the stages and stop there")
@@ -72,6 +74,9 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	if err := program.Parse(flags, args, out, builtin, "stagedrun plays a KubeFleet staged update run on a virtual clock: the compiled stages first, then what happens when.",
 		"files are named with -f, -run and -clusters"); err != nil {
 		return err
+	}
+	if !utf8.ValidString(w.by) {
+		return program.Wrong("-by", "%q: must be valid UTF-8", w.by)
 	}
 	if resumeAt > 0 && stopAt == 0 {
 		return program.Wrong("-resume-at", "says when a stopped run goes on: say with -stop-at when it stops")

@@ -22,8 +22,8 @@ func plays() map[string]play {
 	return map[string]play{
 		"closed-input":   {"", "", "run example-run: Succeeded"},
 		"approve-after":  {"-approve-after 10m", "", "run example-run: Succeeded"},
-		"asked":          {"", "y\nyes\nwhat\ny\ny\ny\n", "run example-run: Succeeded"},
-		"rejected":       {"", "y\nn\n", "run example-run: Failed"},
+		"asked":          {"-by ann", "y\nyes all is green\nwhat\ny\ny\ny\n", "run example-run: Succeeded"},
+		"rejected":       {"", "y\nn  Latency  is up\n", "run example-run: Failed"},
 		"rejected-hold":  {"-on-reject hold", "y\nn\n", "run example-run: Held"},
 		"preview":        {"-preview", "", "run example-run: Initialized"},
 		"stop-resume":    {"-approve-after 10m -stop-at 50m -resume-at 80m", "", "run example-run: Succeeded"},
@@ -100,6 +100,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "all flags at once", Args: []string{"-ready", "0s", "-approve-after", "-1s", "-on-failure", "never", "-unmatched", "append"}, Faults: []string{
 			`^-ready: "0s": must be a duration above 0`, `^-approve-after: "-1s": must be 0, or a duration of at most 8760h`, `^-on-failure: "never": must be "fail" or "hold"$`,
 			`^-unmatched: "append": must be "reject", "ignore" or "last"$`}},
+		{Why: "nobody who can be stored", Args: []string{"-by", "\xff"}, Faults: []string{`^-by: "\\xff": must be valid UTF-8$`}},
 		{Why: "resumed before it stops", Args: []string{"-stop-at", "10m", "-resume-at", "5m"}, Faults: []string{`^-resume-at: 5m: must be later than -stop-at, 10m$`}},
 		{Why: "resumed without a stop", Args: []string{"-resume-at", "5m"}, Faults: []string{`^-resume-at: .*-stop-at`}},
 		{Why: "nobody starts it, so that nothing can be stopped", Args: []string{"-stop-at", "5m", "-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: production-rollout}\n")}, Faults: []string{`^-stop-at: .*state Initialize`}},

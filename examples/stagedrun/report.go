@@ -51,6 +51,8 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 			case "starting":
 				w.say("%s:   %s %s", name, e.Target, starts)
 			case "updating": // the same start, acknowledged
+			case "waiting":
+				w.say("%s:   %s is retried%s", name, e.Target, decided(e.Decision))
 			default:
 				w.say("%s:   %s is %s%s", name, e.Target, done, because(e.Reason))
 			}
@@ -62,7 +64,7 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 			if is == string(staged.ApprovalNone) {
 				is = "not needed any more"
 			}
-			w.say("%s: approval %s is %s", name, staged.ApprovalName(run.Spec().Name, e.Side, stages[e.Stage].Name), is)
+			w.say("%s: approval %s is %s%s", name, staged.ApprovalName(run.Spec().Name, e.Side, stages[e.Stage].Name), is, decided(e.Decision))
 		case staged.EventWait:
 			if s := &stages[e.Stage]; e.To == "elapsed" {
 				w.say("%s: the wait is over", name)
@@ -82,11 +84,8 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 		}
 	}
 	waits := ""
-	if v, ok := run.Waits(); ok && !run.Phase().Terminal() && run.Phase() != staged.PhaseProgressing {
-		waits = v.String()
-		if !v.Until.IsZero() {
-			waits = strings.ReplaceAll(waits, v.Until.Format(time.RFC3339), w.since(v.Until)) // as everything else is printed here
-		}
+	if !run.Phase().Terminal() && run.Phase() != staged.PhaseProgressing {
+		waits = w.waits(run)
 	}
 	if waits != w.shown && waits != "" {
 		fmt.Fprintf(w.out, "           waits: %s\n", waits)
@@ -94,11 +93,43 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 	w.shown = waits
 }
 
+// waits says what the run waits for.
+func (w *world) waits(run *staged.Run) string {
+	v, _ := run.Waits()
+	text := v.String()
+	if !v.Until.IsZero() {
+		text = strings.ReplaceAll(text, v.Until.Format(time.RFC3339), w.since(v.Until))
+	}
+	return w.counted(text, v.Data.Decision)
+}
+
+// counted is a text of the library with the times of decisions as everything else is printed here.
+func (w *world) counted(text string, decisions ...*staged.Decision) string {
+	for _, d := range decisions {
+		if d != nil {
+			text = strings.ReplaceAll(text, " at "+d.At.Format(time.RFC3339), " at "+w.since(d.At))
+		}
+	}
+	return text
+}
+
 func because(reason staged.Reason) string {
 	if reason == "" {
 		return ""
 	}
 	return " (" + string(reason) + ")"
+}
+
+// decided says who gave the command and why. When, is in front of the line.
+func decided(d *staged.Decision) string {
+	if d == nil {
+		return ""
+	}
+	text := " by " + d.By
+	if d.Reason != "" {
+		text += ": " + d.Reason
+	}
+	return text
 }
 
 // progress says how far a stage is.
@@ -116,5 +147,12 @@ func progress(s *staged.StageStatus) string {
 
 // summary prints the run as it ended.
 func (w *world) summary(run *staged.Run) {
-	fmt.Fprintln(w.out, run)
+	text := run.String()
+	for s := range run.Stages() {
+		text = w.counted(text, s.BeforeDecision, s.AfterDecision)
+		for t := range run.Targets(s.Index) {
+			text = w.counted(text, t.Decision)
+		}
+	}
+	fmt.Fprintln(w.out, text)
 }

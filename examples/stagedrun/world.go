@@ -38,6 +38,7 @@ type world struct {
 	ready        time.Duration
 	approveAfter time.Duration
 	retryAfter   time.Duration
+	by           string // who gives the commands
 	crash        bool
 	state        string // file
 	start, now   time.Time
@@ -66,6 +67,7 @@ type request struct {
 	action staged.Action
 	since  time.Time
 	reject bool
+	why    string
 	at     time.Time // when it is answered
 	done   bool
 }
@@ -152,8 +154,7 @@ func (w *world) play(run *staged.Run) error {
 		}
 		wake := w.wake(result.Next)
 		if wake.IsZero() {
-			verdict, _ := run.Waits()
-			w.say("nothing more will happen by itself: %s", verdict)
+			w.say("nothing more will happen by itself: %s", w.waits(run))
 			w.summary(run)
 			return nil
 		}
@@ -193,24 +194,22 @@ func (w *world) act(a staged.Action) {
 
 // ask finds out when a request is answered, and how.
 func (w *world) ask(a staged.Action) *request {
-	r := &request{action: a, since: w.now, at: w.now.Add(w.approveAfter)}
+	r := &request{action: a, since: w.now, at: w.now}
 	for w.approveAfter == 0 {
-		fmt.Fprintf(w.out, "          approve %s? [y/n] ", a.Name)
+		fmt.Fprintf(w.out, "          approve %s? [y/n, and why] ", a.Name)
 		line, err := w.in.ReadString('\n')
-		switch answer := strings.ToLower(strings.TrimSpace(line)); {
-		case strings.HasPrefix(answer, "y"):
+		answer, why, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch answer = strings.ToLower(answer); {
+		case strings.HasPrefix(answer, "y"), strings.HasPrefix(answer, "n"):
 			fmt.Fprintln(w.out)
-			return r
-		case strings.HasPrefix(answer, "n"):
-			fmt.Fprintln(w.out)
-			r.reject = true
+			r.reject, r.why = answer[0] == 'n', strings.TrimSpace(strings.ToValidUTF8(why, "?"))
 			return r
 		case err != nil:
 			fmt.Fprintf(w.out, "\n          no answer: from now on every request is approved after %s\n", program.Short(defaultApproval))
 			w.approveAfter = defaultApproval
-			r.at = w.now.Add(w.approveAfter)
 		}
 	}
+	r.at, r.why = w.now.Add(w.approveAfter), program.Short(w.approveAfter)+" after the request"
 	return r
 }
 
@@ -229,7 +228,7 @@ func (w *world) observe(run *staged.Run) staged.Input {
 			if r.reject {
 				kind = staged.CommandReject
 			}
-			in.Commands = append(in.Commands, staged.Command{Kind: kind, Run: r.action.Run, Stage: r.action.Stage, Side: r.action.Side})
+			in.Commands = append(in.Commands, staged.Command{Kind: kind, Run: r.action.Run, Stage: r.action.Stage, Side: r.action.Side, By: w.by, Reason: r.why})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.clusters)) {
@@ -238,7 +237,8 @@ func (w *world) observe(run *staged.Run) staged.Input {
 			continue
 		}
 		if w.retryAfter > 0 && !c.failed.IsZero() && !w.now.Before(c.failed.Add(w.retryAfter)) {
-			in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandRetry, Target: name, Attempt: c.token.Attempt})
+			in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandRetry, Target: name, Attempt: c.token.Attempt, By: w.by,
+				Reason: program.Short(w.retryAfter) + " after the failure"})
 			c.failed = time.Time{}
 			continue
 		}
