@@ -1,0 +1,174 @@
+package staged
+
+// decide finds the phase of the run before anything is started, so that no step that fails a run
+// starts a target.
+func (e *edit) decide() {
+	r := e.run
+	o := &e.plan.options
+	over, rejected := r.overBudget(), r.rejected()
+	switch {
+	case e.cancelled:
+		e.halt(PhaseCancelling)
+	case r.phase == PhaseFailing:
+	case r.desired == StateStop:
+		r.phase = PhaseStopping
+	case r.desired == StateInitialize:
+		r.phase = PhaseInitialized
+	case over && o.OnFailure != Hold, rejected && o.OnReject != Hold:
+		e.halt(PhaseFailing)
+	case over || rejected:
+		r.phase = PhaseHeld
+	default:
+		r.phase = PhaseProgressing
+	}
+}
+
+func (e *edit) halt(phase Phase) {
+	if e.run.phase != phase {
+		e.run.phase, e.run.since = phase, e.now
+	}
+}
+
+func (r *Run) overBudget() bool {
+	budget := r.plan.budget
+	return r.totals.over > 0 || !budget.IsZero() && r.totals.failures > r.plan.budgetOf(budget, r.totals.members)
+}
+
+// rejected looks at the current stage only: no stage closes with a rejected approval.
+func (r *Run) rejected() bool {
+	s := r.stage(r.current)
+	return s.before == ApprovalRejected || s.after == ApprovalRejected
+}
+
+// advance takes the stages as far as they can go.
+func (e *edit) advance() {
+	r := e.run
+	for r.current < r.count() {
+		if !e.advanceStage(r.current) {
+			if phase := r.stage(r.current).phase; phase == StageWaitingBefore || phase == StageWaitingAfter {
+				r.phase = PhaseWaiting
+			}
+			return
+		}
+	}
+	r.phase = PhaseSucceeded
+	if r.totals.unhappy > 0 {
+		r.phase = PhasePartiallySucceeded
+	}
+}
+
+// advanceStage takes the current stage as far as it can go, and reports whether it is finished.
+func (e *edit) advanceStage(k int) bool {
+	p, s := &e.plan.stages[k], e.run.stage(k)
+	if s.phase == StagePending {
+		if s.number[Removed]+s.number[Skipped] == s.tree.size {
+			e.enter(k, StageSkipped)
+			e.run.current++
+			return true
+		}
+		if p.before && !nobody(p, s) {
+			s = e.enter(k, StageWaitingBefore)
+			s.before = ApprovalRequested
+			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalRequested)})
+		} else {
+			s = e.enter(k, StageUpdating)
+			e.note(s)
+		}
+	}
+	if s.phase == StageWaitingBefore {
+		if s.before != ApprovalApproved {
+			if !nobody(p, s) {
+				return false
+			}
+			e.stage(k).before = ApprovalNone // it was requested, and is no longer needed; nobody has decided
+			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalNone)})
+		}
+		s = e.enter(k, StageUpdating)
+		e.note(s)
+	}
+	if s.phase == StageUpdating {
+		if s = e.start(k); s.unsettled() > 0 {
+			return false
+		}
+		s = e.enter(k, StageWaitingAfter)
+		if p.waits {
+			e.event(Event{Kind: EventWait, Stage: k, To: "running"})
+			e.elapseWait() // under way since the last member was settled, maybe during a stop
+		}
+		if p.after && s.after == ApprovalNone {
+			s.after = ApprovalRequested
+			e.event(Event{Kind: EventApproval, Stage: k, Side: After, To: string(ApprovalRequested)})
+		}
+	}
+	if !e.run.closes(k) {
+		return false
+	}
+	e.enter(k, StageSucceeded)
+	e.run.current++
+	return true
+}
+
+// nobody reports whether a cleanup has nothing left to remove. It then needs no approval: the
+// targets are gone by themselves.
+func nobody(p *stagePlan, s *stage) bool { return p.cleanup && s.unsettled() == 0 }
+
+// closes reports whether everything that a stage in WaitingAfter waits for is done.
+func (r *Run) closes(k int) bool {
+	p, s := &r.plan.stages[k], r.stage(k)
+	return (!p.waits || s.elapsed) && (!p.after || s.after == ApprovalApproved) && !r.blocked(k)
+}
+
+// blocked reports whether a regressed target keeps a stage from closing. Options under which none
+// does mark none, see checkMembers.
+func (r *Run) blocked(k int) bool {
+	if r.plan.options.VerifyDone == Always {
+		return r.totals.regressed > 0
+	}
+	p := &r.plan.stages[k]
+	return (p.waits || p.after) && r.stage(k).regressed > 0
+}
+
+// start finishes the members that need no start, and fills free slots, retried members first. It is
+// a sliding window.
+func (e *edit) start(k int) *stage {
+	s := e.run.stage(k)
+	for {
+		i := s.tree.find(isCurrent)
+		if i < 0 {
+			break
+		}
+		rec, _ := s.tree.at(i)
+		e.settleTarget(k, i, *rec, Done, noCause)
+		s = e.run.stage(k)
+	}
+	limit := e.plan.limitOf(k, s.tree.size)
+	for s.number[Waiting] > 0 && s.inProgress() < limit {
+		i := s.tree.find(isRetried)
+		if i < 0 {
+			i = s.tree.find(isWaiting)
+		}
+		rec, _ := s.tree.at(i)
+		r := *rec
+		r.state, r.start, r.marks = Starting, e.now, started
+		e.put(k, i, r)
+		s = e.run.stage(k)
+	}
+	return s
+}
+
+// settle ends a phase that only waits for targets in progress.
+func (e *edit) settle() {
+	r := e.run
+	if !r.phase.ending() || r.stage(r.current).moving() > 0 && e.now < after(r.since, e.plan.grace) {
+		return
+	}
+	switch r.phase {
+	case PhaseStopping:
+		r.phase = PhaseStopped
+	case PhaseCancelling:
+		r.phase = PhaseCancelled
+	default:
+		r.phase = PhaseFailed
+		e.enter(r.current, StageFailed)
+	}
+}
