@@ -215,12 +215,12 @@ func TestDecisionsBelongToTheCaller(t *testing.T) {
 func TestUndecidable(t *testing.T) {
 	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{}, []string{"c1"})
 	_, _, err := staged.Step(s.run, staged.Input{Commands: []staged.Command{
-		{Kind: staged.CommandSkip, Target: "c1", By: "é", Reason: "é", At: time.Date(1678, 1, 1, 0, 0, 0, 0, time.UTC)}, // the first year
+		{Kind: staged.CommandSkip, Target: "c1", By: "é", Reason: "é", At: time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)}, // the first year
 		{Kind: staged.CommandCancel, By: "\xff", Reason: "a\xff", At: time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)},
 	}}, s.now)
 	const want = `commands[1].by: "\xff": must be valid UTF-8
 commands[1].reason: "a\xff": must be valid UTF-8
-commands[1].at: 2262-01-01T00:00:00Z: must be within the years 1678 and 2261`
+commands[1].at: 2262-01-01T00:00:00Z: must be within the years 1970 and 2261`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -257,7 +257,7 @@ func TestStoredDecisions(t *testing.T) {
 	}
 	for _, row := range []struct{ why, from, to, want string }{
 		{"it is not said when", `"by":"bob","at":"2026-03-10T08:00:00Z"`, `"by":"bob","at":null`, "stages[0].decisions[1].is.at: must be there"},
-		{"no nanoseconds can hold it", `"by":"bob","at":"2026`, `"by":"bob","at":"9026`, "stages[0].decisions[1].is.at: 9026-03-10T08:00:00Z: must be within the years 1678 and 2261"},
+		{"no nanoseconds can hold it", `"by":"bob","at":"2026`, `"by":"bob","at":"9026`, "stages[0].decisions[1].is.at: 9026-03-10T08:00:00Z: must be within the years 1970 and 2261"},
 		{"two decisions about one", `[1]`, `[2]`, "stages[0].decisions[1].members: must be ascending positions, each once in all decisions, the first after that of the decision before"},
 		{"a position behind the last", `[1]`, `[3]`, "stages[0].decisions[1].members: must be ascending positions, each once in all decisions, the first after that of the decision before"},
 		{"a position before the first", `[0,2]`, `[-1,2]`, "stages[0].decisions[0].members: must be ascending positions, each once in all decisions, the first after that of the decision before"},

@@ -61,7 +61,7 @@ type Result struct {
 //
 // If there is an error, the returned run is the argument. The error is [ErrNoRun], or it joins the
 // faults of the input, each a *[FieldError]: a state that cannot follow the present one, a value
-// that does not exist, a time outside the years 1678 to 2261.
+// that does not exist, a time outside the years 1970 to 2261.
 //
 // Input about targets, stages or approvals that the run does not have, or no longer has, is no
 // error: Step ignores it and returns an event with the reason.

@@ -193,14 +193,15 @@ func after(instant, length int64) int64 {
 	return instant + length
 }
 
-// instantOf returns nanoseconds since 1970. A time that these cannot hold is an error and does not
-// wrap around. The zero time is the usual one: of a clock that was never set.
+// instantOf returns nanoseconds since 1970. Within the years that it accepts, an int64 also holds
+// the distance between any two instants, as a stored run has it. Any other time is an error and does
+// not wrap around. The zero time is the usual one: of a clock that was never set.
 func instantOf(now time.Time) (int64, *FieldError) {
 	if now.IsZero() {
 		return 0, &FieldError{Code: CodeInput, Path: "now", Hint: "must be set to the present instant"}
 	}
-	if year := now.UTC().Year(); year < 1678 || year > 2261 {
-		return 0, &FieldError{Code: CodeInput, Path: "now", Value: now.UTC().Format(time.RFC3339), Hint: "must be within the years 1678 and 2261"}
+	if year := now.UTC().Year(); year < 1970 || year > 2261 {
+		return 0, &FieldError{Code: CodeInput, Path: "now", Value: now.UTC().Format(time.RFC3339), Hint: "must be within the years 1970 and 2261"}
 	}
 	return now.UnixNano(), nil
 }

@@ -1,6 +1,7 @@
 package staged_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -514,8 +515,8 @@ func TestYears(t *testing.T) {
 		now time.Time
 		ok  bool
 	}{
-		{time.Date(1677, 12, 31, 23, 59, 59, 999_999_999, time.UTC), false},
-		{time.Date(1678, 1, 1, 0, 0, 0, 0, time.UTC), true},
+		{time.Date(1969, 12, 31, 23, 59, 59, 999_999_999, time.UTC), false},
+		{time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC), true},
 		{time.Date(2261, 12, 31, 23, 59, 59, 999_999_999, time.UTC), true},
 		{time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), false},
 		{time.Date(2262, 1, 1, 0, 59, 59, 0, time.FixedZone("east", 3600)), true}, // an hour before it is that in Greenwich
@@ -530,6 +531,26 @@ func TestYears(t *testing.T) {
 				t.Errorf("%v: the time of the run goes back to %v", row.now, next.Time())
 			}
 		}
+	}
+}
+
+// TestCenturiesBetweenSteps: however long nobody steps, the run can be stored and read.
+func TestCenturiesBetweenSteps(t *testing.T) {
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf("c1", "c2"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, result := step(t, run, staged.Input{}, time.Unix(0, 0))
+	run, _ = step(t, run, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: run.Version(), Health: staged.HealthReady, Token: result.Actions[0].Token}}},
+		time.Date(2261, 12, 31, 23, 59, 59, 999_999_999, time.UTC))
+	var stored staged.Run
+	if err := json.Unmarshal(encode(t, run), &stored); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := stored.Target("c1")
+	second, _ := stored.Target("c2")
+	if !first.Start.Equal(time.Unix(0, 0)) || !first.End.Equal(run.Time()) || !second.Start.Equal(run.Time()) {
+		t.Errorf("%+v, %+v", first, second)
 	}
 }
 
