@@ -15,6 +15,10 @@ type Observation struct {
 	// without a token is never stale. But it acknowledges a start only if it shows the version of
 	// the run, and a removal only if the target is Gone: while an action is not acknowledged, any
 	// other observation without a token changes nothing, whatever its health.
+	//
+	// A retry makes a new attempt: from then on the token of the failed one is stale, even before the
+	// new attempt is started, because what was seen of the one says nothing of the other. If the
+	// target is gone meanwhile, list it in Input.Removed.
 	Token Token `json:"token,omitzero"`
 }
 
@@ -114,9 +118,9 @@ func (e *edit) observe(k, i int, o *Observation) {
 	}
 }
 
-// last returns the token of the last action on a member, or the zero Token if there was none. For a
-// member of the cleanup that has no removal yet, this is its start in the stage that it came from:
-// the host has no other token with which to report it gone already.
+// last returns the token of the last action of the present attempt at a member, or the zero Token if
+// there was none. For a member of the cleanup that has no removal yet, this is its start in the
+// stage that it came from: the host has no other token with which to report it gone already.
 func (e *edit) last(k int, r *record, name string) Token {
 	if r.marks.has(started) {
 		return e.plan.token(k, r, name)

@@ -161,6 +161,27 @@ func TestRetryOfAnotherAttempt(t *testing.T) {
 	}
 }
 
+// TestRetryMakesTokensStale: what was seen of a failed attempt says nothing of the next one, be it
+// started or not. A target that is gone is removed all the same if the fleet says so.
+func TestRetryMakesTokensStale(t *testing.T) {
+	for _, state := range []staged.State{staged.StateStop, ""} { // a stop keeps the retried target from being started
+		for _, seen := range []staged.Observation{{Version: "v2", Health: staged.HealthReady}, {Version: "v3"}, {Gone: true}} {
+			s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{OnFailure: staged.Hold}, []string{"c1"})
+			seen.Target, seen.Token = "c1", s.result.Actions[0].Token
+			s.see(staged.HealthFailed, "c1").step(staged.Input{State: state, Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}})
+			was, _ := s.run.Target("c1")
+			s.step(staged.Input{Observations: []staged.Observation{seen}})
+			is, _ := s.run.Target("c1")
+			if is != was || is.Attempt != 2 || len(s.result.Events) != 1 || s.result.Events[0].Reason != staged.ReasonStaleToken {
+				t.Errorf("%v: %+v: %v, %+v", state, seen, s.result.Events, is)
+			}
+			if is, _ := s.step(staged.Input{Removed: []string{"c1"}}).run.Target("c1"); is.State != staged.Removed {
+				t.Errorf("%v: %+v", state, is)
+			}
+		}
+	}
+}
+
 // TestVerdictsComeTrue: what a verdict says happens. At Until something happens to what is waited
 // for, and not before if nobody does anything; an approval that is waited for can be given; who is
 // to be observed is in progress or regressed; and what an operator can do has an effect.
