@@ -17,6 +17,7 @@ import (
 func (w *world) warn(out io.Writer) {
 	for _, warning := range w.warnings {
 		warning.Path = strictjson.Path("rolloutStrategy", warning.Path)
+		warning.Text = strings.Replace(warning.Text, "choose releases: ", "choose -releases ", 1) // what is an option there is a flag here
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
 }
