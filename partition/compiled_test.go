@@ -160,6 +160,7 @@ func TestBlockers(t *testing.T) {
 		{"an offline one that is excluded does not count", partition.Default, partition.Options{Offline: partition.ExcludeOffline}, 5, ""},
 		{"the controller names what is not applied or not ready, and no target without a deployment", partition.FleetController, partition.Options{}, 0, "c000001 c000002 c000005"},
 		{"six of the controller's targets are not up to date and ready, of at most six", partition.FleetController, partition.Options{}, 6, ""},
+		{"as many as may be: the update of a healthy one waits for them, but no partition does", partition.Default, partition.Options{Releases: partition.ByBudget, MaxPerStep: count(1)}, 4, ""},
 	} {
 		fleet := fleetOf(len(states), fresh())
 		for i := range states {

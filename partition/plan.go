@@ -181,9 +181,10 @@ type Status struct {
 	Ready bool `json:"ready,omitzero"`
 	// Classes are the numbers of members by class after the step, in the default mode.
 	Classes Classes `json:"classes,omitzero"`
-	// Blockers are the first NotReady members, at most three, if so many are NotReady that other
-	// clusters wait. In the mode FleetController they are members that are unavailable to releases.
-	// Only [Compiled.Plan] lists them.
+	// Blockers are the first NotReady members, at most three, of a partition that had its turn, if
+	// after it more than MaxUnavailable are NotReady: its next batch waits for them, and it is not
+	// ready. In the mode FleetController they are members that are unavailable to releases. Only
+	// [Compiled.Plan] lists them.
 	Blockers []ID `json:"blockers,omitempty"`
 }
 
