@@ -72,10 +72,10 @@ type manifestSet struct {
 	} `json:"template"`
 }
 
-// manifestStrategy is SetUpdateStrategy with the pointer that Grove has. To Kubernetes, null means
-// absent: it is what YAML makes of a field whose lines are all commented out.
+// manifestStrategy is SetUpdateStrategy with optional fields. To Kubernetes, null means absent: it is
+// what YAML makes of a field whose value, or whose lines, are all commented out.
 type manifestStrategy struct {
-	Type          StrategyType    `json:"type"`
+	Type          *StrategyType   `json:"type"`
 	RollingUpdate *UpdateStrategy `json:"rollingUpdate"`
 }
 
@@ -83,7 +83,10 @@ func (m *manifestStrategy) strategy() SetUpdateStrategy {
 	if m == nil {
 		return SetUpdateStrategy{}
 	}
-	s := SetUpdateStrategy{Type: m.Type}
+	var s SetUpdateStrategy
+	if m.Type != nil {
+		s.Type = *m.Type
+	}
 	if m.RollingUpdate != nil {
 		s.RollingUpdate = *m.RollingUpdate
 	}

@@ -568,8 +568,8 @@ func TestParseEveryField(t *testing.T) {
 	}
 }
 
-// TestParseNull: a field that is a pointer in Grove's types may be null, which is what YAML makes of
-// a name whose lines below are all commented out. A count of the set may not: it has no default that
+// TestParseNull: a field that has a default in Grove may be null, which is what YAML makes of a name
+// whose value, or whose lines below, are all commented out. A count of the set may not: it has no default that
 // keeps the replicas.
 func TestParseNull(t *testing.T) {
 	absent, _, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":2,"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g"}]}}}`))
@@ -578,7 +578,7 @@ func TestParseNull(t *testing.T) {
 	}
 	for _, doc := range []string{
 		`{"spec":{"replicas":2,"updateStrategy":null,"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g"}]}}}`,
-		`{"spec":{"replicas":2,"updateStrategy":{"rollingUpdate":null},"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g"}]}}}`,
+		`{"spec":{"replicas":2,"updateStrategy":{"type":null,"rollingUpdate":null},"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g"}]}}}`,
 		`{"spec":{"replicas":2,"template":{"cliques":[{"name":"a","updateStrategy":null,"rollingUpdate":null,"spec":{"replicas":null,"minAvailable":null}}],
 			"podCliqueScalingGroups":[{"name":"g","cliqueNames":null,"replicas":null,"minAvailable":null,"updateStrategy":null,"rollingUpdate":null}]}}}`,
 	} {
