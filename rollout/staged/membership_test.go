@@ -210,6 +210,25 @@ func TestStagesAreFoundAsByTrying(t *testing.T) {
 	}, "several", "none")
 }
 
+// TestBudgetsGrowWithTheirStage: a percentage is of the members, so that one who joins brings a held
+// run back within its budget, be it that of the stage or that of the run.
+func TestBudgetsGrowWithTheirStage(t *testing.T) {
+	half := concurrency.Percent(50)
+	of := func(stage, run concurrency.Limit) staged.Strategy {
+		only := all("only", 1)
+		only.MaxFailures = stage
+		return staged.Strategy{Stages: []staged.Stage{only}, MaxFailures: run}
+	}
+	for why, strategy := range map[string]staged.Strategy{"of the stage": of(half, concurrency.Limit{}), "of the run": of(concurrency.Limit{}, half)} {
+		s := newScene(t, strategy, staged.Options{OnFailure: staged.Hold, Added: staged.Append}, []string{"c1"})
+		s.see(staged.HealthFailed, "c1").want(staged.PhaseHeld, "c1 failed (reported_failed)")
+		s.step(staged.Input{Added: []staged.Target{{Name: "c2"}}}).want(staged.PhaseProgressing, "c1 failed (reported_failed), c2 starting")
+		if v, _ := s.run.Waits(); v.Reason != staged.ReasonSlot {
+			t.Errorf("%s: %s", why, v)
+		}
+	}
+}
+
 // TestGoneBeforeItsRemovalIsAskedFor: a target that is gone before its turn is done without a slot,
 // and a host that attaches tokens has for it that of its start alone. Once there is an action in
 // the cleanup, that is of before.

@@ -346,6 +346,20 @@ func TestTerminalRunsAnswer(t *testing.T) {
 	}
 }
 
+// TestElapsedWaitsStayAsTheyWere: a stop behind the end of a wait does not move that end, whatever
+// stopped time counts as.
+func TestElapsedWaitsStayAsTheyWere(t *testing.T) {
+	only := all("only", 1)
+	only.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}, {Type: staged.Approval}}
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{only}}, staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"})
+	s.see(staged.HealthReady, "c1").after(time.Hour).step(staged.Input{})
+	was := slices.Collect(s.run.Stages())[0]
+	s.step(staged.Input{State: staged.StateStop}).after(time.Hour).step(staged.Input{State: staged.StateRun})
+	if is := slices.Collect(s.run.Stages())[0]; !was.Waited || is != was {
+		t.Errorf("got %+v, want %+v", is, was)
+	}
+}
+
 // TestTimesOfStages: a stage begins behind its approval, ends when it is closed or fails, and a
 // retry does not begin it again. One that is skipped, or fails before its approval, never began;
 // one that a cancelled run leaves open has no end.
