@@ -352,6 +352,15 @@ func TestGivingUpASurge(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%+v %s: %v", spec, surge.FormatSlots(slots), d)
 		}
+		down := 0 // and not to be replaced
+		for i, slot := range slots[:spec.Replicas] {
+			if slot == surge.TargetUnavailable || i < spec.Partition && !slot.Available() {
+				down++
+			}
+		}
+		if most != down+1 {
+			t.Errorf("%+v %s: %v, want %d", spec, surge.FormatSlots(slots), d, down+1)
+		}
 		spec.MaxSurge, spec.MaxUnavailable = concurrency.Count(0), concurrency.Count(most)
 		plan := surge.Plan(spec, slots)
 		if err := spec.Validate(); err != nil || !slices.ContainsFunc(plan.Actions, func(a surge.Action) bool { return a.Index < spec.Replicas }) {
