@@ -60,7 +60,7 @@ func (l WaitingList) kinds() (lines []string) {
 			order = append(order, own)
 		}
 		own.count++
-		if len(own.deployments) <= listed && !slices.Contains(own.deployments, w.Deployment) {
+		if len(own.deployments) <= textlist.Shown && !slices.Contains(own.deployments, w.Deployment) {
 			own.deployments = append(own.deployments, w.Deployment)
 		}
 	}
@@ -77,8 +77,8 @@ func (l WaitingList) kinds() (lines []string) {
 		if own.count > 1 {
 			line += fmt.Sprintf("; and %d more likewise", own.count-1)
 			if n := len(own.deployments); n > 1 {
-				line += ", of " + strings.Join(own.deployments[:min(n, listed)], ", ")
-				if n > listed {
+				line += ", of " + strings.Join(own.deployments[:min(n, textlist.Shown)], ", ")
+				if n > textlist.Shown {
 					line += " and others"
 				}
 			}
