@@ -219,8 +219,8 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 		for _, rule := range never.guilty {
 			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
 			// The text of the error names the instant of the search, which differs from plan to plan.
-			pending.blockers = w.also(pending.blockers, Verdict{
-				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: neverOpens(never.shut.longest)},
+			pending.blockers = w.once(pending.blockers, Verdict{ // several members may wait for it
+				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: neverOpens(never.longest)},
 			})
 		}
 	}
@@ -256,10 +256,12 @@ func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
 // meeting is what is known about calendars that have to be open together.
 type meeting struct {
 	hours []*hours
+	shut  bool      // a search has failed
 	from  time.Time // from this instant on they are never open together
-	shut  *hours    // one that is in the way; nil: no search has failed yet
 
-	guilty []*compiledRule // the rules of shut that are in the way from then on; found once, because a search to the horizon takes long
+	// What is in the way from then on; found once, because a search to the horizon takes long.
+	guilty  []*compiledRule
+	longest time.Duration // for how long these have to be open
 }
 
 // together returns the first instant from at on at which several calendars are open, each for as
@@ -273,7 +275,7 @@ func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *mee
 		w.meetings = append(w.meetings, &meeting{hours: all})
 	}
 	m := w.meetings[k]
-	if m.shut != nil && !at.Before(m.from) {
+	if m.shut && !at.Before(m.from) {
 		return at, m
 	}
 	opens = at
@@ -282,11 +284,9 @@ func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *mee
 		moved = false
 		for _, h := range all {
 			next, err := h.calendar.NextFit(opens, h.longest)
-			if err == nil && next.After(limit) {
-				err = clock.ErrNeverFits
-			}
-			if err != nil {
-				m.from, m.shut, m.guilty = at, h, w.set.neverOpening(h, at)
+			if err != nil || next.After(limit) {
+				m.shut, m.from = true, at
+				w.blame(m)
 				return at, m
 			}
 			if next.After(opens) {
@@ -295,6 +295,26 @@ func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *mee
 		}
 	}
 	return opens, nil
+}
+
+// blame finds what keeps calendars from ever being open together: those that are never open by
+// themselves or, if each is open at times, all of them. Which of these a search had reached when it
+// ended says nothing, and differs from instant to instant.
+func (w *work) blame(m *meeting) {
+	m.guilty, m.longest = nil, 0
+	shut := slices.DeleteFunc(slices.Clone(m.hours), func(h *hours) bool {
+		_, err := h.calendar.NextFit(m.from, h.longest)
+		return err == nil
+	})
+	for _, h := range shut {
+		m.guilty, m.longest = append(m.guilty, w.set.neverOpening(h, m.from)...), max(m.longest, h.longest)
+	}
+	if len(shut) > 0 {
+		return
+	}
+	for _, h := range m.hours {
+		m.guilty, m.longest = append(m.guilty, h.rules...), max(m.longest, h.longest)
+	}
 }
 
 // schedule holds the gradual rollouts of one bracket group.

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -265,16 +266,21 @@ func TestTurnsWhereWindowsMeet(t *testing.T) {
 	}{
 		{"never on one, and at once where only one of them is a member",
 			of("pa", "deployment.name == 'a'", weekly("day", "09:00", "12:00", "")) + of("pm", "deployment.name == 'm'", weekly("night", "20:00", "22:00", "")), "r2",
-			[]where{{"r1", "bracket_not_due b; window_closed night 06 20:00:00; window_closed day"}, {"r2", "bracket_not_due b 06 09:00:00; window_closed day 06 09:00:00"}}},
+			[]where{{"r1", "bracket_not_due b; window_closed day; window_closed night"}, {"r2", "bracket_not_due b 06 09:00:00; window_closed day 06 09:00:00"}}},
 		{"the later window is shut by the time the earlier one opens again",
 			of("pa", "deployment.name == 'a'", weekly("early", "09:00", "10:00", "")+","+weekly("late", "14:00", "16:00", "")) + of("pm", "deployment.name == 'm'", weekly("noon", "11:00", "15:00", "")), "",
 			[]where{{"r1", "bracket_not_due b 06 14:00:00; window_closed early 06 09:00:00; window_closed late 06 09:00:00; window_closed noon 06 11:00:00"}}},
 		{"a window that both have is told once",
 			`,` + strings.ReplaceAll(policy(weekly("all", "09:00", "12:00", "")), `"p"`, `"all"`) + of("pm", "deployment.name == 'm'", weekly("some", "08:00", "11:00", "")), "",
 			[]where{{"r1", "bracket_not_due b 06 09:00:00; window_closed all 06 09:00:00; window_closed some 06 09:00:00"}}},
+		{"never because of two windows, and a third that both have is told once",
+			`,` + strings.ReplaceAll(policy(weekly("all", "09:00", "22:00", "")), `"p"`, `"all"`) + of("pa", "deployment.name == 'a'", weekly("day", "09:00", "12:00", "")) + of("pm", "deployment.name == 'm'", weekly("night", "20:00", "22:00", "")), "",
+			[]where{{"r1", "bracket_not_due b; window_closed all; window_closed day; window_closed night"}}},
+		{"never because of one, whatever the other does", of("pa", "deployment.name == 'a'", weekly("day", "09:00", "12:00", "")) + of("pm", "deployment.name == 'm'", between("wm", "05T09:00", "05T12:00")), "",
+			[]where{{"r1", "bracket_not_due b; window_closed day 06 09:00:00; window_closed wm"}}},
 		{"once, and where the cooldown ends later never again",
 			of("pa", "deployment.name == 'a'", between("wa", "06T09:00", "06T12:00")) + of("pm", "deployment.name == 'm'", between("wm", "06T10:00", "06T13:00")), "",
-			[]where{{"r1", "bracket_not_due b; cooldown c 06 23:00:00; window_closed wm 06 10:00:00; window_closed wa"},
+			[]where{{"r1", "bracket_not_due b; cooldown c 06 23:00:00; window_closed wa; window_closed wm"},
 				{"r2", "bracket_not_due b 06 10:00:00; window_closed wa 06 09:00:00; window_closed wm 06 10:00:00"}}},
 	} {
 		cooldown := ""
@@ -292,6 +298,29 @@ func TestTurnsWhereWindowsMeet(t *testing.T) {
 			if got := reasonsOn(plan, w.resource, "a"); got != w.want {
 				t.Errorf("%s: %s waits for %q, want %q", row.why, w.resource, got, w.want)
 			}
+		}
+	}
+}
+
+// TestMeetingsThatNeverCome: what is said of windows that never meet stays the same until one of
+// them opens. Five years are no whole number of fortnights, so where a search for a meeting ends
+// moves from one window to the other at instants at which neither changes.
+func TestMeetingsThatNeverCome(t *testing.T) {
+	window := func(deployment, day string) string {
+		return fmt.Sprintf(`{"name":"p-%[1]s","selector":"deployment.name == '%[1]s'","rules":[{"id":"w-%[1]s","deploymentWindow":{"weekly":{"days":[%[2]q],"start":"09:00","end":"10:00","everyWeeks":2},"anchor":"2025-01-06T00:00:00"}}]}`, deployment, day)
+	}
+	set := compile(t, "["+policy(alone)+","+window("a", "mon")+","+window("m", "thu")+"]")
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "m": {"v1", "v2"}})
+	now := instantOf(t, "2025-01-09T12:00:00Z") // the first Thursday is over
+	plan := mustPlan(t, set, s, now)
+	s.State = plan.State
+	if want := instantOf(t, "2025-01-20T09:00:00Z"); !plan.Next.Equal(want) {
+		t.Fatalf("next is %v, want %v", plan.Next, want)
+	}
+	const want = "bracket_not_due b; window_closed w-a; window_closed w-m"
+	for at := now; at.Before(plan.Next); at = at.Add(time.Hour) {
+		if got := reasonsOn(mustPlan(t, set, s, at), "r1", "a"); got != want {
+			t.Fatalf("at %v it waits for %q, want %q", at, got, want)
 		}
 	}
 }
