@@ -307,7 +307,7 @@ func (w *work) blame(m *meeting) {
 		return err == nil
 	})
 	for _, h := range shut {
-		m.guilty, m.longest = append(m.guilty, w.set.neverOpening(h, m.from)...), max(m.longest, h.longest)
+		m.guilty, m.longest = append(m.guilty, w.neverOpening(h, m.from)...), max(m.longest, h.longest)
 	}
 	if len(shut) > 0 {
 		return

@@ -325,6 +325,26 @@ func TestMeetingsThatNeverCome(t *testing.T) {
 	}
 }
 
+// TestShutForGoodWhileAnotherIs: the windows of one policy are never open for as long as a rule of it
+// asks, and the only window of another one soon will not be either. From then on both are in the
+// way, and the plan wakes its host to say so.
+func TestShutForGoodWhileAnotherIs(t *testing.T) {
+	now := instantOf(t, "2025-01-06T10:30:00Z")
+	set := compile(t, "["+policy(alone+","+weekly("short", "09:00", "10:00", `"minimumRemainingMinutes":120`))+`,
+		{"name":"q","selector":"true","rules":[{"id":"once","deploymentWindow":{"from":"2025-01-06T00:00:00Z","until":"2025-01-06T14:00:00Z"}}]}]`)
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for _, want := range []string{
+		"2025-01-06 10:30 bracket_not_due b; window_closed short, next 2025-01-06T12:00:00.000000001Z",
+		"2025-01-06 12:00 bracket_not_due b; window_closed short; window_closed once, next 2025-01-06T14:00:00Z",
+	} {
+		plan := mustPlan(t, set, s, now)
+		if got := fmt.Sprintf("%s %s, next %s", now.Format("2006-01-02 15:04"), reasonsOn(plan, "r1", "a"), plan.Next.Format(time.RFC3339Nano)); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		s.State, now = plan.State, plan.Next
+	}
+}
+
 // TestDueLongAgoInAnOpenWindow: two executions came due at different times, and the window was open
 // since. The one that has been due for longer goes first.
 func TestDueLongAgoInAnOpenWindow(t *testing.T) {

@@ -198,16 +198,20 @@ func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, er
 // neverOpening returns the rules because of which hours are never open for long enough from an
 // instant on: of each policy whose own windows are not, the rules that alone keep it shut, or all
 // if only several of them do together. If every policy is open at times, but never all of them at
-// once, it returns all rules.
-func (s *PolicySet) neverOpening(h *hours, at time.Time) []*compiledRule {
+// once, it returns all rules. If at is now, the last time that a policy was open for long enough may
+// end by itself, and then its rules are among them.
+func (w *work) neverOpening(h *hours, at time.Time) []*compiledRule {
 	shut := func(calendar clock.Calendar) bool {
-		_, err := calendar.NextFit(at, h.longest)
+		opens, err := calendar.NextFit(at, h.longest)
+		if err == nil && opens.Equal(w.now) {
+			w.wakeBefore(calendar.NextClose(w.now), h.longest)
+		}
 		return err != nil
 	}
 	var guilty []*compiledRule
 	for rules := range stretches(h.rules, samePolicy) {
 		rules = slices.DeleteFunc(slices.Clone(rules), func(rule *compiledRule) bool { return h.opened[rule.policy] && rule.window.allows() })
-		if calendar, err := s.calendar(rules); err == nil && !shut(calendar) {
+		if calendar, err := w.set.calendar(rules); err == nil && !shut(calendar) {
 			continue
 		}
 		if alone := slices.DeleteFunc(slices.Clone(rules), func(rule *compiledRule) bool { return !shut(rule.calendar) }); len(alone) > 0 {
