@@ -20,7 +20,7 @@ import (
 //
 // The plan must be the one that [PolicySet.Plan] returned: for starts of a decoded copy the error
 // is [ErrDecodedPlan]. Starts are identified by their run ids; for one that the plan does not hold
-// the error is [bracket.ErrStale]. A zero now is a *[FieldError].
+// the error is [bracket.ErrStale]. A now that is zero, or beyond 2262, is a *[FieldError].
 func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	next := p.State
 	if len(starts) == 0 {
@@ -29,8 +29,8 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	if p.work == nil {
 		return State{}, ErrDecodedPlan
 	}
-	if now.IsZero() { // a lease taken then would be the oldest of all
-		return State{}, noNow()
+	if err := validateNow(now); err != nil { // a lease taken at a zero one would be the oldest of all
+		return State{}, err
 	}
 	offered := make(map[string]*Start, len(p.Start))
 	for i := range p.Start {

@@ -215,9 +215,10 @@ func (e Event) String() string {
 // Rules are asked in the order of the chain in the package documentation, and all that block are
 // returned. Capacity is asked last, in one batch, and only for what passes everything else.
 //
-// The error joins one *[FieldError] per contradiction in the snapshot, or is a [*CycleError], or an
-// error of package bracket or concurrency about the state or about overlapping brackets; then there
-// is no plan. An expression that fails on a target holds that target only, and is in its blockers.
+// The error joins one *[FieldError] per contradiction in the snapshot, or is one for a now that is
+// zero or beyond 2262, or a [*CycleError], or an error of package bracket or concurrency about the
+// state or about overlapping brackets; then there is no plan. An expression that fails on a target
+// holds that target only, and is in its blockers.
 //
 // Time and memory grow with the number of targets, plus a sort of what is ranked.
 func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -1020,19 +1021,31 @@ func TestPlannerSavesMerges(t *testing.T) {
 
 // TestNoNow: at the zero time no version exists yet, so a clock that nobody set would start nobody
 // and let nobody wait, without a word. A slot that was claimed then would be older than everything
-// else: stuck at once, and proved to be given back by every job that ever ended.
+// else: stuck at once, and proved to be given back by every job that ever ended. At the other end of
+// time every soak, cooldown and delay would be over.
 func TestNoNow(t *testing.T) {
 	t.Parallel()
 	s, set := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), compile(t, `[]`)
-	_, direct := set.Plan(s, time.Time{})
-	_, looked := (&rollout.Planner{Policies: set, Store: new(bracket.MemoryStore), Clock: new(clock.Fake)}).Look(t.Context(), s)
-	_, linted := set.Lint(s, time.Time{}, time.Hour, rollout.LintOptions{})
-	plan := mustPlan(t, compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
-	_, committed := plan.Commit(plan.Start, time.Time{})
-	for what, err := range map[string]error{"Plan": direct, "Look": looked, "Lint": linted, "Commit": committed} {
-		var fault *rollout.FieldError
-		if !errors.As(err, &fault) || fault.Path != "now" || fault.Code != rollout.CodeRequired {
-			t.Errorf("%s: %v", what, err)
+	last := time.Unix(0, math.MaxInt64).UTC()
+	for _, row := range []struct {
+		why  string
+		now  time.Time
+		code rollout.Code // empty: it is accepted
+	}{
+		{"none", time.Time{}, rollout.CodeRequired},
+		{"one at which every wait would be over", last.Add(1), rollout.CodeOutOfRange},
+		{"the last one", last, ""},
+	} {
+		_, direct := set.Plan(s, row.now)
+		_, looked := (&rollout.Planner{Policies: set, Store: new(bracket.MemoryStore), Clock: clock.NewFake(row.now)}).Look(t.Context(), s)
+		_, linted := set.Lint(s, row.now, time.Hour, rollout.LintOptions{})
+		plan := mustPlan(t, compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), s, t0)
+		_, committed := plan.Commit(plan.Start, row.now)
+		for what, err := range map[string]error{"Plan": direct, "Look": looked, "Lint": linted, "Commit": committed} {
+			var fault *rollout.FieldError
+			if errors.As(err, &fault) != (row.code != "") || fault != nil && (fault.Path != "now" || fault.Code != row.code) {
+				t.Errorf("%s at %s: %v", what, row.why, err)
+			}
 		}
 	}
 }

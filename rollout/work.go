@@ -28,10 +28,17 @@ type work struct {
 	slabs
 }
 
-// noNow returns the fault of a zero now.
-func noNow() error {
+// validateNow returns the fault of a now that a clock gives which is not set. At a zero one no
+// version would exist yet, so nothing would start or wait, and no reason would be given. Beyond the
+// last instant every wait would be over, because those that are to end later are cut off there.
+func validateNow(now time.Time) error {
 	var f faults
-	return f.add("now", CodeRequired, nil, "must be set to the present instant").err()
+	if now.IsZero() {
+		f.add("now", CodeRequired, nil, "must be set to the present instant")
+	} else if now.After(lastInstant()) {
+		f.add("now", CodeOutOfRange, now.UTC().Format(time.RFC3339), "must be the present instant, and not after %s, which is as far as instants reach", lastInstant().Format(time.RFC3339))
+	}
+	return f.err()
 }
 
 // begin indexes a snapshot and finds which policies govern which targets.
@@ -39,8 +46,8 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	if s == nil || s.compiler == nil { // an empty set would govern no target, and let all of them start
 		return nil, ErrNoPolicies
 	}
-	if now.IsZero() { // a clock that is not set: no version would exist yet, so nothing would start or wait, and no reason would be given
-		return nil, noNow()
+	if err := validateNow(now); err != nil {
+		return nil, err
 	}
 	var f faults
 	x := newIndex(&f, snapshot)
