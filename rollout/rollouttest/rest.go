@@ -1,6 +1,7 @@
 package rollouttest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tranche-dev/tranche/rollout"
@@ -30,6 +31,25 @@ func (r *running) atRest(plan *rollout.Plan) bool {
 		}
 	}
 	return true
+}
+
+// lapse returns the first instant at which a world at rest starts something because an override
+// expires, zero if there is none: a version that an override kept is then taken back.
+func (r *running) lapse(snapshot rollout.Snapshot, plan *rollout.Plan) time.Time {
+	snapshot.State = plan.State
+	var ends []time.Time
+	for _, o := range snapshot.Overrides {
+		if o.ExpiresAt.After(plan.Now) {
+			ends = append(ends, o.ExpiresAt)
+		}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	for _, at := range ends {
+		if later, err := r.Policies.Plan(snapshot, at); err == nil && len(later.Start) > 0 {
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // holds reports whether there is a slot held, an open execution, a collecting group or a running

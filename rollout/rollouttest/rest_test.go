@@ -67,6 +67,21 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 				w.Fleet.Versions = append(w.Fleet.Versions, version("api", "v3", at(4, 12, 0)))
 			},
 			starts: []string{"r1 v3 at 2026-03-13 12:00", "r2 v3 at 2026-03-13 12:00"}, most: 14},
+		{why: "an override keeps a version that failed until it expires, while the window opens and closes for nobody", most: 14,
+			rules: `{"id":"back","rollback":{"onJobStatuses":["failure"]}},` + daily + `,{"retry":{"maxRetries":0}}`,
+			edit: func(w *rollouttest.World) {
+				w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+					if start.Version == "v2" {
+						return fails(start, 0)
+					}
+					return rollouttest.Outcome{After: time.Minute}
+				}
+				w.Fleet.Overrides = []rollout.Override{
+					{ID: "kept", Rule: "back", Version: "v2", Resource: "r2", CreatedAt: at(1, 0, 0), ExpiresAt: at(4, 12, 0), CreatedBy: "ann", Reason: "to look at it"},
+					{ID: "elsewhere", Rule: "back", Version: "v1", CreatedAt: at(1, 0, 0), ExpiresAt: at(5, 12, 0), CreatedBy: "ann", Reason: "to look at it"},
+				}
+			},
+			starts: []string{"r1 v2 at 2026-03-10 09:00", "r2 v2 at 2026-03-10 09:00", "r1 v1 at 2026-03-10 09:01", "r2 v1 at 2026-03-13 12:00"}},
 		{why: "a job hangs, and after ten days its slot is called stuck", stuck: 1, most: 90,
 			rules: daily + `,{"resourceConcurrency":{"limitType":"count","limitValue":1,"groupSelector":"true","stuckAfterSeconds":864000}}`,
 			edit: func(w *rollouttest.World) {

@@ -362,7 +362,10 @@ func (r *running) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if wake.IsZero() || r.atRest(&plan) {
+		if !wake.IsZero() && r.atRest(&plan) {
+			wake = r.lapse(snapshot, &plan)
+		}
+		if wake.IsZero() {
 			return nil
 		}
 		if !r.End.IsZero() && wake.After(r.End) {
