@@ -141,11 +141,14 @@ func (f *faults) within(path string, n, least, most int64, unit string) {
 }
 
 // terminal adds a fault for a status that no ended job has, and reports whether the status is
-// terminal.
-func (f *faults) terminal(path string, status JobStatus) bool {
+// terminal. meant are the statuses that its field is for besides those of jobs that did not succeed.
+func (f *faults) terminal(path string, status JobStatus, meant ...JobStatus) bool {
 	if !status.Terminal() {
-		f.add(path, CodeUnknownValue, status, "is not a status of an ended job, such as %s, %s, %s, %s, %s or %s",
-			JobFailure, JobCancelled, JobSkipped, JobInvalidAgent, JobInvalidIntegration, JobExternalRunNotFound)
+		var names []string
+		for _, name := range append(meant, JobFailure, JobCancelled, JobSkipped, JobInvalidAgent, JobInvalidIntegration) {
+			names = append(names, string(name))
+		}
+		f.add(path, CodeUnknownValue, status, "is not a status of an ended job, such as %s or %s", strings.Join(names, ", "), JobExternalRunNotFound)
 	}
 	return status.Terminal()
 }

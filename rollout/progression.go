@@ -58,7 +58,7 @@ func (p EnvironmentProgression) Validate() error {
 		f.within("maximumAgeHours", *n, 1, maxSeconds/3600, "hours; leave it out for no limit")
 	}
 	for i, status := range p.SuccessStatuses {
-		f.terminal(fmt.Sprintf("successStatuses[%d]", i), status)
+		f.terminal(fmt.Sprintf("successStatuses[%d]", i), status, JobSuccessful)
 	}
 	return f.err()
 }
