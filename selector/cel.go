@@ -26,6 +26,7 @@ type library struct {
 	noMacro *cel.Env // the same language without macros, to explain why one does not expand
 
 	declared map[string]bool // names of variables
+	maps     map[string]bool // of those that are maps
 	limits   Limits
 }
 
@@ -42,11 +43,11 @@ func newLibrary(variables []Variable, limits Limits) (*library, error) {
 	}
 	celTypes := map[Type]*cel.Type{String: cel.StringType, Int: cel.IntType, Bool: cel.BoolType, Timestamp: cel.TimestampType,
 		StringList: cel.ListType(cel.StringType), StringMap: cel.MapType(cel.StringType, cel.StringType)}
-	l := &library{declared: map[string]bool{}, limits: limits}
+	l := &library{declared: map[string]bool{}, maps: map[string]bool{}, limits: limits}
 	full := slices.Concat(language, []cel.EnvOption{cel.EnableMacroCallTracking()})
 	for _, v := range variables {
 		full = append(full, cel.Variable(v.Name, celTypes[v.Type]))
-		l.declared[v.Name] = true
+		l.declared[v.Name], l.maps[v.Name] = true, v.Type == StringMap
 	}
 	var err error
 	if l.env, err = cel.NewCustomEnv(full...); err != nil {
@@ -99,13 +100,30 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 	checked, issues := l.env.Check(parsed.ast)
 	if t, id := first(issues); t != nil {
 		tree.walk(func(n *expr) {
-			if hint := n.remedy(id); hint != "" {
+			if hint := n.remedy(id, l.sound); hint != "" {
 				t.hint = hint
 			}
 		})
 		return nil, t
 	}
 	return &syntaxTree{library: l, ast: checked}, nil
+}
+
+// sound reports whether a node is surely right by itself in a tree that does not type-check: a
+// literal, a variable, or a constant key of a map variable.
+func (l *library) sound(n *expr) bool {
+	named := func(n *expr, among map[string]bool) bool {
+		path, ok := n.path()
+		return ok && among[strings.Join(path, ".")]
+	}
+	switch {
+	case n.kind == kindLiteral || named(n, l.declared):
+		return true
+	case n.call(opIndex, 2):
+		_, constant := n.args[1].text()
+		return constant && named(n.args[0], l.maps)
+	}
+	return n.kind == kindSelect && named(n.args[0], l.maps)
 }
 
 // first returns the first fault that has a place, or else the first fault, and the id of the node

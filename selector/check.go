@@ -131,11 +131,8 @@ func (e *Env) rules(tree *expr) *fault {
 // compared returns an example of a condition on n if n is a variable or one key of a map, else
 // empty.
 func (l *layout) compared(n *expr) string {
-	if n.call(opIndex, 2) {
-		name, isMap := l.variable(n.args[0], StringMap)
-		if key, ok := n.args[1].text(); ok && isMap {
-			return name + "[" + quote(key) + "] == '…'"
-		}
+	if f, ok := l.field(n); ok && f.keyed {
+		return f.variable + "[" + quote(f.key) + "] == '…'"
 	}
 	for typ, format := range map[Type]string{String: "%s == '…'", Int: "%s > 0", Timestamp: "%s < timestamp('2026-01-31T09:00:00Z')", StringList: "'…' in %s", StringMap: "%s['…'] == '…'"} {
 		if name, ok := l.variable(n, typ); ok {
@@ -244,19 +241,31 @@ func digits(text string) bool {
 }
 
 // remedy returns what to write instead, if n is the cause that the node with this id does not
-// type-check; empty if it has no advice.
-func (n *expr) remedy(id int64) string {
-	if n.kind != kindCall {
+// type-check; empty if it has no advice. A value that does not fit where it stands is sound, and
+// then what it stands in is the cause.
+func (n *expr) remedy(id int64, sound func(*expr) bool) string {
+	if n.id != id {
+		at := slices.IndexFunc(n.args, func(arg *expr) bool { return arg.id == id })
+		switch {
+		case at < 0 || !sound(n.args[at]):
+			return ""
+		case n.call("timestamp", 1):
+			return "RFC 3339, as in timestamp('2026-01-31T09:00:00Z')"
+		case n.call("duration", 1):
+			return "as in duration('36h'); the units are h, m, s, ms, us and ns"
+		case n.call(opAnd, 2), n.call(opOr, 2):
+			return "&& and || join conditions: compare it, as in x == 'a'"
+		case n.kind == kindList:
+			return "the values of a list must have the same type"
+		}
 		return ""
 	}
-	if n.id != id {
-		// For a literal that cannot be converted, id is that of the literal.
-		switch inside := slices.ContainsFunc(n.args, func(arg *expr) bool { return arg.id == id }); {
-		case inside && n.name == "timestamp":
-			return "RFC 3339, as in timestamp('2026-01-31T09:00:00Z')"
-		case inside && n.name == "duration":
-			return "as in duration('36h'); the units are h, m, s, ms, us and ns"
-		}
+	switch {
+	case sound(n):
+		return ""
+	case n.kind == kindSelect:
+		return "only a map has keys; one with dots is written m['a.b']"
+	case n.kind != kindCall:
 		return ""
 	}
 	switch n.name {
@@ -265,6 +274,8 @@ func (n *expr) remedy(id int64) string {
 			return "nothing is ever null: ask whether a key is there with 'key' in m"
 		}
 		return "both sides must have the same type: convert one with int(), string() or timestamp()"
+	case opNot:
+		return "! is for conditions: compare it, as in x != 'a'"
 	case opIn:
 		if n.args[1].kind == kindLiteral {
 			return "the right side must be a list or a map, as in x in ['a', 'b']"
