@@ -39,7 +39,7 @@ func (s *step) adoptOn(resource string, facts []RunFact) *ExecutionRecord {
 		known := true
 		switch run := f.Run; {
 		case record != nil && record.Open != nil && record.Open.Group == run.Group:
-			known = record.Open.member(run.Deployment) >= 0
+			known = record.Open.member(run.Deployment) >= 0 || run.Generation < record.Open.Generation // a merge may have dropped the member since
 		case fresh < 0 || run.Group != v.latest.ID:
 			known = s.knownGroup(run.Group)
 		case v.latest.firstRun(run, v, fresh):

@@ -562,6 +562,22 @@ func TestMerge(t *testing.T) {
 				h.t.Error("kubelet is still there")
 			}
 		}, "dropped, as it waits"},
+		{"a member that only the older group has, and that waits for its retry", func(h *host) {
+			merging(h)
+			roles(h)
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "kubelet", RunFailed, 61).RetryAt = at(500)
+			h.members = append(h.members[:2:2], h.members[3], h.members[4])
+			h.members[3].Needs = []string{"containerd"}
+			h.next("containerd@v3")
+			h.succeeds("containerd", 160)
+			h.merged(true)
+			stranger := Run{Group: h.open("n1").Group, Resource: "n1", Deployment: "zfs", Generation: 2, Attempt: 1, Purpose: Deploy}
+			h.runs[stranger] = &RunFact{Run: stranger, Status: RunRunning, StartedAt: at(160)}
+			if h.step(161); !slices.Equal(h.plan.Unknown, []Run{stranger}) {
+				h.t.Error(h.plan.Unknown)
+			}
+		}, "dropped, but its run before the merge is no run that nobody knows"},
 		{"a running member that only the older group has", func(h *host) {
 			merging(h)
 			roles(h)
