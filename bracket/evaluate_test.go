@@ -121,6 +121,17 @@ func TestVerdicts(t *testing.T) {
 			h.publish("drain", "v2", 61)
 			h.step(62)
 		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "group_close", "the hook has a version, so that a further one helps nobody: the group locks nothing more"},
+		{"10 hook whose version will be eligible", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.version("drain", "v1").EligibleAt = time.Time{}
+			h.step(60)
+			h.publish("drain", "v2", 61)
+			h.version("drain", "v2").EligibleAt = at(500)
+			if h.step(62); !h.plan.Next.IsZero() {
+				h.t.Errorf("looks again at %v", h.plan.Next)
+			}
+		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "group_close", "the group does not get it at minute 500 either, so that the plan stays as it is"},
 		{"10 hook whose locked version was withdrawn", func(h *host) {
 			prepared(h)
 			h.targets[[2]string{"n1", "drain"}].Current = ""

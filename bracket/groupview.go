@@ -207,8 +207,9 @@ func (g *groupView) onHook(v *view, hook *target, list func(n int) []Condition) 
 	return on
 }
 
-// cameLate reports whether a hook that runs nothing has a version that it may run, and no version
-// locked by the group that may become eligible again.
+// cameLate reports whether a hook that runs nothing has a version that it may run now or from a known
+// instant on, and no version locked by the group that may become eligible again. It reads no clock:
+// at that instant nothing changes for the group.
 func (g *groupView) cameLate(v *view, hook *target) bool {
 	d := &v.deployments[hook.deployment]
 	for _, l := range g.Members[g.memberOf(hook)].Locks {
@@ -217,7 +218,7 @@ func (g *groupView) cameLate(v *view, hook *target) bool {
 		}
 	}
 	for r := len(d.versions) - 1; r >= 0; r-- {
-		if d.versions[r].eligible(v.now) && v.inScope(hook, int32(r)) {
+		if !d.versions[r].at.IsZero() && v.inScope(hook, int32(r)) {
 			return true
 		}
 	}
