@@ -29,6 +29,7 @@ type careless struct {
 	micro   bool // rounds what looks like a time
 	late    bool // takes the end of a deadline for none
 	closed  bool // says of a cancelled context that it is closed
+	bare    bool // lists keys without values
 
 	column func(key string) string // what a column, or a file system, makes of keys
 	like   bool                    // lists whatever the case of the prefix
@@ -114,6 +115,12 @@ func (c *careless) List(ctx context.Context, prefix string) ([]bracket.Entry, er
 		slices.SortFunc(all, func(a, b bracket.Entry) int {
 			return slices.Compare(utf16.Encode([]rune(a.Key)), utf16.Encode([]rune(b.Key)))
 		})
+		return all, err
+	case c.bare:
+		all, err := c.MemoryStore.List(ctx, prefix)
+		for i := range all {
+			all[i].Value = nil
+		}
 		return all, err
 	case !c.paged:
 		return c.MemoryStore.List(ctx, prefix)
@@ -374,6 +381,7 @@ func TestKitFindsFaults(t *testing.T) {
 		"leaves out the key that is the prefix":     {"keys are any text", &naive{above: true}},
 		"lists the revision before":                 {"keys are any text", &naive{older: true}},
 		"lists, and has failed":                     {"keys are any text", &naive{partial: true}},
+		"lists keys alone":                          {"values are copies", &careless{bare: true}},
 		"calls a cancelled context something else":  {"a cancelled context writes nothing", &careless{closed: true}},
 
 		"writes after the deadline": {"a cancelled context writes nothing", &careless{late: true}},

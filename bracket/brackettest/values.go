@@ -21,13 +21,13 @@ var values = []promise{
 		buffer[0] = 'X'
 		c.holds("k", "value")
 		loaded, _, err := c.store.Load(context.Background(), "k")
-		if err != nil {
-			c.Fatal(err)
+		if err != nil || string(loaded) != "value" {
+			c.Fatalf("Load: %q, %v", loaded, err)
 		}
 		loaded[0] = 'X'
 		c.holds("k", "value")
 		entries, err := c.store.List(context.Background(), "")
-		if err != nil || len(entries) != 1 {
+		if err != nil || len(entries) != 1 || string(entries[0].Value) != "value" {
 			c.Fatalf("List: %v, %v", entries, err)
 		}
 		entries[0].Value[0] = 'X'
