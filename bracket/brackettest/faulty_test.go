@@ -29,6 +29,7 @@ type careless struct {
 	micro   bool // rounds what looks like a time
 	late    bool // takes the end of a deadline for none
 	closed  bool // says of a cancelled context that it is closed
+	ahead   bool // deletes at a revision that is yet to come
 	bare    bool // lists keys without values
 
 	column func(key string) string // what a column, or a file system, makes of keys
@@ -100,6 +101,11 @@ func (c *careless) Delete(ctx context.Context, key string, revision int64) error
 			return err
 		}
 		revision = now
+	}
+	if c.ahead {
+		if _, now, err := c.MemoryStore.Load(ctx, key); err == nil {
+			revision = min(revision, now)
+		}
 	}
 	return c.MemoryStore.Delete(ctx, key, revision)
 }
@@ -382,6 +388,7 @@ func TestKitFindsFaults(t *testing.T) {
 		"lists the revision before":                 {"keys are any text", &naive{older: true}},
 		"lists, and has failed":                     {"keys are any text", &naive{partial: true}},
 		"lists keys alone":                          {"values are copies", &careless{bare: true}},
+		"deletes at a revision that is yet to come": {"delete is conditional", &careless{ahead: true}},
 		"calls a cancelled context something else":  {"a cancelled context writes nothing", &careless{closed: true}},
 
 		"writes after the deadline": {"a cancelled context writes nothing", &careless{late: true}},

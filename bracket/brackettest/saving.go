@@ -61,6 +61,7 @@ var saving = []promise{
 		first := c.save("k", "one", 0)
 		second := c.save("k", "two", first)
 		c.delete("k", first, bracket.ErrConflict)
+		c.delete("k", second+1000, bracket.ErrConflict)
 		c.holds("k", "two")
 		c.delete("k", second, nil)
 		c.absent("k")
