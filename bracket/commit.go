@@ -12,12 +12,12 @@ import (
 // plan, or the result of an earlier Commit of the same plan; it is not modified. The caller may
 // have reordered p.Start or removed entries from it. Commit commits nothing and returns [ErrStale]
 // if the plan does not offer a run in that state or a run is given twice, and a *[FieldError] if
-// now is zero.
+// now is zero or not in the years 0 to 9999.
 //
 // Save what changed before dispatching any of the runs.
 func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
-	if now.IsZero() {
-		return state, noNow()
+	if err := checkNow(now); err != nil {
+		return state, err
 	}
 	v := p.view
 	if v == nil || state.Group == nil || state.Group.Rule != v.id || state.Group.Environment != v.environment {

@@ -992,6 +992,18 @@ func TestStepRefusesContradictions(t *testing.T) {
 			o.Runs = []RunFact{f, f}
 		}, "duplicate observation.runs: g/n1/os/1/1/deploy", "which fact holds?"},
 		{"run status", func(h *host, o *Observation) { o.Runs = []RunFact{{Status: "done"}} }, `unknown_value observation.runs: "done"`, "enums fail closed"},
+		{"run that ends in the year 10000", func(h *host, o *Observation) {
+			o.Runs = []RunFact{{Run: Run{Group: "g", Resource: "n1", Deployment: "os", Generation: 1, Attempt: 1, Purpose: Deploy}, Status: RunFailed, EndedAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}
+		}, "out_of_range observation.runs: \"10000-01-01T00:00:00Z\": is the end of g/n1/os/1/1/deploy", "no record that keeps it could be saved"},
+		{"run that begins before the year 0", func(h *host, o *Observation) {
+			o.Runs = []RunFact{{Run: Run{Group: "g"}, Status: RunRunning, StartedAt: time.Date(-1, 12, 31, 23, 59, 59, 0, time.UTC)}}
+		}, "out_of_range observation.runs: \"-0001-12-31T23:59:59Z\": is the start of", "nor here"},
+		{"next attempt for ever later", func(h *host, o *Observation) {
+			o.Runs = []RunFact{{Run: Run{Group: "g"}, Status: RunFailed, RetryAt: at(0).Add(1<<63-1).Add(1<<63-1).AddDate(9000, 0, 0)}}
+		}, "out_of_range observation.runs:", "a backoff that doubles gets there"},
+		{"version of the year 10000, in UTC", func(h *host, o *Observation) {
+			o.Versions = append(o.Versions, Version{Deployment: "os", ID: "x", CreatedAt: time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3600))})
+		}, "out_of_range observation.versions[8].createdAt: \"10000-01-01T00:00:00Z\": must lie", "its mark could not be saved"},
 		{"command without id", func(h *host, o *Observation) { o.Commands = []Command{{Kind: Skip, Group: "g", Resource: "r"}} }, "required observation.commands[0].id", "it could not be applied once"},
 		{"command without execution", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Kind: Skip, Resource: "r"}} }, "required observation.commands[0]: group and resource", "it must not hit the next one"},
 		{"command without resource", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Kind: Skip, Group: "g"}} }, "required observation.commands[0]: group and resource", "it must not hit the next one"},

@@ -1277,13 +1277,16 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	}
 	mixed.Start = mixed.Start[:1]
 	check("cut off", mixed, empty, runs[:1], at(60), true)
-	// an execution that began at no instant could be saved, and never be read again
+	// an execution that began at no instant could be saved, and never be read again; one of the year
+	// 10000 could not be saved
 	var f *FieldError
-	if next, err := first.Commit(empty, runs, time.Time{}); !errors.As(err, &f) || f.Path != "now" || describe(next) != describe(empty) {
-		t.Errorf("without an instant: %v", err)
-	}
-	if _, _, err := Step(h.rule, empty, h.observation(), time.Time{}); !errors.As(err, &f) || f.Path != "now" {
-		t.Errorf("a step without an instant: %v", err)
+	for _, bad := range []time.Time{{}, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		if next, err := first.Commit(empty, runs, bad); !errors.As(err, &f) || f.Path != "now" || describe(next) != describe(empty) {
+			t.Errorf("at %v: %v", bad, err)
+		}
+		if _, _, err := Step(h.rule, empty, h.observation(), bad); !errors.As(err, &f) || f.Path != "now" {
+			t.Errorf("a step at %v: %v", bad, err)
+		}
 	}
 	// the state went on: the execution has ended meanwhile
 	h.start()

@@ -31,8 +31,8 @@ type step struct {
 // order it applies commands, run facts and vanished targets; closes and opens groups until nothing
 // more is due; merges; ends executions and reacts to failures; and then derives the plan. The given
 // state is not modified. Step returns an error and the state as it was if the rule is invalid and
-// not deleted, if now is zero, or if the state or the observation contradicts itself. A now before
-// instants in the state undoes nothing.
+// not deleted, if now is zero, if the state or the observation contradicts itself, or if an instant
+// to be stored is not in the years 0 to 9999. A now before instants in the state undoes nothing.
 //
 // One call makes a pass over the targets, and needs memory for what waits, runs or may start.
 func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
@@ -42,8 +42,8 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 		f.under("rule", err)
 		return fail(f.err())
 	}
-	if now.IsZero() {
-		return fail(noNow())
+	if err := checkNow(now); err != nil {
+		return fail(err)
 	}
 	if err := checkState(state); err != nil {
 		return fail(err)
@@ -111,10 +111,24 @@ func (s *step) changesMore() bool {
 	return false
 }
 
-// noNow returns the fault of a zero now: an execution that started then could be saved, but never
-// be decoded.
-func noNow() error {
-	return fault("now", CodeRequired, nil, "must be set to the present instant")
+// checkNow refuses an instant at which an execution that starts could not be saved, or be saved but
+// never be decoded.
+func checkNow(now time.Time) error {
+	switch {
+	case now.IsZero():
+		return fault("now", CodeRequired, nil, "must be set to the present instant")
+	case !storable(now):
+		return fault("now", CodeOutOfRange, instant(now), hintYears)
+	}
+	return nil
+}
+
+const hintYears = "must lie in the years 0 to 9999: RFC 3339 has no name for other instants, so that they cannot be stored"
+
+// storable reports whether an instant can be encoded.
+func storable(at time.Time) bool {
+	year := at.UTC().Year()
+	return 0 <= year && year <= 9999
 }
 
 // checkState reports what would make a state meaningless. It does not look into records, which

@@ -146,6 +146,14 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 		default:
 			return nil, fault("observation.runs", CodeUnknownValue, f.Status, "is the status of %s: must be running, succeeded, failed or lost", f.Run)
 		}
+		for _, own := range [...]struct {
+			name string
+			at   time.Time
+		}{{"start", f.StartedAt}, {"end", f.EndedAt}, {"next attempt", f.RetryAt}} {
+			if !storable(own.at) {
+				return nil, fault("observation.runs", CodeOutOfRange, instant(own.at), "is the %s of %s: %s", own.name, f.Run, hintYears)
+			}
+		}
 	}
 	if err := v.addCommands(o.Commands); err != nil {
 		return nil, err
@@ -189,6 +197,9 @@ func (v *view) addVersions(versions []Version) error {
 	for i, o := range versions {
 		if o.CreatedAt.IsZero() || o.ID == "" {
 			return fault(fmt.Sprintf("observation.versions[%d]", i), CodeRequired, nil, "id and createdAt of a version of %q must be set", o.Deployment)
+		}
+		if !storable(o.CreatedAt) {
+			return fault(fmt.Sprintf("observation.versions[%d].createdAt", i), CodeOutOfRange, instant(o.CreatedAt), hintYears)
 		}
 		d := v.find(o.Deployment)
 		if d < 0 {
