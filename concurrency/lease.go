@@ -165,6 +165,12 @@ func (r *Record) check(f *faults) {
 		if l.State != Active && l.State != Quarantined {
 			f.add(at("state"), CodeUnknownValue, l.State, hintState)
 		}
+		if l.Since.IsZero() {
+			f.add(at("since"), CodeRequired, nil, "must be the instant at which the lease was taken")
+		}
+		if l.ProgressAt.IsZero() { // such a lease would be stuck as soon as its holder runs
+			f.add(at("progressAt"), CodeRequired, nil, "must be the instant of the newest progress, at first that of since")
+		}
 		if i > 0 && r.Leases[i-1].Holder.compare(l.Holder) >= 0 {
 			f.add(fmt.Sprintf("leases[%d]", i), CodeConflict, nil, "%s: leases must be in ascending order of resource and group, one per holder", l.Holder)
 		}

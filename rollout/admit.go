@@ -227,6 +227,7 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			w.counted[at] = true
 			lease := concurrency.Lease{
 				Pool: record.Key, Holder: concurrency.Holder{Resource: at.resource, Group: reservedID}, Token: record.NextToken, State: concurrency.Active,
+				Since: w.now, ProgressAt: w.now,
 			}
 			record.NextToken++
 			taken[pool] = append(taken[pool], lease)
