@@ -2,6 +2,7 @@ package concurrency
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"math/bits"
 	"strconv"
@@ -200,8 +201,9 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 		return &FieldError{Code: CodeType, Value: text, Hint: hintLimit}
 	}
 	v, err := ParseLimit(text)
-	if err != nil {
-		return &FieldError{Code: CodeType, Value: string(data), Hint: hintLimit}
+	if fault := (*FieldError)(nil); errors.As(err, &fault) {
+		fault.Value = string(data)
+		return fault
 	}
 	*l = v
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -161,6 +162,16 @@ func TestLimitJSON(t *testing.T) {
 	}
 	if err := new(Limit).UnmarshalJSON([]byte(`"5"`)); !strings.HasSuffix(err.Error(), "write 5") {
 		t.Errorf("a count in quotes: %v", err) // YAML and Kubernetes take both
+	}
+	for _, text := range []string{"1001%", "12.5%", "20 %", "-1", "x"} {
+		_, err := ParseLimit(text)
+		quoted := strconv.Quote(text)
+		if !strings.HasSuffix(text, "%") {
+			quoted = text // no percentage is a number without quotes
+		}
+		if fault := new(Limit).UnmarshalJSON([]byte(quoted)); strings.TrimPrefix(err.Error(), strconv.Quote(text)) != strings.TrimPrefix(fault.Error(), quoted) {
+			t.Errorf("one limit, and two remedies:\n%v\n%v", err, fault)
+		}
 	}
 	for _, raw := range []string{"", "20%", `"20%`, `5"`} { // what only a direct caller can pass
 		l := Count(7)

@@ -158,7 +158,7 @@ func TestSpecJSON(t *testing.T) {
 		{`{"replicas":3,"maxSurge":-1,"maxUnavailable":"101x"}`, "type maxSurge: -1: must be a count"},
 		{`{"replicas":3,"maxSurge":-1,"maxUnavailable":"101x"}`, `type maxUnavailable: "101x": must be a count`},
 		{`{"replicas":3,"maxSurge":"5"}`, `type maxSurge: "5": must not be in quotes, which are for percentages: write 5`},
-		{`{"replicas":3,"maxSurge":"-5%"}`, `type maxSurge: "-5%": must be a count`},
+		{`{"replicas":3,"maxSurge":"-5%"}`, `type maxSurge: "-5%": must be a whole percentage`},
 		{`{"replicas":3,"maxSurge":1.5}`, `type maxSurge: 1.5: must be a count`},
 		{`{"replicas":"3"}`, "type replicas: must be a whole number"},
 		{`{"replicas":3,"maxsurge":1}`, `unknown_field maxsurge: unknown field; did you mean "maxSurge"?`},
