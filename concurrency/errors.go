@@ -74,6 +74,14 @@ func (f *faults) instant(path string, at time.Time, why string) *faults {
 	return f
 }
 
+// storable adds a fault if an instant cannot be encoded.
+func (f *faults) storable(path string, at time.Time) *faults {
+	if year := at.UTC().Year(); year < 0 || year > 9999 {
+		f.add(path, CodeOutOfRange, stamp(at), "must lie in the years 0 to 9999: RFC 3339 has no name for other instants, so that a lease could not be stored")
+	}
+	return f
+}
+
 // under adds the faults of a part, with path in front of their paths.
 func (f *faults) under(path string, err error) {
 	for _, fault := range strictjson.Faults(err) {

@@ -234,7 +234,8 @@ func (l Lease) proves(token uint64) error {
 // A new lease needs a record at the claim's revision, else the error is [ErrConflict]: plan again.
 // For a claim with a token below NextToken the error is [ErrFenced]. It is a *[FieldError] for a
 // holder without a resource or with a name that is not UTF-8, and for a record that [NewRecord] did
-// not make, because none of these could be read again. A zero now is a *[FieldError] in any case.
+// not make, because none of these could be read again. A now that is zero or not in the years 0 to
+// 9999 is a *[FieldError] in any case.
 //
 // Apply the claims that one plan makes on one record in the order of the plan, then write the
 // record once. Any of them may be left out. [Apply] does all this for a whole plan.
@@ -258,11 +259,11 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: utc(now), ProgressAt: utc(now)}})
 }
 
-// checkClaiming refuses the instant of a clock that was never set, also where no lease would be
-// added: whether it is refused must not depend on what others hold.
+// checkClaiming refuses the instant of a clock that was never set, or that no record can hold, also
+// where no lease would be added: whether it is refused must not depend on what others hold.
 func checkClaiming(now time.Time) error {
 	var f faults
-	return f.instant("now", now, "a lease since the zero time would be stuck at once, and older than every job").err()
+	return f.instant("now", now, "a lease since the zero time would be stuck at once, and older than every job").storable("now", now).err()
 }
 
 // claim adds leases, in the order of their tokens, of holders that have none. It takes the slice
@@ -310,10 +311,16 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 // Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the
 // given instant. The newest progress counts, in whatever order reports arrive. A quarantined lease
 // becomes active again. If the token is not the lease's or the lease is gone, the error is
-// [ErrFenced]; for a zero instant it is a *[FieldError].
+// [ErrFenced]; for an instant that is zero or not in the years 0 to 9999 it is a *[FieldError].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
-	if _, err := r.held(h, token); err == nil && at.IsZero() { // it would end a quarantine without any progress
-		return r, &FieldError{Path: "at", Code: CodeRequired, Hint: "must be the instant of the progress"}
+	if _, err := r.held(h, token); err == nil {
+		var f faults
+		if at.IsZero() { // it would end a quarantine without any progress
+			f.add("at", CodeRequired, nil, "must be the instant of the progress")
+		}
+		if f.storable("at", at); len(f) > 0 {
+			return r, f.err()
+		}
 	}
 	return r.edit(h, token, func(l *Lease) {
 		l.State, l.Reason = Active, ""

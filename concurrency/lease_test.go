@@ -206,6 +206,15 @@ func TestUnsetClock(t *testing.T) {
 		if changed, err := c.try(zero); changed || err == nil || !slices.Equal(faultsOf(t, err), []string{c.want}) {
 			t.Errorf("%s: changed %t, %v: %s", c.name, changed, err, c.why)
 		}
+		for _, far := range []time.Time{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 12, 31, 0, 0, 0, 0, time.UTC)} {
+			changed, err := c.try(far)
+			if c.want == planning {
+				continue // a plan stores nothing
+			}
+			if changed || err == nil || len(faultsOf(t, err)) != 1 || !strings.HasPrefix(faultsOf(t, err)[0], "out_of_range ") {
+				t.Errorf("%s at %v: changed %t, %v: no record could hold that", c.name, far, changed, err)
+			}
+		}
 		if _, err := c.try(epoch); err != nil {
 			t.Errorf("%s, with a clock: %v", c.name, err)
 		}
