@@ -866,6 +866,30 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", e)
 			}
 		}, "its lease is released: the proof is what quarantine waits for"},
+		{"a resource that is gone, and targets of it that are still listed", func(h *host) {
+			h.node("n0")
+			h.node("n2")
+			h.publish("os", "v3", 0)
+			h.targets[[2]string{"n2", "os"}].OutOfScope = []string{"v3"}
+			h.targets[[2]string{"n1", "os"}].OutdatedAt = at(70)
+			h.deleted = []string{"n1", "n9"}
+			h.step(60)
+			h.want("n0/drain@v1 n2/drain@v1")
+			h.finishAll(60)
+			for r := range h.runs {
+				if r.Resource == "n1" {
+					h.t.Errorf("%s: the node does not exist any more", r)
+				}
+			}
+			for node, want := range map[string]string{"n0": "v3", "n1": "v1", "n2": "v2"} {
+				if got := h.targets[[2]string{node, "os"}].Current; got != want {
+					h.t.Errorf("%s has %s, want %s", node, got, want)
+				}
+			}
+			if h.step(140); h.state.Group.Collecting != nil || h.state.Group.latest().Status != StatusCompleted {
+				h.t.Error(describe(h.state))
+			}
+		}, "a run there could only fail, and the group is for the others"},
 		{"a resource without targets is not gone", func(h *host) {
 			h.until(60, "n1", "os")
 			h.targets = map[[2]string]*Target{}

@@ -32,6 +32,7 @@ type Observation struct {
 	// its execution is open.
 	Commands []Command
 	// DeletedResources are resources that are proved to be deleted. Having no targets is no proof.
+	// If Targets still lists some of such a resource, they count as deleted too.
 	DeletedResources []string
 	// RuleDeleted says that the rule no longer exists: a collecting group and executions not
 	// started are cancelled, open ones run to their end with the group's copy of the rule. Members

@@ -114,7 +114,8 @@ func (t *Target) resource() string { return t.Resource }
 // nearby is how many deployments read passes by before it searches, which takes longer to begin.
 const nearby = 8
 
-// read does the work of addTargets for n targets in ascending order. It stops at the first target
+// read does the work of addTargets for n targets in ascending order. A deleted resource has no
+// targets, whatever the list says: hosts may list them for a while. It stops at the first target
 // that is out of order and returns its index; twice reports whether that target equals the one
 // before it. If all are in order, at is n.
 func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool) {
@@ -127,29 +128,28 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 	v.roster = roster{targets: make([]target, 0, n)}
 	next := 0    // in deployments
 	before := "" // deployment of the target before
+	resource, gone := "", false
 	for i := range n {
 		t := list.At(i)
-		if last := len(v.resources) - 1; last < 0 || t.Resource != v.resources[last] {
-			if last >= 0 && t.Resource < v.resources[last] {
+		if i == 0 || t.Resource != resource {
+			if t.Resource < resource {
 				return i, false
 			}
-			if len(v.resources) == cap(v.resources) {
-				more := 64 // and then in proportion, because most resources have as many targets as those before
-				if i > 0 {
-					more += int(int64(n-i) * int64(len(v.resources)) / int64(i))
-				}
-				v.resources, v.start = slices.Grow(v.resources, more), slices.Grow(v.start, more+1)
+			if resource, next = t.Resource, 0; len(v.deleted) > 0 {
+				_, gone = slices.BinarySearch(v.deleted, resource)
 			}
-			v.resources = append(v.resources, t.Resource)
-			v.start = append(v.start, int32(i))
-			next = 0
+			if !gone {
+				v.addResource(resource, i, n)
+			}
 		} else if t.Deployment <= before {
 			return i, t.Deployment == before
 		}
-		before = t.Deployment
+		if before = t.Deployment; gone {
+			continue
+		}
 		own := target{current: -1}
 		if !t.OutdatedAt.IsZero() || len(t.OutOfScope) > 0 {
-			v.special = append(v.special, special{outdatedAt: t.OutdatedAt, target: int32(i)})
+			v.special = append(v.special, special{outdatedAt: t.OutdatedAt, target: int32(len(v.targets))})
 			own.special = int32(len(v.special))
 		}
 		for step := 0; next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment; step++ {
@@ -191,13 +191,26 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 			d.outdated = append(d.outdated, utc(t.OutdatedAt))
 		}
 	}
-	v.start = append(v.start, int32(n))
+	v.start = append(v.start, int32(len(v.targets)))
 	for i := range v.deployments {
 		d := &v.deployments[i]
 		slices.SortFunc(d.outdated, time.Time.Compare)
 		d.outdated = slices.CompactFunc(d.outdated, time.Time.Equal)
 	}
 	return n, false
+}
+
+// addResource begins the targets of a resource, after i of n targets in the list.
+func (r *roster) addResource(resource string, i, n int) {
+	if len(r.resources) == cap(r.resources) {
+		more := 64 // and then in proportion, because most resources have as many targets as those before
+		if i > 0 {
+			more += int(int64(n-i) * int64(len(r.resources)) / int64(i))
+		}
+		r.resources, r.start = slices.Grow(r.resources, more), slices.Grow(r.start, more+1)
+	}
+	r.resources = append(r.resources, resource)
+	r.start = append(r.start, int32(len(r.targets)))
 }
 
 // recent holds the versions of one deployment that were looked up last.

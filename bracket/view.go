@@ -127,6 +127,7 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 		return nil, err
 	}
 
+	v.deleted, _ = sortedCopy(o.DeletedResources, strings.Compare)
 	if o.Targets != nil {
 		if err := v.addTargets(group, o.Targets); err != nil {
 			return nil, err
@@ -158,7 +159,6 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 	if err := v.addCommands(o.Commands); err != nil {
 		return nil, err
 	}
-	v.deleted, _ = sortedCopy(o.DeletedResources, strings.Compare)
 	v.members = frozenMembers(members, declared, func(id string) bool {
 		d := v.find(id)
 		return d >= 0 && v.deployments[d].targets > 0
