@@ -90,6 +90,7 @@ func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
 		f.text(path+".group", last.Group)
 		enum(&f, path+".status", last.Status, StatusCompleted, StatusFailed, StatusCancelled)
 		f.instant(path+".endedAt", last.EndedAt, true)
+		f.decisions(path+".decisions", last.Decisions)
 	}
 	if e.Open != nil {
 		e.Open.check(&f)
@@ -105,6 +106,7 @@ func (x *Execution) check(f *faults) {
 	f.text("open.group", x.Group)
 	enum(f, "open.status", x.Status, StatusExecuting, StatusFailed)
 	f.instant("open.startedAt", x.StartedAt, true)
+	f.decisions("open.decisions", x.Decisions)
 	if x.Rule != nil {
 		rule := x.Rule.WithDefaults()
 		x.Rule = &rule
@@ -157,6 +159,14 @@ func (f *faults) instant(path string, at time.Time, required bool) {
 func (f *faults) mark(path string, m VersionMark) {
 	f.text(path+".id", m.ID)
 	f.instant(path+".createdAt", m.CreatedAt, true)
+}
+
+func (f *faults) decisions(path string, list []Command) {
+	for i, c := range list {
+		path := fmt.Sprintf("%s[%d]", path, i)
+		f.under(path, c.Validate())
+		f.instant(path+".at", c.At, true)
+	}
 }
 
 // group checks a group id of the record and returns its number; want is the number it must have, 0

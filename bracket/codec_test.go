@@ -18,8 +18,10 @@ const groupJSON = `{"schema":1,"rule":"node lifecycle","environment":"prod","num
   "members":[{"deployment":"drain","role":"pre","needs":[],"locks":[]},
    {"deployment":"kubelet","role":"main","needs":["drain"],"needsIf":[{"deployment":"drain","versions":["d1"]}],"locks":[{"id":"v1.29.2","createdAt":"2026-03-10T09:00:00Z"}]}]}]}`
 
-const executionJSON = `{"schema":1,"rule":"node lifecycle","resource":"node-3","last":{"prod":{"group":"node lifecycle/prod/6","status":"completed","merged":[],"endedAt":"2026-03-09T09:20:00Z"}},
+const executionJSON = `{"schema":1,"rule":"node lifecycle","resource":"node-3","last":{"prod":{"group":"node lifecycle/prod/6","status":"completed","merged":[],"endedAt":"2026-03-09T09:20:00Z",
+  "decisions":[{"id":"c0","kind":"resolve","group":"node lifecycle/prod/6","resource":"node-3","by":"ada","at":"2026-03-09T09:20:00Z","reason":"done by hand"}]}},
  "open":{"group":"node lifecycle/prod/7","environment":"prod","status":"executing","generation":1,"merged":[],"startedAt":"2026-03-11T09:05:00Z","commands":["c1"],
+  "decisions":[{"id":"c1","kind":"retry","group":"node lifecycle/prod/7","resource":"node-3","at":"2026-03-11T09:06:00Z"}],
   "members":[{"deployment":"drain","role":"pre","action":"run","version":"d1","from":"d1","status":"succeeded","attempt":1,"needs":[]},
    {"deployment":"kubelet","role":"main","action":"deploy","version":"v1.29.2","from":"v1.29.1","status":"running","attempt":1,"needs":["drain"]}]}}`
 
@@ -91,6 +93,10 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"generation":1,`, `"generation":2,`, "open.generation", "generations count merges"},
 		{`"generation":1,`, `"generation":1,"recovery":"all",`, "open.recovery", "enums fail closed"},
 		{`"generation":1,`, `"generation":1,"rule":{},`, "open.rule", "a rule that Validate refuses"},
+		{`"kind":"resolve"`, `"kind":"solve"`, "last.prod.decisions[0].kind", "enums fail closed"},
+		{`"kind":"retry"`, `"kind":"again"`, "open.decisions[0].kind", "enums fail closed"},
+		{`,"at":"2026-03-11T09:06:00Z"`, ``, "open.decisions[0].at", "every decision has its instant"},
+		{`"at":"2026-03-09T09:20:00Z"`, `"at":"2026-03-09T09:20:00-01:00"`, "last.prod.decisions[0].at", "times are UTC"},
 		{`"action":"deploy"`, `"action":"go"`, "open.members[1].action", "enums fail closed"},
 		{`"status":"running"`, `"status":"runs"`, "open.members[1].status", "enums fail closed"},
 		{`"role":"main","action"`, `"role":"","action"`, "open.members[1].role", "a stored role is explicit"},

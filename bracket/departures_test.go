@@ -1013,6 +1013,9 @@ func TestStepRefusesContradictions(t *testing.T) {
 		{"resolve of a member", func(h *host, o *Observation) {
 			o.Commands = []Command{{ID: "c", Kind: Resolve, Group: "g", Resource: "r", Deployment: "os"}}
 		}, `conflict observation.commands[0].deployment: "os"`, "it would end the whole execution"},
+		{"command before the year 0", func(h *host, o *Observation) {
+			o.Commands = []Command{{ID: "c", Kind: Skip, Group: "g", Resource: "r", At: time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)}}
+		}, "out_of_range observation.commands[0].at: \"-0001-01-01T00:00:00Z\"", "no record could keep it"},
 		{"command twice", func(h *host, o *Observation) {
 			c := Command{ID: "c", Kind: Skip, Group: "g", Resource: "r"}
 			o.Commands = []Command{c, c}

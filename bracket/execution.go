@@ -248,7 +248,7 @@ func (s *step) command(w *work, c Command) bool {
 		if c.Kind == Abandon {
 			status = StatusCancelled
 		}
-		w.change()
+		w.decide(c, at)
 		s.end(w, status, at, c.Kind == Abandon)
 		return true
 	}
@@ -273,7 +273,17 @@ func (s *step) command(w *work, c Command) bool {
 		}
 		applied = true
 	}
+	if applied {
+		w.decide(c, at)
+	}
 	return applied
+}
+
+// decide keeps a command that is applied at an instant.
+func (w *work) decide(c Command, at time.Time) {
+	w.change()
+	c.At = at
+	w.Decisions = append(slices.Clone(w.Decisions), c)
 }
 
 // retryable reports whether the member's failed run may be repeated. Once the reaction to a failure
@@ -378,7 +388,7 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	if last == nil {
 		last = make(map[string]EndedExecution)
 	}
-	last[w.Environment] = EndedExecution{Group: w.Group, Status: status, Merged: w.Merged, EndedAt: at}
+	last[w.Environment] = EndedExecution{Group: w.Group, Status: status, Merged: w.Merged, EndedAt: at, Decisions: w.Decisions}
 	record.Last, record.Open = last, nil
 	s.setRecord(w.record, &record)
 }

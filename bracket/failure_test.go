@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -654,6 +655,41 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", h.plan.Events)
 			}
 		}, "I10: the lease is quarantined, not released"},
+		{"who decided what", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.order(Retry, "n1", "os", 62)
+			h.order(Skip, "n1", "drain", 62)
+			h.order(Skip, "n1", "kubelet", 90)
+			for i, who := range []string{"ada", "bob", "cyd"} {
+				h.commands[i].By, h.commands[i].Reason = who, "ticket "+who
+			}
+			decided := func(list []Command) string {
+				var texts []string
+				for _, c := range list {
+					texts = append(texts, fmt.Sprintf("%s %s %s for %s at %d", c.By, c.Kind, c.Deployment, c.Reason, int(c.At.Sub(at(0))/time.Minute)))
+				}
+				return strings.Join(texts, ", ")
+			}
+			const first = "ada retry os for ticket ada at 62, cyd skip kubelet for ticket cyd at 75"
+			before := h.step(75)
+			if got := decided(h.open("n1").Decisions); got != first || len(before.Refused) != 1 {
+				h.t.Errorf("%s, refused %v", got, before.Refused)
+			}
+			h.start()
+			h.publish("containerd", "v3", 76)
+			h.step(140)
+			if x := h.open("n1"); len(x.Merged) != 1 || decided(x.Decisions) != first {
+				h.t.Errorf("after a merge: %+v", x)
+			}
+			h.order(Abandon, "n1", "", 141)
+			h.commands[3].By, h.commands[3].At = "dan", time.Time{}
+			h.step(142)
+			if got := decided(h.record("n1").Last["prod"].Decisions); got != first+", dan abandon  for  at 142" {
+				h.t.Error(got)
+			}
+		}, "bob was refused: what was not applied decided nothing, and the end forgets nobody"},
 		{"a command after the next group", func(h *host) {
 			h.until(60, "n1", "os")
 			h.order(Resolve, "n1", "", 61)

@@ -168,12 +168,14 @@ type Command struct {
 	// Deployment names the member for retry and skip. Empty means every failed member; a rolled
 	// back member must be named. It must be empty for resolve and abandon.
 	Deployment string `json:"deployment,omitempty"`
-	By         string `json:"by,omitempty"` // who decided; not interpreted
+	// By and Reason say who decided, and why. They are not interpreted: the record of the execution
+	// keeps them, see [Execution].
+	By string `json:"by,omitempty"`
 	// At is when the command was given; zero means the now of the Step. Commands apply in the order
 	// of At. Resolve and abandon take effect at At, but not after the now of the Step and not
 	// before the execution began.
 	At     time.Time `json:"at,omitzero"`
-	Reason string    `json:"reason,omitempty"` // not interpreted
+	Reason string    `json:"reason,omitempty"`
 }
 
 // UnmarshalJSON decodes a command strictly: unknown fields, fields given twice, values of the wrong
@@ -194,6 +196,9 @@ func (c Command) Validate() error {
 	}
 	if c.Group == "" || c.Resource == "" {
 		f.add("", CodeRequired, nil, "group and resource must name the execution of command %q", c.ID)
+	}
+	if !storable(c.At) {
+		f.add("at", CodeOutOfRange, instant(c.At), hintYears)
 	}
 	switch c.Kind {
 	case Retry, Skip:

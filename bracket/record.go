@@ -102,6 +102,8 @@ type EndedExecution struct {
 	Status  Status    `json:"status"` // completed, failed or cancelled
 	Merged  []string  `json:"merged"`
 	EndedAt time.Time `json:"endedAt"`
+	// Decisions are those of the Execution, to its end.
+	Decisions []Command `json:"decisions,omitempty"`
 }
 
 // Execution is one group on one resource, from its first started run to its end. It holds one lease
@@ -117,6 +119,9 @@ type Execution struct {
 	// an outdated snapshot may open an execution of a group that the group record has just dropped.
 	Rule     *Rule    `json:"rule,omitempty"`
 	Commands []string `json:"commands"` // ids already seen, in order
+	// Decisions are the commands that were applied, in order, for those who ask later who decided
+	// what, and why. At is when the command took effect, in UTC.
+	Decisions []Command `json:"decisions,omitempty"`
 	// Recovery is set once the reaction to a failure has begun: nothing is retried or merged after
 	// that, except within the reaction.
 	Recovery Recovery `json:"recovery,omitzero"`
