@@ -846,6 +846,99 @@ func TestDefects(t *testing.T) {
 				h.t.Error(got)
 			}
 		}, "deployed by other means while it collected"},
+		{"a group that has ended when its rule is deleted", func(h *host) {
+			end := h.finishAll(60)
+			h.gone = true
+			if h.step(end + 1); h.state.Group.latest().Status != StatusCompleted || len(h.plan.Events) != 0 {
+				h.t.Error(describe(h.state), events(h.plan))
+			}
+		}, "there is nothing to cancel"},
+		{"a rule that stays deleted", func(h *host) {
+			h.due["n1"] = time.Time{}
+			h.step(60)
+			h.gone = true
+			h.step(61)
+			if got := events(h.plan); got != "group_cancelled 1 cancelled" {
+				h.t.Error(got)
+			}
+			h.step(62)
+			if got := events(h.plan); got != "" {
+				h.t.Error(got)
+			}
+			h.gone = false
+			h.step(130)
+			if got := events(h.plan); got != "group_opened 2 collecting, group_closed 2 ready" {
+				h.t.Error(got)
+			}
+		}, "its group is cancelled once, and is not superseded afterwards"},
+		{"a dependency on a version of a member without a target here", func(h *host) {
+			h.members[2].NeedsIf = []ConditionalNeed{{"os", []string{"v2"}}}
+			h.members[2].Needs = []string{"drain"}
+			h.node("n2")
+			delete(h.targets, [2]string{"n1", "os"})
+			h.due["n2"] = time.Time{}
+			h.until(60, "n1", "drain")
+			h.succeeds("drain", 61)
+			h.want("n1/containerd@v2 n1/kubelet@v2")
+		}, "it is satisfied, like any other"},
+		{"no lock, and a version that is not listed", func(h *host) {
+			h.targets[[2]string{"n1", "containerd"}].Current = "v0"
+			for _, id := range []string{"v1", "v2"} {
+				h.version("containerd", id).EligibleAt = time.Time{}
+			}
+			h.until(60, "n1", "drain")
+			h.is(StatusExecuting, "containerd=skipped")
+			if m := h.open("n1").Members[0]; m.Version != "v0" || m.Action != ActionSkip {
+				h.t.Errorf("%+v", m)
+			}
+		}, "it is unchanged: there is nothing to deploy"},
+		{"no lock, and the oldest version, outdated", func(h *host) {
+			h.targets[[2]string{"n1", "containerd"}].OutdatedAt = at(1)
+			for _, id := range []string{"v1", "v2"} {
+				h.version("containerd", id).EligibleAt = time.Time{}
+			}
+			h.until(60, "n1", "drain")
+			h.is(StatusExecuting, "containerd=skipped")
+		}, "it is unchanged: no version is eligible"},
+		{"the oldest version, when its gate has shut for a while", func(h *host) {
+			h.versions = slices.DeleteFunc(h.versions[:6], func(v Version) bool { return v.Deployment == "os" && v.ID == "v1" })
+			h.step(60)
+			h.want("n1/drain@v1")
+			h.version("os", "v2").EligibleAt = at(100)
+			if h.step(61); !h.plan.Next.Equal(at(100)) {
+				h.t.Errorf("next %v", h.plan.Next)
+			}
+		}, "I11: Next is the instant at which it opens again"},
+		{"a hook for which no version is", func(h *host) {
+			h.node("n2")
+			own := h.targets[[2]string{"n1", "uncordon"}]
+			own.Current, own.OutOfScope = "", []string{"v1"}
+			h.step(60)
+			h.want("n2/drain@v1")
+			if w := h.wait(""); w.Reason != ReasonHookWithoutVersion || kinds(w.On) != "version group_close" {
+				h.t.Errorf("%+v", w)
+			}
+			h.publish("uncordon", "v2", 61)
+			h.step(62)
+			if w := h.wait(""); w.Reason != ReasonHookWithoutVersion || kinds(w.On) != "group_close" {
+				h.t.Errorf("%+v", w)
+			}
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "uncordon" && v.ID == "v1" })
+			h.step(63)
+			if w := h.wait(""); w.Reason != ReasonHookWithoutVersion || kinds(w.On) != "group_close" {
+				h.t.Errorf("%+v", w)
+			}
+		}, "the locked one is for others, and may be deleted; one that is for it, and came too late, is for the next group"},
+		{"a target with versions out of scope for which the lock is", func(h *host) {
+			h.publish("kubelet", "v3", 1)
+			h.publish("kubelet", "v0", -91*24*60)
+			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v0"}
+			h.due["n1"] = time.Time{}
+			h.step(61)
+			if h.step(100); h.state.Group.Number != 1 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "I15: the version before the lock is not new for it"},
 	})
 }
 

@@ -414,6 +414,80 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// Verdicts that the other rows of the table do not tell from their neighbours.
+func TestVerdictsNextToOthers(t *testing.T) {
+	tell(t, []scenario{
+		{"skipped by a command, the first of the members", func(h *host) {
+			h.until(60, "n1", "kubelet")
+			h.order(Skip, "n1", "containerd", 61)
+			h.step(61)
+			if v := h.evaluate("n1", "containerd", "v2"); v.Reason != ReasonEnded {
+				h.t.Errorf("%+v", v)
+			}
+		}, "row 11: the execution goes on without it"},
+		{"an execution that has ended, and a hook that has lost its version", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.start()
+			h.succeeds("uncordon", 62)
+			h.version("uncordon", "v1").EligibleAt = time.Time{}
+			h.targets[[2]string{"n1", "uncordon"}].Current = ""
+			h.step(63)
+			if v := h.evaluate("n1", "os", "v2"); v.Reason != ReasonEnded {
+				h.t.Errorf("%+v", v)
+			}
+		}, "row 11 and not 10: no hook will run again"},
+		{"a hook without version, and a candidate that is not locked", func(h *host) {
+			h.version("uncordon", "v1").EligibleAt = time.Time{}
+			h.targets[[2]string{"n1", "uncordon"}].Current = ""
+			h.publish("kubelet", "v3", 61)
+			h.step(61)
+			for candidate, want := range map[string]Reason{"v2": ReasonHookWithoutVersion, "v3": ReasonNextGroup, "v0": ReasonNotLocked} {
+				if v := h.evaluate("n1", "kubelet", candidate); v.Reason != want {
+					h.t.Errorf("%s: %+v, want %s", candidate, v, want)
+				}
+			}
+		}, "row 10 is about what the group would run"},
+		{"a member that joins while an execution is ready", func(h *host) {
+			h.due["n1"] = at(100)
+			h.step(60)
+			h.member("cni", "drain")
+			h.members[4].Needs = append(h.members[4].Needs, "cni")
+			h.target("n1", "cni", "v1")
+			h.publish("cni", "v2", 61)
+			h.step(62)
+			if v := h.evaluate("n1", "cni", "v2"); v.Reason != ReasonCollecting || !v.Until.Equal(at(121)) {
+				h.t.Errorf("%+v", v)
+			}
+		}, "row 13: its versions are for the next group"},
+		{"a former member, the last one", func(h *host) {
+			h.member("zfs", "drain")
+			h.members[4].Needs = append(h.members[4].Needs, "zfs")
+			h.target("n1", "zfs", "v1")
+			h.publish("zfs", "v2", 0)
+			h.until(60, "n1", "os")
+			h.members = h.members[:5]
+			h.members[4].Needs = h.members[4].Needs[:2]
+			h.publish("zfs", "v3", 61)
+			h.publish("os", "v3", 61)
+			h.step(62)
+			if v := h.evaluate("n1", "zfs", "v3"); v.Reason != ReasonNotLocked {
+				h.t.Errorf("%+v", v)
+			}
+		}, "row 16: no later group will have it"},
+		{"a success that the host has not seen on the target", func(h *host) {
+			h.until(60, "n1", "os")
+			h.succeeds("os", 61)
+			h.targets[[2]string{"n1", "os"}].Current = "v1"
+			h.step(62)
+			if v := h.evaluate("n1", "os", "v2"); v.Reason != ReasonCurrent {
+				h.t.Errorf("%+v", v)
+			}
+		}, "row 6: the run has said so"},
+	})
+}
+
 // forget starts the first group and loses its record; the rule selects nobody any more.
 func forget(h *host) {
 	h.step(60)

@@ -1238,6 +1238,191 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", plan.Redispatch)
 			}
 		}, "I17: the crash came between the save and the dispatch"},
+		{"a run of a cancelled group that was never committed", func(h *host) {
+			h.step(60)
+			run := h.plan.Start[0].Run
+			h.gone = true
+			h.step(61)
+			h.runs[run] = &RunFact{Run: run, Status: RunRunning, StartedAt: at(60)}
+			h.gone = false
+			h.step(62)
+			h.is(StatusExecuting, "drain=running")
+			if g := h.state.Group; g.latest().Status != StatusCancelled || g.Collecting == nil || number(g.Collecting.ID) != 2 {
+				h.t.Error(describe(h.state))
+			}
+		}, "it runs to its end, and the group stays cancelled: what it had locked is new again when the rule comes back"},
+		{"a group that has failed when its rule is deleted", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.start()
+			h.succeeds("uncordon", 62)
+			h.gone = true
+			if h.step(63); h.state.Group.latest().Status != StatusFailed || len(h.plan.Events) != 0 {
+				h.t.Error(describe(h.state), events(h.plan))
+			}
+			h.gone = false
+			h.publish("os", "v3", 100)
+			h.step(160)
+			if got := events(h.plan); got != "group_opened 2 collecting, group_closed 2 ready" {
+				h.t.Error(got)
+			}
+		}, "it stays failed, and a group that has ended is not superseded"},
+		{"runs of a group that is not open, and what cannot be the first of them", func(h *host) {
+			h.step(60)
+			first := h.plan.Start[0].Run
+			later, stranger := first, first
+			later.Generation, stranger.Deployment = 2, "zfs"
+			h.runs[later] = &RunFact{Run: later, Status: RunRunning, StartedAt: at(60)}
+			h.step(61)
+			if !slices.Equal(h.plan.Unknown, []Run{later}) || h.record("n1") != nil {
+				h.t.Error(h.plan.Unknown, describe(h.state))
+			}
+			h.runs = map[Run]*RunFact{first: {Run: first, Status: RunRunning, StartedAt: at(60)}, stranger: {Run: stranger, Status: RunRunning, StartedAt: at(60)}}
+			h.step(62)
+			if h.is(StatusExecuting, "drain=running"); !slices.Equal(h.plan.Unknown, []Run{stranger}) {
+				h.t.Error(h.plan.Unknown)
+			}
+			if m := h.open("n1").Members[1]; m.Action != ActionRun {
+				h.t.Errorf("%+v", m)
+			}
+		}, "a merge comes after a first run, and the group does not have the other deployment"},
+		{"a run in progress of which the start is not told", func(h *host) {
+			h.step(60)
+			h.start()
+			for _, f := range h.runs {
+				f.StartedAt = time.Time{}
+			}
+			h.step(61)
+			if m := h.open("n1").Members[1]; m.Status != MemberRunning || !m.StartedAt.Equal(at(60)) {
+				h.t.Errorf("%+v", m)
+			}
+		}, "it began when it was committed"},
+		{"two commands that end an execution", func(h *host) {
+			h.step(60)
+			h.start()
+			h.order(Resolve, "n1", "", 61)
+			h.order(Abandon, "n1", "", 62)
+			h.step(63)
+			if h.endsAs(StatusCompleted, 61); events(h.plan) != "execution_ended n1 1 completed" || h.plan.Events[0].Quarantine || len(h.plan.Refused) != 0 {
+				h.t.Error(h.plan.Events, h.plan.Refused)
+			}
+		}, "the first one does, and it ends once"},
+		{"a target that somebody takes to a newer version after its run", func(h *host) {
+			h.until(60, "n1", "kubelet")
+			h.byHand("os", "v9", 61)
+			h.crash("n1", "os") // a host need not list what ended before the state was saved
+			h.step(62)
+			h.is(StatusExecuting, "os=succeeded kubelet=running")
+			if m := h.open("n1").Members[3]; m.Version != "v2" || m.Action != ActionDeploy {
+				h.t.Errorf("%+v", m)
+			}
+		}, "what was done stays on record"},
+		{"a halt that ends without an operator", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 61)
+			h.fails("kubelet", 61)
+			h.want("n1/uncordon@v1")
+			if w := h.wait("kubelet"); w.Reason != ReasonFailedHolding || kinds(w.On) != "operator execution_end" {
+				h.t.Errorf("%+v", w)
+			}
+			h.start()
+			h.step(62)
+			if w := h.wait("kubelet"); w.Reason != ReasonWaitsForMembers || kinds(w.On) != "member" || w.On[0].Deployment != "uncordon" {
+				h.t.Errorf("%+v", w)
+			}
+		}, "the post members end the execution"},
+		{"run_post and a member that ran nothing before", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.targets[[2]string{"n1", "os"}].Current = ""
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/uncordon@v1")
+		}, "nothing has to return, so nothing holds"},
+		{"rollback_member beside a member that ran nothing before", func(h *host) {
+			h.rule.OnMemberFailure = RollbackMember
+			h.targets[[2]string{"n1", "os"}].Current = ""
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 61)
+			h.fails("kubelet", 61)
+			h.want("n1/kubelet@v1!")
+		}, "only the failed one returns"},
+		{"rollback_all and hooks that ran nothing before", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/os@v1!")
+		}, "only mains return, so only theirs count"},
+		{"mixed, and a dependant that has nothing to do", func(h *host) {
+			h.rule.OnMemberFailure, h.rule.AllowMixedPost = RollbackMember, true
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v2"
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.is(StatusFailed, "kubelet=skipped containerd=cancelled")
+		}, "only what waits is cancelled"},
+		{"a command to one of two executions", func(h *host) {
+			h.node("n2")
+			h.node("n3")
+			h.step(60)
+			h.start()
+			h.order(Resolve, "n2", "", 61)
+			h.step(61)
+			if got := events(h.plan); got != "execution_ended n2 1 completed" || len(h.plan.Refused) != 0 {
+				h.t.Error(got, h.plan.Refused)
+			}
+			h.open("n1")
+			h.open("n3")
+		}, "the others go on"},
+		{"a resource that loses its targets, before one that has them", func(h *host) {
+			h.node("n2")
+			h.step(60)
+			h.start()
+			for _, m := range h.members {
+				delete(h.targets, [2]string{"n1", m.Deployment})
+			}
+			h.step(61)
+			h.is(StatusExecuting, "drain=running os=cancelled kubelet=cancelled uncordon=cancelled")
+			if k := h.open("n2").member("os"); h.record("n2").Open.Members[k].Status != MemberWaiting {
+				h.t.Error(describe(h.state))
+			}
+		}, "those of the other are not taken for its own"},
+		{"commands to groups that are not open where an earlier one ended", func(h *host) {
+			end := h.finishAll(60)
+			h.next("os@v3")
+			h.due["n1"] = at(end + 1000)
+			h.step(160)
+			for i, group := range []string{"rule/prod/2", "rule/prod/1", "rule/staging/1"} {
+				h.commands = append(h.commands, Command{ID: string(rune('a' + i)), Kind: Resolve, Group: group, Resource: "n1"})
+			}
+			h.step(161)
+			if r := h.plan.Refused; len(r) != 2 || r[0].ID != "a" || r[1].ID != "c" {
+				h.t.Errorf("%+v", r)
+			}
+		}, "the second has not opened, and the last is of no group here; the first has ended, and is done with"},
+		{"who went back does not wait while the others go on", func(h *host) {
+			h.rule.OnMemberFailure = RollbackAll
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 61)
+			h.fails("kubelet", 61)
+			for m := 62; h.starts() != "n1/uncordon@v1"; m++ {
+				if m > 70 {
+					h.t.Fatal(describe(h.state))
+				}
+				h.start()
+				for _, f := range h.runs {
+					if f.Status == RunRunning {
+						h.end("n1", f.Run.Deployment, RunSucceeded, m)
+					}
+				}
+				h.step(m)
+			}
+			h.start()
+			if h.step(71); len(h.plan.Wait) != 0 {
+				h.t.Errorf("%+v", h.plan.Wait)
+			}
+		}, "no operator is needed"},
 	})
 }
 
@@ -1378,6 +1563,41 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	late.publish("kubelet", "v3", 61)
 	late.step(121)
 	check("superseded meanwhile", plan, late.state, []Run{plan.Start[0].Run}, at(121), true)
+}
+
+// A commit that the state does not fit any more starts nothing, and one that fits says of the group
+// that it has begun.
+func TestCommitWhereTheStateWentOn(t *testing.T) {
+	h := newHost(t, "n1")
+	h.publish("kubelet", "v2", 0)
+	first := h.step(60)
+	if v := (Plan{}).Evaluate(h.state, "n1", "kubelet", "v2", at(60)); v.Reason != ReasonNotApplicable {
+		t.Errorf("no plan: %+v", v)
+	}
+	if _, err := first.Commit(State{}, nil, at(60)); !errors.Is(err, ErrStale) {
+		t.Errorf("no state: %v", err)
+	}
+	h.start()
+	h.end("n1", "drain", RunFailed, 61).RetryAt = at(61)
+	h.step(61)
+	h.want("n1/drain@v1")
+	if next, err := first.Commit(h.state, []Run{first.Start[0].Run}, at(61)); !errors.Is(err, ErrStale) || dump(t, next) != dump(t, h.state) {
+		t.Errorf("the first attempt, where the second is due: %v", err)
+	}
+	two := newHost(t, "n1", "n2")
+	two.publish("os", "v2", 0)
+	two.due["n1"] = time.Time{}
+	two.step(60)
+	two.start("n2/drain")
+	two.publish("os", "v3", 61)
+	two.end("n2", "drain", RunSucceeded, 62)
+	two.due["n1"] = at(121)
+	two.step(121)
+	two.want("n1/drain@v1 n2/os@v2")
+	two.start()
+	if latest := two.state.Group.latest(); number(latest.ID) != 2 || latest.Status != StatusExecuting {
+		t.Errorf("group 2 has begun on n1, and on n2 group 1 goes on:\n%s", describe(two.state))
+	}
 }
 
 // TestAdoptedHookWithoutVersion: the record of an execution is lost, and when it is opened again,

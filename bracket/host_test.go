@@ -497,6 +497,27 @@ func (h *host) evaluate(resource, deployment, candidate string) Verdict {
 	return h.plan.Evaluate(h.state, resource, deployment, candidate, h.now)
 }
 
+// kinds lists the kinds of conditions.
+func kinds(on []Condition) string {
+	var list []string
+	for _, c := range on {
+		list = append(list, string(c.Kind))
+	}
+	return strings.Join(list, " ")
+}
+
+// wait returns what the last plan says of a deployment on n1.
+func (h *host) wait(deployment string) Wait {
+	h.t.Helper()
+	for _, w := range h.plan.Wait {
+		if w.Resource == "n1" && w.Deployment == deployment {
+			return w
+		}
+	}
+	h.t.Fatalf("%s does not wait: %+v", deployment, h.plan.Wait)
+	return Wait{}
+}
+
 // starts is what the last plan offers, as "resource/deployment@version", rollbacks with a "!".
 func (h *host) starts() string { return describeStarts(h.plan) }
 

@@ -67,6 +67,22 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A role that is written out is a role; without memberRoles of the rule it means nothing.
+func TestCheckOfWrittenRoles(t *testing.T) {
+	window := int64(0)
+	rule := Rule{DeploymentSelector: "true", ReadinessWindowSeconds: &window}
+	members := []Member{{Deployment: "os", Role: Main, Needs: []string{"drain"}}, {Deployment: "drain", Role: Pre}}
+	declared := rule
+	declared.MemberRoles = &MemberRoles{Pre: "deployment.name == 'drain'"}
+	if err := Check(Bracket{ID: "b", Rule: declared, Members: members}); err != nil {
+		t.Error(err)
+	}
+	derived := []Member{{Deployment: "os", Role: Post}, {Deployment: "drain", Role: Pre, Needs: []string{"os"}}}
+	if err := Check(Bracket{ID: "b", Rule: rule, Members: derived}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCheckOverlap(t *testing.T) {
 	bracket := func(id string, targets ...string) Bracket {
 		b := Bracket{ID: id, Rule: Rule{DeploymentSelector: "true"}, Members: []Member{{Deployment: "a"}}}

@@ -861,6 +861,111 @@ func TestMerge(t *testing.T) {
 				h.t.Errorf("%s %+v", describeStarts(plan), got)
 			}
 		}, "the runs of the second generation are taken for those of the group that is merged now: it has ended there, and is not offered; the save will fail"},
+		{"a backoff that ends now, of who waits for others", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 61)
+			h.end("n1", "kubelet", RunFailed, 61).RetryAt = at(165)
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.want("n1/os@v3")
+			h.start()
+			h.step(164)
+			if w := h.wait("kubelet"); w.Reason != ReasonWaitsForMembers || !w.Until.Equal(at(165)) || kinds(w.On) != "member" {
+				h.t.Errorf("%+v", w)
+			}
+			h.step(165)
+			if w := h.wait("kubelet"); w.Reason != ReasonWaitsForMembers || !w.Until.IsZero() || kinds(w.On) != "member" {
+				h.t.Errorf("%+v", w)
+			}
+			if v := h.evaluate("n1", "kubelet", "v2"); v.Reason != ReasonWaitsForMembers || !v.Until.IsZero() {
+				h.t.Errorf("%+v", v)
+			}
+		}, "I11: Until is after now, or there is none"},
+		{"an execution that a command ends as a newer group is due", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			h.step(159)
+			h.order(Resolve, "n1", "", 160)
+			h.step(160)
+			if got := events(h.plan); strings.Contains(got, "merged") {
+				h.t.Error(got)
+			}
+			h.want("n1/drain@v1")
+		}, "nothing is merged into what has ended"},
+		{"a merge of a group that has nothing for a member that waits", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("os@v3")
+			for _, id := range []string{"v1", "v2"} {
+				h.version("kubelet", id).EligibleAt = time.Time{}
+			}
+			h.step(160)
+			h.merged(true)
+			if m := h.open("n1").Members[2]; m.Deployment != "kubelet" || m.Version != "v2" || m.Status != MemberWaiting || m.Action != ActionDeploy {
+				h.t.Errorf("%+v", m)
+			}
+		}, "no lock changes nothing: it gets what it was to get"},
+		{"a merge of a group with a main that nothing can run", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.members = append(h.members, Member{Deployment: "cni", Needs: []string{"drain"}})
+			h.members[4].Needs = append(h.members[4].Needs, "cni")
+			h.target("n1", "cni", "")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.is(StatusExecuting, "cni=skipped")
+		}, "it is skipped, as in an execution of that group alone"},
+		{"a merge after the version of the pre was deleted", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "drain" })
+			h.publish("drain", "v2", 100)
+			h.next("os@v3")
+			h.step(160)
+			h.merged(true)
+			h.is(StatusExecuting, "drain=succeeded")
+		}, "it is never repeated, so its version does not matter"},
+		{"a target that became outdated after the newer group closed", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.targets[[2]string{"n2", "kubelet"}] = &Target{Resource: "n2", Deployment: "kubelet", Current: "v2"}
+			h.targets[[2]string{"n2", "kubelet"}].OutdatedAt = at(100) // opens the newer group
+			h.step(160)
+			h.merged(false)
+			h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = at(161)
+			h.step(162)
+			h.merged(false)
+		}, "it is for the group after that"},
+		{"who went back and holds the node, beside who waits", func(h *host) {
+			merging(h)
+			h.rule.OnMemberFailure = RollbackMember
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 61)
+			h.fails("kubelet", 61)
+			h.want("n1/kubelet@v1!")
+			h.start()
+			h.succeeds("kubelet", 62)
+			if w := h.wait("uncordon"); len(h.plan.Wait) != 1 || w.Reason != ReasonFailedHolding || kinds(w.On) != "operator" {
+				h.t.Errorf("%+v", h.plan.Wait)
+			}
+		}, "one wait says what is needed, and no newer group is merged after a rollback"},
+		{"a halt that the queued group cannot end", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "containerd", RunSucceeded, 61)
+			h.fails("kubelet", 61)
+			h.next("os@v3")
+			h.due["n1"] = time.Time{}
+			h.step(160)
+			h.merged(false)
+			if w := h.wait("kubelet"); w.Reason != ReasonFailedHolding || kinds(w.On) != "operator group_close" {
+				h.t.Errorf("%+v", w)
+			}
+		}, "it has no other version of the failed member, whenever it is due"},
 	})
 }
 
