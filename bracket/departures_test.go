@@ -1098,8 +1098,9 @@ func TestStepRefusesContradictions(t *testing.T) {
 			o.Versions = append(o.Versions, Version{Deployment: "os", ID: "x", CreatedAt: time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3600))})
 		}, "out_of_range observation.versions[8].createdAt: \"10000-01-01T00:00:00Z\": must lie", "its mark could not be saved"},
 		{"command without id", func(h *host, o *Observation) { o.Commands = []Command{{Kind: Skip, Group: "g", Resource: "r"}} }, "required observation.commands[0].id", "it could not be applied once"},
-		{"command without execution", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Kind: Skip, Resource: "r"}} }, "required observation.commands[0]: group and resource", "it must not hit the next one"},
-		{"command without resource", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Kind: Skip, Group: "g"}} }, "required observation.commands[0]: group and resource", "it must not hit the next one"},
+		{"command without execution", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Kind: Skip, Resource: "r"}} }, "required observation.commands[0].group: is required", "it must not hit the next one"},
+		{"command without resource", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Kind: Skip, Group: "g"}} }, "required observation.commands[0].resource: is required", "it must not hit the next one"},
+		{"command of no kind", func(h *host, o *Observation) { o.Commands = []Command{{ID: "c", Group: "g", Resource: "r"}} }, "required observation.commands[0].kind: is required", "no decision is the default"},
 		{"command kind", func(h *host, o *Observation) {
 			o.Commands = []Command{{ID: "c", Kind: "stop", Group: "g", Resource: "r"}}
 		}, `unknown_value observation.commands[0].kind: "stop"`, "enums fail closed"},

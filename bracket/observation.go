@@ -194,8 +194,10 @@ func (c Command) Validate() error {
 	if c.ID == "" {
 		f.add("id", CodeRequired, nil, "must not be empty: a command is carried out once, by its id")
 	}
-	if c.Group == "" || c.Resource == "" {
-		f.add("", CodeRequired, nil, "group and resource must name the execution of command %q", c.ID)
+	for _, name := range []struct{ field, value string }{{"group", c.Group}, {"resource", c.Resource}} {
+		if name.value == "" {
+			f.add(name.field, CodeRequired, nil, "is required: group and resource name the execution of command %q", c.ID)
+		}
 	}
 	if !storable(c.At) {
 		f.add("at", CodeOutOfRange, instant(c.At), hintYears)
@@ -206,6 +208,8 @@ func (c Command) Validate() error {
 		if c.Deployment != "" {
 			f.add("deployment", CodeConflict, c.Deployment, "must be empty: %s concerns the whole execution", c.Kind)
 		}
+	case "":
+		f.add("kind", CodeRequired, nil, "is required: retry, skip, resolve or abandon")
 	default:
 		f.add("kind", CodeUnknownValue, c.Kind, "must be retry, skip, resolve or abandon")
 	}

@@ -157,7 +157,7 @@ func TestCommandsAreValidated(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s %s", fault.Path, fault.Code))
 	}
-	if want := []string{"commands[0].id required", "commands[1].id required", "commands[2] required", "commands[2].kind unknown_value", "commands[3].deployment conflict", "commands[3].id duplicate"}; !slices.Equal(got, want) {
+	if want := []string{"commands[0].id required", "commands[1].id required", "commands[2].resource required", "commands[2].kind unknown_value", "commands[3].deployment conflict", "commands[3].id duplicate"}; !slices.Equal(got, want) {
 		t.Errorf("%q\n%v", got, err)
 	}
 }

@@ -61,7 +61,7 @@ func TestSnapshotFaults(t *testing.T) {
 			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
 			s.Commands = []bracket.Command{{ID: "c"}, {ID: "c"}}
 			s.Overrides = []rollout.Override{{ID: "o", Rule: "r", Version: "v1", CreatedAt: t0, CreatedBy: "ann"}}
-		}, 10, "required overrides[0].reason: is required: why the rule does not count this time"},
+		}, 12, "required overrides[0].reason: is required: why the rule does not count this time"},
 		{"a success of no version would hide what the target runs, and windows would let it through as one that runs nothing", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}, {Status: rollout.JobSuccessful, CreatedAt: t0}}
 		}, 1, "required targets[1].jobs[1].version: is required: the version that the job deploys"},
