@@ -1,6 +1,8 @@
 package bracket
 
 import (
+	"strings"
+
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -177,7 +179,7 @@ func copied[T any](p *T, absent T) *T {
 // fields. It does not compile expressions.
 func (r Rule) Validate() error {
 	var f faults
-	if r.DeploymentSelector == "" {
+	if strings.TrimSpace(r.DeploymentSelector) == "" {
 		f.add("deploymentSelector", CodeRequired, nil, `is required: an expression that selects the members; "true" selects every deployment of the policy`)
 	}
 	// With an unknown value it is not known which other fields belong to it, so they are not

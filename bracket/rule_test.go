@@ -19,6 +19,7 @@ func TestRuleValidate(t *testing.T) {
 		why    string
 	}{
 		{"complete", func(r *Rule) {}, "", "the smallest valid rule"},
+		{"blank selector", func(r *Rule) { r.DeploymentSelector = " \t\n" }, "required deploymentSelector", "it is no expression either"},
 		{"zero", func(r *Rule) { *r = Rule{} }, "required deploymentSelector, required readinessWindowSeconds", "nothing is guessed"},
 		{"zero window", func(r *Rule) { *r.ReadinessWindowSeconds = 0 }, "", "0 is a window that closes at once"},
 		{"negative window", func(r *Rule) { *r.ReadinessWindowSeconds = -1 }, "out_of_range readinessWindowSeconds", "a window cannot end before it starts"},
