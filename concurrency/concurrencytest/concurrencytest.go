@@ -285,6 +285,28 @@ func checkNames(ctx context.Context, b Backend) error {
 			return err
 		}
 	}
+	return checkJoinedNames(ctx, b)
+}
+
+// checkJoinedNames looks for names that are joined to one key: x/y of z is not x of y/z.
+func checkJoinedNames(ctx context.Context, b Backend) error {
+	for _, by := range []string{"/", ":", "|", ",", " ", "-"} {
+		both := []concurrency.Holder{{Resource: "x", Group: "y" + by + "z"}, {Resource: "x" + by + "y", Group: "z"}}
+		err := errors.Join(
+			b.SetPool(ctx, "joined", []string{both[0].Resource, both[1].Resource}),
+			b.SetPool(ctx, "q", []string{"nobody"}),
+			b.SetPool(ctx, "q"+by+"x", []string{"y"}))
+		for i, h := range both {
+			err = errors.Join(err, b.PutJob(ctx, concurrency.Job{ID: fmt.Sprint(by, i), Resource: h.Resource, Group: h.Group, Status: "inProgress"}))
+		}
+		if err = errors.Join(err, expect(ctx, b, "q"), expect(ctx, b, "q"+by+"x")); err != nil {
+			return err
+		}
+		holders, err := b.Active(ctx, "joined")
+		if err != nil || !slices.Contains(holders, both[0]) || !slices.Contains(holders, both[1]) {
+			return fmt.Errorf("Active of a pool of %q and %q = %v, %v, want both of %v", both[0].Resource, both[1].Resource, holders, err, both)
+		}
+	}
 	return nil
 }
 

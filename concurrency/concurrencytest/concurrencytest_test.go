@@ -169,6 +169,26 @@ func TestKitFindsFaults(t *testing.T) {
 			t.Errorf("the names of pools are in a column that %s: %v fail, want the one case", name, failed)
 		}
 	}
+	for _, by := range []string{"/", " "} {
+		joined := func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
+			holders, err := m.Active(ctx, pool)
+			seen := map[string]bool{}
+			return slices.DeleteFunc(holders, func(h concurrency.Holder) bool {
+				key := h.Resource + by + h.Group
+				was := seen[key]
+				seen[key] = true
+				return was
+			}), err
+		}
+		backend := func() concurrencytest.Backend { return broken{new(concurrency.MemoryJobs), joined} }
+		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Equal(failed, []string{"odd names"}) {
+			t.Errorf("holders are told apart by their names joined by %q: %v fail, want the one case", by, failed)
+		}
+		members := func() concurrencytest.Backend { return &keyed{by: by, members: map[string]bool{}} }
+		if failed := concurrencytest.Failures(t.Context(), members); !slices.Contains(failed, "odd names") {
+			t.Errorf("members are kept by their names joined by %q: %v fail", by, failed)
+		}
+	}
 	for name, backend := range map[string]func() concurrencytest.Backend{
 		"cut off, it answers from before":                                func() concurrencytest.Backend { return &paged{page: 500, kept: true} },
 		"cut off, it answers with the error":                             func() concurrencytest.Backend { return &paged{page: 500, both: true} },
@@ -379,4 +399,35 @@ func (c *careless) Active(ctx context.Context, pool string) ([]concurrency.Holde
 		c.latest[pool] = holders
 	}
 	return holders, err
+}
+
+// keyed keeps the members of all pools in one set of names.
+type keyed struct {
+	concurrency.MemoryJobs
+	by      string
+	mu      sync.Mutex
+	members map[string]bool
+	all     []string
+}
+
+func (k *keyed) SetPool(ctx context.Context, pool string, resources []string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key := range k.members {
+		if strings.HasPrefix(key, pool+k.by) && !slices.Contains(resources, strings.TrimPrefix(key, pool+k.by)) {
+			delete(k.members, key)
+		}
+	}
+	for _, r := range resources {
+		k.members[pool+k.by+r] = true
+	}
+	k.all = append(k.all, resources...)
+	return k.MemoryJobs.SetPool(ctx, "all", k.all)
+}
+
+func (k *keyed) Active(ctx context.Context, pool string) ([]concurrency.Holder, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	holders, err := k.MemoryJobs.Active(ctx, "all")
+	return slices.DeleteFunc(holders, func(h concurrency.Holder) bool { return !k.members[pool+k.by+h.Resource] }), err
 }
