@@ -37,6 +37,16 @@ func (x *Execution) member(deployment string) int {
 	return -1
 }
 
+// any reports whether a member is as asked. A member is large: asking copies none.
+func (x *Execution) any(is func(m *ExecutionMember) bool) bool {
+	for i := range x.Members {
+		if is(&x.Members[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // running reports whether a run is in progress.
 func (m *ExecutionMember) running() bool {
 	return m.Status == MemberRunning || m.Status == MemberRollingBack

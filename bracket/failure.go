@@ -55,7 +55,7 @@ func (w *work) broken() bool {
 	if w.Recovery != "" && w.rule.OnMemberFailure != RollbackMember {
 		return true
 	}
-	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Purpose == Rollback })
+	return w.any(func(m *ExecutionMember) bool { return m.Purpose == Rollback })
 }
 
 // holds reports whether only an operator, a merge or the deletion of the resource can help: under
@@ -80,11 +80,11 @@ func (w *work) holds() bool {
 	if rule.OnMemberFailure != RollbackAll || w.Recovery != "" || !w.hasFailed() {
 		return false
 	}
-	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Role == Main && m.Touched && m.From == "" })
+	return w.any(func(m *ExecutionMember) bool { return m.Role == Main && m.Touched && m.From == "" })
 }
 
 func (w *work) hasFailed() bool {
-	return slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Status == MemberFailed })
+	return w.any(func(m *ExecutionMember) bool { return m.Status == MemberFailed })
 }
 
 // react begins the reaction to a failure and reports whether it changed anything. It is called
@@ -149,7 +149,7 @@ func (w *work) cancelDependants(deployment string) {
 
 // recovered reports whether every rollback is over, so that the post members may run.
 func (w *work) recovered() bool {
-	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.returning() })
+	return !w.any(func(m *ExecutionMember) bool { return m.returning() })
 }
 
 // returning reports whether the member is on its way back to the version it had before the
@@ -159,7 +159,7 @@ func (m *ExecutionMember) returning() bool {
 }
 
 func (w *work) postsDone() bool {
-	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool { return m.Role == Post && !m.satisfied() })
+	return !w.any(func(m *ExecutionMember) bool { return m.Role == Post && !m.satisfied() })
 }
 
 // halt says whether forward runs of the execution may start.
@@ -262,7 +262,7 @@ func (w *work) absorbs() bool {
 	if w.rule.OverlapStrategy != Merge || w.Recovery != "" || len(w.Merged) >= w.rule.maxMerges() {
 		return false
 	}
-	return !slices.ContainsFunc(w.Members, func(m ExecutionMember) bool {
+	return !w.any(func(m *ExecutionMember) bool {
 		return m.Role != Main && m.Status == MemberFailed || m.Role == Post && !m.StartedAt.IsZero()
 	})
 }
