@@ -311,18 +311,9 @@ func frozen(m *bracket.ExecutionMember) string {
 }
 
 // reportRest reports what a bracket says of the newest version of every target that is not settled
-// yet. On a resource that never had an execution, and has none pending, the answer is the same for
-// all targets that run the same version.
+// yet.
 func (w *work) reportRest(b *bracketWork, settled settled) {
-	type like struct{ deployment, current, candidate, view int32 }
-	type said struct {
-		like
-		blockers int32 // as in wait
-	}
-	answers := map[like]int32{}
-	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
-	newest := w.newestOf()
-	records, pending := b.state.Executions, b.pending
+	newest, opinion := w.newestOf(), w.opinions(b)
 	for _, i := range b.targets {
 		if settled.has(i) || b.lent[i] {
 			continue
@@ -337,8 +328,34 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 		n := newest(i)
 		if n < 0 || n <= t.current || t.running(w.version(i, n).ID) {
 			w.kept(i)
-			continue
+		} else if blockers := opinion(i, n); blockers != 0 {
+			w.waitFor(i, n, blockers)
+		} else {
+			w.kept(i)
 		}
+	}
+}
+
+// opinions returns a function that lists the opinion about a version on a target, and returns 0 if
+// nothing blocks it. On a resource that never had an execution, and has none pending, the answer is
+// the same for all targets that run the same version. Targets are asked for in order.
+func (w *work) opinions(b *bracketWork) func(i, n int32) (listed int32) {
+	type like struct{ deployment, current, candidate, view int32 }
+	type said struct {
+		like
+		listed int32
+	}
+	answers := map[like]int32{}
+	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
+	records, pending := b.state.Executions, b.pending
+	ask := func(i, n int32) int32 {
+		if list := w.opinion(b, i, n); list != nil {
+			return w.list(list)
+		}
+		return 0
+	}
+	return func(i, n int32) int32 {
+		t := &w.targets[i]
 		resource := w.resources[t.resource].ID
 		for len(records) > 0 && records[0].Resource < resource {
 			records = records[1:]
@@ -346,30 +363,20 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 		for len(pending) > 0 && pending[0].resource < t.resource {
 			pending = pending[1:]
 		}
-		shared := !t.outdated && t.current != missing && len(w.held) == 0 && len(w.gateOf(i, n).perResource) == 0 && w.singled == nil &&
-			(len(records) == 0 || records[0].Resource != resource) && (len(pending) == 0 || pending[0].resource != t.resource)
+		if t.outdated || t.current == missing || len(w.held) > 0 || len(w.gateOf(i, n).perResource) > 0 || w.singled != nil ||
+			len(records) > 0 && records[0].Resource == resource || len(pending) > 0 && pending[0].resource == t.resource {
+			return ask(i, n)
+		}
 		alike, before := like{t.deployment, t.current, n, w.view[i]}, &last[t.deployment]
-		blockers := before.blockers
-		if !shared || before.like != alike {
-			known := false
-			if shared {
-				blockers, known = answers[alike]
-			}
+		if before.like != alike {
+			listed, known := answers[alike]
 			if !known {
-				blockers = 0
-				if list := w.opinion(b, i, n); list != nil {
-					blockers = w.list(list)
-				}
+				listed = ask(i, n)
+				answers[alike] = listed
 			}
-			if shared {
-				answers[alike], *before = blockers, said{alike, blockers}
-			}
+			*before = said{alike, listed}
 		}
-		if blockers == 0 {
-			w.kept(i)
-			continue
-		}
-		w.waitFor(i, n, blockers)
+		return before.listed
 	}
 }
 
