@@ -227,14 +227,8 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if !t.worked && !t.outdated {
 		return nil, false // then the version is current
 	}
-	id := w.version(i, floor).ID
-	own := t.latest(id)
-	if len(own) > 0 && !own[0].Status.Terminal() {
-		return nil, false // in progress
-	}
-	// A success needs no further job, even if the host has not noted yet that the version is
-	// current.
-	if (floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(id)) && !w.outdated(t, id) {
+	own := t.latest(w.version(i, floor).ID)
+	if !w.needsJob(i, floor, own) {
 		return nil, false
 	}
 	blockers = w.closed(nil, i, floor)
@@ -254,6 +248,20 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		blockers = append(blockers, w.busy(t))
 	}
 	return blockers, true // overrides are heeded already: an override of a retry rule forgives attempts, it does not repeat without end
+}
+
+// needsJob reports whether the version that a target keeps needs another job after its newest ones:
+// it is not in progress, and has not succeeded, or not since the target is outdated.
+func (w *work) needsJob(i, floor int32, own []Job) bool {
+	t := &w.targets[i]
+	id := w.version(i, floor).ID
+	if len(own) > 0 && !own[0].Status.Terminal() {
+		return false // in progress
+	}
+	// A success needs no further job, even if the host has not noted yet that the version is
+	// current.
+	done := floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(id)
+	return !done || w.outdated(t, id)
 }
 
 // takenBack reports whether a job of the host's own took a target back from a version that has

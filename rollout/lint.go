@@ -167,10 +167,11 @@ const (
 	// LintProgressionUnreachable, a warning: the version that targets would get next has not
 	// succeeded where a progression wants it to, and can no longer succeed on as many targets as it
 	// asks for. Targets there run it and no job says that it succeeded, as after a fleet was
-	// adopted. Or they went on to a newer version, or are refused this one. Or its successes are
-	// older than maximumAgeHours. Lint judges only the next version of each target, and does not
-	// foresee that it is overtaken there later. Record the jobs, let the version be deployed there,
-	// or override the rule for it.
+	// adopted. Or they went on to a newer version, are refused this one, or failed with it and are
+	// not tried again. Or its successes are older than maximumAgeHours. Lint judges only the next
+	// version of each target, and does not foresee that it is overtaken there later. Record the
+	// jobs, let the version be deployed there, once more where it failed, or override the rule for
+	// it.
 	LintProgressionUnreachable LintCode = "progression_unreachable"
 	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error if
 	// every target must have succeeded and no bracket gives one its version again, so that no

@@ -161,6 +161,7 @@ type proof struct {
 	required, able   int // of them: successes asked for, and at most possible
 	adopted          int // run it, and no job says that it succeeded
 	refused, passed  int // may not have it; went on to a newer one
+	failed           int // failed for good
 	tooOld, unproved bool
 }
 
@@ -203,7 +204,7 @@ func (l *lint) lookAtProof(s stages, rule *compiledRule) {
 	}
 	if concerns.some() {
 		l.add(at(rule, "dependsOnEnvironmentSelector"), LintProgressionUnreachable, SeverityWarning, concerns, detail,
-			"record the jobs that brought it, let it be deployed there, ask for a smaller minimumSuccessPercentage, or override the rule for this version; a later version is not concerned")
+			"record the jobs that brought it, let it be deployed there, or once more where it failed, ask for a smaller minimumSuccessPercentage, or override the rule for this version; a later version is not concerned")
 	}
 }
 
@@ -221,6 +222,9 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 	}
 	if p.passed > 0 {
 		text += fmt.Sprintf("; %d went on to a newer version", p.passed)
+	}
+	if p.failed > 0 {
+		text += fmt.Sprintf("; %d failed for good", p.failed)
 	}
 	return text
 }
@@ -275,10 +279,13 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 			}
 		}
 		floor := t.floor()
-		can := floor == n && (pending || t.started == n) || floor < n && l.selected(i, n)
+		failed := !l.repeats(i) && w.failedForGood(i, n)
+		can := !failed && (floor == n && (pending || t.started == n) || floor < n && l.selected(i, n))
 		switch {
 		case proved || can:
 			own.able++
+		case failed:
+			own.failed++
 		case floor == n:
 			own.adopted++
 		case floor > n:

@@ -730,6 +730,18 @@ func lintRows() []lintRow {
 				t.Current = "v2"
 				lintScoped("environment.name == 'staging'")(s)
 			})},
+		{code: rollout.LintProgressionUnreachable, why: "staging failed with it, and is not tried again", want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 0 can; 2 failed for good",
+			more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				lintSucceeded(t, "v1", t0.Add(-time.Hour))
+				t.Current, t.Jobs[0].Status = "", rollout.JobFailure
+			})},
+		{code: rollout.LintProgressionUnreachable, why: "staging takes it back", more: lintProves("") + "," + other("q", "environment.name == 'staging'", retry(`"maxRetries":1`)+`,{"id":"k","rollback":{"onJobStatuses":["failure"]}}`),
+			want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; 1 failed for good",
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				if lintSucceeded(t, "v1", t0.Add(-time.Hour)); t.Resource == "r1" {
+					t.Current, t.Jobs[0].Status = "", rollout.JobFailure
+				}
+			})},
 		{code: rollout.LintProgressionUnreachable, why: "staging is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 0 can; for 2 a version selector or its status is in the way",
 			more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`), fleet: lintWithStaging},
 		{code: rollout.LintProgressionUnreachable, why: "an override lets it past the selector there", fleet: func(s *rollout.Snapshot) {
@@ -1410,7 +1422,7 @@ func lintRows() []lintRow {
 		})},
 		{code: rollout.LintProgressionUnreachable, why: "what is to be run again is the newer version", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "2 went on to a newer version",
 			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { t.Current, t.OutdatedAt = "v2", t0 })},
-		{code: rollout.LintProgressionUnreachable, why: "the job that was to bring it failed, and may be tried again", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+		{code: rollout.LintProgressionUnreachable, why: "the job that was to bring it failed, and may be tried again", more: lintProves("") + "," + other("q", "environment.name == 'staging'", retry(`"maxRetries":1`)), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
 			lintSucceeded(t, "v1", t0.Add(-time.Hour))
 			t.Current, t.Jobs[0].Status = "", rollout.JobFailure
 		})},

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
 )
 
 // EnvironmentProgression lets a version start in an environment only after it has succeeded in
@@ -140,7 +143,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	var tooOld *Verdict
 	var since time.Time
 	var on []Condition // a success in any of the environments can help, also in one where the last success is too old
-	matched := false
+	matched, reachable := false, false
 	sources := w.sourcesOf(rule, t.deployment)
 	for k := range sources {
 		s := &sources[k]
@@ -169,10 +172,10 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			if !verdict.Until.IsZero() {
 				waits.Until = sooner(waits.Until, verdict.Until)
 			}
-			if len(waits.Data.Names) == 0 {
+			if verdict.Data.Detail == "" {
+				reachable = true
+			} else if waits.Data.Detail == "" {
 				waits.Data.Detail = verdict.Data.Detail
-			} else if verdict.Data.Detail == "" { // there the percentage can still be reached
-				waits.Data.Detail = ""
 			}
 			if waits.Data.Allowed == 0 || verdict.Data.Allowed-verdict.Data.Attempt < waits.Data.Allowed-waits.Data.Attempt {
 				waits.Data.Attempt, waits.Data.Allowed = verdict.Data.Attempt, verdict.Data.Allowed
@@ -187,7 +190,11 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	case !matched:
 		return time.Time{}, denied
 	case len(waits.Data.Names) > 0:
-		waits.On = on
+		if waits.On = on; reachable {
+			waits.Data.Detail = ""
+		} else { // no success comes by itself; one that is brought about still helps
+			waits.On = append([]Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}, on...)
+		}
 		return time.Time{}, waits
 	}
 	tooOld.On = append(onConfig(rule.id), on...)
@@ -212,7 +219,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	p := rule.progression
 	var firsts []time.Time
 	var newest time.Time
-	population, passed := 0, 0 // passed: targets that run or have begun a newer version, and never had this one
+	population, passed, failed := 0, 0, 0 // passed: targets that run or have begun a newer version, and never had this one
 	for _, i := range targets {
 		if !w.inScope(i, n) {
 			continue
@@ -231,10 +238,13 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 			}
 			first, newest = sooner(first, at), later(newest, at)
 		}
-		if !first.IsZero() {
+		switch {
+		case !first.IsZero():
 			firsts = append(firsts, first)
-		} else if w.targets[i].floor() > n {
+		case w.targets[i].floor() > n:
 			passed++
+		case w.failedForGood(i, n):
+			failed++
 		}
 	}
 	if population == 0 {
@@ -243,9 +253,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	required := p.required(population)
 	waiting := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: len(firsts), Allowed: required}}
 	if len(firsts) < required {
-		if population-passed < required {
-			waiting.Data.Detail = fmt.Sprintf("%d of %d targets there went on to a newer version without this one, so that it cannot be reached any more", passed, population)
-		}
+		waiting.Data.Detail = unreachable(population, required, passed, failed)
 		return time.Time{}, waiting
 	}
 	if p.MaximumAgeHours != nil {
@@ -263,4 +271,67 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 		return time.Time{}, waiting
 	}
 	return later(at, v.CreatedAt).UTC(), Verdict{}
+}
+
+// unreachable says why a percentage can no longer be reached by itself; empty if it can.
+func unreachable(population, required, passed, failed int) string {
+	if population-passed-failed >= required {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d targets there ", cmp.Or(passed, failed), population)
+	if passed > 0 {
+		text += "went on to a newer version without this one"
+	}
+	if passed > 0 && failed > 0 {
+		text += fmt.Sprintf(" and %d ", failed)
+	}
+	if failed > 0 {
+		text += "failed for good"
+	}
+	if population-passed < required {
+		return text + ", so that it cannot be reached any more"
+	}
+	return text + ", so that it cannot be reached without an operator"
+}
+
+// failedForGood reports whether a target has begun version n and failed, and no plan tries it
+// again: no attempt is left, or a rollback rule refuses the version there. A member of a bracket
+// then has failed in its execution; only a later group can bring it the version once more.
+func (w *work) failedForGood(i, n int32) bool {
+	t := &w.targets[i]
+	if !t.worked || t.floor() != n {
+		return false
+	}
+	if w.members[i] {
+		return w.failedAsMember(i, n)
+	}
+	if w.setbackOf(i, n) != nil {
+		return true
+	}
+	own := t.latest(w.version(i, n).ID)
+	if !w.needsJob(i, n, own) {
+		return false
+	}
+	for _, rule := range w.retriesOf(i) {
+		if w.afterUnder(rule, i, n, own).reason == ReasonRetryExhausted {
+			return true
+		}
+	}
+	return false
+}
+
+// failedAsMember is failedForGood for a member of a bracket: what runFact reports as failed without
+// a next attempt.
+func (w *work) failedAsMember(i, n int32) bool {
+	t := &w.targets[i]
+	id := w.version(i, n).ID
+	if w.outdated(t, id) {
+		return false // the next group runs it again
+	}
+	k := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id && !isRollback(job.Run) })
+	if k < 0 || !t.Jobs[k].Status.Terminal() || !strings.HasSuffix(t.Jobs[k].Run, "/"+string(bracket.Deploy)) {
+		return false // in progress, or a job of which the bracket does not know
+	}
+	final, _ := w.failedBy(i, &t.Jobs[k])
+	return final || t.Jobs[k].Status != JobSuccessful && w.nextAttempt(i, k, bracket.Deploy).IsZero()
 }

@@ -3,8 +3,11 @@ package rollout_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -240,39 +243,199 @@ func TestProgressionOfScopedVersions(t *testing.T) {
 	}
 }
 
-// TestProgressionOutOfReach: targets that went on to a newer version will never have this one.
-// While they are too many it is said, for the verdict alone looks as if somebody only had to wait.
+// TestProgressionOutOfReach: targets that went on to a newer version will never have this one, and
+// those that failed for good do not get it again by themselves. While they are too many it is said,
+// and that an operator or another version helps: the verdict alone would look as if somebody only
+// had to wait.
 func TestProgressionOutOfReach(t *testing.T) {
 	ok := []rollout.Job{ran("v2", rollout.JobSuccessful, 1)}
 	hotfix := []rollout.Job{ran("v3", rollout.JobSuccessful, 3)}
 	begun := []rollout.Job{ran("v3", rollout.JobInProgress, 3)}
+	failed := []rollout.Job{ran("v2", rollout.JobFailure, 1)}
+	bad := []rollout.Job{verified(ran("v2", rollout.JobSuccessful, 1), rollout.VerificationFailed)}
 	either := `"dependsOnEnvironmentSelector":"environment.id in ['staging','qa']"`
+	verifying := progress(`"requireVerificationPassed":true`)
+	with := func(prod, rule string) string {
+		return "[" + prod + `,{"name":"q","selector":"environment.id == 'staging'","rules":[` + rule + `]}]`
+	}
+	once, back := `{"id":"r","retry":{"maxRetries":1,"backoffSeconds":3600}}`, `{"id":"b","rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`
+	override := func(rule string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: rule, Version: "v2", CreatedAt: minute(5), CreatedBy: "ann", Reason: "mended"}}
+		}
+	}
 	const one = "1 of 2 targets there went on to a newer version without this one, so that it cannot be reached any more"
+	const failure = "1 of 2 targets there failed for good, so that it cannot be reached without an operator"
 	for _, row := range []struct {
 		why, policies string
 		staging, qa   [][]rollout.Job
+		edit          func(*rollout.Snapshot)
 		detail        string
 	}{
-		{"the hotfix passed it by on one of two", progress(""), [][]rollout.Job{ok, hotfix}, nil, one},
-		{"or is about to", progress(""), [][]rollout.Job{ok, begun}, nil, one},
-		{"it is at work there, or has failed", progress(""), [][]rollout.Job{{ran("v2", rollout.JobInProgress, 1)}, {ran("v2", rollout.JobFailure, 1)}}, nil, ""},
-		{"whoever had it first has proved it", progress(""), [][]rollout.Job{nil, append(slices.Clone(ok), hotfix...)}, nil, ""},
-		{"the others are enough", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{nil, nil, hotfix}, nil, ""},
-		{"in the other environment it can", replaced(progress(""), either), [][]rollout.Job{ok, hotfix}, [][]rollout.Job{nil, nil}, ""},
-		{"whichever is asked first", replaced(progress(""), either), [][]rollout.Job{nil, nil}, [][]rollout.Job{ok, hotfix}, ""},
-		{"in neither", replaced(progress(""), either), [][]rollout.Job{ok, hotfix}, [][]rollout.Job{nil, hotfix}, one},
+		{"the hotfix passed it by on one of two", progress(""), [][]rollout.Job{ok, hotfix}, nil, nil, one},
+		{"or is about to", progress(""), [][]rollout.Job{ok, begun}, nil, nil, one},
+		{"it is at work there", progress(""), [][]rollout.Job{ok, {ran("v2", rollout.JobInProgress, 1)}}, nil, nil, ""},
+		{"whoever had it first has proved it", progress(""), [][]rollout.Job{nil, append(slices.Clone(ok), hotfix...)}, nil, nil, ""},
+		{"the others are enough", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{nil, nil, hotfix}, nil, nil, ""},
+		{"in the other environment it can", replaced(progress(""), either), [][]rollout.Job{ok, hotfix}, [][]rollout.Job{nil, nil}, nil, ""},
+		{"whichever is asked first", replaced(progress(""), either), [][]rollout.Job{nil, nil}, [][]rollout.Job{ok, hotfix}, nil, ""},
+		{"in neither", replaced(progress(""), either), [][]rollout.Job{ok, hotfix}, [][]rollout.Job{nil, hotfix}, nil, one},
+		{"it failed, and without a retry rule nobody tries again", progress(""), [][]rollout.Job{ok, failed}, nil, nil, failure},
+		{"the others are enough for what failed, too", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{nil, nil, failed}, nil, nil, ""},
+		{"one attempt is left", with(progress(""), once), [][]rollout.Job{ok, failed}, nil, nil, ""},
+		{"none is", with(progress(""), once), [][]rollout.Job{ok, {ran("v2", rollout.JobFailure, 1), ran("v2", rollout.JobFailure, 3)}}, nil, nil, failure},
+		{"an operator has forgiven them", with(progress(""), once), [][]rollout.Job{ok, {ran("v2", rollout.JobFailure, 1), ran("v2", rollout.JobFailure, 3)}}, nil, override("r"), ""},
+		{"it was cancelled, which is no attempt", progress(""), [][]rollout.Job{ok, {ran("v2", rollout.JobCancelled, 1)}}, nil, nil, ""},
+		{"it is to be taken back", with(progress(""), back), [][]rollout.Job{ok, failed}, nil, nil, failure},
+		{"it was, because it does not work", with(verifying, back), [][]rollout.Job{nil, append(slices.Clone(bad), ran("v1", rollout.JobSuccessful, 3))}, nil, nil, failure},
+		{"an operator lets it stay", with(progress(""), back+","+once), [][]rollout.Job{ok, failed}, nil, override("b"), ""},
+		{"a change made it outdated, but no attempt is left either", progress(""), [][]rollout.Job{ok, failed}, nil, func(s *rollout.Snapshot) { s.Targets[2].OutdatedAt = minute(4) }, failure},
+		{"some went on and some failed", progress(`"minimumSuccessPercentage":75`), [][]rollout.Job{ok, failed, failed, hotfix}, nil, nil,
+			"1 of 4 targets there went on to a newer version without this one and 2 failed for good, so that it cannot be reached without an operator"},
+		{"and so many went on that to mend the others is not enough", progress(""), [][]rollout.Job{failed, hotfix}, nil, nil,
+			"1 of 2 targets there went on to a newer version without this one and 1 failed for good, so that it cannot be reached any more"},
+		{"it failed in one environment, and can be proved in the other", replaced(progress(""), either), [][]rollout.Job{ok, failed}, [][]rollout.Job{nil}, nil, ""},
 	} {
 		s := staged(row.staging, row.qa)
 		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(2), TargetSelector: "environment.id != 'prod'"})
+		if row.edit != nil {
+			row.edit(&s)
+		}
 		plan := mustPlan(t, compile(t, row.policies), s, minute(10))
 		k := slices.IndexFunc(waitingOf(plan), func(w rollout.Waiting) bool { return w.Environment == "prod" })
 		if k < 0 || waitingOf(plan)[k].Blockers[0].Reason != rollout.ReasonProgressionWaiting {
 			t.Errorf("%s: prod does not wait for the others: %q", row.why, blockers(plan))
 			continue
 		}
+		for _, verdict := range waitingOf(plan)[k].Blockers { // the rollout waits for the same
+			if fault := formFault(verdict); fault != "" {
+				t.Errorf("%s: %s: %s", row.why, verdict, fault)
+			}
+			want := []rollout.Actor{rollout.ActorFleet}
+			if row.detail != "" {
+				want = []rollout.Actor{rollout.ActorOperator, rollout.ActorPublish, rollout.ActorFleet}
+			}
+			if got := verdict.Actors(); !slices.Equal(got, want) {
+				t.Errorf("%s: %s: %q can help, want %q", row.why, verdict.Reason, got, want)
+			}
+		}
 		if got := waitingOf(plan)[k].Blockers[0].Data.Detail; got != row.detail {
 			t.Errorf("%s: %q, want %q", row.why, got, row.detail)
 		}
+	}
+}
+
+// TestProgressionAfterABracketFailed: of members, too, it is said that nobody tries again.
+func TestProgressionAfterABracketFailed(t *testing.T) {
+	const failure = "1 of 2 targets there failed for good, so that it cannot be reached without an operator"
+	for _, row := range []struct {
+		why, more string
+		first     rollout.JobStatus // of the first of the two
+		detail    string
+	}{
+		{"it is held", `"onMemberFailure":"hold"}}`, rollout.JobFailure, failure},
+		{"it is over", `"onMemberFailure":"run_post"}}`, rollout.JobFailure, failure},
+		{"it is taken back", `"onMemberFailure":"rollback_all"}}`, rollout.JobFailure, failure},
+		{"somebody cancelled it, which in a bracket is final", `"onMemberFailure":"hold"}}`, rollout.JobCancelled, failure},
+		{"another attempt is left", `"onMemberFailure":"hold"}},{"id":"r","retry":{"maxRetries":1,"backoffSeconds":3600}}`, rollout.JobFailure, ""},
+		{"it is at work", `"onMemberFailure":"hold"}}`, rollout.JobInProgress, ""},
+	} {
+		s := staged(times(2), nil)
+		for k := range s.Targets {
+			s.Targets[k].Current, s.Targets[k].Jobs = "", []rollout.Job{ran("v1", rollout.JobSuccessful, -30)}
+		}
+		set := compile(t, "["+progress("")+`,{"name":"q","selector":"environment.id == 'staging'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},`+row.more+`]}]`)
+		plan := mustPlan(t, set, s, minute(1))
+		if len(plan.Start) != 2 {
+			t.Fatalf("%s: %d start", row.why, len(plan.Start))
+		}
+		state, err := plan.Commit(plan.Start, minute(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.State = state
+		add(&s, plan.Start[0], job(plan.Start[0], minute(1), row.first))
+		add(&s, plan.Start[1], job(plan.Start[1], minute(1), rollout.JobSuccessful))
+		for _, now := range []int{2, 3} { // whether the state has heard of it or not
+			plan = mustPlan(t, set, s, minute(now))
+			wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)
+			if len(wait.Blockers) == 0 || wait.Blockers[0].Data.Detail != row.detail {
+				t.Errorf("%s: in minute %d: %s, want %q", row.why, now, wait, row.detail)
+			}
+			s.State = plan.State
+		}
+	}
+}
+
+// TestProgressionOutOfReachIsSo: where it is said that an operator is needed, successes without end
+// do not let the version go on; where it is not said, they do.
+func TestProgressionOutOfReachIsSo(t *testing.T) {
+	t.Parallel()
+	said, unsaid := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		draw := func(n int, label string) int { return rapid.IntRange(0, n-1).Draw(rt, label) }
+		rules := []string{`{"id":"s","versionSelector":{"selector":"true"}}`}
+		if draw(2, "retry") == 0 {
+			rules = append(rules, fmt.Sprintf(`{"id":"r","retry":{"maxRetries":%d,"backoffSeconds":%d}}`, draw(3, "retries"), 120*draw(2, "backoff")))
+		}
+		if draw(3, "rollback") == 0 {
+			rules = append(rules, `{"id":"b","rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`)
+		}
+		policies := progress(fmt.Sprintf(`"minimumSuccessPercentage":%d`, 25*draw(5, "percentage")))
+		set := compile(t, "["+policies+`,{"name":"q","selector":"environment.id == 'staging'","rules":[`+strings.Join(rules, ",")+`]}]`)
+		lists := make([][]rollout.Job, 4)
+		for k := range lists {
+			for at := range draw(4, "jobs") {
+				one := ran([]string{"v1", "v2", "v2", "v2", "v3"}[draw(5, "version")], []rollout.JobStatus{rollout.JobFailure, rollout.JobFailure, rollout.JobCancelled, rollout.JobSuccessful}[draw(4, "status")], at)
+				if one.Status == rollout.JobSuccessful {
+					one.Verification = []rollout.Verification{"", rollout.VerificationPassed, rollout.VerificationFailed}[draw(3, "verification")]
+				}
+				lists[k] = append(lists[k], one)
+			}
+		}
+		s := staged(lists, nil)
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionPaused, CreatedAt: minute(0).Add(1), TargetSelector: "environment.id != 'prod'"})
+		for k := range s.Targets {
+			if draw(6, "outdated") == 0 {
+				s.Targets[k].OutdatedAt = minute(2 + 3*draw(2, "when"))
+			}
+		}
+		unreachable, waits, starts := false, false, false
+		for now := minute(4); now.Before(minute(60)); now = now.Add(time.Minute) {
+			plan, err := set.Plan(s, now)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if now.Equal(minute(4)) {
+				wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)
+				for _, verdict := range wait.Blockers {
+					if verdict.Reason == rollout.ReasonProgressionWaiting && wait.Version == "v2" {
+						waits = true
+						unreachable = slices.ContainsFunc(verdict.On, func(c rollout.Condition) bool { return c.Kind == rollout.OnOperator })
+					}
+				}
+			}
+			starts = starts || slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Environment == "prod" && s.Version == "v2" })
+			if s.State, err = plan.Commit(plan.Start, now); err != nil {
+				rt.Fatal(err)
+			}
+			for _, start := range plan.Start {
+				add(&s, start, job(start, now, rollout.JobSuccessful))
+			}
+		}
+		switch {
+		case !waits:
+		case unreachable:
+			said++
+		default:
+			unsaid++
+		}
+		if waits && unreachable == starts {
+			rt.Fatalf("an operator is said to be needed: %v; without one it starts: %v; jobs %v", unreachable, starts, lists)
+		}
+	})
+	if said == 0 || unsaid == 0 {
+		t.Errorf("said %d times, not said %d times", said, unsaid)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/textkey"
@@ -146,22 +147,34 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 	default:
 		fact.Status = bracket.RunFailed
 	}
+	if !final {
+		fact.RetryAt = w.nextAttempt(i, k, run.Purpose)
+	}
+	return fact
+}
+
+// nextAttempt returns when the run of a member that failed with job k is due to be repeated; zero:
+// never.
+func (w *work) nextAttempt(i int32, k int, purpose bracket.Purpose) time.Time {
+	t := &w.targets[i]
+	job := &t.Jobs[k]
 	// The attempts of this run's generation and purpose, this one and those before it.
-	prefix := strings.TrimSuffix(job.Run, textkey.Join("", string(run.Purpose)))
+	prefix := strings.TrimSuffix(job.Run, textkey.Join("", string(purpose)))
 	prefix = prefix[:strings.LastIndexByte(prefix, '/')+1]
 	var row []Job
 	for _, earlier := range t.Jobs[k:] {
-		if strings.HasPrefix(earlier.Run, prefix) && strings.HasSuffix(earlier.Run, "/"+string(run.Purpose)) {
+		if strings.HasPrefix(earlier.Run, prefix) && strings.HasSuffix(earlier.Run, "/"+string(purpose)) {
 			row = append(row, earlier)
 		}
 	}
 	a := w.after(i, w.versions[t.deployment].number(job.Version), row)
-	if a.reason != ReasonRetryExhausted && !final {
-		if fact.RetryAt = a.next; a.next.IsZero() { // it counts as no attempt; if an override forgives it, the next one may start at once
-			fact.RetryAt = a.forgiven
-		}
+	switch {
+	case a.reason == ReasonRetryExhausted:
+		return time.Time{}
+	case a.next.IsZero():
+		return a.forgiven // it counts as no attempt; if an override forgives it, the next one may start at once
 	}
-	return fact
+	return a.next
 }
 
 // parseRun parses the rest of a run's id, from which the group has been cut; ok is false if it is

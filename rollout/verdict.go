@@ -34,7 +34,7 @@ const (
 	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed
 	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
 	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago
-	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough
+	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; on an operator or a version too if too few targets there can still succeed by themselves, and Detail says why
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
 	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed
 	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met
@@ -193,7 +193,11 @@ func (v Verdict) String() string {
 	}
 	if len(v.On) > 0 {
 		b.WriteString(", waits for ")
-		b.WriteString(strings.Join(phrases(v.On, v.Reason == Reason(concurrency.SlotKeysFull)), or))
+		on := v.On
+		if v.Reason == ReasonRolloutNotStarted { // how a gate opens that does not by itself is said by the gate
+			on = slices.DeleteFunc(slices.Clone(on), func(c Condition) bool { return c.Kind == OnOperator || c.Kind == OnVersion })
+		}
+		b.WriteString(strings.Join(phrases(on, v.Reason == Reason(concurrency.SlotKeysFull)), or))
 	}
 	return b.String()
 }

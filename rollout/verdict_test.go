@@ -166,7 +166,7 @@ func forms() map[rollout.Reason]string {
 		"approval_missing":             "pending - approval",
 		"progression_no_environment":   "denied - config",
 		"progression_too_old":          "denied - config,job",
-		"progression_waiting":          "pending ? job",
+		"progression_waiting":          "pending ? job|pending - job,operator,version",
 		"dependency_unmatched":         "denied - config|denied - config,version", // of a member of a bracket
 		"dependency_unmet":             "denied - dependency",
 		"version_dependency_unmet":     "denied - dependency",
@@ -217,6 +217,9 @@ func formFault(v rollout.Verdict) string {
 		}
 	}
 	slices.Sort(kinds)
+	if v.Reason == rollout.ReasonRolloutNotStarted { // what a progression waits for if no success comes by itself
+		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "operator" || kind == "version" })
+	}
 	events := strings.Join(slices.Compact(kinds), ",")
 	form, known := forms()[v.Reason]
 	if !known {
