@@ -14,6 +14,10 @@ type Change struct {
 	After  Situation `json:"after"`
 }
 
+// Changes are the targets about which two plans differ, as [Plan.Changes] lists them. In a log or a
+// chat write the whole, which says once what many targets have in common, and not each of them.
+type Changes []Change
+
 // Situation is what one plan says about one release target. The zero Situation means that there is
 // nothing to do.
 type Situation struct {
@@ -28,12 +32,12 @@ type Situation struct {
 // ([Data]), such as a count of successes, nor the events that can change the verdict. A nil before
 // stands for a plan that says nothing. Either plan may be a decoded copy; if it is not, its
 // snapshot must not have been modified. Changes takes time in proportion to both plans.
-func (p *Plan) Changes(before *Plan) []Change {
+func (p *Plan) Changes(before *Plan) Changes {
 	if before == nil {
 		before = &Plan{}
 	}
 	old, now := before.situations(), p.situations()
-	var changes []Change
+	var changes Changes
 	for len(old) > 0 || len(now) > 0 {
 		order := 0
 		switch {

@@ -39,39 +39,82 @@ func (p Plan) String() string {
 func (l WaitingList) String() string { return strings.Join(l.kinds(), "\n") }
 
 // kinds returns a line for each set of reasons, but of the rarest only how many there are.
-func (l WaitingList) kinds() (lines []string) {
-	type kind struct {
-		first       Waiting
-		count       int
-		deployments []string // the first of them, and one more if there are others
-	}
-	byReasons := map[string]*kind{}
-	var order []*kind
+func (l WaitingList) kinds() []string {
+	var groups likewise[Waiting]
 	var key strings.Builder
 	for w := range l.All() {
 		key.Reset()
-		for _, verdict := range w.Blockers {
-			fmt.Fprintf(&key, "%q %q ", verdict.Reason, verdict.Rule)
-		}
-		own := byReasons[key.String()]
-		if own == nil {
-			own = &kind{first: w}
-			byReasons[key.String()] = own
-			order = append(order, own)
-		}
-		own.count++
-		if len(own.deployments) <= textlist.Shown && !slices.Contains(own.deployments, w.Deployment) {
-			own.deployments = append(own.deployments, w.Deployment)
-		}
+		writeReasons(&key, w.Blockers)
+		groups.add(key.String(), w, w.Deployment)
 	}
-	slices.SortStableFunc(order, func(a, b *kind) int { return cmp.Compare(b.count, a.count) })
-	for k, own := range order {
+	return groups.lines("and %d more, for %d other sets of reasons")
+}
+
+// String describes the changes for people. Targets that start the same version, or no longer do,
+// and that wait, or waited, with the same version for the same reasons of the same rules share a
+// line, which shows the first of them and counts the others. So most instants in a line are those
+// of its first target. The most frequent changes come first; of more than ten kinds it shows ten
+// and counts the rest. The text does not end with a newline, and is empty if nothing has changed.
+func (c Changes) String() string {
+	var groups likewise[Change]
+	var key strings.Builder
+	for _, change := range c {
+		key.Reset()
+		for _, s := range [...]Situation{change.Before, change.After} {
+			fmt.Fprintf(&key, "%q %q ", s.Start, s.Wait)
+			writeReasons(&key, s.Blockers)
+			key.WriteByte('>')
+		}
+		groups.add(key.String(), change, change.Deployment)
+	}
+	return strings.Join(groups.lines("and %d more, of %d other kinds"), "\n")
+}
+
+func writeReasons(b *strings.Builder, blockers []Verdict) {
+	for _, verdict := range blockers {
+		fmt.Fprintf(b, "%q %q ", verdict.Reason, verdict.Rule)
+	}
+}
+
+// likewise groups entries about targets that are alike.
+type likewise[T fmt.Stringer] struct {
+	byKey map[string]*alikes[T]
+	order []*alikes[T] // by their first entry
+}
+
+// alikes are entries with one key.
+type alikes[T fmt.Stringer] struct {
+	first       T
+	count       int
+	deployments []string // the first of them, and one more if there are others
+}
+
+func (l *likewise[T]) add(key string, entry T, deployment string) {
+	own := l.byKey[key]
+	if own == nil {
+		if own = (&alikes[T]{first: entry}); l.byKey == nil {
+			l.byKey = map[string]*alikes[T]{}
+		}
+		l.byKey[key] = own
+		l.order = append(l.order, own)
+	}
+	own.count++
+	if len(own.deployments) <= textlist.Shown && !slices.Contains(own.deployments, deployment) {
+		own.deployments = append(own.deployments, deployment)
+	}
+}
+
+// lines returns a line for each group, the largest first; of those beyond the first ones it counts
+// the entries and the groups, in the words of rest.
+func (l *likewise[T]) lines(rest string) (lines []string) {
+	slices.SortStableFunc(l.order, func(a, b *alikes[T]) int { return cmp.Compare(b.count, a.count) })
+	for k, own := range l.order {
 		if k == textlist.Shown {
-			rest := 0
-			for _, rare := range order[k:] {
-				rest += rare.count
+			more := 0
+			for _, rare := range l.order[k:] {
+				more += rare.count
 			}
-			return append(lines, fmt.Sprintf("and %d more, for %d other sets of reasons", rest, len(order)-k))
+			return append(lines, fmt.Sprintf(rest, more, len(l.order)-k))
 		}
 		line := own.first.String()
 		if own.count > 1 {

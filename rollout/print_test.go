@@ -91,6 +91,50 @@ pool       p: 0 of 1 active`},
 	}
 }
 
+// TestChangesPrint: what changes alike for many targets is told once, and nothing is told as alike
+// that a reader would want to know apart.
+func TestChangesPrint(t *testing.T) {
+	closed := rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Rule: "w", Until: minute(60)}
+	change := func(resource int, deployment string, before, after rollout.Situation) rollout.Change {
+		return rollout.Change{TargetID: rollout.TargetID{Resource: fmt.Sprintf("r%02d", resource), Environment: "prod", Deployment: deployment}, Before: before, After: after}
+	}
+	waits := func(version string, why ...rollout.Verdict) rollout.Situation {
+		return rollout.Situation{Wait: version, Blockers: why}
+	}
+	turn := func(at int) rollout.Verdict {
+		return rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonRolloutNotDue, Rule: "g", Until: minute(at), Data: &rollout.Data{Position: at - 60, Population: 48}}
+	}
+	starts, nothing := rollout.Situation{Start: "v2"}, rollout.Situation{}
+	opens, kinds := rollout.Changes{}, rollout.Changes{}
+	for k := range 48 {
+		opens = append(opens, change(k, []string{"api", "web"}[k/40], waits("v2", closed, turn(60+k)), waits("v2", turn(60+k))))
+		kinds = append(kinds, change(k, "api", nothing, waits(fmt.Sprint("v", min(k, 13)), closed)))
+	}
+	opens[0].After = starts
+	for _, row := range []struct {
+		why     string
+		changes rollout.Changes
+		want    string
+	}{
+		{"nothing", nil, ""},
+		{"one", rollout.Changes{change(1, "api", waits("v2", closed), starts)}, "r01 / prod / api: v2 waits: window_closed until 2025-01-01T01:00:00Z -> starts v2"},
+		{"a window that opens for a whole fleet, each target with its own turn", opens,
+			"r01 / prod / api: v2 waits: window_closed until 2025-01-01T01:00:00Z; rollout_not_due (turn 2 of 48) until 2025-01-01T01:01:00Z -> v2 waits: rollout_not_due (turn 2 of 48) until 2025-01-01T01:01:00Z; and 46 more likewise, of api, web\n" +
+				"r00 / prod / api: v2 waits: window_closed until 2025-01-01T01:00:00Z; rollout_not_due (turn 1 of 48) until 2025-01-01T01:00:00Z -> starts v2"},
+		{"another version", rollout.Changes{change(1, "api", nothing, starts), change(2, "api", nothing, rollout.Situation{Start: "v3"})}, "r01 / prod / api: nothing to do -> starts v2\nr02 / prod / api: nothing to do -> starts v3"},
+		{"there and back", rollout.Changes{change(1, "api", waits("v2", closed), nothing), change(2, "api", nothing, waits("v2", closed))},
+			"r01 / prod / api: v2 waits: window_closed until 2025-01-01T01:00:00Z -> nothing to do\nr02 / prod / api: nothing to do -> v2 waits: window_closed until 2025-01-01T01:00:00Z"},
+	} {
+		if got := fmt.Sprint(row.changes); got != row.want {
+			t.Errorf("%s: printed\n%s\nwant\n%s", row.why, got, row.want)
+		}
+	}
+	text := strings.Split(kinds.String(), "\n")
+	if len(text) != 11 || !strings.HasPrefix(text[0], "r13 / prod / api: nothing to do -> v13 waits") || !strings.HasSuffix(text[0], "; and 34 more likewise") || text[10] != "and 4 more, of 4 other kinds" {
+		t.Errorf("of fourteen kinds are printed\n%s", strings.Join(text, "\n"))
+	}
+}
+
 // TestTargetPrints: a target says more than its id.
 func TestTargetPrints(t *testing.T) {
 	id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}

@@ -66,7 +66,7 @@ func (r *Recording) validate() error {
 //
 // The error is one of [PolicySet.Plan], or joins a *[FieldError] per fault of the recording:
 // another schema, or no Now.
-func (s *PolicySet) Replay(r Recording) (Plan, []Change, error) {
+func (s *PolicySet) Replay(r Recording) (Plan, Changes, error) {
 	if err := r.validate(); err != nil {
 		return Plan{}, nil, fmt.Errorf("rollout: recording: %w", err)
 	}
