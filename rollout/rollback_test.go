@@ -442,3 +442,34 @@ func TestNothingToGoBackToButItself(t *testing.T) {
 		t.Errorf("starts %q, waits %q", started(plan), got)
 	}
 }
+
+// TestRunIDsOfAPrunedHistory: a host may forget the jobs before the last success that a rollback
+// needs, and then fewer jobs of that version are listed than there were. The next run must still
+// have an id of its own: with an old one, create-if-absent would create nothing.
+func TestRunIDsOfAPrunedHistory(t *testing.T) {
+	at := func(run, version string, status rollout.JobStatus, minutes int) rollout.Job {
+		one := ran(version, status, minutes)
+		one.Run = run
+		return one
+	}
+	failed := at("r1/prod/api/v3/1", "v3", rollout.JobFailure, 9)
+	for _, row := range []struct {
+		why  string
+		jobs []rollout.Job
+		want string
+	}{
+		{"all are listed", []rollout.Job{at("r1/prod/api/v1/1", "v1", rollout.JobSuccessful, -60), at("r1/prod/api/v1/2/rollback", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/3/rollback"},
+		{"the last success alone is, a rollback", []rollout.Job{at("r1/prod/api/v1/2/rollback", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/3/rollback"},
+		{"it is a third attempt", []rollout.Job{at("r1/prod/api/v1/3", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/4/rollback"},
+		{"jobs of the host's own count by their number", []rollout.Job{at("", "v1", rollout.JobFailure, 2), at("nightly/7", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/3/rollback"},
+		{"the id of another target says nothing", []rollout.Job{at("r2/prod/api/v1/7", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/2/rollback"},
+		{"nor does a number that is none of this package's", []rollout.Job{at("r1/prod/api/v1/99999999999999999999", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/2/rollback"},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+		s.Targets[0].Current, s.Targets[0].Jobs = "", row.jobs
+		plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`)), s, minute(10))
+		if len(plan.Start) != 1 || plan.Start[0].Run != row.want {
+			t.Errorf("%s: %v, want a run %s", row.why, plan.Start, row.want)
+		}
+	}
+}

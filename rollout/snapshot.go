@@ -192,8 +192,18 @@ type Target struct {
 	// They must be complete from the first job of the newest version that was ever started here on,
 	// even while a newer version exists that was not, and for open bracket executions: attempts are
 	// counted from them, and a rollback, a later job of an older version, runs again if it is not
-	// listed. For a version that may still go to other environments by environmentProgression, the
-	// first success must be listed. See [Rollback] for the success before them.
+	// listed. Of the jobs before them a host may leave out what nothing below asks for:
+	//
+	//   - environmentProgression: of each version that may still go to other environments the
+	//     success that ended first and, with maximumAgeHours, the one that ended last;
+	//   - rollback: the newest success of an older version, see [Rollback], and the newest job of
+	//     that version that a plan started: the number in the next run id follows that in this one;
+	//   - versionCooldown: the newest success whose verification has not failed;
+	//   - resourceConcurrency: every job created since the Since of a lease that the target holds;
+	//   - lost state: of a bracket's jobs those of its newest group.
+	//
+	// Which jobs these are depends on the policies, the state and all other targets of the
+	// deployment, so there is no list of what a plan reads: in doubt keep a job.
 	Jobs []Job `json:"jobs,omitempty"`
 
 	// JoinedAt is when the target came into scope; zero means it was always there. The target ranks
