@@ -225,11 +225,30 @@ func phrases(on []Condition, keys bool) []string {
 	return list
 }
 
+// held says which status keeps a version from being deployed. One that no release of this package
+// has known may be the host's own, or a typo.
+func (s VersionStatus) held() string {
+	switch {
+	case s == VersionPaused:
+		return string(s)
+	case s == "":
+		return "it has no status"
+	}
+	for _, known := range [...]VersionStatus{VersionReady, VersionPaused} {
+		if strings.EqualFold(string(s), string(known)) {
+			return fmt.Sprintf("%q is no known status, which %q would be", s, known)
+		}
+	}
+	return fmt.Sprintf("%q is no known status", s)
+}
+
 // about describes the facts behind a reason in words.
 func (d *Data) about(reason Reason) string {
 	names := strings.Join(d.Names, ", ")
 	text := ""
 	switch reason {
+	case ReasonVersionNotDeployable:
+		return ": " + VersionStatus(d.Detail).held()
 	case ReasonRolloutNotDue, Reason(bracket.ReasonNotDue):
 		// People count from 1. A target that joined later has a turn after all those at the start.
 		text = fmt.Sprintf(" (turn %d of %d)", d.Position+1, d.Population)

@@ -31,6 +31,22 @@ func TestVerdictReads(t *testing.T) {
 		{"of a decoded one it may not be known who failed", rollout.Verdict{
 			Reason: rollout.Reason(bracket.ReasonFailedHolding), Data: &rollout.Data{},
 		}, "bracket_failed_holding"},
+		{"the version is held", rollout.Verdict{
+			Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "web"}}, Data: &rollout.Data{Detail: "paused"},
+		}, `version_not_deployable: paused, waits for a version of web`},
+		{"a status in other letters reads as if it were deployable", rollout.Verdict{
+			Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "web"}}, Data: &rollout.Data{Detail: "Ready"},
+		}, `version_not_deployable: "Ready" is no known status, which "ready" would be, waits for a version of web`},
+		{"or as if somebody had meant to hold it", rollout.Verdict{
+			Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "web"}}, Data: &rollout.Data{Detail: "PAUSED"},
+		}, `version_not_deployable: "PAUSED" is no known status, which "paused" would be, waits for a version of web`},
+		{"the host's own status", rollout.Verdict{
+			Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "web"}}, Data: &rollout.Data{Detail: "building"},
+		}, `version_not_deployable: "building" is no known status, waits for a version of web`},
+		{"it has none", rollout.Verdict{
+			Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "web"}}, Data: &rollout.Data{Detail: ""},
+		}, `version_not_deployable: it has no status, waits for a version of web`},
+		{"a version of the future", rollout.Verdict{Reason: rollout.ReasonVersionNotDeployable, Until: noon}, "version_not_deployable until 2026-03-10T12:00:00Z"},
 		{"nobody approved", rollout.Verdict{
 			Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{approval}, Data: &rollout.Data{Allowed: 2},
 		}, "approval_missing (0 of 2), waits for an approval of v2 in prod"},
