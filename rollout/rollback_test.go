@@ -207,10 +207,10 @@ func TestPrunedJobs(t *testing.T) {
 		jobs []rollout.Job
 		want string
 	}{
-		{"all of them", []rollout.Job{older, before, failed, back}, "v4 waits: approval_missing (0 of 1), waits for an approval of v4 in prod"},
-		{"from the first of the newest version that was started here, and the success before", []rollout.Job{before, failed, back}, "v4 waits: approval_missing (0 of 1), waits for an approval of v4 in prod"},
-		{"without the rollback, which then runs again", []rollout.Job{before, failed}, "starts v2, v4 waits: approval_missing (0 of 1), waits for an approval of v4 in prod"},
-		{"those of the newest version of all alone, which has none: the failed one starts again", []rollout.Job{before}, "starts v3, v4 waits: approval_missing (0 of 1), waits for an approval of v4 in prod"},
+		{"all of them", []rollout.Job{older, before, failed, back}, "v4 waits: approval_missing (0 of 1 needed), waits for an approval of v4 in prod"},
+		{"from the first of the newest version that was started here, and the success before", []rollout.Job{before, failed, back}, "v4 waits: approval_missing (0 of 1 needed), waits for an approval of v4 in prod"},
+		{"without the rollback, which then runs again", []rollout.Job{before, failed}, "starts v2, v4 waits: approval_missing (0 of 1 needed), waits for an approval of v4 in prod"},
+		{"those of the newest version of all alone, which has none: the failed one starts again", []rollout.Job{before}, "starts v3, v4 waits: approval_missing (0 of 1 needed), waits for an approval of v4 in prod"},
 	} {
 		s := fleet(1, "", map[string][]string{"a": {"v1", "v2", "v3", "v4"}})
 		s.Targets[0].Jobs = row.jobs

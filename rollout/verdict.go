@@ -258,20 +258,17 @@ func (d *Data) about(reason Reason) string {
 	case ReasonRetryBackoff, ReasonRetryExhausted:
 		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
 	case ReasonApprovalMissing:
-		text = fmt.Sprintf(" (%d of %d)", d.Attempt, d.Allowed)
+		text = fmt.Sprintf(" (%d of %d needed)", d.Attempt, d.Allowed)
 		if names != "" {
-			text, names = fmt.Sprintf(" (%d of %d: %s)", d.Attempt, d.Allowed, names), ""
+			text, names = fmt.Sprintf(" (%d of %d needed: %s)", d.Attempt, d.Allowed, names), ""
 		}
 	case ReasonProgressionWaiting:
 		soaking := ""
 		if d.Attempt >= d.Allowed {
 			soaking = ", soaking"
 		}
-		where := strings.Join(d.Names, " or ")
-		text, names = fmt.Sprintf(" (%d of %d succeeded in %s%s)", d.Attempt, d.Allowed, where, soaking), ""
-		if d.Attempt > d.Allowed { // a percentage asks for fewer than there are
-			text = fmt.Sprintf(" (%d succeeded in %s, %d needed%s)", d.Attempt, where, d.Allowed, soaking)
-		}
+		// Not "of": there may be more targets than are needed.
+		text, names = fmt.Sprintf(" (%d succeeded in %s, %d needed%s)", d.Attempt, strings.Join(d.Names, " or "), d.Allowed, soaking), ""
 	case ReasonCooldown:
 		text, names = " after "+names, ""
 	case ReasonOverridden:

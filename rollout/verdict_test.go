@@ -49,16 +49,16 @@ func TestVerdictReads(t *testing.T) {
 		{"a version of the future", rollout.Verdict{Reason: rollout.ReasonVersionNotDeployable, Until: noon}, "version_not_deployable until 2026-03-10T12:00:00Z"},
 		{"nobody approved", rollout.Verdict{
 			Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{approval}, Data: &rollout.Data{Allowed: 2},
-		}, "approval_missing (0 of 2), waits for an approval of v2 in prod"},
+		}, "approval_missing (0 of 2 needed), waits for an approval of v2 in prod"},
 		{"who approved stands beside how many must", rollout.Verdict{
 			Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{approval}, Data: &rollout.Data{Attempt: 1, Allowed: 2, Names: []string{"ann"}},
-		}, "approval_missing (1 of 2: ann), waits for an approval of v2 in prod"},
+		}, "approval_missing (1 of 2 needed: ann), waits for an approval of v2 in prod"},
 		{"one environment is enough", rollout.Verdict{
 			Reason: rollout.ReasonProgressionWaiting, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 1, Allowed: 2, Names: []string{"qa", "staging"}},
-		}, "progression_waiting (1 of 2 succeeded in qa or staging), waits for successes of web v2 in staging"},
+		}, "progression_waiting (1 succeeded in qa or staging, 2 needed), waits for successes of web v2 in staging"},
 		{"only the soak is left: further successes are not what it waits for", rollout.Verdict{
 			Reason: rollout.ReasonProgressionWaiting, Until: noon, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 2, Allowed: 2, Names: []string{"staging"}},
-		}, "progression_waiting (2 of 2 succeeded in staging, soaking) until 2026-03-10T12:00:00Z"},
+		}, "progression_waiting (2 succeeded in staging, 2 needed, soaking) until 2026-03-10T12:00:00Z"},
 		{"more succeeded than the percentage asks for", rollout.Verdict{
 			Reason: rollout.ReasonProgressionWaiting, Until: noon, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 10, Allowed: 9, Names: []string{"staging"}},
 		}, "progression_waiting (10 succeeded in staging, 9 needed, soaking) until 2026-03-10T12:00:00Z"},
