@@ -129,6 +129,10 @@ const (
 	// LintPoolEmpty, a warning: a concurrency rule limits nothing, because its group has no member,
 	// or none with a target that the policy governs. Correct groupSelector.
 	LintPoolEmpty LintCode = "pool_empty"
+	// LintPoolWithoutValue, a warning: a concurrency rule limits members that have no value of its
+	// groupBy. They are one pool, whose key ends in a slash, with a limit of its own, so more
+	// resources start at once than the values say. Give them a value, or leave it if that is meant.
+	LintPoolWithoutValue LintCode = "pool_without_value"
 	// LintCeilExceedsPercent, information: rounded up, a percentage lets more start than it says:
 	// 20 % of 3 is 1 of 3. Use floor or floor_min_1, or a count.
 	LintCeilExceedsPercent LintCode = "ceil_exceeds_percent"

@@ -55,6 +55,7 @@ func (l *lint) lookAtPools() {
 			l.everything(at(rule, "groupSelector"), fmt.Sprintf("all %d resources", members))
 		}
 		l.lookAtLimited(rule, pools, members)
+		l.lookAtUngrouped(rule, members)
 		l.lookAtRounding(rule, pools)
 	}
 }
@@ -111,6 +112,40 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 		fix = "round by ceil or floor_min_1, or write a count"
 	}
 	l.add(at(rule, limitField(rule)), LintLimitZero, neverOr(blocked), blocked, detail, fix)
+}
+
+// lookAtUngrouped finds members without a value of groupBy, which are one pool together. It is
+// silent about a key that no resource has: that is another finding.
+func (l *lint) lookAtUngrouped(rule *compiledRule, members int) {
+	w, by := l.w, rule.groupBy
+	if by == nil || by.field == "metadata" && !l.has("resource.metadata", by.key) {
+		return
+	}
+	pools := w.capacity.byRule[rule]
+	without := func(r int32) bool { return pools[r] != none && by.of(&w.resources[r]) == "" }
+	count, first, index := 0, "", int32(none)
+	for r := range w.resources {
+		if without(int32(r)) {
+			if count++; count == 1 {
+				first, index = w.resources[r].ID, pools[r]
+			}
+		}
+	}
+	if count == 0 {
+		return
+	}
+	var concerns reach
+	for i := range w.targets {
+		if without(w.targets[i].resource) && w.viewOf(int32(i)).has(rule) {
+			concerns.add(int32(i))
+		}
+	}
+	if !concerns.some() {
+		return // it limits nothing there
+	}
+	l.add(at(rule, "groupBy"), LintPoolWithoutValue, SeverityWarning, concerns,
+		fmt.Sprintf("for %d of %s, such as %s, %s has no value: they are limited together, in a pool of their own, %s, besides those of the values", count, counted(members, "member"), first, rule.pool.GroupBy, poolName(w.capacity.snapshot.Pools[index].Key)),
+		"give them a value; left out of groupSelector they would not be limited at all")
 }
 
 // lookAtRounding finds percentages that are rounded up to more than they say.
