@@ -61,7 +61,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.Diagnostic{}, "code! rule detail! count! example"},
 		{rollout.Verdict{}, "status! reason! rule until on data"},
 		{rollout.Condition{}, "kind! rule environment deployment resource version group pool"},
-		{rollout.Data{}, "position! population attempt allowed names detail"},
+		{rollout.Data{}, "position population attempt allowed names detail"},
 		{rollout.Explanation{}, "+TargetID now! current started policies bracket held versions pools"},
 		{rollout.VersionExplanation{}, "version! tag prospect! scoped fault listed rules"},
 		{rollout.RuleVerdict{}, "kind! +Verdict since"},

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,12 +77,28 @@ type Verdict struct {
 
 // Data holds the facts of a verdict. Which of them are set follows from the reason.
 type Data struct {
-	Position   int      `json:"position"`             // for a turn that has not come, its zero-based place in the rollout order (the text counts from 1); otherwise 0
+	Position   int      `json:"position,omitzero"`    // for a turn that has not come, its zero-based place in the rollout order (the text counts from 1); otherwise 0, and not in JSON
 	Population int      `json:"population,omitempty"` // with Position: how many places there were when the rollout started
 	Attempt    int      `json:"attempt,omitempty"`    // attempts that failed, approvals given or successes seen so far
 	Allowed    int      `json:"allowed,omitempty"`    // how many of them the rule allows or asks for
 	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions, members, or the pool of the target, that the verdict is about
 	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, why a percentage is out of reach
+}
+
+// MarshalJSON writes Position with every turn, also the first one, and for no other verdict: there a
+// zero would read as the first turn of a rollout. A turn is what has a Position or a Population.
+func (d Data) MarshalJSON() ([]byte, error) {
+	type plain Data
+	switch {
+	case d.Position == 0 && d.Population == 0:
+		return json.Marshal(plain(d))
+	case d.Population != 0 && d.Attempt == 0 && d.Allowed == 0 && len(d.Names) == 0 && d.Detail == "": // most of a large rollout waits for its turn
+		return fmt.Appendf(nil, `{"position":%d,"population":%d}`, d.Position, d.Population), nil
+	}
+	return json.Marshal(struct {
+		Position int `json:"position"`
+		plain
+	}{d.Position, plain(d)})
 }
 
 // ConditionKind says what kind of event a verdict waits for.
