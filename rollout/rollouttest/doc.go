@@ -12,6 +12,10 @@
 // [World] and [Timeline] are plain values. [World.Run] wakes only at the instants at which a host
 // would wake: the plan's Next, and its own events. So it also proves that these suffice.
 //
+// A world may begin in the middle of a rollout, from what a host has observed or a recording holds:
+// the jobs and verifications that are in progress then end as [World].Job or the samples of a
+// forecast say.
+//
 // [Invariants] are the promises that every plan keeps; [Step.Check] checks one plan of any host
 // against them. [Forecast] runs a world many times with durations drawn from samples.
 //

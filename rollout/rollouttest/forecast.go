@@ -27,6 +27,12 @@ import (
 // run alone, so the same call gives the same prediction, and two policies are compared on the same
 // draws.
 //
+// A job in progress at World.Start is drawn from the samples that took longer than it has by then,
+// a hung one being longer than any, and a running verification from the samples that were verified
+// for longer. If no sample is longer, the longest counts, and the job or verification ends at
+// World.Start: see [Prediction].Overdue. If no sample was verified at all, the verification never
+// ends, unless a change ends it.
+//
 // The first trial runs the world as it is, with Pure if the fleet has a State. The others run it
 // with Pure and Trust, in parallel on all cores unless World.Plan is set. So World.Job and
 // [Change].Do must not write to what two runs share. Each trial has its own store: World.Store must
@@ -46,15 +52,16 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 		f.runRest(ctx)
 	}
 	p := Prediction{Trials: make([]Trial, trials)}
-	unsampled := map[string]bool{}
+	unsampled, overdue := map[string]bool{}, map[string]bool{}
 	for i, own := range f.outcomes {
 		if own.err != nil {
 			return Prediction{}, fmt.Errorf("%w (in trial %d)", own.err, i)
 		}
 		p.Start, p.Trials[i] = own.start, own.Trial
 		maps.Copy(unsampled, own.unsampled)
+		maps.Copy(overdue, own.overdue)
 	}
-	p.Unsampled = slices.Sorted(maps.Keys(unsampled))
+	p.Unsampled, p.Overdue = slices.Sorted(maps.Keys(unsampled)), slices.Sorted(maps.Keys(overdue))
 	return p, nil
 }
 
@@ -71,6 +78,7 @@ type trialOutcome struct {
 	Trial
 	start     time.Time
 	unsampled map[string]bool // deployments
+	overdue   map[string]bool // runs, or else targets
 	err       error
 }
 
@@ -102,7 +110,7 @@ func (f *forecast) runRest(ctx context.Context) {
 // run runs one trial.
 func (f *forecast) run(ctx context.Context, trial int) {
 	own := &f.outcomes[trial]
-	own.unsampled = map[string]bool{}
+	own.unsampled, own.overdue = map[string]bool{}, map[string]bool{}
 	world := f.world
 	job := world.Job
 	if job == nil {
@@ -116,13 +124,28 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		}
 		return drawn[draw(f.seed, uint64(trial), start.Run, len(drawn))]
 	}
-	timeline, left, err := world.play(ctx, world.Trust)
+	found := func(start rollout.Start, attempt int, of *rollout.Job, at time.Time) Outcome {
+		if len(f.samples[start.Deployment]) == 0 {
+			return world.Job(start, attempt)
+		}
+		name := nameOf(start.TargetID, of)
+		drawn, late := remaining(f.samples[start.Deployment], of, at)
+		if late {
+			own.overdue[name] = true
+		}
+		if len(drawn) == 0 {
+			return Outcome{Verification: rollout.VerificationRunning}
+		}
+		return drawn[draw(f.seed, uint64(trial), name, len(drawn))]
+	}
+	r, err := world.play(ctx, world.Trust, found)
+	timeline := r.timeline
 	if timeline.Finish.IsZero() {
 		timeline.Finish = timeline.Start // there was nothing to do
 	}
 	own.Trial = Trial{Done: timeline.Done, Finish: timeline.Finish, InFlight: timeline.InFlight, Pools: timeline.Pools, Drains: timeline.Drains}
 	if !timeline.Done {
-		own.Left, own.Hanging, own.CutOff = left, len(timeline.Running) > 0, timeline.CutOff
+		own.Left, own.Hanging, own.CutOff = r.left(), len(timeline.Running) > 0, timeline.CutOff
 	}
 	own.start, own.err = timeline.Start, err
 }
@@ -146,6 +169,12 @@ type Prediction struct {
 	// Unsampled are the deployments that ran without samples, ascending: their jobs follow
 	// World.Job. If one of them was meant to have samples, its name there is probably misspelt.
 	Unsampled []string `json:"unsampled,omitempty"`
+
+	// Overdue are the runs that were in progress at the start for as long as the longest sample, or
+	// longer, ascending, and so are those whose verification was. Every trial lets them end at the
+	// start. If one of them hangs, the prediction is too early: give its job the status
+	// actionRequired, which keeps it from ending. A job without run id is listed by its target.
+	Overdue []string `json:"overdue,omitempty"`
 }
 
 // Trial is one run of the world.
@@ -266,6 +295,9 @@ func (p Prediction) String() string {
 	fmt.Fprintf(&b, "never done: %.0f %%%s\n", 100*p.Halted(), p.why())
 	if len(p.Unsampled) > 0 {
 		fmt.Fprintf(&b, "no samples of %s\n", strings.Join(p.Unsampled, ", "))
+	}
+	if n := len(p.Overdue); n > 0 {
+		fmt.Fprintf(&b, "longer in progress than any sample, and taken to end at once: %s%s\n", strings.Join(p.Overdue[:min(n, 10)], ", "), more(n-10))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

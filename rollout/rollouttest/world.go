@@ -23,9 +23,14 @@ type World struct {
 
 	// Fleet is what exists, and what will. The planner does not know a version or an override
 	// before its CreatedAt, an approval or a command before its At, and a target before its
-	// JoinedAt. Nor does it know a resource whose targets have all still to join. A job in progress,
-	// or one whose verification is running, stays so unless a change ends it: how long it takes is
-	// unknown.
+	// JoinedAt. Nor does it know a resource whose targets have all still to join.
+	//
+	// A job that is in progress, pending or queued at Start ends as Job says, counted from its
+	// CreatedAt, and a verification that is running ends as Job says, counted from the end of its
+	// job. What should have ended before Start ends at Start. A job stays as it is, unless a change
+	// ends it, if its status is any other that is not terminal: actionRequired keeps a job from
+	// ending that is known to hang. So does a job that hangs according to Job, and a verification of
+	// which Job tells no end.
 	//
 	// State is what was known at Start, to go on from the middle of a rollout as a recording has it:
 	// it needs Pure, which a forecast sets by itself. Without it a plan knows what the jobs tell, see
@@ -45,9 +50,11 @@ type World struct {
 	// order of the list.
 	Changes []Change
 
-	// Job returns the outcome of a job when it starts. It must be a pure function, or runs of the
-	// world differ. Attempts count from 1, per target, version, purpose and group. Nil: every job
-	// succeeds after one minute. See [Durations].
+	// Job returns the outcome of a job when it starts, and of those in progress at Start. It must be
+	// a pure function, or runs of the world differ. Attempts count from 1, per target, version,
+	// purpose and group, the jobs of the fleet included. Of a job that the world has not started,
+	// start has the target, version and run id, and the purpose and group that the run id tells.
+	// Nil: every job succeeds after one minute. See [Durations].
 	Job func(start rollout.Start, attempt int) Outcome
 
 	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner
@@ -74,7 +81,8 @@ type Change struct {
 
 	// Do changes the snapshot that it is given. It may set, append to and remove from its lists.
 	// What the lists point to, such as maps, belongs to the world's Fleet: replace it instead of
-	// writing to it. A job on a target that it removes never ends.
+	// writing to it. A job on a target that it removes never ends, and one that it ends stays as it
+	// left it.
 	Do func(*rollout.Snapshot)
 }
 
@@ -96,8 +104,7 @@ type Outcome struct {
 // validate says what is wrong with what World.Job returned. The error completes a sentence about
 // the attempt.
 func (o Outcome) validate() error {
-	ends := o.Verification == rollout.VerificationPassed || o.Verification == rollout.VerificationFailed
-	switch {
+	switch ends := o.decides(); {
 	case o.After < 0:
 		return fmt.Errorf("end %v before it starts", -o.After)
 	case o.VerifiedAfter < 0:
@@ -110,6 +117,11 @@ func (o Outcome) validate() error {
 		return fmt.Errorf("be verified after %v without an outcome: set Verification to %s or %s", o.VerifiedAfter, rollout.VerificationPassed, rollout.VerificationFailed)
 	}
 	return nil
+}
+
+// decides reports whether there are checks that come to an end.
+func (o Outcome) decides() bool {
+	return o.Verification == rollout.VerificationPassed || o.Verification == rollout.VerificationFailed
 }
 
 // Durations returns a function for World.Job: every job succeeds after the time that is given for
@@ -134,21 +146,30 @@ const maxSteps = 1_000_000
 // fails, the error holds a [*Violation]. Any other error is one of the planner, or names what is
 // wrong with the world. The timeline reaches as far as the world came.
 func (w World) Run(ctx context.Context) (Timeline, error) {
-	timeline, _, err := w.play(ctx, false)
-	return timeline, err
+	r, err := w.play(ctx, false, nil)
+	return r.timeline, err
 }
 
-// play is Run. A brief timeline leaves out the waits, which take as long as a plan. left are the
-// reasons for which targets wait at the end.
-func (w World) play(ctx context.Context, brief bool) (timeline Timeline, left []rollout.Reason, err error) {
+// play is Run, and returns the world as it is at the end. A brief timeline leaves out the waits,
+// which take as long as a plan. found is how jobs end that are in progress at the start; nil: as
+// World.Job says.
+func (w World) play(ctx context.Context, brief bool, found foundJob) (*running, error) {
 	r, err := w.begin()
 	if err != nil {
-		return Timeline{}, nil, fmt.Errorf("rollouttest: %w", err)
+		return &running{}, fmt.Errorf("rollouttest: %w", err)
+	}
+	if found == nil {
+		found = func(start rollout.Start, attempt int, _ *rollout.Job, _ time.Time) Outcome {
+			return r.Job(start, attempt)
+		}
+	}
+	if err := r.takeOver(found); err != nil {
+		return r, err
 	}
 	r.brief = brief
 	err = r.run(ctx)
 	r.finish(r.found())
-	return r.timeline, r.left(), err
+	return r, err
 }
 
 // running is a world in motion.
@@ -169,6 +190,7 @@ type ending struct {
 	at       time.Time
 	target   rollout.TargetID
 	run      string
+	created  time.Time // tells jobs apart that have no run id
 	outcome  Outcome
 	verified bool // the checks end
 }
@@ -425,11 +447,17 @@ func (r *running) end(e ending) {
 		return // the target left, and its job is not reported any more
 	}
 	t := &r.fleet.Targets[i]
-	k := slices.IndexFunc(t.Jobs, func(job rollout.Job) bool { return job.Run == e.run })
+	k := slices.IndexFunc(t.Jobs, func(job rollout.Job) bool {
+		return job.Run == e.run && (e.run != "" || job.CreatedAt.Equal(e.created))
+	})
 	if k < 0 {
 		return // the target left and came back as another one
 	}
 	job := &t.Jobs[k]
+	if e.verified && !verifies(job) || !e.verified && job.Status.Terminal() {
+		r.leave(*job) // a change has ended it
+		return
+	}
 	if e.verified {
 		job.Verification = e.outcome.Verification
 		r.verified(*job, e)
@@ -443,7 +471,7 @@ func (r *running) end(e ending) {
 		job.Verification = rollout.VerificationRunning
 	}
 	r.ended(*job, e)
-	if e.outcome.Verification != "" && e.outcome.Verification != rollout.VerificationRunning {
+	if e.outcome.decides() {
 		e.at, e.verified = e.at.Add(e.outcome.VerifiedAfter), true
 		r.await(e)
 	}
@@ -467,20 +495,19 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 		}
 		t := &r.fleet.Targets[i]
 		attempt := 1
-		for _, job := range t.Jobs {
-			if earlier := r.dispatched[job.Run]; earlier.Version == start.Version && earlier.Group == start.Group && earlier.Purpose == start.Purpose {
+		for k := range t.Jobs {
+			if sameTask(r.startOf(t.TargetID, &t.Jobs[k]), start) {
 				attempt++
 			}
 		}
 		r.dispatched[start.Run] = start
-		outcome := r.Job(start, attempt)
-		if err := outcome.validate(); err != nil {
-			return fmt.Errorf("rollouttest: World.Job lets attempt %d of %s on %s %w", attempt, start.Deployment, start.Resource, err)
+		outcome, err := valid(r.Job(start, attempt), start, attempt)
+		if err != nil {
+			return err
 		}
-		outcome.Status = cmp.Or(outcome.Status, rollout.JobSuccessful)
 		job := rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobInProgress, CreatedAt: now}
 		if outcome.Status.Terminal() {
-			r.await(ending{at: now.Add(outcome.After), target: start.TargetID, run: start.Run, outcome: outcome})
+			r.await(ending{at: now.Add(outcome.After), target: start.TargetID, run: start.Run, created: now, outcome: outcome})
 		} else {
 			job.Status = outcome.Status
 		}
@@ -492,7 +519,7 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 }
 
 // found lists the fleet's own jobs, by run or else by target, that have not ended or are still
-// being verified, the oldest first. When they will end is unknown.
+// being verified, the oldest first.
 func (r *running) found() []string {
 	type job struct {
 		name string
@@ -504,7 +531,7 @@ func (r *running) found() []string {
 		for _, own := range t.Jobs {
 			_, ours := r.dispatched[own.Run]
 			if !ours && (!own.Status.Terminal() || own.Verification == rollout.VerificationRunning) {
-				jobs = append(jobs, job{cmp.Or(own.Run, t.TargetID.String()), own.CreatedAt})
+				jobs = append(jobs, job{nameOf(t.TargetID, &own), own.CreatedAt})
 			}
 		}
 	}

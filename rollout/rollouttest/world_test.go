@@ -335,80 +335,6 @@ func TestVersionDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWorldGoesOn: a world that is begun again from what was known at any of its plans goes on as it
-// did.
-func TestWorldGoesOn(t *testing.T) {
-	t.Parallel()
-	type known struct {
-		at    time.Time
-		fleet rollout.Snapshot
-	}
-	w := rfcWorld(t, 4)
-	var plans []known
-	plan := pure(w.Policies, func(*rollout.Plan) {})
-	var state rollout.State
-	w.Plan = func(ctx context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
-		fleet := s
-		fleet.State, fleet.Versions = state, w.Fleet.Versions
-		fleet.Targets = slices.Clone(s.Targets)
-		for k := range fleet.Targets {
-			fleet.Targets[k].Jobs = slices.Clone(fleet.Targets[k].Jobs)
-		}
-		plans = append(plans, known{now, fleet})
-		p, err := plan(ctx, s, now)
-		state = p.State
-		fleet.State = state // as after a crash between saving and dispatching
-		plans = append(plans, known{now, fleet})
-		return p, err
-	}
-	whole, err := w.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Plan, w.Pure = nil, true
-	for _, own := range plans {
-		w.Fleet, w.Start, w.Changes = own.fleet, own.at, nil
-		begun := map[string]bool{}
-		for i, target := range own.fleet.Targets {
-			for k, job := range target.Jobs {
-				begun[job.Run] = true
-				if job.Status != rollout.JobInProgress {
-					continue
-				}
-				end := job.CreatedAt.Add(rfcDurations()[target.Deployment])
-				w.Changes = append(w.Changes, rollouttest.Change{At: end, Do: func(s *rollout.Snapshot) {
-					s.Targets[i].Jobs[k].Status, s.Targets[i].Jobs[k].CompletedAt = rollout.JobSuccessful, end
-					if target.Current != "" {
-						s.Targets[i].Current = job.Version
-					}
-				}})
-			}
-		}
-		timeline, err := w.Run(t.Context())
-		if err != nil {
-			t.Fatalf("from %s: %v", own.at, err)
-		}
-		var got, want []string
-		for _, e := range timeline.Entries {
-			if e.Kind == rollouttest.Start {
-				got = append(got, e.At.String()+e.Run)
-			}
-		}
-		for _, e := range whole.Entries {
-			if e.Kind == rollouttest.Start && !begun[e.Run] {
-				want = append(want, e.At.String()+e.Run)
-			}
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("from %s: starts\n%q\nwant\n%q", own.at, got, want)
-		}
-	}
-	w.Pure = false
-	if _, err := rollouttest.Forecast(t.Context(), w, nil, 2, 1); err != nil {
-		t.Errorf("a forecast from the last plan: %v", err)
-	}
-}
-
 func TestWorldIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -481,7 +407,11 @@ func TestWorldBegunHalfWay(t *testing.T) {
 			w.Fleet.Versions = w.Fleet.Versions[:1]
 			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobQueued, CreatedAt: start}}
 			w.Fleet.Targets[1].Jobs = []rollout.Job{{Run: "b", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: start.Add(-time.Hour), Verification: rollout.VerificationRunning}}
-		}, []string{"b", "r1 / prod / api"}, 1},
+		}, []string{"b"}, 1},
+		{"a job that waits for somebody", func(w *rollouttest.World) {
+			w.Fleet.Versions = w.Fleet.Versions[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobActionRequired, CreatedAt: start}}
+		}, []string{"r1 / prod / api"}, 1},
 		{"a change ends it", func(w *rollouttest.World) {
 			w.Fleet.Versions = w.Fleet.Versions[:1]
 			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobQueued, CreatedAt: start}}

@@ -1,0 +1,158 @@
+package rollouttest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// foundJob decides how a job ends that the world has found at its start, which is at.
+type foundJob func(start rollout.Start, attempt int, job *rollout.Job, at time.Time) Outcome
+
+// takeOver decides how the jobs and verifications end that are in progress at the start, as if the
+// world had started them: [World].Fleet says which. What is due by then ends at the start.
+func (r *running) takeOver(outcomeOf foundJob) error {
+	type found struct {
+		t   *rollout.Target
+		job rollout.Job
+	}
+	var jobs []found
+	for i := range r.fleet.Targets {
+		t := &r.fleet.Targets[i]
+		for _, job := range t.Jobs {
+			if works(&job) || verifies(&job) {
+				jobs = append(jobs, found{t, job})
+			}
+		}
+	}
+	slices.SortStableFunc(jobs, func(a, b found) int { // those that end at one instant do so in this order
+		return cmp.Or(a.job.CreatedAt.Compare(b.job.CreatedAt), strings.Compare(a.job.Run, b.job.Run), compareTargets(a.t.TargetID, b.t.TargetID))
+	})
+	for _, own := range jobs {
+		start := r.startOf(own.t.TargetID, &own.job)
+		attempt := 1
+		for k := range own.t.Jobs {
+			earlier := &own.t.Jobs[k]
+			if cmp.Or(earlier.CreatedAt.Compare(own.job.CreatedAt), strings.Compare(earlier.Run, own.job.Run)) < 0 && sameTask(r.startOf(own.t.TargetID, earlier), start) {
+				attempt++
+			}
+		}
+		outcome, err := valid(outcomeOf(start, attempt, &own.job, r.Start), start, attempt)
+		if err != nil {
+			return err
+		}
+		r.roles[start.Run] = r.memberOf(&rollout.Plan{State: r.Fleet.State}, start)
+		e := ending{target: own.t.TargetID, run: start.Run, created: own.job.CreatedAt, outcome: outcome}
+		switch {
+		case works(&own.job) && outcome.Status.Terminal():
+			e.at = own.job.CreatedAt.Add(outcome.After)
+		case verifies(&own.job) && outcome.decides():
+			e.at, e.verified = completed(&own.job).Add(outcome.VerifiedAfter), true
+		default:
+			continue // it stays in progress
+		}
+		if e.at.Before(r.Start) {
+			e.at = r.Start
+		}
+		r.await(e)
+	}
+	return nil
+}
+
+// works reports whether a job is known to be in progress and waits for nobody. A status that is
+// unknown may be a typo; then nobody knows what the job is doing.
+func works(job *rollout.Job) bool {
+	return job.Status == rollout.JobInProgress || job.Status == rollout.JobPending || job.Status == rollout.JobQueued
+}
+
+// verifies reports whether a job has ended and its checks have not.
+func verifies(job *rollout.Job) bool {
+	return job.Status == rollout.JobSuccessful && job.Verification == rollout.VerificationRunning
+}
+
+// completed returns when a job ended that has.
+func completed(job *rollout.Job) time.Time {
+	if job.CompletedAt.IsZero() {
+		return job.CreatedAt
+	}
+	return job.CompletedAt
+}
+
+// remaining returns the samples of which a job in progress may still become one: those that take
+// longer than the job, or its verification, has taken at an instant. If none does, late is true, and
+// the longest remain. None remain for a verification if no sample was verified.
+func remaining(samples []Outcome, job *rollout.Job, at time.Time) (left []Outcome, late bool) {
+	since, length := job.CreatedAt, func(o Outcome) time.Duration {
+		if o.Status != "" && !o.Status.Terminal() {
+			return math.MaxInt64
+		}
+		return o.After
+	}
+	if verifies(job) {
+		samples = slices.DeleteFunc(slices.Clone(samples), func(o Outcome) bool { return o.Verification == "" })
+		since, length = completed(job), func(o Outcome) time.Duration {
+			if !o.decides() {
+				return math.MaxInt64
+			}
+			return o.VerifiedAfter
+		}
+	}
+	var longest time.Duration
+	for _, o := range samples {
+		longest = max(longest, length(o))
+	}
+	age := at.Sub(since)
+	late = len(samples) > 0 && longest <= age
+	for _, o := range samples {
+		if length(o) > age || late && length(o) == longest {
+			left = append(left, o)
+		}
+	}
+	return left, late
+}
+
+// valid returns an outcome with its status, or says what is wrong with it.
+func valid(o Outcome, start rollout.Start, attempt int) (Outcome, error) {
+	if err := o.validate(); err != nil {
+		return o, fmt.Errorf("rollouttest: World.Job lets attempt %d of %s on %s %w", attempt, start.Deployment, start.Resource, err)
+	}
+	o.Status = cmp.Or(o.Status, rollout.JobSuccessful)
+	return o, nil
+}
+
+// nameOf returns the run id of a job, or its target if it has none.
+func nameOf(target rollout.TargetID, job *rollout.Job) string {
+	return cmp.Or(job.Run, target.String())
+}
+
+// startOf returns the start of a job. Of a job that the world has found, the run id tells purpose
+// and group; without one it is a deployment.
+func (r *running) startOf(target rollout.TargetID, job *rollout.Job) rollout.Start {
+	if start, ours := r.dispatched[job.Run]; ours {
+		return start
+	}
+	start := rollout.Start{TargetID: target, Version: job.Version, Run: job.Run, Purpose: rollout.PurposeDeploy}
+	parts, err := textkey.Split(job.Run)
+	switch {
+	case err != nil:
+	case strings.HasPrefix(job.Run, target.Key()+"/"): // resource, environment, deployment, version, number, and rollback for one
+		start.Group = textkey.Join("target", target.Environment, target.Deployment)
+	case len(parts) == 6 && parts[1] == target.Resource && parts[2] == target.Deployment: // a [bracket.Run]
+		start.Group = parts[0]
+	}
+	if start.Group != "" && parts[len(parts)-1] == string(rollout.PurposeRollback) {
+		start.Purpose = rollout.PurposeRollback
+	}
+	return start
+}
+
+// sameTask reports whether two starts on one target are attempts of the same.
+func sameTask(a, b rollout.Start) bool {
+	return a.Version == b.Version && a.Group == b.Group && a.Purpose == b.Purpose
+}

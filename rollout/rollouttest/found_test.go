@@ -1,0 +1,402 @@
+package rollouttest_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// known is what a host knew at a plan, before the plan or after it.
+type known struct {
+	at    time.Time
+	fleet rollout.Snapshot
+}
+
+// watched runs a world and returns what was known at each of its plans: twice per plan, without the
+// starts and with those that were saved and not dispatched, as after a crash.
+func watched(w rollouttest.World) (rollouttest.Timeline, []known, error) {
+	var plans []known
+	var state rollout.State
+	w.Pure, w.Trust = false, true
+	w.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		fleet := s // of which the changes to come modify the lists
+		fleet.Targets, fleet.Resources, fleet.Versions = slices.Clone(s.Targets), slices.Clone(s.Resources), slices.Clone(s.Versions)
+		fleet.Unavailable, fleet.DeletedResources = slices.Clone(s.Unavailable), slices.Clone(s.DeletedResources)
+		for k := range fleet.Targets {
+			fleet.Targets[k].Jobs = slices.Clone(fleet.Targets[k].Jobs)
+		}
+		fleet.State = state
+		plans = append(plans, known{now, fleet})
+		plan, err := w.Policies.Plan(fleet, now)
+		if err == nil {
+			plan.State, err = plan.Commit(plan.Start, now)
+			state = plan.State
+		}
+		fleet.State = state
+		plans = append(plans, known{now, fleet})
+		return plan, err
+	}
+	timeline, err := w.Run(context.Background())
+	return timeline, plans, err
+}
+
+// from returns the world as it goes on from what was known: what exists later is still to come.
+func (k known) from(w rollouttest.World) rollouttest.World {
+	later := func(at time.Time) bool { return at.After(k.at) }
+	f, all := k.fleet, w.Fleet
+	for _, v := range all.Versions {
+		if later(v.CreatedAt) {
+			f.Versions = append(slices.Clip(f.Versions), v)
+		}
+	}
+	for _, a := range all.Approvals {
+		if later(a.At) {
+			f.Approvals = append(slices.Clip(f.Approvals), a)
+		}
+	}
+	for _, o := range all.Overrides {
+		if later(o.CreatedAt) {
+			f.Overrides = append(slices.Clip(f.Overrides), o)
+		}
+	}
+	for _, t := range all.Targets {
+		if !later(t.JoinedAt) {
+			continue
+		}
+		f.Targets = append(slices.Clip(f.Targets), t)
+		if !slices.ContainsFunc(f.Resources, func(r rollout.Resource) bool { return r.ID == t.Resource }) {
+			n := slices.IndexFunc(all.Resources, func(r rollout.Resource) bool { return r.ID == t.Resource })
+			f.Resources = append(slices.Clip(f.Resources), all.Resources[n])
+		}
+	}
+	w.Fleet, w.Start, w.Pure = f, k.at, true
+	w.Changes = slices.DeleteFunc(slices.Clone(w.Changes), func(c rollouttest.Change) bool { return !later(c.At) })
+	return w
+}
+
+// doing reports whether a job is at work, or being verified.
+func (k known) doing(what string) bool {
+	return slices.ContainsFunc(k.fleet.Targets, func(t rollout.Target) bool {
+		return slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool {
+			if what == "at work" {
+				return job.Status == rollout.JobInProgress
+			}
+			return job.Verification == rollout.VerificationRunning
+		})
+	})
+}
+
+// rest is what became of the jobs from an instant on, those left out that had begun by then.
+func (k known) rest(t rollouttest.Timeline) []string {
+	var rest []string
+	there := map[string]bool{}
+	for _, t := range k.fleet.Targets {
+		there[t.Resource] = true
+	}
+	for _, e := range t.Entries {
+		if !e.At.After(k.at) && !there[e.Resource] {
+			continue // its job ended before it left
+		}
+		old := slices.ContainsFunc(k.fleet.Targets, func(t rollout.Target) bool {
+			return slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool {
+				return job.Run == e.Run && (e.Kind == rollouttest.Start || e.Kind == rollouttest.End && job.Status.Terminal() || job.Verification != "" && job.Verification != rollout.VerificationRunning)
+			})
+		})
+		if e.Kind == rollouttest.Verify {
+			e.Role, e.Group = "", "" // the execution may have ended, and then no state tells of it
+		}
+		if !old && (e.Kind == rollouttest.Start || e.Kind == rollouttest.End || e.Kind == rollouttest.Verify) {
+			rest = append(rest, fmt.Sprintf("%s %s %s %s attempt %d: %s %s as %s in %s", e.At.Format(time.RFC3339), e.Kind, e.Run, e.Purpose, e.Attempt, e.Status, e.Note, e.Role, e.Group))
+		}
+	}
+	slices.Sort(rest) // at one instant, jobs end in the order of their start, of which a fleet does not tell all
+	return rest
+}
+
+// TestWorldGoesOn: a world that is begun again from what was known at any of its plans goes on as it
+// did. The jobs that are at work then end when they would have.
+func TestWorldGoesOn(t *testing.T) {
+	t.Parallel()
+	checks := webWorld(t, 4, rollback+`,{"id":"again","retry":{"maxRetries":2,"backoffSeconds":60}}`, version("web", "v3", at(1, 12, 0)))
+	checked(&checks, map[string]rollout.Verification{"c-1": rollout.VerificationFailed, "c-2": rollout.VerificationRunning})
+	checks.Job = func(job func(rollout.Start, int) rollouttest.Outcome) func(rollout.Start, int) rollouttest.Outcome {
+		return func(start rollout.Start, attempt int) rollouttest.Outcome {
+			if start.Resource == "c-3" && attempt < 3 {
+				return rollouttest.Outcome{After: minutes(attempt), Status: rollout.JobFailure}
+			}
+			return job(start, attempt)
+		}
+	}(checks.Job)
+	for _, row := range []struct {
+		name string
+		why  string
+		w    rollouttest.World
+	}{
+		{"brackets", "executions go on with the members that are at work", rfcWorld(t, 4)},
+		{"checks and attempts", "verifications go on, one of them hangs, and attempts are counted on", checks},
+	} {
+		whole, plans, err := watched(row.w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, own := range plans {
+			timeline, err := own.from(row.w).Run(t.Context())
+			if err != nil {
+				t.Fatalf("%s from %s: %v", row.name, own.at, err)
+			}
+			if diff := gocmp.Diff(own.rest(whole), own.rest(timeline)); diff != "" {
+				t.Fatalf("%s: %s, but from %s (-whole +rest):\n%s", row.name, row.why, own.at, diff)
+			}
+			if !timeline.Finish.IsZero() && !timeline.Finish.Equal(whole.Finish) || timeline.Done != whole.Done || len(timeline.Running) != len(whole.Running) {
+				t.Fatalf("%s from %s: done %t at %s with %q running, want %t at %s with %q", row.name, own.at, timeline.Done, timeline.Finish, timeline.Running, whole.Done, whole.Finish, whole.Running)
+			}
+		}
+	}
+}
+
+// TestDrawnWorldsGoOn: so does every world that nobody thought of.
+func TestDrawnWorldsGoOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole worlds, twice each")
+	}
+	seen := testseed.Tally{}
+	compiler := newCompiler(t)
+	seen.Check(t, func(t *rapid.T) {
+		d := drawn{t}
+		text, policies, set := d.compiled(compiler)
+		if set == nil {
+			seen["refused"]++
+			return
+		}
+		world := d.world(set, policies)
+		whole, plans, err := watched(world)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		for _, doing := range []string{"at work", "being verified"} {
+			if busy := slices.DeleteFunc(slices.Clone(plans), func(k known) bool { return !k.doing(doing) }); len(busy) > 0 && d.chance(50) {
+				plans = busy
+			}
+		}
+		own := rapid.SampledFrom(plans).Draw(t, "from")
+		timeline, err := own.from(world).Run(context.Background())
+		if err != nil {
+			t.Fatalf("from %s: %v\n%s", own.at, err, text)
+		}
+		for _, doing := range []string{"at work", "being verified"} {
+			if own.doing(doing) {
+				seen[doing]++
+			}
+		}
+		if diff := gocmp.Diff(own.rest(whole), own.rest(timeline)); diff != "" {
+			t.Fatalf("from %s (-whole +rest):\n%s\n%s", own.at, diff, text)
+		}
+	}, "at work", "being verified")
+}
+
+// atWork is a web world with one job on each cluster, begun ten minutes before its start.
+func atWork(tb testing.TB, clusters int, edit func(*rollout.Job)) rollouttest.World {
+	w := webWorld(tb, clusters, `{"id":"again","retry":{"maxRetries":0}}`)
+	w.Start = at(1, 9, 10)
+	for i := range w.Fleet.Targets {
+		target := &w.Fleet.Targets[i]
+		job := rollout.Job{Run: "v2 on " + target.Resource, Version: "v2", Status: rollout.JobInProgress, CreatedAt: at(1, 9, 0)}
+		if edit(&job); job.Verification != "" {
+			job.Status = rollout.JobSuccessful
+		}
+		target.Jobs = append(target.Jobs, job)
+	}
+	return w
+}
+
+// TestFoundJobs: how a job ends that the world has not started.
+func TestFoundJobs(t *testing.T) {
+	t.Parallel()
+	running, passed := rollout.VerificationRunning, rollout.VerificationPassed
+	ended := func(minute int, job *rollout.Job) {
+		job.Verification, job.CompletedAt = running, at(1, 9, minute)
+	}
+	names := map[string]bool{}
+	for _, row := range []struct {
+		name, why string
+		edit      func(*rollout.Job)
+		outcome   rollouttest.Outcome
+		finish    time.Time // zero: never
+	}{
+		{"half way", "it ends when it would have, had the world started it", func(*rollout.Job) {}, rollouttest.Outcome{After: minutes(12)}, at(1, 9, 12)},
+		{"overdue", "what is due ends at the start, and not before", func(*rollout.Job) {}, rollouttest.Outcome{After: minutes(3)}, at(1, 9, 10)},
+		{"queued", "it has an age like any other", func(job *rollout.Job) { job.Status = rollout.JobQueued }, rollouttest.Outcome{After: minutes(12)}, at(1, 9, 12)},
+		{"pending", "it has an age like any other", func(job *rollout.Job) { job.Status = rollout.JobPending }, rollouttest.Outcome{After: minutes(12)}, at(1, 9, 12)},
+		{"action required", "nobody has said that somebody acts", func(job *rollout.Job) { job.Status = rollout.JobActionRequired }, rollouttest.Outcome{After: minutes(12)}, time.Time{}},
+		{"misspelt", "nobody knows what it is doing", func(job *rollout.Job) { job.Status = "runing" }, rollouttest.Outcome{After: minutes(12)}, time.Time{}},
+		{"hangs", "so it does for the world's own jobs", func(*rollout.Job) {}, rollouttest.Outcome{Status: rollout.JobInProgress}, time.Time{}},
+		{"without run", "a job that no plan started ends like others", func(job *rollout.Job) { job.Run = "" }, rollouttest.Outcome{After: minutes(12)}, at(1, 9, 12)},
+		{"checks to come", "its checks follow its end", func(*rollout.Job) {}, rollouttest.Outcome{After: minutes(12), Verification: passed, VerifiedAfter: minutes(5)}, at(1, 9, 17)},
+		{"in its checks", "their time counts from the end of the job", func(job *rollout.Job) { ended(8, job) }, rollouttest.Outcome{After: minutes(1), Verification: passed, VerifiedAfter: minutes(5)}, at(1, 9, 13)},
+		{"checks overdue", "what is due ends at the start, and not before", func(job *rollout.Job) { ended(2, job) }, rollouttest.Outcome{Verification: passed, VerifiedAfter: minutes(5)}, at(1, 9, 10)},
+		{"checks without end of the job", "the job ended when it was created", func(job *rollout.Job) { job.Verification = running }, rollouttest.Outcome{Verification: passed, VerifiedAfter: minutes(12)}, at(1, 9, 12)},
+		{"checks without outcome", "Job tells no end", func(job *rollout.Job) { ended(8, job) }, rollouttest.Outcome{After: minutes(12)}, time.Time{}},
+		{"checks hang", "Job tells no end", func(job *rollout.Job) { ended(8, job) }, rollouttest.Outcome{Verification: running}, time.Time{}},
+	} {
+		if row.why == "" || names[row.name] {
+			t.Fatalf("%q has no reason or is there twice", row.name)
+		}
+		names[row.name] = true
+		w := atWork(t, 1, row.edit)
+		w.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+			if start.Version != "v2" || attempt != 1 || start.Purpose != rollout.PurposeDeploy {
+				t.Errorf("%s: asked for attempt %d of %v", row.name, attempt, start)
+			}
+			return row.outcome
+		}
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+		if timeline.Done != !row.finish.IsZero() || timeline.Done && (!timeline.Finish.Equal(row.finish) || len(timeline.Running) > 0) {
+			t.Errorf("%s: %s, but done %t at %s, running %q; want %s", row.name, row.why, timeline.Done, timeline.Finish, timeline.Running, row.finish)
+		}
+	}
+}
+
+// TestFoundJobFails: it is an attempt like others, and the next one is counted on.
+func TestFoundJobFails(t *testing.T) {
+	t.Parallel()
+	w := atWork(t, 1, func(*rollout.Job) {})
+	w.Policies = compiled(t, `{"name":"Web","selector":"true","rules":[{"id":"again","retry":{"maxRetries":1}}]}`)
+	w.Fleet.Targets[0].Jobs[1].Run = "rollout/c-0/web/1/1/deploy" // not what the planner calls it: the group differs
+	var asked []string
+	w.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+		asked = append(asked, fmt.Sprintf("%d of %s in %s", attempt, start.Purpose, cmp.Or(start.Group, "none")))
+		status := rollout.JobFailure
+		if start.Group != "rollout" {
+			status = rollout.JobSuccessful
+		}
+		return rollouttest.Outcome{After: minutes(12), Status: status}
+	}
+	if timeline, err := w.Run(t.Context()); err != nil || !timeline.Done {
+		t.Errorf("done %t, %v", timeline.Done, err)
+	}
+	if want := []string{"1 of deploy in rollout", "1 of deploy in "}; len(asked) != 2 || asked[0] != want[0] || !strings.HasPrefix(asked[1], want[1]) {
+		t.Errorf("asked for %q, want %q", asked, want)
+	}
+	w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -1} }
+	if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Job lets attempt 1 of web on c-0 end 1ns before it starts") {
+		t.Errorf("an outcome that cannot be: %v", err)
+	}
+}
+
+// TestChangesEndJobs: what a change has ended stays so, whoever started it, and its end by World.Job
+// does not come any more.
+func TestChangesEndJobs(t *testing.T) {
+	t.Parallel()
+	w := atWork(t, 1, func(*rollout.Job) {})
+	w.Job = rollouttest.Durations(map[string]time.Duration{"web": minutes(30)})
+	kill := func(s *rollout.Snapshot) {
+		job := &s.Targets[0].Jobs[len(s.Targets[0].Jobs)-1]
+		job.Status, job.CompletedAt = rollout.JobFailure, at(1, 9, 20)
+	}
+	for _, whose := range []string{"found", "started"} {
+		if whose == "started" {
+			w.Fleet.Targets[0].Jobs = w.Fleet.Targets[0].Jobs[:1]
+		}
+		w.Changes = []rollouttest.Change{{At: at(1, 9, 20), What: "somebody kills it", Do: kill}}
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(timeline.Running) > 0 || len(timeline.Left) != 1 || timeline.Left[0].Blockers[0].Reason != rollout.ReasonRetryExhausted {
+			t.Errorf("%s: runs %q, waits %v", whose, timeline.Running, timeline.Left)
+		}
+		if slices.ContainsFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.End }) {
+			t.Errorf("%s: it ends once more: %v", whose, timeline)
+		}
+	}
+}
+
+// TestForecastOfFoundJobs: what has taken long already is drawn from what took longer.
+func TestForecastOfFoundJobs(t *testing.T) {
+	t.Parallel()
+	short, long, hung := rollouttest.Outcome{After: minutes(3)}, rollouttest.Outcome{After: minutes(30)}, rollouttest.Outcome{Status: rollout.JobInProgress}
+	exact := rollouttest.Outcome{After: minutes(10)}
+	passes := func(m int) rollouttest.Outcome {
+		return rollouttest.Outcome{After: minutes(1), Verification: rollout.VerificationPassed, VerifiedAfter: minutes(m)}
+	}
+	checks := func(job *rollout.Job) {
+		job.Verification, job.CompletedAt = rollout.VerificationRunning, at(1, 9, 5)
+	}
+	work := func(*rollout.Job) {}
+	names := map[string]bool{}
+	for _, row := range []struct {
+		name, why string
+		edit      func(*rollout.Job)
+		samples   []rollouttest.Outcome
+		finish    time.Time // of every trial; zero: never done
+		overdue   bool
+	}{
+		{"longer", "samples that the job has outlived say nothing", work, []rollouttest.Outcome{short, long, short, exact}, at(1, 9, 30), false},
+		{"all shorter", "the longest counts, and the job is overdue", work, []rollouttest.Outcome{short, {After: minutes(5)}}, at(1, 9, 10), true},
+		{"exactly as old", "it is due now", work, []rollouttest.Outcome{short, exact}, at(1, 9, 10), true},
+		{"only hung ones are longer", "what no job that ended took, is taken by one that hangs", work, []rollouttest.Outcome{short, hung}, time.Time{}, false},
+		{"no samples", "World.Job says", work, nil, at(1, 9, 10), false},
+		{"checks", "the age of the checks counts", checks, []rollouttest.Outcome{passes(2), passes(12), long}, at(1, 9, 17), false},
+		{"checks overdue", "the longest counts", checks, []rollouttest.Outcome{passes(2), passes(4)}, at(1, 9, 10), true},
+		{"checks that no sample had", "nobody knows when they end", checks, []rollouttest.Outcome{short, long}, time.Time{}, false},
+		{"checks without samples", "World.Job says nothing of checks", checks, nil, time.Time{}, false},
+		{"checks that hang", "they outlast all", checks, []rollouttest.Outcome{passes(2), {Verification: rollout.VerificationRunning}}, time.Time{}, false},
+	} {
+		if row.why == "" || names[row.name] {
+			t.Fatalf("%q has no reason or is there twice", row.name)
+		}
+		names[row.name] = true
+		p, err := rollouttest.Forecast(t.Context(), atWork(t, 2, row.edit), map[string][]rollouttest.Outcome{"web": row.samples}, 8, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+		for _, trial := range p.Trials {
+			if trial.Done != !row.finish.IsZero() || trial.Done && !trial.Finish.Equal(row.finish) || trial.Hanging != !trial.Done {
+				t.Errorf("%s: %s, but done %t at %s, want %s", row.name, row.why, trial.Done, trial.Finish, row.finish)
+				break
+			}
+		}
+		var want []string
+		if row.overdue {
+			want = []string{"v2 on c-0", "v2 on c-1"}
+		}
+		if says := strings.Contains(p.String(), "longer in progress than any sample, and taken to end at once: v2 on c-0, v2 on c-1"); !slices.Equal(p.Overdue, want) || says != row.overdue {
+			t.Errorf("%s: %s, but overdue are %q:\n%v", row.name, row.why, p.Overdue, p)
+		}
+	}
+}
+
+// TestForecastOfFoundJobsIsSeeded: the same seed draws the same, whatever the order of the fleet,
+// and what remains of the samples is drawn evenly.
+func TestForecastOfFoundJobsIsSeeded(t *testing.T) {
+	t.Parallel()
+	w := atWork(t, 3, func(*rollout.Job) {})
+	samples := map[string][]rollouttest.Outcome{"web": {{After: minutes(1)}, {After: minutes(20)}, {After: minutes(40)}}}
+	first, err := rollouttest.Forecast(t.Context(), w, samples, 400, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(w.Fleet.Targets)
+	second, err := rollouttest.Forecast(t.Context(), w, samples, 400, 7)
+	if diff := gocmp.Diff(first, second); err != nil || diff != "" {
+		t.Errorf("%v, backwards:\n%s", err, diff)
+	}
+	// Three jobs of which each takes 20 or 40 minutes are over after 20 in one trial of eight.
+	if share := first.DoneBy(at(1, 9, 20)); share < 0.08 || share > 0.17 || first.DoneBy(at(1, 9, 40)) != 1 {
+		t.Errorf("%v are done after 20 minutes, %v after 40", share, first.DoneBy(at(1, 9, 40)))
+	}
+}
