@@ -1,8 +1,8 @@
 // Package rollouttest runs a whole rollout on a virtual clock, with the real planner and a
 // simulated world of jobs that take time, fail or hang, and of everything that may happen in
 // between. Describe a [World] and call [World.Run]: it returns what would happen, and checks at
-// every step that the planner keeps its promises. [Forecast] predicts when a rollout is done.
-// Nothing is deployed, and nothing sleeps.
+// every step that the planner keeps its promises. [Forecast] predicts when a rollout is done, and
+// when each version has come to each environment. Nothing is deployed, and nothing sleeps.
 //
 //	world := rollouttest.World{Policies: policies, Fleet: fleet, Job: rollouttest.Durations(durations)}
 //	timeline, err := world.Run(ctx)

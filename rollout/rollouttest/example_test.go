@@ -90,6 +90,40 @@ func ExampleForecast() {
 	// a freeze at 12:15 leaves a chance of 93%
 }
 
+// When does the kubelet come to prod? It is asked at ten past twelve, in the middle of the rollout.
+// On node-2 v2 has failed, and no rule repeats that, so the fleet is never done. On node-1 it has
+// been at work for five minutes, so it takes as long as one of the past jobs that took longer.
+func ExamplePrediction_About() {
+	fleet := exampleFleet()
+	fleet.Targets[0].Jobs = []rollout.Job{{Run: "b", Version: "v2", Status: rollout.JobInProgress, CreatedAt: noon.Add(5 * time.Minute)}}
+	fleet.Targets[1].Jobs = []rollout.Job{{Run: "a", Version: "v2", Status: rollout.JobFailure, CreatedAt: noon, CompletedAt: noon.Add(5 * time.Minute)}}
+	world := rollouttest.World{Policies: exampleSet(), Fleet: fleet, Start: noon.Add(10 * time.Minute)}
+	past := map[string][]rollouttest.Outcome{"kubelet": {{After: 3 * time.Minute}, {After: 8 * time.Minute}, {After: 10 * time.Minute}}}
+	prediction, err := rollouttest.Forecast(context.Background(), world, past, 100, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(prediction)
+
+	kubelet := rollouttest.Goal{Deployment: "kubelet", Environment: "prod", Version: "v2"}
+	_, all := prediction.About(kubelet, 0).Finish(0.9)
+	latest, most := prediction.About(kubelet, 1).Finish(1)
+	fmt.Println("on all nodes:", all)
+	fmt.Println("on all but one:", most, "at", latest.Format(time.TimeOnly))
+	fmt.Printf("by 12:13 with a chance of %.0f%%\n", 100*prediction.About(kubelet, 1).DoneBy(noon.Add(13*time.Minute)))
+	// Output:
+	// 100 trials
+	// done, earliest: never, at most 1 in flight
+	// done, median:   never, at most 1 in flight
+	// done, 90 %:     never, at most 1 in flight
+	// done, latest:   never, at most 1 in flight
+	// never done: 100 %: retry_exhausted in 100 trials
+	// kubelet v2 in prod: all but 1 of 2 targets, median 2026-03-10 12:15:00 (+5m0s), 90 % 2026-03-10 12:15:00 (+5m0s); not all in 100 trials: retry_exhausted in 100 trials
+	// on all nodes: false
+	// on all but one: true at 12:15:00
+	// by 12:13 with a chance of 49%
+}
+
 // A host's own test puts each of its plans to the test. Here somebody waits, and the plan does not
 // say for what.
 func ExampleStep_Check() {

@@ -144,6 +144,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		timeline.Finish = timeline.Start // there was nothing to do
 	}
 	own.Trial = Trial{Done: timeline.Done, Finish: timeline.Finish, InFlight: timeline.InFlight, Pools: timeline.Pools, Drains: timeline.Drains}
+	own.Goals = r.progress()
 	if !timeline.Done {
 		own.Left, own.Hanging, own.CutOff = r.left(), len(timeline.Running) > 0, timeline.CutOff
 	}
@@ -160,8 +161,8 @@ func draw(seed, trial uint64, run string, n int) int {
 
 // Prediction is the outcome of a forecast. A trial is done once nothing waits, on no target and for
 // no version. So if one target of the fleet has failed for good before, or one version is never
-// approved, no trial is ever done. To learn when everything else is, leave such targets and versions
-// out of the fleet, or read Finish of the Trials.
+// approved, no trial is ever done. When one version is done in one environment, and when it is on all
+// targets but those that failed, is told by [Prediction.About].
 type Prediction struct {
 	Start  time.Time `json:"start"`
 	Trials []Trial   `json:"trials"`
@@ -191,6 +192,11 @@ type Trial struct {
 	Left    []rollout.Reason `json:"left,omitempty"`
 	Hanging bool             `json:"hanging,omitempty"`
 	CutOff  bool             `json:"cutOff,omitempty"`
+
+	// Goals tell how far every version came in every environment: those that a target ran at the
+	// start, or at the end, or had a job of or awaited. They are ordered by environment and
+	// deployment, the oldest version first.
+	Goals []Progress `json:"goals,omitempty"`
 }
 
 // Finish returns the instant by which a share q of all trials was done. q is from 0 to 1; 0.5 is
@@ -266,6 +272,9 @@ func (p Prediction) why() string {
 		if trial.CutOff {
 			times["the end of the world"]++
 		}
+		if !trial.Done && !trial.Hanging && !trial.CutOff && len(trial.Left)+len(trial.Goals) == 0 {
+			times["no target that awaited it"]++
+		}
 	}
 	var parts []string
 	for _, what := range slices.SortedFunc(maps.Keys(times), func(a, b string) int { return cmp.Or(times[b]-times[a], strings.Compare(a, b)) }) {
@@ -277,8 +286,19 @@ func (p Prediction) why() string {
 	return ": " + strings.Join(parts, ", ")
 }
 
+// when returns the instant by which a share q of all trials was done, and how long after the start.
+func (p Prediction) when(q float64) string {
+	at, ok := p.Finish(q)
+	if !ok {
+		return "never"
+	}
+	return fmt.Sprintf("%s (+%s)", at.UTC().Format("2006-01-02 15:04:05"), at.Sub(p.Start).Round(time.Second))
+}
+
 // String returns the median, the 90th percentile and the extremes in a few lines, and why trials
-// were never done. The text does not end with a newline.
+// were never done; then what the prediction takes for granted. A line for each version that was still
+// to come to an environment follows, ten at most: when all targets have it, or all but as many as
+// are left without it in every trial. The text does not end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", count(len(p.Trials), "trial"))
@@ -286,11 +306,7 @@ func (p Prediction) String() string {
 		name string
 		q    float64
 	}{{"earliest", 0}, {"median", 0.5}, {"90 %", 0.9}, {"latest", 1}} {
-		if at, ok := p.Finish(row.q); ok {
-			fmt.Fprintf(&b, "done, %-9s %s (+%s), at most %d in flight\n", row.name+":", at.UTC().Format("2006-01-02 15:04:05"), at.Sub(p.Start).Round(time.Second), p.Peak(row.q))
-		} else {
-			fmt.Fprintf(&b, "done, %-9s never, at most %d in flight\n", row.name+":", p.Peak(row.q))
-		}
+		fmt.Fprintf(&b, "done, %-9s %s, at most %d in flight\n", row.name+":", p.when(row.q), p.Peak(row.q))
 	}
 	fmt.Fprintf(&b, "never done: %.0f %%%s\n", 100*p.Halted(), p.why())
 	if len(p.Unsampled) > 0 {
@@ -298,6 +314,13 @@ func (p Prediction) String() string {
 	}
 	if n := len(p.Overdue); n > 0 {
 		fmt.Fprintf(&b, "longer in progress than any sample, and taken to end at once: %s%s\n", strings.Join(p.Overdue[:min(n, 10)], ", "), more(n-10))
+	}
+	goals := p.goals()
+	for _, goal := range goals[:min(len(goals), 10)] {
+		fmt.Fprintf(&b, "%s\n", p.outlook(goal))
+	}
+	if n := len(goals) - 10; n > 0 {
+		fmt.Fprintf(&b, "and %s more\n", count(n, "version"))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

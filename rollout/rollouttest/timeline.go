@@ -103,11 +103,12 @@ func (t Timeline) About(resource string) Timeline {
 // recorder writes the timeline.
 type recorder struct {
 	timeline Timeline
-	brief    bool                // the waits are left out
-	waiting  []rollout.Waiting   // the waits recorded last, in the order of the plan
-	last     rollout.WaitingList // of the last plan after which nothing more started
-	seen     time.Time           // the last instant that was recorded in full
-	stirred  time.Time           // the latest instant of an entry that is no wait
+	brief    bool                 // the waits are left out
+	waiting  []rollout.Waiting    // the waits recorded last, in the order of the plan
+	plan     rollout.Plan         // the last one after which nothing more started
+	checked  map[string]time.Time // by run, or else target: when the verification ended
+	seen     time.Time            // the last instant that was recorded in full
+	stirred  time.Time            // the latest instant of an entry that is no wait
 	running  []string
 	stuck    map[rollout.Stuck]bool
 	roles    map[string]member          // of dispatched runs
@@ -124,6 +125,7 @@ type member struct {
 
 func (r *recorder) begin(start time.Time) {
 	r.timeline.Start, r.stirred = start, start
+	r.checked = map[string]time.Time{}
 	r.stuck = map[rollout.Stuck]bool{}
 	r.roles = map[string]member{}
 	r.drains = map[member]bool{}
@@ -188,7 +190,7 @@ func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
 
 // settled records the targets that wait once nothing more starts at an instant.
 func (r *recorder) settled(plan *rollout.Plan) {
-	r.seen, r.last = plan.Now, plan.Waiting
+	r.seen, r.plan = plan.Now, *plan
 	if r.brief {
 		return
 	}
@@ -316,6 +318,7 @@ func (r *recorder) ended(job rollout.Job, e ending) {
 func (r *recorder) verified(job rollout.Job, e ending) {
 	entry := r.over(Verify, job, e)
 	entry.Status = string(job.Verification)
+	r.checked[nameOf(e.target, &job)] = e.at
 	r.leave(job)
 	r.entry(entry)
 }
@@ -337,7 +340,7 @@ func (r *recorder) leave(job rollout.Job) {
 // left returns the reasons for which targets wait that time alone does not open, ascending.
 func (r *recorder) left() []rollout.Reason {
 	reasons := map[rollout.Reason]bool{}
-	for w := range r.last.All() {
+	for w := range r.plan.Waiting.All() {
 		for _, verdict := range w.Blockers {
 			if verdict.Until.IsZero() {
 				reasons[verdict.Reason] = true
@@ -370,7 +373,7 @@ func (r *running) inFlight(plan *rollout.Plan) {
 func (r *recorder) finish(found []string) {
 	t := &r.timeline
 	t.Left, t.Running = r.waiting, slices.Concat(found, r.running)
-	t.Done = !t.CutOff && r.last.IsZero() && len(t.Running) == 0
+	t.Done = !t.CutOff && r.plan.Waiting.IsZero() && len(t.Running) == 0
 	t.Drains = len(r.drains)
 	separate := 0
 	for m, versions := range r.upgrades {
