@@ -171,10 +171,10 @@ type Prediction struct {
 	// World.Job. If one of them was meant to have samples, its name there is probably misspelt.
 	Unsampled []string `json:"unsampled,omitempty"`
 
-	// Overdue are the runs that were in progress at the start for as long as the longest sample, or
-	// longer, ascending, and so are those whose verification was. Every trial lets them end at the
-	// start. If one of them hangs, the prediction is too early: give its job the status
-	// actionRequired, which keeps it from ending. A job without run id is listed by its target.
+	// Overdue are the runs, ascending, that were in progress or being verified at the start for as
+	// long as the longest sample, or longer. Every trial lets that end at the start. If a job among
+	// them hangs, the prediction is too early: give it the status actionRequired, which keeps it from
+	// ending. A job without run id is listed by its target.
 	Overdue []string `json:"overdue,omitempty"`
 }
 

@@ -254,6 +254,9 @@ func TestFoundJobs(t *testing.T) {
 		}
 		names[row.name] = true
 		w := atWork(t, 1, row.edit)
+		if jobs := w.Fleet.Targets[0].Jobs; jobs[1].Run == "" {
+			jobs[0].Run = "" // it is told apart by its instant
+		}
 		w.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
 			if start.Version != "v2" || attempt != 1 || start.Purpose != rollout.PurposeDeploy {
 				t.Errorf("%s: asked for attempt %d of %v", row.name, attempt, start)
@@ -325,6 +328,31 @@ func TestChangesEndJobs(t *testing.T) {
 	}
 }
 
+// TestChangesEndVerifications: so does what the checks found out by then.
+func TestChangesEndVerifications(t *testing.T) {
+	t.Parallel()
+	w := atWork(t, 1, func(job *rollout.Job) { job.Verification = rollout.VerificationRunning })
+	w.Policies = compiled(t, `{"name":"Web","selector":"true","rules":[`+rollback+`]}`)
+	w.Job = func(rollout.Start, int) rollouttest.Outcome {
+		return rollouttest.Outcome{After: minutes(3), Verification: rollout.VerificationPassed, VerifiedAfter: minutes(30)}
+	}
+	w.Changes = []rollouttest.Change{{At: at(1, 9, 20), What: "it does not work", Do: func(s *rollout.Snapshot) {
+		s.Targets[0].Jobs[1].Verification = rollout.VerificationFailed
+	}}}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range timeline.Entries {
+		if e.Kind == rollouttest.Verify && e.Version == "v2" {
+			t.Errorf("its checks end once more: %v", timeline)
+		}
+	}
+	if len(timeline.Running) > 0 || len(timeline.Left) != 1 || timeline.Left[0].Blockers[0].Reason != rollout.ReasonRollbackTriggered {
+		t.Errorf("runs %q, waits %v", timeline.Running, timeline.Left)
+	}
+}
+
 // TestForecastOfFoundJobs: what has taken long already is drawn from what took longer.
 func TestForecastOfFoundJobs(t *testing.T) {
 	t.Parallel()
@@ -347,6 +375,7 @@ func TestForecastOfFoundJobs(t *testing.T) {
 	}{
 		{"longer", "samples that the job has outlived say nothing", work, []rollouttest.Outcome{short, long, short, exact}, at(1, 9, 30), false},
 		{"all shorter", "the longest counts, and the job is overdue", work, []rollouttest.Outcome{short, {After: minutes(5)}}, at(1, 9, 10), true},
+		{"the shorter ones failed", "the outcome is that of the longest too", work, []rollouttest.Outcome{{After: minutes(3), Status: rollout.JobFailure}, {After: minutes(5)}}, at(1, 9, 10), true},
 		{"exactly as old", "it is due now", work, []rollouttest.Outcome{short, exact}, at(1, 9, 10), true},
 		{"only hung ones are longer", "what no job that ended took, is taken by one that hangs", work, []rollouttest.Outcome{short, hung}, time.Time{}, false},
 		{"no samples", "World.Job says", work, nil, at(1, 9, 10), false},

@@ -32,9 +32,9 @@ type Progress struct {
 	// Got is how many targets got the version, those that had it at the start included.
 	Got int `json:"got"`
 
-	// Finish is when the last of them did: when its last job of the version ended, or the
-	// verification of that, but not before the start of the world. Checks that fail take nothing
-	// away unless a rollback follows. Zero if none did.
+	// Finish is when the last of them did: when its last job of the version ended, or the last
+	// verification, but not before the start of the world. Checks that fail take nothing away unless
+	// a rollback follows. Zero if none did.
 	Finish time.Time `json:"finish,omitzero"`
 
 	// Left is how many targets were still to get the version at the end, or to get it again: those
@@ -273,27 +273,31 @@ func (r *running) awaited(t *rollout.Target, w *rollout.Waiting, goals map[strin
 func (r *running) got(t *rollout.Target, version string) (at time.Time, ok bool) {
 	var last, next *rollout.Job // the last success of the version, and what succeeded after it
 	for k := range t.Jobs {
-		if job := &t.Jobs[k]; job.Status == rollout.JobSuccessful && job.Version == version && (last == nil || compareJobs(job, last) > 0) {
+		job := &t.Jobs[k]
+		if job.Status != rollout.JobSuccessful || job.Version != version {
+			continue
+		}
+		if last == nil || compareJobs(job, last) > 0 {
 			last = job
 		}
-	}
-	at = r.Start
-	if last != nil {
-		for k := range t.Jobs {
-			job := &t.Jobs[k]
-			if job.Status == rollout.JobSuccessful && compareJobs(job, last) > 0 && (next == nil || compareJobs(job, next) < 0) {
-				next = job
-			}
-		}
-		if end := r.endOf(t, last); end.After(at) {
+		if end := r.endOf(t, job); end.After(at) { // the checks of an earlier job may last longer
 			at = end
 		}
 	}
-	switch {
-	case current(t) == version:
+	had := at.Before(r.Start) // or never
+	if had {
+		at = r.Start
+	}
+	if current(t) == version {
 		return at, true
-	case last == nil || r.endOf(t, last).Before(r.Start):
+	}
+	if had {
 		return time.Time{}, false
+	}
+	for k := range t.Jobs {
+		if job := &t.Jobs[k]; job.Status == rollout.JobSuccessful && compareJobs(job, last) > 0 && (next == nil || compareJobs(job, next) < 0) {
+			next = job
+		}
 	}
 	return at, next == nil || r.startOf(t.TargetID, next).Purpose != rollout.PurposeRollback
 }

@@ -96,6 +96,10 @@ func TestGoals(t *testing.T) {
 		{"taken back", "what was rolled back has not been got", webWorld(t, 3, rollback), func(w *rollouttest.World) {
 			checked(w, map[string]rollout.Verification{"c-1": rollout.VerificationFailed})
 		}, []string{"web v1 in prod: 1 got it by 09:21", "web v2 in prod: 2 got it by 09:23, 1 left: [rollback_triggered]"}},
+		{"taken back and withdrawn", "who had it for a while and is not to get it again does not count", webWorld(t, 1, rollback), func(w *rollouttest.World) {
+			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationFailed})
+			w.Changes = []rollouttest.Change{{At: at(1, 10, 0), Do: func(s *rollout.Snapshot) { s.Versions = s.Versions[:1] }}}
+		}, []string{"web v1 in prod: 1 got it by 09:16"}},
 		{"checks", "the end of the checks counts", webWorld(t, 1, oneByOne), func(w *rollouttest.World) { checked(w, nil) }, []string{"web v2 in prod: 1 got it by 09:13"}},
 		{"checks hang", "nobody knows whether it stays", webWorld(t, 1, oneByOne), func(w *rollouttest.World) {
 			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationRunning})
@@ -211,6 +215,9 @@ func TestPredictionTellsOfGoals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if none := strings.Contains(row.want[1], ": none of "); none && p.About(web("v2"), 9).Halted() != 1 {
+			t.Errorf("%s: it is done on all but nine of two", row.name)
+		}
 		if got := strings.Split(p.String(), "\n")[5:]; !slices.Equal(got, row.want) {
 			t.Errorf("%s: %s, but it says\n%s\nwant\n%s", row.name, row.why, strings.Join(got, "\n"), strings.Join(row.want, "\n"))
 		}
@@ -303,4 +310,49 @@ func TestDrawnGoals(t *testing.T) {
 			}
 		}
 	}, "left", "taken back", "had before", "got")
+}
+
+// TestForecastGoesOn: if past jobs took always the same, a forecast from any plan of a rollout says
+// what the one from its beginning said, of the whole and of each version.
+func TestForecastGoesOn(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 2)
+	samples := map[string][]rollouttest.Outcome{}
+	for deployment, took := range rfcDurations() {
+		samples[deployment] = []rollouttest.Outcome{{After: took, Verification: rollout.VerificationPassed, VerifiedAfter: minutes(2)}}
+	}
+	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome { return samples[start.Deployment][0] }
+	_, plans, err := watched(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forecast := func(w rollouttest.World) rollouttest.Prediction {
+		p, err := rollouttest.Forecast(t.Context(), w, samples, 2, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	whole := forecast(w)
+	for _, own := range plans {
+		rest := forecast(own.from(w))
+		latest := func(at time.Time) time.Time {
+			if at.Before(own.at) {
+				return own.at // what is done is done at the start
+			}
+			return at
+		}
+		for n, trial := range rest.Trials {
+			want := whole.Trials[n]
+			if trial.Done != want.Done || !trial.Finish.Equal(latest(want.Finish)) || rest.Overdue != nil {
+				t.Fatalf("from %s: done %t at %s, overdue %q; want %t at %s", own.at, trial.Done, trial.Finish, rest.Overdue, want.Done, want.Finish)
+			}
+		}
+		for _, g := range whole.Trials[0].Goals {
+			want, _ := whole.About(g.Goal, 0).Finish(0.5)
+			if got, ok := rest.About(g.Goal, 0).Finish(0.5); !ok || !got.Equal(latest(want)) {
+				t.Fatalf("from %s: %s by %s, want %s", own.at, g.Goal, got, latest(want))
+			}
+		}
+	}
 }
