@@ -280,7 +280,7 @@ func (n *expr) remedy(id int64, sound func(*expr) bool) string {
 		if n.args[1].kind == kindLiteral {
 			return "the right side must be a list or a map, as in x in ['a', 'b']"
 		}
-		return "the list must hold values of the same type"
+		return "a list must hold values of the same type, and the keys of a map are texts"
 	case opIndex:
 		return "a map is asked for a key, as in m['key'], and a list for a number"
 	case "startsWith", "endsWith", "contains":

@@ -186,14 +186,14 @@ func TestI2LimitsOfExpressions(t *testing.T) {
 		in, out string
 		msg     string
 	}{
-		{selector.Limits{TextBytes: 20}, "flag               ", "flag                 ", "21 bytes, the limit is 20"},
-		{selector.Limits{Nodes: 7}, "flag && flag && flag && flag", "flag && flag && flag && !flag", "8 nodes, the limit is 7"},
-		{selector.Limits{Depth: 12}, "((((((((((flag))))))))))", "((((((((((((flag))))))))))))", "deeper than the limit of 12"},
+		{selector.Limits{TextBytes: 20}, "flag               ", "flag                 ", "1:1: the expression has 21 bytes, the limit is 20"},
+		{selector.Limits{Nodes: 7}, "flag && flag && flag && flag", "flag && flag && flag && !flag", "1:1: the expression has 8 nodes, the limit is 7"},
+		{selector.Limits{Depth: 12}, "((((((((((flag))))))))))", "((((((((((((flag))))))))))))", "1:1: the expression is nested deeper than the limit of 12"},
 		{selector.Limits{}, "tags.all(x, x == 'a')", "tags.all(x, tags.all(y, x == y))", "nested 2 deep, the limit is 1"},
 		{selector.Limits{}, "tags.filter(x, x != 'a').map(x, x + 'b').all(x, x != 'c')", "tags.map(x, ['a'].filter(y, x == y)).all(x, x.size() == 0)", "nested 2 deep, the limit is 1"},
 		{selector.Limits{Nesting: 2}, "tags.all(x, ['a'].all(y, x == y))", "tags.all(x, ['a'].all(y, ['b'].all(z, x == z)))", "nested 3 deep, the limit is 2"},
 		{selector.Limits{RegexProgram: 12}, "resource.kind.matches('a{10}')", "resource.kind.matches('a{11}')", "13 instructions, the limit is 12"},
-		{selector.Limits{EstimatedCost: 3, RunCost: 3}, "resource.metadata.a == 'a'", "resource.metadata.a == 'aaaaaaaaaaaaaaaa'", "cost is 4, the limit is 3"},
+		{selector.Limits{EstimatedCost: 3, RunCost: 3}, "resource.metadata.a == 'a'", "resource.metadata.a == 'aaaaaaaaaaaaaaaa'", "1:1: the estimated cost is 4, the limit is 3"},
 		{selector.Limits{}, "tags.exists(x, x == 'a')", "tags.exists(x, x.matches('(a{1,20}){1,20}'))", "limit is 10000"},
 		{selector.Limits{ListItems: 10}, "tags.exists(x, x.contains('abcdefghijklmnopqrstuvwxyz'))", "tags.exists(x, x.contains('" + strings.Repeat("x", 500) + "'))", "limit is 10000"},
 	} {
