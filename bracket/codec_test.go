@@ -149,6 +149,10 @@ func TestNumbersOfGroups(t *testing.T) {
 			t.Errorf("%d: faults %q, want %q: %v", number, got, want, err)
 		}
 	}
+	last := strings.Replace(executionJSON, `"status":"running","attempt":1`, `"status":"running","attempt":2147483647`, 1)
+	if err := json.Unmarshal([]byte(last), new(ExecutionRecord)); err != nil || last == executionJSON {
+		t.Errorf("the last attempt that can be counted: %v", err)
+	}
 }
 
 // Faults are told in one order, whatever the order of a map.

@@ -1584,6 +1584,14 @@ func TestCommitWhereTheStateWentOn(t *testing.T) {
 	if next, err := first.Commit(h.state, []Run{first.Start[0].Run}, at(61)); !errors.Is(err, ErrStale) || dump(t, next) != dump(t, h.state) {
 		t.Errorf("the first attempt, where the second is due: %v", err)
 	}
+	record := *h.state.Executions[0]
+	open := *record.Open
+	open.Members = slices.DeleteFunc(slices.Clone(open.Members), func(m ExecutionMember) bool { return m.Deployment == "drain" })
+	record.Open = &open
+	without := State{Group: h.state.Group, Executions: []*ExecutionRecord{&record}}
+	if _, err := first.Commit(without, []Run{first.Start[0].Run}, at(61)); !errors.Is(err, ErrStale) {
+		t.Errorf("a member that the execution no longer has: %v", err)
+	}
 	two := newHost(t, "n1", "n2")
 	two.publish("os", "v2", 0)
 	two.due["n1"] = time.Time{}

@@ -148,7 +148,7 @@ func (g *groupView) renew(v *view, t *target, m *ExecutionMember) {
 	}
 	m.Status, m.Generation, m.Attempt, m.RetryAt = MemberWaiting, 0, 1, time.Time{}
 	m.Version, m.Action = l.id, ActionDeploy
-	if l.id == v.currentOf(t) && !m.Touched && !g.outdates(v, t) { // unchanged, as the newer group would have frozen it
+	if !m.Touched { // as the newer group would have frozen it
 		if m.Action, _ = g.plan(v, t); m.Action == ActionSkip {
 			m.Status, m.Attempt = MemberSkipped, 0
 		}

@@ -676,6 +676,9 @@ func TestMerge(t *testing.T) {
 			h.merged(true)
 			h.want("n1/containerd@v3")
 			h.is(StatusExecuting, "kubelet=skipped")
+			if m := h.open("n1").Members[2]; m.Deployment != "kubelet" || m.Attempt != 0 {
+				h.t.Errorf("skipped without an attempt, as in an execution of that group alone: %+v", m)
+			}
 		}, "the newer group locks what the target runs already: nothing to do for it"},
 		{"a revoked version that waits, and members that run again", func(h *host) {
 			merging(h)

@@ -114,6 +114,10 @@ func TestStringsTellAll(t *testing.T) {
 	for i := range 13 {
 		many = append(many, Condition{Kind: OnVersion, Deployment: fmt.Sprint("d", i)})
 	}
+	hook := Verdict{Reason: ReasonHookWithoutVersion, On: []Condition{{Kind: OnVersion, Deployment: "drain"}, {Kind: OnGroupClose, Environment: "prod"}}}
+	if got := hook.String(); !strings.HasSuffix(got, "waits for a version of drain and the next group in prod") {
+		t.Errorf("a version alone does not help, nor does a close without one: %q", got)
+	}
 	for n, want := range map[int]string{11: "a version of d9 or a version of d10", 12: "a version of d9 or 2 others", 13: "a version of d9 or 3 others"} {
 		if got := (Verdict{Reason: ReasonCollecting, On: many[:n]}).String(); !strings.HasSuffix(got, want) {
 			t.Errorf("%d events: got %q, want %q at the end", n, got, want)
