@@ -98,7 +98,7 @@ func weekdays(value string, f *faults) (days uint8, ok bool) {
 	for name := range strings.SplitSeq(value, ",") {
 		bit := weekdayNamed(name, "MOTUWETHFRSASU", 2)
 		switch {
-		case bit == 0 && len(name) > 2 && weekdayNamed(name[len(name)-2:], "MOTUWETHFRSASU", 2) != 0 && ordinal(name[:len(name)-2]):
+		case len(name) > 2 && weekdayNamed(name[len(name)-2:], "MOTUWETHFRSASU", 2) != 0 && ordinal(name[:len(name)-2]):
 			f.add("rrule", CodeRecurrenceUnsupported, name, "BYDAY counts within a month: pass a Recurrence for it")
 		case bit == 0:
 			f.add("rrule", CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
