@@ -1533,6 +1533,11 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 			t.Errorf("a step at %v: %v", bad, err)
 		}
 	}
+	for _, bound := range []time.Time{time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+		if _, _, err := Step(h.rule, empty, h.observation(), bound); err != nil {
+			t.Errorf("%v has a name: %v", bound, err)
+		}
+	}
 	// the state went on: the execution has ended meanwhile
 	h.start()
 	h.order(Resolve, "n1", "", 61)

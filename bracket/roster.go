@@ -135,10 +135,8 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 			if t.Resource < resource {
 				return i, false
 			}
-			if resource, next = t.Resource, 0; len(v.deleted) > 0 {
-				_, gone = slices.BinarySearch(v.deleted, resource)
-			}
-			if !gone {
+			resource, next = t.Resource, 0
+			if _, gone = slices.BinarySearch(v.deleted, resource); !gone {
 				v.addResource(resource, i, n)
 			}
 		} else if t.Deployment <= before {
