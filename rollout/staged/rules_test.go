@@ -363,6 +363,7 @@ func TestStepRefuses(t *testing.T) {
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Side: staged.After, Target: "c1"}}}, benchStart, staged.CodeInput, "commands[0].target"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Side: staged.Before, Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel, Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Side: staged.Before, Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1", Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"}, // it would skip the attempt behind as well
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1", Stage: 1}}}, benchStart, staged.CodeInput, "commands[0].stage"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1, Side: staged.After}}}, benchStart, staged.CodeInput, "commands[0].side"},
