@@ -433,6 +433,10 @@ func TestOnlyTheControllerTakesIt(t *testing.T) {
 		if err == nil || strings.HasSuffix(err.Error(), hint) != row.taken {
 			t.Errorf("%s: %q: %v", row.why, row.text, err)
 		}
+		var fault *partition.FieldError
+		if errors.As(err, &fault); fault == nil || fault.Value != strategy.MaxUnavailable.String() {
+			t.Errorf("%s: %q: the fault has the value %+v", row.why, row.text, fault)
+		}
 		if _, err := partition.Plan(strategy, fleetOf(3, fresh()), partition.Options{Mode: partition.FleetController}); (err == nil) != row.taken {
 			t.Errorf("%s: %q: Fleet: %v", row.why, row.text, err)
 		}
