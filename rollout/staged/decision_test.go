@@ -282,3 +282,23 @@ func TestStoredDecisions(t *testing.T) {
 		t.Errorf("nobody said anything, and yet:\n%s", text)
 	}
 }
+
+// TestManyDecisions: each of many targets of a stage shows the decision about itself, whatever the
+// order in which they were taken; positions beyond 16 and 256 lie deeper in the map.
+func TestManyDecisions(t *testing.T) {
+	const n = 300
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("c%03d", i)
+	}
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", n)}}, staged.Options{}, names)
+	for i := range n {
+		name := names[i*77%n] // every name once, in no order
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: name, Reason: "for " + name}}})
+	}
+	for _, name := range names {
+		if status, _ := s.run.Target(name); status.Decision == nil || status.Decision.Reason != "for "+name {
+			t.Errorf("%s: %v", name, status)
+		}
+	}
+}
