@@ -511,6 +511,10 @@ func TestBracketNamesTheWindowThatNeverOpens(t *testing.T) {
 		cool    = `{"id":"C","versionCooldown":{"intervalSeconds":7200}}` // until 01:00
 		day     = `{"id":"day","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri","sat","sun"],"start":"08:00","end":"16:00"}}}`
 		night   = `{"id":"night","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri","sat","sun"],"start":"20:00","end":"23:00"}}}`
+		quiet   = `{"id":"quiet","deploymentWindow":{"allowWindow":false,"weekly":{"days":["mon","tue","wed","thu","fri","sat","sun"],"start":"19:00","end":"24:00"}}}`
+		early   = `{"id":"early","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri","sat","sun"],"start":"00:00","end":"16:00"}}}`
+		later   = `{"id":"later","deploymentWindow":{"allowWindow":false,"from":"2025-01-01T00:05:00Z","until":"2040-01-01T00:00:00Z"}}`
+		first   = `{"id":"first","deploymentWindow":{"from":"2024-05-01T00:00:00Z","until":"2024-05-02T00:00:00Z"}}`
 	)
 	of := func(name, rules string) string {
 		return `{"name":"` + name + `","selector":"true","rules":[` + rules + `]}`
@@ -518,13 +522,21 @@ func TestBracketNamesTheWindowThatNeverOpens(t *testing.T) {
 	for _, row := range []struct {
 		why, policies string
 		want          []string
+		overridden    string // a window that an override opens for good
 	}{
-		{"one policy: the freeze is over", of("p", past+","+bracket+","+over), []string{"once"}},
-		{"two policies: the freeze is over", "[" + of("a", past) + "," + of("p", bracket+","+over) + "]", []string{"once"}},
-		{"open now, and over by the time the cooldown ends", "[" + of("a", past) + "," + of("p", bracket+","+cool+","+ending) + "]", []string{"once"}},
-		{"each opens every day, never both at once", "[" + of("a", day) + "," + of("p", bracket+","+night) + "]", []string{"day", "night"}},
+		{"one policy: the freeze is over", of("p", past+","+bracket+","+over), []string{"once"}, ""},
+		{"two policies: the freeze is over", "[" + of("a", past) + "," + of("p", bracket+","+over) + "]", []string{"once"}, ""},
+		{"open now, and over by the time the cooldown ends", "[" + of("a", past) + "," + of("p", bracket+","+cool+","+ending) + "]", []string{"once"}, ""},
+		{"each opens every day, never both at once", "[" + of("a", day) + "," + of("p", bracket+","+night) + "]", []string{"day", "night"}, ""},
+		{"two windows of a policy leave nothing, each alone would", "[" + of("a", early) + "," + of("p", bracket+","+night+","+quiet) + "]", []string{"night", "quiet"}, ""},
+		{"an override of one allowing window opens the policy of the other", "[" + of("a", over) + "," + of("p", bracket+","+night+","+first) + "]", []string{"once"}, "night"},
+		{"but not what denies in it, here by the time the cooldown ends", "[" + of("a", over) + "," + of("p", bracket+","+cool+","+night+","+later) + "]", []string{"once", "later"}, "night"},
 	} {
-		plan := mustPlan(t, compile(t, row.policies), fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), t0.Add(time.Minute))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		if row.overridden != "" {
+			s.Overrides = []rollout.Override{override(row.overridden, func(o *rollout.Override) { o.Deployment = "a" })}
+		}
+		plan := mustPlan(t, compile(t, row.policies), s, t0.Add(time.Minute))
 		if plan.Waiting.Len() != 1 {
 			t.Fatalf("%s: %v", row.why, blockers(plan))
 		}
