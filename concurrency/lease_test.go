@@ -215,8 +215,10 @@ func TestUnsetClock(t *testing.T) {
 				t.Errorf("%s at %v: changed %t, %v: no record could hold that", c.name, far, changed, err)
 			}
 		}
-		if _, err := c.try(epoch); err != nil {
-			t.Errorf("%s, with a clock: %v", c.name, err)
+		for _, good := range []time.Time{epoch, time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+			if _, err := c.try(good); err != nil {
+				t.Errorf("%s at %v, with a clock: %v", c.name, good, err)
+			}
 		}
 	}
 	if _, err := record.Renew(h, 7, zero); !errors.Is(err, ErrFenced) {

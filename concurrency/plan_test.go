@@ -690,6 +690,8 @@ func TestPlanInputFaults(t *testing.T) {
 		{"family without keys", []Pool{edit(func(p *Pool) { p.Family = "f" })}, nil, []string{"conflict pools[0].maxActiveKeys"}},
 		{"keys without family", []Pool{edit(func(p *Pool) { p.MaxActiveKeys = 1 })}, nil, []string{"conflict pools[0].maxActiveKeys"}},
 		{"negative keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", -1 })}, nil, []string{"conflict pools[0].maxActiveKeys: -1"}},
+		{"keys without family, twice", []Pool{edit(func(p *Pool) { p.MaxActiveKeys = 1 }), {Key: "q", Limit: Count(1), MaxActiveKeys: 2}}, nil, []string{"conflict pools[0].maxActiveKeys", "conflict pools[1].maxActiveKeys: 2: must be at least 1"}},
+		{"a family with keys and without", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 2 }), {Key: "q", Limit: Count(1), Family: "f"}}, nil, []string{"conflict pools[1].maxActiveKeys"}},
 		{"fewer keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 2 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 1}}, nil, []string{"conflict pools[1].maxActiveKeys: 1: must be 2 as in pools[0]"}},
 		{"different keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 1 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 2}}, nil, []string{"conflict pools[1].maxActiveKeys: 2: must be 1 as in pools[0]"}},
 		{"record of another pool", []Pool{edit(func(p *Pool) { p.Record = NewRecord("q") })}, nil, []string{`conflict pools[0].record.key: "q"`}},

@@ -36,6 +36,7 @@ func TestPrint(t *testing.T) {
 		},
 		{Result{}, "0 candidates may start, 0 must wait", "nothing was asked"},
 		{Result{Refused: []Refused{{Candidate: 3, Why: 7}}}, "0 candidates may start, 1 must wait\ncandidate 3 must wait: ", "a result put together by hand in a test has no answer 7, and still prints"},
+		{Result{Refused: []Refused{{Candidate: 3}}}, "0 candidates may start, 1 must wait\ncandidate 3 must wait: ", "nor an answer 0"},
 		{
 			Result{Stuck: []Stuck{{0, lease, epoch.In(elsewhere)}}, Next: epoch.Add(time.Nanosecond).In(elsewhere)},
 			"0 candidates may start, 0 must wait\nstuck since " + at + ": n1 for g in pool p, token 2, active since " + at + "\nnext: 2026-03-10T09:00:00.000000001Z",
@@ -49,6 +50,12 @@ func TestPrint(t *testing.T) {
 	down := strings.Fields("a b c d e f g h i j k l")
 	if got := (Summary{Unavailable: down}).String(); !strings.HasSuffix(got, "unavailable a, b, c, d, e, f, g, h, i, j, 2 more") || down[10] != "k" {
 		t.Errorf("the list may be the snapshot's own: %s, then %v", got, down)
+	}
+	if got := (Summary{Unavailable: down[:10]}).String(); !strings.HasSuffix(got, "unavailable a, b, c, d, e, f, g, h, i, j") {
+		t.Errorf("ten are shown, and none is left to count: %s", got)
+	}
+	if got := (Summary{Unavailable: down[:11]}).String(); !strings.HasSuffix(got, " i, j, 1 more") {
+		t.Errorf("ten are shown, also if only one is left: %s", got)
 	}
 }
 
