@@ -1104,13 +1104,13 @@ func TestOverrideLeavesTheNextRule(t *testing.T) {
 	}
 }
 
-// TestOverrideWithoutEffectSaysWhere: the diagnostic names the resource and the environment that
-// the override does.
+// TestOverrideWithoutEffectSaysWhere: the diagnostic names the resource, the environment and the
+// deployment that the override does.
 func TestOverrideWithoutEffectSaysWhere(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
-	s.Overrides = []rollout.Override{override("gone", only("r1"), in("prod"))}
+	s.Overrides = []rollout.Override{override("gone", only("r1"), in("prod"), func(o *rollout.Override) { o.Deployment = "a" })}
 	got := mustPlan(t, compile(t, policy(alone)), s, t0).Diagnostics
-	if want := (rollout.TargetID{Resource: "r1", Environment: "prod"}); len(got) != 1 || got[0].Example != want {
+	if want := (rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"}); len(got) != 1 || got[0].Example != want {
 		t.Errorf("%+v", got)
 	}
 }

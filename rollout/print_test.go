@@ -48,6 +48,8 @@ pool       p: 0 of 1 active`},
 		id := rollout.TargetID{Resource: fmt.Sprintf("r%02d", k), Environment: "prod", Deployment: "api"}
 		long.Start = append(long.Start, rollout.Start{TargetID: id, Version: "v2"})
 		long.Orphans = append(long.Orphans, concurrency.Lease{Holder: concurrency.Holder{Resource: id.Resource}})
+		long.Stuck = append(long.Stuck, rollout.Stuck{})
+		long.Events = append(long.Events, rollout.Event{})
 		for n := range 2 {
 			id.Deployment = fmt.Sprint("d", n)
 			waiting = append(waiting, rollout.Waiting{TargetID: id, Blockers: []rollout.Verdict{{Reason: rollout.Reason(fmt.Sprint("reason_", k/2))}}})
@@ -55,11 +57,11 @@ pool       p: 0 of 1 active`},
 	}
 	long.Waiting = rollout.NewWaitingList(waiting...)
 	text := long.String()
-	if n := strings.Count(text, "\n"); n != 3*11 {
+	if n := strings.Count(text, "\n"); n != 5*11 {
 		t.Errorf("%d lines:\n%s", n, text)
 	}
 	for _, want := range []string{
-		"\nstart      and 15 more\n", "\norphan     and 15 more",
+		"\nstart      and 15 more\n", "\nstuck      and 15 more\n", "\norphan     and 15 more\n", "\nevent      and 15 more",
 		"\nwait       r00 / prod / d0: waits: reason_0; and 3 more likewise, of d0, d1\n", "\nwait       and 10 more, for 3 other sets of reasons\n", // two resources of two targets each, three times, but one in the last
 	} {
 		if !strings.Contains(text, want) {
@@ -85,6 +87,9 @@ pool       p: 0 of 1 active`},
 	}
 	if text, want := fmt.Sprint(rollout.NewWaitingList(waiting...)), "r1 / prod / d00: waits: reason_0; and 10 more likewise, of d00, d01, d02, d03, d04, d05, d06, d07, d08, d09 and others"; text != want {
 		t.Errorf("many deployments: printed\n%s\nwant\n%s", text, want)
+	}
+	if text := fmt.Sprint(rollout.NewWaitingList(waiting[:10]...)); !strings.HasSuffix(text, "; and 9 more likewise, of d00, d01, d02, d03, d04, d05, d06, d07, d08, d09") {
+		t.Errorf("ten deployments are shown, and there are no others: %s", text)
 	}
 	if text := fmt.Sprint(rollout.WaitingList{}); text != "" {
 		t.Errorf("an empty list prints %q", text)
