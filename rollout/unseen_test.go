@@ -140,6 +140,10 @@ func TestUnseenIsNotMergedInto(t *testing.T) {
 	if away, back := merged(s), merged(whole); len(away) != 0 || len(back) != 1 {
 		t.Errorf("%q are merged while the node is away, %q if it is there", away, back)
 	}
+	odd := mustPlan(t, set, s, minute(1)).Diagnostics
+	if want := (rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"}); len(odd) != 1 || odd[0].Code != rollout.DiagnosticExecutionUnseen || odd[0].Example != want {
+		t.Errorf("%v: the execution of the next node is not that of the one which is away", odd)
+	}
 	if events := mustPlan(t, set, whole, minute(1)).Events; !slices.ContainsFunc(events, func(e rollout.Event) bool { return e.Group == "B/prod/2" && e.Into == "B/prod/1" }) {
 		t.Errorf("nobody tells into which execution it is merged: %v", events)
 	}
