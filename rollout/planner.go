@@ -44,8 +44,8 @@ type Planner struct {
 const attemptsPerPlan = 3
 
 // Plan reads the stored state, plans, commits all starts, or those that Choose returns, saves what
-// changed, and returns the plan with these starts. The host then dispatches them, create-if-absent by their run ids. The State and Active of
-// the snapshot are ignored and replaced.
+// changed, and returns the plan with these starts. The host then dispatches them, create-if-absent
+// by their run ids. The State and Active of the snapshot are ignored and replaced.
 //
 // The snapshot is older than the state that Plan reads, and older still after a conflict. That
 // exceeds no limit: a job that has ended meanwhile keeps its slot until a snapshot shows its end,
