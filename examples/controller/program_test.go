@@ -129,6 +129,9 @@ func TestProgram(t *testing.T) {
 	if p := run(t, config, binary, "-leader-election", "false", "-namespace", "fleet"); p.wait() != 2 || !strings.Contains(p.said(), `unexpected argument "false"`) {
 		t.Errorf("a switch with its value apart, behind which no flag counts: it ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
 	}
+	if p := run(t, config, binary, "-metrics-bind-address=0"); p.wait() != 1 || !strings.Contains(p.said(), "-leader-election-namespace") {
+		t.Errorf("with a leader outside a pod: it ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
+	}
 	for range 2 { // the second time the definitions are there
 		if p := run(t, config, binary, "-install"); p.wait() != 0 || p.said() != "" {
 			t.Fatalf("-install ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())

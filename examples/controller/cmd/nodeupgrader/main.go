@@ -1,19 +1,21 @@
 // Command nodeupgrader runs the controller on a cluster:
 //
 //	go run ./cmd/nodeupgrader -install                 # creates or updates the custom resources, and exits
-//	go run ./cmd/nodeupgrader                          # works on all namespaces
-//	go run ./cmd/nodeupgrader -namespace fleet -leader-election=false -metrics-bind-address 0
+//	go run ./cmd/nodeupgrader -leader-election=false   # works on all namespaces
+//	go run ./cmd/nodeupgrader -namespace fleet -leader-election-namespace fleet -metrics-bind-address 0
 //
 // The program finds the cluster in the usual way: by -kubeconfig, by KUBECONFIG, or by the service
 // account of the pod. Several instances may run at once. A leader saves work and conflicts, but
-// safety does not need one.
+// safety does not need one. Outside a pod, the namespace of the leader's lease must be given.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -46,7 +48,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.BoolVar(&o.install, "install", false, "create or update the custom resources, and end")
 	flags.StringVar(&o.namespace, "namespace", "", "the only `namespace` to work on (default: all)")
 	flags.BoolVar(&o.elect, "leader-election", true, "let one of several controllers work at a time")
-	flags.StringVar(&o.leases, "leader-election-namespace", "", "`namespace` of the lease (default: that of the pod)")
+	flags.StringVar(&o.leases, "leader-election-namespace", "", "`namespace` of the lease (default: that of the pod; required outside of one)")
 	flags.StringVar(&o.metrics, "metrics-bind-address", ":8080", "`address` at which metrics are served; 0: nowhere")
 	return o, program.Parse(flags, args, out, nil, "nodeupgrader is a controller that rolls out what the custom resources of its namespaces describe, under their policies.",
 		"write -name or -name=value") // what follows it would be lost, such as -namespace after "-leader-election false"
@@ -75,6 +77,9 @@ func run(ctx context.Context, o options) error {
 		defer cancel()
 		return controller.Install(ctx, c)
 	}
+	if o.elect && o.leases == "" && !inPod() { // the manager would name an option of its own
+		return errors.New("nodeupgrader: outside a pod there is no namespace for the leader's lease: give -leader-election-namespace, or -leader-election=false")
+	}
 	managed := ctrl.Options{
 		Scheme: scheme, LeaderElection: o.elect, LeaderElectionID: "nodeupgrader.rollout.tranche.dev", LeaderElectionNamespace: o.leases,
 		Metrics: metricsserver.Options{BindAddress: o.metrics},
@@ -93,4 +98,10 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// inPod reports whether the program runs in a pod, which has a namespace.
+func inPod() bool {
+	_, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	return err == nil
 }
