@@ -113,8 +113,8 @@ func (x *Execution) check(f *faults) {
 		f.under("open.rule", rule.Validate())
 	}
 	oneOf(f, "open.recovery", x.Recovery, RecoveryPost, RecoveryRollback)
-	if x.Generation != 1+len(x.Merged) {
-		f.add("open.generation", CodeConflict, x.Generation, "must be 1 more than the %d merges", len(x.Merged))
+	if x.Generation < 1+len(x.Merged) || x.Generation > math.MaxInt32 {
+		f.add("open.generation", CodeConflict, x.Generation, "must be at least 1 more than the %d merges, and at most %d", len(x.Merged), math.MaxInt32)
 	}
 	for i, m := range x.Members {
 		path := fmt.Sprintf("open.members[%d]", i)

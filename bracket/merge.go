@@ -94,7 +94,6 @@ func (s *step) merge(w *work) {
 	v, b := s.view, s.view.latest
 	w.change()
 	before := w.Generation
-	w.Generation++
 	w.Merged = append(slices.Clone(w.Merged), b.ID)
 	targets := v.span(w.resource)
 
@@ -132,7 +131,22 @@ func (s *step) merge(w *work) {
 	for k := range w.Members {
 		w.Members[k].Needs = w.mergedNeeds(b, &w.Members[k])
 	}
+	for w.Generation++; w.taken(); w.Generation++ {
+	}
 	s.event(Event{Kind: GroupMerged, Group: b.ID, Resource: v.resources[w.resource], At: utc(v.now), Status: StatusSuperseded, Into: w.Group})
+}
+
+// taken reports whether a run of the execution's generation deploys another version than its member
+// has now. The run is then of another merge, which the state has forgotten: if the member took it
+// for its own, the version that the member has would never run.
+func (w *work) taken() bool {
+	return slices.ContainsFunc(w.facts, func(f RunFact) bool {
+		if f.Run.Generation != w.Generation || f.Run.Purpose != Deploy || f.Version == "" {
+			return false
+		}
+		k := w.member(f.Run.Deployment)
+		return k >= 0 && w.Members[k].Version != f.Version
+	})
 }
 
 // renew gives a main that the merge changes the version that the group has locked for it. A run

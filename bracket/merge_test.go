@@ -54,6 +54,28 @@ func TestMerge(t *testing.T) {
 				h.t.Errorf("%+v", r)
 			}
 		}, "the target is replaced; identity and lease stay those of the first group"},
+		{"run ids that the state has forgotten", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("kubelet@v3")
+			forgotten := Run{Group: h.open("n1").Group, Resource: "n1", Deployment: "kubelet", Generation: 2, Attempt: 1, Purpose: Deploy}
+			h.runs[forgotten] = &RunFact{Run: forgotten, Status: RunSucceeded, Version: "v1"}
+			h.succeeds("os", 160)
+			if x := h.open("n1"); x.Generation != 3 || len(x.Merged) != 1 {
+				h.t.Errorf("generation %d after %v", x.Generation, x.Merged)
+			}
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+		}, "a merge that was lost with the state has begun v1 under the id that the next one would give v3, which would then never run"},
+		{"run ids of the same merge, which the state has forgotten", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("kubelet@v3")
+			known := Run{Group: h.open("n1").Group, Resource: "n1", Deployment: "kubelet", Generation: 2, Attempt: 1, Purpose: Deploy}
+			h.runs[known] = &RunFact{Run: known, Status: RunRunning, Version: "v3"}
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/containerd@v2")
+		}, "the execution goes on where it was"},
 		{"running: finishes, then waits with the new target", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")

@@ -117,7 +117,7 @@ type Target struct {
 // is (Resource, Group).
 type Run struct {
 	Group, Resource, Deployment string
-	Generation                  int // 1, and one more for every merge before the run started
+	Generation                  int // 1, and at least one more for every merge before the run started
 	Attempt                     int // 1, 2, … within the generation and purpose
 	Purpose                     Purpose
 }
@@ -144,6 +144,10 @@ type RunFact struct {
 	EndedAt   time.Time // ignored while running; zero: the instant of the Step that first sees the end
 	// RetryAt is when a failed or lost run may be attempted again. Zero: no further attempt.
 	RetryAt time.Time
+	// Version is what the run deploys; empty: what its member was to run. It matters only if the
+	// state is older than the runs, such as after a backup was restored: a merge then does not take
+	// a run of another version for its own.
+	Version string
 }
 
 // RunStatus is the status of a run as observed.

@@ -112,7 +112,7 @@ type Execution struct {
 	Group       string    `json:"group"`
 	Environment string    `json:"environment"`
 	Status      Status    `json:"status"`     // executing, or failed once a member has failed for good
-	Generation  int       `json:"generation"` // 1 + len(Merged)
+	Generation  int       `json:"generation"` // 1 + len(Merged), or more: a merge takes one whose run ids are free
 	Merged      []string  `json:"merged"`     // groups absorbed, in order
 	StartedAt   time.Time `json:"startedAt"`
 	// Rule is the group's copy of the rule. The execution keeps one itself, because a planner with

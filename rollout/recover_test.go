@@ -283,6 +283,63 @@ func TestStateRestoredBeforeTwoLaterGroups(t *testing.T) {
 	}
 }
 
+// TestStateRestoredBeforeAMerge: a backup has an execution open into which a second group was merged
+// later, and a job of that is at work. If the group that closes now is the same one, it goes on. If
+// it brings a third version, its run does not get the id of that job, for the version would be taken
+// for deployed. It waits for the end of the job, and the node is restored after it.
+func TestStateRestoredBeforeAMerge(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,
+		"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'undrain'"}}}`))
+	for _, last := range []string{"v3", "v4"} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "drain": {"v1"}, "undrain": {"v1"}})
+		release := func(id string, at int) {
+			s.Versions = append(s.Versions, rollout.Version{ID: id, Tag: id, Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(at)})
+		}
+		var runs []string
+		work := func(at int, well bool) { // the jobs at work succeed, and what the plan says starts
+			for i := range s.Targets {
+				x := &s.Targets[i]
+				for k := range x.Jobs {
+					if job := &x.Jobs[k]; well && !job.Status.Terminal() {
+						job.Status, job.CompletedAt, x.Current = rollout.JobSuccessful, minute(at), job.Version
+					}
+				}
+			}
+			plan := mustPlan(t, set, s, minute(at))
+			carryOut(t, &s, plan, minute(at), rollout.JobInProgress)
+			for _, start := range plan.Start {
+				runs = append(runs, start.Deployment+"@"+start.Version+" "+start.Run)
+			}
+		}
+		work(0, true) // drain
+		work(1, true) // v2
+		backup := s.State
+		release("v3", 2)
+		work(2, false) // is merged
+		work(3, true)
+		if got := runs[len(runs)-1]; got != "a@v3 B%2Fprod%2F1/r1/a/2/1/deploy" {
+			t.Fatalf("starts %q", got)
+		}
+		s.State = backup
+		if last != "v3" {
+			release(last, 4)
+		}
+		for at := 4; at < 12; at++ {
+			work(at, at > 4)
+		}
+		want := []string{"drain@v1 B%2Fprod%2F1/r1/drain/1/1/deploy", "a@v2 B%2Fprod%2F1/r1/a/1/1/deploy", "a@v3 B%2Fprod%2F1/r1/a/2/1/deploy"}
+		if last == "v3" {
+			want = append(want, "undrain@v1 B%2Fprod%2F1/r1/undrain/2/1/deploy")
+		} else {
+			want = append(want, "a@v4 B%2Fprod%2F1/r1/a/3/1/deploy", "undrain@v1 B%2Fprod%2F1/r1/undrain/3/1/deploy")
+		}
+		if !slices.Equal(runs, want) {
+			t.Errorf("%s: starts %q, want %q", last, runs, want)
+		}
+	}
+}
+
 // TestStateRestoredWhileCollecting: a backup has a group that still collects. Its number has been
 // used by now, for another version, so it closes under one that nobody had, and no job of the other
 // is taken for one of its own.

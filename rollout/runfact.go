@@ -126,7 +126,7 @@ func isOpen(state bracket.State, run bracket.Run) bool {
 func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 	t := &w.targets[i]
 	job := &t.Jobs[k]
-	fact := bracket.RunFact{Run: run, StartedAt: job.CreatedAt, Status: bracket.RunRunning}
+	fact := bracket.RunFact{Run: run, Version: job.Version, StartedAt: job.CreatedAt, Status: bracket.RunRunning}
 	if !job.Status.Terminal() {
 		return fact
 	}
