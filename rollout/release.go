@@ -14,8 +14,10 @@ import (
 // Release gives back a lease that a plan listed in [Plan.Orphans], for example after a planner
 // stopped between saving and dispatching. Until then the slot counts. No plan gives it back by
 // itself, because it cannot know whether the job is about to be dispatched. The host can: it calls
-// Release once the lease has been an orphan for longer than a dispatch may take, and refuses a
-// dispatch whose claims have gone, see [PoolRecordKey].
+// Release once the lease has been an orphan, with the same ProgressAt, for longer than a dispatch
+// and the observation of its job may take, and refuses a dispatch whose claims have gone, see
+// [PoolRecordKey]. A start under the lease moves ProgressAt, and the host may have looked at the
+// jobs before.
 //
 // Release gives back this one lease: a group that holds slots in several pools has an orphan in each
 // of them. It writes the record of the pool once, conditionally, and does not try again. Of the

@@ -15,21 +15,24 @@ import (
 // back.
 const DefaultGrace = time.Minute
 
-// lease names one lease for ever: tokens are never issued twice.
+// lease names one lease since the last start under it: tokens are never issued twice, and a start
+// under a lease that was held already moves its progress.
 type lease struct {
-	pool  string
-	token uint64
+	pool     string
+	token    uint64
+	progress int64
 }
 
 // release gives back the leases that the planner has called orphans for the time of grace: those of
 // a controller that died between claiming and dispatching, or that claimed a slot for a job which,
 // unseen by it, had ended already. The planner only lists them, for it cannot know whether somebody
 // is about to dispatch. This host can: a dispatch that comes too late is fenced, and the next plan
-// claims again. A controller that starts under the lease in time has renewed it by saving its plan.
+// claims again. A controller that starts under the lease has renewed it by saving its plan. Then
+// the time of grace begins anew, because this controller may have looked at the jobs before.
 func (c *Controller) release(ctx context.Context, turn *Turn, now time.Time) error {
 	suspects := map[lease]time.Time{}
 	for _, orphan := range turn.Plan.Orphans {
-		name := lease{orphan.Pool, orphan.Token}
+		name := lease{orphan.Pool, orphan.Token, orphan.ProgressAt.UnixNano()}
 		since, known := c.suspects[name]
 		if !known {
 			since = now
