@@ -221,6 +221,7 @@ func (w *work) needs(slab []int32, start int, i int32) []int32 {
 	return slab
 }
 
+// pools describes the pools and what is stuck in them, and puts their records into the state.
 func (w *work) pools() {
 	for k, summary := range w.answer.Pools {
 		p := &w.capacity.snapshot.Pools[k]
@@ -246,14 +247,9 @@ func (w *work) pools() {
 	slices.SortFunc(w.plan.Stuck, func(a, b Stuck) int {
 		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), strings.Compare(a.Run, b.Run), strings.Compare(a.Pool, b.Pool))
 	})
-	known := w.capacity.keys
 	for k := range w.capacity.snapshot.Pools {
 		w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.snapshot.Pools[k].Record)
 	}
-	for _, record := range w.capacity.foreign {
-		if _, twice := known[record.Key]; !twice {
-			w.plan.State.Pools = append(w.plan.State.Pools, record)
-		}
-	}
+	w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.foreign...)
 	slices.SortFunc(w.plan.State.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) })
 }
