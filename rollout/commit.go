@@ -181,7 +181,9 @@ func (c *claiming) again() {
 			before, _ := c.records[claim.Pool].Lease(start.holder())
 			seen := lastEnd(jobs, before.Since)
 			if held {
-				seen = later(seen, c.Now.Add(1))
+				if seen = later(seen, c.Now.Add(1)); before.ProgressAt.After(seen) {
+					seen = before.ProgressAt.Add(1) // by a clock that is ahead; Release sees a use only if it is noted
+				}
 			}
 			stuck := before.Reason == reasonStuck // by a job that has vanished: the start is progress
 			if !before.ProgressAt.Before(seen) && !stuck {

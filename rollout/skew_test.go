@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -38,6 +39,21 @@ func TestClockBehind(t *testing.T) {
 		s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt = rollout.JobSuccessful, at(30)
 		if plan = planAt(t, store, one, s, at(300)); len(plan.Orphans) != 1 {
 			t.Errorf("orphans %+v: whether that job was its holder's cannot be told, so the host gives it back", plan.Orphans)
+		}
+	})
+
+	t.Run("who starts under a lease of a clock that is ahead uses it", func(t *testing.T) {
+		store, s := &bracket.MemoryStore{}, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		planAt(t, store, one, s, at(60)) // it claims and stops
+		withdrawn := s
+		withdrawn.Versions = slices.Clone(s.Versions)
+		withdrawn.Versions[1].Status = rollout.VersionPaused
+		orphan := planAt(t, store, one, withdrawn, at(61)).Orphans[0]
+		if plan := planAt(t, store, one, s, at(0)); len(plan.Start) != 1 {
+			t.Fatalf("waits %q", blockers(plan))
+		}
+		if err := (&rollout.Planner{Store: store}).Release(t.Context(), orphan); !errors.Is(err, bracket.ErrConflict) {
+			t.Errorf("the slot of a start that is about to be dispatched: %v", err)
 		}
 	})
 
