@@ -304,7 +304,7 @@ func checkJoinedNames(ctx context.Context, b Backend) error {
 		}
 		holders, err := b.Active(ctx, "joined")
 		if err != nil || !slices.Contains(holders, both[0]) || !slices.Contains(holders, both[1]) {
-			return fmt.Errorf("Active of a pool of %q and %q = %v, %v, want both of %v", both[0].Resource, both[1].Resource, holders, err, both)
+			return fmt.Errorf("in a pool of %q and %q Active found %v, %v, want both of %v", both[0].Resource, both[1].Resource, holders, err, both)
 		}
 	}
 	return nil
