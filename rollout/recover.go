@@ -42,21 +42,21 @@ func (w *work) recover(b *bracketWork, before bracket.State) error {
 // recovered reports whether there are runs of a group that closed in this plan, whether all of them
 // may be its own, and the greatest group number in any run.
 func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
-	closed := map[string]*bracket.Group{} // nil: another group that closed in this plan has followed it
+	closed := map[int]*bracket.Group{} // by number; nil: another group that closed in this plan has followed it
 	for _, e := range b.plan.Events {
 		if e.Kind == bracket.GroupClosed {
-			closed[e.Group] = nil
+			closed[groupNumber(e.Group)] = nil
 		}
 	}
 	if len(closed) == 0 {
 		return false, true, 0
 	}
 	for _, group := range b.state.Group.Closed {
-		if _, just := closed[group.ID]; just {
-			closed[group.ID] = group
+		number := groupNumber(group.ID)
+		if _, just := closed[number]; just {
+			closed[number] = group
 		}
 	}
-	environment := w.environments[b.environment].ID
 	prefix, known := groupPrefix(b.state.Group), lastNumber(b.state.Group)
 	later := map[int32]bool{} // resources with jobs of a group that closed after the last known one
 	same = true
@@ -69,7 +69,7 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 			job := &t.Jobs[k]
 			number := numberOf(job.Run, prefix)
 			last = max(last, number)
-			if group, just := closed[bracket.GroupID(b.id, environment, number)]; just {
+			if group, just := closed[number]; just {
 				found = true
 				same = same && group != nil && began(group, t.Target, job)
 			}

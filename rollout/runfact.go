@@ -111,7 +111,12 @@ func lastNumber(group *bracket.GroupRecord) int {
 	if n == 0 {
 		return 0
 	}
-	_, _, number, _ := bracket.ParseGroupID(group.Closed[n-1].ID)
+	return groupNumber(group.Closed[n-1].ID)
+}
+
+// groupNumber returns the number of a bracket's group, which is at least 1.
+func groupNumber(id string) int {
+	_, _, number, _ := bracket.ParseGroupID(id)
 	return number
 }
 
