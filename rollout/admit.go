@@ -107,7 +107,7 @@ func (w *work) byCandidate(n int, turnOf func(k int) int32) []int32 {
 
 // ask asks for the slots of all candidates in one batch.
 func (w *work) ask() error {
-	if len(w.capacity.snapshot.Pools) == 0 {
+	if len(w.capacity.snapshot.Pools) == 0 { // then the batch would admit everybody
 		w.answer.Admitted = make([]concurrency.Admitted, len(w.turns))
 		for k := range w.turns {
 			w.answer.Admitted[k] = concurrency.Admitted{Candidate: int32(k), Reason: concurrency.RuleNotApplicable}

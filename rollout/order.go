@@ -15,8 +15,8 @@ import (
 // it may have a million entries and strings are scattered in memory.
 
 // sortedByID returns a list in the order of its ids, as a copy unless it is in that order already.
-// It reports ids that are empty or not unique. host has the index of
-// each item in the host's list, nil if that is the list itself.
+// It reports ids that are empty or not unique. host has the index of each item in the host's list,
+// nil if that is the list itself.
 func sortedByID[T any](f *faults, list string, items []T, id func(*T) string, host []int) []T {
 	sorted := items
 	if !ascend(items, id) {

@@ -34,12 +34,10 @@ func TestDrawnWorlds(t *testing.T) {
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		d := drawn{t}
-		text, policies, set := d.compiled(compiler)
-		if set == nil {
-			seen["refused"]++
+		text, world, accepted := d.governed(compiler, seen)
+		if !accepted {
 			return
 		}
-		world := d.world(set, policies)
 		world.Pure = true
 		timeline, err := world.Run(context.Background())
 		if err != nil {
@@ -141,6 +139,16 @@ func (d drawn) maybe(percent int, text func() string) string {
 // when is an instant of the first 30 hours.
 func (d drawn) when() time.Time {
 	return at(1, 8, 0).Add(time.Duration(rapid.IntRange(0, 360).Draw(d.T, "when")) * 5 * time.Minute)
+}
+
+// governed draws policies and a world under them. It is not accepted if the policies are refused.
+func (d drawn) governed(compiler rollout.Compiler, seen testseed.Tally) (text string, world rollouttest.World, accepted bool) {
+	text, policies, set := d.compiled(compiler)
+	if set == nil {
+		seen["refused"]++
+		return text, world, false
+	}
+	return text, d.world(set, policies), true
 }
 
 // compiled draws policies. The set is nil if they are refused, such as for rules that need one

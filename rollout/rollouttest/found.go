@@ -32,14 +32,14 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 		}
 	}
 	slices.SortStableFunc(jobs, func(a, b found) int { // those that end at one instant do so in this order
-		return cmp.Or(a.job.CreatedAt.Compare(b.job.CreatedAt), strings.Compare(a.job.Run, b.job.Run), compareTargets(a.t.TargetID, b.t.TargetID))
+		return cmp.Or(compareJobs(&a.job, &b.job), compareTargets(a.t.TargetID, b.t.TargetID))
 	})
 	for _, own := range jobs {
 		start := r.startOf(own.t.TargetID, &own.job)
 		attempt := 1
 		for k := range own.t.Jobs {
 			earlier := &own.t.Jobs[k]
-			if cmp.Or(earlier.CreatedAt.Compare(own.job.CreatedAt), strings.Compare(earlier.Run, own.job.Run)) < 0 && sameTask(r.startOf(own.t.TargetID, earlier), start) {
+			if compareJobs(earlier, &own.job) < 0 && sameTask(r.startOf(own.t.TargetID, earlier), start) {
 				attempt++
 			}
 		}

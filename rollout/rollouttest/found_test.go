@@ -174,12 +174,10 @@ func TestDrawnWorldsGoOn(t *testing.T) {
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		d := drawn{t}
-		text, policies, set := d.compiled(compiler)
-		if set == nil {
-			seen["refused"]++
+		text, world, accepted := d.governed(compiler, seen)
+		if !accepted {
 			return
 		}
-		world := d.world(set, policies)
 		whole, plans, err := watched(world)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)

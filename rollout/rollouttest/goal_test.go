@@ -240,13 +240,10 @@ func TestDrawnGoals(t *testing.T) {
 	seen := testseed.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
-		d := drawn{t}
-		text, policies, set := d.compiled(compiler)
-		if set == nil {
-			seen["refused"]++
+		text, w, accepted := drawn{t}.governed(compiler, seen)
+		if !accepted {
 			return
 		}
-		w := d.world(set, policies)
 		w.Pure, w.Trust = true, true
 		timeline, err := w.Run(context.Background())
 		if err != nil {

@@ -25,13 +25,10 @@ func TestLintForetellsDrawnWorlds(t *testing.T) {
 	seen := testseed.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
-		d := drawn{t}
-		text, policies, set := d.compiled(compiler)
-		if set == nil {
-			seen["refused"]++
+		text, world, accepted := drawn{t}.governed(compiler, seen)
+		if !accepted {
 			return
 		}
-		world := d.world(set, policies)
 		world.Changes, world.Fleet.Overrides, world.Pure, world.Trust = nil, nil, true, true
 		world.Job = func(rollout.Start, int) rollouttest.Outcome {
 			return rollouttest.Outcome{After: time.Minute, Verification: rollout.VerificationPassed}
@@ -48,7 +45,7 @@ func TestLintForetellsDrawnWorlds(t *testing.T) {
 			world.Fleet.Targets[i].JoinedAt = time.Time{}
 		}
 		world.End = world.Start.Add(horizon)
-		findings, err := set.Lint(world.Fleet, world.Start, horizon, rollout.LintOptions{Approvers: []string{"ann", "bob"}})
+		findings, err := world.Policies.Lint(world.Fleet, world.Start, horizon, rollout.LintOptions{Approvers: []string{"ann", "bob"}})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

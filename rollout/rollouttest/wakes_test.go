@@ -25,12 +25,10 @@ func TestWaitsSayWhatEndsThem(t *testing.T) {
 	seen := testseed.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
-		d := drawn{t}
-		text, policies, set := d.compiled(compiler)
-		if set == nil {
+		text, world, accepted := drawn{t}.governed(compiler, seen)
+		if !accepted {
 			return
 		}
-		world := d.world(set, policies)
 		world.Fleet.Overrides, world.Trust = nil, true
 		watches := map[rollout.TargetID]*glance{} // when it was looked at last
 		var state rollout.State
@@ -43,7 +41,7 @@ func TestWaitsSayWhatEndsThem(t *testing.T) {
 		}
 		world.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
 			s.State = state
-			plan, err := set.Plan(s, now)
+			plan, err := world.Policies.Plan(s, now)
 			if err != nil {
 				return plan, err
 			}
