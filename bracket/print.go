@@ -4,21 +4,23 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // String describes the plan for people: a line for each start, each run to dispatch again, whatever
 // waits, each stuck run, each event, each unknown run and each refused command, in the order of the
-// fields, and at last when to look again. A plan that has none of these is "nothing". The text does
-// not end with a newline.
+// fields, and at last when to look again. Of each of these lists it shows the first ten entries and
+// counts the rest. A plan that has none of these is "nothing". The text does not end with a newline.
 func (p Plan) String() string {
 	var lines []string
-	lines = labelled(lines, "start", p.Start)
-	lines = labelled(lines, "redispatch", p.Redispatch)
-	lines = labelled(lines, "waits", p.Wait)
-	lines = labelled(lines, "stuck", p.Stuck)
-	lines = labelled(lines, "event", p.Events)
-	lines = labelled(lines, "unknown", p.Unknown)
-	lines = labelled(lines, "refused", p.Refused)
+	lines = textlist.Lines(lines, "start: ", p.Start)
+	lines = textlist.Lines(lines, "redispatch: ", p.Redispatch)
+	lines = textlist.Lines(lines, "waits: ", p.Wait)
+	lines = textlist.Lines(lines, "stuck: ", p.Stuck)
+	lines = textlist.Lines(lines, "event: ", p.Events)
+	lines = textlist.Lines(lines, "unknown: ", p.Unknown)
+	lines = textlist.Lines(lines, "refused: ", p.Refused)
 	if !p.Next.IsZero() {
 		lines = append(lines, "next: "+instant(p.Next))
 	}
@@ -26,13 +28,6 @@ func (p Plan) String() string {
 		return "nothing"
 	}
 	return strings.Join(lines, "\n")
-}
-
-func labelled[T fmt.Stringer](lines []string, label string, list []T) []string {
-	for _, one := range list {
-		lines = append(lines, label+": "+one.String())
-	}
-	return lines
 }
 
 // String returns "resource/deployment (role): purpose version as run" and since when that is due;

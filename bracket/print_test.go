@@ -124,3 +124,15 @@ func TestStringsTellAll(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanStringIsShort: of what there is a thousand of, ten entries are told and the rest counted.
+func TestPlanStringIsShort(t *testing.T) {
+	var p Plan
+	for i := range 1000 {
+		p.Wait = append(p.Wait, Wait{Group: "g", Resource: fmt.Sprint("n", i), Reason: ReasonNotDue})
+	}
+	lines := strings.Split(p.String(), "\n")
+	if len(lines) != 11 || !strings.HasPrefix(lines[9], "waits: n9: g") || lines[10] != "waits: and 990 more" {
+		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-1])
+	}
+}

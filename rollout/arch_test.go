@@ -34,7 +34,7 @@ func allowed() map[string][]string {
 		"internal/textorder":          nil,
 		"internal/testseed":           {"internal/strictjson", "pgregory.net/rapid"}, // for tests
 		"internal/golden":             {"github.com/google/go-cmp"},
-		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey", "internal/textorder"},
+		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"},
 		"bracket/brackettest":         {"bracket", "pgregory.net/rapid"},
 		"partition":                   {"concurrency", "selector", "internal/strictjson", "internal/textkey", "internal/textlist"},
 		"surge":                       {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist"},
