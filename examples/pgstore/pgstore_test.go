@@ -31,6 +31,31 @@ func TestStoreConforms(t *testing.T) {
 	brackettest.Run(t, func(t *testing.T) bracket.Store { return NewStore(empty(t), 0) })
 }
 
+// TestStoreConformsAtEveryLevel: a database may have another isolation level as its default. A write
+// that comes second is then refused by the server, and that is a conflict like any other.
+func TestStoreConformsAtEveryLevel(t *testing.T) {
+	empty := emptied(t, sharedServer(t))
+	for _, level := range []string{"repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			config := empty(t).Config()
+			config.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+			pool, err := pgxpool.NewWithConfig(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			var is string
+			if err := pool.QueryRow(t.Context(), `SHOW transaction_isolation`).Scan(&is); err != nil || is != level {
+				t.Fatalf("the level is %q, %v", is, err)
+			}
+			brackettest.Run(t, func(t *testing.T) bracket.Store {
+				empty(t)
+				return NewStore(pool, 0)
+			})
+		})
+	}
+}
+
 // counted lets the kit put jobs that no plan started, and cut off what it reads.
 type counted struct {
 	*Jobs

@@ -2,8 +2,8 @@
 // is a [bracket.Store], and [Jobs] are the jobs that hold its slots. [Migrate] creates the tables
 // of both.
 //
-// Every write is one statement or one transaction that compares what was read, at the isolation
-// level that is the default of every server. So any number of controllers may share a database
+// Every write is one statement or one transaction that compares what was read, and it holds at
+// every isolation level that a database may have as its default. So any number of controllers may share a database
 // without a leader. A list is one statement and so shows one instant: it is complete or it is an
 // error.
 package pgstore
@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -71,6 +72,14 @@ func (s *Store) fail(ctx context.Context, call, key string, err error) error {
 	return fmt.Errorf("pgstore: %s %q at %s: %w", call, key, at.Host, err)
 }
 
+// overtaken reports whether the server refused a statement, and undid its transaction, because
+// another one came between. It does so above the level READ COMMITTED, where it does not look at
+// the row anew.
+func overtaken(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "40001"
+}
+
 // Load implements [bracket.Store].
 func (s *Store) Load(ctx context.Context, key string) ([]byte, int64, error) {
 	if err := checkKey(key); err != nil {
@@ -121,7 +130,7 @@ func (s *Store) Save(ctx context.Context, key string, value []byte, revision int
 		err = s.pool.SendBatch(ctx, &both).Close()
 	}
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
+	case errors.Is(err, pgx.ErrNoRows), overtaken(err):
 		return 0, bracket.ErrConflict
 	case err != nil:
 		return 0, s.fail(ctx, "save", key, err)
@@ -140,7 +149,10 @@ func (s *Store) Delete(ctx context.Context, key string, revision int64) error {
 	}
 	defer cancel()
 	done, err := s.pool.Exec(ctx, `DELETE FROM tranche_record WHERE key = $1 AND revision = $2`, []byte(key), revision)
-	if err != nil {
+	switch {
+	case overtaken(err):
+		return bracket.ErrConflict
+	case err != nil:
 		return s.fail(ctx, "delete", key, err)
 	}
 	if done.RowsAffected() == 1 {
