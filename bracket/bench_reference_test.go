@@ -150,6 +150,21 @@ func TestStepAllocations(t *testing.T) {
 	if large > small+40 { // lists of indices that grow by doubling
 		t.Errorf("half of them waiting: %v allocations for 1,000 targets, %v for 50,000", small, large)
 	}
+	scoped := func(targets int) float64 {
+		f := newFleet(t, targets, 10, 0)
+		for i := range f.targets {
+			f.targets[i].OutOfScope = []string{"hotfix of another region"}
+		}
+		return testing.AllocsPerRun(5, func() {
+			if _, _, err := Step(f.rule, f.state, f.obs, f.now); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	small, large = scoped(1000), scoped(50_000)
+	if large > small+40 {
+		t.Errorf("a version is out of scope for all of them: %v allocations for 1,000 targets, %v for 50,000", small, large)
+	}
 	few, many := allocations(50_000, 5, 100), allocations(50_000, 5, 1100)
 	if perOpen := (many - few) / 1000; perOpen > 8 {
 		t.Errorf("%v allocations per open execution", perOpen)

@@ -74,6 +74,23 @@ func (d *deployment) unlocked(s *served, r int32) bool {
 	return (n.awaited || d.missed(r, s.latest.ReadyAt)) && !slices.ContainsFunc(s.locked, func(l VersionMark) bool { return l.ID == n.id })
 }
 
+// unmarked returns the lowest rank of the versions that are newer than a deployment's mark, which is
+// empty if no group has locked any.
+func (d *deployment) unmarked(mark VersionMark) int32 {
+	if mark.ID == "" {
+		return 0
+	}
+	return d.above(mark)
+}
+
+// unserved returns a rank below which no version is new: see unlocked.
+func (d *deployment) unserved(s *served) int32 {
+	if s.cancelled || len(s.locked) == 0 {
+		return 0
+	}
+	return min(d.above(s.locked[len(s.locked)-1]), d.awaited)
+}
+
 // missed reports whether the latest group, closed at closed, would have locked version r, which it
 // did not lock, if its planner had known what is known now. That planner had not read the version
 // yet, or what made it eligible, or the member. An earlier group may have locked the version
@@ -92,29 +109,32 @@ func (d *deployment) missed(r int32, closed time.Time) bool {
 // because its scope is unknown.
 func (v *view) await(g *GroupRecord) {
 	for i := range v.deployments {
-		for r := range v.deployments[i].versions {
-			v.deployments[i].versions[r].awaited = false
+		d := &v.deployments[i]
+		for r := int(d.awaited); r < len(d.versions); r++ {
+			d.versions[r].awaited = false
 		}
+		d.awaited = int32(len(d.versions))
 	}
 	latest := g.latest()
 	if latest == nil {
 		return
 	}
-	for i := range v.special {
-		if v.special[i].outOfScope == nil {
-			continue
-		}
-		t := &v.targets[v.special[i].target]
-		d := &v.deployments[t.deployment]
-		first := t.rank() + 1
+	for i := range v.scopes {
+		s := &v.scopes[i]
+		d := &v.deployments[s.deployment]
+		first := s.lowest + 1            // what the others of the scope await is among this
+		end := d.unmarked(g.Marks[d.id]) // from there on every version is new
 		for _, l := range latest.locks(d.id) {
-			if r := d.rankOf(l.ID); r < 0 || v.inScope(t, r) {
+			if r := d.rankOf(l.ID); r < 0 || s.has(r) {
 				first = max(first, d.above(l))
 				break
 			}
 		}
-		for r := first; int(r) < len(d.versions); r++ {
-			d.versions[r].awaited = d.versions[r].awaited || v.inScope(t, r)
+		for r := first; r < end; r++ {
+			if s.has(r) {
+				d.versions[r].awaited = true
+				d.awaited = min(d.awaited, r)
+			}
 		}
 	}
 }

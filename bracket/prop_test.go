@@ -43,8 +43,9 @@ func TestI9LateEqualsTimely(t *testing.T) {
 			v.CreatedAt = at(rapid.IntRange(0, 25).Draw(t, "created"))
 			v.EligibleAt = v.CreatedAt.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "gate")) * time.Minute)
 			base.Versions = append(base.Versions, v)
-			if rapid.IntRange(0, 3).Draw(t, "scoped") == 0 {
+			if rapid.IntRange(0, 2).Draw(t, "scoped") == 0 {
 				i := slices.IndexFunc(targets, func(t Target) bool { return t.Deployment == v.Deployment })
+				i += rapid.IntRange(0, 1).Draw(t, "resource")
 				targets[i].OutOfScope = append(targets[i].OutOfScope, v.ID)
 			}
 		}
@@ -71,8 +72,9 @@ func TestI9LateEqualsTimely(t *testing.T) {
 				}
 			}
 		}
-		timely := NewState("rule", "prod")
+		timely, awaited := NewState("rule", "prod"), 0
 		for m := 0; m <= 50; m++ {
+			awaited += checkNew(t, rule, timely.Group, seen(at(m)), at(m))
 			next, plan, err := Step(rule, timely, seen(at(m)), at(m))
 			if err != nil {
 				t.Fatal(err)
@@ -104,7 +106,55 @@ func TestI9LateEqualsTimely(t *testing.T) {
 				}
 			}
 		}
-	}, "several groups", "a group", "timed out", "scoped locks")
+		if awaited > 0 {
+			reached["awaited"]++
+		}
+	}, "several groups", "a group", "timed out", "scoped locks", "awaited")
+}
+
+// checkNew compares what a step finds to be new with the definition, version by version and target
+// by target, and returns how many versions are awaited.
+func checkNew(t *rapid.T, rule Rule, group *GroupRecord, o Observation, now time.Time) (awaited int) {
+	v, err := newView(rule.WithDefaults(), group, o, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range v.members {
+		d := &v.deployments[v.find(m.Deployment)]
+		served := group.served(d.id)
+		var want first
+		for r := range int32(len(d.versions)) {
+			n := &d.versions[r]
+			needed, waits := false, false
+			for i := range v.targets {
+				target := &v.targets[i]
+				if target.deployment != v.find(d.id) || !v.inScope(target, r) || target.rank() >= r {
+					continue
+				}
+				needed = true
+				locked := int32(-1) // rank of the newest locked version that the target may have
+				for _, l := range served.locked {
+					if k := d.rankOf(l.ID); v.inScope(target, k) {
+						locked = max(locked, k)
+					}
+				}
+				scoped := target.special > 0 && v.special[target.special-1].scope >= 0
+				waits = waits || scoped && served.latest != nil && r > locked
+			}
+			if marked := n.mark().compare(served.mark) <= 0; marked && n.awaited != waits {
+				t.Fatalf("%s of %s at %v: awaited %v, want %v", n.id, d.id, now, n.awaited, waits)
+			} else if marked && waits {
+				awaited++
+			}
+			if needed && d.unlocked(&served, r) {
+				want.add(v.triggerOf(n), n.at)
+			}
+		}
+		if got := v.newOf(d, served); got != want {
+			t.Fatalf("%s at %v: new since %v, want %v", d.id, now, got, want)
+		}
+	}
+	return awaited
 }
 
 // machine is a fleet of two resources under the node policy, driven by random events. It keeps the

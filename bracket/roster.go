@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/internal/textorder"
 )
 
@@ -15,8 +16,11 @@ type roster struct {
 	start     []int32  // per resource: its first target; one more entry at the end
 	targets   []target // ascending by (resource, deployment)
 	special   []special
-	texts     []string // deployments and current versions that the view does not know
-	numbers   map[string]int32
+	scopes    []scope
+
+	scopeNumbers map[string]int32 // index in scopes, by deployment and list
+	texts        []string         // deployments and current versions that the view does not know
+	numbers      map[string]int32
 }
 
 // target is a Target without its resource.
@@ -29,9 +33,19 @@ type target struct {
 // special holds the properties that few targets have.
 type special struct {
 	outdatedAt time.Time
-	outOfScope []uint64 // bits by rank; nil: every version is in scope
-	target     int32    // index in targets
+	scope      int32 // index in scopes; -1: every version is in scope
 }
+
+// scope is what the targets of a deployment have in common that list the same versions as out of
+// scope. There are few, even where there are many such targets.
+type scope struct {
+	deployment int32
+	out        []uint64 // bits by rank
+	lowest     int32    // lowest rank that one of the targets runs
+}
+
+// has reports whether the listed version of a rank is in scope.
+func (s *scope) has(rank int32) bool { return s.out[rank/64]&(1<<(rank%64)) == 0 }
 
 // rank returns the rank of the current version, -1 if there is none or it is not listed.
 func (t *target) rank() int32 { return max(t.current, -1) }
@@ -67,19 +81,8 @@ func (v *view) inScope(t *target, rank int32) bool {
 	if t.special == 0 {
 		return true
 	}
-	out := v.special[t.special-1].outOfScope
-	return out == nil || out[rank/64]&(1<<(rank%64)) == 0
-}
-
-// outOfScope returns a bit set of the ranks of those ids that are listed.
-func (d *deployment) outOfScope(ids []string) []uint64 {
-	out := make([]uint64, (len(d.versions)+63)/64)
-	for _, id := range ids {
-		if r, listed := d.rank[id]; listed {
-			out[r/64] |= 1 << (r % 64)
-		}
-	}
-	return out
+	at := v.special[t.special-1].scope
+	return at < 0 || v.scopes[at].has(rank)
 }
 
 // addTargets reads the targets and collects what each deployment must know about them. This is the
@@ -147,7 +150,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 		}
 		own := target{current: -1}
 		if !t.OutdatedAt.IsZero() || len(t.OutOfScope) > 0 {
-			v.special = append(v.special, special{outdatedAt: t.OutdatedAt, target: int32(len(v.targets))})
+			v.special = append(v.special, special{outdatedAt: t.OutdatedAt, scope: -1})
 			own.special = int32(len(v.special))
 		}
 		for step := 0; next < len(v.deployments) && v.deployments[next].id != t.Deployment && v.deployments[next].id < t.Deployment; step++ {
@@ -173,15 +176,9 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 		v.targets = append(v.targets, own)
 		d.targets++
 		if len(t.OutOfScope) > 0 {
-			v.special[own.special-1].outOfScope = d.outOfScope(t.OutOfScope)
-			for r := range d.versions {
-				switch n := &d.versions[r]; {
-				case !v.inScope(&own, int32(r)):
-					n.narrow = true
-				case int32(r) > own.rank():
-					n.wanted = true
-				}
-			}
+			at := recent[next-1].scopeOf(v, own.deployment, t.OutOfScope)
+			v.special[own.special-1].scope = at
+			v.scopes[at].lowest = min(v.scopes[at].lowest, own.rank())
 		} else {
 			d.lowest = min(d.lowest, own.rank())
 		}
@@ -190,6 +187,18 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 		}
 	}
 	v.start = append(v.start, int32(len(v.targets)))
+	for i := range v.scopes {
+		s := &v.scopes[i]
+		versions := v.deployments[s.deployment].versions
+		for r := range versions {
+			switch n := &versions[r]; {
+			case !s.has(int32(r)):
+				n.narrow = true
+			case int32(r) > s.lowest:
+				n.wanted = true
+			}
+		}
+	}
 	for i := range v.deployments {
 		d := &v.deployments[i]
 		slices.SortFunc(d.outdated, time.Time.Compare)
@@ -211,11 +220,14 @@ func (r *roster) addResource(resource string, i, n int) {
 	r.start = append(r.start, int32(len(r.targets)))
 }
 
-// recent holds the versions of one deployment that were looked up last.
+// recent holds the versions of one deployment that were looked up last, and the last scope: the
+// neighbours of a target are mostly like it.
 type recent struct {
 	known   int
 	id      [2]string
 	current [2]int32
+	ids     []string // out of scope
+	scope   int32
 }
 
 // find returns the value of target.current for a version.
@@ -236,6 +248,33 @@ func (c *recent) find(v *view, d *deployment, id string) int32 {
 	c.id[0], c.current[0] = id, current
 	c.known = min(c.known+1, len(c.id))
 	return current
+}
+
+// scopeOf returns the index of the scope of the targets with such a list, and adds the scope if it
+// is new. Versions that are not listed have no place in it.
+func (c *recent) scopeOf(v *view, d int32, ids []string) int32 {
+	if c.ids != nil && slices.Equal(c.ids, ids) {
+		return c.scope
+	}
+	own := &v.deployments[d]
+	key := textkey.Join(append([]string{own.id}, ids...)...)
+	at, known := v.scopeNumbers[key]
+	if !known {
+		if v.scopeNumbers == nil {
+			v.scopeNumbers = make(map[string]int32)
+		}
+		at = int32(len(v.scopes))
+		v.scopeNumbers[key] = at
+		out := make([]uint64, (len(own.versions)+63)/64)
+		for _, id := range ids {
+			if r, listed := own.rank[id]; listed {
+				out[r/64] |= 1 << (r % 64)
+			}
+		}
+		v.scopes = append(v.scopes, scope{deployment: d, out: out, lowest: int32(len(own.versions))})
+	}
+	c.ids, c.scope = ids, at
+	return at
 }
 
 // number returns the index of a text in texts, and adds the text if it is new.

@@ -20,44 +20,71 @@ func (v *view) window(g *GroupRecord) window {
 			continue
 		}
 		d := &v.deployments[v.find(m.Deployment)]
-		served := g.served(d.id)
-		var eligible time.Time // the member's earliest
-		for r := range d.versions {
-			n := &d.versions[r]
-			if !d.isNew(&served, int32(r)) {
-				continue
-			}
-			trigger := n.at
-			if v.rule.TriggerOn == Published {
-				trigger = n.createdAt
-			}
-			if !trigger.IsZero() {
-				w.any = true
-				earlier(&w.trigger, trigger)
-			}
-			if !n.at.IsZero() {
-				earlier(&eligible, n.at)
-			}
-		}
+		own := v.newOf(d, g.served(d.id))
 		for _, at := range d.outdated {
 			if at.After(since) {
-				w.any = true
-				earlier(&w.trigger, at)
-				earlier(&eligible, at)
+				own.add(at, at)
 				break
 			}
 		}
-		if eligible.IsZero() {
+		if !own.trigger.IsZero() {
+			w.any = true
+			earlier(&w.trigger, own.trigger)
+		}
+		if own.eligible.IsZero() {
 			complete = false
 			continue
 		}
-		earlier(&w.earliest, eligible)
-		w.all = maxTime(w.all, eligible)
+		earlier(&w.earliest, own.eligible)
+		w.all = maxTime(w.all, own.eligible)
 	}
 	if !complete {
 		w.all = time.Time{}
 	}
 	return w
+}
+
+// first holds the earliest instants of some versions, each zero if no version has one.
+type first struct{ trigger, eligible time.Time }
+
+func (f *first) add(trigger, eligible time.Time) {
+	if !trigger.IsZero() {
+		earlier(&f.trigger, trigger)
+	}
+	if !eligible.IsZero() {
+		earlier(&f.eligible, eligible)
+	}
+}
+
+// newOf returns the first instants of the versions of a main that are new. Above the mark that is
+// every version that is needed. A late step asks once for each group that it closes, and there may
+// be as many as there are versions: so their instants are collected once.
+func (v *view) newOf(d *deployment, s served) first {
+	unmarked := d.unmarked(s.mark)
+	if d.needed == nil {
+		d.needed = make([]first, len(d.versions)+1)
+		for r := int32(len(d.versions)) - 1; r >= 0; r-- {
+			d.needed[r] = d.needed[r+1]
+			if d.needs(r) {
+				d.needed[r].add(v.triggerOf(&d.versions[r]), d.versions[r].at)
+			}
+		}
+	}
+	own := d.needed[unmarked]
+	for r := d.unserved(&s); r < unmarked; r++ {
+		if d.isNew(&s, r) {
+			own.add(v.triggerOf(&d.versions[r]), d.versions[r].at)
+		}
+	}
+	return own
+}
+
+// triggerOf returns when a new version opens a group, zero if that is not known.
+func (v *view) triggerOf(n *version) time.Time {
+	if v.rule.TriggerOn == Published {
+		return n.createdAt
+	}
+	return n.at
 }
 
 // closing returns when a group that opened at t closes, whether it timed out, and the strategy in

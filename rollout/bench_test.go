@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,28 +69,33 @@ func heap() int64 {
 func BenchmarkPlan(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
-		s := largeFleet(n)
-		b.Run(fmt.Sprintf("collecting/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2.Add(-time.Minute)) })
-		b.Run(fmt.Sprintf("fresh/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
 		half := day2.Add(time.Duration(n/5/2) * 300 * time.Second)
-		closed := mustPlan(b, set, s, half)
-		b.Run(fmt.Sprintf("half/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, half) })
-		state, err := closed.Commit(closed.Start, half)
-		if err != nil {
-			b.Fatal(err)
-		}
-		middle := s
-		middle.State = state
-		middle.Targets = append([]rollout.Target(nil), s.Targets...)
-		at := map[rollout.TargetID]int{}
-		for i := range middle.Targets {
-			at[middle.Targets[i].TargetID] = i
-		}
-		for _, start := range closed.Start {
-			middle.Targets[at[start.TargetID]].Jobs = []rollout.Job{job(start, half, rollout.JobInProgress)}
-		}
-		b.Run(fmt.Sprintf("atwork/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, middle, half.Add(time.Minute)) })
+		fleet := sync.OnceValue(func() rollout.Snapshot { return largeFleet(n) })
+		b.Run(fmt.Sprintf("collecting/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, fleet(), day2.Add(-time.Minute)) })
+		b.Run(fmt.Sprintf("fresh/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, fleet(), day2) })
+		b.Run(fmt.Sprintf("half/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, fleet(), half) })
+		b.Run(fmt.Sprintf("atwork/n=%d", n), func(b *testing.B) {
+			benchmarkPlan(b, set, atWork(b, set, fleet(), half), half.Add(time.Minute))
+		})
 	}
+}
+
+// atWork starts everything that may start at an instant.
+func atWork(tb testing.TB, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) rollout.Snapshot {
+	plan := mustPlan(tb, set, s, now)
+	state, err := plan.Commit(plan.Start, now)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.State, s.Targets = state, slices.Clone(s.Targets)
+	at := map[rollout.TargetID]int{}
+	for i := range s.Targets {
+		at[s.Targets[i].TargetID] = i
+	}
+	for _, start := range plan.Start {
+		s.Targets[at[start.TargetID]].Jobs = []rollout.Job{job(start, now, rollout.JobInProgress)}
+	}
+	return s
 }
 
 // BenchmarkDone is the same when it is over: the group has come everywhere, every execution has
@@ -97,8 +103,10 @@ func BenchmarkPlan(b *testing.B) {
 func BenchmarkDone(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
-		s, now := doneFleet(b, n)
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, now) })
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			s, now := doneFleet(b, n)
+			benchmarkPlan(b, set, s, now)
+		})
 	}
 }
 
@@ -151,12 +159,14 @@ func withHistory(s rollout.Snapshot) rollout.Snapshot {
 func BenchmarkHistory(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
-		s := withHistory(largeFleet(n))
-		b.Run(fmt.Sprintf("newest first/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
-		for i := range s.Targets {
-			slices.Reverse(s.Targets[i].Jobs)
-		}
-		b.Run(fmt.Sprintf("oldest first/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
+		b.Run(fmt.Sprintf("newest first/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, withHistory(largeFleet(n)), day2) })
+		b.Run(fmt.Sprintf("oldest first/n=%d", n), func(b *testing.B) {
+			s := withHistory(largeFleet(n))
+			for i := range s.Targets {
+				slices.Reverse(s.Targets[i].Jobs)
+			}
+			benchmarkPlan(b, set, s, day2)
+		})
 	}
 }
 
@@ -185,22 +195,22 @@ const curveAlone = `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval
 func BenchmarkCurve(b *testing.B) {
 	set := compile(b, policy(curveAlone))
 	for _, n := range sizes() {
-		s := clusters(n)
-		b.Run(fmt.Sprintf("first/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day1) })
 		half := day1.Add(time.Duration(n/2) * time.Second)
-		b.Run(fmt.Sprintf("half/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, half) })
-		done := s
-		done.Targets = append([]rollout.Target(nil), s.Targets...)
-		plan := mustPlan(b, set, s, half)
-		for _, start := range plan.Start {
-			var i int
-			if _, err := fmt.Sscanf(start.Resource, "cluster-%d", &i); err != nil {
-				b.Fatal(err)
+		b.Run(fmt.Sprintf("first/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, clusters(n), day1) })
+		b.Run(fmt.Sprintf("half/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, clusters(n), half) })
+		b.Run(fmt.Sprintf("done/n=%d", n), func(b *testing.B) {
+			s := clusters(n)
+			plan := mustPlan(b, set, s, half)
+			for _, start := range plan.Start {
+				var i int
+				if _, err := fmt.Sscanf(start.Resource, "cluster-%d", &i); err != nil {
+					b.Fatal(err)
+				}
+				s.Targets[i].Current = "v2"
 			}
-			done.Targets[i].Current = "v2"
-		}
-		done.State = plan.State
-		b.Run(fmt.Sprintf("done/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, done, half.Add(time.Second)) })
+			s.State = plan.State
+			benchmarkPlan(b, set, s, half.Add(time.Second))
+		})
 	}
 }
 
@@ -209,12 +219,14 @@ func BenchmarkCurve(b *testing.B) {
 func BenchmarkScoped(b *testing.B) {
 	set := compile(b, policy(curveAlone))
 	for _, n := range sizes() {
-		s := clusters(n)
-		s.Versions = append(s.Versions,
-			rollout.Version{ID: "v2-hotfix", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(time.Minute), TargetSelector: "resource.metadata['region'] == 'us-east'"},
-			rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(2 * time.Minute), TargetSelector: "resource.metadata['region'].startsWith('eu-')"},
-		)
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day1.Add(2*time.Minute)) })
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			s := clusters(n)
+			s.Versions = append(s.Versions,
+				rollout.Version{ID: "v2-hotfix", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(time.Minute), TargetSelector: "resource.metadata['region'] == 'us-east'"},
+				rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(2 * time.Minute), TargetSelector: "resource.metadata['region'].startsWith('eu-')"},
+			)
+			benchmarkPlan(b, set, s, day1.Add(2*time.Minute))
+		})
 	}
 }
 
@@ -223,11 +235,13 @@ func BenchmarkScoped(b *testing.B) {
 func BenchmarkShuffled(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
-		s := largeFleet(n)
-		r := rand.New(rand.NewPCG(1, 2))
-		r.Shuffle(len(s.Targets), func(i, k int) { s.Targets[i], s.Targets[k] = s.Targets[k], s.Targets[i] })
-		r.Shuffle(len(s.Resources), func(i, k int) { s.Resources[i], s.Resources[k] = s.Resources[k], s.Resources[i] })
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, day2) })
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			s := largeFleet(n)
+			r := rand.New(rand.NewPCG(1, 2))
+			r.Shuffle(len(s.Targets), func(i, k int) { s.Targets[i], s.Targets[k] = s.Targets[k], s.Targets[i] })
+			r.Shuffle(len(s.Resources), func(i, k int) { s.Resources[i], s.Resources[k] = s.Resources[k], s.Resources[i] })
+			benchmarkPlan(b, set, s, day2)
+		})
 	}
 }
 
@@ -243,9 +257,27 @@ func BenchmarkApart(b *testing.B) {
 	} {
 		set := compile(b, policy(rule.rules))
 		for _, shape := range [][2]int{{1, 1}, {1, 20}, {1, 200}, {1, 2000}, {20, 1}, {200, 1}, {2000, 1}} {
-			s := apart(shape[0], shape[1], 20_000/shape[0]/shape[1])
-			b.Run(fmt.Sprintf("%s/environments=%d/deployments=%d", rule.name, shape[0], shape[1]), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(30*time.Minute)) })
+			b.Run(fmt.Sprintf("%s/environments=%d/deployments=%d", rule.name, shape[0], shape[1]), func(b *testing.B) {
+				benchmarkPlan(b, set, apart(shape[0], shape[1], 20_000/shape[0]/shape[1]), t0.Add(30*time.Minute))
+			})
 		}
+	}
+}
+
+// BenchmarkVersions is the first plan of 10,000 clusters under a bracket that waits for nothing, for
+// so many versions, one per hour, that were published before. Each has been a group of its own. One
+// in the middle is for one region of five.
+func BenchmarkVersions(b *testing.B) {
+	set := compile(b, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	for _, versions := range []int{10, 100, 1_000} {
+		b.Run(fmt.Sprintf("versions=%d", versions), func(b *testing.B) {
+			s := clusters(10_000)
+			for v := range versions {
+				s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("w%d", v), Deployment: "api", Status: rollout.VersionReady, CreatedAt: day1.Add(time.Duration(v) * time.Hour)})
+			}
+			s.Versions[len(s.Versions)-versions/2].TargetSelector = "resource.metadata['region'] == 'us-east'"
+			benchmarkPlan(b, set, s, day1.Add(time.Duration(versions)*time.Hour))
+		})
 	}
 }
 

@@ -292,17 +292,20 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 // refuses on its resource.
 func (w *work) outOfScope(list []string, i int32) []string {
 	t := &w.targets[i]
-	if !w.viewOf(i).selective && !w.scoped[t.deployment] {
+	selective := w.viewOf(i).selective
+	if !selective && !w.scoped[t.deployment] {
 		return list
 	}
 	versions := w.versions[t.deployment].list
 	shared := len(list)
 	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
 		out := !w.inScope(i, n)
-		for _, rule := range w.gateOf(i, n).perResource {
-			at := w.boundWith(i, n)
-			if _, ok := w.versionSelector(rule, &at); !ok && w.overriddenAt(rule.id, i, n) == nil {
-				out = true
+		if selective {
+			for _, rule := range w.gateOf(i, n).perResource {
+				at := w.boundWith(i, n)
+				if _, ok := w.versionSelector(rule, &at); !ok && w.overriddenAt(rule.id, i, n) == nil {
+					out = true
+				}
 			}
 		}
 		if out {

@@ -18,8 +18,8 @@ type pairing struct {
 // pair is a deployment in an environment.
 type pair struct {
 	targets  []int32 // in order of their resources
-	gates    []*gate
-	next     int // index in gates of the next older version, if all versions of a target are asked for one after the other
+	gates    []gatesOf
+	asked    int // index in gates of the view that was asked for last
 	blocking []blocking
 	group    string // lease group of its targets outside brackets
 }

@@ -64,8 +64,10 @@ func fleetOfAllRules(n int) (s rollout.Snapshot, now time.Time) {
 func BenchmarkPlanAllRules(b *testing.B) {
 	set := compile(b, allRules())
 	for _, n := range sizes() {
-		s, now := fleetOfAllRules(n)
-		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, now) })
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			s, now := fleetOfAllRules(n)
+			benchmarkPlan(b, set, s, now)
+		})
 	}
 }
 
@@ -75,10 +77,10 @@ var explained rollout.Explanation
 func BenchmarkExplain(b *testing.B) {
 	set := compile(b, allRules())
 	for _, n := range sizes() {
-		s, now := fleetOfAllRules(n)
-		plan := mustPlan(b, set, s, now)
-		id := s.Targets[n/2+3].TargetID
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			s, now := fleetOfAllRules(n)
+			plan := mustPlan(b, set, s, now)
+			id := s.Targets[n/2+3].TargetID
 			b.ReportAllocs()
 			for b.Loop() {
 				var err error
