@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -360,6 +361,9 @@ type reach struct {
 	first   int32 // none if there are none
 }
 
+// reachOf returns the reach of targets, in order, of which there is at least one.
+func reachOf(targets []int32) reach { return reach{len(targets), targets[0]} }
+
 func (r reach) some() bool { return r.targets > 0 }
 
 func (r *reach) add(i int32) {
@@ -394,10 +398,11 @@ func (r *reaches[K]) at(key K) *reach {
 	return own
 }
 
-// kind is the targets of a (deployment, environment) with the same view.
+// kind is the targets of a (deployment, environment) with the same view, of which there is at least
+// one.
 type kind struct {
 	pair, view int32
-	reach
+	targets    []int32
 }
 
 // known is a duration, if it is known.
@@ -425,14 +430,26 @@ func (l *lint) survey() {
 				l.kindsOf[p] = append(l.kindsOf[p], int32(len(l.kinds)))
 				l.kinds = append(l.kinds, kind{pair: int32(p), view: w.view[i]})
 			}
-			l.kinds[l.kindsOf[p][at]].add(i)
+			own := &l.kinds[l.kindsOf[p][at]]
+			own.targets = append(own.targets, i)
 		}
 	}
 	for _, k := range l.kinds {
 		for _, p := range w.views.list[k.view].policies {
 			own := l.reach[p]
-			own.merge(k.reach)
+			own.merge(reachOf(k.targets))
 			l.reach[p] = own
+		}
+	}
+}
+
+// governed yields the kinds of targets that a rule governs or, if rule is nil, all.
+func (l *lint) governed(rule *compiledRule) iter.Seq[kind] {
+	return func(yield func(kind) bool) {
+		for _, k := range l.kinds {
+			if (rule == nil || l.w.views.list[k.view].has(rule)) && !yield(k) {
+				return
+			}
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (l *lint) frame() error {
 				ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
 				own := w.governed(rule, w.targetsIn(int32(e), int32(k)))
 				if _, missing := missingKey(err); err != nil && !missing && len(own) > 0 {
-					l.failed(at(rule, "deploymentSelector"), SeverityError, reach{len(own), own[0]}, err.Error(), nothingStarts)
+					l.failed(at(rule, "deploymentSelector"), SeverityError, reachOf(own), err.Error(), nothingStarts)
 				}
 				if err == nil && ok && len(own) > 0 {
 					f.targets, f.deployments = append(f.targets, own...), append(f.deployments, int32(k))
@@ -69,7 +69,7 @@ func (l *lint) frame() error {
 func (l *lint) close(f *frame) error {
 	members := l.w.edgesOf(f.bracketWork)
 	if f.unclear != nil {
-		l.failed(at(f.rule, "memberRoles"), SeverityError, f.reach(), f.unclear.Data.Detail, "no group collects as long as it does")
+		l.failed(at(f.rule, "memberRoles"), SeverityError, reachOf(f.targets), f.unclear.Data.Detail, "no group collects as long as it does")
 		return nil
 	}
 	closed, err := closedOn(f, members)
@@ -77,7 +77,7 @@ func (l *lint) close(f *frame) error {
 		return l.unclosed(f, err)
 	}
 	if closed == nil {
-		l.add(at(f.rule, "memberRoles"), LintBracketNoMain, SeverityError, f.reach(),
+		l.add(at(f.rule, "memberRoles"), LintBracketNoMain, SeverityError, reachOf(f.targets),
 			"all members are hooks, and hooks never open a group: nothing ever starts",
 			"narrow memberRoles, or widen deploymentSelector to what is to be upgraded")
 		return nil
@@ -117,7 +117,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 		var against *bracket.RoleError
 		switch {
 		case errors.As(one, &circle):
-			l.add(at(f.rule, ""), LintDependencyCycle, SeverityError, f.reach(),
+			l.add(at(f.rule, ""), LintDependencyCycle, SeverityError, reachOf(f.targets),
 				"members wait for one another, and nothing is planned as long as they do: "+strings.Join(circle.Path, " needs "),
 				"remove one of these dependencies, or narrow it with appliesTo")
 		case errors.As(one, &against) && told[[2]string{against.Deployment, against.Need}]:
@@ -149,9 +149,6 @@ func (l *lint) unclosed(f *frame, err error) error {
 	}
 	return nil
 }
-
-// reach returns the reach of all members, of which there is at least one.
-func (f *frame) reach() reach { return reach{len(f.targets), f.targets[0]} }
 
 // lookAtBrackets looks at what a bracket's groups would meet.
 func (l *lint) lookAtBrackets() {
@@ -239,7 +236,7 @@ func (l *lint) lookAtHooks(f *frame) {
 		}
 		for _, i := range own {
 			t := &l.w.targets[i]
-			if f.roles[t.deployment] != bracket.Main && t.current == none && !l.deployable(i) {
+			if f.roles[t.deployment] != bracket.Main && t.current == none && l.newest(i, none, l.obtainable) == none {
 				blocked.add(i)
 				lacking[t.Deployment] = true
 			}
@@ -252,16 +249,9 @@ func (l *lint) lookAtHooks(f *frame) {
 	}
 }
 
-// deployable reports whether any version may be deployed on a target, if not now then later:
-// approvals and progressions can still come.
-func (l *lint) deployable(i int32) bool {
-	return l.newest(i, none, l.obtainable) != none
-}
-
-// obtainable reports whether a target may have a version, if not now then later.
-func (l *lint) obtainable(i, n int32) bool {
-	return l.w.version(i, n).CreatedAt.Before(l.until) && l.w.inScope(i, n) && l.selected(i, n)
-}
+// obtainable reports whether a target may have a version, if not now then later: approvals and
+// progressions can still come.
+func (l *lint) obtainable(i, n int32) bool { return l.awaited(i, n) && l.selected(i, n) }
 
 // newest returns the newest version, above another one, for which is reports true on a target; none
 // if there is none.

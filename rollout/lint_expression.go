@@ -53,7 +53,7 @@ func (l *lint) lookAtSelected() {
 			if !w.viewOf(int32(i)).has(rule) {
 				continue
 			}
-			n := l.candidate(int32(i))
+			n := l.newest(int32(i), w.targets[i].floor(), l.awaited)
 			if n == none {
 				continue
 			}
@@ -76,12 +76,6 @@ func (l *lint) lookAtSelected() {
 			l.failed(at(rule, "selector"), SeverityError, concerns, detail, "the version that would be next never starts")
 		}
 	}
-}
-
-// candidate returns the newest version that is ready and meant for a target, and newer than what it
-// has; none if there is none.
-func (l *lint) candidate(i int32) int32 {
-	return l.newest(i, l.w.targets[i].floor(), l.awaited)
 }
 
 // awaited reports whether a version is ready, now or later, and meant for a target.

@@ -30,11 +30,8 @@ func (l *lint) lookAtCooldowns() {
 		var concerns reach
 		names := map[string]bool{}
 		var fastest time.Duration
-		for _, k := range l.kinds {
+		for k := range l.governed(rule) {
 			_, d := l.pairOf(k.pair)
-			if !w.views.list[k.view].has(rule) {
-				continue
-			}
 			var releases []time.Time
 			for _, v := range w.versions[d].list {
 				releases = append(releases, v.CreatedAt)
@@ -44,7 +41,7 @@ func (l *lint) lookAtCooldowns() {
 					fastest = between.duration
 				}
 				names[w.deployments[d].ID] = true
-				concerns.merge(k.reach)
+				concerns.merge(reachOf(k.targets))
 			}
 		}
 		if len(names) > 0 {

@@ -86,7 +86,7 @@ func (l *lint) lookAtPaths(f *frame) {
 		if first[k] == nil {
 			first[k] = own
 		}
-		concerned.at(k).merge(reach{len(own), own[0]})
+		concerned.at(k).merge(reachOf(own))
 	}
 	for _, key := range concerned.keys {
 		l.lookAtPath(f, first[key], *concerned.at(key))

@@ -9,87 +9,56 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// others are the environments that a progression names for a deployment.
-type others struct {
-	environments []int32
-	failed       []int32 // those for which the expression has no answer, which holds the targets of every other environment
-	failure      string
-}
-
-// stages answers for which environments a progression waits, and asks each question once.
-type stages struct {
-	l       *lint
-	answers map[stageKey]others
-}
-
-type stageKey struct {
-	rule       *compiledRule
-	deployment int32
-}
-
-// of lists the environments that a rule names for a deployment in environment e, and reports
-// whether it fails for another one.
-func (s stages) of(rule *compiledRule, d, e int32) (environments []int32, failed bool) {
-	w := s.l.w
-	key := stageKey{rule, d}
-	all, known := s.answers[key]
-	if !known {
-		for e := range w.environments {
-			b := w.boundIn(int32(e), d)
-			ok, err := rule.selector.Match(&b)
-			if _, missing := missingKey(err); err != nil && !missing {
-				all.failed, all.failure = append(all.failed, int32(e)), err.Error()
-			}
-			if ok {
-				all.environments = append(all.environments, int32(e))
-			}
+// others lists the other environments that a progression names for a deployment in environment e.
+// failed is why it has no answer for one of them, which holds the targets in e.
+func (l *lint) others(rule *compiledRule, d, e int32) (environments []int32, failed error) {
+	for _, s := range l.w.sourcesOf(rule, d) {
+		switch {
+		case s.environment == e: // it is not asked about its own
+		case s.err != nil:
+			failed = s.err
+		case s.matches:
+			environments = append(environments, s.environment)
 		}
-		s.answers[key] = all
 	}
-	another := func(other int32) bool { return other != e } // it is not asked about its own
-	return slices.DeleteFunc(slices.Clone(all.environments), func(other int32) bool { return other == e }), slices.ContainsFunc(all.failed, another)
+	return environments, failed
 }
 
 // lookAtProgressions looks at what a new version, meant for every target, would wait for.
 func (l *lint) lookAtProgressions() {
-	s := stages{l, map[stageKey]others{}}
 	for _, rule := range l.w.set.progressions {
-		l.lookAtProgression(s, rule)
-		l.lookAtProof(s, rule)
+		l.lookAtProgression(rule)
+		l.lookAtProof(rule)
 	}
 	for d := range l.w.deployments {
-		l.lookAtStages(s, int32(d))
+		l.lookAtStages(int32(d))
 	}
 }
 
-func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
+func (l *lint) lookAtProgression(rule *compiledRule) {
 	w := l.w
 	var nowhere, never, seldom, failing reach
 	failure := ""
 	soaks := rule
-	for _, k := range l.kinds {
-		view := w.views.list[k.view]
-		if !view.has(rule) {
-			continue
-		}
+	for k := range l.governed(rule) {
 		e, d := l.pairOf(k.pair)
-		environments, failed := s.of(rule, d, e)
-		if failed {
-			failing.merge(k.reach)
-			failure = s.answers[stageKey{rule, d}].failure
+		environments, failed := l.others(rule, d, e)
+		if failed != nil {
+			failing.merge(reachOf(k.targets))
+			failure = failed.Error()
 			continue
 		}
 		if len(environments) == 0 {
-			nowhere.merge(k.reach)
+			nowhere.merge(reachOf(k.targets))
 			continue
 		}
-		for _, other := range view.progressions {
-			if outlives, always := l.outlives(s, rule, other, d, e); outlives {
+		for _, other := range w.views.list[k.view].progressions {
+			if outlives, always := l.outlives(rule, other, d, e); outlives {
 				soaks = other
 				if always {
-					never.merge(k.reach)
+					never.merge(reachOf(k.targets))
 				} else {
-					seldom.merge(k.reach)
+					seldom.merge(reachOf(k.targets))
 				}
 				break
 			}
@@ -123,15 +92,15 @@ func (l *lint) lookAtProgression(s stages, rule *compiledRule) {
 // where both wait for the same environments. It also reports whether that is so always: if all
 // targets must have succeeded, and no bracket gives one of them its version again, no younger
 // success can come.
-func (l *lint) outlives(s stages, age, soak *compiledRule, d, e int32) (is, always bool) {
+func (l *lint) outlives(age, soak *compiledRule, d, e int32) (is, always bool) {
 	w := l.w
 	if age.progression.MaximumAgeHours == nil || time.Duration(*age.progression.MaximumAgeHours)*time.Hour > time.Duration(soak.progression.MinimumSoakTimeMinutes)*time.Minute {
 		return false, false
 	}
-	environments, _ := s.of(age, d, e)
+	environments, _ := l.others(age, d, e)
 	if age != soak {
 		// With several environments each rule may be satisfied by another one.
-		if others, _ := s.of(soak, d, e); len(environments) != 1 || !slices.Equal(environments, others) {
+		if others, _ := l.others(soak, d, e); len(environments) != 1 || !slices.Equal(environments, others) {
 			return false, false
 		}
 	}
@@ -168,29 +137,23 @@ type proof struct {
 // lookAtProof finds versions that targets would get next and that can no longer succeed on as many
 // other targets as a progression asks for. It judges the version that is next now, and only by
 // which targets can have it at all, not by what else holds it back there.
-func (l *lint) lookAtProof(s stages, rule *compiledRule) {
+func (l *lint) lookAtProof(rule *compiledRule) {
 	w := l.w
 	type question struct{ pair, n int32 }
 	answers := map[question]proof{}
 	var concerns reach
 	var detail string // of the first
-	for _, k := range l.kinds {
-		if !w.views.list[k.view].has(rule) {
-			continue
-		}
+	for k := range l.governed(rule) {
 		e, d := l.pairOf(k.pair)
-		for _, i := range w.pairs[k.pair].targets {
-			if w.view[i] != k.view {
-				continue
-			}
-			n := l.next(i)
+		for _, i := range k.targets {
+			n := l.newest(i, w.targets[i].floor(), l.obtainable)
 			if n < 0 || w.overriddenAt(rule.id, i, n) != nil {
 				continue
 			}
 			q := question{k.pair, n}
 			p, known := answers[q]
 			if !known {
-				p = l.proof(s, rule, d, e, n)
+				p = l.proof(rule, d, e, n)
 				answers[q] = p
 			}
 			if !p.unproved {
@@ -229,16 +192,11 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 	return text
 }
 
-// next returns the newest version that a target may still get; none if there is none.
-func (l *lint) next(i int32) int32 {
-	return l.newest(i, l.w.targets[i].floor(), l.obtainable)
-}
-
 // proof looks at all environments that a rule names. If the version can be proved in none of them,
 // it returns the proof of the one that comes closest.
-func (l *lint) proof(s stages, rule *compiledRule, d, e, n int32) proof {
-	environments, failed := s.of(rule, d, e)
-	if failed {
+func (l *lint) proof(rule *compiledRule, d, e, n int32) proof {
+	environments, failed := l.others(rule, d, e)
+	if failed != nil {
 		return proof{} // another finding
 	}
 	best := proof{}
@@ -309,7 +267,7 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 // lookAtStages finds environments of a deployment that wait for one another: what is left when
 // everything that can start has started. A rule that names no environment counts as met, so that an
 // environment that only waits for its victims is not called a circle.
-func (l *lint) lookAtStages(s stages, d int32) {
+func (l *lint) lookAtStages(d int32) {
 	w := l.w
 	var own []int32
 	constrained := false
@@ -328,15 +286,15 @@ func (l *lint) lookAtStages(s stages, d int32) {
 		able := 0
 		for _, k := range l.kindsOf[p] {
 			if starts[k] {
-				able += l.kinds[k].targets
+				able += len(l.kinds[k].targets)
 			}
 		}
 		n := len(w.pairs[p].targets)
 		return n == 0 || able >= rule.progression.required(n)
 	}
 	met := func(rule *compiledRule, e int32) bool {
-		environments, failed := s.of(rule, d, e)
-		return failed || len(environments) == 0 || slices.ContainsFunc(environments, func(other int32) bool { return proved(rule, other) })
+		environments, failed := l.others(rule, d, e)
+		return failed != nil || len(environments) == 0 || slices.ContainsFunc(environments, func(other int32) bool { return proved(rule, other) })
 	}
 	unmet := func(k int32) *compiledRule {
 		e, _ := l.pairOf(l.kinds[k].pair)
@@ -363,7 +321,7 @@ func (l *lint) lookAtStages(s stages, d int32) {
 			rule := unmet(k)
 			path, rules = append(path, k), append(rules, rule)
 			e, _ := l.pairOf(l.kinds[k].pair)
-			environments, _ := s.of(rule, d, e)
+			environments, _ := l.others(rule, d, e)
 			// Each of these environments is unproved, so each has targets that do not start.
 			next := l.kindsOf[w.pairAt(environments[0], d)]
 			k = next[slices.IndexFunc(next, func(other int32) bool { return !starts[other] })]
@@ -383,7 +341,7 @@ func (l *lint) circle(path []int32, rules []*compiledRule, d int32) {
 	}
 	first := rules[0]
 	for n, k := range path {
-		concerns.merge(l.kinds[k].reach)
+		concerns.merge(reachOf(l.kinds[k].targets))
 		if strings.Compare(rules[n].id, first.id) < 0 {
 			first = rules[n]
 		}

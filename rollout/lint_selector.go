@@ -92,15 +92,9 @@ func (l *lint) matching(m, also Matcher) int {
 func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 	w := l.w
 	asked := false
-	for _, k := range l.kinds {
-		if !w.views.list[k.view].has(rule) {
-			continue
-		}
+	for k := range l.governed(rule) {
 		_, d := l.pairOf(k.pair)
-		for _, i := range w.pairs[k.pair].targets {
-			if w.view[i] != k.view {
-				continue
-			}
+		for _, i := range k.targets {
 			b := w.bound(i)
 			for _, v := range w.versions[d].list {
 				asked = true
@@ -315,17 +309,11 @@ func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) 
 // or, if rule is nil, among all.
 func (l *lint) asked(m Matcher, rule *compiledRule, visit func(int32)) {
 	perResource := reads(m, ofResource)
-	for _, k := range l.kinds {
-		if rule != nil && !l.w.views.list[k.view].has(rule) {
-			continue
-		}
-		if !perResource {
-			visit(k.first)
-			continue
-		}
-		for _, i := range l.w.pairs[k.pair].targets {
-			if l.w.view[i] == k.view {
-				visit(i)
+	for k := range l.governed(rule) {
+		for _, i := range k.targets {
+			visit(i)
+			if !perResource {
+				break // the others are alike
 			}
 		}
 	}
