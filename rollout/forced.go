@@ -159,10 +159,8 @@ func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 func (w *work) inUseBesides(pool int32, marked map[poolHolder]bool) (places []poolPlace) {
 	p := &w.capacity.snapshot.Pools[pool]
 	observed := map[string]int{}
-	for _, at := range w.capacity.observed {
-		if at.pool == pool {
-			observed[at.resource]++
-		}
+	for _, resource := range w.capacity.observed[pool] {
+		observed[resource]++
 	}
 	for _, lease := range p.Record.Leases {
 		if !marked[poolHolder{p.Key, lease.Holder}] {

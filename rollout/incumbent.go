@@ -56,6 +56,7 @@ func (w *work) holdExecuting() (executing []opened) {
 
 // holdActive counts the targets with an active job that is no run of an execution in executing.
 func (w *work) holdActive(executing []opened) {
+	w.capacity.observed = make([][]string, len(w.capacity.snapshot.Pools))
 	var needs []int32
 	var group, prefix string // a group, and what the ids of its runs begin with
 	executes := func(job Job) bool {
@@ -85,7 +86,9 @@ func (w *work) holdActive(executing []opened) {
 			continue
 		}
 		if needs = w.needs(needs[:0], 0, int32(i)); len(needs) > 0 {
-			w.capacity.observed = append(w.capacity.observed, w.hold(concurrency.Holder{Resource: t.Resource, Group: w.groupOf(t)}, needs)...)
+			for _, at := range w.hold(concurrency.Holder{Resource: t.Resource, Group: w.groupOf(t)}, needs) {
+				w.capacity.observed[at.pool] = append(w.capacity.observed[at.pool], at.resource)
+			}
 		}
 	}
 }
@@ -255,48 +258,26 @@ func (w *work) activeKeys() map[string]int {
 // back, and another holder may have the place. So such a job keeps other candidates out, but lets
 // none in that would find no place without it.
 func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
-	c := &w.capacity
-	if len(c.observed) == 0 {
-		return nil
-	}
-	overfull := w.overfull()
-	others := map[poolPlace]int{} // per place: how much else it counts for
-	for _, at := range c.observed {
-		if overfull[at.pool] != "" {
-			others[at]-- // it is one of the pool's jobs
+	var places map[poolPlace]concurrency.Reason
+	var overfull []concurrency.Reason
+	for k, observed := range w.capacity.observed {
+		if len(observed) == 0 {
+			continue
 		}
-	}
-	if len(others) == 0 {
-		return nil
-	}
-	for k := range c.snapshot.Pools {
+		if overfull == nil {
+			overfull, places = w.overfull(), map[poolPlace]concurrency.Reason{}
+		}
 		if overfull[k] == "" {
 			continue
 		}
-		count := func(resource string) {
-			at := poolPlace{int32(k), resource}
-			if n, observed := others[at]; observed {
-				others[at] = n + 1
-			}
+		for _, resource := range observed {
+			places[poolPlace{int32(k), resource}] = overfull[k]
 		}
-		p := &c.snapshot.Pools[k]
-		for _, holder := range p.Jobs {
-			count(holder.Resource)
-		}
-		for _, lease := range p.Record.Leases {
-			count(lease.Resource)
-		}
-		for _, resource := range p.Unavailable {
-			count(resource)
+		for _, at := range w.inUseBesides(int32(k), nil) {
+			delete(places, at)
 		}
 	}
-	alone := map[poolPlace]concurrency.Reason{}
-	for at, n := range others {
-		if n == 0 {
-			alone[at] = overfull[at.pool]
-		}
-	}
-	return alone
+	return places
 }
 
 // allOf returns the refusals of a candidate, one for each pool: what the pools said, why the

@@ -18,7 +18,7 @@ type capacity struct {
 	keys     map[string]int32          // pool key → index in snapshot.Pools
 	owner    []string                  // per pool: id of the first rule that has it
 	foreign  []concurrency.Record      // records of pools that no rule has any more
-	observed []poolPlace               // places of active jobs that have no lease in the pool
+	observed [][]string                // per pool: the resources of active jobs that have no lease in it, once for each
 	restsOn  map[poolPlace][]string    // places that count because of other records than the pool's, with the keys of those records
 }
 
