@@ -30,18 +30,18 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	rules := w.gateRules(gate, i, n)
 	rules = append(rules, w.dependencyRules(i, n)...)
 	for _, rule := range view.cooldowns {
-		own := RuleVerdict{Kind: KindCooldown, Verdict: allowed(rule.id)}
-		if end := w.cooldown(rule, i, n); !end.IsZero() {
-			own.Verdict = w.cooled(rule, i, end)
+		own, _ := rule.answer(nil)
+		if verdict, waits := w.cooldown(rule, i, n); waits {
+			own.Verdict = verdict
 		}
 		rules = append(rules, own)
 	}
 	rules = append(rules, w.windowRules(i, n)...)
 	for k, rule := range view.gradual {
 		blockers, due, _ := w.turn(nil, gate, k, rule, i)
-		own := RuleVerdict{Kind: KindGradualRollout, Verdict: allowed(rule.id), Since: due}
-		if len(blockers) > 0 {
-			own = RuleVerdict{Kind: KindGradualRollout, Verdict: blockers[0]}
+		own, blocks := rule.answer(blockers)
+		if !blocks {
+			own.Since = due
 		}
 		rules = append(rules, own)
 	}
@@ -52,6 +52,16 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
 	}
 	return w.lets(rules, i, n, v)
+}
+
+// answer returns what a rule says: its verdict among those that block or, if it has none there, that
+// it allows.
+func (r *compiledRule) answer(blockers []Verdict) (own RuleVerdict, blocks bool) {
+	k := slices.IndexFunc(blockers, func(v Verdict) bool { return v.Rule == r.id })
+	if k < 0 {
+		return RuleVerdict{Kind: r.kind, Verdict: allowed(r.id)}, false
+	}
+	return RuleVerdict{Kind: r.kind, Verdict: blockers[k]}, true
 }
 
 func allowed(rule string) Verdict { return Verdict{Status: Allowed, Reason: ReasonAllowed, Rule: rule} }
@@ -99,13 +109,11 @@ func (w *work) dependencyRules(i, n int32) []RuleVerdict {
 	blocking := w.dependencies(nil, i, nil)
 	var rules []RuleVerdict
 	for _, rule := range w.viewOf(i).dependencies {
-		r := RuleVerdict{Kind: KindDependency, Verdict: allowed(rule.id)}
-		if k := slices.IndexFunc(blocking, func(v Verdict) bool { return v.Rule == rule.id }); k >= 0 {
-			r.Verdict = blocking[k]
-		} else if applies, err := w.applies(rule, i); err == nil && !applies {
-			r.Reason = ReasonNotApplicable
+		own, blocks := rule.answer(blocking)
+		if applies, err := w.applies(rule, i); !blocks && err == nil && !applies {
+			own.Reason = ReasonNotApplicable
 		}
-		rules = append(rules, r)
+		rules = append(rules, own)
 	}
 	v := w.version(i, n)
 	if len(v.Dependencies) > 0 {
@@ -123,22 +131,15 @@ func (w *work) dependencyRules(i, n int32) []RuleVerdict {
 // windowRules returns the answers of the deployment windows.
 func (w *work) windowRules(i, n int32) []RuleVerdict {
 	var rules []RuleVerdict
+	closed := w.closed(nil, i, n)
 	h := w.hoursOf(i, n)
-	for _, p := range w.viewOf(i).policies {
-		for _, rule := range p.windows {
-			r := RuleVerdict{Kind: KindWindow, Verdict: allowed(rule.id)}
-			switch {
-			case h == nil || !slices.Contains(h.rules, rule):
-				r.Reason = ReasonNotApplicable // or overridden, which lets says later
-				r.Data = &Data{Detail: "a first deployment, which the rule lets past"}
-			default:
-				blockers := w.hoursNow(h).blockers
-				if k := slices.IndexFunc(blockers, func(v Verdict) bool { return v.Rule == rule.id }); k >= 0 {
-					r.Verdict = blockers[k]
-				}
-			}
-			rules = append(rules, r)
+	for _, rule := range w.viewOf(i).windows {
+		own, _ := rule.answer(closed)
+		if h == nil || !slices.Contains(h.rules, rule) {
+			own.Reason = ReasonNotApplicable // or overridden, which lets says later
+			own.Data = &Data{Detail: "a first deployment, which the rule lets past"}
 		}
+		rules = append(rules, own)
 	}
 	return rules
 }
@@ -168,10 +169,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		if len(blockers) == 0 {
 			rules = append(rules, w.slotRules(i, v.ID)...)
 		}
-		if starts {
-			return rules, ProspectStarts
-		}
-		return rules, ProspectWaits
+		return rules, prospect(starts)
 	}
 	var rules []RuleVerdict
 	own := RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonCurrent}}
@@ -192,11 +190,7 @@ func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVer
 			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: allowed(rule.id)})
 		}
 	}
-	rules = append(rules, w.slotRules(i, version)...)
-	if starts {
-		return rules, ProspectStarts
-	}
-	return rules, ProspectWaits
+	return append(rules, w.slotRules(i, version)...), prospect(starts)
 }
 
 // retryRules returns the answers of the rules that count attempts: those that block, and those that
@@ -205,13 +199,11 @@ func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	v := w.version(i, n)
 	var rules []RuleVerdict
 	for _, rule := range w.viewOf(i).retries {
-		r := RuleVerdict{Kind: KindRetry, Verdict: allowed(rule.id)}
-		if k := slices.IndexFunc(blockers, func(b Verdict) bool { return b.Rule == rule.id }); k >= 0 {
-			r.Verdict = blockers[k] // even if an override forgave the attempts before it
-		} else {
-			r = w.lets([]RuleVerdict{r}, i, n, v)[0]
+		own, blocks := rule.answer(blockers)
+		if !blocks { // else even if an override forgave the attempts before it
+			own = w.lets([]RuleVerdict{own}, i, n, v)[0]
 		}
-		rules = append(rules, r)
+		rules = append(rules, own)
 	}
 	for _, verdict := range blockers {
 		if verdict.Rule == "" && verdict.Reason != ReasonTargetBusy {
@@ -262,8 +254,18 @@ func (w *work) slotRules(i int32, version string) []RuleVerdict {
 		}
 		return rules
 	}
-	var rules []RuleVerdict
-	for _, verdict := range w.waitingFor(i, version) {
+	return w.answers(w.waitingFor(i, version))
+}
+
+// startRules returns the answers of a bracket and of the pools about a version that the plan starts.
+func (w *work) startRules(b *bracketWork, i int32, version string) []RuleVerdict {
+	own := RuleVerdict{Kind: KindBracket, Verdict: Verdict{Status: Allowed, Reason: Reason(bracket.ReasonRun), Rule: b.id}}
+	return append([]RuleVerdict{own}, w.slotRules(i, version)...)
+}
+
+// answers returns the verdicts with the kinds of the rules that gave them.
+func (w *work) answers(verdicts []Verdict) (rules []RuleVerdict) {
+	for _, verdict := range verdicts {
 		rules = append(rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
 	}
 	return rules
@@ -322,8 +324,7 @@ func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdi
 		}
 	}
 	if starts {
-		rules = append(rules, RuleVerdict{Kind: KindBracket, Verdict: Verdict{Status: Allowed, Reason: Reason(bracket.ReasonRun), Rule: b.id}})
-		return append(rules, w.slotRules(i, v.ID)...), ProspectStarts
+		return append(rules, w.startRules(b, i, v.ID)...), ProspectStarts
 	}
 	sortByChain(rules)
 	return rules, ProspectWaits

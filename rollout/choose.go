@@ -116,8 +116,8 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	blockers = w.versionDependencies(blockers, i, v, nil)
 	due = gate.base
 	for _, rule := range view.cooldowns {
-		if end := w.cooldown(rule, i, n); !end.IsZero() {
-			blockers = w.also(blockers, w.cooled(rule, i, end))
+		if verdict, waits := w.cooldown(rule, i, n); waits {
+			blockers = w.also(blockers, verdict)
 		}
 	}
 	blockers = w.closed(blockers, i, n)

@@ -46,31 +46,24 @@ func (w *work) reference(t *target) int32 {
 	return t.current // a host that prunes its jobs says what is current
 }
 
-// cooldown returns when a rule lets version n start on target i; zero if the rule does not delay
-// it.
-func (w *work) cooldown(rule *compiledRule, i, n int32) time.Time {
+// cooldown reports whether a rule delays version n on target i, and returns the verdict for that. If
+// the wait counts from an active job, the end of that job may end the wait earlier: the version of a
+// failed job is no longer the reference.
+func (w *work) cooldown(rule *compiledRule, i, n int32) (verdict Verdict, waits bool) {
 	t := &w.targets[i]
 	reference := w.reference(t)
 	if reference < 0 || reference == n {
-		return time.Time{}
+		return Verdict{}, false
 	}
-	end := addTime(w.version(i, reference).CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second)
+	v := w.version(i, reference)
+	end := addTime(v.CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second)
 	if !w.now.Before(end) {
-		return time.Time{}
+		return Verdict{}, false
 	}
-	return end
-}
-
-// cooled returns the verdict of a rule that delays newer versions on target i until end. If the
-// wait counts from an active job, the end of that job may end the wait earlier: the version of a
-// failed job is no longer the reference.
-func (w *work) cooled(rule *compiledRule, i int32, end time.Time) Verdict {
-	t := &w.targets[i]
 	w.wake(end)
-	names := []string{w.version(i, w.reference(t)).ID}
-	verdict := Verdict{Status: Denied, Reason: ReasonCooldown, Rule: rule.id, Until: end, Data: w.datum(Data{Names: names})}
+	verdict = Verdict{Status: Denied, Reason: ReasonCooldown, Rule: rule.id, Until: end, Data: w.datum(Data{Names: []string{v.ID}})}
 	if t.busy {
 		verdict.On = onJob(t)
 	}
-	return verdict
+	return verdict, true
 }

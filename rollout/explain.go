@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tranche-dev/tranche/bracket"
 )
 
 // Explanation is the whole answer to "why does this target get what it gets": every version it
@@ -111,13 +109,11 @@ func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 			own.Rules, own.Prospect = w.backRules(i, floor, own.Version, starts)
 		case n == floor:
 			own.Rules, own.Prospect = w.floorRules(i, n, starts)
-			if chosen && own.Prospect == ProspectWaits && !own.blocked() {
-				own.Prospect = ProspectSuperseded
-			}
+			own.supersede(chosen)
 		case w.absent(&own, i, n):
 		default:
-			own.Rules = w.chain(i, n)
-			own.Prospect = own.outcome(starts, chosen)
+			own.Rules, own.Prospect = w.chain(i, n), prospect(starts)
+			own.supersede(chosen)
 			if !own.blocked() { // the first that every rule allows is the one that asks for a slot
 				own.Rules = append(own.Rules, w.slotRules(i, own.Version)...)
 				chosen = !held
@@ -191,29 +187,32 @@ func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
 	var list []VersionExplanation
 	if k := w.waits[i].start; k > 0 && !known(w.plan.Start[k-1].Version) {
 		own := VersionExplanation{Version: w.plan.Start[k-1].Version, Prospect: ProspectStarts}
-		own.Rules = append([]RuleVerdict{{Kind: KindBracket, Verdict: Verdict{Status: Allowed, Reason: Reason(bracket.ReasonRun), Rule: b.id}}}, w.slotRules(i, own.Version)...)
+		own.Rules = w.startRules(b, i, own.Version)
 		list = append(list, own)
 	}
 	if n := w.listed(i); n == none || n == missing {
-		own := VersionExplanation{Version: w.vanished[i], Prospect: ProspectWaits, Listed: true}
-		for _, verdict := range w.blockersOf(i, w.waits[i].blockers) {
-			own.Rules = append(own.Rules, RuleVerdict{Kind: w.kindOf(verdict), Verdict: verdict})
-		}
-		list = append(list, own)
+		list = append(list, VersionExplanation{
+			Version: w.vanished[i], Prospect: ProspectWaits, Listed: true, Rules: w.answers(w.blockersOf(i, w.waits[i].blockers)),
+		})
 	}
 	return list
+}
+
+// supersede notes that a newer version was chosen, if nothing else keeps this one from starting.
+func (v *VersionExplanation) supersede(chosen bool) {
+	if chosen && v.Prospect == ProspectWaits && !v.blocked() {
+		v.Prospect = ProspectSuperseded
+	}
 }
 
 func (v *VersionExplanation) blocked() bool {
 	return slices.ContainsFunc(v.Rules, func(r RuleVerdict) bool { return r.Status != Allowed })
 }
 
-func (v *VersionExplanation) outcome(starts, chosen bool) Prospect {
-	switch {
-	case starts:
+// prospect is what becomes of a version for which the target has a use.
+func prospect(starts bool) Prospect {
+	if starts {
 		return ProspectStarts
-	case !v.blocked() && chosen:
-		return ProspectSuperseded
 	}
 	return ProspectWaits
 }

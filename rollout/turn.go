@@ -88,12 +88,13 @@ func (s *schedule) dueOn(pending *pendingResource) time.Time {
 		due = later(due, at)
 		pending.position, pending.n = max(pending.position, position), max(pending.n, founders)
 		for _, rule := range w.views.list[view].cooldowns {
-			end := w.cooldown(rule, run.target, run.version)
-			if end.IsZero() || w.overriddenAt(rule.id, run.target, run.version) != nil {
+			if w.overriddenAt(rule.id, run.target, run.version) != nil {
 				continue
 			}
-			pending.timed = w.once(pending.timed, w.cooled(rule, run.target, end))
-			due = later(due, end)
+			if verdict, waits := w.cooldown(rule, run.target, run.version); waits {
+				pending.timed = w.once(pending.timed, verdict)
+				due = later(due, verdict.Until)
+			}
 		}
 		if t := &w.targets[run.target]; t.current == missing || t.busy || !s.quiet(run.target) {
 			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, brings, false)
