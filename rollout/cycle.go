@@ -156,23 +156,13 @@ func (w *work) requirementsOf(i int32) []requirement {
 		}
 		r := requirement{rule: rule, self: t.deployment, all: rule.dependency.Match == MatchAll}
 		elsewhere := false
-		for from, to := range w.everywhere(t.resource) {
-			there := w.targets[from].environment == t.environment
-			if !there && !rule.dependency.AnyEnvironment {
-				continue
-			}
-			for k := from; k < to; k++ {
-				if w.targets[k].deployment == t.deployment {
-					continue
-				}
-				b := w.bound(k)
-				answer := ask(rule.dependsOn, &b)
-				switch {
-				case answer == yes && there:
-					r.providers = append(r.providers, w.targets[k].deployment)
-				case answer == yes, answer == undecided && rule.readsVersion:
-					elsewhere = true
-				}
+		for _, k := range w.nameable(nil, rule, i) {
+			b := w.bound(k)
+			switch answer := ask(rule.dependsOn, &b); {
+			case answer == yes && w.targets[k].environment == t.environment:
+				r.providers = append(r.providers, w.targets[k].deployment)
+			case answer == yes, answer == undecided && rule.readsVersion:
+				elsewhere = true
 			}
 		}
 		if len(r.providers) > 0 && (r.all || !elsewhere) {
@@ -224,14 +214,10 @@ func (r requirement) met(startable []bool) bool {
 // their version. A rule that looks at versions, or at the resource, can be satisfied by what is
 // there already and makes no circle by itself.
 func (w *work) providersByName(rule *compiledRule, e int32) []int32 {
-	var list []int32
-	for k := range w.deployments {
-		other := w.boundIn(e, int32(k))
-		if len(w.targetsIn(e, int32(k))) > 0 && ask(rule.dependsOn, &other) == yes {
-			list = append(list, int32(k))
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(w.providersIn(rule, e)), func(d int32) bool {
+		other := w.boundIn(e, d)
+		return ask(rule.dependsOn, &other) != yes
+	})
 }
 
 // Check reports what is wrong with the fleet under these policies before anything is planned. Like

@@ -307,47 +307,45 @@ func (w *work) versionDependencies(blockers []Verdict, i int32, v *Version, runs
 	return blockers
 }
 
-func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
+// nameable lists the targets of other deployments that a dependency rule of target i may name: on
+// its resource, first in its environment and then, if the rule counts any environment, in the
+// others. The list is made in room, if it fits.
+func (w *work) nameable(room []int32, rule *compiledRule, i int32) []int32 {
 	t := &w.targets[i]
+	from, to := w.siblings(i)
+	list := w.common(room[:0], from, to, w.providersIn(rule, t.environment))
+	if rule.dependency.AnyEnvironment {
+		for from, to := range w.everywhere(t.resource) {
+			if e := w.targets[from].environment; e != t.environment {
+				list = w.common(list, from, to, w.providersIn(rule, e))
+			}
+		}
+	}
+	return slices.DeleteFunc(list, func(k int32) bool { return w.targets[k].deployment == t.deployment })
+}
+
+func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 	var on []Condition
 	var names []string
 	named, satisfied := 0, 0
-	look := func(from, to int32) error {
-		for k := range w.common(from, to, w.providersIn(rule, w.targets[from].environment)) {
-			other := &w.targets[k]
-			if other.deployment == t.deployment {
-				continue
-			}
-			is, ok, err := w.provider(rule, other)
-			if err != nil {
-				return err
-			}
-			if is {
-				named++
-			}
-			if ok {
-				satisfied++
-			} else if is {
-				name := other.Deployment
-				if !slices.Contains(names, name) { // it may be missing in several environments
-					names = append(names, name)
-				}
-				on = append(on, Condition{Kind: OnDependency, Deployment: name, Resource: other.Resource, Environment: other.Environment})
-			}
+	var room [8]int32
+	for _, k := range w.nameable(room[:], rule, i) {
+		other := &w.targets[k]
+		is, ok, err := w.provider(rule, other)
+		if err != nil {
+			return Verdict{}, false, err
 		}
-		return nil
-	}
-	if err := look(w.siblings(i)); err != nil {
-		return Verdict{}, false, err
-	}
-	if rule.dependency.AnyEnvironment {
-		for from, to := range w.everywhere(t.resource) {
-			if w.targets[from].environment == t.environment {
-				continue
+		if is {
+			named++
+		}
+		if ok {
+			satisfied++
+		} else if is {
+			name := other.Deployment
+			if !slices.Contains(names, name) { // it may be missing in several environments
+				names = append(names, name)
 			}
-			if err := look(from, to); err != nil {
-				return Verdict{}, false, err
-			}
+			on = append(on, Condition{Kind: OnDependency, Deployment: name, Resource: other.Resource, Environment: other.Environment})
 		}
 	}
 	switch all := rule.dependency.Match == MatchAll; {

@@ -307,6 +307,26 @@ func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !has[w.view[i]] })
 }
 
+// gradualOf lists the gradual rules that govern any of some targets, in the order in which they are
+// met.
+func (w *work) gradualOf(targets []int32) (rules []*compiledRule) {
+	met := make([]bool, len(w.views.list))
+	listed := map[*compiledRule]bool{}
+	for _, i := range targets {
+		if met[w.view[i]] {
+			continue
+		}
+		met[w.view[i]] = true
+		for _, rule := range w.viewOf(i).gradual {
+			if !listed[rule] {
+				listed[rule] = true
+				rules = append(rules, rule)
+			}
+		}
+	}
+	return rules
+}
+
 // roster is who is ranked together. The targets of one resource are one element, unless the rule
 // ranks by target.
 type roster struct {

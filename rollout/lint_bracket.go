@@ -304,23 +304,19 @@ func (l *lint) lookAtOrder(f *frame) {
 			between.duration = max(between.duration, time.Duration(*rule.ReadinessWindowSeconds)*time.Second)
 		}
 	}
-	asked := map[*compiledRule]bool{}
-	for _, i := range f.targets {
-		for _, gradual := range l.w.viewOf(i).gradual {
-			if asked[gradual] || gradual.gradual.OrderSalt == SaltByGroup || gradual.gradual.OrderKey == OrderByTarget {
-				continue
-			}
-			asked[gradual] = true
-			founders := l.w.resourcesOf(f.targets)
-			if gradual.bracketID != f.id || gradual.gradual.OrderKey == OrderByResource {
-				founders = l.w.resourcesOf(l.w.population(gradual, l.w.pairAt(f.environment, 0), none))
-			}
-			if length := curveLength(gradual, founders); length >= between.duration {
-				l.add(at(gradual, "orderSalt"), code, SeverityWarning, reach{},
-					fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but the last of %d resources is due %v after a group closes: it is superseded each time, and it is the same one each time",
-						between.duration, f.id, how, founders, length),
-					"set orderSalt to group, so that others are last, shorten the curve, or collect for longer")
-			}
+	for _, gradual := range l.w.gradualOf(f.targets) {
+		if gradual.gradual.OrderSalt == SaltByGroup || gradual.gradual.OrderKey == OrderByTarget {
+			continue
+		}
+		founders := l.w.resourcesOf(f.targets)
+		if gradual.bracketID != f.id || gradual.gradual.OrderKey == OrderByResource {
+			founders = l.w.resourcesOf(l.w.population(gradual, l.w.pairAt(f.environment, 0), none))
+		}
+		if length := curveLength(gradual, founders); length >= between.duration {
+			l.add(at(gradual, "orderSalt"), code, SeverityWarning, reach{},
+				fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but the last of %d resources is due %v after a group closes: it is superseded each time, and it is the same one each time",
+					between.duration, f.id, how, founders, length),
+				"set orderSalt to group, so that others are last, shorten the curve, or collect for longer")
 		}
 	}
 }
@@ -355,15 +351,9 @@ func (l *lint) lookAtMerge(f *frame) {
 			}
 		}
 	}
-	asked := map[*compiledRule]bool{}
-	for _, i := range f.targets {
-		for _, gradual := range l.w.viewOf(i).gradual {
-			if !asked[gradual] {
-				asked[gradual] = true
-				for _, own := range l.populations(gradual) {
-					curve = max(curve, curveLength(gradual, own.founders))
-				}
-			}
+	for _, gradual := range l.w.gradualOf(f.targets) {
+		for _, own := range l.populations(gradual) {
+			curve = max(curve, curveLength(gradual, own.founders))
 		}
 	}
 	all := l.longest(f, func(*bracket.GroupMember) bool { return true })

@@ -149,30 +149,14 @@ func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[dependencyKe
 // couldMeet reports whether a dependency of target i is met if those targets can satisfy it for
 // which able reports true.
 func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) bool {
-	w := l.w
-	t := &w.targets[i]
 	named, can := 0, 0
-	look := func(from, to int32) {
-		for k := from; k < to; k++ {
-			other := &w.targets[k]
-			if other.deployment == t.deployment {
-				continue
-			}
-			if is, _, err := w.provider(rule, other); err != nil || !is {
-				continue
-			}
-			named++
-			if able(k) {
-				can++
-			}
+	for _, k := range l.w.nameable(nil, rule, i) {
+		if is, _, err := l.w.provider(rule, &l.w.targets[k]); err != nil || !is {
+			continue
 		}
-	}
-	look(w.siblings(i))
-	if rule.dependency.AnyEnvironment {
-		for from, to := range w.everywhere(t.resource) {
-			if w.targets[from].environment != t.environment {
-				look(from, to)
-			}
+		named++
+		if able(k) {
+			can++
 		}
 	}
 	if rule.dependency.Match == MatchAll {

@@ -132,24 +132,23 @@ func (w *work) among(from, to, deployment int32) int32 {
 	return from + int32(k)
 }
 
-// common yields those of a range of siblings whose deployments are listed, in order. The list is
-// ascending. Either may be much longer than the other.
-func (w *work) common(from, to int32, deployments []int32) iter.Seq[int32] {
-	return func(yield func(int32) bool) {
-		if int(to-from) < len(deployments) {
-			for k := from; k < to; k++ {
-				if _, listed := slices.BinarySearch(deployments, w.targets[k].deployment); listed && !yield(k) {
-					return
-				}
+// common appends those of a range of siblings whose deployments are listed, in order. The
+// deployments are ascending. Either may be many more than the other.
+func (w *work) common(list []int32, from, to int32, deployments []int32) []int32 {
+	if int(to-from) < len(deployments) {
+		for k := from; k < to; k++ {
+			if _, listed := slices.BinarySearch(deployments, w.targets[k].deployment); listed {
+				list = append(list, k)
 			}
-			return
 		}
-		for _, d := range deployments {
-			if k := w.among(from, to, d); k != none && !yield(k) {
-				return
-			}
+		return list
+	}
+	for _, d := range deployments {
+		if k := w.among(from, to, d); k != none {
+			list = append(list, k)
 		}
 	}
+	return list
 }
 
 // sibling returns the target of a deployment on the resource and in the environment of target i, or

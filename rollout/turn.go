@@ -339,20 +339,9 @@ func everything() released { return released{none, none} }
 
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 	s := &schedule{w: w, bracket: b, group: group, alike: !w.windowed && len(w.overrides) == 0, unopposed: map[int32][]answer{}}
-	seen := map[*compiledRule]bool{}
-	views := make([]bool, len(w.views.list))
-	for _, i := range b.targets {
-		if views[w.view[i]] {
-			continue
-		}
-		views[w.view[i]] = true
-		for _, rule := range w.viewOf(i).gradual {
-			if !seen[rule] {
-				seen[rule] = true
-				s.rules = append(s.rules, s.scheduled(rule))
-				s.alike = s.alike && rule.gradual.OrderKey != OrderByTarget
-			}
-		}
+	for _, rule := range w.gradualOf(b.targets) {
+		s.rules = append(s.rules, s.scheduled(rule))
+		s.alike = s.alike && rule.gradual.OrderKey != OrderByTarget
 	}
 	return s
 }
