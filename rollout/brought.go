@@ -131,7 +131,7 @@ func (w *work) comingFirst(b *bracketWork, p *pendingResource) []coming {
 	for k, run := range runs {
 		list[k].run = run
 		for _, need := range b.needs[w.targets[run.target].deployment] {
-			if slices.ContainsFunc(runs, func(other pendingRun) bool { return w.fulfils(other, need) }) {
+			if w.comesWith(runs, need) {
 				list[k].needs = append(list[k].needs, need.deployment)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"sort"
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -92,6 +93,14 @@ func (c curve) offset(position int) (time.Duration, error) {
 		return 0, ErrOverflow
 	}
 	return time.Duration(low), nil
+}
+
+// within returns how many of n positions are due by room after the start.
+func (c curve) within(n int, room time.Duration) int {
+	return sort.Search(n, func(position int) bool {
+		offset, err := c.offset(position)
+		return err != nil || offset > room
+	})
 }
 
 func (c curve) wave(position int) int {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 )
@@ -101,8 +100,8 @@ type rollout struct {
 // startAt sets when the rollout starts.
 func (r *rollout) startAt(at, now time.Time) {
 	r.record.StartAt, r.room, r.timetables = at, lastInstant().Sub(at), nil
-	r.fits = int32(sort.Search(r.positions.count, func(p int) bool { _, err := r.due(int32(p), nil); return err != nil }))
-	r.reached = int32(sort.Search(int(r.fits), func(p int) bool { at, _ := r.due(int32(p), nil); return now.Before(at) }))
+	r.fits = int32(r.curve.within(r.positions.count, r.room))
+	r.reached = int32(r.curve.within(int(r.fits), now.Sub(at)))
 	r.soonest = math.MaxInt32
 }
 

@@ -308,9 +308,9 @@ func (l *lint) lookAtOrder(f *frame) {
 		if gradual.gradual.OrderSalt == SaltByGroup || gradual.gradual.OrderKey == OrderByTarget {
 			continue
 		}
-		founders := l.w.resourcesOf(f.targets)
+		founders := len(l.w.heads(f.targets))
 		if gradual.bracketID != f.id || gradual.gradual.OrderKey == OrderByResource {
-			founders = l.w.resourcesOf(l.w.population(gradual, l.w.pairAt(f.environment, 0), none))
+			founders = len(l.w.heads(l.w.population(gradual, l.w.pairAt(f.environment, 0), none)))
 		}
 		if length := curveLength(gradual, founders); length >= between.duration {
 			l.add(at(gradual, "orderSalt"), code, SeverityWarning, reach{},
@@ -333,7 +333,7 @@ func (l *lint) lookAtMerge(f *frame) {
 			return
 		}
 	}
-	resources := l.w.resourcesOf(f.targets)
+	resources := len(l.w.heads(f.targets))
 	batches := 1
 	var curve time.Duration
 	for _, i := range f.targets {

@@ -3,7 +3,6 @@ package rollout
 import (
 	"fmt"
 	"math"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -110,7 +109,7 @@ func (l *lint) lookAtCurves() {
 		var all []*hours
 		due, founders := 0, 0
 		for _, own := range l.populations(rule) {
-			if n := l.inTime(rule, own.founders); own.founders-n > founders-due {
+			if n := rule.gradual.curve(own.founders).within(own.founders, lastInstant().Sub(l.w.now)); own.founders-n > founders-due {
 				due, founders = n, own.founders
 			}
 			for _, i := range own.targets {
@@ -171,27 +170,16 @@ func (l *lint) populations(rule *compiledRule) []population {
 	case OrderByBracket:
 		for _, f := range l.frames {
 			if f.id == rule.bracketID {
-				all = append(all, population{f.targets, w.resourcesOf(f.targets)})
+				all = append(all, population{f.targets, len(w.heads(f.targets))})
 			}
 		}
 	default:
 		for p := 0; p < len(w.pairs); p += len(w.deployments) { // once per environment; without deployments there are no pairs
 			targets := w.population(rule, int32(p), none)
-			all = append(all, population{targets, w.resourcesOf(targets)})
+			all = append(all, population{targets, len(w.heads(targets))})
 		}
 	}
 	return all
-}
-
-// resourcesOf counts the distinct resources of targets of one environment, in order.
-func (w *work) resourcesOf(targets []int32) int {
-	n := 0
-	for k, i := range targets {
-		if k == 0 || w.targets[targets[k-1]].resource != w.targets[i].resource {
-			n++
-		}
-	}
-	return n
 }
 
 // curveLength returns how long after the start the last founder is due; math.MaxInt64 if that
@@ -205,15 +193,6 @@ func curveLength(rule *compiledRule, founders int) time.Duration {
 		return math.MaxInt64
 	}
 	return length
-}
-
-// inTime returns how many of the founders of a rollout that starts now are ever due.
-func (l *lint) inTime(rule *compiledRule, founders int) int {
-	curve, room := rule.gradual.curve(founders), lastInstant().Sub(l.w.now)
-	return sort.Search(founders, func(position int) bool {
-		offset, err := curve.offset(position)
-		return err != nil || offset > room
-	})
 }
 
 const (

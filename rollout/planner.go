@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -136,7 +135,7 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 	}
 	p.readings.Store(&s.readings)
 	// The store orders them by their record keys: see [PoolRecordKey].
-	slices.SortFunc(s.state.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(s.state.Pools, comparePools)
 	return s, nil
 }
 

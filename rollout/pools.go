@@ -251,5 +251,5 @@ func (w *work) pools() {
 		w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.snapshot.Pools[k].Record)
 	}
 	w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.foreign...)
-	slices.SortFunc(w.plan.State.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(w.plan.State.Pools, comparePools)
 }

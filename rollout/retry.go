@@ -153,7 +153,7 @@ func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs []Job) attempts {
 
 // after judges the newest consecutive jobs of one release, newest first.
 func (r *compiledRule) after(jobs []Job, now time.Time) attempts {
-	a := attempts{allowed: addSaturating(*r.retry.MaxRetries, 1), rule: r}
+	a := attempts{allowed: min(*r.retry.MaxRetries, math.MaxInt-1) + 1, rule: r}
 	for _, job := range jobs {
 		if !r.retry.counts(job.Status) {
 			break
@@ -177,11 +177,4 @@ func (a attempts) worse(b attempts) bool {
 		return a.reason == ReasonRetryExhausted
 	}
 	return a.next.After(b.next)
-}
-
-func addSaturating(a, b int) int {
-	if a > math.MaxInt-b {
-		return math.MaxInt
-	}
-	return a + b
 }

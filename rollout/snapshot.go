@@ -305,16 +305,14 @@ type Approval struct {
 }
 
 func (a *Approval) validate(i int, f *faults) {
-	for _, required := range [...]struct{ field, value, why string }{
-		{"version", a.Version, "which version"},
-		{"deployment", a.Deployment, "the deployment that the version belongs to"},
-		{"environment", a.Environment, "where the version may go"},
-		{"by", a.By, "who says so, since minApprovals counts persons"},
-	} {
-		if required.value == "" {
-			f.add(fmt.Sprintf("approvals[%d].%s", i, required.field), CodeRequired, nil, "is required: %s", required.why)
-		}
+	if a.Version != "" && a.Deployment != "" && a.Environment != "" && a.By != "" {
+		return // there may be many, and a path is a text
 	}
+	at := fmt.Sprintf("approvals[%d]", i)
+	f.required(join(at, "version"), a.Version, "which version")
+	f.required(join(at, "deployment"), a.Deployment, "the deployment that the version belongs to")
+	f.required(join(at, "environment"), a.Environment, "where the version may go")
+	f.required(join(at, "by"), a.By, "who says so, since minApprovals counts persons")
 }
 
 // ApprovalStatus is what the person said. Anything but [Approved] approves nothing. What is not

@@ -3,7 +3,6 @@ package rollout
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
@@ -38,7 +37,7 @@ func (s *State) validate(f *faults) {
 	}
 	distinct(f, "state.brackets", s.Brackets, compareGroups, func(r *bracket.GroupRecord) string { return fmt.Sprintf("rule %q in %q", r.Rule, r.Environment) })
 	distinct(f, "state.executions", s.Executions, compareExecutions, func(r *bracket.ExecutionRecord) string { return fmt.Sprintf("rule %q on %q", r.Rule, r.Resource) })
-	distinct(f, "state.pools", s.Pools, func(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) }, func(r concurrency.Record) string { return fmt.Sprintf("pool %q", r.Key) })
+	distinct(f, "state.pools", s.Pools, comparePools, func(r concurrency.Record) string { return fmt.Sprintf("pool %q", r.Key) })
 	distinct(f, "state.rollouts", s.Rollouts, compareRollouts, recordKey)
 	for i := range s.Rollouts {
 		f.under(fmt.Sprintf("state.rollouts[%d]", i), s.Rollouts[i].validate())

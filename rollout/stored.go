@@ -114,6 +114,20 @@ type write struct {
 	value []byte
 }
 
+// writing collects writes.
+type writing struct {
+	list   []write
+	failed error // of the first record that cannot be encoded
+}
+
+func (w *writing) put(key string, record any) {
+	value, err := json.Marshal(record)
+	if err != nil && w.failed == nil {
+		w.failed = fmt.Errorf("%s: %w", key, err)
+	}
+	w.list = append(w.list, write{key, value})
+}
+
 // written are writes that are done.
 type written []write
 
@@ -158,59 +172,44 @@ func passOn(before, events []Event) []Event {
 // reached still have a place for it, and it releases the leases of what has ended. The record of a
 // family comes after the pools whose leases it confirms, and the first time before them as well.
 func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
-	var list []write
-	var failed error
-	put := func(key string, record any) {
-		value, err := json.Marshal(record)
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("%s: %w", key, err)
-		}
-		list = append(list, write{key, value})
-	}
-	putExecution := func(record *bracket.ExecutionRecord) { put(bracket.ExecutionKey(record.Rule, record.Resource), record) }
-	groups := make(map[*bracket.GroupRecord]bool, len(s.state.Brackets))
-	for _, record := range s.state.Brackets {
-		groups[record] = true
-	}
-	for _, record := range next.Brackets {
-		if !groups[record] {
-			put(bracket.GroupKey(record.Rule, record.Environment), record)
-		}
+	var w writing
+	for _, record := range changed(s.state.Brackets, next.Brackets) {
+		w.put(bracket.GroupKey(record.Rule, record.Environment), record)
 	}
 	for _, record := range next.Rollouts {
 		if key := recordKey(record); s.revisions[key] == 0 {
-			put(key, record)
+			w.put(key, record)
 		}
 	}
-	changed := s.changedExecutions(next)
-	for _, record := range changed {
+	executions := changed(s.state.Executions, next.Executions)
+	for _, record := range executions {
 		if record.Open == nil {
-			putExecution(record)
+			w.put(bracket.ExecutionKey(record.Rule, record.Resource), record)
 		}
 	}
-	for _, ended := range s.replaced(changed) {
-		putExecution(ended)
+	for _, ended := range s.replaced(executions) {
+		w.put(bracket.ExecutionKey(ended.Rule, ended.Resource), ended)
 	}
 	for _, record := range next.Pools {
 		if families[record.Key] {
 			if first, is := s.first(record); is {
-				put(PoolRecordKey(first.Key), first)
+				w.put(PoolRecordKey(first.Key), first)
 			}
 		}
 	}
 	for _, family := range [...]bool{false, true} { // a planner that reads the record of a family sees the leases that it confirms
 		for _, record := range next.Pools {
 			if families[record.Key] == family && recordChanged(record, s.state.Pools) {
-				put(PoolRecordKey(record.Key), record)
+				w.put(PoolRecordKey(record.Key), record)
 			}
 		}
 	}
-	for _, record := range changed {
+	for _, record := range executions {
 		if record.Open != nil {
-			putExecution(record)
+			w.put(bracket.ExecutionKey(record.Rule, record.Resource), record)
 		}
 	}
-	return append(list, s.forgotten(next)...), failed
+	return append(w.list, s.forgotten(next)...), w.failed
 }
 
 // asRead returns the writes that save records of executions and pools unchanged. keys are
@@ -219,26 +218,19 @@ func (s *stored) asRead(keys []string) ([]write, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	var list []write
-	put := func(key string, record any) error {
-		if _, listed := slices.BinarySearch(keys, key); !listed {
-			return nil
+	var w writing
+	put := func(key string, record any) {
+		if _, listed := slices.BinarySearch(keys, key); listed {
+			w.put(key, record)
 		}
-		value, err := json.Marshal(record)
-		list = append(list, write{key, value})
-		return err
 	}
 	for _, record := range s.state.Executions {
-		if err := put(bracket.ExecutionKey(record.Rule, record.Resource), record); err != nil {
-			return nil, err
-		}
+		put(bracket.ExecutionKey(record.Rule, record.Resource), record)
 	}
 	for _, record := range s.state.Pools {
-		if err := put(PoolRecordKey(record.Key), record); err != nil {
-			return nil, err
-		}
+		put(PoolRecordKey(record.Key), record)
 	}
-	return list, nil
+	return w.list, w.failed
 }
 
 // first returns the record of a family for the time before its first confirmed start. It confirms
@@ -262,13 +254,14 @@ func (s *stored) first(record concurrency.Record) (first concurrency.Record, is 
 	return first, true
 }
 
-// changedExecutions compares by identity: records are immutable.
-func (s *stored) changedExecutions(next State) []*bracket.ExecutionRecord {
-	kept := make(map[*bracket.ExecutionRecord]bool, len(s.state.Executions))
-	for _, record := range s.state.Executions {
+// changed leaves out the records that were there before. It compares by identity: records are
+// immutable.
+func changed[T any](before, next []*T) []*T {
+	kept := make(map[*T]bool, len(before))
+	for _, record := range before {
 		kept[record] = true
 	}
-	return slices.DeleteFunc(slices.Clone(next.Executions), func(record *bracket.ExecutionRecord) bool { return kept[record] })
+	return slices.DeleteFunc(slices.Clone(next), func(record *T) bool { return kept[record] })
 }
 
 // replaced returns the ends of executions on whose resource another execution of the rule begins in
@@ -281,7 +274,8 @@ func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.Executi
 	}
 	var list []*bracket.ExecutionRecord
 	for _, record := range changed {
-		if begins(before[bracket.ExecutionKey(record.Rule, record.Resource)], record.Open) {
+		open := before[bracket.ExecutionKey(record.Rule, record.Resource)]
+		if open != nil && record.Open != nil && record.Open.Group != open.Group { // an execution that merges keeps its group
 			ended := *record
 			ended.Open = nil
 			list = append(list, &ended)
@@ -290,16 +284,12 @@ func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.Executi
 	return list
 }
 
-// begins reports whether another execution is open in a record than before, which has then ended.
-// An execution that merges keeps its group.
-func begins(before, open *bracket.Execution) bool {
-	return before != nil && open != nil && open.Group != before.Group
-}
-
 // poolAt returns the index of a pool's record, or where it would be and false if there is none.
 func poolAt(records []concurrency.Record, key string) (int, bool) {
 	return slices.BinarySearchFunc(records, key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
 }
+
+func comparePools(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) }
 
 // recordChanged compares by identity: records are immutable values that share their leases until
 // they change.
