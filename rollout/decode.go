@@ -31,26 +31,19 @@ type plainPolicy Policy
 // decodePolicies also says whether the document is a list. A single policy that decode does not
 // fill is left out.
 func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool, err error)) (policies []Policy, listed bool, err error) {
-	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")) {
-		var plain []plainPolicy
-		filled, err := decode(data, &plain)
-		err = namingKinds(err)
-		if !filled {
-			return nil, true, err
-		}
+	plain := make([]plainPolicy, 1)
+	var into any = &plain[0]
+	if listed = bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("[")); listed {
+		plain, into = nil, &plain
+	}
+	filled, err := decode(data, into)
+	if filled {
 		policies = make([]Policy, len(plain))
 		for i := range plain {
 			policies[i] = Policy(plain[i])
 		}
-		return policies, true, err
 	}
-	var one plainPolicy
-	filled, err := decode(data, &one)
-	err = namingKinds(err)
-	if !filled {
-		return nil, false, err
-	}
-	return []Policy{Policy(one)}, false, err
+	return policies, listed, namingKinds(err)
 }
 
 // namingKinds says of the unknown kinds of rules in policies which kinds there are, unless the

@@ -40,13 +40,7 @@ const (
 )
 
 func (s Severity) rank() int {
-	switch s {
-	case SeverityError:
-		return 0
-	case SeverityWarning:
-		return 1
-	}
-	return 2
+	return slices.Index([]Severity{SeverityError, SeverityWarning, SeverityInfo}, s)
 }
 
 // Finding is something that a policy does to a fleet and that was probably not meant.

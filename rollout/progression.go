@@ -161,28 +161,25 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 		}
 		matched = true
 		at, verdict := w.succeeded(s.environment, rule, t.deployment, n)
-		environment := w.environments[s.environment].ID
-		switch {
-		case !at.IsZero():
+		if !at.IsZero() {
 			since = sooner(since, at)
-		case verdict.Reason == ReasonProgressionTooOld:
-			tooOld = &verdict
-			on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
-		default:
-			if !verdict.Until.IsZero() {
-				waits.Until = sooner(waits.Until, verdict.Until)
-			}
-			if verdict.Data.Detail == "" {
-				reachable = true
-			} else if waits.Data.Detail == "" {
-				waits.Data.Detail = verdict.Data.Detail
-			}
-			if waits.Data.Allowed == 0 || verdict.Data.Allowed-verdict.Data.Attempt < waits.Data.Allowed-waits.Data.Attempt {
-				waits.Data.Attempt, waits.Data.Allowed = verdict.Data.Attempt, verdict.Data.Allowed
-			}
-			waits.Data.Names = append(waits.Data.Names, environment)
-			on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
+			continue
 		}
+		environment := w.environments[s.environment].ID
+		on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
+		if verdict.Reason == ReasonProgressionTooOld {
+			tooOld = &verdict
+			continue
+		}
+		if !verdict.Until.IsZero() {
+			waits.Until = sooner(waits.Until, verdict.Until)
+		}
+		all, own := waits.Data, verdict.Data
+		all.Names, all.Detail = append(all.Names, environment), cmp.Or(all.Detail, own.Detail)
+		if all.Allowed == 0 || own.Allowed-own.Attempt < all.Allowed-all.Attempt {
+			all.Attempt, all.Allowed = own.Attempt, own.Allowed
+		}
+		reachable = reachable || own.Detail == ""
 	}
 	switch {
 	case !since.IsZero():

@@ -394,18 +394,40 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		w.wakeBefore(h.calendar.NextClose(w.now), h.longest)
 		return h.now
 	}
-	blocking := map[*compiledRule]bool{}
-	block := func(rule *compiledRule, reason Reason) {
-		blocking[rule] = true
-		verdict := Verdict{Status: Pending, Reason: reason, Rule: rule.id, Until: h.now.opens}
-		if h.now.opens.IsZero() {
-			verdict.On = onConfig(rule.id)
-			verdict.Data = &Data{Detail: neverOpens(h.longest)}
+	reasons := w.shut(h)
+	// Windows that are not shut may ask for more time than is left, even if the shut ones are taken
+	// away.
+	if rest, err := w.set.without(h, func(rule *compiledRule) bool { return reasons[rule] != "" }); err == nil && rest != nil {
+		closes := rest.calendar.NextClose(w.now)
+		for _, rule := range rest.rules {
+			switch d := rule.window.remaining(); {
+			case closes.IsZero(): // open for good
+			case closes.Sub(w.now) < d:
+				reasons[rule] = ReasonWindowTooShort
+			default:
+				w.wakeBefore(closes, d)
+			}
 		}
-		h.now.blockers = append(h.now.blockers, verdict)
 	}
-	// The allowing windows of a policy are shut only if all of them are, since one open window is
-	// enough.
+	atFault := len(reasons) == 0 // a recurrence of the host that is at fault opens nothing
+	for _, rule := range h.rules {
+		verdict := Verdict{Status: Pending, Reason: reasons[rule], Rule: rule.id, Until: h.now.opens}
+		if atFault {
+			verdict.Reason = ReasonWindowClosed
+		}
+		if h.now.opens.IsZero() {
+			verdict.On, verdict.Data = onConfig(rule.id), &Data{Detail: neverOpens(h.longest)}
+		}
+		if verdict.Reason != "" {
+			h.now.blockers = append(h.now.blockers, verdict)
+		}
+	}
+	return h.now
+}
+
+// shut returns the windows that are closed now, with that as the reason. The allowing windows of a
+// policy are closed only if all of them are, since one open window is enough.
+func (w *work) shut(h *hours) map[*compiledRule]Reason {
 	allowed := maps.Clone(h.opened)
 	for _, rule := range h.rules {
 		open := rule.calendar.Open(w.now)
@@ -416,39 +438,15 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		if !open {
 			changes, _ = rule.calendar.NextOpen(w.now)
 		}
-		w.wake(changes) // a shut window does not open before one of them changes
+		w.wake(changes) // a closed window does not open before one of them changes
 	}
+	reasons := map[*compiledRule]Reason{}
 	for _, rule := range h.rules {
 		if rule.window.allows() && !allowed[rule.policy] || !rule.window.allows() && !rule.calendar.Open(w.now) {
-			block(rule, ReasonWindowClosed)
+			reasons[rule] = ReasonWindowClosed
 		}
 	}
-	// Windows that are not shut may ask for more time than is left, even if the shut ones are taken
-	// away.
-	if rest, err := w.set.without(h, func(rule *compiledRule) bool { return blocking[rule] }); err == nil && rest != nil {
-		closes := rest.calendar.NextClose(w.now)
-		for _, rule := range rest.rules {
-			switch d := rule.window.remaining(); {
-			case closes.IsZero(): // open for good
-			case closes.Sub(w.now) < d:
-				block(rule, ReasonWindowTooShort)
-			default:
-				w.wakeBefore(closes, d)
-			}
-		}
-	}
-	if len(blocking) == 0 { // a recurrence of the host that is at fault opens nothing
-		for _, rule := range h.rules {
-			block(rule, ReasonWindowClosed)
-		}
-	}
-	slices.SortStableFunc(h.now.blockers, func(a, b Verdict) int {
-		place := func(v Verdict) int {
-			return slices.IndexFunc(h.rules, func(rule *compiledRule) bool { return rule.id == v.Rule })
-		}
-		return place(a) - place(b)
-	})
-	return h.now
+	return reasons
 }
 
 func neverOpens(d time.Duration) string {
