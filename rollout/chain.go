@@ -38,7 +38,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	}
 	rules = append(rules, w.windowRules(i, n)...)
 	for k, rule := range view.gradual {
-		blockers, due, _ := w.turn(nil, gate, k, rule, i)
+		blockers, due, _ := w.turn(nil, gate, k, i)
 		own, blocks := rule.answer(blockers)
 		if !blocks {
 			own.Since = due
@@ -278,16 +278,11 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 	if wait.blockers == 0 {
 		return nil
 	}
-	versions := &w.versions[w.targets[i].deployment]
-	id := w.vanished[i]
-	if wait.version >= 0 {
-		id = versions.list[wait.version].ID
-	}
-	if id == version {
+	if w.waitingVersion(i) == version {
 		return w.blockersOf(i, wait.blockers)
 	}
 	k, older := slices.BinarySearchFunc(w.unslotted, i, func(u unslotted, target int32) int { return cmp.Compare(u.target, target) })
-	if older && w.unslotted[k].version == versions.number(version) {
+	if older && w.unslotted[k].version == w.versions[w.targets[i].deployment].number(version) {
 		return w.blockersOf(i, w.unslotted[k].blockers)
 	}
 	return nil

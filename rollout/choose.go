@@ -107,8 +107,8 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	if r := gate.alone; r != nil && !t.busy {
-		if place := r.positions.of(w.element(view.gradual[0], i)); place >= r.reached && place < r.fits {
-			return nil, w.turnLater(r, view.gradual[0], place), gate.base, place
+		if place := w.positionIn(r, i); place >= r.reached && place < r.fits {
+			return nil, w.turnLater(r, place), gate.base, place
 		}
 	}
 	blockers = w.refusals(gate, i, n)
@@ -122,27 +122,26 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	}
 	blockers = w.closed(blockers, i, n)
 	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && len(w.set.customs) == 0 && len(w.overrides) == 0 {
-		rule := view.gradual[0]
-		r, h := w.rolloutOf(gate, 0, rule, t), w.hoursOf(i, n)
-		place := r.positions.of(w.element(rule, i))
+		r, h := w.rolloutOf(gate, 0, t), w.hoursOf(i, n)
+		place := w.positionIn(r, i)
 		if h == nil && place >= r.reached && place < r.fits {
 			if turnAlone(view, v) {
 				gate.alone = r
 			}
-			return nil, w.turnLater(r, rule, place), due, place
+			return nil, w.turnLater(r, place), due, place
 		}
 		if at, err := r.due(place, h); err == nil {
 			if w.now.Before(at) {
 				w.wake(at)
-				turn = w.turnIn(r, rule, at, place)
+				turn = w.turnIn(r, at, place)
 			}
 			return nil, turn, later(due, at), place
 		}
 	}
-	for k, rule := range view.gradual {
+	for k := range view.gradual {
 		var at time.Time
 		var place int32
-		blockers, at, place = w.turn(blockers, gate, k, rule, i)
+		blockers, at, place = w.turn(blockers, gate, k, i)
 		due, position = later(due, at), max(position, place)
 	}
 	blockers = w.custom(blockers, i, n)
@@ -181,13 +180,14 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	return blockers
 }
 
-// turn returns when target i is due under one gradual rollout, and its position there. Until then
-// it adds a verdict to blockers.
-func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i int32) (_ []Verdict, due time.Time, position int32) {
+// turn returns when target i is due under the k-th gradual rule of its view, and its position there.
+// Until then it adds a verdict to blockers.
+func (w *work) turn(blockers []Verdict, g *gate, k int, i int32) (_ []Verdict, due time.Time, position int32) {
+	rule := w.gradualOfGate(g, k)
 	if o := w.overriddenAt(rule.id, i, g.version); o != nil {
 		due = o.satisfied(g.created)
 		if !g.base.IsZero() && due.After(g.base) { // a target whose turn came before that keeps its place among those that wait for slots
-			if own, place, _, err := w.placeOf(g, k, rule, i); err == nil && own.Before(due) {
+			if own, place, _, err := w.placeOf(g, k, i); err == nil && own.Before(due) {
 				due, position = own, place
 			}
 		}
@@ -196,7 +196,7 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, rule *compiledRule, i in
 	if g.base.IsZero() {
 		return w.also(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, Until: g.opens, On: g.shut}), due, 0
 	}
-	due, position, r, err := w.placeOf(g, k, rule, i)
+	due, position, r, err := w.placeOf(g, k, i)
 	if err != nil {
 		return w.also(blockers, *overflows(rule, position, err)), due, position
 	}

@@ -192,7 +192,7 @@ func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
 	}
 	if n := w.listed(i); n == none || n == missing {
 		list = append(list, VersionExplanation{
-			Version: w.vanished[i], Prospect: ProspectWaits, Listed: true, Rules: w.answers(w.blockersOf(i, w.waits[i].blockers)),
+			Version: w.waitingVersion(i), Prospect: ProspectWaits, Listed: true, Rules: w.answers(w.blockersOf(i, w.waits[i].blockers)),
 		})
 	}
 	return list

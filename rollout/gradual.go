@@ -81,8 +81,9 @@ func (w *work) needed(record RolloutRecord, groups map[string]bool) bool {
 
 // rollout is one gradual rollout at work.
 type rollout struct {
+	rule       *compiledRule
 	record     RolloutRecord
-	positions  positions // of its elements; see work.element
+	positions  positions // of its elements; see work.positionIn
 	curve      curve
 	room       time.Duration         // from its start to the last instant that there is
 	timetables map[*hours]*timetable // per calendar
@@ -138,9 +139,16 @@ func (w *work) element(rule *compiledRule, i int32) int32 {
 	return w.targets[i].resource
 }
 
+// positionIn returns the position of target i, or of its resource, in a rollout.
+func (w *work) positionIn(r *rollout, i int32) int32 { return r.positions.of(w.element(r.rule, i)) }
+
+// gradualOfGate returns the k-th gradual rule of the view of a gate.
+func (w *work) gradualOfGate(g *gate, k int) *compiledRule { return w.views.list[g.view].gradual[k] }
+
 // rolloutOf returns the rollout of the gate's version under the k-th gradual rule of its view.
-func (w *work) rolloutOf(g *gate, k int, rule *compiledRule, t *target) *rollout {
+func (w *work) rolloutOf(g *gate, k int, t *target) *rollout {
 	if g.rollouts[k] == nil {
+		rule := w.gradualOfGate(g, k)
 		version := w.versions[t.deployment].list[g.version].ID
 		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
 		begin := func(base time.Time, store bool) *rollout {
@@ -196,30 +204,30 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 // rollout of its own. Once the rollout of the others has started, or can start, the earlier of the
 // two turns counts: the others do not take away a turn that an override gave, and an override
 // delays no target.
-func (w *work) placeOf(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
+func (w *work) placeOf(g *gate, k int, i int32) (due time.Time, position int32, r *rollout, err error) {
 	if g.whole == nil {
-		return w.placeIn(g, k, rule, i)
+		return w.placeIn(g, k, i)
 	}
-	t := &w.targets[i]
+	rule, t := w.gradualOfGate(g, k), &w.targets[i]
 	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
 	base := w.baseOf(key, rule, g.whole, t)
 	if _, started := w.rollouts[key]; !started && base.IsZero() {
-		return w.placeIn(g, k, rule, i)
+		return w.placeIn(g, k, i)
 	}
-	due, position, r, err = w.placeIn(g.whole, k, rule, i)
+	due, position, r, err = w.placeIn(g.whole, k, i)
 	if err == nil && !r.record.StartAt.After(g.base) {
 		return due, position, r, nil // the rollout of all began no later
 	}
-	if own, place, aside, failed := w.placeIn(g, k, rule, i); failed == nil && (err != nil || own.Before(due)) {
+	if own, place, aside, failed := w.placeIn(g, k, i); failed == nil && (err != nil || own.Before(due)) {
 		return own, place, aside, nil
 	}
 	return due, position, r, err
 }
 
 // placeIn is placeOf in the rollout of one gate.
-func (w *work) placeIn(g *gate, k int, rule *compiledRule, i int32) (due time.Time, position int32, r *rollout, err error) {
-	r = w.rolloutOf(g, k, rule, &w.targets[i])
-	position = r.positions.of(w.element(rule, i))
+func (w *work) placeIn(g *gate, k int, i int32) (due time.Time, position int32, r *rollout, err error) {
+	r = w.rolloutOf(g, k, &w.targets[i])
+	position = w.positionIn(r, i)
 	due, err = r.due(position, w.hoursOf(i, g.version))
 	return due, position, r, err
 }
@@ -391,7 +399,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			roster.ranked[hash] = own
 		}
 	}
-	r := &rollout{record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated}
+	r := &rollout{rule: rule, record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated}
 	r.startAt(record.StartAt, w.now)
 	return r
 }

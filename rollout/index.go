@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -158,19 +159,23 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 	return lists
 }
 
+func (e *Environment) id() string { return e.ID }
+func (r *Resource) id() string    { return r.ID }
+func (d *Deployment) id() string  { return d.ID }
+
 func (x *index) deployment(id string) (int32, bool) {
-	i, ok := slices.BinarySearchFunc(x.deployments, id, func(d Deployment, id string) int { return strings.Compare(d.ID, id) })
-	return int32(i), ok
+	return indexOf(x.deployments, id, (*Deployment).id)
 }
-
 func (x *index) environment(id string) (int32, bool) {
-	i, ok := slices.BinarySearchFunc(x.environments, id, func(e Environment, id string) int { return strings.Compare(e.ID, id) })
-	return int32(i), ok
+	return indexOf(x.environments, id, (*Environment).id)
 }
+func (x *index) resource(id string) (int32, bool) { return indexOf(x.resources, id, (*Resource).id) }
 
-func (x *index) resource(id string) (int32, bool) {
-	i, ok := slices.BinarySearchFunc(x.resources, id, func(r Resource, id string) int { return strings.Compare(r.ID, id) })
-	return int32(i), ok
+// indexOf returns the index of the entity with an id in a list by id or, with false, where it would
+// be.
+func indexOf[T any](list []T, id string, idOf func(*T) string) (int32, bool) {
+	i := sort.Search(len(list), func(i int) bool { return idOf(&list[i]) >= id })
+	return int32(i), i < len(list) && idOf(&list[i]) == id
 }
 
 // observe derives current and started, and puts the jobs in order.

@@ -140,27 +140,23 @@ func (c *cursor) find(x *index, f *faults, t *target, same int) {
 	}
 	known := len(f.list)
 	if same < 1 {
-		c.environment = locate(f, t, "environment", t.Environment, x.environments, c.environment, (*Environment).id, x.environment)
+		c.environment = locate(f, t, "environment", t.Environment, x.environments, c.environment, (*Environment).id)
 	}
 	if same < 2 {
-		c.resource = locate(f, t, "resource", t.Resource, x.resources, c.resource, (*Resource).id, x.resource)
+		c.resource = locate(f, t, "resource", t.Resource, x.resources, c.resource, (*Resource).id)
 	}
-	c.deployment = locate(f, t, "deployment", t.Deployment, x.deployments, c.deployment, (*Deployment).id, x.deployment)
+	c.deployment = locate(f, t, "deployment", t.Deployment, x.deployments, c.deployment, (*Deployment).id)
 	t.environment, t.resource, t.deployment = c.environment, c.resource, c.deployment
 	c.lost = len(f.list) > known
 }
 
-func (e *Environment) id() string { return e.ID }
-func (r *Resource) id() string    { return r.ID }
-func (d *Deployment) id() string  { return d.ID }
-
-func locate[T any](f *faults, t *target, field, id string, list []T, last int32, idOf func(*T) string, search func(string) (int32, bool)) int32 {
+func locate[T any](f *faults, t *target, field, id string, list []T, last int32, idOf func(*T) string) int32 {
 	for _, guess := range [...]int32{last + 1, last, 0} {
 		if int(guess) < len(list) && idOf(&list[guess]) == id {
 			return guess
 		}
 	}
-	i, ok := search(id)
+	i, ok := indexOf(list, id, idOf)
 	if !ok {
 		f.addOf(t.Target, field, CodeUnknownValue, id, "is not the id of a listed %s", field)
 	}
@@ -189,10 +185,8 @@ func (x *index) sortTargets(f *faults, list []Target) bool {
 	distribute(located, x.targets, len(x.environments), func(t *target) int32 { return t.environment })
 	for i := range x.targets {
 		t := &x.targets[i]
-		if i > 0 {
-			if before := &x.targets[i-1]; before.environment == t.environment && before.resource == t.resource && before.deployment == t.deployment {
-				f.twice(t.Target)
-			}
+		if i > 0 && t.together(&x.targets[i-1]) && t.deployment == x.targets[i-1].deployment {
+			f.twice(t.Target)
 		}
 		x.observe(t)
 	}

@@ -454,7 +454,7 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 				rollout = s.rank(r, at)
 			}
 		}
-		p := rollout.positions.of(w.element(r.rule, i))
+		p := w.positionIn(rollout, i)
 		at, err := rollout.due(p, w.hoursOf(i, run.version))
 		if err != nil {
 			return due, p, int32(rollout.record.Founders), overflows(r.rule, 0, err) // the position is told with the turn of the execution, once for all members

@@ -150,16 +150,15 @@ func (w *work) byResource() iter.Seq[int32] {
 }
 
 func (w *work) waitOf(i int32) Waiting {
-	wait := w.waits[i]
-	own := Waiting{TargetID: w.id(i), Blockers: w.blockersOf(i, wait.blockers)}
-	switch wait.version {
-	case none:
-	case missing:
-		own.Version = w.vanished[i]
-	default:
-		own.Version = w.version(i, wait.version).ID
+	return Waiting{TargetID: w.id(i), Version: w.waitingVersion(i), Blockers: w.blockersOf(i, w.waits[i].blockers)}
+}
+
+// waitingVersion returns the version with which a target waits; empty if the target itself is held.
+func (w *work) waitingVersion(i int32) string {
+	if n := w.waits[i].version; n >= 0 {
+		return w.version(i, n).ID
 	}
-	return own
+	return w.vanished[i]
 }
 
 // awaiting is what the targets wait for, in the few bytes that a plan keeps.
@@ -206,9 +205,7 @@ type order struct {
 	rule       string
 	population int
 
-	// Of a rollout outside brackets and windows, position and instant follow from the target.
-	rollout *rollout
-	ranking *compiledRule
+	rollout *rollout // one outside brackets and windows, of which position and instant follow from the target; else nil
 }
 
 // unslotted is a target with an older version that waits for nothing but its slots. The plan lists
@@ -260,9 +257,9 @@ func (w *work) list(blockers []Verdict) int32 {
 }
 
 // turnIn returns the turn of a position in a rollout.
-func (w *work) turnIn(r *rollout, rule *compiledRule, due time.Time, position int32) ahead {
+func (w *work) turnIn(r *rollout, due time.Time, position int32) ahead {
 	if r.order == 0 {
-		r.order = w.orderNumber(order{reason: ReasonRolloutNotDue, rule: rule.id, population: r.record.Founders})
+		r.order = w.orderNumber(order{reason: ReasonRolloutNotDue, rule: r.rule.id, population: r.record.Founders})
 	}
 	return ahead{due.Unix(), int32(due.Nanosecond()), position, r.order}
 }
@@ -272,14 +269,14 @@ const byTarget = math.MinInt32 / 2
 
 // turnLater returns the turn of a position in a rollout outside windows that is known to wait. It
 // takes no room: what it says is worked out when it is read.
-func (w *work) turnLater(r *rollout, rule *compiledRule, position int32) ahead {
+func (w *work) turnLater(r *rollout, position int32) ahead {
 	if position < r.soonest {
 		r.soonest = position
 		due, _ := r.due(position, nil) // below r.fits, so it does not overflow
 		w.wake(due)
 	}
 	if r.later == 0 {
-		r.later = math.MinInt32 + w.orderNumber(order{reason: ReasonRolloutNotDue, rule: rule.id, population: r.record.Founders, rollout: r, ranking: rule})
+		r.later = math.MinInt32 + w.orderNumber(order{reason: ReasonRolloutNotDue, rule: r.rule.id, population: r.record.Founders, rollout: r})
 	}
 	return ahead{order: r.later}
 }
@@ -327,7 +324,7 @@ func (w *work) blockersOf(i, listed int32) []Verdict {
 	var until time.Time
 	if listed < byTarget {
 		order = &w.orders[listed-math.MinInt32-1]
-		position = order.rollout.positions.of(w.element(order.ranking, i))
+		position = w.positionIn(order.rollout, i)
 		until, _ = order.rollout.due(position, nil)
 	} else {
 		n := int(-listed - 1)
