@@ -264,9 +264,42 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 	return own
 }
 
-// lookAtStages finds environments of a deployment that wait for one another: what is left when
-// everything that can start has started. A rule that names no environment counts as met, so that an
+// stages are the targets of a deployment, by kinds, among which some can start before the others.
+type stages struct {
+	*lint
+	deployment int32
+	starts     map[int32]bool // kinds
+}
+
+// proved reports whether enough targets in an environment can start for a progression.
+func (s stages) proved(rule *compiledRule, e int32) bool {
+	pair := s.w.pairAt(e, s.deployment)
+	able := 0
+	for _, k := range s.kindsOf[pair] {
+		if s.starts[k] {
+			able += len(s.kinds[k].targets)
+		}
+	}
+	n := len(s.w.pairs[pair].targets)
+	return n == 0 || able >= rule.progression.required(n)
+}
+
+// unmet returns the first progression that keeps a kind from starting, and the environments that it
+// names; nil if there is none. A rule that names no environment counts as met, so that an
 // environment that only waits for its victims is not called a circle.
+func (s stages) unmet(k int32) (*compiledRule, []int32) {
+	e, _ := s.pairOf(s.kinds[k].pair)
+	for _, rule := range s.w.views.list[s.kinds[k].view].progressions {
+		environments, failed := s.others(rule, s.deployment, e)
+		if failed == nil && len(environments) > 0 && !slices.ContainsFunc(environments, func(other int32) bool { return s.proved(rule, other) }) {
+			return rule, environments
+		}
+	}
+	return nil, nil
+}
+
+// lookAtStages finds environments of a deployment that wait for one another: what is left when
+// everything that can start has started.
 func (l *lint) lookAtStages(d int32) {
 	w := l.w
 	var own []int32
@@ -280,35 +313,15 @@ func (l *lint) lookAtStages(d int32) {
 	if !constrained {
 		return
 	}
-	starts := map[int32]bool{}
-	proved := func(rule *compiledRule, e int32) bool {
-		p := w.pairAt(e, d)
-		able := 0
-		for _, k := range l.kindsOf[p] {
-			if starts[k] {
-				able += len(l.kinds[k].targets)
-			}
-		}
-		n := len(w.pairs[p].targets)
-		return n == 0 || able >= rule.progression.required(n)
-	}
-	met := func(rule *compiledRule, e int32) bool {
-		environments, failed := l.others(rule, d, e)
-		return failed != nil || len(environments) == 0 || slices.ContainsFunc(environments, func(other int32) bool { return proved(rule, other) })
-	}
-	unmet := func(k int32) *compiledRule {
-		e, _ := l.pairOf(l.kinds[k].pair)
-		rules := w.views.list[l.kinds[k].view].progressions
-		if at := slices.IndexFunc(rules, func(rule *compiledRule) bool { return !met(rule, e) }); at >= 0 {
-			return rules[at]
-		}
-		return nil
-	}
+	s := stages{l, d, map[int32]bool{}}
 	for changed := true; changed; {
 		changed = false
 		for _, k := range own {
-			if !starts[k] && unmet(k) == nil {
-				starts[k], changed = true, true
+			if s.starts[k] {
+				continue
+			}
+			if rule, _ := s.unmet(k); rule == nil {
+				s.starts[k], changed = true, true
 			}
 		}
 	}
@@ -316,15 +329,13 @@ func (l *lint) lookAtStages(d int32) {
 	for _, k := range own {
 		var path []int32
 		var rules []*compiledRule
-		for !starts[k] && !visited[k] {
+		for !s.starts[k] && !visited[k] {
 			visited[k] = true
-			rule := unmet(k)
+			rule, environments := s.unmet(k)
 			path, rules = append(path, k), append(rules, rule)
-			e, _ := l.pairOf(l.kinds[k].pair)
-			environments, _ := l.others(rule, d, e)
 			// Each of these environments is unproved, so each has targets that do not start.
 			next := l.kindsOf[w.pairAt(environments[0], d)]
-			k = next[slices.IndexFunc(next, func(other int32) bool { return !starts[other] })]
+			k = next[slices.IndexFunc(next, func(other int32) bool { return !s.starts[other] })]
 		}
 		if from := slices.Index(path, k); from >= 0 {
 			l.circle(path[from:], rules[from:], d)
