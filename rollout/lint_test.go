@@ -1703,7 +1703,7 @@ func TestLint(t *testing.T) {
 // says what it means.
 func lintCodes(t *testing.T) []rollout.LintCode {
 	t.Helper()
-	source, err := os.ReadFile("lint.go")
+	source, err := os.ReadFile("lint_code.go")
 	if err != nil {
 		t.Fatal(err)
 	}

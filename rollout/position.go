@@ -131,12 +131,6 @@ func rawAll(keys []uint64, text string) {
 	}
 }
 
-// place is what decides the position of one element besides its hash.
-type place struct {
-	priority int
-	joined   time.Time // zero: from the start
-}
-
 // rank returns the position of each element: founders first, then those that joined after start, in
 // the order in which they joined. Among founders, and among those that joined at one instant, the
 // order is by priority descending, then hash, then id. So a late joiner never moves another element

@@ -2,12 +2,9 @@ package rollout
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // due returns when the latest group may start on each pending resource: when every gradual rollout
@@ -197,127 +194,6 @@ func (w *work) lacks(i int32, m *bracket.GroupMember, runs []pendingRun) (Verdic
 	}, true
 }
 
-// opening moves the instant at which an execution is due to the first one, neither before it nor
-// before now, at which the windows of all its runs are open for long enough. A past instant stays
-// as it is if they are open now.
-func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResource) time.Time {
-	var all []*hours
-	for _, run := range runs {
-		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
-			all = append(all, h)
-			for _, verdict := range w.hoursNow(h).blockers {
-				pending.timed = w.once(pending.timed, w.unlessLetPast(verdict, runs))
-			}
-		}
-	}
-	if !due.After(w.now) && len(pending.timed) == 0 {
-		return due
-	}
-	at, never := w.together(all, later(due, w.now))
-	if never != nil {
-		// The windows never open once the execution is due, so an opening before then does not
-		// help.
-		for _, rule := range never.guilty {
-			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
-			// The text of the error names the instant of the search, which differs from plan to plan.
-			pending.blockers = w.once(pending.blockers, Verdict{ // several members may wait for it
-				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: neverOpens(never.longest)},
-			})
-		}
-	}
-	return at
-}
-
-// unlessLetPast names the members that a window holds if an override lets other members of the same
-// execution past it: the author of the override sees which ones are missing.
-func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
-	if len(w.overrides) == 0 {
-		return shut
-	}
-	var held []string
-	past := false
-	for _, run := range runs {
-		switch h := w.hoursOf(run.target, run.version); {
-		case w.overriddenAt(shut.Rule, run.target, run.version) != nil:
-			past = true
-		case h != nil && slices.ContainsFunc(w.hoursNow(h).blockers, func(v Verdict) bool { return v.Rule == shut.Rule }):
-			held = append(held, w.targets[run.target].Deployment)
-		}
-	}
-	if past {
-		data := Data{Names: held}
-		if shut.Data != nil {
-			data.Detail = shut.Data.Detail
-		}
-		shut.Data = w.datum(data)
-	}
-	return shut
-}
-
-// meeting is what is known about calendars that have to be open together.
-type meeting struct {
-	hours []*hours
-	shut  bool      // a search has failed
-	from  time.Time // from this instant on they are never open together
-
-	// What is in the way from then on; found once, because a search to the horizon takes long.
-	guilty  []*compiledRule
-	longest time.Duration // for how long these have to be open
-}
-
-// together returns the first instant from at on at which several calendars are open, each for as
-// long as it asks. If there is none, it returns what is in the way. Two calendars that are never
-// open at the same time would send the search from one opening to the next for ever, so it ends with
-// the horizon. A search that fails would fail from all later instants, too.
-func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *meeting) {
-	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
-	if k < 0 {
-		k = len(w.meetings)
-		w.meetings = append(w.meetings, &meeting{hours: all})
-	}
-	m := w.meetings[k]
-	if m.shut && !at.Before(m.from) {
-		return at, m
-	}
-	opens = at
-	limit := at.Add(clock.DefaultHorizon)
-	for moved := true; moved; {
-		moved = false
-		for _, h := range all {
-			next, err := h.calendar.NextFit(opens, h.longest)
-			if err != nil || next.After(limit) {
-				m.shut, m.from = true, at
-				w.blame(m)
-				return at, m
-			}
-			if next.After(opens) {
-				opens, moved = next, true
-			}
-		}
-	}
-	return opens, nil
-}
-
-// blame finds what keeps calendars from ever being open together: those that are never open by
-// themselves or, if each is open at times, all of them. Which of these a search had reached when it
-// ended says nothing, and differs from instant to instant.
-func (w *work) blame(m *meeting) {
-	m.guilty, m.longest = nil, 0
-	shut := slices.DeleteFunc(slices.Clone(m.hours), func(h *hours) bool {
-		_, err := h.calendar.NextFit(m.from, h.longest)
-		return err == nil
-	})
-	for _, h := range shut {
-		m.guilty, m.longest = append(m.guilty, w.neverOpening(h, m.from)...), max(m.longest, h.longest)
-	}
-	if len(shut) > 0 {
-		return
-	}
-	for _, h := range m.hours {
-		m.guilty, m.longest = append(m.guilty, h.rules...), max(m.longest, h.longest)
-	}
-}
-
 // schedule holds the gradual rollouts of one bracket group.
 type schedule struct {
 	w       *work
@@ -408,33 +284,6 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	return r
 }
 
-// quiet reports whether no rule can be an obstacle for a target, whatever its resource and version.
-// For most members the answer is found once for all targets.
-func (s *schedule) quiet(i int32) bool {
-	w, b := s.w, s.bracket
-	view, d := w.view[i], w.targets[i].deployment
-	known := s.unopposed[view]
-	if known == nil {
-		known = slices.Repeat([]answer{undecided}, len(w.deployments))
-		s.unopposed[view] = known
-	}
-	if known[d] == undecided {
-		known[d] = no
-		if len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[d] && len(w.blockingRules(i, b)) == 0 && !w.sometimes(i, b) {
-			known[d] = yes
-		}
-	}
-	return known[d] == yes
-}
-
-// sometimes reports whether a dependency rule orders a member for some versions only.
-func (w *work) sometimes(i int32, b *bracketWork) bool {
-	return slices.ContainsFunc(w.viewOf(i).dependencies, func(rule *compiledRule) bool {
-		always, orders := b.edges[edge{rule, w.targets[i].deployment}]
-		return orders && !always
-	})
-}
-
 // turn returns when a member's target is due under all rules that govern it, or what says that it
 // never is.
 func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, never *Verdict) {
@@ -464,73 +313,4 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		}
 	}
 	return due, position, founders, nil
-}
-
-// obstacles appends what keeps a member from running besides its bracket, its turn and capacity: a
-// failed expression, a job that is not the bracket's, and, unless the run goes back to what was
-// there before, a dependency outside the bracket. runs are those of an execution that has not
-// begun, whose versions count as present; nil: the execution has begun, and brings them in order.
-func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
-	if len(w.overrides) == 0 || len(blockers) == 0 {
-		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
-	}
-	for _, verdict := range w.let(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {
-		blockers = w.once(blockers, verdict) // the earlier blockers are of other versions
-	}
-	return blockers
-}
-
-func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
-	t := &w.targets[i]
-	if len(w.held) > 0 {
-		for _, verdict := range w.held[i] {
-			blockers = w.once(blockers, verdict)
-		}
-	}
-	if runs != nil && t.current == missing {
-		blockers = w.also(blockers, w.unknownVersion(t))
-	}
-	if !back {
-		if runs == nil {
-			blockers = w.dependenciesOfBegun(blockers, i, b)
-		} else {
-			blockers = w.dependencies(blockers, i, b)
-		}
-		if runs != nil && len(b.edges) > 0 {
-			blockers = w.unordered(blockers, i, b, runs)
-		}
-		switch {
-		case !w.dependent[t.deployment] || version < 0:
-		case runs != nil:
-			blockers = w.versionDependencies(blockers, i, w.version(i, version), runs)
-		default:
-			from, _ := w.siblings(i)
-			for _, verdict := range w.inOrder(i, version, bringer{bracket: b, open: b.open(t.Resource), from: from}) {
-				blockers = w.once(blockers, verdict)
-			}
-		}
-		if runs != nil && version >= 0 && len(w.set.customs) > 0 {
-			blockers = w.custom(blockers, i, version)
-		}
-	}
-	if w.foreign(b, t, runs == nil) {
-		blockers = w.also(blockers, w.busy(t))
-	}
-	return blockers
-}
-
-// foreign reports whether a job is active on a member's target that is no run of the bracket's open
-// execution. Before a group is merged into that execution, its runs are no obstacle: the group
-// waits for them where it must. When the next of these runs starts, all others are over as far as
-// the bracket knows, and an active one means that the host has changed what it reports.
-func (w *work) foreign(b *bracketWork, t *target, starts bool) bool {
-	if !t.busy {
-		return false
-	}
-	open := b.open(t.Resource)
-	if open == nil {
-		return true
-	}
-	prefix := textkey.Join(open.Group) + "/"
-	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && (starts || !strings.HasPrefix(job.Run, prefix)) })
 }

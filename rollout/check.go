@@ -1,0 +1,78 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// Check reports what is wrong with the fleet under these policies before anything is planned. Like
+// [PolicySet.Plan], it refuses contradictions in the snapshot ([*FieldError]), deployments that
+// wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]),
+// and members that no order fits ([*bracket.RoleError], [*bracket.CycleError]).
+//
+// Check also reports versions that wait for one another, and dependencies of versions with a
+// selector that does not compile or on a deployment that does not exist. In a plan such a version
+// only waits, because it must not hold up the rest of the fleet; the plan lists circles as
+// diagnostics. Call Check when a policy is edited or a version is published.
+func (s *PolicySet) Check(snapshot Snapshot) error {
+	w, err := s.begin(&snapshot, lastInstant())
+	if err != nil {
+		return err
+	}
+	var f faults
+	for d := range w.versions {
+		for _, v := range w.versions[d].list {
+			for k, dependency := range v.Dependencies {
+				at := fmt.Sprintf("versions[%s@%s].dependencies[%d]", v.Deployment, v.ID, k)
+				if _, err := w.expression(dependency.VersionSelector); err != nil {
+					f.expression(at+".versionSelector", err)
+				}
+				if _, known := w.deployment(dependency.Deployment); !known {
+					f.add(at+".deployment", CodeUnknownValue, dependency.Deployment, "is not the id of a deployment")
+				}
+			}
+		}
+	}
+	for _, cycle := range w.versionCycles() {
+		f.list = append(f.list, cycle)
+	}
+	return errors.Join(w.cycles(), w.bracketFaults(), errors.Join(f.list...))
+}
+
+// bracketFaults returns what package bracket would refuse of the members, and targets that are
+// members twice: for each two brackets, the first such target.
+func (w *work) bracketFaults() error {
+	var found []error
+	var works []*bracketWork
+	overlaps := map[[2]string]bool{}
+	faulty := map[string]bool{} // by bracket: what is wrong in one environment is mostly wrong in all
+	for _, rule := range w.set.brackets {
+		for e := range w.environments {
+			b, err := w.membersOf(rule, int32(e), works)
+			var overlap *bracket.OverlapError
+			if errors.As(err, &overlap) {
+				if !overlaps[overlap.Brackets] {
+					found = append(found, err)
+				}
+				overlaps[overlap.Brackets] = true
+				continue
+			}
+			works = append(works, b)
+			if faulty[b.id] {
+				continue
+			}
+			for _, fault := range strictjson.Parts(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
+				var roles *bracket.RoleError
+				var circle *bracket.CycleError
+				if errors.As(fault, &roles) || errors.As(fault, &circle) {
+					found = append(found, fault)
+					faulty[b.id] = true
+				}
+			}
+		}
+	}
+	return errors.Join(found...)
+}

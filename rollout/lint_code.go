@@ -1,0 +1,183 @@
+package rollout
+
+// LintCode names a kind of finding. Codes are part of the compatibility promise. The comment at
+// each says what it means, how severe it is and what corrects it.
+type LintCode string
+
+// Windows.
+const (
+	// LintWindowNeverOpens: within the horizon, the windows of the policies that govern some
+	// targets are never open for as long as minimumRemainingMinutes asks, even without the closing
+	// windows. Or the windows of a bracket's members never meet. An error if a target waits for
+	// them; a warning if none does, or if some of the members can go alone. Windows that open and
+	// then never again are no finding, although a version that is released, approved or due after
+	// the last opening waits for ever. Add an opening, or ask for less remaining time.
+	LintWindowNeverOpens LintCode = "window_never_opens"
+	// LintFreezeCoversOpenings: as [LintWindowNeverOpens], but the closing windows are the reason.
+	// Shorten them.
+	LintFreezeCoversOpenings LintCode = "freeze_covers_openings"
+	// LintWindowShorterThanBracket: on the critical path of its members' durations, an execution
+	// takes longer than the windows are ever open at a stretch within the horizon, so it ends
+	// outside of them. An error if even a single main member with its hooks takes so long, a
+	// warning if only all members together do. Widen the windows, or split the bracket.
+	LintWindowShorterThanBracket LintCode = "window_shorter_than_bracket"
+	// LintCurveLongerThanWindowPeriod, a warning: one rollout needs more open time than one period
+	// of the windows offers, so it is interrupted, for a day or a week each time. Widen the windows
+	// or shorten the curve.
+	LintCurveLongerThanWindowPeriod LintCode = "curve_longer_than_window_period"
+	// LintCurveOverflows, an error: the last positions of a gradual rollout are due later than
+	// 2262, which is as far as instants reach, and so never. Shorten the curve.
+	LintCurveOverflows LintCode = "curve_overflows"
+	// LintWindowClockChange, information: within the horizon an occurrence of a window begins or
+	// ends at a reading that the clock of its zone skips or shows twice. Move it, or write gap and
+	// overlap.
+	LintWindowClockChange LintCode = "window_clock_change"
+)
+
+// Capacity.
+const (
+	// LintLimitZero, an error: a pool has members and lets none of them start, because its limit is
+	// 0 or is rounded down to 0. A warning if no target is governed. Write a count, or round up.
+	LintLimitZero LintCode = "limit_zero"
+	// LintPoolEmpty, a warning: a concurrency rule limits nothing, because its group has no member,
+	// or none with a target that the policy governs. Correct groupSelector.
+	LintPoolEmpty LintCode = "pool_empty"
+	// LintPoolWithoutValue, a warning: a concurrency rule limits members that have no value of its
+	// groupBy. They are one pool, whose key ends in a slash, with a limit of its own, so more
+	// resources start at once than the values say. Give them a value, or leave it if that is meant.
+	LintPoolWithoutValue LintCode = "pool_without_value"
+	// LintCeilExceedsPercent, information: rounded up, a percentage lets more start than it says:
+	// 20 % of 3 is 1 of 3. Use floor or floor_min_1, or a count.
+	LintCeilExceedsPercent LintCode = "ceil_exceeds_percent"
+	// LintPoolsOverlapUnshared: two pools have a common member and each allows its own maximum. A
+	// warning if only one of them limits some target there, because then the two maxima add up;
+	// else information. Give both rules one sharedPool, or let them govern the same targets.
+	LintPoolsOverlapUnshared LintCode = "pools_overlap_unshared"
+)
+
+// Dependencies between deployments, versions and environments.
+const (
+	// LintDependencyCycle, an error: deployments, versions or both wait for one another in a
+	// circle. If deployments do so whatever their versions, nothing at all is planned while they
+	// do. A bracket that waits for what it would bring itself is a circle, too, but a warning if
+	// something else might still come first. Remove one of the edges, or narrow it with appliesTo.
+	LintDependencyCycle LintCode = "dependency_cycle"
+	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no
+	// deployment that has a target on the resource. A warning if it names one, but no existing
+	// version of that deployment satisfies it. A version that satisfies it counts even if a newer
+	// one overtakes it, or a group is locked without it. It does not count for a version whose
+	// execution would bring that newer one; that is a warning, too. Correct dependsOn, narrow
+	// appliesTo, or publish the version.
+	LintDependencyUnmatched LintCode = "dependency_unmatched"
+	// LintDependencyAcrossRoles, an error: a hook of a bracket needs a member that runs after it.
+	// Nothing at all is planned while it does. Change memberRoles, or narrow appliesTo.
+	LintDependencyAcrossRoles LintCode = "dependency_across_roles"
+	// LintAppliesToUnmatched, a warning: a dependency concerns no target. Correct appliesTo.
+	LintAppliesToUnmatched LintCode = "applies_to_unmatched"
+	// LintProgressionCycle, an error: environments wait for one another's success. Narrow one of
+	// the policies.
+	LintProgressionCycle LintCode = "progression_cycle"
+	// LintProgressionNoEnvironment, an error: a progression names no other environment. Often the
+	// first environment is governed by the rule that is meant for the others. Correct the
+	// expression, or leave that environment out of the policy.
+	LintProgressionNoEnvironment LintCode = "progression_no_environment"
+	// LintProgressionUnreachable, a warning: the version that targets would get next has not
+	// succeeded where a progression wants it to, and can no longer succeed on as many targets as it
+	// asks for. Targets there run it and no job says that it succeeded, as after a fleet was
+	// adopted. Or they went on to a newer version, are refused this one, or failed with it and are
+	// not tried again. Or its successes are older than maximumAgeHours. Lint judges only the next
+	// version of each target, and does not foresee that it is overtaken there later. Record the
+	// jobs, let the version be deployed there, once more where it failed, or override the rule for
+	// it.
+	LintProgressionUnreachable LintCode = "progression_unreachable"
+	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error if
+	// every target must have succeeded and no bracket gives one its version again, so that no
+	// younger success can come; else a warning. Raise maximumAgeHours or lower the soak.
+	LintDeadlineBelowSoak LintCode = "deadline_below_soak"
+	// LintApprovalUnreachable, an error: a rule asks for more approvals than there are known
+	// approvers; a warning if it governs no target. Versions that are older than the rule pass all
+	// the same. Name more approvers, or ask for fewer approvals.
+	LintApprovalUnreachable LintCode = "approval_unreachable"
+)
+
+// Brackets.
+const (
+	// LintBracketNoMain, an error: all members are hooks, so nothing ever opens a group. Widen
+	// deploymentSelector or narrow memberRoles.
+	LintBracketNoMain LintCode = "bracket_no_main"
+	// LintBracketHookWithoutVersion, an error: a hook runs nothing and has no version that may be
+	// deployed, so no execution starts on its resource. Any version that may be deployed ends this
+	// finding, even if it comes too late for a group that was closed before, or if a group passes
+	// it over for a newer one that is not for this resource. Publish a version of the hook before
+	// the first version of a main. One that comes after the close of a group is for the next group,
+	// which takes another version of a main, or a [Target.OutdatedAt].
+	LintBracketHookWithoutVersion LintCode = "bracket_hook_without_version"
+	// LintBracketOverlapping, an error: two brackets claim one target. Nothing at all is planned
+	// while they do. Narrow one of them.
+	LintBracketOverlapping LintCode = "bracket_overlapping"
+	// LintImmediateStarves, a warning: groups that close at once come faster than the curve is
+	// long, so the last positions are superseded before their turn, and they are the same each
+	// time. Set orderSalt to group, shorten the curve, or collect for longer.
+	LintImmediateStarves LintCode = "immediate_starves"
+	// LintOrderStarves, a warning: as [LintImmediateStarves], but with groups that are collected.
+	LintOrderStarves LintCode = "order_starves"
+	// LintHoldWithoutRetry, a warning: a member that fails once holds its execution, and its slot,
+	// until an operator acts, and no rule retries it. Add a retry rule, or another onMemberFailure.
+	LintHoldWithoutRetry LintCode = "hold_without_retry"
+	// LintRollbackWithHold, a warning: a rollback rule governs members of a bracket that holds
+	// after a failure, so nothing is rolled back. Set onMemberFailure to rollback_member or
+	// rollback_all.
+	LintRollbackWithHold LintCode = "rollback_with_hold"
+	// LintStuckBeforeRetry: stuckAfterSeconds is not above the longest delay before a retry, so a
+	// lease or an execution with another job still at work can be called stuck before the next
+	// attempt. A warning if the lease is then quarantined, else information.
+	LintStuckBeforeRetry LintCode = "stuck_before_retry"
+	// LintRollbackBeforeRetry, a warning: a rollback rule takes the first failure for a final one,
+	// so that a retry rule has nothing to try again. Leave the status out of onJobStatuses or out
+	// of retryOnStatuses.
+	LintRollbackBeforeRetry LintCode = "rollback_before_retry"
+	// LintBracketRolesDerived: only the dependencies decide which members are hooks. A warning if
+	// they make hooks, or make none only because a member has no dependency; information if they
+	// make none anyway. Write memberRoles.
+	LintBracketRolesDerived LintCode = "bracket_roles_derived"
+	// LintMergeBudgetUnused, information: collection windows are so much longer than a rollout that
+	// groups never meet and nothing is ever merged. Lint looks for it only where all durations are
+	// known and nothing but the curve and the slots delays a start. Use queue, or shorter windows.
+	LintMergeBudgetUnused LintCode = "merge_budget_unused"
+)
+
+// Pace, names and selectors.
+const (
+	// LintCooldownLongerThanReleases, a warning: versions are usually released at shorter intervals
+	// than the cooldown lets pass, so that some are skipped everywhere. Shorten the interval, or
+	// release less often.
+	LintCooldownLongerThanReleases LintCode = "cooldown_longer_than_releases"
+	// LintOrderKeyImplied, a warning: a gradual rollout beside a bracket does not say what it
+	// ranks. Write orderKey, or else adding or removing the bracket changes it.
+	LintOrderKeyImplied LintCode = "order_key_implied"
+	// LintRuleIDMissing, a warning: stored state and overrides hang on an id that is derived from
+	// the place of the rule. Write the id.
+	LintRuleIDMissing LintCode = "rule_id_missing"
+	// LintSelectorMatchesNothing, a warning: an expression matches nothing, probably because of a
+	// typo.
+	LintSelectorMatchesNothing LintCode = "selector_matches_nothing"
+	// LintSelectorMatchesEverything, information: an expression makes a distinction and yet matches
+	// all that it is asked about, which are at least two. Write "true" if that is meant.
+	LintSelectorMatchesEverything LintCode = "selector_matches_everything"
+	// LintSelectorFails: an expression fails on something that it is asked about, such as int() of
+	// a text that is no number. An error if that holds targets, so that nothing newer, or not the
+	// version that would be next, ever starts there. A warning if the versions of other deployments
+	// decide whether it fails, if it holds no target yet, and for a targetSelector, which leaves
+	// the target out. Correct the expression, or what it reads.
+	LintSelectorFails LintCode = "selector_fails"
+	// LintSelectorUnknownKeys, a warning: an expression reads a key that no entity has: probably a
+	// typo.
+	LintSelectorUnknownKeys LintCode = "selector_unknown_keys"
+	// LintTargetsUnmatched, a warning: targets that no policy governs start as soon as there is a
+	// version. Govern them.
+	LintTargetsUnmatched LintCode = "targets_unmatched"
+	// LintPolicyDisabledState: the state of a rule that is in no enabled policy is still there. A
+	// warning if slots or executions are open under it, else information. Let them end, or give
+	// them back; enabling the policy takes the state up again.
+	LintPolicyDisabledState LintCode = "policy_disabled_state"
+)

@@ -1,0 +1,129 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tranche-dev/tranche/clock"
+)
+
+// opening moves the instant at which an execution is due to the first one, neither before it nor
+// before now, at which the windows of all its runs are open for long enough. A past instant stays
+// as it is if they are open now.
+func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResource) time.Time {
+	var all []*hours
+	for _, run := range runs {
+		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
+			all = append(all, h)
+			for _, verdict := range w.hoursNow(h).blockers {
+				pending.timed = w.once(pending.timed, w.unlessLetPast(verdict, runs))
+			}
+		}
+	}
+	if !due.After(w.now) && len(pending.timed) == 0 {
+		return due
+	}
+	at, never := w.together(all, later(due, w.now))
+	if never != nil {
+		// The windows never open once the execution is due, so an opening before then does not
+		// help.
+		for _, rule := range never.guilty {
+			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
+			// The text of the error names the instant of the search, which differs from plan to plan.
+			pending.blockers = w.once(pending.blockers, Verdict{ // several members may wait for it
+				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: neverOpens(never.longest)},
+			})
+		}
+	}
+	return at
+}
+
+// unlessLetPast names the members that a window holds if an override lets other members of the same
+// execution past it: the author of the override sees which ones are missing.
+func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
+	if len(w.overrides) == 0 {
+		return shut
+	}
+	var held []string
+	past := false
+	for _, run := range runs {
+		switch h := w.hoursOf(run.target, run.version); {
+		case w.overriddenAt(shut.Rule, run.target, run.version) != nil:
+			past = true
+		case h != nil && slices.ContainsFunc(w.hoursNow(h).blockers, func(v Verdict) bool { return v.Rule == shut.Rule }):
+			held = append(held, w.targets[run.target].Deployment)
+		}
+	}
+	if past {
+		data := Data{Names: held}
+		if shut.Data != nil {
+			data.Detail = shut.Data.Detail
+		}
+		shut.Data = w.datum(data)
+	}
+	return shut
+}
+
+// meeting is what is known about calendars that have to be open together.
+type meeting struct {
+	hours []*hours
+	shut  bool      // a search has failed
+	from  time.Time // from this instant on they are never open together
+
+	// What is in the way from then on; found once, because a search to the horizon takes long.
+	guilty  []*compiledRule
+	longest time.Duration // for how long these have to be open
+}
+
+// together returns the first instant from at on at which several calendars are open, each for as
+// long as it asks. If there is none, it returns what is in the way. Two calendars that are never
+// open at the same time would send the search from one opening to the next for ever, so it ends with
+// the horizon. A search that fails would fail from all later instants, too.
+func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *meeting) {
+	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
+	if k < 0 {
+		k = len(w.meetings)
+		w.meetings = append(w.meetings, &meeting{hours: all})
+	}
+	m := w.meetings[k]
+	if m.shut && !at.Before(m.from) {
+		return at, m
+	}
+	opens = at
+	limit := at.Add(clock.DefaultHorizon)
+	for moved := true; moved; {
+		moved = false
+		for _, h := range all {
+			next, err := h.calendar.NextFit(opens, h.longest)
+			if err != nil || next.After(limit) {
+				m.shut, m.from = true, at
+				w.blame(m)
+				return at, m
+			}
+			if next.After(opens) {
+				opens, moved = next, true
+			}
+		}
+	}
+	return opens, nil
+}
+
+// blame finds what keeps calendars from ever being open together: those that are never open by
+// themselves or, if each is open at times, all of them. Which of these a search had reached when it
+// ended says nothing, and differs from instant to instant.
+func (w *work) blame(m *meeting) {
+	m.guilty, m.longest = nil, 0
+	shut := slices.DeleteFunc(slices.Clone(m.hours), func(h *hours) bool {
+		_, err := h.calendar.NextFit(m.from, h.longest)
+		return err == nil
+	})
+	for _, h := range shut {
+		m.guilty, m.longest = append(m.guilty, w.neverOpening(h, m.from)...), max(m.longest, h.longest)
+	}
+	if len(shut) > 0 {
+		return
+	}
+	for _, h := range m.hours {
+		m.guilty, m.longest = append(m.guilty, h.rules...), max(m.longest, h.longest)
+	}
+}

@@ -1,0 +1,104 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// obstacles appends what keeps a member from running besides its bracket, its turn and capacity: a
+// failed expression, a job that is not the bracket's, and, unless the run goes back to what was
+// there before, a dependency outside the bracket. runs are those of an execution that has not
+// begun, whose versions count as present; nil: the execution has begun, and brings them in order.
+func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
+	if len(w.overrides) == 0 || len(blockers) == 0 {
+		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
+	}
+	for _, verdict := range w.let(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {
+		blockers = w.once(blockers, verdict) // the earlier blockers are of other versions
+	}
+	return blockers
+}
+
+func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
+	t := &w.targets[i]
+	if len(w.held) > 0 {
+		for _, verdict := range w.held[i] {
+			blockers = w.once(blockers, verdict)
+		}
+	}
+	if runs != nil && t.current == missing {
+		blockers = w.also(blockers, w.unknownVersion(t))
+	}
+	if !back {
+		if runs == nil {
+			blockers = w.dependenciesOfBegun(blockers, i, b)
+		} else {
+			blockers = w.dependencies(blockers, i, b)
+		}
+		if runs != nil && len(b.edges) > 0 {
+			blockers = w.unordered(blockers, i, b, runs)
+		}
+		switch {
+		case !w.dependent[t.deployment] || version < 0:
+		case runs != nil:
+			blockers = w.versionDependencies(blockers, i, w.version(i, version), runs)
+		default:
+			from, _ := w.siblings(i)
+			for _, verdict := range w.inOrder(i, version, bringer{bracket: b, open: b.open(t.Resource), from: from}) {
+				blockers = w.once(blockers, verdict)
+			}
+		}
+		if runs != nil && version >= 0 && len(w.set.customs) > 0 {
+			blockers = w.custom(blockers, i, version)
+		}
+	}
+	if w.foreign(b, t, runs == nil) {
+		blockers = w.also(blockers, w.busy(t))
+	}
+	return blockers
+}
+
+// quiet reports whether no rule can be an obstacle for a target, whatever its resource and version.
+// For most members the answer is found once for all targets.
+func (s *schedule) quiet(i int32) bool {
+	w, b := s.w, s.bracket
+	view, d := w.view[i], w.targets[i].deployment
+	known := s.unopposed[view]
+	if known == nil {
+		known = slices.Repeat([]answer{undecided}, len(w.deployments))
+		s.unopposed[view] = known
+	}
+	if known[d] == undecided {
+		known[d] = no
+		if len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[d] && len(w.blockingRules(i, b)) == 0 && !w.sometimes(i, b) {
+			known[d] = yes
+		}
+	}
+	return known[d] == yes
+}
+
+// sometimes reports whether a dependency rule orders a member for some versions only.
+func (w *work) sometimes(i int32, b *bracketWork) bool {
+	return slices.ContainsFunc(w.viewOf(i).dependencies, func(rule *compiledRule) bool {
+		always, orders := b.edges[edge{rule, w.targets[i].deployment}]
+		return orders && !always
+	})
+}
+
+// foreign reports whether a job is active on a member's target that is no run of the bracket's open
+// execution. Before a group is merged into that execution, its runs are no obstacle: the group
+// waits for them where it must. When the next of these runs starts, all others are over as far as
+// the bracket knows, and an active one means that the host has changed what it reports.
+func (w *work) foreign(b *bracketWork, t *target, starts bool) bool {
+	if !t.busy {
+		return false
+	}
+	open := b.open(t.Resource)
+	if open == nil {
+		return true
+	}
+	prefix := textkey.Join(open.Group) + "/"
+	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && (starts || !strings.HasPrefix(job.Run, prefix)) })
+}

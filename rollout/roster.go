@@ -1,0 +1,204 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+)
+
+// roster is who is ranked together. The targets of one resource are one element, unless the rule
+// ranks by target.
+type roster struct {
+	heads  []int32 // the first target of each element, in order of their ids
+	places []place // of the elements; nil: no target has a priority or joined later
+	dated  bool    // a target joined later: the positions depend on the start
+
+	ranked map[orderHash]positions // those that depend on nothing but the hash; nil if no other rollout will ask for them
+}
+
+// roster makes a roster of a population of targets, given in order of their ids.
+func (w *work) roster(population []int32, byTarget bool) *roster {
+	r := &roster{heads: population}
+	if !byTarget {
+		r.heads = w.heads(population)
+	}
+	if slices.ContainsFunc(population, func(i int32) bool { return w.targets[i].placed }) {
+		r.places = w.places(population, r.heads, byTarget)
+		r.dated = slices.ContainsFunc(r.places, func(p place) bool { return !p.joined.IsZero() })
+	}
+	return r
+}
+
+type rosterKey struct {
+	rule        *compiledRule
+	environment int32
+}
+
+// rosterOf returns whom the rollout of a version ranks. If the rule does not rank by target, that
+// is the same for all versions of all deployments in an environment, and so are their positions
+// unless each version has an order of its own.
+func (w *work) rosterOf(rule *compiledRule, pair, version int32) *roster {
+	if rule.gradual.OrderKey == OrderByTarget {
+		return w.roster(w.population(rule, pair, version), true)
+	}
+	key := rosterKey{rule, pair / int32(len(w.deployments))}
+	r, known := w.rosters[key]
+	if !known {
+		r = w.roster(w.population(rule, pair, none), false)
+		r.ranked = map[orderHash]positions{}
+		w.rosters[key] = r
+	}
+	return r
+}
+
+// population returns the targets that a gradual rule ranks together. If it ranks by target, these
+// are the targets of the pair that it governs and that are in the version's scope; else all that it
+// governs in the pair's environment.
+func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
+	if rule.gradual.OrderKey == OrderByTarget {
+		return w.within(w.governed(rule, w.pairs[pair].targets), version)
+	}
+	var all []int32
+	d := int32(len(w.deployments))
+	for p := pair / d * d; p < pair/d*d+d; p++ {
+		all = append(all, w.pairs[p].targets...)
+	}
+	slices.Sort(all) // targets of one resource are neighbours again
+	return w.governed(rule, all)
+}
+
+// within leaves out the targets for which a version does not exist.
+func (w *work) within(targets []int32, version int32) []int32 {
+	if len(targets) == 0 || version < 0 || !w.scoped[w.targets[targets[0]].deployment] {
+		return targets
+	}
+	s := w.scopeOf(w.targets[targets[0]].deployment, version)
+	if s.everyone {
+		return targets
+	}
+	own := make([]int32, 0, len(targets))
+	for _, i := range targets {
+		if w.has(s, i) {
+			own = append(own, i)
+		}
+	}
+	return own
+}
+
+func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
+	has := w.rulesIn(rule)
+	if !slices.ContainsFunc(targets, func(i int32) bool { return !has[w.view[i]] }) {
+		return targets
+	}
+	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !has[w.view[i]] })
+}
+
+// gradualOf lists the gradual rules that govern any of some targets, in the order in which they are
+// met.
+func (w *work) gradualOf(targets []int32) (rules []*compiledRule) {
+	met := make([]bool, len(w.views.list))
+	listed := map[*compiledRule]bool{}
+	for _, i := range targets {
+		if met[w.view[i]] {
+			continue
+		}
+		met[w.view[i]] = true
+		for _, rule := range w.viewOf(i).gradual {
+			if !listed[rule] {
+				listed[rule] = true
+				rules = append(rules, rule)
+			}
+		}
+	}
+	return rules
+}
+
+// positions holds a position for each element. In many environments few of the resources are
+// elements, and a list of all for each of them would cost the product.
+type positions struct {
+	list     []int32 // by element or, if elements is not nil, by its index there
+	elements []int32 // ascending
+	count    int     // of the elements
+}
+
+func (p *positions) of(element int32) int32 {
+	if p.elements == nil {
+		return p.list[element]
+	}
+	k, ranked := slices.BinarySearch(p.elements, element)
+	if !ranked { // nobody asks; in the list of all it would be the same
+		return 0
+	}
+	return p.list[k]
+}
+
+// rank returns the positions of a roster in a rollout from start on.
+func (w *work) rank(rule *compiledRule, hash orderHash, roster *roster, start time.Time) positions {
+	heads, size := roster.heads, len(w.resources)
+	var keys []uint64
+	if len(heads) > 0 { // targets that are ranked by target are of one environment and deployment
+		first := w.id(heads[0])
+		keys = hash.of(len(heads), func(k int) string { return w.resources[w.targets[heads[k]].resource].ID }, first.Environment, first.Deployment)
+	}
+	ranks := rank(keys, roster.places, start)
+	if hash.key == OrderByTarget {
+		if size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets); size == len(ranks) {
+			return positions{list: ranks, count: len(ranks)}
+		}
+	}
+	if len(heads) < size/8 {
+		elements := make([]int32, len(heads))
+		for k, i := range heads {
+			elements[k] = w.element(rule, i)
+		}
+		return positions{ranks, elements, len(ranks)}
+	}
+	list := make([]int32, size)
+	for k, i := range heads {
+		list[w.element(rule, i)] = ranks[k]
+	}
+	return positions{list: list, count: len(ranks)}
+}
+
+// heads lists the first target of each resource.
+func (w *work) heads(population []int32) []int32 {
+	heads := make([]int32, 0, min(len(population), len(w.resources)))
+	last := int32(none)
+	for _, i := range population {
+		if resource := w.targets[i].resource; resource != last {
+			heads, last = append(heads, i), resource
+		}
+	}
+	return heads
+}
+
+// places lists the place of each element: of a target, or of a resource and all its targets in the
+// population.
+func (w *work) places(population, heads []int32, byTarget bool) []place {
+	places := make([]place, 0, len(heads))
+	for _, i := range population {
+		t := &w.targets[i]
+		own := place{t.Priority, t.JoinedAt}
+		if n := len(places); !byTarget && n > 0 && w.targets[heads[n-1]].resource == t.resource {
+			places[n-1] = places[n-1].merge(own)
+			continue
+		}
+		places = append(places, own)
+	}
+	return places
+}
+
+// merge returns the place of a resource whose targets are ranked as one: the higher priority and
+// the earlier arrival.
+func (p place) merge(other place) place {
+	if other.joined.Before(p.joined) {
+		p.joined = other.joined
+	}
+	p.priority = max(p.priority, other.priority)
+	return p
+}
+
+// place is what decides the position of one element besides its hash.
+type place struct {
+	priority int
+	joined   time.Time // zero: from the start
+}

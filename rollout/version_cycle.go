@@ -1,0 +1,167 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+)
+
+// released is a version of a deployment in the graph of version dependencies.
+type released struct{ deployment, version int32 }
+
+// versionCycles finds the versions that could still be chosen somewhere and wait for one another
+// there, whatever else starts. A dependency that no version satisfies is no circle: a version that
+// satisfies it may be published later. Each circle is reported once, even if it is in several
+// environments.
+func (w *work) versionCycles() []*CycleError {
+	if !slices.Contains(w.dependent, true) {
+		return nil
+	}
+	var found []*CycleError
+	for e := range w.environments {
+		for _, cycle := range w.versionCyclesIn(int32(e)) {
+			if !slices.ContainsFunc(found, func(known *CycleError) bool { return slices.Equal(known.Path, cycle.Path) }) {
+				found = append(found, cycle)
+			}
+		}
+	}
+	return found
+}
+
+func (w *work) versionCyclesIn(e int32) []*CycleError {
+	oldest := make([]int32, len(w.deployments)) // the oldest floor of each deployment: a version that is not newer is never chosen
+	runs := map[released]bool{}
+	for d := range oldest {
+		oldest[d] = int32(len(w.versions[d].list))
+		for _, i := range w.targetsIn(e, int32(d)) {
+			t := &w.targets[i]
+			oldest[d] = min(oldest[d], t.floor())
+			runs[released{t.deployment, t.current}], runs[released{t.deployment, t.started}] = true, true
+		}
+	}
+	var waiting []released
+	options := map[released][][]released{} // per dependency: the versions that satisfy it
+	beside := map[released][]bool{}        // per dependency: those versions may come in one execution with the version that has it
+	together := map[[2]int32]bool{}
+	for d := range w.versions {
+		for n, v := range w.versions[d].list {
+			node := released{int32(d), int32(n)}
+			if int32(n) <= oldest[d] || runs[node] || len(v.Dependencies) == 0 {
+				continue
+			}
+			waiting = append(waiting, node)
+			for _, dependency := range v.Dependencies {
+				own := w.satisfying(dependency)
+				options[node] = append(options[node], own)
+				beside[node] = append(beside[node], len(own) > 0 && w.inOneExecution(e, int32(d), own[0].deployment, together))
+			}
+		}
+	}
+	stuck := map[released]bool{}
+	for _, node := range waiting {
+		stuck[node] = true
+	}
+	for {
+		// Find the versions that can start together once all that are not stuck have started. Of
+		// the stuck versions, one drops out if one of its dependencies is met by no version that
+		// has started and, in one execution, by none that is left.
+		coming := maps.Clone(stuck)
+		for n := -1; n != len(coming); {
+			n = len(coming)
+			for _, node := range waiting {
+				for k, option := range options[node] {
+					if !slices.ContainsFunc(option, func(v released) bool { return !stuck[v] || beside[node][k] && coming[v] }) {
+						delete(coming, node)
+					}
+				}
+			}
+		}
+		if len(coming) == 0 {
+			return w.circles(waiting, stuck, options)
+		}
+		maps.DeleteFunc(stuck, func(node released, _ bool) bool { return coming[node] })
+	}
+}
+
+// inOneExecution reports whether two deployments are members of one bracket on some resource of an
+// environment. An execution of both brings the versions of both, and a dependency looks at what
+// runs after the execution, see obstacles.
+func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
+	if a == b {
+		return false // a version that its own deployment needs must run before
+	}
+	key := [2]int32{a, b}
+	if known, asked := answers[key]; asked {
+		return known
+	}
+	answers[key] = slices.ContainsFunc(w.set.brackets, func(rule *compiledRule) bool {
+		if ask(rule.members, &bound{deployment: &w.deployments[a]}) != yes || ask(rule.members, &bound{deployment: &w.deployments[b]}) != yes {
+			return false
+		}
+		governs := func(i int32) bool { return w.viewOf(i).has(rule) }
+		return slices.ContainsFunc(w.targetsIn(e, a), func(i int32) bool {
+			from, to := w.siblings(i)
+			k := w.among(from, to, b)
+			return k != none && governs(i) && governs(k)
+		})
+	})
+	return answers[key]
+}
+
+// satisfying lists the versions for which a dependency may hold. A selector that fails on a
+// version, or cannot be decided by the version and its deployment alone, may hold for it.
+func (w *work) satisfying(dependency VersionDependency) []released {
+	d, known := w.deployment(dependency.Deployment)
+	matcher, err := w.expression(dependency.VersionSelector)
+	if !known || err != nil {
+		return nil
+	}
+	var list []released
+	for n, v := range w.versions[d].list {
+		b := bound{version: v, deployment: &w.deployments[d]}
+		if ask(matcher, &b) != no {
+			list = append(list, released{d, int32(n)})
+		}
+	}
+	return list
+}
+
+// circles walks the stuck versions depth first and reports each circle it runs into; every version
+// is in at most one report.
+func (w *work) circles(waiting []released, stuck map[released]bool, options map[released][][]released) []*CycleError {
+	var found []*CycleError
+	const open, done = 1, 2
+	state := map[released]int{}
+	var path []released
+	var visit func(node released) bool
+	visit = func(node released) bool {
+		state[node] = open
+		path = append(path, node)
+		defer func() {
+			state[node] = done
+			path = path[:len(path)-1]
+		}()
+		for _, option := range options[node] {
+			for _, next := range option {
+				switch {
+				case !stuck[next] || state[next] == done:
+				case state[next] == open:
+					cycle := &CycleError{}
+					for _, member := range path[slices.Index(path, next):] {
+						cycle.Path = append(cycle.Path, w.deployments[member.deployment].ID+"@"+w.versions[member.deployment].list[member.version].ID)
+					}
+					found = append(found, cycle)
+					return true
+				case visit(next):
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for _, node := range waiting {
+		if state[node] == 0 {
+			visit(node)
+		}
+	}
+	return found
+}
