@@ -115,7 +115,7 @@ func (r *rollout) due(position int32, h *hours) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if h != nil {
-		return r.open(position, h)
+		return r.dueIn(position, h)
 	}
 	if offset > r.room {
 		return time.Time{}, ErrOverflow

@@ -9,10 +9,10 @@ type timetable struct {
 	asked int         // how many positions were found one by one
 }
 
-// open returns when a position is due in the open time of h. The turns of all positions are found
+// dueIn returns when a position is due in the open time of h. The turns of all positions are found
 // at once. But hours with overrides in force are mostly for one target, and there may be as many of
 // them as targets, so their first few turns are found one by one.
-func (r *rollout) open(position int32, h *hours) (time.Time, error) {
+func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 	to, known := r.timetables[h]
 	if !known {
 		to = &timetable{}
