@@ -1,7 +1,6 @@
 package rollout_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -69,23 +68,15 @@ func fleet(resources int, current string, deployments map[string][]string) rollo
 
 func mustPlan(t testing.TB, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) rollout.Plan {
 	t.Helper()
-	before := stateOf(t, s)
+	before := text(t, s.State)
 	plan, err := set.Plan(s, now)
 	if err != nil {
 		t.Fatalf("plan: %v", err)
 	}
-	if after := stateOf(t, s); after != before { // the records of a state are shared by those that follow it
+	if after := text(t, s.State); after != before { // the records of a state are shared by those that follow it
 		t.Fatalf("the plan wrote to the state that it was given: %s, before %s", after, before)
 	}
 	return plan
-}
-
-func stateOf(t testing.TB, s rollout.Snapshot) string {
-	data, err := json.Marshal(s.State)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }
 
 // waitingOf lists who waits in a plan.

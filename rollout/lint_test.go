@@ -41,19 +41,6 @@ func lintFleet() rollout.Snapshot {
 	return fleet(2, "v1", map[string][]string{"web": {"v1", "v2"}, "db": {"v1", "v2"}, "cache": {"v1", "v2"}})
 }
 
-func lintCompile(t testing.TB, policies string) *rollout.PolicySet {
-	t.Helper()
-	parsed, err := rollout.ParsePolicies([]byte(policies))
-	if err != nil {
-		t.Fatalf("parse: %v", err)
-	}
-	set, err := rollout.Compile(parsed, newEnv(t), rollout.WithZones(time.LoadLocation))
-	if err != nil {
-		t.Fatalf("compile: %v", err)
-	}
-	return set
-}
-
 func (row lintRow) policies() string {
 	switch {
 	case row.rules == "":
@@ -74,7 +61,7 @@ func (row lintRow) lint(t testing.TB) []rollout.Finding {
 	if horizon == 0 {
 		horizon = 30 * 24 * time.Hour
 	}
-	findings, err := lintCompile(t, row.policies()).Lint(s, t0, horizon, row.options)
+	findings, err := compile(t, row.policies(), withZones()).Lint(s, t0, horizon, row.options)
 	if err != nil {
 		t.Fatalf("%s: %s: %v", row.code, row.why, err)
 	}
@@ -1790,7 +1777,7 @@ func TestLintFarAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		rules := fmt.Sprintf(`{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:30","end":"04:30"},"timezone":%q}}`, row.zone)
-		findings, err := lintCompile(t, policy(rules)).Lint(lintFleet(), now, until.Sub(now), rollout.LintOptions{})
+		findings, err := compile(t, policy(rules), withZones()).Lint(lintFleet(), now, until.Sub(now), rollout.LintOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1902,7 +1889,7 @@ func TestLintIsPure(t *testing.T) {
 		if row.fleet != nil {
 			row.fleet(&s)
 		}
-		set := lintCompile(t, row.policies())
+		set := compile(t, row.policies(), withZones())
 		horizon := max(row.horizon, 30*24*time.Hour)
 		want, err := set.Lint(s, t0, horizon, row.options)
 		if err != nil {

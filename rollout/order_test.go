@@ -51,8 +51,8 @@ func TestTargetsInAnyOrder(t *testing.T) {
 			if err == nil && first == nil {
 				first = &plan
 			}
-			if err == nil && string(encode(t, plan)) != string(encode(t, first)) {
-				t.Errorf("%s: %v: %s, and in another order %s", row.why, order, encode(t, plan), encode(t, first))
+			if err == nil && text(t, plan) != text(t, first) {
+				t.Errorf("%s: %v: %s, and in another order %s", row.why, order, text(t, plan), text(t, first))
 			}
 			var got []string
 			if err != nil {

@@ -162,7 +162,7 @@ func TestProgression(t *testing.T) {
 				}
 			}
 			starts := slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Environment == "prod" && s.Version == "v2" })
-			if text := joinedBy(got); text != row.waits || starts != (row.waits == "") {
+			if text := strings.Join(got, "; "); text != row.waits || starts != (row.waits == "") {
 				t.Errorf("waits for %q, starts %v, want %q", text, starts, row.waits)
 			}
 			if row.waits == "" && len(plan.State.Rollouts) > 0 && !plan.State.Rollouts[0].StartAt.Equal(minute(row.since)) {
@@ -199,25 +199,8 @@ func TestProgressionOfTheDeployment(t *testing.T) {
 	}
 }
 
-func joinedBy(list []string) string {
-	text := ""
-	for k, one := range list {
-		if k > 0 {
-			text += "; "
-		}
-		text += one
-	}
-	return text
-}
-
 func replaced(policy, selector string) string {
-	const old = `"dependsOnEnvironmentSelector":"environment.id == 'staging'"`
-	for k := range policy {
-		if len(policy)-k >= len(old) && policy[k:k+len(old)] == old {
-			return policy[:k] + selector + policy[k+len(old):]
-		}
-	}
-	return policy
+	return strings.Replace(policy, `"dependsOnEnvironmentSelector":"environment.id == 'staging'"`, selector, 1)
 }
 
 // TestProgressionOfScopedVersions: the scope counts on both sides.

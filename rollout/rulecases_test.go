@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -59,7 +60,7 @@ func caseMembers(t *testing.T, row recorded) {
 	}
 	deployments := map[string][]string{}
 	rules := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
-	for _, member := range sortedKeys(edges) {
+	for _, member := range slices.Sorted(maps.Keys(edges)) {
 		deployments[member] = []string{"v1", "v2"}
 		for _, need := range edges[member] {
 			deployments[need] = []string{"v1", "v2"}
@@ -132,15 +133,6 @@ func caseMembers(t *testing.T, row recorded) {
 	t.Errorf("%s does not wait", in.Member)
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // caseScope asks which versions exist for a target.
 func caseScope(t *testing.T, raw rawCase) {
 	var in struct {
@@ -174,7 +166,7 @@ func caseScope(t *testing.T, raw rawCase) {
 	strictly(t, raw.Expected, &want)
 	switch {
 	case in.Targets != nil:
-		s := oneDeployment("prod", "api", "v1", sortedKeys(in.Targets))
+		s := oneDeployment("prod", "api", "v1", slices.Sorted(maps.Keys(in.Targets)))
 		for k := range s.Resources {
 			s.Resources[k].Metadata = in.Targets[s.Resources[k].ID].Resource.Metadata
 		}
@@ -401,7 +393,7 @@ func caseProgression(t *testing.T, raw rawCase) {
 		envs = map[string]string{"staging": "allow " + now.Add(-time.Duration(in.LastSuccess)*time.Minute).Format("15:04")}
 	}
 	s := oneDeployment("prod", "api", "v1", []string{"r"})
-	for _, name := range sortedKeys(envs) {
+	for _, name := range slices.Sorted(maps.Keys(envs)) {
 		s.Environments = append(s.Environments, rollout.Environment{ID: name, Name: name})
 		s.Resources = append(s.Resources, rollout.Resource{ID: "in-" + name})
 		target := rollout.Target{TargetID: rollout.TargetID{Resource: "in-" + name, Environment: name, Deployment: "api"}}

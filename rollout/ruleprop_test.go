@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -256,8 +257,8 @@ func TestExplanationAgrees(t *testing.T) {
 			for _, b := range own.Blockers() {
 				got[fmt.Sprint(b.Reason, " ", b.Rule, " ", b.Until)] = true
 			}
-			if fmt.Sprint(sortedKeys(want)) != fmt.Sprint(sortedKeys(got)) {
-				fail("blockers %q, explained %q", sortedKeys(want), sortedKeys(got))
+			if fmt.Sprint(slices.Sorted(maps.Keys(want))) != fmt.Sprint(slices.Sorted(maps.Keys(got))) {
+				fail("blockers %q, explained %q", slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
 			}
 			seen["waits"]++
 		}

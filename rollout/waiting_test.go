@@ -78,7 +78,7 @@ func TestWaitingList(t *testing.T) {
 					t.Errorf("%v waits: %+v", id, w)
 				}
 			}
-			if again, err := json.Marshal(list); err != nil || !json.Valid(again) || !slices.Equal(again, encode(t, plan.Waiting)) {
+			if again, err := json.Marshal(list); err != nil || !json.Valid(again) || string(again) != text(t, plan.Waiting) {
 				t.Errorf("%s %v", again, err)
 			}
 		})
@@ -90,35 +90,26 @@ func TestWaitingList(t *testing.T) {
 	}
 }
 
-func encode(t *testing.T, v any) []byte {
-	t.Helper()
-	encoded, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encoded
-}
-
 // TestWaitingListEmpty: of a plan for which nobody waits, and the zero list, which reads as one.
 func TestWaitingListEmpty(t *testing.T) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1"}})
 	for name, list := range map[string]rollout.WaitingList{"of a plan": mustPlan(t, compile(t, "[]"), s, t0).Waiting, "zero": {}, "made": rollout.NewWaitingList()} {
 		_, found := list.Of(s.Targets[0].TargetID)
-		if list.Len() != 0 || !list.IsZero() || found || slices.Collect(list.All()) != nil || string(encode(t, list)) != "[]" {
-			t.Errorf("%s: %d %s", name, list.Len(), encode(t, list))
+		if list.Len() != 0 || !list.IsZero() || found || slices.Collect(list.All()) != nil || text(t, list) != "[]" {
+			t.Errorf("%s: %d %s", name, list.Len(), text(t, list))
 		}
-		if text := string(encode(t, rollout.Plan{Waiting: list})); text != string(encode(t, rollout.Plan{})) {
-			t.Errorf("%s: %s", name, text)
+		if got := text(t, rollout.Plan{Waiting: list}); got != text(t, rollout.Plan{}) {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 	list := rollout.NewWaitingList(rollout.Waiting{TargetID: s.Targets[0].TargetID, Version: "v2"})
-	before := string(encode(t, list))
+	before := text(t, list)
 	for why, faulty := range map[string]string{
 		"an object is no list":         `{}`,
 		"a target that is there twice": `[{"resource":"r","version":"v1","blockers":[]},{"resource":"r","version":"v2","blockers":[]}]`,
 	} {
-		if err := json.Unmarshal([]byte(faulty), &list); err == nil || string(encode(t, list)) != before {
-			t.Errorf("%s: %v, and then there is %s", why, err, encode(t, list))
+		if err := json.Unmarshal([]byte(faulty), &list); err == nil || text(t, list) != before {
+			t.Errorf("%s: %v, and then there is %s", why, err, text(t, list))
 		}
 	}
 }
