@@ -26,7 +26,7 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 	for d := range w.versions {
 		for _, v := range w.versions[d].list {
 			for k, dependency := range v.Dependencies {
-				at := fmt.Sprintf("versions[%s@%s].dependencies[%d]", v.Deployment, v.ID, k)
+				at := fmt.Sprintf("versions[%s].dependencies[%d]", v.named(), k)
 				if _, err := w.expression(dependency.VersionSelector); err != nil {
 					f.expression(at+".versionSelector", err)
 				}

@@ -238,16 +238,17 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	}
 	blockers = w.closed(nil, i, floor)
 	for _, rule := range w.retriesOf(i) {
-		switch a := w.afterUnder(rule, i, floor, own); a.reason {
-		case ReasonRetryBackoff:
-			w.wake(a.next)
-			blockers = append(blockers, a.blocker(Pending))
-		case ReasonRetryExhausted:
-			verdict := a.blocker(Denied)
-			verdict.Until = time.Time{}
-			verdict.On = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
-			blockers = append(blockers, verdict)
+		a := w.afterUnder(rule, i, floor, own)
+		if a.reason == "" {
+			continue
 		}
+		verdict := Verdict{Status: Pending, Reason: a.reason, Rule: rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
+		if a.reason == ReasonRetryExhausted {
+			verdict.Status, verdict.Until = Denied, time.Time{}
+			verdict.On = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
+		}
+		w.wake(verdict.Until)
+		blockers = append(blockers, verdict)
 	}
 	if t.busy {
 		blockers = append(blockers, w.busy(t))
@@ -301,10 +302,6 @@ func (t *target) latest(version string) []Job {
 		}
 	}
 	return t.Jobs
-}
-
-func (a attempts) blocker(status VerdictStatus) Verdict {
-	return Verdict{Status: status, Reason: a.reason, Rule: a.rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
 }
 
 // outdated reports whether a target needs a run of the version it already has, because no run of

@@ -306,11 +306,10 @@ func (l *lint) included(f *frame, i int32, later bool) bool {
 func (l *lint) ring(path []waitStep, severity Severity) {
 	w := l.w
 	name := func(own waiter) string {
-		t := &w.targets[own.target]
 		if own.version == none {
-			return t.Deployment
+			return w.targets[own.target].Deployment
 		}
-		return t.Deployment + "@" + w.versions[t.deployment].list[own.version].ID
+		return w.version(own.target, own.version).named()
 	}
 	var edges []string
 	var concerns reach

@@ -83,7 +83,7 @@ func (l *lint) lookAtDependencies() {
 	}
 	l.lookAtBlocked(held)
 	for _, rule := range w.set.dependencies {
-		l.tell(rule, all.of(rule), l.reach[rule.policy])
+		l.tell(rule, all.of(rule))
 	}
 }
 
@@ -115,8 +115,9 @@ func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey
 	}
 }
 
-// tell reports the tally of a dependency rule whose policy governs the given targets.
-func (l *lint) tell(rule *compiledRule, own *tally, governed reach) {
+// tell reports the tally of a dependency rule.
+func (l *lint) tell(rule *compiledRule, own *tally) {
+	governed := l.reach[rule.policy]
 	if !own.concerned && governed.some() {
 		l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
 			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", counted(governed.targets, "target")),
@@ -197,7 +198,7 @@ func (l *lint) lookAtVersions() {
 				continue
 			}
 			for k, d := range versions[n].Dependencies {
-				path := fmt.Sprintf("versions[%s@%s].dependencies[%d]", t.Deployment, versions[n].ID, k)
+				path := fmt.Sprintf("versions[%s].dependencies[%d]", versions[n].named(), k)
 				switch other := w.sibling(int32(i), d.Deployment); {
 				case other == none:
 					l.add(Finding{Path: path + ".deployment"}, LintDependencyUnmatched, SeverityError, reach{1, int32(i)},

@@ -133,7 +133,7 @@ func (l *lint) lookAtScopes() {
 			if err := w.scopeOf(int32(d), int32(n)).err; err != nil {
 				detail += ", because the expression fails: " + err.Error()
 			}
-			l.add(Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}, LintSelectorMatchesNothing, SeverityWarning, reach{}, detail, "correct the expression, or withdraw the version")
+			l.add(Finding{Path: "versions[" + v.named() + "].targetSelector"}, LintSelectorMatchesNothing, SeverityWarning, reach{}, detail, "correct the expression, or withdraw the version")
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (l *lint) lookAtKeys() {
 			if v.TargetSelector == "" {
 				continue
 			}
-			f := Finding{Path: fmt.Sprintf("versions[%s@%s].targetSelector", v.Deployment, v.ID)}
+			f := Finding{Path: "versions[" + v.named() + "].targetSelector"}
 			newer := false // than what some target has, so that it matters
 			err := l.misses(f, w.scopeOf(int32(d), int32(n)).matcher, func(meet func(bound)) {
 				for e := range w.environments {

@@ -121,7 +121,7 @@ func (w *work) override(list []Override) {
 		if !o.ExpiresAt.IsZero() && !w.now.Before(o.ExpiresAt) {
 			continue
 		}
-		switch why := w.without(o, released); {
+		switch why := w.ineffective(o, released); {
 		case why != "":
 			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID+": "+why, TargetID{Resource: o.Resource, Environment: o.Environment, Deployment: o.Deployment})
 			w.wake(o.ExpiresAt) // from then on it is not reported
@@ -146,7 +146,7 @@ func (w *work) override(list []Override) {
 			if w.singled == nil {
 				w.singled = map[int32]bool{}
 			}
-			r, _ := w.resource(o.Resource) // it is known, see without
+			r, _ := w.resource(o.Resource) // it is known, see ineffective
 			w.singled[r] = true
 		}
 	}
@@ -158,10 +158,10 @@ func (w *work) override(list []Override) {
 	}
 }
 
-// without says why an override has no effect: its rule cannot be overridden, or something that it
+// ineffective says why an override has no effect: its rule cannot be overridden, or something that it
 // names does not exist. It returns "" if the override has an effect. released remembers the
 // versions that were looked for.
-func (w *work) without(o *Override, released map[string]bool) string {
+func (w *work) ineffective(o *Override, released map[string]bool) string {
 	switch rule := w.set.rule(o.Rule); {
 	case rule == nil && w.set.custom(o.Rule) == nil:
 		return "no enabled policy has this rule"

@@ -306,15 +306,7 @@ func (w *work) failedForGood(i, n int32) bool {
 		return true
 	}
 	own := t.latest(w.version(i, n).ID)
-	if !w.needsJob(i, n, own) {
-		return false
-	}
-	for _, rule := range w.retriesOf(i) {
-		if w.afterUnder(rule, i, n, own).reason == ReasonRetryExhausted {
-			return true
-		}
-	}
-	return false
+	return w.needsJob(i, n, own) && w.after(i, n, own).reason == ReasonRetryExhausted
 }
 
 // failedAsMember is failedForGood for a member of a bracket: what runFact reports as failed without

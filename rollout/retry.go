@@ -98,11 +98,10 @@ func (j Job) end() time.Time {
 
 // attempts is what a rule concludes from the attempts so far.
 type attempts struct {
-	failed  int           // newest consecutive attempts that failed
-	allowed int           // attempts in all that are allowed
-	next    time.Time     // when the next one is due; zero if none has failed
-	reason  Reason        // "", retry_backoff or retry_exhausted
-	rule    *compiledRule // the rule that decided
+	failed  int       // newest consecutive attempts that failed
+	allowed int       // attempts in all that are allowed
+	next    time.Time // when the next one is due; zero if none has failed
+	reason  Reason    // "", retry_backoff or retry_exhausted
 
 	forgiven time.Time // since when an override forgives the newest attempt, which has failed; zero: none does
 }
@@ -153,7 +152,7 @@ func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs []Job) attempts {
 
 // after judges the newest consecutive jobs of one release, newest first.
 func (r *compiledRule) after(jobs []Job, now time.Time) attempts {
-	a := attempts{allowed: min(*r.retry.MaxRetries, math.MaxInt-1) + 1, rule: r}
+	a := attempts{allowed: min(*r.retry.MaxRetries, math.MaxInt-1) + 1}
 	for _, job := range jobs {
 		if !r.retry.counts(job.Status) {
 			break

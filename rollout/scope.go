@@ -144,7 +144,7 @@ func (w *work) scopeFailed(s *scope, code DiagnosticCode, detail string, i int32
 		targets = w.pairs[w.pairOf(&w.targets[i])].targets
 	}
 	for _, i := range targets {
-		w.diagnose(code, "", fmt.Sprintf("%s@%s: %s", s.version.Deployment, s.version.ID, detail), w.targets[i].TargetID)
+		w.diagnose(code, "", s.version.named()+": "+detail, w.targets[i].TargetID)
 	}
 	return w.set.scopeErrors == ScopeInclude
 }

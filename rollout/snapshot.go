@@ -133,6 +133,9 @@ func (v *Version) UnmarshalJSON(data []byte) error {
 	return fieldErrors(strictjson.Unmarshal(data, (*plain)(v)))
 }
 
+// named returns the version and its deployment, as in the paths of faults and findings.
+func (v *Version) named() string { return v.Deployment + "@" + v.ID }
+
 // VersionDependency is one edge from a version to the versions of another deployment that it needs
 // on the resource. For members of one bracket it looks at what they run after the execution, and
 // within the execution a member waits for what it needs, unless that comes after it or needs it in

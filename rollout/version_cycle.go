@@ -147,7 +147,7 @@ func (w *work) circles(waiting []released, stuck map[released]bool, options map[
 				case state[next] == open:
 					cycle := &CycleError{}
 					for _, member := range path[slices.Index(path, next):] {
-						cycle.Path = append(cycle.Path, w.deployments[member.deployment].ID+"@"+w.versions[member.deployment].list[member.version].ID)
+						cycle.Path = append(cycle.Path, w.versions[member.deployment].list[member.version].named())
 					}
 					found = append(found, cycle)
 					return true
