@@ -83,11 +83,7 @@ func BenchmarkPlan(b *testing.B) {
 // atWork starts everything that may start at an instant.
 func atWork(tb testing.TB, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) rollout.Snapshot {
 	plan := mustPlan(tb, set, s, now)
-	state, err := plan.Commit(plan.Start, now)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.State, s.Targets = state, slices.Clone(s.Targets)
+	s.State, s.Targets = mustCommit(tb, plan, now), slices.Clone(s.Targets)
 	at := map[rollout.TargetID]int{}
 	for i := range s.Targets {
 		at[s.Targets[i].TargetID] = i
@@ -124,10 +120,7 @@ func doneFleet(tb testing.TB, targets int) (rollout.Snapshot, time.Time) {
 	now = now.Add(time.Duration(targets/5) * 300 * time.Second) // the end of the curve
 	for {
 		plan := mustPlan(tb, set, s, now)
-		var err error
-		if s.State, err = plan.Commit(plan.Start, now); err != nil {
-			tb.Fatal(err)
-		}
+		s.State = mustCommit(tb, plan, now)
 		if len(plan.Start) == 0 {
 			if plan.Keep.Current != targets {
 				tb.Fatalf("%d of %d targets have nothing to do", plan.Keep.Current, targets)

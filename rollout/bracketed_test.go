@@ -217,11 +217,7 @@ func TestRetryInsideBracket(t *testing.T) {
 				if failed < row.fails {
 					status, failed = rollout.JobFailure, failed+1
 				}
-				state, err := plan.Commit(plan.Start, now)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.State = state
+				s.State = mustCommit(t, plan, now)
 				j := job(start, now, status)
 				j.CompletedAt = now.Add(time.Minute)
 				add(&s, start, j)
@@ -509,10 +505,7 @@ func TestApprovedThereLater(t *testing.T) {
 			if !slices.Equal(got, step.want) {
 				t.Errorf("%s: step %d starts %q, want %q; waits %q", row.why, k, got, step.want, blockers(plan))
 			}
-			var err error
-			if s.State, err = plan.Commit(plan.Start, now); err != nil {
-				t.Fatal(err)
-			}
+			s.State = mustCommit(t, plan, now)
 			for _, start := range plan.Start {
 				status := step.status[start.Deployment]
 				if status == "" {

@@ -427,10 +427,7 @@ func caseDecide(t *testing.T, row recorded) {
 		s.Resources = append(s.Resources, rollout.Resource{ID: "joiner"})
 		run := order[in.PositionBefore]
 		plan := mustPlan(t, set, s, in.Start.Add(time.Duration(in.Interval)*time.Second))
-		var err error
-		if s.State, err = plan.Commit(plan.Start, in.Start.Add(time.Duration(in.Interval)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, plan, in.Start.Add(time.Duration(in.Interval)*time.Second))
 		for k := range s.Targets {
 			if s.Targets[k].Resource == run {
 				s.Targets[k].Jobs = []rollout.Job{{Version: version, Status: rollout.JobFailure, CreatedAt: in.Start.Add(time.Duration(in.Interval) * time.Second)}}

@@ -63,10 +63,7 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 		{"deployments of one resource that have slots", limit, func(n int) rollout.Snapshot {
 			s := deployments(4 * n) // few would cost less than the rest of the plan, even squared
 			plan := mustPlan(t, compile(t, policy(limit)), s, t0)
-			var err error
-			if s.State, err = plan.Commit(plan.Start, t0); err != nil {
-				t.Fatal(err)
-			}
+			s.State = mustCommit(t, plan, t0)
 			return s
 		}},
 		{"targets under a curve", curve, resources},

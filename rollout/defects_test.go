@@ -31,11 +31,7 @@ func inEnvironments(s rollout.Snapshot, more ...string) rollout.Snapshot {
 // carryOut commits all starts of a plan and records a job with this status for each.
 func carryOut(t testing.TB, s *rollout.Snapshot, plan rollout.Plan, now time.Time, status rollout.JobStatus) {
 	t.Helper()
-	state, err := plan.Commit(plan.Start, now)
-	if err != nil {
-		t.Fatalf("commit: %v", err)
-	}
-	s.State = state
+	s.State = mustCommit(t, plan, now)
 	for _, start := range plan.Start {
 		add(s, start, job(start, now, status))
 	}
@@ -91,17 +87,12 @@ func TestDefectCrashBeforeDispatch(t *testing.T) {
 	s := nodeFleet(2)
 	set := compile(t, nodeLifecycle(t))
 	plan := mustPlan(t, set, s, day2)
-	var err error
-	if s.State, err = plan.Commit(plan.Start, day2); err != nil {
-		t.Fatal(err)
-	}
+	s.State = mustCommit(t, plan, day2)
 	again := mustPlan(t, set, s, day2.Add(time.Minute))
 	if len(again.Start) != 1 || again.Start[0].Run != plan.Start[0].Run || again.Start[0].Reason != "slot_held" || again.Start[0].Claims[0].Token != plan.Start[0].Claims[0].Token {
 		t.Fatalf("started %+v, then %+v", plan.Start, again.Start)
 	}
-	if s.State, err = again.Commit(again.Start, day2.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	s.State = mustCommit(t, again, day2.Add(time.Minute))
 	add(&s, again.Start[0], job(again.Start[0], day2.Add(time.Minute), rollout.JobInProgress))
 	if plan := mustPlan(t, set, s, day2.Add(2*time.Minute)); len(plan.Start) != 0 {
 		t.Errorf("the job is there, and again %q start", started(plan))
@@ -120,10 +111,7 @@ func TestDefectCrashBeforeRollbackIsDispatched(t *testing.T) {
 	if len(plan.Start) != 1 || plan.Start[0].Purpose != rollout.PurposeRollback || plan.Start[0].Version != "v1" {
 		t.Fatalf("after the failure %+v", plan.Start)
 	}
-	var err error
-	if s.State, err = plan.Commit(plan.Start, t0.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	s.State = mustCommit(t, plan, t0.Add(time.Minute))
 	s.Versions = s.Versions[1:] // without v1: it is the way back all the same
 	again := mustPlan(t, set, s, t0.Add(2*time.Minute))
 	if len(again.Start) != 1 || again.Start[0].Run != plan.Start[0].Run || again.Start[0].Version != "v1" || again.Start[0].Purpose != rollout.PurposeRollback {
@@ -639,10 +627,7 @@ func TestDefectBackToTheUndispatched(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
 	s := fleet(1, "v1", map[string][]string{"os": {"v1", "v2"}, "kubelet": {"v1", "v2"}})
 	plan := mustPlan(t, set, s, t0)
-	var err error
-	if s.State, err = plan.Commit(plan.Start, t0); err != nil {
-		t.Fatal(err)
-	}
+	s.State = mustCommit(t, plan, t0)
 	plan = mustPlan(t, set, s, minute(1))
 	if got := started(plan); !slices.Equal(got, []string{"r1/kubelet@v2", "r1/os@v2"}) {
 		t.Errorf("starts %q: nothing was dispatched", got)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -81,6 +83,16 @@ func mustPlan(t testing.TB, set *rollout.PolicySet, s rollout.Snapshot, now time
 
 // waitingOf lists who waits in a plan.
 func waitingOf(plan rollout.Plan) []rollout.Waiting { return slices.Collect(plan.Waiting.All()) }
+
+// mustCommit returns the state after all starts of a plan.
+func mustCommit(t rapid.TB, plan rollout.Plan, now time.Time) rollout.State {
+	t.Helper()
+	state, err := plan.Commit(plan.Start, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
 
 func started(p rollout.Plan) []string {
 	var list []string

@@ -106,10 +106,7 @@ func TestForcedLeaseThatNobodyUses(t *testing.T) {
 		if len(plan.Start) != len(row.forced) {
 			t.Fatalf("starts %q, waits %q", started(plan), blockers(plan))
 		}
-		var err error
-		if s.State, err = plan.Commit(plan.Start, minute(1)); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, plan, minute(1))
 		for _, edit := range row.edits {
 			edit(&s)
 		}
@@ -359,10 +356,7 @@ func TestForcedWhereSomebodyWas(t *testing.T) {
 				if got := started(plan); !slices.Equal(got, []string{"r2/b@w"}) {
 					t.Fatalf("starts %q", got)
 				}
-				var err error
-				if s.State, err = plan.Commit(plan.Start, minute(1)); err != nil {
-					t.Fatal(err)
-				}
+				s.State = mustCommit(t, plan, minute(1))
 			}, nil, []string{"r1/a@v3: target_busy", "r2/a@v3: slot_full", "r2/b@w: slot_full"}},
 	} {
 		set := compile(t, policy(row.rules))
@@ -377,10 +371,7 @@ func TestForcedWhereSomebodyWas(t *testing.T) {
 		if got := started(plan); !slices.Equal(got, []string{"r2/a@v2"}) || plan.Start[0].Reason != rollout.ReasonOverridden {
 			t.Fatalf("%s: starts %q", row.why, got)
 		}
-		var err error
-		if s.State, err = plan.Commit(plan.Start, minute(2)); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, plan, minute(2))
 		if row.after != nil {
 			row.after(t, &s)
 		}

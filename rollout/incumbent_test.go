@@ -487,10 +487,7 @@ func TestUnbegun(t *testing.T) {
 			whole := compile(t, policy(row.rule+limit("P", `"limit":2`)+limit("Q", `"limit":2`)))
 			first := mustPlan(t, whole, s, t0)
 			first.Start = slices.DeleteFunc(first.Start, func(s rollout.Start) bool { return s.Resource > "r"+strconv.Itoa(row.claim) })
-			cut, err := first.Commit(first.Start, t0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cut := mustCommit(t, first, t0)
 			s.State = first.State // but for what is cut off
 			s.State.Pools = []concurrency.Record{cut.Pools[0]}
 			if s.State.Pools[0].Key != "P" || len(s.State.Pools[0].Leases) < row.claim {

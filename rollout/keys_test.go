@@ -438,10 +438,7 @@ func TestKeyThatNobodyHasAnyMore(t *testing.T) {
 	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2"}) {
 		t.Fatalf("starts %q", got)
 	}
-	state, err := plan.Commit(plan.Start, t0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := mustCommit(t, plan, t0)
 	s.State, s.Resources, s.Targets = state, s.Resources[1:], s.Targets[1:]
 	plan = mustPlan(t, set, s, t0.Add(time.Minute))
 	if wait, waits := plan.Waiting.Of(s.Targets[0].TargetID); !waits || wait.Blockers[0].Reason != "slot_keys_full" || len(plan.Orphans) != 1 {

@@ -88,10 +88,7 @@ func TestLeases(t *testing.T) {
 		s.Targets[1].Current = "v1"
 		set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1`+row.rule+`}}`+row.retry))
 		plan := mustPlan(t, set, s, t0)
-		var err error
-		if s.State, err = plan.Commit(plan.Start, t0); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, plan, t0)
 		if row.status != "" {
 			add(&s, plan.Start[0], job(plan.Start[0], t0, row.status))
 		}
@@ -325,10 +322,7 @@ func TestLeaseOfAnotherStart(t *testing.T) {
 		if len(plan.Start) != 1 {
 			t.Fatalf("%s: starts %q", row.why, started(plan))
 		}
-		var err error
-		if s.State, err = plan.Commit(plan.Start, now); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, plan, now)
 		if row.status != "" {
 			second := job(plan.Start[0], now, row.status)
 			if second.CompletedAt = (time.Time{}); row.took >= 0 && row.status.Terminal() {
@@ -394,10 +388,7 @@ func TestLeasesOfOneInstant(t *testing.T) {
 		if len(plan.Start) != 1 || len(s.Targets[0].Jobs) != row.before {
 			t.Fatalf("%s: starts %q", row.why, started(plan))
 		}
-		var err error
-		if s.State, err = plan.Commit(plan.Start, t0); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, plan, t0)
 		if row.status != "" {
 			last := job(plan.Start[0], t0, row.status)
 			if last.CompletedAt = (time.Time{}); row.took >= 0 && row.status.Terminal() {

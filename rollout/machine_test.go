@@ -481,9 +481,7 @@ func (m *machine) calm(t *rapid.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.s.State, err = plan.Commit(plan.Start, m.now); err != nil {
-			t.Fatal(err)
-		}
+		m.s.State = mustCommit(t, plan, m.now)
 		for _, start := range plan.Start {
 			m.dispatch(t, start, false)
 		}

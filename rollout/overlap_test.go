@@ -18,18 +18,9 @@ func overlap(t *testing.T, strategy string) (rollout.Snapshot, rollout.Plan) {
 	set := compile(t, policy(`{"deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate", "memberRoles": {"pre": "deployment.name == 'drain'"}, `+strategy+`}}`))
 	s := fleet(1, "", map[string][]string{"drain": {"d"}, "a": {"a1"}, "b": {"b1"}})
 	now := t0
-	play := func(status rollout.JobStatus) rollout.Plan {
-		plan := mustPlan(t, set, s, now)
-		state, err := plan.Commit(plan.Start, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.State = state
+	play := func(status rollout.JobStatus) {
+		carryOut(t, &s, mustPlan(t, set, s, now), now, status)
 		now = now.Add(time.Minute)
-		for _, start := range plan.Start {
-			add(&s, start, job(start, plan.Now, status))
-		}
-		return plan
 	}
 	play(rollout.JobSuccessful) // drain
 	play(rollout.JobInProgress) // a1, b1
@@ -178,11 +169,7 @@ func TestHookAtWorkDoesNotWait(t *testing.T) {
 	s := fleet(1, "", map[string][]string{"uncordon": {"u"}, "a": {"a1"}})
 	now := t0
 	carryOut := func(plan rollout.Plan, status rollout.JobStatus) {
-		state, err := plan.Commit(plan.Start, plan.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.State = state
+		s.State = mustCommit(t, plan, plan.Now)
 		for _, start := range plan.Start {
 			add(&s, start, job(start, plan.Now, status))
 		}
@@ -211,19 +198,14 @@ func TestLeaseOfAGroupThatNeverRanIsReleased(t *testing.T) {
 		{"resourceConcurrency": {"groupSelector": "true", "limitType": "count", "limitValue": 1}}`))
 	s := fleet(2, "a0", map[string][]string{"a": {"a0", "a1"}})
 	first := mustPlan(t, set, s, t0)
-	saved, err := first.Commit(first.Start, t0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := mustCommit(t, first, t0)
 	saved.Executions = nil // this is where the host stopped
 	s.State = saved
 	now := t0.Add(time.Minute)
 	s.Versions = append(s.Versions, rollout.Version{ID: "a2", Deployment: "a", Status: rollout.VersionReady, CreatedAt: now})
 	for range 2 {
 		plan := mustPlan(t, set, s, now)
-		if s.State, err = plan.Commit(plan.Start, now); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, plan, now)
 		if len(plan.Start) != 1 {
 			t.Fatalf("starts %v, waits %v; want one resource after the other", started(plan), blockers(plan))
 		}

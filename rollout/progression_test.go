@@ -332,11 +332,7 @@ func TestProgressionAfterABracketFailed(t *testing.T) {
 		if len(plan.Start) != 2 {
 			t.Fatalf("%s: %d start", row.why, len(plan.Start))
 		}
-		state, err := plan.Commit(plan.Start, minute(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.State = state
+		s.State = mustCommit(t, plan, minute(1))
 		add(&s, plan.Start[0], job(plan.Start[0], minute(1), row.first))
 		add(&s, plan.Start[1], job(plan.Start[1], minute(1), rollout.JobSuccessful))
 		for _, now := range []int{2, 3} { // whether the state has heard of it or not

@@ -755,6 +755,18 @@ func contradicts(err error) bool {
 	return errors.As(err, &outside) || errors.As(err, &inside) || errors.As(err, &roles)
 }
 
+// planIfAny returns the plan, and false if the world contradicts itself.
+func planIfAny(t *rapid.T, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) (plan rollout.Plan, planned bool) {
+	plan, err := set.Plan(s, now)
+	if contradicts(err) {
+		return plan, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan, true
+}
+
 // without drops the rules of some kinds.
 func without(kinds ...rollout.RuleKind) func([]rollout.Policy) []rollout.Policy {
 	return func(list []rollout.Policy) []rollout.Policy {
@@ -1104,12 +1116,9 @@ func TestI7JoinersAndLeavers(t *testing.T) {
 			}
 			seen["joined"]++
 		}
-		plan, err := w.set.Plan(s, w.now)
-		if contradicts(err) {
+		plan, planned := planIfAny(t, w.set, s, w.now)
+		if !planned {
 			return
-		}
-		if err != nil {
-			t.Fatal(err)
 		}
 		after := byTarget(plan)
 		for id, version := range before {
@@ -1186,12 +1195,9 @@ func TestI10AllBlockers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := set.Plan(s, w.now)
-			if contradicts(err) {
+			plan, planned := planIfAny(t, set, s, w.now)
+			if !planned {
 				continue
-			}
-			if err != nil {
-				t.Fatal(err)
 			}
 			if got := byTarget(plan)[wait.TargetID]; got != wait.Version {
 				t.Fatalf("%v waited for %s: %v; without these it starts %q and waits %q\n%v", wait.TargetID, wait.Version, wait.Blockers, got, blockers(plan), w)
@@ -1222,12 +1228,9 @@ func TestI11RulesOnlyRestrict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := set.Plan(w.s, w.now)
-		if contradicts(err) {
+		plan, planned := planIfAny(t, set, w.s, w.now)
+		if !planned {
 			return
-		}
-		if err != nil {
-			t.Fatal(err)
 		}
 		if rule.Rollback != nil {
 			plan.Start = slices.DeleteFunc(plan.Start, func(s rollout.Start) bool {
@@ -1266,12 +1269,9 @@ func TestI12ErrorsStayAtHome(t *testing.T) {
 			if value == "" {
 				delete(s.Resources[0].Metadata, "n")
 			}
-			plan, err := w.set.Plan(s, w.now)
-			if contradicts(err) {
+			plan, planned := planIfAny(t, w.set, s, w.now)
+			if !planned {
 				return
-			}
-			if err != nil {
-				t.Fatal(err)
 			}
 			others := rollout.Plan{}
 			var waiting []rollout.Waiting

@@ -189,9 +189,7 @@ func FuzzParseRecording(f *testing.F) {
 	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}}) // small: what is long takes the fuzzer minutes to shorten
 	plan := mustPlan(f, set, s, t0)
 	var err error
-	if s.State, err = plan.Commit(plan.Start, t0); err != nil {
-		f.Fatal(err)
-	}
+	s.State = mustCommit(f, plan, t0)
 	data, err := json.Marshal(rollout.Recording{Schema: 1, Snapshot: s, Plan: mustPlan(f, set, s, t0.Add(time.Minute))})
 	if err != nil {
 		f.Fatal(err)

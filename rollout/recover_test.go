@@ -106,10 +106,7 @@ func TestStateLostBetweenAttempts(t *testing.T) {
 	} {
 		s := fleet(2, "", map[string][]string{"a": {"v1"}})
 		first := mustPlan(t, set, s, t0)
-		var err error
-		if s.State, err = first.Commit(first.Start, t0); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, first, t0)
 		row.job.Run, row.job.Version, row.job.CreatedAt = first.Start[0].Run, "v1", t0
 		for k := range s.Targets {
 			if s.Targets[k].TargetID == first.Start[0].TargetID {

@@ -210,23 +210,26 @@ func (r *reference) rulesOf(k int) []namedRule {
 	return rules
 }
 
-// governing returns the rules of all policies that match a target, and the failures of those that
-// cannot be asked.
-func (r *reference) governing(t rollout.Target) (rules []namedRule, held []string) {
-	order := make([]int, len(r.policies))
-	for i := range order {
-		order[i] = i
+// enabled lists the indices of the enabled policies, by id.
+func (r *reference) enabled() (order []int) {
+	for k, p := range r.policies {
+		if p.Enabled == nil || *p.Enabled {
+			order = append(order, k)
+		}
 	}
 	id := func(k int) string { return cmp.Or(r.policies[k].ID, r.policies[k].Name) }
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
-	for _, k := range order {
+	return order
+}
+
+// governing returns the rules of all policies that match a target, and the failures of those that
+// cannot be asked.
+func (r *reference) governing(t rollout.Target) (rules []namedRule, held []string) {
+	for _, k := range r.enabled() {
 		p := r.policies[k]
-		if p.Enabled != nil && !*p.Enabled {
-			continue
-		}
 		ok, _, err := r.match(p.Selector, r.bind(t))
 		if err != nil {
-			held = append(held, "selector_error "+id(k))
+			held = append(held, "selector_error "+cmp.Or(p.ID, p.Name))
 		} else if ok {
 			rules = append(rules, r.rulesOf(k)...)
 		}
@@ -806,16 +809,7 @@ func referenceDelay(retry rollout.Retry, n int) time.Duration {
 // openPools lists the pools with their members by name.
 func (r *reference) openPools() {
 	r.pools, r.keys = map[string]*referencePool{}, nil
-	order := make([]int, len(r.policies))
-	for i := range order {
-		order[i] = i
-	}
-	id := func(k int) string { return cmp.Or(r.policies[k].ID, r.policies[k].Name) }
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
-	for _, k := range order {
-		if e := r.policies[k].Enabled; e != nil && !*e {
-			continue
-		}
+	for _, k := range r.enabled() {
 		for _, rule := range r.rulesOf(k) {
 			if rule.ResourceConcurrency == nil {
 				continue

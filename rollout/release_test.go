@@ -116,10 +116,7 @@ func TestOrphanOfAnotherKey(t *testing.T) {
 		s.Resources[k].Metadata = map[string]string{"zone": []string{"x", "y", "y"}[k]}
 	}
 	saved := func(plan rollout.Plan) rollout.State {
-		state, err := plan.Commit(plan.Start, plan.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := mustCommit(t, plan, plan.Now)
 		return state
 	}
 	plan := mustPlan(t, set, s, t0)

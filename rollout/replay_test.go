@@ -69,10 +69,7 @@ func replay(t *testing.T, set *rollout.PolicySet, s rollout.Snapshot, from, unti
 		if each != nil {
 			each(plan)
 		}
-		var err error
-		if s.State, err = plan.Commit(plan.Start, now); err != nil {
-			t.Fatal(err)
-		}
+		s.State = mustCommit(t, plan, now)
 		for _, start := range plan.Start {
 			if _, twice := running[start.TargetID]; twice {
 				t.Fatalf("%v: %s started twice", now, start.Run)

@@ -138,11 +138,7 @@ func TestHookOfferedAgain(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"drain": {"d"}, "m": {"v1", "v2"}})
 	s.Targets[0].Current = "d"
 	plan := mustPlan(t, set, s, t0)
-	state, err := plan.Commit(plan.Start, t0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.State = state
+	s.State = mustCommit(t, plan, t0)
 	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "m", Status: rollout.VersionReady, CreatedAt: t0.Add(time.Minute)})
 	plan = mustPlan(t, set, s, t0.Add(time.Minute))
 	if !slices.Equal(started(plan), []string{"r1/drain@d"}) || !slices.Equal(blockers(plan), []string{"r1/m@v2: bracket_waits_for_members"}) {

@@ -81,11 +81,7 @@ func caseMembers(t *testing.T, row recorded) {
 			level = append(level, start.Deployment)
 		}
 		if in.Member != "" && in.History == nil { // some fail and some succeed, and the member goes on waiting for those that failed
-			state, err := plan.Commit(plan.Start, now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.State = state
+			s.State = mustCommit(t, plan, now)
 			for _, start := range plan.Start {
 				status := rollout.JobSuccessful
 				if in.State[start.Deployment] == "failed" {

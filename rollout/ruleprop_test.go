@@ -356,16 +356,11 @@ func TestEveryKindInMinutes(t *testing.T) {
 			if round > 1000 {
 				t.Fatalf("after %d rounds, at %v, there is no end\n%v", round, now.Now(), w)
 			}
-			plan, err := w.set.Plan(s, now.Now())
-			if contradicts(err) {
+			plan, planned := planIfAny(t, w.set, s, now.Now())
+			if !planned {
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s.State, err = plan.Commit(plan.Start, now.Now()); err != nil {
-				t.Fatal(err)
-			}
+			s.State = mustCommit(t, plan, now.Now())
 			for _, start := range plan.Start {
 				j := job(start, now.Now(), oneOf(t, "ends", rollout.JobSuccessful, rollout.JobSuccessful, rollout.JobSuccessful, rollout.JobFailure))
 				if j.Status == rollout.JobSuccessful && chance(t, "verified", 20) {
