@@ -118,9 +118,7 @@ func (w *work) merged(b *bracketWork, group *bracket.Group, resource int32, runs
 	copied := false
 	for k, run := range runs {
 		t := &w.targets[run.target]
-		if run.version == t.current || !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
-			return m.Deployment == t.Deployment && m.Role == bracket.Pre
-		}) {
+		if m := memberIn(open, t.Deployment); run.version == t.current || m == nil || m.Role != bracket.Pre {
 			continue
 		}
 		if !copied {
