@@ -106,7 +106,7 @@ func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 
 // dependencyRules returns the answers of the rules that look at what else runs on the resource.
 func (w *work) dependencyRules(i, n int32) []RuleVerdict {
-	blocking := w.dependencies(nil, i, nil)
+	blocking := w.dependencies(nil, i, nil, false)
 	var rules []RuleVerdict
 	for _, rule := range w.viewOf(i).dependencies {
 		own, blocks := rule.answer(blocking)

@@ -112,7 +112,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		}
 	}
 	blockers = w.refusals(gate, i, n)
-	blockers = w.dependencies(blockers, i, nil)
+	blockers = w.dependencies(blockers, i, nil, false)
 	blockers = w.versionDependencies(blockers, i, v, nil)
 	due = gate.base
 	for _, rule := range view.cooldowns {

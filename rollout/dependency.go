@@ -155,21 +155,13 @@ func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 }
 
 // dependencies appends the verdicts of all dependency rules that block target i, whatever the
-// version.
-func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork) []Verdict {
+// version. begun says that it is a member of an open execution: a rule that ordered the members when
+// the group closed stays an order while the execution is open, whoever is a member by now. A
+// deployment that is not on the resource satisfies an order; if it had to come first, the resource
+// would stay drained for ever.
+func (w *work) dependencies(blockers []Verdict, i int32, b *bracketWork, begun bool) []Verdict {
 	for _, rule := range w.blockingRules(i, b) {
-		blockers = w.unmet(blockers, rule, i, b)
-	}
-	return blockers
-}
-
-// dependenciesOfBegun appends the verdicts of the dependency rules that block a member of an open
-// execution. A rule that ordered the members when the group closed stays an order while the
-// execution is open, whoever is a member by now. A deployment that is not on the resource satisfies
-// an order; if it had to come first, the resource would stay drained for ever.
-func (w *work) dependenciesOfBegun(blockers []Verdict, i int32, b *bracketWork) []Verdict {
-	for _, rule := range w.blockingRules(i, b) {
-		if !w.ordered(rule, i, b) {
+		if !begun || !w.ordered(rule, i, b) {
 			blockers = w.unmet(blockers, rule, i, b)
 		}
 	}

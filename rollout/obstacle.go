@@ -32,11 +32,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 		blockers = w.also(blockers, w.unknownVersion(t))
 	}
 	if !back {
-		if runs == nil {
-			blockers = w.dependenciesOfBegun(blockers, i, b)
-		} else {
-			blockers = w.dependencies(blockers, i, b)
-		}
+		blockers = w.dependencies(blockers, i, b, runs == nil)
 		if runs != nil && len(b.edges) > 0 {
 			blockers = w.unordered(blockers, i, b, runs)
 		}
