@@ -189,22 +189,6 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 	return compiled
 }
 
-// withDefaults returns a copy of g with the defaults that depend on the rest of the rule or of the
-// policy. The copy shares the waves of g.
-func (g *GradualRollout) withDefaults(bracketed bool) *GradualRollout {
-	full := *g
-	if full.OrderKey == "" {
-		full.OrderKey = OrderByTarget
-		if bracketed {
-			full.OrderKey = OrderByBracket
-		}
-	}
-	if full.OrderSalt == "" && full.OrderKey == OrderByTarget {
-		full.OrderSalt = SaltByVersion
-	}
-	return &full
-}
-
 func (c *compilation) rule(path string, rule Rule) *compiledRule {
 	r := &compiledRule{path: path}
 	switch {

@@ -6,6 +6,40 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
+// DeploymentDependency lets a version start on a target only when other deployments on the same
+// resource run what it needs. Between members of a bracket it orders the members instead, and then
+// every matched member is needed. The version of a member is then the one that it runs after the
+// execution. If the rule matches no member by these versions, it is asked as it is outside
+// brackets, and holds the whole execution.
+type DeploymentDependency struct {
+	// DependsOn is required: CEL on the other deployment, its current version, the resource and the
+	// environment. A missing key is no match.
+	DependsOn string `json:"dependsOn"`
+
+	// AppliesTo is CEL on the deployment that waits. Unset: every governed target. If it reads a
+	// missing key, the rule applies.
+	AppliesTo string `json:"appliesTo,omitempty"`
+
+	Match          Quantifier `json:"match,omitempty"`          // unset: any
+	AnyEnvironment bool       `json:"anyEnvironment,omitempty"` // also count the resource's targets in other environments
+}
+
+// Validate reports every fault, joined, each a *[FieldError].
+func (d DeploymentDependency) Validate() error {
+	var f faults
+	f.required("dependsOn", d.DependsOn, "an expression such as deployment.name == 'node-drain'")
+	oneOf(&f, "match", d.Match, MatchAny, MatchAll)
+	return f.err()
+}
+
+// Quantifier says how many of several deployments must satisfy a dependency.
+type Quantifier string
+
+const (
+	MatchAny Quantifier = "any" // one of them; the default
+	MatchAll Quantifier = "all" // every one
+)
+
 // applies reports whether a dependency rule concerns a target. A missing key means that it does: a
 // rule that guards an order fails closed.
 func (w *work) applies(rule *compiledRule, i int32) (bool, error) {

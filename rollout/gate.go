@@ -7,6 +7,36 @@ import (
 	"time"
 )
 
+// VersionSelector lets only matching versions start.
+type VersionSelector struct {
+	Selector    string `json:"selector"`              // required: CEL on version, deployment, environment and resource; a missing key denies
+	Description string `json:"description,omitempty"` // for people: why other versions may not start; reported with each of them
+}
+
+// Validate reports a missing expression as a *[FieldError].
+func (s VersionSelector) Validate() error {
+	var f faults
+	f.required("selector", s.Selector, `write "true" to let every version pass`)
+	return f.err()
+}
+
+// AnyApproval lets a version start in an environment once enough different people approved it
+// there.
+type AnyApproval struct {
+	MinApprovals *int `json:"minApprovals"` // required; at least 0, and 0 needs no approval
+}
+
+// Validate reports a missing or negative number as a *[FieldError].
+func (a AnyApproval) Validate() error {
+	var f faults
+	if a.MinApprovals == nil {
+		f.add("minApprovals", CodeRequired, nil, "is required: how many people must approve")
+	} else if *a.MinApprovals < 0 {
+		f.add("minApprovals", CodeOutOfRange, *a.MinApprovals, "must be at least 0")
+	}
+	return f.err()
+}
+
 // gate holds what the rules that look at a version alone, or at a version in an environment, say
 // about it. They are asked once for all targets of a (deployment, environment) with the same view.
 type gate struct {

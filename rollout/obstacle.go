@@ -22,23 +22,23 @@ func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, r
 }
 
 func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
-	t := &w.targets[i]
+	t, begun := &w.targets[i], runs == nil
 	if len(w.held) > 0 {
 		for _, verdict := range w.held[i] {
 			blockers = w.once(blockers, verdict)
 		}
 	}
-	if runs != nil && t.current == missing {
+	if !begun && t.current == missing {
 		blockers = w.also(blockers, w.unknownVersion(t))
 	}
 	if !back {
-		blockers = w.dependencies(blockers, i, b, runs == nil)
-		if runs != nil && len(b.edges) > 0 {
+		blockers = w.dependencies(blockers, i, b, begun)
+		if !begun && len(b.edges) > 0 {
 			blockers = w.unordered(blockers, i, b, runs)
 		}
 		switch {
 		case !w.dependent[t.deployment] || version < 0:
-		case runs != nil:
+		case !begun:
 			blockers = w.versionDependencies(blockers, i, w.version(i, version), runs)
 		default:
 			from, _ := w.siblings(i)
@@ -46,11 +46,11 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 				blockers = w.once(blockers, verdict)
 			}
 		}
-		if runs != nil && version >= 0 && len(w.set.customs) > 0 {
+		if !begun && version >= 0 && len(w.set.customs) > 0 {
 			blockers = w.custom(blockers, i, version)
 		}
 	}
-	if w.foreign(b, t, runs == nil) {
+	if w.foreign(b, t, begun) {
 		blockers = w.also(blockers, w.busy(t))
 	}
 	return blockers
