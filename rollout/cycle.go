@@ -170,31 +170,33 @@ func (w *work) requirementsOf(i int32) []requirement {
 // deployment that is left has such a requirement, and each requirement names another one that is
 // left.
 func (w *work) circle(first int32, startable []bool, requirements [][]requirement) *CycleError {
+	unmet := func(k int32) requirement {
+		return requirements[k][slices.IndexFunc(requirements[k], func(r requirement) bool { return !r.met(startable) })]
+	}
 	cycle := &CycleError{}
-	visited := map[int32]int{}
-	var path []int32
-	var rules []string
-	for k := first; ; {
-		if start, again := visited[k]; again {
-			path, rules = path[start:], rules[start:]
-			break
-		}
-		visited[k] = len(path)
-		path = append(path, k)
-		for _, r := range requirements[k] {
-			if !r.met(startable) {
-				rules = append(rules, r.rule.id)
-				k = r.providers[slices.IndexFunc(r.providers, func(p int32) bool { return !startable[p] })] // requirementsOf leaves out the deployment itself
-				break
-			}
-		}
+	for _, k := range ringFrom(first, map[int32]bool{}, func(k int32) int32 {
+		providers := unmet(k).providers
+		return providers[slices.IndexFunc(providers, func(p int32) bool { return !startable[p] })] // requirementsOf leaves out the deployment itself
+	}) {
+		cycle.Path, cycle.Rules = append(cycle.Path, w.deployments[k].ID), append(cycle.Rules, unmet(k).rule.id)
 	}
-	for _, k := range path {
-		cycle.Path = append(cycle.Path, w.deployments[k].ID)
-	}
-	slices.Sort(rules)
-	cycle.Rules = slices.Compact(rules)
+	slices.Sort(cycle.Rules)
+	cycle.Rules = slices.Compact(cycle.Rules)
 	return cycle
+}
+
+// ringFrom goes from one place to the next until it comes to one that was visited. If that is on its
+// way, it returns the ring that begins there; else nothing, because an earlier way led there.
+func ringFrom[T comparable](at T, visited map[T]bool, next func(T) T) []T {
+	var path []T
+	for !visited[at] {
+		visited[at] = true
+		path, at = append(path, at), next(at)
+	}
+	if from := slices.Index(path, at); from >= 0 {
+		return path[from:]
+	}
+	return nil
 }
 
 func (r requirement) met(startable []bool) bool {

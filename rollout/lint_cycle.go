@@ -137,18 +137,12 @@ func (s waits) rings() [][]waitStep {
 	}
 	visited := map[waiter]bool{}
 	for _, i := range left {
-		var path []waitStep
-		at := waiter{i, none}
-		for !visited[at] {
-			visited[at] = true
-			step := s.step(at)
-			path = append(path, *step)
-			at = step.next
+		var ring []waitStep
+		for _, at := range ringFrom(waiter{i, none}, visited, func(at waiter) waiter { return s.step(at).next }) {
+			ring = append(ring, *s.step(at))
 		}
-		if from := slices.IndexFunc(path, func(step waitStep) bool { return step.waiter == at }); from >= 0 {
-			if path = path[from:]; slices.ContainsFunc(path, func(step waitStep) bool { return step.rule != nil }) {
-				rings = append(rings, path)
-			}
+		if slices.ContainsFunc(ring, func(step waitStep) bool { return step.rule != nil }) {
+			rings = append(rings, ring)
 		}
 	}
 	return rings

@@ -327,37 +327,36 @@ func (l *lint) lookAtStages(d int32) {
 	}
 	visited := map[int32]bool{}
 	for _, k := range own {
-		var path []int32
-		var rules []*compiledRule
-		for !s.starts[k] && !visited[k] {
-			visited[k] = true
-			rule, environments := s.unmet(k)
-			path, rules = append(path, k), append(rules, rule)
-			// Each of these environments is unproved, so each has targets that do not start.
-			next := l.kindsOf[w.pairAt(environments[0], d)]
-			k = next[slices.IndexFunc(next, func(other int32) bool { return !s.starts[other] })]
+		if s.starts[k] {
+			continue
 		}
-		if from := slices.Index(path, k); from >= 0 {
-			l.circle(path[from:], rules[from:], d)
+		if ring := ringFrom(k, visited, s.next); ring != nil {
+			s.circle(ring)
 		}
 	}
 }
 
-func (l *lint) circle(path []int32, rules []*compiledRule, d int32) {
+// next returns the first kind that one that does not start waits for.
+func (s stages) next(k int32) int32 {
+	_, environments := s.unmet(k)
+	// Each of these environments is unproved, so each has targets that do not start.
+	there := s.kindsOf[s.w.pairAt(environments[0], s.deployment)]
+	return there[slices.IndexFunc(there, func(other int32) bool { return !s.starts[other] })]
+}
+
+func (s stages) circle(ring []int32) {
 	var names []string
 	var concerns reach
-	for _, k := range append(slices.Clone(path), path[0]) {
-		e, _ := l.pairOf(l.kinds[k].pair)
-		names = append(names, l.w.environments[e].ID)
-	}
-	first := rules[0]
-	for n, k := range path {
-		concerns.merge(reachOf(l.kinds[k].targets))
-		if strings.Compare(rules[n].id, first.id) < 0 {
-			first = rules[n]
+	var first *compiledRule
+	for _, k := range ring {
+		e, _ := s.pairOf(s.kinds[k].pair)
+		names = append(names, s.w.environments[e].ID)
+		concerns.merge(reachOf(s.kinds[k].targets))
+		if rule, _ := s.unmet(k); first == nil || strings.Compare(rule.id, first.id) < 0 {
+			first = rule
 		}
 	}
-	l.add(at(first, "dependsOnEnvironmentSelector"), LintProgressionCycle, SeverityError, concerns,
-		fmt.Sprintf("environments wait for one another, for example with %s: %s", l.w.deployments[d].ID, strings.Join(names, " waits for ")),
+	s.add(at(first, "dependsOnEnvironmentSelector"), LintProgressionCycle, SeverityError, concerns,
+		fmt.Sprintf("environments wait for one another, for example with %s: %s", s.w.deployments[s.deployment].ID, strings.Join(append(names, names[0]), " waits for ")),
 		"leave the environment that comes first out of the policy, or narrow the expression")
 }
