@@ -222,16 +222,26 @@ func (v Verdict) String() string {
 // phrases names events, each once. The environment is added only to events that are alike but for
 // it. A target that waits for a key waits until a pool is empty, even one that has a free place.
 func phrases(on []Condition, keys bool) []string {
+	in, several := map[string]string{}, map[string]bool{} // by text: an environment; whether there are others
+	for _, c := range on {
+		text := c.String()
+		if environment, known := in[text]; known && environment != c.Environment {
+			several[text] = true
+		}
+		in[text] = c.Environment
+	}
 	var list []string
+	named := map[string]bool{}
 	for _, c := range on {
 		text := c.String()
 		if keys && c.Kind == OnSlot {
 			text = "an empty " + poolName(c.Pool)
 		}
-		if slices.ContainsFunc(on, func(o Condition) bool { return o.Environment != c.Environment && o.String() == text }) {
+		if several[text] {
 			text += " in " + c.Environment
 		}
-		if !slices.Contains(list, text) {
+		if !named[text] {
+			named[text] = true
 			list = append(list, text)
 		}
 	}
