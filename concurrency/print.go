@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // String returns "resource for group", or the resource alone if there is no group.
@@ -46,37 +48,79 @@ func (s Summary) String() string {
 	return text
 }
 
-// String describes the result: a line for each candidate that may start, each that waits, each pool
-// and each stuck lease, then Next, in UTC. It names candidates and pools by their indices, because a
-// result does not have their names. The text does not end with a newline.
+// String describes the result: a line for each candidate that may start, for each kind of wait, for
+// each pool and for each stuck lease, then Next, in UTC. Of each it shows the first ten and counts
+// the rest. Candidates that are refused by the same pools for the same reasons share a line, which
+// names the first of them. Candidates and pools are named by their indices, because a result does
+// not have their names. The text does not end with a newline.
 func (r Result) String() string {
 	lines := []string{fmt.Sprintf("%s may start, %d must wait", counted(len(r.Admitted), "candidate"), len(r.Refused))}
-	for _, a := range r.Admitted {
-		line := fmt.Sprintf("candidate %d may start: %s", a.Candidate, a.Reason)
+	lines = listed(lines, len(r.Admitted), "start", func(i int) string {
+		a := r.Admitted[i]
+		words := []string{string(a.Reason)}
 		for _, c := range a.Claims {
-			line += fmt.Sprintf(", pool %d with token %d", c.Pool, c.Token)
+			words = append(words, fmt.Sprintf("pool %d with token %d", c.Pool, c.Token))
 		}
-		lines = append(lines, line)
-	}
-	for _, own := range r.Refused {
-		var why []string
-		if uint(own.Why) < uint(len(r.Refusals)) { // a result that was put together by hand prints, too
-			for _, refusal := range r.Refusals[own.Why] {
-				why = append(why, fmt.Sprintf("%s in pool %d", refusal.Reason, refusal.Pool))
-			}
-		}
-		lines = append(lines, fmt.Sprintf("candidate %d must wait: %s", own.Candidate, strings.Join(why, ", ")))
-	}
-	for i, p := range r.Pools {
-		lines = append(lines, fmt.Sprintf("pool %d: %s", i, p))
-	}
-	for _, own := range r.Stuck {
-		lines = append(lines, fmt.Sprintf("stuck since %s: %s", stamp(own.At), own.Lease))
-	}
+		return fmt.Sprintf("candidate %d may start: %s", a.Candidate, some(words))
+	})
+	lines = r.waits(lines)
+	lines = listed(lines, len(r.Pools), "pool", func(i int) string { return fmt.Sprintf("pool %d: %s", i, r.Pools[i]) })
+	lines = listed(lines, len(r.Stuck), "stuck lease", func(i int) string {
+		return fmt.Sprintf("stuck since %s: %s", stamp(r.Stuck[i].At), r.Stuck[i].Lease)
+	})
 	if !r.Next.IsZero() {
 		lines = append(lines, "next: "+stamp(r.Next))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// waits appends a line for each of the first answers, in the order in which candidates got them.
+func (r Result) waits(lines []string) []string {
+	type answer struct {
+		first int32 // the candidate that got it first
+		count int
+	}
+	var order []int32
+	answers := make(map[int32]*answer)
+	for _, own := range r.Refused {
+		if known, ok := answers[own.Why]; ok {
+			known.count++
+			continue
+		}
+		answers[own.Why] = &answer{own.Candidate, 1}
+		order = append(order, own.Why)
+	}
+	rest := len(r.Refused)
+	for _, number := range order[:min(len(order), textlist.Shown)] {
+		var why []string
+		if uint(number) < uint(len(r.Refusals)) { // a result that was put together by hand prints, too
+			for _, refusal := range r.Refusals[number] {
+				why = append(why, fmt.Sprintf("%s in pool %d", refusal.Reason, refusal.Pool))
+			}
+		}
+		a := answers[number]
+		line := fmt.Sprintf("candidate %d must wait: %s", a.first, some(why))
+		if a.count > 1 {
+			line += fmt.Sprintf("; and %d more likewise", a.count-1)
+		}
+		lines = append(lines, line)
+		rest -= a.count
+	}
+	if rest > 0 {
+		lines = append(lines, "and "+counted(rest, "more wait"))
+	}
+	return lines
+}
+
+// listed appends the texts of the first of n entries, and says how many more there are.
+func listed(lines []string, n int, one string, text func(i int) string) []string {
+	for i := range min(n, textlist.Shown) {
+		lines = append(lines, text(i))
+	}
+	if rest := n - textlist.Shown; rest > 0 {
+		lines = append(lines, "and "+counted(rest, "more "+one))
+	}
+	return lines
 }
 
 // stamp is an instant as results print it: all of it, because a host wakes at it.
@@ -99,9 +143,8 @@ func texts(holders []Holder) []string {
 
 // some joins the first ten of a list.
 func some(list []string) string {
-	const most = 10
-	if more := len(list) - most; more > 0 {
-		list = append(slices.Clone(list[:most]), fmt.Sprintf("%d more", more))
+	if more := len(list) - textlist.Shown; more > 0 {
+		list = append(slices.Clone(list[:textlist.Shown]), fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(list, ", ")
 }

@@ -2,6 +2,7 @@ package concurrency
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestResultPrints: who debugs a plan sees each candidate once, with every pool that refuses it.
+// TestResultPrints: who debugs a plan sees each answer once, with every pool that refuses.
 func TestResultPrints(t *testing.T) {
 	s := overlap(false).ask("n1", "g", "cluster", "zone-a").ask("free", "g").running("n1", "g")
 	s.Pools[0].StuckAfter, s.Pools[1].Limit = time.Hour, Count(0)
@@ -76,5 +77,53 @@ func TestResultPrints(t *testing.T) {
 	}, "\n")
 	if got := s.plan(t).String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestResultPrintsBounded: the text of a plan for a large fleet is still read by people. Ten entries
+// of each kind are shown, also if only one is left, and the rest is counted; who waits for the same
+// pools shares a line.
+func TestResultPrintsBounded(t *testing.T) {
+	lease := Lease{Pool: "p", Holder: Holder{Resource: "n"}, Token: 1, State: Active, Since: epoch}
+	result := func(n int) Result {
+		var r Result
+		for i := range int32(n) {
+			r.Admitted = append(r.Admitted, Admitted{Candidate: i, Reason: SlotFree})
+			r.Pools = append(r.Pools, Summary{Total: int(i)})
+			r.Stuck = append(r.Stuck, Stuck{Pool: i, Lease: lease, At: epoch})
+			r.Refusals = append(r.Refusals, []Refusal{{Pool: i, Reason: SlotFull}})
+			r.Refused = append(r.Refused, Refused{Candidate: 2 * i, Why: i}, Refused{Candidate: 2*i + 1, Why: int32(n) - 1})
+		}
+		return r
+	}
+	for _, row := range []struct {
+		n    int
+		want []string
+		why  string
+	}{
+		{2, []string{"2 candidates may start, 4 must wait", "candidate 0 must wait: slot_full in pool 0", "candidate 1 must wait: slot_full in pool 1; and 2 more likewise", "pool 0: 0 of at most 0 active, 0 members", "pool 1: 0 of at most 0 active, 1 member"}, "answers come in the order in which candidates got them"},
+		{10, []string{"candidate 9 may start: slot_free", "candidate 16 must wait: slot_full in pool 8", "pool 9: 0 of at most 0 active, 9 members"}, "ten are shown"},
+		{11, []string{"candidate 9 may start: slot_free", "and 1 more start", "candidate 16 must wait: slot_full in pool 8", "and 1 more wait", "pool 9: 0 of at most 0 active, 9 members", "and 1 more pool", "and 1 more stuck lease"}, "of eleven, ten are shown"},
+		{4000, []string{"4000 candidates may start, 8000 must wait", "and 3990 more starts", "candidate 1 must wait: slot_full in pool 3999; and 4000 more likewise", "and 3990 more waits", "and 3990 more pools", "and 3990 more stuck leases"}, "the counts are those of all"},
+	} {
+		text := result(row.n).String()
+		lines := strings.Split(text, "\n")
+		if most := 1 + 4*(10+1); len(lines) > most {
+			t.Errorf("%d: %d lines, at most %d: %s", row.n, len(lines), most, row.why)
+		}
+		for _, want := range row.want {
+			if !slices.Contains(lines, want) {
+				t.Errorf("%d: no line %q: %s\n%s", row.n, want, row.why, text)
+			}
+		}
+		if row.n == 10 && strings.Contains(text, "\nand ") {
+			t.Errorf("none is left to count\n%s", text)
+		}
+	}
+	var wide Result
+	wide.Admitted = []Admitted{{Claims: make([]Claim, 4000)}}
+	wide.Refused, wide.Refusals = []Refused{{}}, [][]Refusal{make([]Refusal, 4000)}
+	if text := wide.String(); len(text) > 1000 || !strings.Contains(text, ", 3991 more\n") || !strings.HasSuffix(text, ", 3990 more") {
+		t.Errorf("a candidate of thousands of pools: %d bytes of %.500s", len(text), text)
 	}
 }

@@ -25,7 +25,7 @@ func allowed() map[string][]string {
 	return map[string][]string{
 		"":                            nil,                     // documentation only
 		"clock":                       {"internal/strictjson"}, // ground
-		"concurrency":                 {"internal/strictjson", "internal/textkey", "internal/textorder"},
+		"concurrency":                 {"internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"},
 		"concurrency/concurrencytest": {"concurrency", "pgregory.net/rapid"}, // kits use the tools of tests
 		"selector":                    {"internal/strictjson", "github.com/google/cel-go", "cel.dev/expr"},
 		"internal/strictjson":         nil,
