@@ -212,7 +212,11 @@ func (r Record) with(leases []Lease) Record {
 func (r Record) held(h Holder, token uint64) (int, error) {
 	i, ok := r.find(h)
 	if !ok {
-		return 0, fmt.Errorf("%w: %s holds nothing in pool %s, token %d was given up", ErrFenced, h, r.Key, token)
+		what := "was given up"
+		if token == 0 || token >= r.NextToken { // a mix-up of pools or records, not a slot that was lost
+			what = "was never issued"
+		}
+		return 0, fmt.Errorf("%w: %s holds nothing in pool %s, where token %d %s", ErrFenced, h, r.Key, token, what)
 	}
 	return i, r.Leases[i].proves(token)
 }
@@ -309,9 +313,11 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 }
 
 // Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the
-// given instant. The newest progress counts, in whatever order reports arrive. A quarantined lease
-// becomes active again. If the token is not the lease's or the lease is gone, the error is
-// [ErrFenced]; for an instant that is zero or not in the years 0 to 9999 it is a *[FieldError].
+// given instant. The newest progress counts, in whatever order reports arrive. With it a quarantined
+// lease becomes active again. A report of an instant that is not after ProgressAt is no news and
+// changes nothing, so a host may report all it sees each time it looks. If the token is not the
+// lease's or the lease is gone, the error is [ErrFenced]; for an instant that is zero or not in the
+// years 0 to 9999 it is a *[FieldError].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	if _, err := r.held(h, token); err == nil {
 		var f faults
@@ -323,9 +329,8 @@ func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 		}
 	}
 	return r.edit(h, token, func(l *Lease) {
-		l.State, l.Reason = Active, ""
 		if at := utc(at); at.After(l.ProgressAt) {
-			l.ProgressAt = at
+			l.State, l.Reason, l.ProgressAt = Active, "", at
 		}
 	})
 }

@@ -111,9 +111,15 @@ func TestRecordLife(t *testing.T) {
 	if l, _ := quarantined.Lease(a); err != nil || l.State != Quarantined || l.Reason != "stuck for 2h" {
 		t.Error(quarantined, err)
 	}
-	back, err := quarantined.Renew(a, 2, epoch)
-	if diff := cmp.Diff(later, back); diff != "" || err != nil {
-		t.Error("progress ends quarantine: ", diff, err)
+	back, err := quarantined.Renew(a, 2, epoch.Add(time.Hour))
+	if l, _ := back.Lease(a); err != nil || l.State != Active || l.Reason != "" || !l.ProgressAt.Equal(epoch.Add(time.Hour)) {
+		t.Error("progress ends quarantine: ", back, err)
+	}
+	for _, old := range []time.Time{epoch, epoch.Add(time.Minute)} {
+		same, err := quarantined.Renew(a, 2, old)
+		if diff := cmp.Diff(quarantined, same); diff != "" || err != nil {
+			t.Error("the progress that was known at the quarantine, reported once more, does not end it: ", diff, err)
+		}
 	}
 
 	// Fencing: whatever carries a token that is not the lease's, or that of a lease that is gone.
@@ -141,6 +147,12 @@ func TestRecordLife(t *testing.T) {
 		}
 		if _, err := try(second, 4); err != nil {
 			t.Errorf("%s with the present token: %v", name, err)
+		}
+	}
+
+	for token, want := range map[uint64]string{0: "n9 for z holds nothing in pool p, where token 0 was never issued", 3: "n9 for z holds nothing in pool p, where token 3 was given up", 4: "n9 for z holds nothing in pool p, where token 4 was never issued"} {
+		if _, err := r.Release(Holder{"n9", "z"}, token); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("a token that belongs elsewhere does not say that a slot was lost: got %v, want %s", err, want)
 		}
 	}
 
