@@ -151,14 +151,14 @@ func TestValidateShared(t *testing.T) {
 	other := Rule{GroupSelector: "b", Limit: Count(20), SharedPool: "s", Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(1), Strict: true, StuckAfterSeconds: 1, OnStuck: Quarantine, QuarantineAllowance: Percent(20)}
 	err := other.ValidateShared(first)
 	want := []string{
-		`conflict limit: 20: must be 20% as in the first rule of the shared pool "s"`,
+		`conflict limit: 20: must be "20%" as in the first rule of the shared pool "s"`,
 		`conflict rounding: "floor": must be "ceil" as in the first rule of the shared pool "s"`,
 		`conflict groupBy: "z": must be "" as in the first rule of the shared pool "s"`,
 		`conflict maxActiveKeys: 1: must be unset as in the first rule of the shared pool "s"`,
 		`conflict strict: true: must be false as in the first rule of the shared pool "s"`,
 		`conflict stuckAfterSeconds: 1: must be 0 as in the first rule of the shared pool "s"`,
 		`conflict onStuck: "quarantine": must be "hold" as in the first rule of the shared pool "s"`,
-		`conflict quarantineAllowance: 20%: must be 0 as in the first rule of the shared pool "s"`,
+		`conflict quarantineAllowance: "20%": must be 0 as in the first rule of the shared pool "s"`,
 	}
 	if diff := cmp.Diff(want, faultsOf(t, err)); diff != "" {
 		t.Error(diff)

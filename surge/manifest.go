@@ -287,7 +287,7 @@ func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrat
 	case set == ReplicaRecreate:
 		faults.add(path, CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
 	case !most.IsZero() && (most.IsPercent() || most.Value() == 0):
-		faults.add(path+".maxUnavailable", CodeOutOfRange, most.String(), "must be a count from 1; percentages belong into updateStrategy")
+		faults.add(path+".maxUnavailable", CodeOutOfRange, strictjson.Value(most), "must be a count from 1; percentages belong into updateStrategy")
 	default:
 		if most.Value() > replicas && replicas > 0 {
 			most = concurrency.Count(replicas)

@@ -234,10 +234,10 @@ func (s SetSpec) validateStrategy(faults *faults, at paths) {
 	}
 	const hint = "a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"
 	if v := strategy.RollingUpdate.MaxUnavailable; !v.IsZero() && v != concurrency.Count(1) {
-		faults.add(fields("maxUnavailable"), CodeConflict, v.String(), hint)
+		faults.add(fields("maxUnavailable"), CodeConflict, strictjson.Value(v), hint)
 	}
 	if v := strategy.RollingUpdate.MaxSurge; v.Value() != 0 {
-		faults.add(fields("maxSurge"), CodeConflict, v.String(), hint)
+		faults.add(fields("maxSurge"), CodeConflict, strictjson.Value(v), hint)
 	}
 }
 

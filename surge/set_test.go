@@ -37,9 +37,9 @@ func TestSetValidate(t *testing.T) {
 			"conflict updateStrategy.rollingUpdate.maxUnavailable: 2: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate",
 			"conflict updateStrategy.rollingUpdate.maxSurge: 1: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
 		{"100% of one is one, and still no count of 1", set("", 1, surge.UpdateStrategy{MaxUnavailable: concurrency.Percent(100)}, plain(2, 1)), []string{
-			"conflict updateStrategy.rollingUpdate.maxUnavailable: 100%: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
+			"conflict updateStrategy.rollingUpdate.maxUnavailable: \"100%\": a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
 		{"neither is 1% of any", set("", 2, surge.UpdateStrategy{MaxUnavailable: concurrency.Percent(1)}, plain(2, 1)), []string{
-			"conflict updateStrategy.rollingUpdate.maxUnavailable: 1%: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
+			"conflict updateStrategy.rollingUpdate.maxUnavailable: \"1%\": a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
 		{"none may be missing under RollingUpdate", set("", 2, surge.UpdateStrategy{MaxUnavailable: concurrency.Count(0)}, plain(2, 1)), []string{
 			"conflict updateStrategy.rollingUpdate.maxUnavailable: 0: a RollingUpdate takes one replica of the set at a time: leave it out, or use the type ReplicaRecreate"}},
 		{"strategies of components under ReplicaRecreate, defaults and empty ones included",
@@ -520,7 +520,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 			"conflict spec.template.cliques[0].rollingUpdate: is given in spec, too"}},
 		{"budgets that Grove refuses, too", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":0}},{"name":"b","spec":{"rollingUpdate":{"maxUnavailable":"50%"}}}]}}}`, []string{
 			"out_of_range spec.template.cliques[0].rollingUpdate.maxUnavailable: 0: must be a count from 1; percentages belong into updateStrategy",
-			"out_of_range spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: 50%: must be a count from 1; percentages belong into updateStrategy"}},
+			"out_of_range spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: \"50%\": must be a count from 1; percentages belong into updateStrategy"}},
 		{"a budget of a member", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1}}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
 			`conflict spec.template.cliques[0].rollingUpdate: must be left out: the clique is updated with its scaling group, "g"`}},
 		{"a type that a set cannot follow", `{"spec":{"updateStrategy":{"type":"OnDelete"},"template":{}}}`, []string{

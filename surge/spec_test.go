@@ -83,15 +83,15 @@ func TestValidate(t *testing.T) {
 			"out_of_range replicas: -1: must not be negative", "out_of_range partition: -2: must not be negative", "out_of_range minAvailable: -3: must not be negative"}},
 		{"larger than can be planned", surge.Spec{Replicas: surge.MaxReplicas + 1}, []string{"out_of_range replicas: 16777217: must be at most 16777216"}},
 		{"both zero", surge.Spec{Replicas: 3, MaxSurge: concurrency.Percent(0), MaxUnavailable: concurrency.Percent(0)}, []string{
-			"conflict maxUnavailable: 0%: maxSurge is 0 too, so nothing could ever be updated: raise one of them"}},
+			"conflict maxUnavailable: \"0%\": maxSurge is 0 too, so nothing could ever be updated: raise one of them"}},
 		{"both zero, one by default", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Count(0)}, []string{
 			"conflict maxUnavailable: 0: maxSurge is 0 too, so nothing could ever be updated: raise one of them"}},
 		{"above all replicas", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Count(4), MinAvailable: 4}, []string{
 			"out_of_range maxUnavailable: 4: must be at most replicas, 3", "out_of_range minAvailable: 4: must be at most replicas, 3"}},
 		{"above the only one", surge.Spec{Replicas: 1, MaxUnavailable: concurrency.Count(2), MinAvailable: 2}, []string{
 			"out_of_range maxUnavailable: 2: must be at most replicas, 1", "out_of_range minAvailable: 2: must be at most replicas, 1"}},
-		{"above all replicas in percent", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(101)}, []string{"out_of_range maxUnavailable: 101%: must be at most 100%"}},
-		{"more than all of none, once there are some", surge.Spec{MaxUnavailable: concurrency.Percent(101)}, []string{"out_of_range maxUnavailable: 101%: must be at most 100%"}},
+		{"above all replicas in percent", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(101)}, []string{"out_of_range maxUnavailable: \"101%\": must be at most 100%"}},
+		{"more than all of none, once there are some", surge.Spec{MaxUnavailable: concurrency.Percent(101)}, []string{"out_of_range maxUnavailable: \"101%\": must be at most 100%"}},
 		{"unknown order", surge.Spec{Order: "Ascending"}, []string{`unknown_value order: "Ascending": must be "ascending" or "descending"`}},
 	} {
 		err := row.spec.Validate()

@@ -99,15 +99,15 @@ func (s Spec) validate(faults *faults, at fields) {
 	}
 	unavailable := s.maxUnavailable()
 	if unavailable.Value() == 0 && s.MaxSurge.Value() == 0 {
-		faults.add(at("maxUnavailable"), CodeConflict, unavailable.String(),
+		faults.add(at("maxUnavailable"), CodeConflict, strictjson.Value(unavailable),
 			"maxSurge is 0 too, so nothing could ever be updated: raise one of them")
 	}
 	if unavailable.IsPercent() && unavailable.Value() > 100 {
-		faults.add(at("maxUnavailable"), CodeOutOfRange, unavailable.String(), "must be at most 100%")
+		faults.add(at("maxUnavailable"), CodeOutOfRange, strictjson.Value(unavailable), "must be at most 100%")
 	}
 	if s.Replicas > 0 {
 		if !unavailable.IsPercent() && unavailable.Value() > s.Replicas {
-			faults.add(at("maxUnavailable"), CodeOutOfRange, unavailable.String(), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
+			faults.add(at("maxUnavailable"), CodeOutOfRange, strictjson.Value(unavailable), fmt.Sprintf("must be at most replicas, %d", s.Replicas))
 		}
 		if s.MinAvailable > s.Replicas {
 			faults.add(at("minAvailable"), CodeOutOfRange, strconv.Itoa(s.MinAvailable), fmt.Sprintf("must be at most replicas, %d", s.Replicas))

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -143,14 +144,19 @@ func Faults(err error) []Error {
 	return []Error{fault}
 }
 
-// Value prints an offending value as it was written, for a FieldError: a text in quotes, anything
-// else plainly, nil as nothing.
+// Value prints an offending value as it was written, for a FieldError: a text in quotes, what has a
+// JSON form of its own in that form, anything else plainly, nil as nothing.
 func Value(v any) string {
 	switch value := reflect.ValueOf(v); {
 	case !value.IsValid():
 		return ""
 	case value.Kind() == reflect.String:
 		return strconv.Quote(value.String())
+	}
+	if own, ok := v.(json.Marshaler); ok { // a percentage is written in quotes, a count is not
+		if text, err := own.MarshalJSON(); err == nil && string(text) != "null" {
+			return string(text)
+		}
 	}
 	return fmt.Sprint(v)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -484,6 +485,43 @@ func TestChoice(t *testing.T) {
 	} {
 		if got := strictjson.Choice(row.values...); got != row.want {
 			t.Errorf("%q: got %q, want %q", row.values, got, row.want)
+		}
+	}
+}
+
+// percent has a JSON form of its own, as a limit does.
+type percent int
+
+func (p percent) String() string { return strconv.Itoa(int(p)) + "%" }
+
+func (p percent) MarshalJSON() ([]byte, error) {
+	switch {
+	case p < 0:
+		return nil, errors.New("negative")
+	case p == 0:
+		return []byte("null"), nil
+	}
+	return strconv.AppendQuote(nil, p.String()), nil
+}
+
+// TestValue: a fault shows what its author finds in the document.
+func TestValue(t *testing.T) {
+	type text string
+	for _, row := range []struct {
+		value any
+		want  string
+		why   string
+	}{
+		{nil, "", "nothing is there"},
+		{"a\nb", `"a\nb"`, "a text is in quotes, on one line"},
+		{text("a"), `"a"`, "so is the constant of an enum"},
+		{5, "5", "a number is not"},
+		{percent(20), `"20%"`, "a percentage is in quotes in JSON"},
+		{percent(0), "0%", "what is unset is not in the document"},
+		{percent(-1), "-1%", "what has no JSON form is shown as it prints"},
+	} {
+		if got := strictjson.Value(row.value); got != row.want {
+			t.Errorf("%v: got %s, want %s: %s", row.value, got, row.want, row.why)
 		}
 	}
 }

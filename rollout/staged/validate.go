@@ -114,7 +114,7 @@ func beforeTasks(list *faults, path string, tasks []Task) {
 // limit checks a count or percentage against its smallest value; unset passes.
 func limit(list *faults, code Code, path string, l concurrency.Limit, least int) {
 	if !l.IsZero() && (l.Value() < least || l.IsPercent() && l.Value() > 100) {
-		list.add(code, path, l.String(), fmt.Sprintf(`must be at least %d, or a percentage from "%d%%" to "100%%"`, least, least))
+		list.add(code, path, strictjson.Value(l), fmt.Sprintf(`must be at least %d, or a percentage from "%d%%" to "100%%"`, least, least))
 	}
 }
 
