@@ -72,6 +72,23 @@ func ExampleCalendar_Intervals() {
 	// 2026-11-02T03:00:00Z 6h0m0s
 }
 
+// How much working time lies between two instants, and when a soak of a day of it ends: over the
+// weekend on which clocks go forward, and a holiday.
+func ExampleCalendar_OpenBetween() {
+	c := read(
+		`{"weekly": {"days": ["mon","tue","wed","thu","fri"], "start": "09:00", "end": "17:00"}, "timezone": "Europe/Berlin"}`,
+		`{"from": "2026-04-03T00:00:00+02:00", "until": "2026-04-07T00:00:00+02:00", "allowWindow": false}`, // Easter
+	)
+	deployed := time.Date(2026, 3, 27, 14, 0, 0, 0, time.UTC) // Friday 15:00 in Berlin
+	open, err := c.OpenBetween(deployed, deployed.AddDate(0, 0, 14))
+	fmt.Println(open, err)
+	soaked, err := c.AddOpen(deployed, 8*time.Hour)
+	fmt.Println(soaked.Format(time.RFC3339), err)
+	// Output:
+	// 65h0m0s <nil>
+	// 2026-03-30T13:00:00Z <nil>
+}
+
 // What takes two hours is not begun when one is left.
 func ExampleCalendar_NextFit() {
 	c := read(`{"weekly": {"days": ["mon","tue"], "start": "09:00", "end": "17:00"}}`)
@@ -92,7 +109,7 @@ func ExampleParseWindow() {
 	// Output:
 	// gap: "later": must be "forward" or "skip"
 	// durationMinutes: is required with rrule, at least 1
-	// rrule: "FREQ=MONTHLY": FREQ must be DAILY or WEEKLY: pass a Recurrence for it
+	// rrule: "FREQ=MONTHLY": FREQ must be DAILY or WEEKLY: pass a Recurrence for it, or write each occurrence as a window with from and until
 	// rrule: "25": BYHOUR must list numbers from 0 to 23
 }
 

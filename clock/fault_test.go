@@ -59,7 +59,7 @@ func TestCodes(t *testing.T) {
 		{clock.CodeDurationInvalid, window(`{"rrule":"FREQ=DAILY;BYHOUR=9","durationMinutes":null}`), "durationMinutes", "null is not a value here: leave it out", "as in every other field"},
 		{clock.CodeRecurrenceInvalid, window(`{"weekly":{"days":["mon"],"start":"09:00","end":"10:00","everyWeeks":null}}`), "weekly.everyWeeks", "null is not a value here: leave it out", "as in every other field"},
 		{clock.CodeAnchorRequired, window(`{"rrule":"FREQ=DAILY;INTERVAL=2;BYHOUR=9","durationMinutes":60}`), "anchor", "such as 2025-01-06T09:00", "the phase is not fixed"},
-		{clock.CodeRecurrenceUnsupported, window(`{"rrule":"FREQ=MONTHLY;BYHOUR=9","durationMinutes":60}`), "rrule", "pass a Recurrence", "sound, and more than the subset"},
+		{clock.CodeRecurrenceUnsupported, window(`{"rrule":"FREQ=MONTHLY;BYHOUR=9","durationMinutes":60}`), "rrule", "pass a Recurrence for it, or write each occurrence as a window with from and until", "sound, and more than the subset; a document has no Recurrence to pass"},
 		{clock.CodeRecurrenceInvalid, window(`{"rrule":"FREQ=DAILY; BYHOUR=9","durationMinutes":60}`), "rrule", "NAME=VALUE without blanks", "not a rule"},
 		{clock.CodeRecurrenceInvalid, question(clock.Window{Recurrence: stuttering{}, DurationMinutes: 60}, 24*time.Hour), "windows[0].recurrence", "2025-01-06T09:00:00Z", "a host's promise is broken"},
 		{clock.CodeEmptyWindow, window(`{"from":"2025-01-07T00:00:00Z","until":"2025-01-06T00:00:00Z"}`), "until", "must be after from", "the wrong way round"},

@@ -57,7 +57,7 @@ func parseRecurrence(text string, f *faults) pattern {
 		case "FREQ":
 			p.weekly = value == "WEEKLY"
 			if !p.weekly && value != "DAILY" {
-				f.add("rrule", CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: pass a Recurrence for it")
+				f.add("rrule", CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: %s", hintBeyond)
 				p.garbled = true // what an unsupported FREQ requires is unknown here
 			}
 		case "INTERVAL":
@@ -80,10 +80,10 @@ func parseRecurrence(text string, f *faults) pattern {
 			if weekdayNamed(value, "MOTUWETHFRSASU", 2) == 0 {
 				f.add("rrule", CodeRecurrenceInvalid, part, "WKST must be MO")
 			} else if value != "MO" {
-				f.add("rrule", CodeRecurrenceUnsupported, part, "WKST must be MO: pass a Recurrence for it")
+				f.add("rrule", CodeRecurrenceUnsupported, part, "WKST must be MO: %s", hintBeyond)
 			}
 		default:
-			f.add("rrule", CodeRecurrenceUnsupported, part, "%s is not supported: pass a Recurrence for it", name)
+			f.add("rrule", CodeRecurrenceUnsupported, part, "%s is not supported: %s", name, hintBeyond)
 		}
 	}
 	if !slices.Contains(seen, "FREQ") {
@@ -92,6 +92,9 @@ func parseRecurrence(text string, f *faults) pattern {
 	return p
 }
 
+// hintBeyond names both ways out of the subset: the author of a document has no Recurrence to pass.
+const hintBeyond = "pass a Recurrence for it, or write each occurrence as a window with from and until"
+
 // weekdays reads a list of days, as bits of a pattern's days, and whether all of it is readable.
 func weekdays(value string, f *faults) (days uint8, ok bool) {
 	ok = true
@@ -99,7 +102,7 @@ func weekdays(value string, f *faults) (days uint8, ok bool) {
 		bit := weekdayNamed(name, "MOTUWETHFRSASU", 2)
 		switch {
 		case len(name) > 2 && weekdayNamed(name[len(name)-2:], "MOTUWETHFRSASU", 2) != 0 && ordinal(name[:len(name)-2]):
-			f.add("rrule", CodeRecurrenceUnsupported, name, "BYDAY counts within a month: pass a Recurrence for it")
+			f.add("rrule", CodeRecurrenceUnsupported, name, "BYDAY counts within a month: %s", hintBeyond)
 		case bit == 0:
 			f.add("rrule", CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
 		}
