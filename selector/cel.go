@@ -100,7 +100,7 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 	checked, issues := l.env.Check(parsed.ast)
 	if t, id := first(issues); t != nil {
 		tree.walk(func(n *expr) {
-			if hint := n.remedy(id, l.sound); hint != "" {
+			if hint := n.remedy(id, readable(t.msg), l.sound); hint != "" {
 				t.hint = hint
 			}
 		})

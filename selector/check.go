@@ -241,9 +241,9 @@ func digits(text string) bool {
 }
 
 // remedy returns what to write instead, if n is the cause that the node with this id does not
-// type-check; empty if it has no advice. A value that does not fit where it stands is sound, and
-// then what it stands in is the cause.
-func (n *expr) remedy(id int64, sound func(*expr) bool) string {
+// type-check, which msg says in plain words; empty if it has no advice. A value that does not fit
+// where it stands is sound, and then what it stands in is the cause.
+func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 	if n.id != id {
 		at := slices.IndexFunc(n.args, func(arg *expr) bool { return arg.id == id })
 		switch {
@@ -273,7 +273,7 @@ func (n *expr) remedy(id int64, sound func(*expr) bool) string {
 		if slices.ContainsFunc(n.args, func(arg *expr) bool { return arg.kind == kindLiteral && arg.value == nil }) {
 			return "nothing is ever null: ask whether a key is there with 'key' in m"
 		}
-		return "both sides must have the same type: convert one with int(), string() or timestamp()"
+		return n.comparable(msg)
 	case opNot:
 		return "! is for conditions: compare it, as in x != 'a'"
 	case opIn:
@@ -292,4 +292,29 @@ func (n *expr) remedy(id int64, sound func(*expr) bool) string {
 		}
 	}
 	return ""
+}
+
+// comparable returns how to write a comparison of two types, which msg names as in "there is no int
+// == string": mostly the value is right, and written in the form of another type.
+func (n *expr) comparable(msg string) string {
+	left, right, _ := strings.Cut(strings.TrimPrefix(msg, "there is no "), " "+strings.Trim(n.name, "_")+" ")
+	for i, types := range [][2]string{{left, right}, {right, left}} {
+		text, literal := n.args[i].text()
+		switch own, other := types[0], types[1]; {
+		case own == "int" && other == "double":
+			return "a number with a point is no int: write a whole one, or double(x) for the int"
+		case own == "int" && other == "string" && n.args[i].kind == kindLiteral:
+			return fmt.Sprintf("write '%v' if a text is meant, and int(x) for the text if a number is", n.args[i].value)
+		case own != "string":
+		case other == "timestamp":
+			return "an instant is written timestamp('2026-01-31T09:00:00Z')"
+		case other == "duration":
+			return "a length of time is written duration('36h')"
+		case other == "list(string)" && (n.name == opEqual || n.name == opNotEqual):
+			return "whether a list has a value is asked with 'x' in list"
+		case literal && (other == "bool" && (text == "true" || text == "false") || other == "int" && text != "" && digits(text)):
+			return "only a text is in quotes: write " + cut(text)
+		}
+	}
+	return "both sides must have the same type: convert one with int(), string() or timestamp()"
 }

@@ -86,6 +86,8 @@ func firstSlip(text string) *slip {
 			return instead(i, string(c), string([]byte{c, c}))
 		case c == '&' || c == '|':
 			i += 2
+		case strings.HasPrefix(text[i:], ".?"), strings.HasPrefix(text[i:], "[?"), strings.HasPrefix(text[i:], "?."):
+			return &slip{i, text[i : i+2], "test a key first, as in 'key' in m && m['key'] == '…'"}
 		case c == '#':
 			return &slip{i, "#", "a comment begins with //"}
 		case c == ';':
