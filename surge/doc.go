@@ -23,10 +23,10 @@
 //     [OutdatedUnavailable] yet.
 //  3. Plan again whenever something has changed. If the observation may be older than the calls
 //     made since, plan on what [Apply] makes of it with these calls.
-//  4. If a plan is empty and stays so for too long, ask [Diagnose] what it waits for. A stuck surge
-//     that is deleted by hand is created again while it is needed; maxSurge 0 frees the update,
-//     together with a maxUnavailable of one more than the base replicas that are down. In a set, ask
-//     about the components of the current replica; see [Component.Flat].
+//  4. If a plan is empty and the slots stay the same for too long, ask [Diagnose] what it waits for;
+//     Diagnose cannot know for how long. A stuck surge that is deleted by hand is created again
+//     while it is needed; maxSurge 0 frees the update, together with the MaxUnavailable of the
+//     [Diagnosis]. In a set, ask about the components of the current replica; see [Component.Flat].
 //  5. Enumerate gangs with [Gangs], up to the highest index in use, and suspend gang termination
 //     if [Spec.Warnings] says BelowMinAvailable.
 //

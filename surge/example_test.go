@@ -71,16 +71,24 @@ func ExamplePlan_newRevision() {
 }
 
 // A surge that does not become ready blocks an update that may not take anything down. The plan
-// says so.
+// says so, and after a deadline of its own the host gives the surge up.
 func ExamplePlan_stuck() {
 	spec := surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
 	slots, _ := surge.ParseSlots("OOOn")
 	fmt.Println(surge.Plan(spec, slots))
 	unscheduled := func(index int) bool { return index == 3 }
-	fmt.Println(surge.Diagnose(spec, slots, unscheduled))
+	stuck := surge.Diagnose(spec, slots, unscheduled)
+	fmt.Println(stuck)
+	if stuck.MaxUnavailable > 0 {
+		spec.MaxSurge, spec.MaxUnavailable = concurrency.Count(0), concurrency.Count(stuck.MaxUnavailable)
+	}
+	fmt.Println(surge.Plan(spec, slots))
 	// Output:
 	// blocked: BudgetExhausted WaitingForSurge
 	// SurgeUnscheduled [3]: make room for the surge, or give it up with maxSurge 0 and maxUnavailable 1
+	// -0 Outdated
+	// -3 Condemned
+	// blocked: Terminating BudgetExhausted
 }
 
 // formatSet writes the components of a replica side by side, and a bar between replicas.
@@ -264,6 +272,59 @@ func ExampleSpec_Validate() {
 	// order: "random": must be "ascending" or "descending"
 }
 
+// One turn of a controller for numbered pods, in the middle of an update to v2 and just after a
+// scale-out from 3 to 5: what it observes becomes one slot for each index, and the pods that the
+// plan asks for have a name and a revision. The surge that was at index 3 belongs to the base now.
+func Example_controller() {
+	type pod struct {
+		index           int
+		revision        string
+		ready, deleting bool
+	}
+	const stable, target = "v1", "v2"
+	pods := []pod{{0, "v2", true, false}, {1, "v1", true, true}, {2, "v1", true, false}, {3, "v2", true, false}}
+	spec := surge.Spec{Replicas: 5, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}
+
+	var replicas []surge.Replica
+	for _, p := range pods {
+		slot := surge.OldUnavailable
+		switch {
+		case p.deleting: // ready or not: it is on its way out
+			slot = surge.Terminating
+		case p.revision == target && p.ready:
+			slot = surge.TargetAvailable
+		case p.revision == target:
+			slot = surge.TargetUnavailable
+		case p.ready:
+			slot = surge.OldAvailable
+		}
+		replicas = append(replicas, surge.Replica{Index: p.index, Slot: slot})
+	}
+	slots, err := surge.Arrange(replicas)
+	if err != nil {
+		fmt.Println(err) // such as two pods on one index
+		return
+	}
+	plan := surge.Plan(spec, slots)
+	for _, action := range plan.Actions {
+		switch {
+		case action.Op == surge.Delete:
+			fmt.Printf("delete db-%d: %s\n", action.Index, action.Reason)
+		case action.Revision == surge.Stable: // below a partition
+			fmt.Printf("create db-%d at %s: %s\n", action.Index, stable, action.Reason)
+		default:
+			fmt.Printf("create db-%d at %s: %s\n", action.Index, target, action.Reason)
+		}
+	}
+	fmt.Println("blocked:", plan.Blocked)
+	fmt.Println(surge.Project(spec, slots, plan))
+	// Output:
+	// create db-4 at v2: Hole
+	// create db-5 at v2: Surge
+	// blocked: Terminating BudgetExhausted WaitingForSurge WaitingForBase
+	// 2 updated, updating [1 4], 3 of 3 replicas available
+}
+
 // A host that reads its observation in any order arranges it by index. Two replicas on one index
 // cannot be planned for.
 func ExampleArrange() {
@@ -333,7 +394,9 @@ func ExampleProgress() {
 	slots, _ := surge.ParseSlots("NtOOOn")
 	progress := surge.Project(spec, slots, surge.Plan(spec, slots))
 	selected, _ := json.Marshal(progress.Names(func(index int) string { return fmt.Sprint("frontend-", index) }))
-	fmt.Println(progress.UpdatedReplicas, string(selected))
+	fmt.Println(progress)
+	fmt.Println(string(selected))
 	// Output:
-	// 1 {"current":["frontend-1","frontend-2"],"completed":["frontend-0"]}
+	// 1 updated, updating [1 2], 4 of 5 replicas available
+	// {"current":["frontend-1","frontend-2"],"completed":["frontend-0"]}
 }

@@ -1,9 +1,9 @@
 package surge_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -336,21 +336,26 @@ func TestDiagnoseRemedies(t *testing.T) {
 	}
 }
 
-// TestGivingUpASurge: in every small state in which a surge is said to be given up, the budgets that
-// are named for that are valid, and let the update take an old replica of the base.
+// TestGivingUpASurge: in every small state in which a surge is waited for, the budgets with which it
+// is given up are valid, and let the update take an old replica of the base. The remedy names them,
+// unless the members of a gang have to come first; in no other scenario is there a number.
 func TestGivingUpASurge(t *testing.T) {
 	letters, seen := parse(t, "uoOnN."), map[string]int{}
 	check := func(spec surge.Spec, slots []surge.Slot) {
 		d := surge.Diagnose(spec, slots, nil)
-		_, text, ok := strings.Cut(d.Remedy, "give the surge up with maxSurge 0 and maxUnavailable ")
-		if !ok {
+		most := d.MaxUnavailable
+		if waits := d.Stuck == surge.SurgeGated || d.Stuck == surge.SurgeNotReady; waits != (most > 0) {
+			t.Errorf("%+v %s: %v with %d", spec, surge.FormatSlots(slots), d, most)
+		}
+		if most == 0 {
 			return
 		}
-		text, _, _ = strings.Cut(text, ";")
-		seen[text]++
-		most, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("%+v %s: %v", spec, surge.FormatSlots(slots), d)
+		if never := surge.Diagnose(spec, slots, func(int) bool { return true }); never.MaxUnavailable != most || never.Stuck == surge.SurgeUnscheduled && !strings.HasSuffix(never.Remedy, fmt.Sprint("with maxSurge 0 and maxUnavailable ", most)) {
+			t.Errorf("%+v %s: %v with %d, never scheduled", spec, surge.FormatSlots(slots), never, never.MaxUnavailable)
+		}
+		seen[fmt.Sprint(d.Stuck, most)]++
+		if d.Stuck == surge.SurgeNotReady && !strings.Contains(d.Remedy, fmt.Sprintf("give the surge up with maxSurge 0 and maxUnavailable %d;", most)) {
+			t.Errorf("%+v %s: %v", spec, surge.FormatSlots(slots), d)
 		}
 		down := 0 // and not to be replaced
 		for i, slot := range slots[:spec.Replicas] {
@@ -385,8 +390,12 @@ func TestGivingUpASurge(t *testing.T) {
 			fill(0)
 		}
 	}
-	if seen["1"] == 0 || seen["2"] == 0 || seen["3"] == 0 {
-		t.Errorf("too few states: %v", seen)
+	for _, scenario := range []surge.Stuck{surge.SurgeGated, surge.SurgeNotReady} {
+		for most := 1; most <= 3; most++ {
+			if seen[fmt.Sprint(scenario, most)] == 0 && !(scenario == surge.SurgeGated && most == 1) { // a member of the gang is down
+				t.Errorf("too few states: %v", seen)
+			}
+		}
 	}
 }
 
@@ -397,10 +406,31 @@ func TestManyActions(t *testing.T) {
 	}
 }
 
+// TestManyIndices: ten indices are shown, and the rest is counted.
+func TestManyIndices(t *testing.T) {
+	for _, row := range []struct {
+		replicas int
+		want     string
+	}{
+		{3, "[0 1 2]"}, {10, "[0 1 2 3 4 5 6 7 8 9]"}, {11, "[0 1 2 3 4 5 6 7 8 9 and 1 more]"}, {40, "[0 1 2 3 4 5 6 7 8 9 and 30 more]"},
+	} {
+		spec, slots := budget(row.replicas, 0, row.replicas), parse(t, strings.Repeat("n", row.replicas))
+		if got, want := surge.Project(spec, slots, surge.Plan(spec, slots)).String(), fmt.Sprintf("0 updated, updating %s, 0 of %d replicas available", row.want, row.replicas); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got, want := surge.Diagnose(spec, slots, nil).String(), "TargetNotReady "+row.want+": publish a working revision, or go back to the old one"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 // TestNothingReads: what has nothing to say says so.
 func TestNothingReads(t *testing.T) {
 	if got := (surge.SetResult{Current: -1}).String(); got != "nothing" {
 		t.Errorf("a plan of a set: %q", got)
+	}
+	if got := (surge.Progress{}).String(); got != "0 updated, 0 of 0 replicas available" {
+		t.Errorf("a progress: %q", got)
 	}
 	if got := (surge.Diagnosis{}).String(); got != "not stuck" {
 		t.Errorf("a diagnosis: %q", got)

@@ -1,6 +1,9 @@
 package surge
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Progress is what a status shows of an update. It is derived from the observation and the plan, so
 // only the start times have to be stored for it.
@@ -15,6 +18,16 @@ type Progress struct {
 	// .completed.
 	Updating []int `json:"-"`
 	Updated  []int `json:"-"`
+}
+
+// String returns such as "2 updated, updating [3 4], 4 of 6 replicas available". Of many indices it
+// shows the first ten and counts the rest; a progress that was read from JSON has none.
+func (p Progress) String() string {
+	text := fmt.Sprintf("%d updated, ", p.UpdatedReplicas)
+	if len(p.Updating) > 0 {
+		text += "updating " + listed(p.Updating) + ", "
+	}
+	return text + fmt.Sprintf("%d of %d replicas available", p.AvailableReplicas, p.Replicas)
 }
 
 // Project returns the progress of a flat set. A target replica that does not serve is listed as

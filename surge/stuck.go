@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Stuck names what an update waits for once there is nothing left to do and nothing on its way: the
@@ -36,18 +38,33 @@ type Diagnosis struct {
 	Stuck   Stuck  `json:"stuck"`
 	Indices []int  `json:"indices,omitempty"`
 	Remedy  string `json:"remedy,omitempty"` // for people
+
+	// MaxUnavailable is, while a surge is waited for, the count with which the update goes on
+	// without that surge: a caller that has waited for long enough sets the MaxSurge of the Spec to 0
+	// and its MaxUnavailable to this. It is one more than the base replicas that are down and may not
+	// be replaced, so if the target revision is at fault, one more replica is lost with each try.
+	MaxUnavailable int `json:"maxUnavailable,omitempty"`
 }
 
-// String returns "scenario [indices]: remedy", or "not stuck".
+// String returns "scenario [indices]: remedy", or "not stuck". Of many indices it shows the first
+// ten and counts the rest.
 func (d Diagnosis) String() string {
 	if d.Stuck == NotStuck {
 		return "not stuck"
 	}
-	indices := make([]string, len(d.Indices))
-	for i, index := range d.Indices {
-		indices[i] = strconv.Itoa(index)
+	return fmt.Sprintf("%s %s: %s", d.Stuck, listed(d.Indices), d.Remedy)
+}
+
+// listed returns indices in brackets.
+func listed(indices []int) string {
+	var words []string
+	for _, index := range indices[:min(len(indices), textlist.Shown)] {
+		words = append(words, strconv.Itoa(index))
 	}
-	return fmt.Sprintf("%s [%s]: %s", d.Stuck, strings.Join(indices, " "), d.Remedy)
+	if more := len(indices) - textlist.Shown; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return "[" + strings.Join(words, " ") + "]"
 }
 
 // Diagnose says in which scenario an update is if its plan is empty and the state no longer
@@ -80,7 +97,7 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 		outdated := which(0, len(slots), func(i int, slot Slot) bool {
 			return i >= r.Partition && slot.Old() || i >= r.Replicas && slot.Live()
 		})
-		return Diagnosis{UpdatePaused, outdated, "resume the update"}
+		return Diagnosis{Stuck: UpdatePaused, Indices: outdated, Remedy: "resume the update"}
 	}
 	if plan.Blocked.Has(BlockedWaitingForSurge) {
 		end := plus(r.Replicas, r.Surge)
@@ -88,18 +105,19 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 		// down and that it may not replace. By I7 these alone use up the present MaxUnavailable. Old ones
 		// above the partition are not among them: the repair window of the new budget has room for one.
 		lost := which(0, r.Replicas, func(i int, slot Slot) bool { return slot == TargetUnavailable || i < r.Partition && !slot.Available() })
-		without := fmt.Sprintf("with maxSurge 0 and maxUnavailable %d", len(lost)+1)
+		most := len(lost) + 1
+		without := fmt.Sprintf("with maxSurge 0 and maxUnavailable %d", most)
 		if gate := which(0, r.MinAvailable, down); len(gate) > 0 {
-			return Diagnosis{SurgeGated, gate, "make these members of the base gang available: the surge is scheduled after them"}
+			return Diagnosis{SurgeGated, gate, "make these members of the base gang available: the surge is scheduled after them", most}
 		}
 		if unscheduled != nil {
 			never := which(r.Replicas, end, func(i int, slot Slot) bool { return slot == TargetUnavailable && unscheduled(i) })
 			if len(never) > 0 {
-				return Diagnosis{SurgeUnscheduled, never, "make room for the surge, or give it up " + without}
+				return Diagnosis{SurgeUnscheduled, never, "make room for the surge, or give it up " + without, most}
 			}
 		}
 		return Diagnosis{SurgeNotReady, which(r.Replicas, end, pending),
-			"make the surge available, publish a working revision, or give the surge up " + without + "; if it is only deleted, it is created again"}
+			"make the surge available, publish a working revision, or give the surge up " + without + "; if it is only deleted, it is created again", most}
 	}
 	resume := ""
 	if spec.Paused { // nothing is outdated now, but after a new revision it would be, and the pause would hold it back
@@ -110,7 +128,7 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 		if stuck[len(stuck)-1] < r.Partition { // after a new revision these replicas would be old, and protected
 			remedy += ", and lower the partition"
 		}
-		return Diagnosis{TargetNotReady, stuck, remedy + resume}
+		return Diagnosis{Stuck: TargetNotReady, Indices: stuck, Remedy: remedy + resume}
 	}
-	return Diagnosis{ReplicasUnhealthy, which(0, r.Partition, down), "repair these replicas, or lower the partition to replace them" + resume}
+	return Diagnosis{Stuck: ReplicasUnhealthy, Indices: which(0, r.Partition, down), Remedy: "repair these replicas, or lower the partition to replace them" + resume}
 }

@@ -57,7 +57,7 @@ func run(args []string, out io.Writer) error {
 	flags.Func("inject", "what goes wrong, as a `list` separated by commas: stuck-surge (a surge never becomes ready), new-revision, scale-down "+
 		"(both once the first replica is updated), fail (the first updated replica fails and recovers), broken (the new revision never becomes ready), "+
 		"hang (the first deletion takes ten times as long), remove (the last replica is evicted)", w.inject)
-	unblock := flags.Bool("unblock", false, "give the surge up when the update of a flat set is stuck: set maxSurge to 0, and maxUnavailable to 1 if it is 0")
+	unblock := flags.Bool("unblock", false, "give the surge up when the update of a flat set waits for it: set maxSurge to 0, and maxUnavailable to what is then needed")
 	if err := program.Parse(flags, args, out, builtin, "surge plays a rolling update over numbered replicas on a virtual clock, and draws what is planned at each step and why.",
 		"a file is named with -f"); err != nil {
 		return err

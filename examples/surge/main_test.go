@@ -107,7 +107,8 @@ func TestStuck(t *testing.T) {
 		{"whole replicas above a partition", "spec:\n  replicas: 3\n  partition: 2\n  updateStrategy: {type: ReplicaRecreate}" + cliques, "-inject broken",
 			"stuck: replicas: TargetNotReady [2]: publish a working revision, or go back to the old one"},
 		{"no unavailable replica, in percent", "", "-replicas 2 -max-surge 1 -max-unavailable 0% -inject stuck-surge -unblock", "surge given up, from now on at most 1 missing "},
-		{"one unavailable replica by default", "", "-replicas 2 -max-surge 1 -inject broken -unblock", "surge given up, from now on at most 1 missing "},
+		{"one unavailable replica by default, which is down", "", "-replicas 2 -max-surge 1 -inject broken -unblock", "surge given up, from now on at most 2 missing "},
+		{"two of three are down", "", "-replicas 3 -max-surge 1 -max-unavailable 2 -inject broken -unblock", "surge given up, from now on at most 3 missing "},
 	} {
 		args := strings.Fields(row.flags)
 		if row.document != "" {

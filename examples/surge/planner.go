@@ -64,6 +64,7 @@ func why(reason surge.Reason, spec surge.Spec) string {
 type flatSet struct {
 	spec    surge.Spec
 	unblock bool
+	without int // the maxUnavailable with which the update goes on without the surge that it waits for; 0 if it waits for none
 }
 
 func (f *flatSet) sizes() [][]int { return [][]int{{f.spec.Replicas}} }
@@ -75,7 +76,8 @@ func (f *flatSet) plan(state surge.SetState) (decision, error) {
 	for _, action := range plan.Actions {
 		d.moves = append(d.moves, move{action: action})
 	}
-	d.stuck = surge.Diagnose(f.spec, slots, nil).String()
+	stuck := surge.Diagnose(f.spec, slots, nil)
+	d.stuck, f.without = stuck.String(), stuck.MaxUnavailable
 	return d, nil
 }
 
@@ -89,13 +91,10 @@ func (f *flatSet) gate(int) int { return f.spec.MinAvailable }
 func (f *flatSet) surgeAt(_, _, index int) bool { return index >= f.spec.Replicas }
 
 func (f *flatSet) unstick() string {
-	if !f.unblock || f.spec.MaxSurge.Value() == 0 {
+	if !f.unblock || f.without == 0 {
 		return ""
 	}
-	f.spec.MaxSurge = concurrency.Count(0)
-	if most := f.spec.MaxUnavailable; most.Value() == 0 && !most.IsZero() { // 0 or 0%; unset is 1
-		f.spec.MaxUnavailable = concurrency.Count(1)
-	}
+	f.spec.MaxSurge, f.spec.MaxUnavailable = concurrency.Count(0), concurrency.Count(f.without)
 	return fmt.Sprintf("surge given up, from now on at most %d missing", f.spec.Resolve().Unavailable)
 }
 
