@@ -1,6 +1,7 @@
 package concurrency_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -107,6 +108,99 @@ func ExampleApply() {
 	// Output:
 	// token 1 progress 09:05:00
 	// true
+}
+
+// Two controllers share records that are kept as JSON: at most 10 % of the nodes under maintenance
+// and one per zone. Both plan on the same records. The second write is refused, and its controller
+// plans again on what is stored by then. What it releases later needs the token of the lease alone.
+func ExampleApply_conflict() {
+	fleet := concurrency.Rule{GroupSelector: "true", Limit: concurrency.Percent(10)}
+	zone := concurrency.Rule{GroupSelector: "true", Limit: concurrency.Count(1), GroupBy: "resource.metadata['zone']"}
+	files := map[string][]byte{} // by key of the pool; a host locks them, or has a database
+	read := func(pool concurrency.Pool) concurrency.Pool {
+		if file, ok := files[pool.Key]; ok {
+			record, err := concurrency.ParseRecord(file)
+			if err != nil {
+				panic(err)
+			}
+			pool.Record = record
+		}
+		return pool
+	}
+	write := func(records []concurrency.Record) error { // in one transaction
+		for _, r := range records {
+			if stored := read(concurrency.Pool{Key: r.Key}).Record.Revision; stored != r.Revision {
+				return fmt.Errorf("%w: %s is at revision %d, not %d", concurrency.ErrConflict, r.Key, stored, r.Revision)
+			}
+		}
+		for _, r := range records {
+			r.Revision++
+			file, err := json.Marshal(r)
+			if err != nil {
+				return err
+			}
+			files[r.Key] = file
+		}
+		return nil
+	}
+	observe := func() concurrency.Snapshot {
+		return concurrency.Snapshot{Pools: []concurrency.Pool{read(fleet.Pool("fleet", "", 20)), read(zone.Pool("zone", "a", 10)), read(zone.Pool("zone", "b", 10))}}
+	}
+	turn := func(name string, snapshot concurrency.Snapshot, candidates ...concurrency.Candidate) {
+		plan, err := concurrency.Plan(snapshot, candidates, now)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(name)
+		printPlan(snapshot, candidates, plan)
+		records, err := concurrency.Apply(snapshot, candidates, plan.Admitted, now)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("error:", write(records))
+	}
+	n1 := concurrency.Candidate{Resource: "n1", Group: "patch", Rank: 1, Needs: []int32{0, 1}}
+	n2 := concurrency.Candidate{Resource: "n2", Group: "patch", Rank: 2, Needs: []int32{0, 1}}
+	before := observe()
+	turn("first controller", before, n1)
+	turn("second controller", before, n2)
+	turn("second controller, once more", observe(), n2)
+
+	for _, pool := range observe().Pools { // n1 is done
+		holder := concurrency.Holder{Resource: "n1", Group: "patch"}
+		lease, ok := pool.Record.Lease(holder)
+		if !ok {
+			continue
+		}
+		record, err := pool.Record.Release(holder, lease.Token)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("released", record.Key, write([]concurrency.Record{record}))
+	}
+	fmt.Println(string(files["zone/a"]))
+	// Output:
+	// first controller
+	// start n1 slot_free
+	// pool  fleet 1 of 2 active, 20 members
+	// pool  zone/a 1 of 1 active, 10 members
+	// pool  zone/b 0 of 1 active, 10 members
+	// error: <nil>
+	// second controller
+	// start n2 slot_free
+	// pool  fleet 1 of 2 active, 20 members
+	// pool  zone/a 1 of 1 active, 10 members
+	// pool  zone/b 0 of 1 active, 10 members
+	// error: concurrency: record changed since it was read: fleet is at revision 1, not 0
+	// second controller, once more
+	// wait  n2 zone/a:slot_full
+	// pool  fleet 1 of 2 active, 20 members
+	// pool  zone/a 1 of 1 active, 10 members
+	// pool  zone/b 0 of 1 active, 10 members
+	// error: <nil>
+	// released fleet <nil>
+	// released zone/a <nil>
+	// {"schema":1,"key":"zone/a","revision":2,"nextToken":2,"leases":[]}
 }
 
 // A lease without progress for an hour is quarantined. It still counts; only the allowance lets the
