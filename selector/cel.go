@@ -274,17 +274,29 @@ func (m *meter) EstimateCallCost(_, overload string, target *checker.AstNode, ar
 // library.
 func (m *meter) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
 	text, ok := args[0].(types.String)
-	cost := uint64(math.Ceil(float64(utf8.RuneCountInString(string(text)))*perCharacter)) + 1
+	var cost uint64
 	switch {
 	case !ok:
 		return nil
 	case overload == overloads.Matches || overload == overloads.MatchesString:
 		pattern, _ := args[1].(types.String)
-		cost *= m.patterns[string(pattern)]
-	case !fromString(overload):
+		cost = m.searching(text, string(pattern))
+	case fromString(overload):
+		cost = reading(text)
+	default:
 		return nil
 	}
 	return &cost
+}
+
+// reading returns the price of reading a text once, and searching that of a regular expression that
+// is searched for in it.
+func reading(text types.String) uint64 {
+	return uint64(math.Ceil(float64(utf8.RuneCountInString(string(text)))*perCharacter)) + 1
+}
+
+func (m *meter) searching(text types.String, pattern string) uint64 {
+	return reading(text) * m.patterns[pattern]
 }
 
 // fromString reports whether the overload converts a string into something else.

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"sync"
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -24,13 +26,43 @@ type program struct {
 func (t *syntaxTree) program(limit uint64) (*program, error) {
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if limit > 0 {
-		options = append(options, cel.CostLimit(limit), cel.CostTracking(t.meter()))
+		prices := t.meter()
+		options = append(options, cel.CostLimit(limit), cel.CostTracking(prices), prices.affordable(limit))
 	}
 	p, err := t.library.env.Program(t.ast, options...)
 	if err != nil {
 		return nil, err
 	}
 	return &program{Program: p, activations: sync.Pool{New: func() any { return new(activation) }}}, nil
+}
+
+// affordable plans calls of matches such that one which alone costs more than the limit is not made.
+// The library charges for a call that was made, and then cancels: a regular expression of a thousand
+// instructions takes seconds for the longest text that is read, and a thousandth of that for what
+// the limit allows. The result of a call that is not made does not matter, because it is charged for
+// like the others.
+func (m *meter) affordable(limit uint64) cel.ProgramOption {
+	factory := func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
+		re, err := regexp.Compile(pattern)
+		if err != nil {
+			return nil, err
+		}
+		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
+			text, ok := args[0].(types.String)
+			switch {
+			case !ok:
+				return types.NoSuchOverloadErr()
+			case m.searching(text, pattern) > limit:
+				return types.NewErr("not made: it costs too much")
+			}
+			return types.Bool(re.MatchString(string(text)))
+		}), nil
+	}
+	var list []*interpreter.RegexOptimization
+	for _, overload := range []string{overloads.Matches, overloads.MatchesString} { // by overload: the library has its own for the function
+		list = append(list, &interpreter.RegexOptimization{Function: overloads.Matches, OverloadID: overload, RegexIndex: 1, Factory: factory})
+	}
+	return cel.OptimizeRegex(list...)
 }
 
 // match evaluates the program on in. Without metering it stops at the first value beyond the

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -173,6 +174,40 @@ func TestI2CostIsBounded(t *testing.T) {
 			kind, text := outcome(s.Match(row.vars))
 			if kind != row.want || !strings.Contains(text, row.msg) {
 				t.Errorf("%s: %s %s, want %s: %s", row.expr, kind, text, row.want, row.why)
+			}
+		}
+	}
+}
+
+// I2: a regular expression that costs more than the limit is not run and charged for afterwards: for
+// a long text that would take seconds.
+func TestI2RegexIsPricedBeforeItRuns(t *testing.T) {
+	const pattern = "(x{30}){30}y" // of some 900 instructions
+	long := strings.Repeat("x", 5_000)
+	began := time.Now()
+	regexp.MustCompile(pattern).MatchString(long)
+	alone := time.Since(began)
+	env := newEnv(t, selector.Limits{})
+	for _, expr := range []string{"resource.name.matches('" + pattern + "')", "matches(resource.name, '" + pattern + "')", "resource.name.matches('" + pattern + "') || true"} {
+		for _, compile := range []func(string) (*selector.Selector, error){env.Compile, env.CompileCEL} {
+			s, err := compile(expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			least := alone
+			for range 5 { // the machine has other work as well
+				began := time.Now()
+				kind, text := outcome(s.Match(hostVars{"resource.name": long}))
+				if least = min(least, time.Since(began)); kind != "limit" || !strings.Contains(text, "the data costs more to evaluate than the limit of 10000") {
+					t.Errorf("%s: %s %s", expr, kind, text)
+				}
+			}
+			if least > alone/4 {
+				t.Errorf("%s: refused after %v, and the expression alone takes %v", expr, least, alone)
+			}
+			short := strings.Repeat("x", 300) // more than is promised, and affordable
+			if kind, text := outcome(s.Match(hostVars{"resource.name": short})); kind == "limit" {
+				t.Errorf("%s: %s", expr, text)
 			}
 		}
 	}
