@@ -43,13 +43,13 @@ func ExamplePlan() {
 	if err != nil {
 		panic(err)
 	}
-	printPlan(snapshot, candidates, plan)
+	fmt.Println(plan.Describe(snapshot, candidates))
 	// Output:
-	// start node-0 slot_free
-	// start node-1 slot_free
-	// wait  node-2 prod-east-nodes:slot_full
-	// wait  node-3 prod-east-nodes:slot_full
-	// pool  prod-east-nodes 2 of 2 active, 10 members
+	// 2 candidates may start, 2 must wait
+	// node-0 for group-7 may start: slot_free, pool prod-east-nodes with token 1
+	// node-1 for group-7 may start: slot_free, pool prod-east-nodes with token 2
+	// node-2 for group-7 must wait: slot_full in pool prod-east-nodes; and 1 more likewise
+	// pool prod-east-nodes: 2 of at most 2 active, 10 members, 2 new leases
 }
 
 // Two rules cover n2: the cluster has a place left, its zone has not. n5 needs the cluster alone

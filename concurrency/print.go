@@ -52,19 +52,24 @@ func (s Summary) String() string {
 // each pool and for each stuck lease, then Next, in UTC. Of each it shows the first ten and counts
 // the rest. Candidates that are refused by the same pools for the same reasons share a line, which
 // names the first of them. Candidates and pools are named by their indices, because a result does
-// not have their names. The text does not end with a newline.
-func (r Result) String() string {
+// not have their names: see [Result.Describe]. The text does not end with a newline.
+func (r Result) String() string { return r.Describe(Snapshot{}, nil) }
+
+// Describe is String with the names of candidates and pools. snapshot and candidates are those of
+// the plan.
+func (r Result) Describe(snapshot Snapshot, candidates []Candidate) string {
+	n := names{snapshot.Pools, candidates}
 	lines := []string{fmt.Sprintf("%s may start, %d must wait", counted(len(r.Admitted), "candidate"), len(r.Refused))}
 	lines = listed(lines, len(r.Admitted), "start", func(i int) string {
 		a := r.Admitted[i]
 		words := []string{string(a.Reason)}
 		for _, c := range a.Claims {
-			words = append(words, fmt.Sprintf("pool %d with token %d", c.Pool, c.Token))
+			words = append(words, fmt.Sprintf("%s with token %d", n.pool(int(c.Pool)), c.Token))
 		}
-		return fmt.Sprintf("candidate %d may start: %s", a.Candidate, some(words))
+		return fmt.Sprintf("%s may start: %s", n.candidate(a.Candidate), some(words))
 	})
-	lines = r.waits(lines)
-	lines = listed(lines, len(r.Pools), "pool", func(i int) string { return fmt.Sprintf("pool %d: %s", i, r.Pools[i]) })
+	lines = r.waits(lines, n)
+	lines = listed(lines, len(r.Pools), "pool", func(i int) string { return n.pool(i) + ": " + r.Pools[i].String() })
 	lines = listed(lines, len(r.Stuck), "stuck lease", func(i int) string {
 		return fmt.Sprintf("stuck since %s: %s", stamp(r.Stuck[i].At), r.Stuck[i].Lease)
 	})
@@ -74,8 +79,30 @@ func (r Result) String() string {
 	return strings.Join(lines, "\n")
 }
 
+// names names candidates and pools: those that it does not have by their indices, which also prints
+// a result that was put together by hand.
+type names struct {
+	pools      []Pool
+	candidates []Candidate
+}
+
+func (n names) pool(index int) string {
+	if uint(index) < uint(len(n.pools)) {
+		return "pool " + n.pools[index].Key
+	}
+	return fmt.Sprintf("pool %d", index)
+}
+
+func (n names) candidate(index int32) string {
+	if uint(index) < uint(len(n.candidates)) {
+		c := &n.candidates[index]
+		return Holder{c.Resource, c.Group}.String()
+	}
+	return fmt.Sprintf("candidate %d", index)
+}
+
 // waits appends a line for each of the first answers, in the order in which candidates got them.
-func (r Result) waits(lines []string) []string {
+func (r Result) waits(lines []string, n names) []string {
 	type answer struct {
 		first int32 // the candidate that got it first
 		count int
@@ -93,13 +120,13 @@ func (r Result) waits(lines []string) []string {
 	rest := len(r.Refused)
 	for _, number := range order[:min(len(order), textlist.Shown)] {
 		var why []string
-		if uint(number) < uint(len(r.Refusals)) { // a result that was put together by hand prints, too
+		if uint(number) < uint(len(r.Refusals)) {
 			for _, refusal := range r.Refusals[number] {
-				why = append(why, fmt.Sprintf("%s in pool %d", refusal.Reason, refusal.Pool))
+				why = append(why, fmt.Sprintf("%s in %s", refusal.Reason, n.pool(int(refusal.Pool))))
 			}
 		}
 		a := answers[number]
-		line := fmt.Sprintf("candidate %d must wait: %s", a.first, some(why))
+		line := fmt.Sprintf("%s must wait: %s", n.candidate(a.first), some(why))
 		if a.count > 1 {
 			line += fmt.Sprintf("; and %d more likewise", a.count-1)
 		}

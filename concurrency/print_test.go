@@ -78,6 +78,13 @@ func TestResultPrints(t *testing.T) {
 	if got := s.plan(t).String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	named := strings.NewReplacer("candidate 2 ", "n1 for g ", "candidate 3 ", "free for g ", "candidate 0 ", "n2 for g ", "candidate 1 ", "n5 for g ", "pool 0", "pool cluster", "pool 1", "pool zone-a").Replace(want)
+	if got := s.plan(t).Describe(s.Snapshot, s.candidates); got != named {
+		t.Errorf("got\n%s\nwant\n%s", got, named)
+	}
+	if got := s.plan(t).Describe(Snapshot{Pools: s.Pools[:1]}, s.candidates[:1]); !strings.Contains(got, "n2 for g must wait: slot_full in pool cluster, slot_paused in pool 1") || !strings.Contains(got, "candidate 2 may start") {
+		t.Errorf("what has no name is shown by its index: got\n%s", got)
+	}
 }
 
 // TestResultPrintsBounded: the text of a plan for a large fleet is still read by people. Ten entries
