@@ -37,10 +37,11 @@ func (e *Env) namesIn(n *expr, local []string) *fault {
 		}
 	case kindCall:
 		if !e.functions[n.name] {
-			hint := "only the standard functions of CEL are available"
-			if near := cmp.Or(similar(n.name), nearest(n.name, e.functionNames)); near != "" {
+			hint := foreign(n.name)
+			if near := cmp.Or(similar(n.name), nearest(n.name, e.functionNames)); hint == "" && near != "" {
 				hint = "did you mean " + near + "?"
 			}
+			hint = cmp.Or(hint, "only the standard functions of CEL are available")
 			return &fault{at: n, msg: "there is no function " + n.name, hint: hint}
 		}
 	case kindMessage:
@@ -263,6 +264,8 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 	switch {
 	case sound(n):
 		return ""
+	case n.kind == kindSelect && similar(n.name) == "size":
+		return "write size(x)"
 	case n.kind == kindSelect:
 		return "only a map has keys; one with dots is written m['a.b']"
 	case n.kind != kindCall:
@@ -288,7 +291,7 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 		case !n.member:
 			return "write x." + n.name + "('…')"
 		case n.name == "contains":
-			return "it is for texts: whether a list has a value is asked with x in list"
+			return "it is for texts: whether a list has a value, or a map a key, is asked with 'x' in list"
 		}
 	}
 	return ""
@@ -305,6 +308,8 @@ func (n *expr) comparable(msg string) string {
 			return "a number with a point is no int: write a whole one, or double(x) for the int"
 		case own == "int" && other == "string" && n.args[i].kind == kindLiteral:
 			return fmt.Sprintf("write '%v' if a text is meant, and int(x) for the text if a number is", n.args[i].value)
+		case own == "bool" && other == "string" && n.args[i].kind == kindLiteral:
+			return fmt.Sprintf("the other side is a text: write '%v'", n.args[i].value)
 		case own != "string":
 		case other == "timestamp":
 			return "an instant is written timestamp('2026-01-31T09:00:00Z')"

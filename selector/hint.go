@@ -40,8 +40,14 @@ func instead(at int, found, right string) *slip {
 // looks into string literals only for a wrong escape or a missing end. It returns nil if there is
 // no slip.
 func firstSlip(text string) *slip {
+	if strings.TrimSpace(text) == "*" {
+		return &slip{strings.IndexByte(text, '*'), "*", "write true to match everything"}
+	}
+	depth := 0 // of brackets
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
+		case c == '.' && i+1 < len(text) && (text[i+1] == '\'' || text[i+1] == '"'):
+			return &slip{i, text[i : i+2], "a key in quotes is written in brackets: m['key']"}
 		case c == '"' || c == '\'':
 			end, fault := afterString(text, i)
 			if fault != nil {
@@ -68,6 +74,9 @@ func firstSlip(text string) *slip {
 			for i < len(text) && strings.IndexByte("=<>!~", text[i]) >= 0 {
 				i++
 			}
+			if text[start:i] == "!" && before(text, start) && strings.HasPrefix(text[i:], "in") && (i+2 == len(text) || !wordByte(text[i+2])) {
+				return &slip{start, "!in", "write !(x in [ … ])"}
+			}
 			switch op := text[start:i]; op {
 			case "=", "===":
 				return instead(start, op, "==")
@@ -86,7 +95,18 @@ func firstSlip(text string) *slip {
 			return instead(i, string(c), string([]byte{c, c}))
 		case c == '&' || c == '|':
 			i += 2
-		case strings.HasPrefix(text[i:], ".?"), strings.HasPrefix(text[i:], "[?"), strings.HasPrefix(text[i:], "?."):
+		case depth == 0 && c == ',':
+			if at := strings.LastIndex(text[:i], " in "); at >= 0 && strings.IndexByte(text[at:i], '&') < 0 && strings.IndexByte(text[at:i], '|') < 0 {
+				return &slip{i, ",", "a list is written in brackets, as in ['a', 'b']"}
+			}
+			return &slip{i, ",", "there is one condition: join two with && or ||"}
+		case depth == 0 && c == ':' && strings.IndexByte(text[:i], '?') < 0:
+			return instead(i, ":", "==")
+		case c == '`' && (i == 0 || text[i-1] != '.'):
+			return instead(i, "`", "' or \"")
+		case c == '~':
+			return &slip{i, "~", "write x.matches('…')"}
+		case strings.HasPrefix(text[i:], "??"), strings.HasPrefix(text[i:], "?:"), strings.HasPrefix(text[i:], ".?"), strings.HasPrefix(text[i:], "[?"), strings.HasPrefix(text[i:], "?."):
 			return &slip{i, text[i : i+2], "test a key first, as in 'key' in m && m['key'] == '…'"}
 		case c == '#':
 			return &slip{i, "#", "a comment begins with //"}
@@ -99,6 +119,12 @@ func firstSlip(text string) *slip {
 			}
 			return &slip{i, found, "a variable is its name and nothing else"}
 		default:
+			switch c {
+			case '(', '[', '{':
+				depth++
+			case ')', ']', '}':
+				depth--
+			}
 			r, width := utf8.DecodeRuneInString(text[i:])
 			switch {
 			case strings.ContainsRune("‘’‚“”„´", r):
@@ -110,6 +136,12 @@ func firstSlip(text string) *slip {
 		}
 	}
 	return nil
+}
+
+// before reports whether an operand ends in front of an offset.
+func before(text string, at int) bool {
+	rest := strings.TrimRight(text[:at], " \t\r\n")
+	return rest != "" && (wordByte(rest[len(rest)-1]) || strings.IndexByte(")]}'\"", rest[len(rest)-1]) >= 0)
 }
 
 // wordSlip returns the slip of the word text[start:end], or nil.
@@ -124,13 +156,13 @@ func wordSlip(text string, start, end int) *slip {
 	switch lower := strings.ToLower(word); lower {
 	case "if", "else":
 		return &slip{start, word, "write condition ? yes : no"}
-	case "is", "like", "matches", "contains", "startswith", "endswith", "between":
+	case "is", "eq", "ne", "like", "matches", "contains", "startswith", "endswith", "between":
 		// A function or variable of this name is not followed by an operand.
 		if start == 0 || rest == "" || !wordByte(rest[0]) && rest[0] != '\'' && rest[0] != '"' {
 			return nil
 		}
 		return &slip{start, word, map[string]string{
-			"is": "write == for " + word, "like": "write x.startsWith('…'), x.endsWith('…') or x.contains('…')", "matches": "write x.matches('…')", "contains": "write x.contains('…')",
+			"is": "write == for " + word, "eq": "write == for " + word, "ne": "write != for " + word, "like": "write x.startsWith('…'), x.endsWith('…') or x.contains('…')", "matches": "write x.matches('…')", "contains": "write x.contains('…')",
 			"startswith": "write x.startsWith('…')", "endswith": "write x.endsWith('…')", "between": "write a <= x && x <= b",
 		}[lower]}
 	case "in":
@@ -290,6 +322,8 @@ func (l *layout) undeclared(path []string) string {
 	switch lower := strings.ToLower(full); lower {
 	case "true", "false", "null":
 		return "write " + lower + " for " + full
+	case "now":
+		return foreign(lower)
 	}
 	return "if a text is meant, write '" + cut(full) + "'"
 }
@@ -355,6 +389,28 @@ func similar(function string) string {
 		return "contains"
 	case "test", "match", "regex":
 		return "matches"
+	}
+	return ""
+}
+
+// foreign says what to write for a function of another language that has none like it in CEL, or
+// empty.
+func foreign(function string) string {
+	switch strings.ToLower(function) {
+	case "now", "today", "currenttime":
+		return "nothing here reads a clock: the same data has the same answer at any time"
+	case "lower", "upper", "tolower", "toupper", "tolowercase", "touppercase", "lowerascii", "upperascii", "equalsignorecase":
+		return "a text in any case is found by x.matches('(?i)^text$')"
+	case "split", "substring", "substr", "slice", "trim", "replace", "format", "join":
+		return "a part of a text is found by startsWith, endsWith, contains or matches"
+	case "isempty", "empty":
+		return "write x == ''"
+	case "equals", "eq":
+		return "write x == y"
+	case "get", "haskey", "containskey", "has":
+		return "a map is asked for a value by m['key'], and for a key by 'key' in m"
+	case "exists", "all", "exists_one", "filter", "map":
+		return "as in list." + strings.ToLower(function) + "(x, x == 'a'); a map is asked for a key by 'key' in m"
 	}
 	return ""
 }
