@@ -18,6 +18,7 @@
 // after that.
 //
 //	plan, err := concurrency.Plan(snapshot, candidates, now)
+//	log(plan.Describe(snapshot, candidates))                   // who may start, and who waits for which pools
 //	records, err := concurrency.Apply(snapshot, candidates, plan.Admitted, now)
 //	for _, r := range records { save(r.Key, r, r.Revision) }   // compare-and-swap: in one transaction, or in this order, see Apply
 //	dispatch(plan.Admitted)                                    // each job carries the tokens of its claims
