@@ -96,7 +96,7 @@ func firstSlip(text string) *slip {
 		case c == '&' || c == '|':
 			i += 2
 		case depth == 0 && c == ',':
-			if at := strings.LastIndex(text[:i], " in "); at >= 0 && strings.IndexByte(text[at:i], '&') < 0 && strings.IndexByte(text[at:i], '|') < 0 {
+			if at := strings.LastIndex(text[:i], " in "); at >= 0 && !strings.ContainsAny(text[at:i], "&|[") {
 				return &slip{i, ",", "a list is written in brackets, as in ['a', 'b']"}
 			}
 			return &slip{i, ",", "there is one condition: join two with && or ||"}

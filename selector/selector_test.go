@@ -265,6 +265,7 @@ func TestCompileErrors(t *testing.T) {
 		{"resource.kind == 'a', resource.name == 'b'", 1, 21, ",", "&& or ||", "a list of conditions"},
 		{"resource.kind in 'a', 'b'", 1, 21, ",", "['a', 'b']", "a list without brackets"},
 		{"resource.kind in ['a', 'b'] && flag, flag", 1, 36, ",", "&& or ||", "a comma in brackets is none of these"},
+		{"resource.kind in ['a'], resource.name == 'b'", 1, 23, ",", "&& or ||", "the list ends before it"},
 		{"resource.kind: 'a'", 1, 14, ":", "write == for :", "YAML"},
 		{"flag ? flag : flag : flag", 1, 20, "':'", "", "which belongs to a choice"},
 		{"resource.kind == `a`", 1, 18, "`", "' or", "Go, and a shell"},
