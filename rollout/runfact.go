@@ -15,10 +15,12 @@ import (
 // runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one
 // group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
-	var groups, prefixes []string // prefixes: what the ids of their runs begin with
-	know := func(group string) {
-		if !slices.Contains(groups, group) {
-			groups, prefixes = append(groups, group), append(prefixes, textkey.Join(group)+"/")
+	groups := map[string]string{} // by what the ids of their runs begin with; as many as executions are stuck, where each hangs in a group of its own
+	var group, prefix string      // the last one: neighbours mostly have runs of the same group
+	know := func(id string) {
+		if id != group {
+			group, prefix = id, textkey.Join(id)+"/"
+			groups[prefix] = id
 		}
 	}
 	for _, group := range state.Group.Closed {
@@ -31,7 +33,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 			know(open.Group)
 		}
 	}
-	if len(prefixes) == 0 {
+	if len(groups) == 0 {
 		return nil
 	}
 	var facts []bracket.RunFact
@@ -45,17 +47,21 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 		}
 		for k := range t.Jobs {
 			job := &t.Jobs[k]
-			g := slices.IndexFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(job.Run, prefix) })
-			if g < 0 {
-				if numberOf(job.Run, every) > known {
-					if outlived == nil {
-						outlived = map[string]bool{}
+			if !strings.HasPrefix(job.Run, prefix) {
+				first := job.Run[:strings.IndexByte(job.Run, '/')+1]
+				id, ours := groups[first]
+				if !ours {
+					if numberOf(job.Run, every) > known {
+						if outlived == nil {
+							outlived = map[string]bool{}
+						}
+						outlived[t.Resource] = true
 					}
-					outlived[t.Resource] = true
+					continue
 				}
-				continue
+				group, prefix = id, first
 			}
-			run, ok := parseRun(groups[g], job.Run[len(prefixes[g]):])
+			run, ok := parseRun(group, job.Run[len(prefix):])
 			if !ok || run.Resource != t.Resource || run.Deployment != t.Deployment {
 				w.diagnose(DiagnosticUnknownRun, b.id, job.Run, t.TargetID)
 				continue
