@@ -28,8 +28,8 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 // plainPolicy is a policy without its decoder: what holds it can be salvaged field by field.
 type plainPolicy Policy
 
-// decodePolicies also says whether the document is a list. A single policy that decode does not
-// fill is left out.
+// decodePolicies also says whether the document is a list. There are no policies if decode fills
+// nothing.
 func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool, err error)) (policies []Policy, listed bool, err error) {
 	plain := make([]plainPolicy, 1)
 	var into any = &plain[0]
@@ -47,7 +47,7 @@ func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool
 }
 
 // namingKinds says of the unknown kinds of rules in policies which kinds there are, unless the
-// decoder has named the one that is meant.
+// decoder has named the one that is meant. Rules are the only list in a policy.
 func namingKinds(err error) error {
 	var list []error
 	for _, fault := range strictjson.Faults(err) {
@@ -56,7 +56,7 @@ func namingKinds(err error) error {
 			_, at, _ = strings.Cut(at, "].")
 		}
 		_, name, inside := strings.Cut(at, "].")
-		if fault.Code == strictjson.CodeUnknownField && fault.Hint == "unknown field" && strings.HasPrefix(at, "rules[") && inside && !strings.ContainsAny(name, ".[") {
+		if fault.Hint == "unknown field" && inside && !strings.ContainsAny(name, ".[") {
 			var kinds []string
 			for _, k := range (Rule{}).kinds() {
 				kinds = append(kinds, string(k.name))

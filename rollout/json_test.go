@@ -117,6 +117,8 @@ func TestStrictWhoeverDecodes(t *testing.T) {
 	}{
 		{"a policy that would be enabled", policy, `{"name":"p","selector":"true","rules":[],"enable":false}`, `enable: unknown field; did you mean "enabled"?`},
 		{"letters count", policy, `{"Name":"p"}`, `Name: unknown field; did you mean "name"?`},
+		{"a kind that is nearly right: the others are not listed", policy, `{"rules":[{"anyAproval":{}}]}`, `rules[0].anyAproval: unknown field; did you mean "anyApproval"?`},
+		{"a field that resembles none, beside the rules and inside one: no kind is meant", policy, `{"xyz":1,"rules":[{"retry":{"xyz":1}}]}`, "xyz: unknown field\nrules[0].retry.xyz: unknown field"},
 		{"paths lead into the rules", policy, `{"rules":[{"retry":{"maxRetries":"3"}}]}`, "rules[0].retry.maxRetries: must be a whole number, not a string: leave the quotes out"},
 		{"all faults are told", policy, `{"name":1,"rules":{}}`, "name: must be a string, not 1: put it in quotes\nrules: must be a list, not an object"},
 		{"a version that would be for every target", version, `{"id":"v","targetSelecter":"false"}`, `targetSelecter: unknown field; did you mean "targetSelector"?`},

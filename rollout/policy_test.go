@@ -194,6 +194,8 @@ func checkFaults(t *testing.T, why, document string, want []string) {
 	policies, err := rollout.ParsePolicies([]byte(document))
 	if err == nil {
 		_, err = rollout.Compile(policies, newEnv(t), withZones())
+	} else if policies != nil {
+		t.Errorf("%s: there are faults, and yet policies: %v", why, policies)
 	}
 	var got []string
 	for _, one := range joined(err) {
