@@ -260,6 +260,80 @@ func TestTurnOfAnOverride(t *testing.T) {
 	if plan := mustPlan(t, set, s, minute(1)); len(plan.Start) != 0 {
 		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
 	}
+	// Neither does it take away the turn that the target has alone: there it is the first again, as
+	// it joined before the override.
+	for k := range s.Targets {
+		if s.Targets[k].Resource == order[0] {
+			s.Targets[k].JoinedAt = minute(1)
+		}
+	}
+	s.Overrides = []rollout.Override{override("x", only(order[0]), func(o *rollout.Override) { o.CreatedAt = minute(2) })}
+	if plan := mustPlan(t, set, s, minute(2)); !slices.Equal(started(plan), []string{order[0] + "/api@v2"}) {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+}
+
+// TestTurnsOfOverridesUnderTwoCurves: a target has a turn under each of two curves, and both count
+// from the override that opened the gate for it alone, also if another one opened it for another
+// target at the same time.
+func TestTurnsOfOverridesUnderTwoCurves(t *testing.T) {
+	curve := func(id string, minutes int) string {
+		return fmt.Sprintf(`{"id":%q,"gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d,"orderSalt":"none"}}`, id, 60*minutes)
+	}
+	world := func() rollout.Snapshot { return fleet(5, "v1", map[string][]string{"api": {"v1", "v2"}}) }
+	order := orderOf(t, mustPlan(t, compile(t, policy(curve("g", 10))), world(), t0), 5)
+	s := world()
+	opened := []int{1: 0, 2: 0, 3: 5, 4: 5} // by place
+	for place := 1; place < len(opened); place++ {
+		s.Overrides = append(s.Overrides, override("x", only(order[place]), func(o *rollout.Override) { o.ID, o.CreatedAt = fmt.Sprint(place), minute(opened[place]) }))
+	}
+	plan := mustPlan(t, compile(t, policy(`{"id":"x","anyApproval":{"minApprovals":1}},`+curve("g", 10)+","+curve("h", 25))), s, minute(6))
+	for place := 1; place < len(opened); place++ {
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: order[place], Environment: "prod", Deployment: "api"})
+		g, h := minute(opened[place]+10*place), minute(opened[place]+25*place)
+		if b := wait.Blockers; len(b) != 2 || b[0].Rule != "g" || b[1].Rule != "h" || !b[0].Until.Equal(g) || !b[1].Until.Equal(h) {
+			t.Errorf("place %d is not due at %v and %v: %+v", place, g, h, wait)
+		}
+	}
+}
+
+// TestTurnOfAnOverrideWhereOthersNeedNone: only one of those that are ranked together needs an
+// approval, and an override opens the gate for it. The rollout of the others begins without it, even
+// if it is asked first, and gives it the earlier turn.
+func TestTurnOfAnOverrideWhereOthersNeedNone(t *testing.T) {
+	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600,"orderSalt":"none"}}`
+	world := func() rollout.Snapshot { return fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}}) }
+	order := orderOf(t, mustPlan(t, compile(t, policy(curve)), world(), t0), 3)
+	for place, gated := range order {
+		s := world()
+		set := compile(t, "["+policy(curve)+`,{"name":"careful","selector":"resource.name == '`+gated+`'","rules":[{"id":"x","anyApproval":{"minApprovals":1}}]}]`)
+		s.Overrides = []rollout.Override{override("x", only(gated), func(o *rollout.Override) { o.CreatedAt = minute(4) })}
+		plan := mustPlan(t, set, s, minute(5))
+		for other, id := range order {
+			wait, waits := plan.Waiting.Of(rollout.TargetID{Resource: id, Environment: "prod", Deployment: "api"})
+			if due := minute(10 * other); waits != (other > 0) || waits && !wait.Blockers[0].Until.Equal(due) {
+				t.Errorf("gated is place %d: place %d is not due at %v: %+v, starts %q", place, other, due, wait, started(plan))
+			}
+		}
+		if got := plan.State.Rollouts; len(got) != 1 || !got[0].StartAt.Equal(t0) {
+			t.Errorf("gated is place %d: stored is %+v", place, got)
+		}
+	}
+}
+
+// TestRolloutOfWhatIsGone: the record of a rollout goes with its version, or with its deployment,
+// whatever the ids of those that are left.
+func TestRolloutOfWhatIsGone(t *testing.T) {
+	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+	s := fleet(1, "v1", map[string][]string{"m": {"v1", "v2"}})
+	record := func(deployment, version string) rollout.RolloutRecord {
+		return rollout.RolloutRecord{Schema: 1, Rule: "g", Environment: "prod", Deployment: deployment, Version: version, StartAt: t0, Founders: 3}
+	}
+	kept := record("m", "v2")
+	s.State.Rollouts = []rollout.RolloutRecord{record("before", "v2"), kept, record("m", "gone"), record("the last", "v2")}
+	if got := mustPlan(t, set, s, minute(1)).State.Rollouts; !slices.Equal(got, []rollout.RolloutRecord{kept}) {
+		t.Errorf("kept: %+v", got)
+	}
 }
 
 // TestTurnsBesideOthers: which other environments, deployments and targets out of scope a plan has

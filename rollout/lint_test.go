@@ -1448,6 +1448,11 @@ func lintRows() []lintRow {
 			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSuccessPercentage":51`)) + "," + other("q", "environment.name == 'staging' && resource.name == 'r2'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
 		// Curves and clocks.
 		{code: rollout.LintCurveOverflows, why: "of several deployments one has the most turns, and not the last", rules: curve(9_000_000_000, ""), fleet: lintLacking("web", "r2"), want: "error rules[0].gradualRollout.timeScaleInterval 0", says: "only 1 of 2 turns"},
+		{code: rollout.LintCurveOverflows, why: "versions are for some of the targets, and the next one may be for all", rules: curve(9_000_000_000, ""), fleet: func(s *rollout.Snapshot) {
+			for i := range s.Versions {
+				s.Versions[i].TargetSelector = "resource.name == 'r1'"
+			}
+		}, want: "error rules[0].gradualRollout.timeScaleInterval 0", says: "only 1 of 2 turns"},
 		{code: rollout.LintCurveOverflows, why: "it ranks the members of its own bracket, of which there is one", want: "",
 			more: other("p", "deployment.name == 'web' && resource.name == 'r1'", `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+curve(9_000_000_000, `,"orderKey":"resource_bracket"`)) + "," +
 				other("q", "deployment.name == 'db'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)},

@@ -68,7 +68,7 @@ func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 
 // within leaves out the targets for which a version does not exist.
 func (w *work) within(targets []int32, version int32) []int32 {
-	if len(targets) == 0 || version < 0 || !w.scoped[w.targets[targets[0]].deployment] {
+	if version < 0 || !w.scoped[w.targets[targets[0]].deployment] {
 		return targets
 	}
 	s := w.scopeOf(w.targets[targets[0]].deployment, version)
