@@ -227,7 +227,8 @@ func (w *work) ordered(rule *compiledRule, i int32, b *bracketWork) bool {
 }
 
 // namesNeed reports whether a dependency rule may name one of the deployments that a member of a
-// closed group needs.
+// closed group needs, also one that has left the environment since. What is not listed any more
+// cannot be asked for: a rule that names nobody else may have named it.
 func (w *work) namesNeed(rule *compiledRule, m *bracket.GroupMember, environment int32) bool {
 	needs := m.Needs
 	if rule.readsVersion {
@@ -236,7 +237,18 @@ func (w *work) namesNeed(rule *compiledRule, m *bracket.GroupMember, environment
 			needs = append(needs, need.Deployment)
 		}
 	}
-	return slices.ContainsFunc(w.providersIn(rule, environment), func(d int32) bool { return slices.Contains(needs, w.deployments[d].ID) })
+	named := w.providersIn(rule, environment)
+	if slices.ContainsFunc(named, func(d int32) bool { return slices.Contains(needs, w.deployments[d].ID) }) {
+		return true
+	}
+	return slices.ContainsFunc(needs, func(id string) bool {
+		d, listed := w.deployment(id)
+		if !listed {
+			return len(named) == 0
+		}
+		at := w.boundIn(environment, d)
+		return len(w.targetsIn(environment, d)) == 0 && ask(rule.dependsOn, &at) != no
+	})
 }
 
 // unordered appends the verdicts of the dependency rules that order members for some versions only,

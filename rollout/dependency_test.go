@@ -521,17 +521,132 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 }
 
 // TestFirstVersionsThatNeedOneAnother: on a new resource the first versions there are need one
-// another, and come together.
+// another, and come together; if only one needs the other, it comes after that one.
 func TestFirstVersionsThatNeedOneAnother(t *testing.T) {
-	s := fleet(1, "", map[string][]string{"a": {"v2"}, "b": {"v2"}})
-	for i := range s.Versions {
-		v := &s.Versions[i]
-		v.Dependencies = []rollout.VersionDependency{{Deployment: map[string]string{"a": "b", "b": "a"}[v.Deployment], VersionSelector: "version.tag == 'v2'"}}
-	}
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
-	plan := mustPlan(t, set, s, t0)
-	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v2"}) {
-		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	for _, row := range []struct {
+		needs map[string]string
+		want  []string
+	}{
+		{map[string]string{"a": "b", "b": "a"}, []string{"r1/a@v2", "r1/b@v2"}},
+		{map[string]string{"a": "b"}, []string{"r1/b@v2"}},
+	} {
+		s := fleet(1, "", map[string][]string{"a": {"v2"}, "b": {"v2"}})
+		for i := range s.Versions {
+			if v := &s.Versions[i]; row.needs[v.Deployment] != "" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: row.needs[v.Deployment], VersionSelector: "version.tag == 'v2'"}}
+			}
+		}
+		plan := mustPlan(t, set, s, t0)
+		if got := started(plan); !slices.Equal(got, row.want) {
+			t.Errorf("%v: starts %q, waits %q", row.needs, got, blockers(plan))
+		}
+	}
+}
+
+// TestVersionNeedsWhatIsNotThere: the deployment that a version needs is not listed, or has no target
+// on the resource. Whatever the ids of those that have one, it is not there.
+func TestVersionNeedsWhatIsNotThere(t *testing.T) {
+	for _, id := range []string{"before", "between", "the last", "elsewhere"} {
+		s := fleet(2, "v1", map[string][]string{"between all": {"v1"}, "c": {"v1", "v2"}, "d": {"v1"}, "elsewhere": {"v1"}})
+		s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == "elsewhere" && target.Resource == "r1" })
+		for i := range s.Versions {
+			if v := &s.Versions[i]; v.ID == "v2" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: id, VersionSelector: "true"}}
+			}
+		}
+		plan := mustPlan(t, compile(t, policy(`{"retry":{"maxRetries":0}}`)), s, t0)
+		if got := started(plan); slices.Contains(got, "r1/c@v2") || slices.Contains(got, "r2/c@v2") != (id == "elsewhere") {
+			t.Errorf("it needs %q, which is not there: starts %q", id, got)
+		}
+	}
+}
+
+// TestCircleBesideWhoIsGone: two members need one another, and a third, whose job is active, is gone
+// from the resource, or altogether, whatever the ids of those that are left. The two come together.
+func TestCircleBesideWhoIsGone(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	for _, third := range []string{"a", "c", "z"} {
+		for _, altogether := range []bool{false, true} {
+			s := fleet(1, "v1", map[string][]string{"b": {"v1", "v2"}, "d": {"v1", "v2"}, third: {"v1", "v2"}})
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.ID == "v2" && v.Deployment != third {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: map[string]string{"b": "d", "d": "b"}[v.Deployment], VersionSelector: "version.tag == 'v2'"}}
+				}
+			}
+			plan := mustPlan(t, set, s, t0)
+			plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Deployment != third })
+			carryOut(t, &s, plan, t0, rollout.JobInProgress)
+			s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == third })
+			if altogether {
+				s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == third })
+				s.Deployments = slices.DeleteFunc(s.Deployments, func(d rollout.Deployment) bool { return d.ID == third })
+			}
+			if plan := mustPlan(t, set, s, minute(1)); !slices.Equal(started(plan), []string{"r1/b@v2", "r1/d@v2"}) {
+				t.Errorf("%s is gone, altogether %v: starts %q, waits %q", third, altogether, started(plan), blockers(plan))
+			}
+		}
+	}
+}
+
+// TestOrderOfWhoIsGone: a member that was to come before another one has no target any more, or is
+// gone altogether, before it began. Nobody waits for it, so that the resource does not stay drained,
+// although the rule names nobody now. A third, whose version needs the other one, is not taken for
+// it: it still comes after. A rule that never named it still counts.
+func TestOrderOfWhoIsGone(t *testing.T) {
+	const order = `{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate","memberRoles":{}}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'c'","appliesTo":"deployment.name == 'b'"}}`
+	for _, row := range []struct {
+		why          string
+		rules        string
+		altogether   bool
+		base         string // the version that it runs then; empty: it has no target any more
+		starts, wait string
+	}{
+		{"no target", order, false, "v2", "[r1/b@v2]", "[r1/d@v2: version_dependency_unmet]"},
+		{"gone altogether", order, true, "v2", "[r1/b@v2]", "[r1/d@v2: version_dependency_unmet]"},
+		{"and another rule names who is no member", order + `,{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'","appliesTo":"deployment.name == 'b'"}}`, true,
+			"v1", "[]", "[r1/b@v2: dependency_unmet r1/d@v2: version_dependency_unmet]"},
+		{"the same, of which there is none any more", order + `,{"deploymentDependency":{"dependsOn":"deployment.name == 'base'","appliesTo":"deployment.name == 'b'"}}`, false,
+			"", "[]", "[r1/b@v2: dependency_unmatched r1/d@v2: version_dependency_unmet]"},
+	} {
+		s := fleet(1, "v1", map[string][]string{"b": {"v1", "v2"}, "base": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}, "e": {"v1", "v2"}})
+		for i := range s.Versions {
+			if v := &s.Versions[i]; v.ID == "v2" && v.Deployment == "d" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: "b", VersionSelector: "version.tag == 'v2'"}}
+			}
+		}
+		for i := range s.Targets {
+			if s.Targets[i].Deployment == "base" {
+				s.Targets[i].Current = "v2"
+			}
+		}
+		set := compile(t, policy(row.rules))
+		plan := mustPlan(t, set, s, t0)
+		plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Deployment == "c" })
+		carryOut(t, &s, plan, t0, rollout.JobInProgress)
+		leaves := func(id string, altogether bool) {
+			s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == id })
+			if altogether {
+				s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == id })
+				s.Deployments = slices.DeleteFunc(s.Deployments, func(d rollout.Deployment) bool { return d.ID == id })
+			}
+		}
+		leaves("c", row.altogether)
+		if row.base == "" {
+			leaves("base", false)
+		}
+		for i := range s.Targets {
+			if s.Targets[i].Deployment == "base" {
+				s.Targets[i].Current = row.base
+			}
+		}
+		plan = mustPlan(t, set, s, minute(1))
+		plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Deployment == "base" })
+		waits := slices.DeleteFunc(blockers(plan), func(line string) bool { return strings.HasPrefix(line, "r1/base") })
+		if starts := fmt.Sprint(started(plan)); starts != row.starts || fmt.Sprint(waits) != row.wait {
+			t.Errorf("%s: starts %s, waits %s", row.why, starts, waits)
+		}
 	}
 }
 
@@ -599,6 +714,42 @@ func TestVersionWaitsWithinItsExecution(t *testing.T) {
 			} else if last {
 				break
 			}
+			carryOut(t, &s, plan, now, rollout.JobSuccessful)
+		}
+	}
+}
+
+// TestVersionWaitsAfterItsMembers: a member comes after another one, and its version needs a third.
+// It is told of the version when the member that comes first has ended, in the plan that begins the
+// execution as in those that follow.
+func TestVersionWaitsAfterItsMembers(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.ID == "v2" && v.Deployment == "a" {
+			v.Dependencies = []rollout.VersionDependency{{Deployment: "c", VersionSelector: "version.tag == 'v2'"}}
+		}
+	}
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'b'","appliesTo":"deployment.name == 'a'"}}`))
+	for round, want := range []struct{ starts, waits string }{
+		{"[r1/b@v2 r1/c@v2]", "[r1/a@v2: bracket_waits_for_members]"},
+		{"[r1/c@v2]", "[r1/a@v2: bracket_waits_for_members]"}, // b is at work
+		{"[r1/c@v2]", "[r1/a@v2: version_dependency_unmet]"},  // b has ended
+		{"[r1/a@v2]", "[]"},
+	} {
+		now := minute(round)
+		plan := mustPlan(t, set, s, now)
+		if starts, waits := fmt.Sprint(started(plan)), fmt.Sprint(blockers(plan)); starts != want.starts || waits != want.waits {
+			t.Fatalf("round %d: starts %s, waits %s", round, starts, waits)
+		}
+		switch round {
+		case 0:
+			plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Deployment == "c" })
+			carryOut(t, &s, plan, now, rollout.JobInProgress)
+		case 1:
+			b := &s.Targets[1]
+			b.Jobs[0].Status, b.Jobs[0].CompletedAt = rollout.JobSuccessful, now
+		case 2:
 			carryOut(t, &s, plan, now, rollout.JobSuccessful)
 		}
 	}
