@@ -1027,20 +1027,49 @@ func TestBackToTheFirstVersion(t *testing.T) {
 }
 
 // TestWaitOfAMergedMember: a member waits to run what was merged into the open execution, while
-// another group, for which the execution has no merge left, has the same version for it. It waits
-// for its own run to end, and not for the end of the execution, in which it comes.
+// another group, which is not merged, has the same version for it. It waits for its own run to end,
+// and not for the end of the execution, in which it comes.
 func TestWaitOfAMergedMember(t *testing.T) {
-	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`))
-	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
-	publish := func(deployment, id string, at time.Time) {
-		s.Versions = append(s.Versions, rollout.Version{ID: id, Tag: id, Deployment: deployment, Status: rollout.VersionReady, CreatedAt: at})
+	for _, row := range []struct{ why, rules, waits string }{
+		{"the execution has no merge left", "", "r1/b@v2: bracket_merge_budget"},
+		{"the other group is not due, because a window has closed", `,{"deploymentWindow":{"from":"2024-12-31T00:00:00Z","until":"2025-01-01T00:02:00Z"}}`, "r1/b@v2: bracket_queued window_closed"},
+	} {
+		set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`+row.rules))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+		publish := func(deployment, id string, at time.Time) {
+			s.Versions = append(s.Versions, rollout.Version{ID: id, Tag: id, Deployment: deployment, Status: rollout.VersionReady, CreatedAt: at})
+		}
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		publish("a", "v3", minute(1))
+		s.State = mustPlan(t, set, s, minute(1)).State
+		publish("b", "v2", minute(2))
+		plan := mustPlan(t, set, s, minute(2))
+		if got := blockers(plan); !slices.Equal(got, []string{"r1/a@v3: bracket_waits_for_members", row.waits}) {
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), got)
+		}
 	}
+}
+
+// TestQueuedHookOfAnUnknownVersion: a drain runs, and the host says meanwhile that a version ran
+// there before of which nothing is known. The next group, which has no version for the drain, would
+// run that one again. What is at work goes on all the same.
+func TestQueuedHookOfAnUnknownVersion(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "m": {"v1", "v2"}})
 	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
-	publish("a", "v3", minute(1))
-	s.State = mustPlan(t, set, s, minute(1)).State
-	publish("b", "v2", minute(2))
-	plan := mustPlan(t, set, s, minute(2))
-	if got := blockers(plan); !slices.Equal(got, []string{"r1/a@v3: bracket_waits_for_members", "r1/b@v2: bracket_merge_budget"}) {
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "m", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	for k := range s.Versions {
+		if s.Versions[k].Deployment == "drain" {
+			s.Versions[k].Status = rollout.VersionPaused
+		}
+	}
+	for k := range s.Targets {
+		if s.Targets[k].Deployment == "drain" {
+			s.Targets[k].Current = "gone"
+		}
+	}
+	plan := mustPlan(t, set, s, minute(1))
+	if got := blockers(plan); len(plan.Start) != 0 || !slices.Contains(got, "r1/m@v2: bracket_waits_for_members") {
 		t.Errorf("starts %q, waits %q", started(plan), got)
 	}
 }

@@ -29,9 +29,11 @@ type candidate struct {
 
 // memberStart is a start that a bracket offers.
 type memberStart struct {
+	start *bracket.Start
+
+	// If it begins an execution: the bracket, and the resource of the execution; else nil.
 	bracket *bracketWork
-	start   *bracket.Start
-	pending *pendingResource // resource of the execution if this is its first start; else nil
+	pending *pendingResource
 }
 
 func newCandidate(target, version int32, due time.Time, position int32) candidate {

@@ -66,12 +66,12 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 	next := 0 // in b.pending
 	for k := range b.plan.Start {
 		start, m := &b.plan.Start[k], &members[k]
-		*m = memberStart{bracket: b, start: start}
+		m.start = start
 		if start.First {
 			for w.resources[b.pending[next].resource].ID != start.Run.Resource {
 				next++
 			}
-			m.pending = &b.pending[next]
+			m.bracket, m.pending = b, &b.pending[next]
 		}
 		i := walk.find(start.Run.Resource, start.Run.Deployment)
 		if i == none {
@@ -127,7 +127,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 			continue
 		}
 		b.starts(i, start.Version)
-		members[k] = memberStart{bracket: b, start: start}
+		members[k].start = start
 		c := newCandidate(i, w.versions[w.targets[i].deployment].number(start.Version), start.DueAt, 0)
 		c.member = &members[k]
 		w.candidates = push(w.candidates, c)
@@ -253,7 +253,7 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 // runs back.
 func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.Verdict) []Verdict {
 	own := w.verdict(b, w.resources[p.resource].ID, said, p)
-	if said.Reason == bracket.ReasonNotDue && said.Until.IsZero() {
+	if said.Reason == bracket.ReasonNotDue {
 		if until, on := opener(p.blockers); len(on) > 0 || !until.IsZero() {
 			own.Until, own.On = until, on
 		}
@@ -269,15 +269,15 @@ func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.
 }
 
 // comes reports whether the open execution on the resource of a run, if there is one, brings the
-// same version itself. What that execution waits for is then the better answer.
+// same version itself, once the run of its member that is in progress has ended. What that execution
+// waits for is then the better answer; of a member that waits it has been given already.
 func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 	if open == nil || run.version < 0 {
 		return false
 	}
 	t := &w.targets[run.target]
 	m := memberIn(open, t.Deployment)
-	return m != nil && open.Environment == t.Environment && (m.Status == bracket.MemberWaiting || m.Status == bracket.MemberRunning) &&
-		frozen(m) == w.version(run.target, run.version).ID
+	return m != nil && open.Environment == t.Environment && m.Status == bracket.MemberRunning && frozen(m) == w.version(run.target, run.version).ID
 }
 
 // opener returns what an execution waits for if it cannot be due before these verdicts are gone:

@@ -153,6 +153,41 @@ func TestHookOfferedAgain(t *testing.T) {
 	}
 }
 
+// TestBackToWhatTheNextGroupHas: a member failed and goes back, and its version was paused
+// meanwhile. So the next group, which waits for the end of the execution, has for it the version
+// that it goes back to. The member does not wait for that version: it gets it now, also when that
+// run is offered again. The other member waits.
+func TestBackToWhatTheNextGroupHas(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"rollback_member","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobSuccessful)
+	for k := range s.Targets {
+		if x := &s.Targets[k]; x.Deployment == "a" {
+			x.Jobs[0].Status = rollout.JobFailure
+		} else {
+			x.Current = "v2"
+		}
+	}
+	for k := range s.Versions {
+		if v := &s.Versions[k]; v.Deployment == "a" && v.ID == "v2" {
+			v.Status = rollout.VersionPaused
+		}
+	}
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	for _, when := range []string{"offered", "offered again"} {
+		plan = mustPlan(t, set, s, minute(1))
+		if !slices.Equal(started(plan), []string{"r1/a@v1"}) || !slices.Equal(blockers(plan), []string{"r1/b@v3: bracket_queued"}) {
+			t.Errorf("%s: starts %q, waits %q", when, started(plan), blockers(plan))
+		}
+		state, err := plan.Commit(plan.Start, minute(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.State = state
+	}
+}
+
 // TestEndedJobOfTheVersion: a job of the version that is collected failed before, and another job
 // is active. The version waits: it is not at work.
 func TestEndedJobOfTheVersion(t *testing.T) {
