@@ -37,6 +37,27 @@ func carryOut(t testing.TB, s *rollout.Snapshot, plan rollout.Plan, now time.Tim
 	}
 }
 
+// TestFirstOfTwoEnvironments: the groups of two environments are due on one node at the same
+// instant. The first in turn needs a slot and the other one does not, but is governed by no limit:
+// that does not let it go first. What starts outside the bracket has no part in it.
+func TestFirstOfTwoEnvironments(t *testing.T) {
+	set := compile(t, `[{"name":"p","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}}]},
+		{"name":"q","selector":"environment.name == 'prod'","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`)
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "m": {"v1", "v2"}, "z": {"v1", "v2"}}), "staging")
+	plan := mustPlan(t, set, s, t0)
+	var got []string
+	for _, start := range plan.Start {
+		got = append(got, start.Environment+" "+start.Deployment)
+	}
+	slices.Sort(got)
+	if want := []string{"prod a", "prod m", "prod z", "staging m", "staging z"}; !slices.Equal(got, want) {
+		t.Errorf("starts %q", got)
+	}
+	if w, waits := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "staging", Deployment: "a"}); !waits || w.Blockers[0].Reason != "bracket_queued" {
+		t.Errorf("the other one: %+v", w)
+	}
+}
+
 // TestDefectTwoEnvironmentsOnOneResource: the groups of two environments are due on one node at the
 // same instant. Only one of them may begin there; the other waits for its end, and then has its
 // turn.
