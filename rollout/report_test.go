@@ -1,6 +1,8 @@
 package rollout_test
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -281,6 +283,49 @@ func TestQueuedBehindWhatHoldsItToo(t *testing.T) {
 	wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)
 	if len(wait.Blockers) != 2 || wait.Blockers[0].Reason != "bracket_queued" || wait.Blockers[0].On[0].Kind != rollout.OnExecutionEnd || wait.Blockers[1].Reason != rollout.ReasonDependencyUnmet {
 		t.Errorf("waits for %+v", wait)
+	}
+}
+
+// TestQueuedBehindWhom: the next group waits for the end of the execution on its resource. Whose
+// failure holds that one up is told beside the turn that the group has there, and nothing as long as
+// it is at work.
+func TestQueuedBehindWhom(t *testing.T) {
+	for _, row := range []struct {
+		why, curve string
+		status     rollout.JobStatus
+		want       *rollout.Data
+	}{
+		{"at work", "", rollout.JobInProgress, nil},
+		{"failed", "", rollout.JobFailure, &rollout.Data{Names: []string{"a"}}},
+		{"at work, under a curve", `,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderSalt":"group"}}`, rollout.JobInProgress, &rollout.Data{Position: 1, Population: 2}},
+		{"failed, under a curve", `,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderSalt":"group"}}`, rollout.JobFailure, &rollout.Data{Names: []string{"a"}, Position: 1, Population: 2}},
+	} {
+		set := compile(t, policy(alone+row.curve))
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		plan := mustPlan(t, set, s, t0)
+		first := rollout.TargetID{Resource: plan.Start[0].Resource, Environment: "prod", Deployment: "b"}
+		plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Resource != first.Resource })
+		carryOut(t, &s, plan, t0, rollout.JobSuccessful)
+		for k := range s.Targets {
+			if x := &s.Targets[k]; x.Resource == first.Resource && x.Deployment == "a" {
+				if x.Jobs[0].Status = row.status; row.status == rollout.JobInProgress {
+					x.Jobs[0].CompletedAt = time.Time{}
+				}
+			}
+		}
+		var wait rollout.Waiting
+		for n := 1; n < 20; n++ { // until a group has its second turn there
+			at := minute(n * 10)
+			s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("w%02d", n), Deployment: "b", Status: rollout.VersionReady, CreatedAt: at})
+			plan = mustPlan(t, set, s, at)
+			s.State = plan.State
+			if wait, _ = plan.Waiting.Of(first); row.want == nil || row.want.Population == 0 || wait.Blockers[0].Data != nil && wait.Blockers[0].Data.Position == 1 {
+				break
+			}
+		}
+		if b := wait.Blockers; len(b) != 1 || b[0].Reason != "bracket_queued" || !reflect.DeepEqual(b[0].Data, row.want) {
+			t.Errorf("%s: waits for %+v", row.why, b)
+		}
 	}
 }
 
