@@ -49,6 +49,8 @@ func TestDependencies(t *testing.T) {
 		{why: "an expression that fails denies", on: "int(deployment.name) == 1", runs: map[string]string{"db": "v1"}, want: "selector_error"},
 		{why: "so does one that says whom it concerns", rule: `,"appliesTo":"int(deployment.name) == 1"`, on: "true", runs: map[string]string{"db": "v1"}, want: "selector_error"},
 		{why: "nor may it fail elsewhere, where elsewhere counts", rule: `,"anyEnvironment":true`, on: "environment.name == 'prod' || int(deployment.name) == 1", runs: map[string]string{"db": "v1"}, want: "selector_error"},
+		{why: "and one that fails on the version", on: "int(version.tag) == 1", runs: map[string]string{"db": "v1"}, want: "selector_error"},
+		{why: "one that it names on other resources does not count", on: "deployment.name == 'cache' && resource.name == 'r2' || deployment.name == 'db' && version.tag == 'v2'", runs: map[string]string{"cache": "v1", "db": "v1"}, want: "dependency_unmet"},
 		{why: "a dependency of the version that fails denies", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "int(version.tag) == 1"}}, want: "selector_error"},
 		{why: "one that reads a key that is missing is not met", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.metadata['x'] == 'y'"}}, want: "version_dependency_unmet"},
 		{why: "the oldest version of the other will do", on: "true", runs: map[string]string{"db": "v1"}, needs: []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v1'"}}},
@@ -96,6 +98,58 @@ func TestDependencies(t *testing.T) {
 		}
 		if got != row.want || starts != (row.want == "") {
 			t.Errorf("%s: %q, starts %v, want %q", row.why, got, starts, row.want)
+		}
+	}
+}
+
+// TestFailsOnEveryResource: an expression fails on the version that several resources run. It is
+// evaluated once, and each of them is told.
+func TestFailsOnEveryResource(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"db": {"v1"}, "web": {"v1", "v2"}})
+	set := compile(t, policy(`{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && int(version.tag) == 1","appliesTo":"deployment.name == 'web'"}}`))
+	if got := blockers(mustPlan(t, set, s, t0)); !slices.Equal(got, []string{"r1/web@v2: selector_error", "r2/web@v2: selector_error"}) {
+		t.Errorf("waits %q", got)
+	}
+}
+
+// TestVersionOnEveryResource: a rule asks for a version, and the resources run different ones.
+func TestVersionOnEveryResource(t *testing.T) {
+	s := fleet(4, "v1", map[string][]string{"db": {"v1", "v2"}, "web": {"v1", "v2"}})
+	for k := range s.Targets {
+		if x := &s.Targets[k]; x.Deployment == "db" && (x.Resource == "r2" || x.Resource == "r4") {
+			x.Current = "v2"
+		}
+	}
+	set := compile(t, `{"name":"p","selector":"deployment.name == 'web'","rules":[{"deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v2'"}}]}`)
+	got := slices.DeleteFunc(started(mustPlan(t, set, s, t0)), func(start string) bool { return strings.Contains(start, "db") })
+	if !slices.Equal(got, []string{"r2/web@v2", "r4/web@v2"}) {
+		t.Errorf("starts %q", got)
+	}
+}
+
+// TestOrderOfOthersIsNoneOfItsOwn: a rule names a member and somebody who is no member. It orders
+// the members that come after the one that it names, and is a condition for that one, also while
+// the execution is open.
+func TestOrderOfOthersIsNoneOfItsOwn(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"deployment.name != 'base'","readinessMode":"immediate","memberRoles":{}}},
+		{"deploymentDependency":{"dependsOn":"deployment.name in ['base', 'c']","appliesTo":"deployment.name in ['b', 'c']","match":"all"}}`))
+	s := fleet(1, "v1", map[string][]string{"b": {"v1", "v2"}, "base": {"v1"}, "c": {"v1", "v2"}, "e": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, t0)
+	plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Deployment != "e" })
+	carryOut(t, &s, plan, t0, rollout.JobInProgress)
+	for _, row := range []struct {
+		base          string // what it runs
+		starts, waits string
+	}{
+		{"v1", "[r1/c@v2]", "[r1/b@v2: bracket_waits_for_members]"},
+		{"", "[]", "[r1/b@v2: bracket_waits_for_members r1/c@v2: dependency_unmet]"},
+	} {
+		s.Targets[1].Current = row.base
+		s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "base" })].Status = rollout.VersionPaused
+		plan := mustPlan(t, set, s, minute(1))
+		waits := slices.DeleteFunc(blockers(plan), func(line string) bool { return strings.HasPrefix(line, "r1/base") })
+		if starts := fmt.Sprint(started(plan)); starts != row.starts || fmt.Sprint(waits) != row.waits {
+			t.Errorf("base runs %q: starts %s, waits %s", row.base, starts, waits)
 		}
 	}
 }
@@ -807,6 +861,36 @@ func TestDependencyOnAVersionOfAMember(t *testing.T) {
 		plan = mustPlan(t, set, s, minute(2))
 		if got := started(plan); !slices.Equal(got, row.then) {
 			t.Errorf("%s: then starts %q, waits %q", row.why, got, blockers(plan))
+		}
+	}
+}
+
+// TestNamedByItsVersion: whom a rule that names members by their versions orders, and when it is a
+// condition that holds the execution. It would order the two if b had got its version that is still
+// being built.
+func TestNamedByItsVersion(t *testing.T) {
+	for _, row := range []struct {
+		why, on  string
+		building string // the version of b
+		current  string // of b
+		starts   string
+	}{
+		{"b, by the version that it gets", "version.tag == 'v2'", "v9", "v1", "[r1/b@v2]"},
+		{"nobody: that c gets the version itself does not count", "version.tag == 'v2'", "v2", "v1", "[]"},
+		{"nobody: what b gets has no such key", "deployment.name == 'b' && (version.tag == 'v9' || version.metadata['x'] == 'y')", "v9", "v1", "[]"},
+		{"b, by the first version there is, on a resource where it runs nothing", "deployment.name == 'b' && version.tag == 'v1'", "v2", "", "[r1/b@v1]"},
+	} {
+		s := fleet(1, "v1", map[string][]string{"b": {"v1", "v2", "v9"}, "c": {"v1", "v2"}})
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.ID == "v9" && row.building != "v9" })
+		for k := range s.Versions {
+			if v := &s.Versions[k]; v.Deployment == "b" && v.ID == row.building {
+				v.Status = "building"
+			}
+		}
+		s.Targets[0].Current = row.current
+		set := compile(t, policy(alone+`,{"deploymentDependency":{"dependsOn":"`+row.on+`","appliesTo":"deployment.name == 'c'"}}`))
+		if plan := mustPlan(t, set, s, t0); fmt.Sprint(started(plan)) != row.starts {
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
 		}
 	}
 }

@@ -1115,16 +1115,39 @@ func TestOverrideWithoutEffectSaysWhere(t *testing.T) {
 	}
 }
 
-// TestOverriddenTurnKeepsItsPlace: there is one slot, and the turn of both has come. An override of
-// the curve that is given to the one in front, when its turn has long come, does not put it behind
-// the other one.
+// TestOverriddenTurnKeepsItsPlace: there is one slot. An override of the curve that is given to one
+// whose turn has long come does not put it behind others. Given to one whose turn is far, or never
+// comes, it counts from its creation: that one is in front of those whose turn came later, and
+// behind those whose turn came before.
 func TestOverriddenTurnKeepsItsPlace(t *testing.T) {
-	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
-	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
-	plan := mustPlan(t, set, s, minute(5))
-	front := started(plan)
-	s.Overrides = []rollout.Override{override("g", only(plan.Start[0].Resource), func(o *rollout.Override) { o.CreatedAt = minute(4) })}
-	if got := started(mustPlan(t, set, s, minute(5))); len(got) != 1 || !slices.Equal(got, front) {
-		t.Errorf("starts %q, want %q", got, front)
+	curve := func(seconds int64) string {
+		return policy(fmt.Sprintf(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d,"orderSalt":"none"}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`, seconds))
+	}
+	world := func() rollout.Snapshot { return fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}}) }
+	order := orderOf(t, mustPlan(t, compile(t, policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderSalt":"none"}}`)), world(), t0), 3)
+	for _, row := range []struct {
+		why      string
+		interval int64 // seconds
+		place    int   // whom the override lets past the curve
+		created  int   // second of the override
+		now      int   // minute
+		done     bool  // the first runs the version already
+		want     int   // the place that gets the slot
+	}{
+		{"its turn has come before", 60, 0, 240, 5, false, 0},
+		{"its turn is to come, and that of another came after the override", 60, 2, 30, 1, true, 2},
+		{"its turn is to come, and that of another came before the override", 60, 2, 90, 2, true, 1},
+		{"its turn never comes, and that of another came before the override", 9223372036, 2, 60, 1, false, 0},
+	} {
+		s := world()
+		for k := range s.Targets {
+			if row.done && s.Targets[k].Resource == order[0] {
+				s.Targets[k].Current = "v2"
+			}
+		}
+		s.Overrides = []rollout.Override{override("g", only(order[row.place]), func(o *rollout.Override) { o.CreatedAt = t0.Add(time.Duration(row.created) * time.Second) })}
+		if got := started(mustPlan(t, compile(t, curve(row.interval)), s, minute(row.now))); !slices.Equal(got, []string{order[row.want] + "/api@v2"}) {
+			t.Errorf("%s: starts %q, the order is %q", row.why, got, order)
+		}
 	}
 }
