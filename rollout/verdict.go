@@ -90,9 +90,9 @@ type Data struct {
 func (d Data) MarshalJSON() ([]byte, error) {
 	type plain Data
 	switch {
-	case d.Position == 0 && d.Population == 0:
+	case d.Population == 0: // a Position that is not 0 is written
 		return json.Marshal(plain(d))
-	case d.Population != 0 && d.Attempt == 0 && d.Allowed == 0 && len(d.Names) == 0 && d.Detail == "": // most of a large rollout waits for its turn
+	case d.Attempt == 0 && d.Allowed == 0 && len(d.Names) == 0 && d.Detail == "": // most of a large rollout waits for its turn
 		return fmt.Appendf(nil, `{"position":%d,"population":%d}`, d.Position, d.Population), nil
 	}
 	return json.Marshal(struct {

@@ -21,6 +21,11 @@ func TestPositionInJSON(t *testing.T) {
 		{"the first turn", rollout.Data{Population: 5}, `{"position":0,"population":5}`},
 		{"a later one", rollout.Data{Position: 3, Population: 5}, `{"position":3,"population":5}`},
 		{"one that is too late for all time", rollout.Data{Position: 3, Detail: "overflows"}, `{"position":3,"detail":"overflows"}`},
+		{"one of nobody knows how many", rollout.Data{Position: 3}, `{"position":3}`},
+		{"one beside a failure", rollout.Data{Position: 3, Population: 5, Names: []string{"a"}}, `{"position":3,"population":5,"names":["a"]}`},
+		{"one with attempts", rollout.Data{Position: 3, Population: 5, Attempt: 1}, `{"position":3,"population":5,"attempt":1}`},
+		{"one with how many are allowed", rollout.Data{Position: 3, Population: 5, Allowed: 2}, `{"position":3,"population":5,"allowed":2}`},
+		{"one with a detail", rollout.Data{Position: 3, Population: 5, Detail: "b"}, `{"position":3,"population":5,"detail":"b"}`},
 		{"one with a text", rollout.Data{Population: 5, Names: []string{"a"}, Detail: "b"}, `{"position":0,"population":5,"names":["a"],"detail":"b"}`},
 	} {
 		text, err := json.Marshal(rollout.Verdict{Data: &row.data})
