@@ -334,17 +334,28 @@ func TestOverrideOfAWindowInABracket(t *testing.T) {
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
 			"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}},
 		{"id":"freeze","deploymentWindow":{"from":"2024-12-01T00:00:00Z","until":"2025-02-01T00:00:00Z","allowWindow":false}}`))
-	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "api": {"v1", "v2"}, "uncordon": {"v1"}})
 	for _, row := range []struct {
 		why  string
 		over []rollout.Override
 		want []string // blockers of the window, or starts
+		edit func(*rollout.Snapshot)
 	}{
-		{"all are held alike", nil, []string{"window_closed until 2025-02-01T00:00:00Z"}},
-		{"the upgrade is let past, and its hooks are not", []rollout.Override{override("freeze")}, []string{"window_closed for drain, uncordon until 2025-02-01T00:00:00Z"}},
-		{"and so are the hooks", []rollout.Override{override("freeze"), override("freeze", func(o *rollout.Override) { o.ID, o.Version = "hooks", "v1" })}, []string{"r1/drain@v1"}},
+		{"all are held alike", nil, []string{"window_closed until 2025-02-01T00:00:00Z"}, nil},
+		{"an override on another resource", []rollout.Override{override("freeze", only("r2"))}, []string{"window_closed until 2025-02-01T00:00:00Z"}, func(s *rollout.Snapshot) {
+			own := s.Overrides
+			*s = fleet(2, "v1", map[string][]string{"drain": {"v1"}, "api": {"v1", "v2"}, "uncordon": {"v1"}})
+			s.Overrides = own
+		}},
+		{"the upgrade is let past, and its hooks are not", []rollout.Override{override("freeze")}, []string{"window_closed for drain, uncordon until 2025-02-01T00:00:00Z"}, nil},
+		{"nor is a hook held that runs for the first time", []rollout.Override{override("freeze")}, []string{"window_closed for uncordon until 2025-02-01T00:00:00Z"}, func(s *rollout.Snapshot) {
+			s.Targets[slices.IndexFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == "drain" })].Current = ""
+		}},
+		{"and so are the hooks", []rollout.Override{override("freeze"), override("freeze", func(o *rollout.Override) { o.ID, o.Version = "hooks", "v1" })}, []string{"r1/drain@v1"}, nil},
 	} {
-		s.Overrides = row.over
+		s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "api": {"v1", "v2"}, "uncordon": {"v1"}})
+		if s.Overrides = row.over; row.edit != nil {
+			row.edit(&s)
+		}
 		plan := mustPlan(t, set, s, t0)
 		got := started(plan)
 		if wait, waits := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}); waits && len(got) == 0 {
@@ -357,6 +368,21 @@ func TestOverrideOfAWindowInABracket(t *testing.T) {
 		if !slices.Equal(got, row.want) {
 			t.Errorf("%s: %q, want %q", row.why, got, row.want)
 		}
+	}
+}
+
+// TestOverrideOfAWindowOfSomeMembers: the upgrade is let past a window that holds it and the drain.
+// The uncordon has a window of its own, which is open, and is not among those that are held.
+func TestOverrideOfAWindowOfSomeMembers(t *testing.T) {
+	set := compile(t, `[{"name":"p","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
+			"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}}]},
+		{"name":"q","selector":"deployment.name != 'uncordon'","rules":[{"id":"freeze","deploymentWindow":{"from":"2024-12-01T00:00:00Z","until":"2025-02-01T00:00:00Z","allowWindow":false}}]},
+		{"name":"r","selector":"deployment.name == 'uncordon'","rules":[{"id":"open","deploymentWindow":{"from":"2024-12-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}}]}]`)
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "api": {"v1", "v2"}, "uncordon": {"v1"}})
+	s.Overrides = []rollout.Override{override("freeze")}
+	wait, _ := mustPlan(t, set, s, t0).Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
+	if b := wait.Blockers; len(b) != 2 || b[1].String() != "window_closed for drain until 2025-02-01T00:00:00Z" {
+		t.Errorf("waits for %v", b)
 	}
 }
 
