@@ -422,6 +422,8 @@ func TestWaitNamesOrphans(t *testing.T) {
 			[]string{"r1: slot A, orphan A", "r2: slot A, orphan A", "r4: slot B"}},
 		{"a pool that is paused is opened by its rule alone", strings.Replace(pools, `"limit":1`, `"limit":0`, 1), []concurrency.Lease{orphan("A", "r9", "target/prod/api")},
 			[]string{"r1: config A", "r2: config A", "r4: slot B"}},
+		{"between those that wait for the same there is one that waits for another pool besides", `{"id":"A","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"B","resourceConcurrency":{"groupSelector":"resource.id == 'r2'","limit":0}}`,
+			[]concurrency.Lease{orphan("A", "r9", "target/prod/api")}, []string{"r1: slot A, orphan A", "r2: slot A, orphan A", "r3: slot A, orphan A", "r4: slot A, orphan A"}},
 		{"two of one value take one key", keys, []concurrency.Lease{orphan("Z/west", "r8", "target/prod/api"), orphan("Z/west", "r9", "target/prod/api")},
 			[]string{"r1: slot Z/west, orphan Z/west", "r2: slot Z/west, orphan Z/west", "r3: slot Z/west, orphan Z/west", "r4: slot Z/west, orphan Z/west"}},
 		{"one in a pool that no rule has takes none", keys + `,{"id":"also","resourceConcurrency":{"groupSelector":"true","limit":9}}`, []concurrency.Lease{orphan("gone", "r9", "target/prod/api")}, []string{"r3: slot Z/east", "r4: slot Z/east"}},

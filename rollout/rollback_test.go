@@ -41,6 +41,7 @@ func TestRollback(t *testing.T) {
 		{"it goes back to the last success, whatever was in between", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", failure, -30), ran("v2", failure, -5)}, false, false, "v0 rollback", ""},
 		{"nor does it go back to what was only cancelled", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", rollout.JobCancelled, -30), ran("v2", failure, -5)}, false, false, "v0 rollback", ""},
 		{"it goes back to the newest of several", onFailure, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
+		{"be it the oldest version there is, which somebody went back to", onFailure, []rollout.Job{ran("v1", ok, -60), ran("v0", ok, -30), ran("v2", failure, -5)}, false, false, "v0 rollback", ""},
 		{"it does not go back to an earlier run of itself", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", ok, -9), ran("v2", failure, -5)}, false, false, "v1 rollback", ""},
 		{"a failed verification is one whatever the status of the job", onVerification, []rollout.Job{ran("v1", ok, -30), verified(ran("v2", failure, -5), "failed")}, false, false, "v1 rollback", ""},
 		{"a second attempt is no way back", onFailure, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v2", failure, -3)}, false, false, "v1 rollback", ""},
@@ -91,6 +92,18 @@ func TestRollback(t *testing.T) {
 				t.Errorf("starts %q again", started(again))
 			}
 		})
+	}
+}
+
+// TestRollbackPastWhatIsNoGood: the host says what ran before the first job that is listed, and the
+// version that came after it failed its verification. The target goes back past that one.
+func TestRollbackPastWhatIsNoGood(t *testing.T) {
+	set := compile(t, policy(`{"rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`))
+	s := fleet(1, "v0", map[string][]string{"api": {"v0", "v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{verified(ran("v1", rollout.JobSuccessful, -9), "failed"), ran("v2", rollout.JobFailure, -5)}
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v0"}) || plan.Start[0].Purpose != rollout.PurposeRollback {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
 	}
 }
 
