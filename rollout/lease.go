@@ -358,7 +358,7 @@ func (w *work) finished(i int32) bool {
 		return false
 	}
 	if t := &w.targets[i]; t.current == missing { // it waits until that version is listed; which job is repeated then is not known
-		return len(t.Jobs) == 0 || t.Jobs[0].Status == JobSuccessful
+		return t.Jobs[0].Status == JobSuccessful // floor was started, so there is one
 	}
 	if s := w.setbackOf(i, floor); s != nil {
 		return s.done || s.stuck || s.to < 0

@@ -380,3 +380,36 @@ func TestMergeByAHostThatMissesARunningVersion(t *testing.T) {
 		t.Errorf("starts %q: nothing goes back to an older version", got)
 	}
 }
+
+// TestWhatAMergeBrings: the next group has versions that need one another, or the next drain, while
+// an execution is open that has drained. What its members need of one another comes with a merge;
+// the drain does not, and who waits for the end of the execution anyway is not told of it.
+func TestWhatAMergeBrings(t *testing.T) {
+	const merge = `,"overlapStrategy":"merge","preparedStatePersists":true`
+	for _, row := range []struct {
+		why, overlap, needs string
+		merged              bool
+		waits               string // of b, unless it is merged
+	}{
+		{"another main", merge, "a", true, ""},
+		{"the drain", merge, "drain", false, "bracket_queued version_dependency_unmet"},
+		{"the drain, and nothing is ever merged", "", "drain", false, "bracket_queued"},
+	} {
+		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}`+row.overlap+`}}`))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "drain": {"v1"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+		carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
+		for _, id := range []string{"a", "b", "drain"} {
+			v := rollout.Version{ID: "v3", Tag: "v3", Deployment: id, Status: rollout.VersionReady, CreatedAt: minute(2)}
+			if id == "b" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: row.needs, VersionSelector: "version.tag == 'v3'"}}
+			}
+			s.Versions = append(s.Versions, v)
+		}
+		plan := mustPlan(t, set, s, minute(2))
+		merged := slices.ContainsFunc(plan.Events, func(e rollout.Event) bool { return e.Kind == bracket.GroupMerged })
+		if merged != row.merged || !merged && !slices.Contains(blockers(plan), "r1/b@v3: "+row.waits) {
+			t.Errorf("%s: merged %v, starts %q, waits %q", row.why, merged, started(plan), blockers(plan))
+		}
+	}
+}
