@@ -213,3 +213,26 @@ func TestUnseenAmongOthers(t *testing.T) {
 		t.Errorf("it is back: starts %q, waits %q", started(plan), blockers(plan))
 	}
 }
+
+// TestGroupOfWhoIsGone: a group has closed, and the member that was to come first is gone altogether
+// before the group begins. Another one, whatever its id, is not taken for it: what needs the version
+// of one that comes after the gone one still comes after that.
+func TestGroupOfWhoIsGone(t *testing.T) {
+	for _, gone := range []string{"a", "c", "z"} {
+		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == '`+gone+`'"}}}`))
+		s := fleet(1, "v1", map[string][]string{"b": {"v1", "v2"}, "d": {"v1", "v2"}, gone: {"v1", "v2"}})
+		for k := range s.Versions {
+			if v := &s.Versions[k]; v.Deployment == "d" && v.ID == "v2" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: "b", VersionSelector: "version.tag == 'v2'"}}
+			}
+		}
+		s.State = mustPlan(t, set, s, t0).State
+		s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == gone })
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == gone })
+		s.Deployments = slices.DeleteFunc(s.Deployments, func(d rollout.Deployment) bool { return d.ID == gone })
+		plan := mustPlan(t, set, s, minute(1))
+		if !slices.Equal(started(plan), []string{"r1/b@v2"}) || !slices.Equal(blockers(plan), []string{"r1/d@v2: version_dependency_unmet"}) {
+			t.Errorf("%s is gone: starts %q, waits %q", gone, started(plan), blockers(plan))
+		}
+	}
+}
