@@ -27,12 +27,10 @@ package main
 import (
 	"bufio"
 	"embed"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -150,9 +148,8 @@ func run(args []string, in io.Reader, out io.Writer) error {
 //go:embed *.yaml
 var builtin embed.FS
 
-// read decodes an object of KubeFleet, or its spec alone, and validates it. The library calls a
-// field by its place in the spec; the paths of faults say where it is in the file. Compile would
-// find all faults as well. This way each is told with the file that it is in.
+// read decodes an object of KubeFleet, or its spec alone, and validates it. Compile would find all
+// faults as well. This way each is told with the file that it is in.
 func read(file, standard string, into interface{ Validate() error }) (name string, err error) {
 	name, data, err := program.Read(builtin, file, standard)
 	if err != nil {
@@ -161,19 +158,7 @@ func read(file, standard string, into interface{ Validate() error }) (name strin
 	if err := program.Unmarshal(name, data, into); err != nil {
 		return name, err
 	}
-	err = into.Validate()
-	var object struct {
-		Spec json.RawMessage `json:"spec"`
-	}
-	if json.Unmarshal(data, &object) == nil && object.Spec != nil {
-		err = program.Within(err, func(field string) string {
-			if strings.HasPrefix(field, "metadata.") {
-				return field
-			}
-			return "spec." + field
-		})
-	}
-	if err != nil {
+	if err := into.Validate(); err != nil {
 		return name, &program.InputError{Source: name, Err: err}
 	}
 	return name, nil

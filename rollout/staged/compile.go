@@ -72,6 +72,7 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 		return nil, list.err() // the stages of the targets are unknown
 	}
 	spec.ID, spec.State = cmp.Or(spec.ID, spec.Name), cmp.Or(spec.State, StateInitialize)
+	spec.within, strategy.within = "", "" // a run has documents of its own
 	p, err := newPlan(strategy.clone(), spec, version, options)
 	if err != nil {
 		return nil, append(list, strictjson.Parts(err)...).err()

@@ -95,6 +95,15 @@ func (f *faults) add(code Code, path, value, hint string) {
 
 func (f faults) err() error { return errors.Join(f...) }
 
+// within puts the paths of faults, each a FieldError made by add or transition, below a base.
+func (f faults) within(base string) faults {
+	for _, fault := range f {
+		fault := fault.(*FieldError)
+		fault.Path = strictjson.Path(base, fault.Path)
+	}
+	return f
+}
+
 // decodeFaults turns the faults of the strict decoder into FieldErrors below base. The code of a
 // wrong value follows from its field, even if the type of the field cannot hold the value, such as
 // a maxConcurrency of "50".

@@ -308,6 +308,55 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
+// TestPathsOfDocuments: a fault is at its place in the document that was read, whether it is one of
+// form or one of meaning: a user who wrote a whole object looks for spec.stages.
+func TestPathsOfDocuments(t *testing.T) {
+	const stages, run = `{"stages": [{"name": "A", "labelSelector": {}}], "maxFailures": "200%"}`, `{"placementName": "", "stagedRolloutStrategyName": "s", "state": "Sit"}`
+	const good = `{"placementName": "p", "stagedRolloutStrategyName": "s", "state": "Stop"}`
+	for _, row := range []struct {
+		why  string
+		wrap string
+		want string // of the strategy, of the run, of both in Compile, of an update
+	}{
+		{"a bare spec is the document", `%s`, "stages[0].name maxFailures|metadata.name placementName state|stages[0].name maxFailures metadata.name placementName state|state|placementName state"},
+		{"a whole object has it below spec", `{"metadata": {"name": "-"}, "spec": %s}`,
+			"spec.stages[0].name spec.maxFailures|metadata.name spec.placementName spec.state|spec.stages[0].name spec.maxFailures metadata.name spec.placementName spec.state|spec.state|spec.placementName spec.state"},
+	} {
+		read := func(text string, into json.Unmarshaler) {
+			if err := into.UnmarshalJSON([]byte(fmt.Sprintf(row.wrap, text))); err != nil {
+				t.Fatal(row.why, err)
+			}
+		}
+		var strategy staged.Strategy
+		var spec, stop staged.Spec
+		read(stages, &strategy)
+		read(run, &spec)
+		read(good, &stop)
+		fleet := staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1"}}}
+		_, compiled := staged.Compile(strategy, spec, fleet, staged.Options{})
+		var got []string
+		// A run that has not started cannot be stopped; and a new spec may differ in the state alone.
+		for _, err := range []error{strategy.Validate(), spec.Validate(), compiled, staged.Spec{PlacementName: "p", StagedRolloutStrategyName: "s"}.ValidateUpdate(stop), stop.ValidateUpdate(spec)} {
+			var paths []string
+			for _, fault := range flatten(err) {
+				paths = append(paths, fault.Path)
+			}
+			got = append(got, strings.Join(paths, " "))
+		}
+		if text := strings.Join(got, "|"); text != row.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", row.why, text, row.want)
+		}
+		stop.Name = "r"
+		legal, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("a", 1)}}, stop, fleet, staged.Options{})
+		if err != nil {
+			t.Fatal(row.why, err)
+		}
+		if want := (staged.Spec{Name: "r", ID: "r", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateStop}); legal.Spec() != want {
+			t.Errorf("%s: a run keeps of the document what is in it, and not where: %+v", row.why, legal.Spec())
+		}
+	}
+}
+
 // TestChoicesOfOptions: each option has its own choices, by its own name, and refuses those of all
 // others: a choice that no code knows would count as the default.
 func TestChoicesOfOptions(t *testing.T) {
@@ -640,7 +689,11 @@ func TestNullIsAbsent(t *testing.T) {
 	if err := spec.UnmarshalJSON([]byte(`{"metadata": {"name": "r"}, "spec": {"placementName": "p", "resourceSnapshotIndex": null, "stagedRolloutStrategyName": "s", "state": null}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if want := (staged.Spec{Name: "r", PlacementName: "p", StagedRolloutStrategyName: "s"}); spec != want || spec.Validate() != nil {
+	var want staged.Spec
+	if err := want.UnmarshalJSON([]byte(`{"metadata": {"name": "r"}, "spec": {"placementName": "p", "stagedRolloutStrategyName": "s"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if spec != want || spec.ResourceSnapshotIndex != "" || spec.State != "" || spec.Validate() != nil {
 		t.Errorf("got %+v, want %+v", spec, want)
 	}
 	for _, row := range []struct {

@@ -27,6 +27,8 @@ type Spec struct {
 	ResourceSnapshotIndex     string `json:"resourceSnapshotIndex,omitempty"` // decimal digits; empty is the newest
 	StagedRolloutStrategyName string `json:"stagedRolloutStrategyName"`       // not empty
 	State                     State  `json:"state,omitempty"`
+
+	within string // where the spec is in the document that it was read from, for the paths of faults
 }
 
 // State is what the user wants of a run. The empty state is Initialize.
@@ -63,7 +65,7 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	}
 	*s = Spec(decoded.plain)
 	s.ResourceSnapshotIndex, s.State = orZero(decoded.ResourceSnapshotIndex), orZero(decoded.State)
-	s.Name, s.Namespace = o.name, o.namespace
+	s.Name, s.Namespace, s.within = o.name, o.namespace, o.base
 	return nil
 }
 
@@ -93,20 +95,21 @@ func translated(err error) error {
 	return errors.Join(all...)
 }
 
-// Validate reports every fault, joined, each a *[FieldError]. Paths begin below the spec, even if it
-// was read from a whole object; those of the names begin with metadata.
+// Validate reports every fault, joined, each a *[FieldError]. Paths are those of the document that
+// the spec was read from: of a whole object they begin with spec. Those of the names begin with
+// metadata in any case.
 func (s Spec) Validate() error {
-	var list faults
+	var names, list faults
 	if !dnsLabel(s.Name) {
-		list.add(CodeRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
+		names.add(CodeRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
 	}
 	// A stored run must be decoded as it was: JSON replaces invalid UTF-8, and a decoded run would
 	// not know its own tokens.
 	if !utf8.ValidString(s.Namespace) {
-		list.add(CodeRunName, "metadata.namespace", quoted(s.Namespace), "must be valid UTF-8")
+		names.add(CodeRunName, "metadata.namespace", quoted(s.Namespace), "must be valid UTF-8")
 	}
 	if !utf8.ValidString(s.ID) {
-		list.add(CodeRunName, "id", quoted(s.ID), "must be valid UTF-8")
+		names.add(CodeRunName, "id", quoted(s.ID), "must be valid UTF-8")
 	}
 	if s.PlacementName == "" || utf8.RuneCountInString(s.PlacementName) > 255 || !utf8.ValidString(s.PlacementName) {
 		list.add(CodePlacementName, "placementName", quoted(s.PlacementName), "must be the name of the placement, at most 255 characters, valid UTF-8")
@@ -120,13 +123,14 @@ func (s Spec) Validate() error {
 	if !cmp.Or(s.State, StateInitialize).known() {
 		list.add(CodeState, "state", quoted(string(s.State)), "must be Initialize, Run or Stop")
 	}
-	return list.err()
+	return append(names, list.within(s.within)...).err()
 }
 
 // ValidateUpdate reports every reason why the spec of a run must not be replaced by another one,
 // joined, each a *[FieldError]. The reasons are a state that cannot follow the present one, and a
 // change of any other field of the document. Name, Namespace and ID are not compared: they are not
-// part of the document, and identify the run.
+// part of the document, and identify the run. Paths are those of the document that the new spec was
+// read from.
 func (s Spec) ValidateUpdate(to Spec) error {
 	var list faults
 	same := func(field, a, b string) {
@@ -142,7 +146,7 @@ func (s Spec) ValidateUpdate(to Spec) error {
 	} else if fault := transition(s.State, to.State); fault != nil {
 		list = append(list, fault)
 	}
-	return list.err()
+	return list.within(to.within).err()
 }
 
 // transition returns nil if the desired state of a run may change from one state to the other.

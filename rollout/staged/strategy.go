@@ -17,8 +17,9 @@ import (
 // field, with three additions for the whole run that KubeFleet does not have. It is decoded
 // strictly, from the spec alone or from the whole object.
 type Strategy struct {
-	// Name and Namespace are those of the object's metadata, for display. They are not part of the
-	// spec: decoding the bare spec leaves them empty, and encoding writes the bare spec.
+	// Name and Namespace are those of the object's metadata, for display: no function looks the
+	// strategy of a run up, or compares its name. They are not part of the spec: decoding the bare
+	// spec leaves them empty, and encoding writes the bare spec.
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
 
@@ -36,6 +37,7 @@ type Strategy struct {
 
 	// groups is set if the stages are made of decision groups, of which there may be any number.
 	groups bool
+	within string // where the spec is in the document that it was read from, for the paths of faults
 }
 
 // Stage is an ordered group of targets with tasks around it. The selector, or the list of targets,
@@ -117,7 +119,7 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	}
 	*s = Strategy(decoded.plain)
 	s.MaxFailures = concurrency.Limit(decoded.MaxFailures)
-	s.Name, s.Namespace = o.name, o.namespace
+	s.Name, s.Namespace, s.within = o.name, o.namespace, o.base
 	return nil
 }
 

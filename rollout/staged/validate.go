@@ -14,7 +14,8 @@ import (
 const maxStages = 31
 
 // Validate reports every fault that does not depend on a fleet, joined, in stage order, each a
-// *[FieldError]. Paths begin below the spec, even if the strategy was read from a whole object.
+// *[FieldError]. Paths are those of the document that the strategy was read from: of a whole object
+// they begin with spec.
 func (s Strategy) Validate() error {
 	var list faults
 	if n := len(s.Stages); n == 0 || n > maxStages && !s.groups {
@@ -36,7 +37,7 @@ func (s Strategy) Validate() error {
 	limit(&list, CodeRunMaxFailures, "maxFailures", s.MaxFailures, 0)
 	durations(&list, CodeDuration, "", s.ProgressDeadline, s.MinSuccessTime)
 	beforeTasks(&list, "deleteStage.beforeStageTasks", s.DeleteStage.BeforeStageTasks)
-	return list.err()
+	return list.within(s.within).err()
 }
 
 func (s *Stage) validate(list *faults, i int) {
