@@ -88,7 +88,7 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 		waits = w.waits(run)
 	}
 	if waits != w.shown && waits != "" {
-		fmt.Fprintf(w.out, "           waits: %s\n", waits)
+		fmt.Fprintf(w.out, "            waits: %s\n", waits)
 	}
 	w.shown = waits
 }

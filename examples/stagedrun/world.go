@@ -196,7 +196,7 @@ func (w *world) act(a staged.Action) {
 func (w *world) ask(a staged.Action) *request {
 	r := &request{action: a, since: w.now, at: w.now}
 	for w.approveAfter == 0 {
-		fmt.Fprintf(w.out, "          approve %s? [y/n, and why] ", a.Name)
+		fmt.Fprintf(w.out, "            approve %s? [y/n, and why] ", a.Name)
 		line, err := w.in.ReadString('\n')
 		answer, why, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch answer = strings.ToLower(answer); {
@@ -205,7 +205,7 @@ func (w *world) ask(a staged.Action) *request {
 			r.reject, r.why = answer[0] == 'n', strings.TrimSpace(strings.ToValidUTF8(why, "?"))
 			return r
 		case err != nil:
-			fmt.Fprintf(w.out, "\n          no answer: from now on every request is approved after %s\n", program.Short(defaultApproval))
+			fmt.Fprintf(w.out, "\n            no answer: from now on every request is approved after %s\n", program.Short(defaultApproval))
 			w.approveAfter = defaultApproval
 		}
 	}
