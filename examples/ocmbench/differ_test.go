@@ -120,6 +120,27 @@ func TestDifferences(t *testing.T) {
 			t.Error("staged accepts it")
 		}
 	})
+	t.Run("a mandatory group that does not exist is passed over", func(t *testing.T) {
+		const text = `{"type": "Progressive", "progressive": {"mandatoryDecisionGroups": [{"groupName": "canary"}]}}`
+		groups := decisionGroups(1, 2)
+		if list := newOCM(t, text, groups).started(); len(list) != 3 {
+			t.Errorf("the library starts %v", list)
+		}
+		if _, err := compile(text, groups); err == nil {
+			t.Error("staged accepts it")
+		}
+	})
+	t.Run("maxFailures below 0 is 0", func(t *testing.T) {
+		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": -1}}`
+		groups := decisionGroups(3)
+		theirs := newOCM(t, text, groups)
+		if list := theirs.started(); len(list) != 1 || theirs.last.MaxFailureBreach {
+			t.Errorf("the library starts %v", list)
+		}
+		if _, err := compile(text, groups); err == nil {
+			t.Error("staged accepts it")
+		}
+	})
 	t.Run("a timed-out mandatory cluster holds nobody back", func(t *testing.T) {
 		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": 1, "progressDeadline": "10m", "mandatoryDecisionGroups": [{"groupName": "g0"}]}}`
 		groups := decisionGroups(1, 2)

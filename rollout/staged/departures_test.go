@@ -454,6 +454,22 @@ func TestComingFromKubeFleet(t *testing.T) {
 		s := (&scene{t: t, run: run, now: benchStart, tokens: map[string]staged.Token{}}).step(gone).want(staged.PhaseInitialized, "c1 removed, c2")
 		s.step(staged.Input{State: staged.StateRun}).want(staged.PhaseProgressing, "c1 removed, c2 starting")
 	})
+	t.Run("K33 a stage without targets ends and never starts", func(t *testing.T) {
+		empty := staged.Stage{Name: "empty", BeforeStageTasks: []staged.Task{{Type: staged.Approval}}}
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{empty, all("st", 1)}}, staged.Options{}, []string{"c1"})
+		for stage := range s.run.Stages() {
+			if stage.Index == 0 && (stage.Phase != staged.StageSkipped || !stage.Start.IsZero() || !stage.End.Equal(benchStart)) {
+				t.Errorf("%+v", stage)
+			}
+		}
+	})
+	t.Run("K34 an empty sortingLabelKey is none", func(t *testing.T) {
+		var strategy staged.Strategy
+		if err := json.Unmarshal([]byte(`{"stages": [{"name": "st", "labelSelector": {}, "maxConcurrency": 2, "sortingLabelKey": ""}]}`), &strategy); err != nil {
+			t.Fatal(err)
+		}
+		newScene(t, strategy, staged.Options{}, []string{"c2", "c1"}).want(staged.PhaseProgressing, "c1 starting, c2 starting")
+	})
 	t.Run("K22 the intent is in the run before its action", func(t *testing.T) {
 		before, err := staged.Compile(one, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}}}, staged.Options{})
 		if err != nil {
@@ -522,6 +538,22 @@ func TestOCM(t *testing.T) {
 	t.Run("maxFailures above the size is kept", func(t *testing.T) {
 		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": 10}}`, three)
 		s.see(staged.HealthFailed, "c1").want(staged.PhaseProgressing, "c1 failed (reported_failed), c2 starting, c3")
+	})
+	t.Run("maxFailures below 0 is an error", func(t *testing.T) {
+		if err := json.Unmarshal([]byte(`{"type": "Progressive", "progressive": {"maxFailures": -1}}`), new(staged.OCMStrategy)); !slices.Equal(rules(err), []staged.Code{staged.CodeMaxFailures}) {
+			t.Error(err)
+		}
+	})
+	t.Run("a mandatory group that does not exist is an error", func(t *testing.T) {
+		config := &staged.OCMConfig{MandatoryDecisionGroups: []staged.MandatoryGroup{{GroupName: "canary"}, {GroupIndex: 7}}}
+		_, _, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: config}, []staged.DecisionGroup{{Name: "other", Clusters: []string{"c1"}}})
+		if !slices.Equal(rules(err), []staged.Code{staged.CodeDecisionGroup, staged.CodeDecisionGroup}) {
+			t.Error(err)
+		}
+	})
+	t.Run("a free slot is filled at once, behind a mandatory group as well", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 2, "mandatoryDecisionGroups": [{"groupName": "b"}]}}`, three, []string{"d1"})
+		s.see(staged.HealthReady, "d1").see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "d1 done, c1 done, c2 starting, c3 starting")
 	})
 	t.Run("all failures are counted", func(t *testing.T) {
 		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 2, "maxFailures": 1}}`, three)

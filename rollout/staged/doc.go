@@ -117,16 +117,20 @@
 //	K26  an approval before it is asked for            counts                           ignored
 //	K27  waitTime 01h; sortingLabelKey that is no key  accepted                         rejected
 //	K28  a leaving target that is gone before its turn recorded in its turn             done at once
-//	K29  a run's name of 64 characters, or with a dot  accepted, up to 127              rejected
+//	K29  a run's name with a dot                       accepted                         rejected
 //	K30  a run fails while targets are in progress     Failed at once                   Failing until they settle, are stuck or ready
 //	K31  a target that is also listed as leaving       updated, then removed            rejected
 //	K32  Run, then Stop, with no step in between       Stopped                          an error: leave the state out
+//	K33  times of a stage without targets              a start and an end               an end
+//	K34  an empty sortingLabelKey                      fails the run                    as if left out
 //
 // Where KubeFleet's documentation and its code differ, this package follows the documentation: see
 // K14 and K17.
 //
 // On every pass KubeFleet also looks at the placement, its apply strategy and its policy snapshot,
-// and fails the run if they changed. Here the host does that, and has [CommandCancel] for it. A
+// and fails the run if they changed. Here the host does that, and has [CommandCancel] for it. To
+// delete a run, as KubeFleet's users do to abandon it, cancel it, and drop it with its requests for
+// approvals once it is over. KubeFleet knows no command but the approval, and no budget. A
 // binding is at the version of a run only if its overrides and its apply strategy are those of the
 // run: otherwise observe it at another version.
 //
@@ -135,7 +139,8 @@
 // to the first, as Options.Overlap can. Its runs cannot be read, and the errors say what to write
 // instead: suspended is a [State], resourceSnapshotName is Fleet.Version, and in failurePolicy
 // maxAllowedClusterFailures is MaxFailures and maxWaitTimePerClusterMinutes is ProgressDeadline of
-// the strategy.
+// the strategy. Where a failurePolicy leaves them out they are 1 and 5 minutes there, and must be
+// written here.
 //
 // # Where the designs are silent
 //

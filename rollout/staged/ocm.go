@@ -138,13 +138,15 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 // points:
 //
 //	library                                                      run
-//	maxFailures above the number of clusters is read as 0        it stays, and does not bind
+//	maxFailures negative, or above the number of clusters, is 0  below 0 is an error; too big stays, and does not bind
 //	failures behind the filled slots are not counted             all are counted
 //	a timed-out cluster lets the next group start too early      a stage ends when all its clusters are settled
 //	a gap in the indexes of groups loses a group                 groups go in the order given
 //	without a time in the status, a soak or deadline never ends  the run records its own times
 //	maxConcurrency 0, negative or too big means all              absent means all; below 1 is an error; too big has no effect
+//	a mandatory group that does not exist is passed over         it is an error
 //	a timed-out cluster of a mandatory group holds back nobody   the run is held
+//	behind mandatory groups, slots are filled when all are free  each is filled at once
 //	a failed cluster keeps its slot and may yet succeed          it is settled; while it may recover, it is failing
 //	the next check looks at the clusters being rolled out        at all
 //

@@ -150,7 +150,7 @@ type StageStatus struct {
 	// Start is when the stage began to update its members, once the approval before it was given; a
 	// retry does not change it. End is when the stage was closed, or failed with the run. Both are
 	// zero before that; Start stays zero if the stage was skipped, or failed before it began. They
-	// are KubeFleet's startTime and endTime of a stage.
+	// are KubeFleet's startTime and endTime of a stage, of which a skipped one has both there.
 	Start time.Time `json:"start,omitzero"`
 	End   time.Time `json:"end,omitzero"`
 	// Wait is the length of the wait; zero if there is none. WaitFrom is when the wait started,

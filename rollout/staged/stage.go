@@ -3,7 +3,9 @@ package staged
 import "slices"
 
 // StagePhase is where a stage stands. KubeFleet shows WaitingBefore and WaitingAfter as
-// StageUpdatingWaiting and Skipped as StageUpdatingSkippedNoClusters.
+// StageUpdatingWaiting, and Skipped as StageUpdatingSkippedNoClusters or, of the cleanup, as
+// StageUpdatingSucceeded. While the run is Stopping or Stopped, it shows the current stage as
+// StageUpdatingStopping or StageUpdatingStopped; here no stop changes the phase of a stage.
 type StagePhase string
 
 // The phases of a stage, in order. A stage goes back only from WaitingAfter to Updating, when a
