@@ -128,11 +128,12 @@
 // K14 and K17.
 //
 // On every pass KubeFleet also looks at the placement, its apply strategy and its policy snapshot,
-// and fails the run if they changed. Here the host does that, and has [CommandCancel] for it. To
-// delete a run, as KubeFleet's users do to abandon it, cancel it, and drop it with its requests for
-// approvals once it is over. KubeFleet knows no command but the approval, and no budget. A
+// and fails the run if they changed. Here the host does that, and has [CommandCancel] for it. A
 // binding is at the version of a run only if its overrides and its apply strategy are those of the
 // run: otherwise observe it at another version.
+//
+// Of the commands KubeFleet has the approval alone. Its users abandon a run by deleting its object.
+// Here a host cancels the run, and drops it and its requests for approvals once it is over.
 //
 // Strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, can be read unchanged. That
 // API also refuses what K1, K2 and the first half of K27 refuse, and assigns a target of two stages
