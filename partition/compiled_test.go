@@ -219,12 +219,22 @@ func TestResultText(t *testing.T) {
 			t.Fatalf("got %q, want %q in line %d", lines, want, i)
 		}
 	}
-	result.Waiting = slices.Repeat(result.Waiting, 12) // a fleet may have a hundred thousand of them
+	result.Waiting = nil // reasons of twelve partitions
+	for i := range 12 {
+		reason := []partition.Reason{partition.Threshold, partition.Budget}[i%2]
+		result.Waiting = append(result.Waiting, partition.Waiting{ID: partition.ID{Name: fmt.Sprint("c", i)}, Verdict: partition.Verdict{Reason: reason, Partition: i, Count: 1}})
+	}
 	lines = strings.Split(result.String(), "\n")
-	for i, want := range map[int]string{10: "waits: c1: ", 11: "waits: and 2 more", 12: "not ready: c2: "} {
+	for i, want := range map[int]string{1: "waits: c0: partition 0 waits: 1 member is NotReady, at most 0 may be", 11: "waits: and 2 more, for 2 other reasons", 12: "not ready: c2: "} {
 		if len(lines) != 14 || lines[i] != want {
 			t.Fatalf("got %q, want %q in line %d", lines, want, i)
 		}
+	}
+	for i := range 12 {
+		result.Releases = append(result.Releases, partition.Release{ID: partition.ID{Index: i, Name: fmt.Sprint("r", i)}, Partition: i})
+	}
+	if lines = strings.Split(result.String(), "\n"); lines[1] != "release: r0 from partition 0" || lines[11] != "release: and 2 more, of 2 other kinds" {
+		t.Errorf("got %q", lines)
 	}
 	for want, release := range map[string]partition.Release{
 		"c1 from partition 2":                       {ID: partition.ID{Name: "c1"}, Partition: 2},
@@ -233,6 +243,57 @@ func TestResultText(t *testing.T) {
 		if got := release.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+}
+
+// TestResultTextOfAFleet: a fleet may have a hundred thousand clusters that wait, and few reasons.
+// What is alike has one line, and what is not has its own, in every partition that it is about.
+func TestResultTextOfAFleet(t *testing.T) {
+	up, down := partition.State{Released: "v1", Applied: "v1", Ready: true}, partition.State{Released: "v2", Applied: "v1"}
+	var fleet partition.Fleet
+	add := func(n int, ring string, state partition.State) {
+		for range n {
+			fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: fmt.Sprintf("c%02d", len(fleet.Clusters)), Labels: map[string]string{"ring": ring}, Wanted: "v2", State: state})
+		}
+	}
+	add(3, "a", partition.State{})                                     // c00 to c02
+	add(4, "a", up)                                                    // c03 to c06
+	add(3, "b", down)                                                  // c07 to c09
+	add(4, "b", up)                                                    // c10 to c13
+	add(2, "c", down)                                                  // c14, c15
+	add(2, "c", partition.State{Released: "v2"})                       // c16, c17
+	add(3, "c", up)                                                    // c18 to c20
+	add(5, "d", up)                                                    // c21 to c25
+	add(2, "e", up)                                                    // c26, c27
+	add(2, "none", up)                                                 // c28, c29
+	fleet.Clusters[13].Paused = true                                   // in no other class than c12 but for this
+	fleet.Clusters[17].Ready, fleet.Clusters[17].Applied = false, "v2" // applied, unlike c16
+	ring := func(name string) partition.Definition {
+		return partition.Definition{ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"ring": name}}}
+	}
+	maxNew := 2
+	plan, err := partition.Plan(partition.Strategy{MaxUnavailable: partition.FromInt(2), MaxUnavailablePartitions: partition.FromInt(2), MaxNew: &maxNew,
+		Partitions: []partition.Definition{ring("a"), ring("b"), ring("c"), ring("d"), ring("e")}}, fleet, partition.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `partition 0 "": 7 members, 0 done, 5 waiting, 2 NotReady of at most 2, 2 released, not ready
+partition 1 "": 7 members, 0 done, 3 waiting, 3 NotReady of at most 2, 1 held, not ready
+partition 2 "": 7 members, 0 done, 3 waiting, 4 NotReady of at most 2, not ready
+partition 3 "": 5 members, 0 done, 5 waiting, 0 NotReady of at most 2, not reached
+partition 4 "": 2 members, 0 done, 2 waiting, 0 NotReady of at most 2, not reached
+gate: closed by partition 2, 3 of at most 2 partitions not ready
+release: c00 from partition 0, the first deployment; and 1 more likewise
+waits: c21: partition 3 is not reached: partition 2 closed the gate, 3 partitions are not ready, at most 2 may be; and 6 more likewise
+waits: c02: the batch of 2 is full; and 4 more likewise
+waits: c10: partition 1 waits: 3 members are NotReady, at most 2 may be; and 2 more likewise
+waits: c18: partition 2 waits: 4 members are NotReady, at most 2 may be; and 2 more likewise
+waits: c28: the cluster is in no partition; and 1 more likewise
+waits: c13: the cluster is paused
+not ready: c07: not_applied,not_ready; and 5 more likewise
+not ready: c17: not_ready`
+	if got := plan.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

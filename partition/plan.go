@@ -222,12 +222,39 @@ type Result struct {
 	MaxPerStep int `json:"maxPerStep,omitzero"`
 }
 
-// String describes the step as [Step.String] does, followed by a line for each cluster that waits,
-// each that is NotReady, and each warning. Of many it shows the first ten and counts the rest. The
-// text does not end with a newline.
+// String describes the step as [Step.String] does, and then what is released, what waits, what else
+// is NotReady, and each warning. Clusters that the same partition releases, and clusters that wait or
+// are NotReady for the same reason, share a line, which shows the first of them and counts the
+// others; the most frequent come first. Clusters of all partitions that are not reached wait for the
+// same reason. Of many lines of a kind it shows the first ten and counts the rest. The text does not
+// end with a newline.
 func (r Result) String() string {
-	lines := textlist.Lines([]string{r.Step.String()}, "waits: ", r.Waiting)
-	lines = textlist.Lines(lines, "not ready: ", r.Unready)
+	lines := []string{r.Step.String()}
+	var releases textlist.Likewise[Release, Release]
+	for _, release := range r.Releases {
+		releases.Add(Release{Partition: release.Partition, First: release.First}, release, "")
+	}
+	lines = releases.Lines(lines, "release: ", "and %d more, of %d other kinds")
+	var waits textlist.Likewise[Verdict, Waiting]
+	for _, w := range r.Waiting {
+		key := w.Verdict
+		if key.Reason != Threshold && key.Reason != Budget {
+			key.Partition = 0
+		}
+		waits.Add(key, w, "")
+	}
+	lines = waits.Lines(lines, "waits: ", "and %d more, for %d other reasons")
+	var unready textlist.Likewise[Why, Unready]
+	released := r.Releases // in the same order
+	for _, u := range r.Unready {
+		for len(released) > 0 && released[0].Index < u.Index {
+			released = released[1:]
+		}
+		if len(released) == 0 || released[0].Index != u.Index {
+			unready.Add(u.Why, u, "")
+		}
+	}
+	lines = unready.Lines(lines, "not ready: ", "and %d more, for %d other reasons")
 	lines = textlist.Lines(lines, "warning: ", r.Warnings)
 	return strings.Join(lines, "\n")
 }

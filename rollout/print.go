@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,14 +39,14 @@ func (l WaitingList) String() string { return strings.Join(l.kinds(), "\n") }
 
 // kinds returns a line for each set of reasons, but of the rarest only how many there are.
 func (l WaitingList) kinds() []string {
-	var groups likewise[Waiting]
+	var groups textlist.Likewise[string, Waiting]
 	var key strings.Builder
 	for w := range l.All() {
 		key.Reset()
 		writeReasons(&key, w.Blockers)
-		groups.add(key.String(), w, w.Deployment)
+		groups.Add(key.String(), w, w.Deployment)
 	}
-	return groups.lines("and %d more, for %d other sets of reasons")
+	return groups.Lines(nil, "", "and %d more, for %d other sets of reasons")
 }
 
 // String describes the changes for people. Targets that start the same version, or no longer do,
@@ -56,7 +55,7 @@ func (l WaitingList) kinds() []string {
 // of its first target. The most frequent changes come first; of more than ten kinds it shows ten
 // and counts the rest. The text does not end with a newline, and is empty if nothing has changed.
 func (c Changes) String() string {
-	var groups likewise[Change]
+	var groups textlist.Likewise[string, Change]
 	var key strings.Builder
 	for _, change := range c {
 		key.Reset()
@@ -65,70 +64,15 @@ func (c Changes) String() string {
 			writeReasons(&key, s.Blockers)
 			key.WriteByte('>')
 		}
-		groups.add(key.String(), change, change.Deployment)
+		groups.Add(key.String(), change, change.Deployment)
 	}
-	return strings.Join(groups.lines("and %d more, of %d other kinds"), "\n")
+	return strings.Join(groups.Lines(nil, "", "and %d more, of %d other kinds"), "\n")
 }
 
 func writeReasons(b *strings.Builder, blockers []Verdict) {
 	for _, verdict := range blockers {
 		fmt.Fprintf(b, "%q %q ", verdict.Reason, verdict.Rule)
 	}
-}
-
-// likewise groups entries about targets that are alike.
-type likewise[T fmt.Stringer] struct {
-	byKey map[string]*alikes[T]
-	order []*alikes[T] // by their first entry
-}
-
-// alikes are entries with one key.
-type alikes[T fmt.Stringer] struct {
-	first       T
-	count       int
-	deployments []string // the first of them, and one more if there are others
-}
-
-func (l *likewise[T]) add(key string, entry T, deployment string) {
-	own := l.byKey[key]
-	if own == nil {
-		if own = (&alikes[T]{first: entry}); l.byKey == nil {
-			l.byKey = map[string]*alikes[T]{}
-		}
-		l.byKey[key] = own
-		l.order = append(l.order, own)
-	}
-	own.count++
-	if len(own.deployments) <= textlist.Shown && !slices.Contains(own.deployments, deployment) {
-		own.deployments = append(own.deployments, deployment)
-	}
-}
-
-// lines returns a line for each group, the largest first; of those beyond the first ones it counts
-// the entries and the groups, in the words of rest.
-func (l *likewise[T]) lines(rest string) (lines []string) {
-	slices.SortStableFunc(l.order, func(a, b *alikes[T]) int { return cmp.Compare(b.count, a.count) })
-	for k, own := range l.order {
-		if k == textlist.Shown {
-			more := 0
-			for _, rare := range l.order[k:] {
-				more += rare.count
-			}
-			return append(lines, fmt.Sprintf(rest, more, len(l.order)-k))
-		}
-		line := own.first.String()
-		if own.count > 1 {
-			line += fmt.Sprintf("; and %d more likewise", own.count-1)
-			if n := len(own.deployments); n > 1 {
-				line += ", of " + strings.Join(own.deployments[:min(n, textlist.Shown)], ", ")
-				if n > textlist.Shown {
-					line += " and others"
-				}
-			}
-		}
-		lines = append(lines, line)
-	}
-	return lines
 }
 
 // String returns what the target runs and its newest job. Without it the String of the embedded id

@@ -2,7 +2,12 @@
 // target, and is still read by people.
 package textlist
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Shown is how many entries of one kind are shown; the rest is counted.
 const Shown = 10
@@ -15,6 +20,64 @@ func Lines[T fmt.Stringer](lines []string, label string, entries []T) []string {
 	}
 	if more := len(entries) - Shown; more > 0 {
 		lines = append(lines, fmt.Sprintf("%sand %d more", label, more))
+	}
+	return lines
+}
+
+// Likewise groups entries that are alike: those with one key. The zero value is empty.
+type Likewise[K comparable, T fmt.Stringer] struct {
+	groups map[K]*alikes[T]
+	order  []*alikes[T] // by their first entry
+}
+
+// alikes are entries with one key.
+type alikes[T fmt.Stringer] struct {
+	first  T
+	count  int
+	owners []string // the first of them, and one more if there are others
+}
+
+// Add adds an entry. The owner is what may differ between entries that are alike; it is empty where
+// nothing does.
+func (l *Likewise[K, T]) Add(key K, entry T, owner string) {
+	own := l.groups[key]
+	if own == nil {
+		if own = (&alikes[T]{first: entry}); l.groups == nil {
+			l.groups = map[K]*alikes[T]{}
+		}
+		l.groups[key] = own
+		l.order = append(l.order, own)
+	}
+	own.count++
+	if len(own.owners) <= Shown && !slices.Contains(own.owners, owner) {
+		own.owners = append(own.owners, owner)
+	}
+}
+
+// Lines appends to the lines one for each group, behind the label, the largest group first: its
+// first entry, how many more there are, and the owners if there are several. Of the groups beyond
+// the first ones it counts the entries and the groups, in the words of rest.
+func (l *Likewise[K, T]) Lines(lines []string, label, rest string) []string {
+	slices.SortStableFunc(l.order, func(a, b *alikes[T]) int { return cmp.Compare(b.count, a.count) })
+	for k, own := range l.order {
+		if k == Shown {
+			more := 0
+			for _, rare := range l.order[k:] {
+				more += rare.count
+			}
+			return append(lines, label+fmt.Sprintf(rest, more, len(l.order)-k))
+		}
+		line := label + own.first.String()
+		if own.count > 1 {
+			line += fmt.Sprintf("; and %d more likewise", own.count-1)
+			if n := len(own.owners); n > 1 {
+				line += ", of " + strings.Join(own.owners[:min(n, Shown)], ", ")
+				if n > Shown {
+					line += " and others"
+				}
+			}
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

@@ -12,6 +12,46 @@ type number int
 
 func (n number) String() string { return strconv.Itoa(int(n)) }
 
+// TestLikewise: what is alike has one line, the most frequent first, and of the same number what came
+// first; what it belongs to is named if there are several. Of more than ten groups ten are shown.
+func TestLikewise(t *testing.T) {
+	type entry struct {
+		key   string
+		n     number
+		owner string
+	}
+	var eleven, owned []entry
+	for i := range 11 {
+		eleven = append(eleven, entry{strconv.Itoa(i), number(i), ""})
+		owned = append(owned, entry{"a", number(i), "o" + strconv.Itoa(i)})
+	}
+	shown := []string{"n 0", "n 1", "n 2", "n 3", "n 4", "n 5", "n 6", "n 7", "n 8", "n 9"}
+	for _, row := range []struct {
+		why     string
+		entries []entry
+		want    []string
+	}{
+		{"nothing", nil, nil},
+		{"one", []entry{{"a", 1, ""}}, []string{"n 1"}},
+		{"of the same number the one that came first", []entry{{"b", 1, ""}, {"a", 2, ""}}, []string{"n 1", "n 2"}},
+		{"the most frequent first", []entry{{"a", 1, ""}, {"b", 2, ""}, {"b", 3, ""}}, []string{"n 2; and 1 more likewise", "n 1"}},
+		{"one owner is not named", []entry{{"a", 1, "o"}, {"a", 2, "o"}, {"a", 3, "o"}}, []string{"n 1; and 2 more likewise"}},
+		{"several owners are, each once", []entry{{"a", 1, "o"}, {"a", 2, "p"}, {"a", 3, "o"}}, []string{"n 1; and 2 more likewise, of o, p"}},
+		{"ten owners", owned[:10], []string{"n 0; and 9 more likewise, of o0, o1, o2, o3, o4, o5, o6, o7, o8, o9"}},
+		{"and more", owned, []string{"n 0; and 10 more likewise, of o0, o1, o2, o3, o4, o5, o6, o7, o8, o9 and others"}},
+		{"ten groups", eleven[:10], shown},
+		{"and more", append(slices.Clone(eleven), entry{"11", 11, ""}), append(slices.Clone(shown), "n and 2 of 2")},
+	} {
+		var groups textlist.Likewise[string, number]
+		for _, e := range row.entries {
+			groups.Add(e.key, e.n, e.owner)
+		}
+		if got := groups.Lines([]string{"first"}, "n ", "and %d of %d"); !slices.Equal(got, append([]string{"first"}, row.want...)) {
+			t.Errorf("%s: got %q", row.why, got)
+		}
+	}
+}
+
 // TestLines: up to ten entries have a line each; of more, ten have, and the rest is counted.
 func TestLines(t *testing.T) {
 	ten := []number{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
