@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"errors"
 	"math"
 	"math/bits"
 	"slices"
@@ -127,11 +126,11 @@ func (v value) controllerLimit(count int) (int, error) {
 	if v.form == isInt {
 		return clamp(int64(v.n), count), nil
 	}
-	// On overflow ParseInt returns the largest int beside the error, and Fleet uses it. What
+	// Beside an error ParseInt returns 0, or on overflow the largest int, which Fleet uses. What
 	// overflows must not depend on the processor. In Fleet "4611686018427387904%" is a percentage
 	// where an int has 64 bits. Where an int has 32 bits, it is an int that is too large, whatever
 	// comes after the digits.
-	if n, err := strconv.ParseInt(v.text, 10, 64); n > 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+	if n, _ := strconv.ParseInt(v.text, 10, 64); n > 0 {
 		return int(min(n, math.MaxInt)), nil
 	}
 	number, isPercent := strings.CutSuffix(v.text, "%")
