@@ -128,6 +128,12 @@
 // count. Still earlier controllers put clusters in no group into no manual partition, and compare
 // clusterName only with the name of the cluster.
 //
+// In the mode FleetController a plan has every number of the status that Fleet writes into a bundle.
+// Its unavailable and maxUnavailable are those of [Controller], and newlyCreated is how many that
+// has Created. Its unavailablePartitions and maxUnavailablePartitions are NotReadyPartitions and
+// MaxNotReadyPartitions of [Step]. Of each of its partitions, name, count, maxUnavailable and
+// unavailable are the fields of the same name of [Status].
+//
 // The package does not cover what bypasses the gate in Fleet too: dependsOn, drift correction, Helm
 // options, namespace labels and schedules.
 package partition
