@@ -114,9 +114,10 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 	return m
 }
 
-// filing returns the filing of the partitions. A partition in unfiled always has labels to check.
+// filing returns the filing of the partitions. A partition in unfiled always has labels to check,
+// and one whose groups remain to be checked is filed under a name.
 func (m *matcher) filing() filing {
-	if len(m.names) > 0 || m.checked || slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil }) {
+	if len(m.names) > 0 || slices.ContainsFunc(m.rules, func(r rule) bool { return r.labels != nil }) {
 		return mixed
 	}
 	switch {
@@ -133,8 +134,8 @@ func (m *matcher) filing() filing {
 // reads at once, and a block still fits into its cache.
 const block = 64
 
-// match finds the partitions of the clusters in this order and stores them in their places. Each
-// cluster must be matched once.
+// match finds the partitions of the clusters in this order and stores them in their places, which
+// must be empty. Each cluster must be matched once.
 func (m *matcher) match(clusters []Cluster, order []uint32, places []place) {
 	switch m.only {
 	case oneLabel:
@@ -174,7 +175,6 @@ func (m *matcher) matchLabel(clusters []Cluster, order []uint32, places []place)
 			value = unlabelled
 		}
 		values[i] = value
-		places[i].count = 0
 	}
 	for i := range order {
 		heads[i] = k.values.head(values[i])
