@@ -27,7 +27,13 @@ func TestWrongNumbers(t *testing.T) {
 	}
 	before := compiled.Plan()
 	id := func(c *partition.Compiled, n int) error { _, err := c.ID(n); return err }
-	explain := func(c *partition.Compiled, n int) error { _, _, err := c.Explain(n); return err }
+	explain := func(c *partition.Compiled, n int) error {
+		v, waits, err := c.Explain(n)
+		if err != nil && (waits || v != (partition.Verdict{})) {
+			t.Errorf("whoever looks at the error last takes nobody for a cluster that waits: %v %v", v, waits)
+		}
+		return err
+	}
 	members := func(c *partition.Compiled, n int) error { _, err := c.Members(n); return err }
 	update := func(c *partition.Compiled, n int) error {
 		changed, err := c.Update(n, healthy(newVersion))
