@@ -82,7 +82,7 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 // int, or a percentage above 100. It returns empty for any other. The limit is valid.
 func (v value) clamped() string {
 	number, isPercent := strings.CutSuffix(v.text, "%")
-	if p, err := strconv.ParseFloat(number, 64); isPercent && err == nil && p > 100 { // at most nine digits: exact
+	if p, _ := strconv.ParseFloat(number, 64); isPercent && p > 100 { // the limit is valid, so at most nine digits: exact
 		return `counts as "100%"`
 	}
 	if v.n < 0 {
