@@ -112,12 +112,12 @@ func (c *Compiled) idle(strategy *Strategy, options Options) map[string]bool {
 	gated := filled-1 > c.maxParts // enough partitions before the last one to close the gate
 	fields := map[string]bool{}
 	for i := range c.partitions {
-		field, written := "maxUnavailable", strategy.MaxUnavailable
+		field := "maxUnavailable"
 		if i < len(strategy.Partitions) && !strategy.Partitions[i].MaxUnavailable.IsZero() {
-			field, written = inPartition(i, field), strategy.Partitions[i].MaxUnavailable
+			field = inPartition(i, field)
 		}
 		p := &c.partitions[i]
-		if written.IsZero() || int(p.count) <= p.max {
+		if int(p.count) <= p.max { // as it is where nothing is written
 			continue
 		}
 		holds := int(p.count) > c.maxNew || i != last && gated
