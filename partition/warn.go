@@ -121,7 +121,7 @@ func (c *Compiled) idle(strategy *Strategy, options Options) map[string]bool {
 			continue
 		}
 		holds := int(p.count) > c.maxNew || i != last && gated
-		if idle, known := fields[field]; holds || p.count > 1 && (!known || idle) {
+		if _, known := fields[field]; holds || p.count > 1 && !known {
 			fields[field] = !holds
 		}
 	}

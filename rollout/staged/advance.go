@@ -12,8 +12,7 @@ func (e *edit) decide() {
 	case r.phase == PhaseFailing:
 	case r.desired == StateStop:
 		r.phase = PhaseStopping
-	case r.desired == StateInitialize:
-		r.phase = PhaseInitialized
+	case r.desired == StateInitialize: // and so is the phase, as Compile set it
 	case over && o.OnFailure != Hold, rejected && o.OnReject != Hold:
 		e.halt(PhaseFailing)
 	case over || rejected:

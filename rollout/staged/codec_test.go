@@ -279,6 +279,8 @@ func TestDamage(t *testing.T) {
 		{"two causes of one", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[1],"gone":[1]}`},
 		{"a state that is no letter", `"states":"dfd"`, `"states":"Df\u0004"`},
 		{"an attempt that is no number", `"attempts":[0,2]`, `"attempts":["x"]`},
+		{"a start that is no number, which says nothing of the attempts", `"starts":[0,30000000000],"ends":[90000000000,120000000000,150000000000],"attempts":[0,2]`, `"starts":["x"],"ends":[90000000000,120000000000,150000000000],"attempts":["x"]`},
+		{"an end before its start, which says nothing of the attempts", `"ends":[90000000000,120000000000,150000000000],"attempts":[0,2]`, `"ends":[-1,120000000000,150000000000],"attempts":["x"]`},
 		{"cut off", `]}]}`, `]}]`},
 	} {
 		if seen[c.why] || strings.Count(good, c.from) == 0 {
