@@ -109,6 +109,33 @@ func TestConflictsByName(t *testing.T) {
 	want("a1", "a2", "z3")
 }
 
+// TestConflictsOfPartsOfAFleet: a target that only one of two runs has is in no conflict, whatever
+// the other does with its own.
+func TestConflictsOfPartsOfAFleet(t *testing.T) {
+	compile := func(names ...string) *staged.Run {
+		fleet := staged.Fleet{Version: "v2"}
+		for _, name := range names {
+			fleet.Targets = append(fleet.Targets, staged.Target{Name: name})
+		}
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, benchSpec(), fleet, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	for _, row := range []struct{ a, b, want []string }{
+		{[]string{"c1", "c2"}, []string{"c3"}, nil},
+		{[]string{"c1", "c2"}, []string{"c3", "c2", "c4"}, []string{"c2"}},
+	} {
+		a, b := compile(row.a...), compile(row.b...)
+		for _, runs := range [][2]*staged.Run{{a, b}, {b, a}} {
+			if got, err := staged.Conflicts(runs[0], runs[1]); err != nil || !slices.Equal(got, row.want) {
+				t.Errorf("%v and %v: got %v, %v, want %v", row.a, row.b, got, err, row.want)
+			}
+		}
+	}
+}
+
 // TestIdenticalStrategies: any difference in what two strategies say is a conflict of runs of one
 // placement, and nothing else is.
 func TestIdenticalStrategies(t *testing.T) {

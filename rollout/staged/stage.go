@@ -134,9 +134,7 @@ func (c *Counts) add(more Counts) {
 
 // waiting reports whether the wait has started and has ended, or will. A stage that failed before
 // the end of its wait, or with its last member, waits for nothing.
-func (s *stage) waiting() bool {
-	return s.isSettled && (s.phase == StageWaitingAfter || s.elapsed)
-}
+func (s *stage) waiting() bool { return s.phase == StageWaitingAfter || s.elapsed }
 
 func (s *stage) waitUntil(p *stagePlan) int64 { return after(after(s.settled, p.wait), s.paused) }
 
