@@ -88,7 +88,7 @@ func TestFirstInstant(t *testing.T) {
 	}
 }
 
-// TestTwentyFaults: a list of bad names is cut off, however long it is.
+// TestTwentyFaults: a list of bad names is cut off, however long it is, and so is one of bad stages.
 func TestTwentyFaults(t *testing.T) {
 	var names []string
 	for i := range 30 {
@@ -104,6 +104,20 @@ func TestTwentyFaults(t *testing.T) {
 	}
 	if n := len(rules(json.Unmarshal([]byte(text), new(staged.Run)))); n != 20 {
 		t.Errorf("%d faults are told, want 20", n)
+	}
+	var stages []staged.Stage
+	var in staged.Input
+	for _, name := range names {
+		stages = append(stages, staged.Stage{Name: name, Targets: []string{name}})
+		in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: staged.HealthReady})
+	}
+	if run, err = staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleetOf(names...), staged.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	run, _ = step(t, run, in, benchStart)
+	timeless := strings.Replace(string(encode(t, run)), `"time":"`+benchStart.Format(time.RFC3339)+`",`, "", 1)
+	if n := len(rules(json.Unmarshal([]byte(timeless), new(staged.Run)))); n != 20 || run.Phase() != staged.PhaseSucceeded {
+		t.Errorf("%d faults of stages are told, want 20:\n%s", n, run)
 	}
 }
 
@@ -279,8 +293,8 @@ func TestDamage(t *testing.T) {
 		{"two causes of one", `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[1],"gone":[1]}`},
 		{"a state that is no letter", `"states":"dfd"`, `"states":"Df\u0004"`},
 		{"an attempt that is no number", `"attempts":[0,2]`, `"attempts":["x"]`},
-		{"a start that is no number, which says nothing of the attempts", `"starts":[0,30000000000],"ends":[90000000000,120000000000,150000000000],"attempts":[0,2]`, `"starts":["x"],"ends":[90000000000,120000000000,150000000000],"attempts":["x"]`},
-		{"an end before its start, which says nothing of the attempts", `"ends":[90000000000,120000000000,150000000000],"attempts":[0,2]`, `"ends":[-1,120000000000,150000000000],"attempts":["x"]`},
+		{"a start and an attempt that are no numbers", `"starts":[0,30000000000],"ends":[90000000000,120000000000,150000000000],"attempts":[0,2]`, `"starts":["x"],"ends":[90000000000,120000000000,150000000000],"attempts":["x"]`},
+		{"an end before its start, and an attempt that is no number", `"ends":[90000000000,120000000000,150000000000],"attempts":[0,2]`, `"ends":[-1,120000000000,150000000000],"attempts":["x"]`},
 		{"cut off", `]}]}`, `]}]`},
 	} {
 		if seen[c.why] || strings.Count(good, c.from) == 0 {

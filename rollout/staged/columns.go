@@ -15,19 +15,18 @@ func (d *decoder) numbers(path string, from column) ([]int64, bool) {
 	return list, err == nil
 }
 
-// times reads the starts and ends of the members of a stage, and reports whether the columns fit
-// the states. Each start counts from the start before it, the first from the stage's own instant.
-// Each end counts from the start of its member, or from the stage's own instant if the member has
-// no start.
-func (d *decoder) times(k int, from *storedStage, records []record) bool {
+// times reads the starts and ends of the members of a stage, up to the first fault. Each start
+// counts from the start before it, the first from the stage's own instant. Each end counts from the
+// start of its member, or from the stage's own instant if the member has no start.
+func (d *decoder) times(k int, from *storedStage, records []record) {
 	base := d.instant(inStage(k, "from"), from.From)
 	starts, ok := d.timeColumn(inStage(k, "starts"), from.Starts)
 	if !ok {
-		return false
+		return
 	}
 	ends, ok := d.timeColumn(inStage(k, "ends"), from.Ends)
 	if !ok {
-		return false
+		return
 	}
 	first := starts.left
 	if len(first) == 0 {
@@ -35,15 +34,15 @@ func (d *decoder) times(k int, from *storedStage, records []record) bool {
 	}
 	if (len(first) == 0) != from.From.IsZero() {
 		d.wrong(inStage(k, "from"), "must be there if, and only if, there are times")
-		return false
+		return
 	}
 	if len(first) > 0 && first[0] != 0 {
 		d.wrong(inStage(k, "from"), "must be the first time")
-		return false
+		return
 	}
 	if base > d.run.time {
 		d.wrong(inStage(k, "from"), "must not be after the time of the run")
-		return false
+		return
 	}
 	previous, stuckAfter := base, d.run.plan.stages[k].timing.stuckAfter
 	for i := range records {
@@ -51,17 +50,17 @@ func (d *decoder) times(k int, from *storedStage, records []record) bool {
 		origin := base
 		if r.marks.has(started) {
 			if r.start, ok = starts.next(previous); !ok {
-				return false
+				return
 			}
 			previous, origin = r.start, r.start
 		}
 		if r.state.Settled() || r.state == Soaking {
 			if r.end, ok = ends.next(origin); !ok {
-				return false
+				return
 			}
 			if r.end < origin && r.marks.has(started) {
 				d.wrong(inStage(k, "ends"), "has an end before its start")
-				return false
+				return
 			}
 		}
 		if (r.state == Starting || r.state == Updating) && after(r.start, stuckAfter) <= d.run.time {
@@ -70,9 +69,7 @@ func (d *decoder) times(k int, from *storedStage, records []record) bool {
 	}
 	if len(starts.left)+len(ends.left) > 0 {
 		d.wrong(inStage(k, "starts"), "or ends have too many entries for the states")
-		return false
 	}
-	return true
 }
 
 // timeColumn is a list of times that is read from the front.

@@ -37,6 +37,10 @@ func (r *Run) UnmarshalJSON(data []byte) error {
 	return err
 }
 
+// mostFaults is how many faults of names or of stages are told: there may be one in each of a
+// hundred thousand.
+const mostFaults = 20
+
 // decoder collects the faults of a stored run.
 type decoder struct {
 	faults
@@ -162,7 +166,7 @@ func (d *decoder) members(stored []storedStage) {
 	all = slices.Clip(all)
 	list := make([]*stage, len(stored))
 	for k := range stored {
-		if list[k] = d.stage(k, &stored[k], all[from[k]:from[k+1]]); list[k] == nil {
+		if list[k] = d.stage(k, &stored[k], all[from[k]:from[k+1]]); list[k] == nil || len(d.faults) >= mostFaults {
 			return
 		}
 	}
@@ -184,7 +188,7 @@ func (d *decoder) members(stored []storedStage) {
 			default:
 				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), "%q is there twice", name)
 			}
-			return len(d.faults) < 20
+			return len(d.faults) < mostFaults
 		})
 	}
 }
@@ -209,9 +213,7 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 		d.wrong(path("states"), "%s", err)
 		return nil
 	}
-	if !d.times(k, from, records) {
-		return nil
-	}
+	d.times(k, from, records)
 	attempts, ok := d.numbers(path("attempts"), from.Attempts)
 	if !ok {
 		return nil
