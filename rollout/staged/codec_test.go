@@ -294,6 +294,9 @@ func TestDamage(t *testing.T) {
 		{"a state that is no letter", `"states":"dfd"`, `"states":"Df\u0004"`},
 		{"an attempt that is no number", `"attempts":[0,2]`, `"attempts":["x"]`},
 		{"a start and an attempt that are no numbers", `"starts":[0,30000000000],"ends":[90000000000,120000000000,150000000000],"attempts":[0,2]`, `"starts":["x"],"ends":[90000000000,120000000000,150000000000],"attempts":["x"]`},
+		{"a start in the future, from which no other is counted", `"starts":[0,0,30000000000]`, `"starts":[0,300000000000000000,-1]`},
+		{"a start before 1970, from which no other is counted", `"starts":[0,0,30000000000]`, `"starts":[0,-4600000000000000000,9223372036854775807]`},
+		{"two failures without a cause, of which the first is named", `"states":"dfd"`, `"states":"3f"`},
 		{"an end before its start, and an attempt that is no number", `"ends":[90000000000,120000000000,150000000000],"attempts":[0,2]`, `"ends":[-1,120000000000,150000000000],"attempts":["x"]`},
 		{"cut off", `]}]}`, `]}]`},
 	} {
