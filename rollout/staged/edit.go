@@ -107,7 +107,7 @@ func (e *edit) note(s *stage) {
 	switch settled := s.unsettled() == 0; {
 	case settled && !s.isSettled:
 		s.isSettled, s.settled = true, e.now
-	case !settled && s.isSettled:
+	case !settled:
 		s.isSettled, s.settled, s.paused, s.elapsed = false, 0, 0, false
 	}
 }
