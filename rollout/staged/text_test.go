@@ -632,3 +632,15 @@ func TestUnacknowledgedHealth(t *testing.T) {
 		}
 	}
 }
+
+// TestVerdictOfAHost: a verdict that no run gives names every event that it waits for, too: two
+// observations share their words, and nothing else takes part in them.
+func TestVerdictOfAHost(t *testing.T) {
+	seen := func(name string) staged.Condition {
+		return staged.Condition{Kind: staged.OnObservation, Target: name}
+	}
+	v := staged.Verdict{Reason: staged.ReasonRegression, On: []staged.Condition{seen("a"), seen("b"), {Kind: staged.OnSlot}, seen("c"), {Kind: staged.OnOperator, Detail: "skip"}}}
+	if got, want := v.String(), "regression, waits for an observation of a and b or a target to be settled or an observation of c and an operator to skip"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
