@@ -51,7 +51,7 @@ func (s Summary) String() string {
 // String describes the result: a line for each candidate that may start, for each kind of wait, for
 // each pool and for each stuck lease, then Next, in UTC. Of each it shows the first ten and counts
 // the rest. Candidates that are refused by the same pools for the same reasons share a line, which
-// names the first of them. Candidates and pools are named by their indices, because a result does
+// names the first of them; what most wait for comes first. Candidates and pools are named by their indices, because a result does
 // not have their names: see [Result.Describe]. The text does not end with a newline.
 func (r Result) String() string { return r.Describe(Snapshot{}, nil) }
 
@@ -68,7 +68,11 @@ func (r Result) Describe(snapshot Snapshot, candidates []Candidate) string {
 		}
 		return fmt.Sprintf("%s may start: %s", n.candidate(a.Candidate), some(words))
 	})
-	lines = r.waits(lines, n)
+	var waits textlist.Likewise[int32, wait]
+	for _, refused := range r.Refused {
+		waits.Add(refused.Why, wait{n, refused, r.Refusals}, "")
+	}
+	lines = waits.Lines(lines, "", "and %d more must wait; kinds of waits not shown: %d")
 	lines = listed(lines, len(r.Pools), "pool", func(i int) string { return n.pool(i) + ": " + r.Pools[i].String() })
 	lines = listed(lines, len(r.Stuck), "stuck lease", func(i int) string {
 		return fmt.Sprintf("stuck since %s: %s", stamp(r.Stuck[i].At), r.Stuck[i].Lease)
@@ -101,42 +105,21 @@ func (n names) candidate(index int32) string {
 	return fmt.Sprintf("candidate %d", index)
 }
 
-// waits appends a line for each of the first answers, in the order in which candidates got them.
-func (r Result) waits(lines []string, n names) []string {
-	type answer struct {
-		first int32 // the candidate that got it first
-		count int
-	}
-	var order []int32
-	answers := make(map[int32]*answer)
-	for _, own := range r.Refused {
-		if known, ok := answers[own.Why]; ok {
-			known.count++
-			continue
+// wait is one refused candidate, as it prints.
+type wait struct {
+	names
+	Refused
+	refusals [][]Refusal
+}
+
+func (w wait) String() string {
+	var why []string
+	if uint(w.Why) < uint(len(w.refusals)) {
+		for _, refusal := range w.refusals[w.Why] {
+			why = append(why, fmt.Sprintf("%s in %s", refusal.Reason, w.pool(int(refusal.Pool))))
 		}
-		answers[own.Why] = &answer{own.Candidate, 1}
-		order = append(order, own.Why)
 	}
-	rest := len(r.Refused)
-	for _, number := range order[:min(len(order), textlist.Shown)] {
-		var why []string
-		if uint(number) < uint(len(r.Refusals)) {
-			for _, refusal := range r.Refusals[number] {
-				why = append(why, fmt.Sprintf("%s in %s", refusal.Reason, n.pool(int(refusal.Pool))))
-			}
-		}
-		a := answers[number]
-		line := fmt.Sprintf("%s must wait: %s", n.candidate(a.first), some(why))
-		if a.count > 1 {
-			line += fmt.Sprintf("; and %d more likewise", a.count-1)
-		}
-		lines = append(lines, line)
-		rest -= a.count
-	}
-	if rest > 0 {
-		lines = append(lines, "and "+counted(rest, "more wait"))
-	}
-	return lines
+	return fmt.Sprintf("%s must wait: %s", w.candidate(w.Candidate), some(why))
 }
 
 // listed appends the texts of the first of n entries, and says how many more there are.

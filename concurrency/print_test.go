@@ -108,10 +108,10 @@ func TestResultPrintsBounded(t *testing.T) {
 		want []string
 		why  string
 	}{
-		{2, []string{"2 candidates may start, 4 must wait", "candidate 0 must wait: slot_full in pool 0", "candidate 1 must wait: slot_full in pool 1; and 2 more likewise", "pool 0: 0 of at most 0 active, 0 members", "pool 1: 0 of at most 0 active, 1 member"}, "answers come in the order in which candidates got them"},
+		{2, []string{"2 candidates may start, 4 must wait", "candidate 0 must wait: slot_full in pool 0", "candidate 1 must wait: slot_full in pool 1; and 2 more likewise", "pool 0: 0 of at most 0 active, 0 members", "pool 1: 0 of at most 0 active, 1 member"}, "what most wait for comes first, with the candidate that got the answer first"},
 		{10, []string{"candidate 9 may start: slot_free", "candidate 16 must wait: slot_full in pool 8", "pool 9: 0 of at most 0 active, 9 members"}, "ten are shown"},
-		{11, []string{"candidate 9 may start: slot_free", "and 1 more start", "candidate 16 must wait: slot_full in pool 8", "and 1 more wait", "pool 9: 0 of at most 0 active, 9 members", "and 1 more pool", "and 1 more stuck lease"}, "of eleven, ten are shown"},
-		{4000, []string{"4000 candidates may start, 8000 must wait", "and 3990 more starts", "candidate 1 must wait: slot_full in pool 3999; and 4000 more likewise", "and 3990 more waits", "and 3990 more pools", "and 3990 more stuck leases"}, "the counts are those of all"},
+		{11, []string{"candidate 9 may start: slot_free", "and 1 more start", "candidate 16 must wait: slot_full in pool 8", "and 1 more must wait; kinds of waits not shown: 1", "pool 9: 0 of at most 0 active, 9 members", "and 1 more pool", "and 1 more stuck lease"}, "of eleven, ten are shown"},
+		{4000, []string{"4000 candidates may start, 8000 must wait", "and 3990 more starts", "candidate 1 must wait: slot_full in pool 3999; and 4000 more likewise", "and 3990 more must wait; kinds of waits not shown: 3990", "and 3990 more pools", "and 3990 more stuck leases"}, "the counts are those of all"},
 	} {
 		text := result(row.n).String()
 		lines := strings.Split(text, "\n")
