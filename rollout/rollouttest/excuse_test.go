@@ -286,12 +286,6 @@ func ahead(e *editor, _ touched, _ string) bool {
 	})
 }
 
-// amongThem: one of the resources in the pool was touched.
-func amongThem(_ *editor, own touched, text string) bool {
-	_, resources := inPool(text)
-	return slices.ContainsFunc(resources, func(r string) bool { return own[r] })
-}
-
 var excuses = []excuse{
 	{"saved", "clock back", "a job of the future is waited for before what it held is given back", ahead},
 	{"quiet", "clock back", "a job of the future is waited for before what it held is given back", ahead},
@@ -312,7 +306,6 @@ var excuses = []excuse{
 	{"invariant: locked", "host forgets", "what was current is not seen any more", there},
 	{"invariant: locked", "fleet resource deleted", "what was current is not seen any more", there},
 	{"invariant: locked", "state one lost", "a group that is closed again after some of its deployments have gone locks less than it had, and its execution goes on", there},
-	{"invariant: limit", "command", "an execution that is resolved gives its slot back, whatever of it still runs on targets that need none", amongThem},
 	{"drained", "fleet deployment removed", "the node lost its uncordon", makesUp},
 	{"drained", "fleet target removed", "the node lost its uncordon", makesUp},
 	{"drained", "fleet resource deleted", "the node is another one", drained},

@@ -115,12 +115,22 @@ func (s *Step) atWork() []rollout.Start {
 			if t.Jobs[n].Status.Terminal() || gone[t.Resource] {
 				continue
 			}
-			if start, known := s.Dispatched[t.Jobs[n].Run]; known {
+			if start, known := s.Dispatched[t.Jobs[n].Run]; known && !s.dismissed(start) {
 				list = append(list, start)
 			}
 		}
 	}
 	return list
+}
+
+// dismissed reports whether an operator has said that the outcome of a run does not matter any
+// more. The slot that it was started with is then given back with the execution, although the job
+// may go on. If its target needs a slot itself, the plan counts it among the holders.
+func (s *Step) dismissed(start rollout.Start) bool {
+	return slices.ContainsFunc(s.Snapshot.Commands, func(c bracket.Command) bool {
+		return c.Group == start.Group && c.Resource == start.Resource && !c.At.After(s.Plan.Now) &&
+			(c.Kind == bracket.Resolve || c.Kind == bracket.Skip && c.Deployment == start.Deployment)
+	})
 }
 
 func claims(start rollout.Start, pool string) bool {

@@ -250,6 +250,16 @@ func TestStepFindsEachViolation(t *testing.T) {
 		w.Dispatched["x"] = rollout.Start{TargetID: other, Group: "target/prod/b", Claims: []rollout.Claim{{Pool: "P", Token: 9}}}
 		w.Plan.Keep.Started = 1
 	}
+	// And an operator has said something about that job's execution.
+	says := func(c bracket.Command) func(world) {
+		return func(w world) {
+			elsewhere(w)
+			if c.At.IsZero() {
+				c.At = now
+			}
+			c.ID, w.Snapshot.Commands = "c1", []bracket.Command{c}
+		}
+	}
 	and := func(edits ...func(world)) func(world) {
 		return func(w world) {
 			for _, edit := range edits {
@@ -325,6 +335,13 @@ func TestStepFindsEachViolation(t *testing.T) {
 			w.Snapshot.DeletedResources, w.Plan.Keep.Started = []string{"r2"}, 0
 		}), ""},
 		{"it was started without a claim there", and(elsewhere, func(w world) { w.Dispatched["x"] = rollout.Start{} }), ""},
+		{"an operator has resolved its execution", says(bracket.Command{Kind: bracket.Resolve, Group: "target/prod/b", Resource: "r2"}), ""},
+		{"in the future", says(bracket.Command{Kind: bracket.Resolve, Group: "target/prod/b", Resource: "r2", At: now.Add(1)}), "limit: pool P has 2 members"},
+		{"of another resource", says(bracket.Command{Kind: bracket.Resolve, Group: "target/prod/b", Resource: "r1"}), "limit: pool P has 2 members"},
+		{"of another group", says(bracket.Command{Kind: bracket.Resolve, Group: "R/prod/1", Resource: "r2"}), "limit: pool P has 2 members"},
+		{"an operator has skipped its member", says(bracket.Command{Kind: bracket.Skip, Group: "target/prod/b", Resource: "r2", Deployment: "b"}), ""},
+		{"or another one", says(bracket.Command{Kind: bracket.Skip, Group: "target/prod/b", Resource: "r2", Deployment: "a"}), "limit: pool P has 2 members"},
+		{"an operator has abandoned its execution, which frees no slot", says(bracket.Command{Kind: bracket.Abandon, Group: "target/prod/b", Resource: "r2"}), "limit: pool P has 2 members"},
 		{"a lease of another resource is saved", func(w world) {
 			w.Plan.State.Pools[0].Leases = append(w.Plan.State.Pools[0].Leases, concurrency.Lease{Pool: "P", Holder: concurrency.Holder{Resource: "r2", Group: "x"}, Token: 2})
 		}, "limit: pool P has 2 members in disruption and admits only 1: r1, r2"},

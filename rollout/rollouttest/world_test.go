@@ -47,6 +47,11 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 				p.Pools[i].Max = 0
 			}
 		}},
+		{"limit", "one more than the pool says that it admits", func(p *rollout.Plan) {
+			for i := range p.Pools {
+				p.Pools[i].Max--
+			}
+		}},
 		{"locked", "another version than the frozen one", func(p *rollout.Plan) {
 			for i := range p.Start {
 				if p.Start[i].Deployment == kubelet {
@@ -332,6 +337,49 @@ func TestVersionDeletedMeanwhile(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"node-1"}) {
 		t.Errorf("v1.29.2 starts on %v, want it on node-1 alone, which had been drained for it", got)
+	}
+}
+
+// TestOperatorsEndWhatStillRuns: an operator resolves the execution of node-0, or skips its drain,
+// while the drain still runs. That gives the slot back, and the next node starts: no promise is
+// broken by that. Where the drain needs a slot itself, it keeps one to its end.
+func TestOperatorsEndWhatStillRuns(t *testing.T) {
+	t.Parallel()
+	const members = `{"name":"members","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
+		"memberRoles":{"pre":"deployment.name == 'node-drain'","post":"deployment.name == 'node-uncordon'"}}}]}`
+	for _, row := range []struct {
+		why     string
+		kind    bracket.CommandKind
+		slotted string // which deployments need a slot
+		next    time.Time
+	}{
+		{"resolved, and only the patch needs a slot", bracket.Resolve, "deployment.name == 'os-patch'", at(1, 9, 10)},
+		{"skipped, and only the patch needs a slot", bracket.Skip, "deployment.name == 'os-patch'", at(1, 9, 14)},
+		{"resolved, and the drain needs a slot as well", bracket.Resolve, "true", at(1, 9, 30)},
+		{"abandoned, which gives nothing back", bracket.Abandon, "deployment.name == 'os-patch'", time.Time{}},
+	} {
+		w := rfcWorld(t, 2)
+		w.Policies = compiled(t, `[`+members+`,{"name":"slots","selector":"`+row.slotted+`","rules":[{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`)
+		w.Fleet.Versions = append(nodes(2).Versions, version(osPatch, "2026-03", at(1, 9, 0)))
+		w.Job = rollouttest.Durations(map[string]time.Duration{drain: minutes(30), osPatch: minutes(3), uncordon: minutes(1)})
+		command := bracket.Command{ID: "c1", Kind: row.kind, Group: bracket.GroupID("b", "prod", 1), Resource: "node-0", By: "ops", At: at(1, 9, 10)}
+		if row.kind == bracket.Skip {
+			command.Deployment = drain
+		}
+		w.Fleet.Commands = []bracket.Command{command}
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", row.why, err)
+		}
+		var next time.Time
+		for _, e := range timeline.Entries {
+			if e.Kind == rollouttest.Start && e.Resource == "node-1" && next.IsZero() {
+				next = e.At
+			}
+		}
+		if !next.Equal(row.next) {
+			t.Errorf("%s: node-1 starts at %v, want %v", row.why, next, row.next)
+		}
 	}
 }
 
