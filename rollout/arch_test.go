@@ -40,7 +40,7 @@ func allowed() map[string][]string {
 		"surge":                       {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist"},
 		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"}, // never selector: importers that bring another matcher do not link CEL
 		"rollout/staged":              {"concurrency", "selector", "clock", "internal/strictjson", "internal/textkey", "internal/textlist"},
-		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/textkey", "golang.org/x/exp/stats", "pgregory.net/rapid"},
+		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/textkey", "pgregory.net/rapid"},
 	}
 }
 
@@ -262,7 +262,6 @@ func TestPanics(t *testing.T) {
 func TestDirectDependencies(t *testing.T) {
 	reasons := map[string]string{
 		"github.com/google/cel-go": "selector",
-		"golang.org/x/exp":         "quantiles of forecasts",
 		"github.com/google/go-cmp": "test diffs",
 		"pgregory.net/rapid":       "properties and state machines",
 		"go.yaml.in/yaml/v3":       "input files of the examples",

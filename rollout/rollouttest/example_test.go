@@ -113,12 +113,9 @@ func ExamplePrediction_About() {
 	fmt.Printf("by 12:13 with a chance of %.0f%%\n", 100*prediction.About(kubelet, 1).DoneBy(noon.Add(13*time.Minute)))
 	// Output:
 	// 100 trials
-	// done, earliest: never, at most 1 in flight
-	// done, median:   never, at most 1 in flight
-	// done, 90 %:     never, at most 1 in flight
-	// done, latest:   never, at most 1 in flight
 	// never done: 100 %: retry_exhausted in 100 trials
-	// kubelet v2 in prod: all but 1 of 2 targets, median 2026-03-10 12:15:00 (+5m0s), 90 % 2026-03-10 12:15:00 (+5m0s); not all in 100 trials: retry_exhausted in 100 trials
+	// at most 1 resource in flight at once
+	// kubelet v2 in prod: all but 1 of 2 targets, median 2026-03-10 12:15:00 (+5m), 90 % 2026-03-10 12:15:00 (+5m); not all in 100 trials: retry_exhausted in 100 trials
 	// on all nodes: false
 	// on all but one: true at 12:15:00
 	// by 12:13 with a chance of 49%

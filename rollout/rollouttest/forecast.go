@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/exp/stats"
 
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -24,8 +22,15 @@ import (
 // Forecast runs a world as many times as trials says, at least once, and draws the outcome of every
 // job from the samples of its deployment: how long past jobs took, and which of them failed or
 // hung. Deployments without samples follow World.Job. A draw depends on the seed, the trial and the
-// run alone, so the same call gives the same prediction, and two policies are compared on the same
-// draws.
+// id of the run alone, so the same call gives the same prediction, and policies under which the runs
+// have the same ids are compared on the same draws. The run ids of a bracket hold the id of its rule
+// and the number of its group.
+//
+// All jobs are drawn independently of one another, and so are the attempts of one job. What slows
+// down or breaks many jobs at once, such as a registry that is down, is not in a prediction; nor is
+// a target that fails again for the same reason. Where that happens, a rollout takes longer than
+// predicted, and is halted more often. A further trial is later than the latest of n trials with a
+// chance of 1 in n+1, so take a hundred trials or more before you rely on what nine of ten do.
 //
 // A job in progress at World.Start is drawn from the samples that took longer than it has by then,
 // a hung one being longer than any, and a running verification from the samples that were verified
@@ -199,27 +204,33 @@ type Trial struct {
 	Goals []Progress `json:"goals,omitempty"`
 }
 
-// Finish returns the instant by which a share q of all trials was done. q is from 0 to 1; 0.5 is
-// the median. An instant between those of two trials is interpolated. Finish returns false if that
-// share was never reached.
+// Finish returns the first instant by which a share q of all trials was done: DoneBy of it is at
+// least q, and less than q before it. q is from 0 to 1; 0.5 is the median. Finish returns false if
+// that share was never reached. An instant between those of two trials would promise what neither
+// of them kept, so nothing is interpolated.
 func (p Prediction) Finish(q float64) (time.Time, bool) {
-	var took []float64
+	var done []time.Time
 	for _, trial := range p.Trials {
 		if trial.Done {
-			took = append(took, float64(trial.Finish.Sub(p.Start)))
+			done = append(done, trial.Finish)
 		}
 	}
-	n := len(p.Trials)
-	if !(q >= 0 && q <= 1) || n == 0 || math.Ceil(float64(n-1)*q) >= float64(len(took)) {
+	k := share(q, len(p.Trials))
+	if k >= len(done) {
 		return time.Time{}, false
 	}
-	// Trials that were never done are the latest of all. The quantile does not reach them, so that
-	// any late value may stand for them.
-	latest := slices.Max(took)
-	for len(took) < n {
-		took = append(took, latest)
+	slices.SortFunc(done, time.Time.Compare)
+	return done[k], true
+}
+
+// share returns the index, in ascending order, of the first of n values by which a share q of all
+// is reached; n if there is none.
+func share(q float64, n int) int {
+	if !(q >= 0) {
+		return n
 	}
-	return p.Start.Add(time.Duration(stats.Quantiles(took, q)[0])), true
+	// Divided as in DoneBy: a product such as 0.07 * 100 is rounded to above 7.
+	return sort.Search(n, func(k int) bool { return float64(k+1)/float64(n) >= q })
 }
 
 // DoneBy returns the share of the trials, from 0 to 1, that were done at an instant: the chance to
@@ -246,17 +257,19 @@ func (p Prediction) Halted() float64 {
 	return float64(halted) / float64(max(1, len(p.Trials)))
 }
 
-// Peak returns how many resources were in disruption at once, at most, in a share q of all trials.
-// It is rounded up, and 0 for a q outside 0 to 1.
+// Peak returns how many resources a share q of all trials had in disruption at once, at most: in so
+// many trials it was never more. It is 0 for a q outside 0 to 1.
 func (p Prediction) Peak(q float64) int {
-	if !(q >= 0 && q <= 1) || len(p.Trials) == 0 {
+	k := share(q, len(p.Trials))
+	if k >= len(p.Trials) {
 		return 0
 	}
-	peaks := make([]float64, len(p.Trials))
+	peaks := make([]int, len(p.Trials))
 	for i, trial := range p.Trials {
-		peaks[i] = float64(trial.InFlight)
+		peaks[i] = trial.InFlight
 	}
-	return int(math.Ceil(stats.Quantiles(peaks, q)[0]))
+	slices.Sort(peaks)
+	return peaks[k]
 }
 
 // why counts what the trials that were never done ended with, the most frequent first.
@@ -292,23 +305,30 @@ func (p Prediction) when(q float64) string {
 	if !ok {
 		return "never"
 	}
-	return fmt.Sprintf("%s (+%s)", at.UTC().Format("2006-01-02 15:04:05"), at.Sub(p.Start).Round(time.Second))
+	return fmt.Sprintf("%s (+%s)", at.UTC().Format("2006-01-02 15:04:05"), shortDuration(at.Sub(p.Start).Round(time.Second)))
 }
 
-// String returns the median, the 90th percentile and the extremes in a few lines, and why trials
-// were never done; then what the prediction takes for granted. A line for each version that was still
-// to come to an environment follows, ten at most: when all targets have it, or all but as many as
-// are left without it in every trial. The text does not end with a newline.
+// String returns the median, the 90th percentile and the extremes, the greatest disruption, and why
+// trials were never done; then what the prediction takes for granted. A line for each version that
+// was still to come to an environment follows, ten at most: when all targets have it, or all but as
+// many as are left without it in every trial. The text does not end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", count(len(p.Trials), "trial"))
-	for _, row := range []struct {
-		name string
-		q    float64
-	}{{"earliest", 0}, {"median", 0.5}, {"90 %", 0.9}, {"latest", 1}} {
-		fmt.Fprintf(&b, "done, %-9s %s, at most %d in flight\n", row.name+":", p.when(row.q), p.Peak(row.q))
+	if _, any := p.Finish(0); any {
+		for _, row := range []struct {
+			name string
+			q    float64
+		}{{"earliest", 0}, {"median", 0.5}, {"90 %", 0.9}, {"latest", 1}} {
+			fmt.Fprintf(&b, "done, %-9s %s\n", row.name+":", p.when(row.q))
+		}
 	}
 	fmt.Fprintf(&b, "never done: %.0f %%%s\n", 100*p.Halted(), p.why())
+	fmt.Fprintf(&b, "at most %s in flight at once", count(p.Peak(1), "resource"))
+	if half := p.Peak(0.5); half < p.Peak(1) {
+		fmt.Fprintf(&b, ", in half of the trials at most %d", half)
+	}
+	b.WriteString("\n")
 	if len(p.Unsampled) > 0 {
 		fmt.Fprintf(&b, "no samples of %s\n", strings.Join(p.Unsampled, ", "))
 	}

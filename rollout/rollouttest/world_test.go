@@ -550,7 +550,7 @@ func TestForecastTellsWhyItHalts(t *testing.T) {
 		end    time.Time
 		want   string
 	}{
-		{"all is done", rollouttest.Outcome{After: minutes(8)}, time.Time{}, "never done: 0 %\nno samples of "},
+		{"all is done", rollouttest.Outcome{After: minutes(8)}, time.Time{}, "never done: 0 %\nat most 2 resources in flight at once\nno samples of "},
 		{"nobody repeats a failure", rollouttest.Outcome{After: minutes(8), Status: rollout.JobFailure}, time.Time{}, "never done: 100 %: bracket_failed_holding in 2 trials, slot_full in 2 trials"},
 		{"a job hangs", rollouttest.Outcome{Status: rollout.JobInProgress}, time.Time{}, "never done: 100 %: a job that had not ended in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials"},
 		{"the world ends before its time", rollouttest.Outcome{After: minutes(8)}, at(2, 9, 30), "never done: 100 %: a job that had not ended in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials, the end of the world in 2 trials"},
