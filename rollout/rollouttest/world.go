@@ -374,9 +374,7 @@ func (r *running) run(ctx context.Context) error {
 			fresh = !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden })
 			continue
 		}
-		if r.timeline.InFlight == 0 {
-			r.inFlight(&plan) // of what was at work before anything started
-		}
+		r.inFlight(&plan) // of what was at work before anything started, or is by a change
 		r.settled(&plan)
 		wake := r.wake(plan.Next)
 		if !r.Trust {

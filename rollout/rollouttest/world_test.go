@@ -460,6 +460,16 @@ func TestWorldBegunHalfWay(t *testing.T) {
 			w.Fleet.Versions = w.Fleet.Versions[:1]
 			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobActionRequired, CreatedAt: start}}
 		}, []string{"r1 / prod / api"}, 1},
+		{"a change begins another one, while the first is at work and nothing starts", func(w *rollouttest.World) {
+			w.Fleet.Versions = w.Fleet.Versions[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobQueued, CreatedAt: start}}
+			w.Changes = []rollouttest.Change{
+				{At: start.Add(30 * time.Second), What: "somebody deploys by hand", Do: func(s *rollout.Snapshot) {
+					s.Targets[1].Jobs = append(s.Targets[1].Jobs, rollout.Job{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: start.Add(30 * time.Second)})
+				}},
+				{At: start.Add(2 * time.Minute), What: "it ends", Do: func(s *rollout.Snapshot) { s.Targets[1].Jobs[0].Status = rollout.JobSuccessful }},
+			}
+		}, nil, 2},
 		{"a change ends it", func(w *rollouttest.World) {
 			w.Fleet.Versions = w.Fleet.Versions[:1]
 			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobQueued, CreatedAt: start}}
