@@ -8,6 +8,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // admitting holds the candidates that ask for slots, and the answers.
@@ -226,7 +227,7 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			}
 			w.counted[at] = true
 			lease := concurrency.Lease{
-				Pool: record.Key, Holder: concurrency.Holder{Resource: at.resource, Group: reservedID}, Token: record.NextToken, State: concurrency.Active,
+				Pool: record.Key, Holder: concurrency.Holder{Resource: at.resource, Group: runid.Reserved}, Token: record.NextToken, State: concurrency.Active,
 				Since: w.now, ProgressAt: w.now,
 			}
 			record.NextToken++

@@ -5,12 +5,11 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // candidate is a start that passed every rule but capacity. There may be one per target, so it is
@@ -50,11 +49,7 @@ func (w *work) run(c *candidate) string {
 		return c.member.start.Run.String()
 	}
 	id := w.id(c.target)
-	run := w.texts.Join(id.Resource, id.Environment, id.Deployment, w.versionID(c), strconv.Itoa(int(c.attempt)))
-	if c.revert {
-		run += "/" + string(PurposeRollback)
-	}
-	return run
+	return runid.Target{Resource: id.Resource, Environment: id.Environment, Deployment: id.Deployment, Version: w.versionID(c)}.Join(&w.texts, int(c.attempt), c.revert)
 }
 
 func (w *work) versionID(c *candidate) string {
@@ -72,15 +67,11 @@ func (w *work) group(c *candidate) string {
 	return w.groupOf(&w.targets[c.target])
 }
 
-// reservedID is the first part of the group of a target outside brackets. The group of a bracket
-// begins with the id of its rule instead.
-const reservedID = "target"
-
 // groupOf returns the group that, with the resource, holds the slots of a target outside brackets.
 func (w *work) groupOf(t *target) string {
 	p := &w.pairs[w.pairOf(t)]
 	if p.group == "" {
-		p.group = textkey.Join(reservedID, t.Environment, t.Deployment)
+		p.group = runid.Group(t.Environment, t.Deployment)
 	}
 	return p.group
 }

@@ -1,13 +1,10 @@
 package rollout
 
 import (
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // choose decides for every target outside brackets which version it should have, and what stands in
@@ -344,27 +341,13 @@ func (w *work) offer(i, n int32, due time.Time, position int32) *candidate {
 func (w *work) attempt(i, n int32) int32 {
 	t := &w.targets[i]
 	version := w.version(i, n).ID
+	own := runid.Target{Resource: t.Resource, Environment: t.Environment, Deployment: t.Deployment, Version: version}
 	count, last := int32(1), int32(0)
 	for k := range t.Jobs {
 		if job := &t.Jobs[k]; job.Version == version {
 			count++
-			last = max(last, attemptIn(t.TargetID, version, job.Run))
+			last = max(last, own.Attempt(job.Run))
 		}
 	}
 	return max(count, last+1)
-}
-
-// attemptIn returns the number of the attempt in a run id of a version on a target outside
-// brackets, see work.run; 0 if it is no such id.
-func attemptIn(id TargetID, version, run string) int32 {
-	run = strings.TrimSuffix(run, "/"+string(PurposeRollback))
-	slash := strings.LastIndexByte(run, '/')
-	number, err := strconv.ParseInt(run[slash+1:], 10, 32)
-	if err != nil || number < 2 || number == math.MaxInt32 { // the first is no more than there are
-		return 0
-	}
-	if run[:slash+1] != textkey.Join(id.Resource, id.Environment, id.Deployment, version)+"/" {
-		return 0
-	}
-	return int32(number)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // Commit returns the state that follows when starts of the plan, all of them or any subset in any
@@ -170,7 +171,7 @@ func (c *claiming) again() {
 			continue
 		}
 		var jobs []Job // on the target
-		if strings.HasPrefix(start.Group, reservedID+"/") {
+		if strings.HasPrefix(start.Group, runid.Reserved+"/") {
 			jobs = c.work.targets[c.work.target(start.TargetID)].Jobs
 		}
 		for _, claim := range c.admitted[n].Claims {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // index is a snapshot in a stable order, with numbers instead of names, so that nothing after it
@@ -242,7 +244,7 @@ func newer(a, b Job) int {
 	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
 		return c
 	}
-	if back := isRollback(a.Run); back != isRollback(b.Run) {
+	if back := runid.IsRollback(a.Run); back != runid.IsRollback(b.Run) {
 		if back {
 			return -1
 		}
@@ -254,6 +256,3 @@ func newer(a, b Job) int {
 	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt),
 		strings.Compare(string(b.Verification), string(a.Verification)))
 }
-
-// isRollback reports whether a run id is that of a start with [PurposeRollback].
-func isRollback(run string) bool { return strings.HasSuffix(run, "/"+string(PurposeRollback)) }

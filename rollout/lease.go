@@ -8,6 +8,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/runid"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -96,7 +97,7 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 // the end of an execution in this plan makes of it. If timed is false, the pool has no use for the
 // progress of an open execution, and settleLease does not read it.
 func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concurrency.Lease, fate) {
-	closed := strings.HasPrefix(lease.Group, reservedID+"/") || !w.open(lease.Holder) // if it is of an execution, that has ended or never began
+	closed := strings.HasPrefix(lease.Group, runid.Reserved+"/") || !w.open(lease.Holder) // if it is of an execution, that has ended or never began
 	if own == release || !timed && !closed {
 		return lease, own
 	}
@@ -202,7 +203,7 @@ func (w *work) repeats(h concurrency.Holder) bool {
 func TargetOf(holder concurrency.Holder) (target TargetID, outside bool) {
 	var first string
 	target.Resource = holder.Resource
-	if !textkey.Scan(holder.Group, &first, &target.Environment, &target.Deployment) || first != reservedID {
+	if !textkey.Scan(holder.Group, &first, &target.Environment, &target.Deployment) || first != runid.Reserved {
 		return TargetID{}, false
 	}
 	return target, true
@@ -211,7 +212,7 @@ func TargetOf(holder concurrency.Holder) (target TargetID, outside bool) {
 // single returns the number of the target that [TargetOf] finds; none if the snapshot does not have
 // it.
 func (w *work) single(h concurrency.Holder) (i int32, outside bool) {
-	if !strings.HasPrefix(h.Group, reservedID+"/") { // most are of brackets
+	if !strings.HasPrefix(h.Group, runid.Reserved+"/") { // most are of brackets
 		return none, false
 	}
 	id, outside := TargetOf(h)

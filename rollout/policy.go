@@ -8,6 +8,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/runid"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -183,7 +184,7 @@ func (p Policy) validate(path string, f *faults) {
 				ids[rule.ID] = i
 			}
 		}
-		if rule.DeploymentBracket != nil && rule.ID == reservedID {
+		if rule.DeploymentBracket != nil && rule.ID == runid.Reserved {
 			f.add(join(at, "id"), CodeConflict, rule.ID, "is reserved, because the slots of targets outside brackets are held under it: use another id")
 		}
 		if rule.DeploymentBracket != nil {

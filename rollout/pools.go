@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/runid"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -226,7 +227,7 @@ func (w *work) pools() {
 	for k, summary := range w.answer.Pools {
 		p := &w.capacity.snapshot.Pools[k]
 		if len(w.overrides) > 0 { // a forced candidate holds nothing yet
-			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == reservedID })
+			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == runid.Reserved })
 		}
 		w.plan.Pools = append(w.plan.Pools, Pool{
 			Key: p.Key, Active: summary.Active, Max: summary.Max, Total: summary.Total,

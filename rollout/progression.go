@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // EnvironmentProgression lets a version start in an environment only after it has succeeded in
@@ -317,7 +318,7 @@ func (w *work) failedAsMember(i, n int32) bool {
 	if w.outdated(t, id) {
 		return false // the next group runs it again
 	}
-	k := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id && !isRollback(job.Run) })
+	k := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id && !runid.IsRollback(job.Run) })
 	if k < 0 || !t.Jobs[k].Status.Terminal() || !strings.HasSuffix(t.Jobs[k].Run, "/"+string(bracket.Deploy)) {
 		return false // in progress, or a job of which the bracket does not know
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // A group that closed in this very plan has run nowhere, because it is saved before any of its runs
@@ -109,6 +110,6 @@ func began(group *bracket.Group, t *Target, job *Job) bool {
 		return false
 	}
 	m := &group.Members[k]
-	return m.Role != bracket.Main || isRollback(job.Run) || group.Strategy == bracket.RedeployCurrent && job.Version == t.Current ||
+	return m.Role != bracket.Main || runid.IsRollback(job.Run) || group.Strategy == bracket.RedeployCurrent && job.Version == t.Current ||
 		slices.ContainsFunc(m.Locks, func(v bracket.VersionMark) bool { return v.ID == job.Version })
 }

@@ -3,6 +3,8 @@ package rollout
 import (
 	"fmt"
 	"slices"
+
+	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // Rollback takes a target back to the version that succeeded there before when its newest job goes
@@ -64,7 +66,7 @@ func (w *work) setbackOf(i, n int32) *setback {
 	versions := &w.versions[t.deployment]
 	id := versions.list[n].ID
 	failed := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id })
-	if failed < 0 || isRollback(t.Jobs[failed].Run) {
+	if failed < 0 || runid.IsRollback(t.Jobs[failed].Run) {
 		return nil
 	}
 	s := &setback{failed: failed, to: none}

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/runid"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -138,15 +137,8 @@ func (r *running) startOf(target rollout.TargetID, job *rollout.Job) rollout.Sta
 		return start
 	}
 	start := rollout.Start{TargetID: target, Version: job.Version, Run: job.Run, Purpose: rollout.PurposeDeploy}
-	parts, err := textkey.Split(job.Run)
-	switch {
-	case err != nil:
-	case strings.HasPrefix(job.Run, target.Key()+"/"): // resource, environment, deployment, version, number, and rollback for one
-		start.Group = textkey.Join("target", target.Environment, target.Deployment)
-	case len(parts) == 6 && parts[1] == target.Resource && parts[2] == target.Deployment: // a [bracket.Run]
-		start.Group = parts[0]
-	}
-	if start.Group != "" && parts[len(parts)-1] == string(rollout.PurposeRollback) {
+	own := runid.Target{Resource: target.Resource, Environment: target.Environment, Deployment: target.Deployment, Version: job.Version}
+	if start.Group = own.GroupOf(job.Run); start.Group != "" && runid.IsRollback(job.Run) {
 		start.Purpose = rollout.PurposeRollback
 	}
 	return start

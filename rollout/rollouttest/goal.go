@@ -310,8 +310,3 @@ func (r *running) endOf(t *rollout.Target, job *rollout.Job) time.Time {
 	}
 	return at
 }
-
-// compareJobs is the order of the jobs of a target.
-func compareJobs(a, b *rollout.Job) int {
-	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.Run, b.Run))
-}

@@ -100,6 +100,16 @@ func TestGoals(t *testing.T) {
 			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationFailed})
 			w.Changes = []rollouttest.Change{{At: at(1, 10, 0), Do: func(s *rollout.Snapshot) { s.Versions = s.Versions[:1] }}}
 		}, []string{"web v1 in prod: 1 got it by 09:16"}},
+		{"taken back at once and withdrawn", "of jobs that take no time a rollback comes last, whatever its id", webWorld(t, 1, rollback), func(w *rollouttest.World) {
+			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationFailed})
+			slow := w.Job
+			w.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+				o := slow(start, attempt)
+				o.After, o.VerifiedAfter = 0, 0
+				return o
+			}
+			w.Changes = []rollouttest.Change{{At: at(1, 10, 0), Do: func(s *rollout.Snapshot) { s.Versions = s.Versions[:1] }}}
+		}, []string{"web v1 in prod: 1 got it by 09:00"}},
 		{"checks", "the end of the checks counts", webWorld(t, 1, oneByOne), func(w *rollouttest.World) { checked(w, nil) }, []string{"web v2 in prod: 1 got it by 09:13"}},
 		{"checks hang", "nobody knows whether it stays", webWorld(t, 1, oneByOne), func(w *rollouttest.World) {
 			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationRunning})

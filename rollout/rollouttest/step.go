@@ -1,9 +1,12 @@
 package rollouttest
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/runid"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -108,7 +111,7 @@ func current(t *rollout.Target) string {
 	}
 	var newest *rollout.Job
 	for k := range t.Jobs {
-		if job := &t.Jobs[k]; job.Status == rollout.JobSuccessful && (newest == nil || !job.CreatedAt.Before(newest.CreatedAt)) {
+		if job := &t.Jobs[k]; job.Status == rollout.JobSuccessful && (newest == nil || compareJobs(job, newest) > 0) {
 			newest = job
 		}
 	}
@@ -116,6 +119,18 @@ func current(t *rollout.Target) string {
 		return ""
 	}
 	return newest.Version
+}
+
+// compareJobs is the order of the jobs of a target. Of jobs of one instant a rollback is the last,
+// because it answers another one.
+func compareJobs(a, b *rollout.Job) int {
+	back := func(job *rollout.Job) int {
+		if runid.IsRollback(job.Run) {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), back(a)-back(b), strings.Compare(a.Run, b.Run))
 }
 
 // execution returns the open execution that a start belongs to, or nil, and the closed group, or

@@ -1,0 +1,9 @@
+package runid_test
+
+import (
+	"testing"
+
+	"github.com/tranche-dev/tranche/internal/testseed"
+)
+
+func TestMain(m *testing.M) { testseed.Main(m) }
