@@ -2,9 +2,9 @@ package rollouttest
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/runid"
@@ -116,15 +116,6 @@ func remaining(samples []Outcome, job *rollout.Job, at time.Time) (left []Outcom
 	return left, late
 }
 
-// valid returns an outcome with its status, or says what is wrong with it.
-func valid(o Outcome, start rollout.Start, attempt int) (Outcome, error) {
-	if err := o.validate(); err != nil {
-		return o, fmt.Errorf("rollouttest: World.Job lets attempt %d of %s on %s %w", attempt, start.Deployment, start.Resource, err)
-	}
-	o.Status = cmp.Or(o.Status, rollout.JobSuccessful)
-	return o, nil
-}
-
 // nameOf returns the run id of a job, or its target if it has none.
 func nameOf(target rollout.TargetID, job *rollout.Job) string {
 	return cmp.Or(job.Run, target.String())
@@ -147,4 +138,29 @@ func (r *running) startOf(target rollout.TargetID, job *rollout.Job) rollout.Sta
 // sameTask reports whether two starts on one target are attempts of the same.
 func sameTask(a, b rollout.Start) bool {
 	return a.Version == b.Version && a.Group == b.Group && a.Purpose == b.Purpose
+}
+
+// found lists the fleet's own jobs, by run or else by target, that have not ended or are still
+// being verified, the oldest first.
+func (r *running) found() []string {
+	type job struct {
+		name string
+		at   time.Time
+	}
+	var jobs []job
+	for i := range r.fleet.Targets {
+		t := &r.fleet.Targets[i]
+		for _, own := range t.Jobs {
+			_, ours := r.dispatched[own.Run]
+			if !ours && (!own.Status.Terminal() || own.Verification == rollout.VerificationRunning) {
+				jobs = append(jobs, job{nameOf(t.TargetID, &own), own.CreatedAt})
+			}
+		}
+	}
+	slices.SortFunc(jobs, func(a, b job) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.name, b.name)) })
+	var names []string
+	for _, own := range jobs {
+		names = append(names, own.name)
+	}
+	return names
 }

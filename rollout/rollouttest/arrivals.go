@@ -1,0 +1,98 @@
+package rollouttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// schedule divides the fleet into what exists at the start and what arrives later.
+func (r *running) schedule() error {
+	f, s := &r.fleet, r.Fleet
+	r.fleet = s
+	f.Environments, f.Deployments = slices.Clone(s.Environments), slices.Clone(s.Deployments)
+	f.Unavailable, f.DeletedResources = slices.Clone(s.Unavailable), slices.Clone(s.DeletedResources)
+	f.Resources, f.Versions, f.Targets, f.Approvals, f.Overrides, f.Commands = nil, nil, nil, nil, nil, nil
+	later := func(at time.Time) bool { return at.After(r.Start) }
+	arrive := func(at time.Time, do func(*rollout.Snapshot), what string, args ...any) {
+		r.arrivals = append(r.arrivals, Change{At: at, What: fmt.Sprintf(what, args...), Do: do})
+	}
+	for _, v := range s.Versions {
+		if !later(v.CreatedAt) {
+			f.Versions = append(f.Versions, v)
+			continue
+		}
+		arrive(v.CreatedAt, func(s *rollout.Snapshot) { s.Versions = append(s.Versions, v) }, "%s %s published", v.Deployment, v.ID)
+	}
+	for _, a := range s.Approvals {
+		if !later(a.At) {
+			f.Approvals = append(f.Approvals, a)
+			continue
+		}
+		arrive(a.At, func(s *rollout.Snapshot) { s.Approvals = append(s.Approvals, a) }, "%s %s %s in %s by %s", a.Deployment, a.Version, a.Status, a.Environment, a.By)
+	}
+	for _, o := range s.Overrides {
+		if !later(o.CreatedAt) {
+			f.Overrides = append(f.Overrides, o)
+			continue
+		}
+		arrive(o.CreatedAt, func(s *rollout.Snapshot) { s.Overrides = append(s.Overrides, o) }, "%s", overrideText(o))
+	}
+	for _, c := range s.Commands {
+		if !later(c.At) {
+			f.Commands = append(f.Commands, c)
+			continue
+		}
+		arrive(c.At, func(s *rollout.Snapshot) { s.Commands = append(s.Commands, c) }, "%s", strings.TrimSpace(fmt.Sprintf("command %s: %s on %s %s", c.ID, c.Kind, c.Resource, c.Deployment)))
+	}
+	joins := map[string]time.Time{} // when the first target of a resource joins; zero: from the start
+	for _, t := range s.Targets {
+		t.Jobs = slices.Clone(t.Jobs)
+		at, known := joins[t.Resource]
+		if !later(t.JoinedAt) {
+			f.Targets = append(f.Targets, t)
+			joins[t.Resource] = time.Time{}
+		} else if !known || !at.IsZero() && t.JoinedAt.Before(at) {
+			joins[t.Resource] = t.JoinedAt
+		}
+	}
+	for _, resource := range s.Resources {
+		if at := joins[resource.ID]; at.IsZero() {
+			f.Resources = append(f.Resources, resource)
+		} else {
+			arrive(at, func(s *rollout.Snapshot) { s.Resources = append(s.Resources, resource) }, "%s joined", resource.ID)
+		}
+	}
+	for _, t := range s.Targets {
+		if later(t.JoinedAt) {
+			t.Jobs = slices.Clone(t.Jobs)
+			arrive(t.JoinedAt, func(s *rollout.Snapshot) { s.Targets = append(s.Targets, t) }, "")
+		}
+	}
+	for i, c := range r.Changes {
+		if c.At.IsZero() || c.Do == nil {
+			return fmt.Errorf("World.Changes[%d]: At and Do must be set", i)
+		}
+		r.arrivals = append(r.arrivals, c)
+	}
+	slices.SortStableFunc(r.arrivals, func(a, b Change) int { return a.At.Compare(b.At) })
+	return nil
+}
+
+// overrideText describes an override as an audit reads it: what, where, for how long, who and why.
+func overrideText(o rollout.Override) string {
+	text := fmt.Sprintf("override %s: %s past %s", o.ID, o.Version, o.Rule)
+	if o.Environment != "" {
+		text += " in " + o.Environment
+	}
+	if o.Resource != "" {
+		text += " on " + o.Resource
+	}
+	if !o.ExpiresAt.IsZero() {
+		text += " until " + o.ExpiresAt.UTC().Format("2006-01-02 15:04:05")
+	}
+	return fmt.Sprintf("%s, by %s: %s", text, o.CreatedBy, o.Reason)
+}

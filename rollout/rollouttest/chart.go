@@ -1,0 +1,177 @@
+package rollouttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// Chart draws one row per resource, in the order of their first jobs, and one column per step of
+// time. A letter stands for the job that ran then, # for several at once, and - for a slot that is
+// held between jobs. With a step of zero, Chart chooses one that fits a page.
+func (t Timeline) Chart(step time.Duration) string {
+	spans := t.spans()
+	if len(spans) == 0 {
+		return ""
+	}
+	from, to := spans[0].from, spans[0].to
+	for _, s := range spans {
+		if s.to.After(to) {
+			to = s.to
+		}
+	}
+	if step <= 0 {
+		step = fitting(to.Sub(from))
+	}
+	columns := int((to.Sub(from) + step - 1) / step)
+	letters, legend := t.letters()
+	var rows []string
+	cells := map[string][]byte{}
+	width := 0
+	for _, s := range spans {
+		row := cells[s.resource]
+		if row == nil {
+			row = []byte(strings.Repeat(".", columns))
+			cells[s.resource] = row
+			rows = append(rows, s.resource)
+			width = max(width, len(s.resource))
+		}
+		first, last := int(s.from.Sub(from)/step), int((s.to.Sub(from)+step-1)/step)
+		for c := first; c < last; c++ {
+			letter := letters[s.deployment]
+			switch {
+			case s.deployment == "":
+				if row[c] == '.' {
+					row[c] = '-'
+				}
+			case row[c] == '.' || row[c] == '-' || row[c] == letter:
+				row[c] = letter
+			default:
+				row[c] = '#'
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s = 1 column, from %s\n%s\n", shortDuration(step), from.UTC().Format("2006-01-02 15:04:05"), legend)
+	fmt.Fprintf(&b, "%-*s %s\n", width, "", axis(columns, step))
+	for _, resource := range rows {
+		fmt.Fprintf(&b, "%-*s %s\n", width, resource, cells[resource])
+	}
+	return b.String()
+}
+
+// span is a job, or a bracket execution if it has no deployment, from its start to its end or to
+// the end of the timeline.
+type span struct {
+	resource, deployment string
+	from, to             time.Time
+}
+
+func (t Timeline) spans() []span {
+	var spans []span
+	open := map[string]int{} // run or execution → index
+	until := t.Start
+	for _, e := range t.Entries {
+		if e.At.After(until) {
+			until = e.At
+		}
+		execution := e.Group + " " + e.Resource
+		switch {
+		case e.Kind == Start:
+			if _, known := open[execution]; !known && e.Role != "" {
+				open[execution] = len(spans)
+				spans = append(spans, span{resource: e.Resource, from: e.At})
+			}
+			open[e.Run] = len(spans)
+			spans = append(spans, span{resource: e.Resource, deployment: e.Deployment, from: e.At})
+		case e.Kind == End:
+			if k, known := open[e.Run]; known {
+				spans[k].to = e.At
+			}
+		case e.Event == bracket.ExecutionEnded:
+			if k, known := open[execution]; known {
+				spans[k].to = e.At
+			}
+		}
+	}
+	for k := range spans {
+		if spans[k].to.IsZero() {
+			spans[k].to = until
+		}
+	}
+	return spans
+}
+
+// fitting returns the shortest round step that draws a duration in at most 100 columns.
+func fitting(d time.Duration) time.Duration {
+	for _, step := range [...]time.Duration{
+		time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
+		15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+	} {
+		if d <= 100*step {
+			return step
+		}
+	}
+	days := (d + 100*24*time.Hour - 1) / (100 * 24 * time.Hour)
+	return days * 24 * time.Hour
+}
+
+// axis marks every tenth column with the time since the first.
+func axis(columns int, step time.Duration) string {
+	var b strings.Builder
+	for c := 0; c < columns; c += 10 {
+		mark := "+" + shortDuration(time.Duration(c)*step)
+		fmt.Fprintf(&b, "%-10s", mark)
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// shortDuration leaves out zero minutes and seconds at the end.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = text[:len(text)-2]
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = text[:len(text)-2]
+	}
+	return text
+}
+
+// letters gives every deployment that ran a letter: the initial of its first word that no other
+// deployment has, if that is free.
+func (t Timeline) letters() (map[string]byte, string) {
+	var names []string
+	words := map[string]int{}
+	for _, e := range t.Entries {
+		if e.Kind == Start && !slices.Contains(names, e.Deployment) {
+			names = append(names, e.Deployment)
+			for _, word := range strings.Split(e.Deployment, "-") {
+				words[word]++
+			}
+		}
+	}
+	letters := map[string]byte{}
+	taken := map[byte]bool{'#': true, '-': true, '.': true}
+	var legend []string
+	for _, name := range names {
+		choices := ""
+		for _, word := range strings.Split(name, "-") {
+			if word != "" && words[word] == 1 {
+				choices += word[:1]
+			}
+		}
+		letters[name] = '?'
+		for _, letter := range []byte(choices + name + "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") {
+			if letter > ' ' && letter < 127 && !taken[letter] {
+				letters[name], taken[letter] = letter, true
+				break
+			}
+		}
+		legend = append(legend, fmt.Sprintf("%c %s", letters[name], name))
+	}
+	return letters, strings.Join(append(legend, "# several", "- slot held"), "  ")
+}

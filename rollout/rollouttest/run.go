@@ -1,0 +1,193 @@
+package rollouttest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// maxSteps bounds the number of plans, so that a planner that never comes to rest is an error and
+// not a test that never ends.
+const maxSteps = 1_000_000
+
+func (r *running) run(ctx context.Context) error {
+	fresh := false // the last plan started something, and nothing has happened since
+	for range maxSteps {
+		now := r.clock.Now()
+		if r.happen(now) {
+			fresh = false
+		}
+		snapshot := r.fleet
+		plan, err := r.Plan(ctx, snapshot, now)
+		if err != nil {
+			return fmt.Errorf("rollouttest: plan at %s: %w", now.Format(time.RFC3339Nano), err)
+		}
+		r.observe(&plan)
+		if err := r.check(snapshot, plan, fresh); err != nil {
+			return err
+		}
+		r.fleet.State = rollout.State{} // what was saved and not dispatched before Start has been offered again
+		if len(plan.Start) > 0 {
+			if err := r.dispatch(&plan, now); err != nil {
+				return err
+			}
+			// Once a start is let past a full pool, its resource is down, and others may start
+			// there: not before, since that start might be left out.
+			fresh = !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden })
+			continue
+		}
+		r.inFlight(&plan) // of what was at work before anything started, or is by a change
+		r.settled(&plan)
+		wake := r.wake(plan.Next)
+		if !r.Trust {
+			if err := r.quiet(snapshot, plan, wake); err != nil {
+				return err
+			}
+		}
+		if !wake.IsZero() && r.atRest(&plan) {
+			wake = r.lapse(snapshot, &plan)
+		}
+		if wake.IsZero() {
+			return nil
+		}
+		if !r.End.IsZero() && wake.After(r.End) {
+			r.timeline.CutOff = true
+			return nil
+		}
+		fresh = false
+		r.clock.Set(wake.UTC()) // whatever zone it was written in
+	}
+	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
+}
+
+// wake returns the earliest instant at which anything can happen, zero if nothing ever will.
+func (r *running) wake(next time.Time) time.Time {
+	earlier := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	if len(r.arrivals) > 0 {
+		earlier(r.arrivals[0].At)
+	}
+	if len(r.ends) > 0 {
+		earlier(r.ends[0].at)
+	}
+	return next
+}
+
+// happen lets everything happen that is due: jobs and their checks end, then things arrive.
+func (r *running) happen(now time.Time) bool {
+	any := false
+	for len(r.ends) > 0 && !r.ends[0].at.After(now) {
+		any = true
+		next := r.ends[0]
+		r.ends = r.ends[1:]
+		r.end(next)
+	}
+	changed := false
+	for len(r.arrivals) > 0 && !r.arrivals[0].At.After(now) {
+		change := r.arrivals[0]
+		r.arrivals = r.arrivals[1:]
+		change.Do(&r.fleet)
+		changed = true
+		if change.What != "" {
+			r.entry(Entry{At: change.At.UTC(), Kind: Arrival, Note: change.What})
+		}
+	}
+	if changed {
+		r.index()
+	}
+	return any || changed
+}
+
+// ending is the end of a job, with what follows it, or of the checks of a job that has ended.
+type ending struct {
+	at       time.Time
+	target   rollout.TargetID
+	run      string
+	created  time.Time // tells jobs apart that have no run id
+	outcome  Outcome
+	verified bool // the checks end
+}
+
+func (r *running) end(e ending) {
+	i, known := r.targets[e.target]
+	if !known {
+		return // the target left, and its job is not reported any more
+	}
+	t := &r.fleet.Targets[i]
+	k := slices.IndexFunc(t.Jobs, func(job rollout.Job) bool {
+		return job.Run == e.run && (e.run != "" || job.CreatedAt.Equal(e.created))
+	})
+	if k < 0 {
+		return // the target left and came back as another one
+	}
+	job := &t.Jobs[k]
+	if e.verified && !verifies(job) || !e.verified && job.Status.Terminal() {
+		r.leave(*job) // a change has ended it
+		return
+	}
+	if e.verified {
+		job.Verification = e.outcome.Verification
+		r.verified(*job, e)
+		return
+	}
+	job.Status, job.CompletedAt = e.outcome.Status, e.at
+	if job.Status == rollout.JobSuccessful && t.Current != "" {
+		t.Current = job.Version
+	}
+	if e.outcome.Verification != "" {
+		job.Verification = rollout.VerificationRunning
+	}
+	r.ended(*job, e)
+	if e.outcome.decides() {
+		e.at, e.verified = e.at.Add(e.outcome.VerifiedAfter), true
+		r.await(e)
+	}
+}
+
+// await puts an ending behind those of the same instant.
+func (r *running) await(e ending) {
+	k, _ := slices.BinarySearchFunc(r.ends, e.at, func(e ending, at time.Time) int { return cmp.Or(e.at.Compare(at), -1) })
+	r.ends = slices.Insert(r.ends, k, e)
+}
+
+// dispatch creates the jobs of the plan, if they do not exist yet, and decides how they will end.
+func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
+	for _, start := range plan.Start {
+		if _, known := r.dispatched[start.Run]; known {
+			continue // create-if-absent; a check has reported it already
+		}
+		i, known := r.targets[start.TargetID]
+		if !known {
+			return fmt.Errorf("rollouttest: plan at %s starts %s on a target that does not exist", now.Format(time.RFC3339Nano), start.Run)
+		}
+		t := &r.fleet.Targets[i]
+		attempt := 1
+		for k := range t.Jobs {
+			if sameTask(r.startOf(t.TargetID, &t.Jobs[k]), start) {
+				attempt++
+			}
+		}
+		r.dispatched[start.Run] = start
+		outcome, err := valid(r.Job(start, attempt), start, attempt)
+		if err != nil {
+			return err
+		}
+		job := rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobInProgress, CreatedAt: now}
+		if outcome.Status.Terminal() {
+			r.await(ending{at: now.Add(outcome.After), target: start.TargetID, run: start.Run, created: now, outcome: outcome})
+		} else {
+			job.Status = outcome.Status
+		}
+		t.Jobs = append(t.Jobs, job)
+		r.started(plan, start, attempt, now)
+	}
+	r.inFlight(plan)
+	return nil
+}
