@@ -1,17 +1,20 @@
 package rollouttest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
 )
 
 // Chart draws one row per resource, in the order of their first jobs, and one column per step of
 // time. A letter stands for the job that ran then, # for several at once, and - for a slot that is
-// held between jobs. With a step of zero, Chart chooses one that fits a page.
+// held between jobs. What was at work at the start is drawn from there on. With a step of zero, Chart
+// chooses one that fits a page.
 func (t Timeline) Chart(step time.Duration) string {
 	spans := t.spans()
 	if len(spans) == 0 {
@@ -79,16 +82,17 @@ func (t Timeline) spans() []span {
 			until = e.At
 		}
 		execution := e.Group + " " + e.Resource
+		job := cmp.Or(e.Run, rollout.TargetID{Resource: e.Resource, Environment: e.Environment, Deployment: e.Deployment}.String())
 		switch {
-		case e.Kind == Start:
+		case e.begins():
 			if _, known := open[execution]; !known && e.Role != "" {
 				open[execution] = len(spans)
 				spans = append(spans, span{resource: e.Resource, from: e.At})
 			}
-			open[e.Run] = len(spans)
+			open[job] = len(spans)
 			spans = append(spans, span{resource: e.Resource, deployment: e.Deployment, from: e.At})
 		case e.Kind == End:
-			if k, known := open[e.Run]; known {
+			if k, known := open[job]; known {
 				spans[k].to = e.At
 			}
 		case e.Event == bracket.ExecutionEnded:
@@ -103,6 +107,11 @@ func (t Timeline) spans() []span {
 		}
 	}
 	return spans
+}
+
+// begins reports whether a job is at work from an entry on.
+func (e *Entry) begins() bool {
+	return e.Kind == Start || e.Kind == Found && !rollout.JobStatus(e.Status).Terminal()
 }
 
 // fitting returns the shortest round step that draws a duration in at most 100 columns.
@@ -147,7 +156,7 @@ func (t Timeline) letters() (map[string]byte, string) {
 	var names []string
 	words := map[string]int{}
 	for _, e := range t.Entries {
-		if e.Kind == Start && !slices.Contains(names, e.Deployment) {
+		if e.begins() && !slices.Contains(names, e.Deployment) {
 			names = append(names, e.Deployment)
 			for _, word := range strings.Split(e.Deployment, "-") {
 				words[word]++

@@ -14,8 +14,9 @@ import (
 // foundJob decides how a job ends that the world has found at its start, which is at.
 type foundJob func(start rollout.Start, attempt int, job *rollout.Job, at time.Time) Outcome
 
-// takeOver decides how the jobs and verifications end that are in progress at the start, as if the
-// world had started them: [World].Fleet says which. What is due by then ends at the start.
+// takeOver tells of the jobs and verifications that are in progress at the start, and decides how
+// they end, as if the world had started them: [World].Fleet says which do. What is due by then ends
+// at the start.
 func (r *running) takeOver(outcomeOf foundJob) error {
 	type found struct {
 		t   *rollout.Target
@@ -25,7 +26,7 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 	for i := range r.fleet.Targets {
 		t := &r.fleet.Targets[i]
 		for _, job := range t.Jobs {
-			if works(&job) || verifies(&job) {
+			if !job.Status.Terminal() || verifies(&job) {
 				jobs = append(jobs, found{t, job})
 			}
 		}
@@ -42,11 +43,14 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 				attempt++
 			}
 		}
+		r.meet(start, attempt, &own.job)
+		if !works(&own.job) && !verifies(&own.job) {
+			continue
+		}
 		outcome, err := valid(outcomeOf(start, attempt, &own.job, r.Start), start, attempt)
 		if err != nil {
 			return err
 		}
-		r.roles[start.Run] = r.memberOf(&rollout.Plan{State: r.Fleet.State}, start)
 		e := ending{target: own.t.TargetID, run: start.Run, created: own.job.CreatedAt, outcome: outcome}
 		switch {
 		case works(&own.job) && outcome.Status.Terminal():
@@ -62,6 +66,19 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 		r.await(e)
 	}
 	return nil
+}
+
+// meet records a job that is in progress at the start, or being verified.
+func (r *running) meet(start rollout.Start, attempt int, job *rollout.Job) {
+	m := r.memberOf(&rollout.Plan{State: r.Fleet.State}, start)
+	r.roles[start.Run] = m
+	e := r.entryOf(start, m)
+	e.At, e.Kind, e.Attempt, e.Status = r.Start, Found, attempt, string(job.Status)
+	since := func(at time.Time) string { return "since " + at.UTC().Format("2006-01-02 15:04:05") }
+	if e.Note = since(job.CreatedAt); verifies(job) {
+		e.Note = "being verified " + since(completed(job))
+	}
+	r.entry(e)
 }
 
 // works reports whether a job is known to be in progress and waits for nobody. A status that is

@@ -12,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
@@ -268,6 +269,84 @@ func TestFoundJobs(t *testing.T) {
 		if timeline.Done != !row.finish.IsZero() || timeline.Done && (!timeline.Finish.Equal(row.finish) || len(timeline.Running) > 0) {
 			t.Errorf("%s: %s, but done %t at %s, running %q; want %s", row.name, row.why, timeline.Done, timeline.Finish, timeline.Running, row.finish)
 		}
+	}
+}
+
+// TestFoundJobsAreTold: the timeline tells what was at work at the start, and the chart draws it from
+// there on: whether it ends, hangs, waits for somebody or has no run id, and not if it is being
+// verified.
+func TestFoundJobsAreTold(t *testing.T) {
+	t.Parallel()
+	w := atWork(t, 6, func(*rollout.Job) {})
+	job := func(k int) *rollout.Job { return &w.Fleet.Targets[k].Jobs[1] }
+	job(1).Status, job(2).Run = rollout.JobActionRequired, ""
+	w.Fleet.Targets[2].Jobs[0].Run = ""
+	job(3).Status, job(3).Verification, job(3).CompletedAt = rollout.JobSuccessful, rollout.VerificationRunning, at(1, 9, 8)
+	job(4).CreatedAt = at(1, 9, 5)
+	w.Fleet.Targets[4].Jobs = append(w.Fleet.Targets[4].Jobs, rollout.Job{Run: "earlier", Version: "v2", Status: rollout.JobFailure, CreatedAt: at(1, 9, 0), CompletedAt: at(1, 9, 2)})
+	w.Fleet.Targets[5].Jobs = w.Fleet.Targets[5].Jobs[:1]
+	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+		if start.Resource == "c-0" {
+			return rollouttest.Outcome{Status: rollout.JobInProgress}
+		}
+		return rollouttest.Outcome{After: minutes(15), Verification: rollout.VerificationPassed, VerifiedAfter: minutes(3)}
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `2026-03-10
+  09:10:00  c-2: web v2 is inProgress, since 2026-03-10 09:00:00
+  09:10:00  c-0: web v2 is inProgress, since 2026-03-10 09:00:00
+  09:10:00  c-1: web v2 is actionRequired, since 2026-03-10 09:00:00
+  09:10:00  c-3: web v2 is successful, being verified since 2026-03-10 09:08:00
+  09:10:00  c-4: web v2 is inProgress, attempt 2, since 2026-03-10 09:05:00
+  09:10:00  c-5: start web v2
+  09:11:00  c-3: verification of web v2: passed
+  09:15:00  c-2: web v2 ended: successful, being verified
+  09:18:00  c-2: verification of web v2: passed
+  09:20:00  c-4: web v2 ended: successful, being verified
+  09:23:00  c-4: verification of web v2: passed
+  09:25:00  c-5: web v2 ended: successful, being verified
+  09:28:00  c-5: verification of web v2: passed
+not done, and nothing will happen any more
+at most 5 resources in flight at once
+still running: v2 on c-0, v2 on c-1
+
+1m = 1 column, from 2026-03-10 09:10:00
+w web  # several  - slot held
+    +0s       +10m
+c-2 wwwww.............
+c-0 wwwwwwwwwwwwwwwwww
+c-1 wwwwwwwwwwwwwwwwww
+c-4 wwwwwwwwww........
+c-5 wwwwwwwwwwwwwww...
+`
+	if diff := gocmp.Diff(want, timeline.String()+"\n\n"+timeline.Chart(time.Minute)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFoundMembersAreTold: of a member of a bracket, the state tells the role, and the slot is drawn
+// as held between its jobs.
+func TestFoundMembersAreTold(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 1)
+	_, plans, err := watched(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := plans[slices.IndexFunc(plans, func(k known) bool { return k.doing("at work") })]
+	timeline, err := busy.from(w).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := timeline.Entries[0]
+	if want := bracket.GroupID("Node Lifecycle/deploymentBracket/0", "prod", 1); first.Kind != rollouttest.Found || first.Role != bracket.Pre || first.Group != want || first.Attempt != 1 || first.Purpose != rollout.PurposeDeploy {
+		t.Errorf("of the drain it says %+v", first)
+	}
+	if chart := timeline.Chart(time.Minute); !strings.HasSuffix(chart, "\nnode-0 ddddddddooo###u\n") {
+		t.Errorf("it is drawn as\n%s", chart)
 	}
 }
 

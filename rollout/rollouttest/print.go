@@ -222,6 +222,12 @@ func describe(same []Entry) string {
 			return describeEvent(e) + ", " + e.Note
 		}
 		return describeEvent(e)
+	case Found:
+		text := fmt.Sprintf("%s: %s %s is %s", e.Resource, e.Deployment, e.Version, e.Status)
+		if e.Attempt > 1 {
+			text += fmt.Sprintf(", attempt %d", e.Attempt)
+		}
+		return text + ", " + e.Note
 	case Start:
 		text := fmt.Sprintf("%s: start %s %s", e.Resource, e.Deployment, e.Version)
 		if e.Purpose == rollout.PurposeRollback {

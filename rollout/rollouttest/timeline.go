@@ -63,6 +63,7 @@ type Kind string
 const (
 	Arrival Kind = "arrival" // something came into the world or changed in it: Note
 	Bracket Kind = "bracket" // a bracket event, see Event; Locks if a group closed
+	Found   Kind = "found"   // a job of the fleet was at work at the start, or being verified, with Status; Note says since when
 	Start   Kind = "start"   // a job was dispatched
 	End     Kind = "end"     // a job ended, with Status; Note says if it is being verified
 	Verify  Kind = "verify"  // the verification of a job ended, with Status
@@ -79,7 +80,7 @@ type Entry struct {
 	Deployment  string            `json:"deployment,omitempty"`
 	Version     string            `json:"version,omitempty"`
 	Run         string            `json:"run,omitempty"`
-	Attempt     int               `json:"attempt,omitempty"` // of a start and an end, from 1
+	Attempt     int               `json:"attempt,omitempty"` // of a start, or of a job that was found, from 1
 	Purpose     rollout.Purpose   `json:"purpose,omitempty"`
 	Role        bracket.Role      `json:"role,omitempty"`   // of the member that a start or an end is about; empty outside brackets
 	Group       string            `json:"group,omitempty"`  // id of the bracket group, or holder of the slot
@@ -91,7 +92,7 @@ type Entry struct {
 	TimedOut    bool              `json:"timedOut,omitempty"`
 	Blockers    []rollout.Verdict `json:"blockers,omitempty"`
 	Holders     []string          `json:"holders,omitempty"` // of a wait for a slot: the resources that had the slots when it began
-	Note        string            `json:"note,omitempty"`    // what arrived; the pool of a stuck lease; since when an event holds that was noticed late
+	Note        string            `json:"note,omitempty"`    // what arrived; since when a job was at work that was found; the pool of a stuck lease; since when an event holds that was noticed late
 }
 
 // About returns the timeline with the entries of one resource, and those that concern no resource.
@@ -276,11 +277,17 @@ func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int,
 		}
 	}
 	r.running = append(r.running, start.Run)
-	r.entry(Entry{
-		At: now, Kind: Start, Resource: start.Resource, Environment: start.Environment, Deployment: start.Deployment, Version: start.Version,
-		Run: start.Run, Attempt: attempt, Purpose: start.Purpose, Role: m.role, Group: start.Group,
-		Reason: start.Reason,
-	})
+	e := r.entryOf(start, m)
+	e.At, e.Kind, e.Attempt, e.Reason = now, Start, attempt, start.Reason
+	r.entry(e)
+}
+
+// entryOf returns an entry about a start, without what happened to it.
+func (r *recorder) entryOf(start rollout.Start, m member) Entry {
+	return Entry{
+		Resource: start.Resource, Environment: start.Environment, Deployment: start.Deployment, Version: start.Version,
+		Run: start.Run, Purpose: start.Purpose, Role: m.role, Group: start.Group,
+	}
 }
 
 // memberOf finds the member of the execution that a start belongs to, and notes how many pre
