@@ -42,9 +42,6 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 		end = now.Add(never)
 	}
 	for _, at := range [...]time.Time{now.Add(end.Sub(now) / 2), end.Add(-time.Nanosecond)} {
-		if !at.After(now) {
-			continue
-		}
 		later, err := r.Policies.Plan(snapshot, at)
 		if err != nil {
 			return r.broken("quiet", fmt.Errorf("a plan at %s fails: %w", at.UTC().Format(time.RFC3339Nano), err))

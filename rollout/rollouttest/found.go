@@ -55,7 +55,7 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 		switch {
 		case works(&own.job) && outcome.Status.Terminal():
 			e.at = own.job.CreatedAt.Add(outcome.After)
-		case verifies(&own.job) && outcome.decides():
+		case outcome.decides(): // then it is being verified
 			e.at, e.verified = completed(&own.job).Add(outcome.VerifiedAfter), true
 		default:
 			continue // it stays in progress
@@ -126,7 +126,7 @@ func remaining(samples []Outcome, job *rollout.Job, at time.Time) (left []Outcom
 	age := at.Sub(since)
 	late = len(samples) > 0 && longest <= age
 	for _, o := range samples {
-		if length(o) > age || late && length(o) == longest {
+		if length(o) > age || length(o) == longest {
 			left = append(left, o)
 		}
 	}
@@ -169,7 +169,7 @@ func (r *running) found() []string {
 		t := &r.fleet.Targets[i]
 		for _, own := range t.Jobs {
 			_, ours := r.dispatched[own.Run]
-			if !ours && (!own.Status.Terminal() || own.Verification == rollout.VerificationRunning) {
+			if !ours && (!own.Status.Terminal() || verifies(&own)) {
 				jobs = append(jobs, job{nameOf(t.TargetID, &own), own.CreatedAt})
 			}
 		}

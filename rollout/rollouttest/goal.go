@@ -150,9 +150,6 @@ func (r *running) progress() []Progress {
 	byTask := map[task]map[string]*Progress{} // by version
 	for i := range r.fleet.Targets {
 		t := &r.fleet.Targets[i]
-		if gone[t.Resource] {
-			continue
-		}
 		own := byTask[taskOf(t.TargetID)]
 		if own == nil {
 			own = map[string]*Progress{}
@@ -271,17 +268,21 @@ func (r *running) awaited(t *rollout.Target, w *rollout.Waiting, goals map[strin
 // had it before. A version that was taken back is not one that it got, unless a newer one followed
 // it first.
 func (r *running) got(t *rollout.Target, version string) (at time.Time, ok bool) {
-	var last, next *rollout.Job // the last success of the version, and what succeeded after it
-	for k := range t.Jobs {
-		job := &t.Jobs[k]
-		if job.Status != rollout.JobSuccessful || job.Version != version {
-			continue
-		}
-		if last == nil || compareJobs(job, last) > 0 {
-			last = job
-		}
-		if end := r.endOf(t, job); end.After(at) { // the checks of an earlier job may last longer
-			at = end
+	jobs := slices.SortedFunc(slices.Values(t.Jobs), func(a, b rollout.Job) int { return compareJobs(&a, &b) })
+	var next *rollout.Job // what succeeded after the last success of the version
+	for k := range jobs {
+		job := &jobs[k]
+		switch {
+		case job.Status != rollout.JobSuccessful:
+		case job.Version != version:
+			if next == nil {
+				next = job
+			}
+		default:
+			if end := r.endOf(t, job); end.After(at) { // the checks of an earlier job may last longer
+				at = end
+			}
+			next = nil
 		}
 	}
 	had := at.Before(r.Start) // or never
@@ -291,15 +292,7 @@ func (r *running) got(t *rollout.Target, version string) (at time.Time, ok bool)
 	if current(t) == version {
 		return at, true
 	}
-	if had {
-		return time.Time{}, false
-	}
-	for k := range t.Jobs {
-		if job := &t.Jobs[k]; job.Status == rollout.JobSuccessful && compareJobs(job, last) > 0 && (next == nil || compareJobs(job, next) < 0) {
-			next = job
-		}
-	}
-	return at, next == nil || r.startOf(t.TargetID, next).Purpose != rollout.PurposeRollback
+	return at, !had && (next == nil || r.startOf(t.TargetID, next).Purpose != rollout.PurposeRollback)
 }
 
 // endOf returns when a job of a target ended, or its verification.

@@ -110,6 +110,31 @@ func TestGoals(t *testing.T) {
 			}
 			w.Changes = []rollouttest.Change{{At: at(1, 10, 0), Do: func(s *rollout.Snapshot) { s.Versions = s.Versions[:1] }}}
 		}, []string{"web v1 in prod: 1 got it by 09:00"}},
+		{"failed and withdrawn", "what failed has not been got", webWorld(t, 1, `{"id":"none","retry":{"maxRetries":0}}`), func(w *rollouttest.World) {
+			w.Job = func(rollout.Start, int) rollouttest.Outcome {
+				return rollouttest.Outcome{After: minutes(3), Status: rollout.JobFailure}
+			}
+			w.Changes = []rollouttest.Change{{At: at(1, 10, 0), Do: func(s *rollout.Snapshot) { s.Versions = s.Versions[:1] }}}
+		}, []string{"web v1 in prod: 1 got it by 08:00"}},
+		{"found hanging", "it is left, however long ago it began", atWork(t, 1, func(job *rollout.Job) { job.Status = rollout.JobActionRequired }), nil,
+			[]string{"web v1 in prod: 1 got it by 09:10", "web v2 in prod: 0 got it, 1 left, hanging"}},
+		{"ended at the start", "it is of this world, and what had ended before is not", atWork(t, 2, func(job *rollout.Job) { job.Status = rollout.JobSuccessful }), func(w *rollouttest.World) {
+			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 9, 10)))
+			w.Fleet.Targets[0].Jobs[1].CompletedAt, w.Fleet.Targets[1].Jobs[1].CompletedAt = at(1, 9, 10), at(1, 9, 10).Add(-1)
+		}, []string{"web v2 in prod: 1 got it by 09:10", "web v3 in prod: 2 got it by 09:13"}},
+		{"listed backwards", "jobs have an order of their own", webWorld(t, 1, `{"id":"ok","anyApproval":{"minApprovals":1}}`, version("web", "v3", at(1, 9, 1))), func(w *rollouttest.World) {
+			var jobs []rollout.Job
+			for k, run := range []string{"v3/1", "v2/2", "v1/1/rollback", "v2/1"} {
+				jobs = append(jobs, rollout.Job{Run: "c-0/prod/web/" + run, Version: run[:2], Status: rollout.JobSuccessful, CreatedAt: at(1, 9, 14-k)})
+			}
+			w.Changes = []rollouttest.Change{{At: at(1, 9, 20), Do: func(s *rollout.Snapshot) { s.Targets[0].Jobs = jobs }}}
+		}, []string{"web v1 in prod: 1 got it by 09:12", "web v2 in prod: 1 got it by 09:13", "web v3 in prod: 1 got it by 09:14"}},
+		{"two are not approved", "a target awaits the newest", webWorld(t, 1, `{"id":"ok","anyApproval":{"minApprovals":1}}`, v3), nil,
+			[]string{"web v1 in prod: 1 got it by 08:00", "web v3 in prod: 0 got it, 1 left: [approval_missing]"}},
+		{"two reasons", "they are told in order, each once", failedBefore(t, oneByOne), job(func(_ rollout.Start, o *rollouttest.Outcome) { o.Status = rollout.JobInProgress }),
+			[]string{"web v1 in prod: 5 got it by 09:30", "web v2 in prod: 0 got it, 5 left: [retry_exhausted slot_full], hanging"}},
+		{"v10", "versions are told in the order in which they were created", webWorld(t, 1, oneByOne, version("web", "v10", at(1, 9, 1))), nil,
+			[]string{"web v2 in prod: 1 got it by 09:03", "web v10 in prod: 1 got it by 09:06"}},
 		{"checks", "the end of the checks counts", webWorld(t, 1, oneByOne), func(w *rollouttest.World) { checked(w, nil) }, []string{"web v2 in prod: 1 got it by 09:13"}},
 		{"checks hang", "nobody knows whether it stays", webWorld(t, 1, oneByOne), func(w *rollouttest.World) {
 			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationRunning})
@@ -225,8 +250,8 @@ func TestPredictionTellsOfGoals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if none := strings.Contains(row.want[len(row.want)-1], ": none of "); none && p.About(web("v2"), 9).Halted() != 1 {
-			t.Errorf("%s: it is done on all but nine of two", row.name)
+		if none := strings.Contains(row.want[len(row.want)-1], ": none of "); none && (p.About(web("v2"), 9).Halted() != 1 || !p.About(web("v2"), 9).Trials[0].Finish.Equal(p.Start)) {
+			t.Errorf("%s: it is done on all but nine of two: %+v", row.name, p.About(web("v2"), 9).Trials[0])
 		}
 		lines := strings.Split(p.String(), "\n")
 		if got := lines[max(0, len(lines)-len(row.want)):]; !slices.Equal(got, row.want) {
@@ -240,6 +265,24 @@ func TestPredictionTellsOfGoals(t *testing.T) {
 	}
 	if text := many.String(); strings.Count(text, "web ") != 10 || !strings.HasSuffix(text, "\nand 3 versions more") {
 		t.Errorf("of 13 versions it tells\n%s", text)
+	}
+	if many.Trials[0].Goals = many.Trials[0].Goals[:10]; strings.Contains(many.String(), "more") {
+		t.Errorf("of ten versions it tells\n%s", many)
+	}
+	// The least that is left in any trial counts, whichever comes first.
+	for _, row := range []struct {
+		left []int
+		want string
+	}{
+		{[]int{2, 1}, "web v2 in prod: all but 1 of 3 targets, "}, {[]int{1, 2}, "web v2 in prod: all but 1 of 3 targets, "}, {[]int{0, 1}, "web v2 in prod: 3 targets, "},
+	} {
+		var p rollouttest.Prediction
+		for _, left := range row.left {
+			p.Trials = append(p.Trials, rollouttest.Trial{Goals: []rollouttest.Progress{{Goal: web("v2"), Got: 3 - left, Finish: noon, Left: left}}})
+		}
+		if text := p.String(); !strings.Contains(text, row.want) {
+			t.Errorf("left are %d in one trial and %d in another, and it says\n%s", row.left[0], row.left[1], text)
+		}
 	}
 }
 

@@ -287,8 +287,8 @@ func checkForward(s Step) error {
 			faults = append(faults, fmt.Errorf("%s on %s: starts %s, which does not exist", start.Deployment, start.Resource, start.Version))
 			continue
 		}
-		has, known := order[[2]string{start.Deployment, current(t)}]
-		if known && (next.CreatedAt.Before(has.CreatedAt) || next.CreatedAt.Equal(has.CreatedAt) && next.ID < has.ID) {
+		has := order[[2]string{start.Deployment, current(t)}] // zero, and so older than all, if it is not known
+		if next.CreatedAt.Before(has.CreatedAt) || next.CreatedAt.Equal(has.CreatedAt) && next.ID < has.ID {
 			faults = append(faults, fmt.Errorf("%s on %s: starts %s, and has the newer %s", start.Deployment, start.Resource, start.Version, has.ID))
 		}
 	}
