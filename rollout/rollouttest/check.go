@@ -47,9 +47,9 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 			return r.broken("quiet", fmt.Errorf("a plan at %s fails: %w", at.UTC().Format(time.RFC3339Nano), err))
 		}
 		when := at.UTC().Format(time.RFC3339Nano)
-		until := "never again"
+		until := "again"
 		if !wake.IsZero() {
-			until = "at " + wake.UTC().Format(time.RFC3339Nano)
+			until = "before " + wake.UTC().Format(time.RFC3339Nano)
 		}
 		found := ""
 		switch differs := difference(r.waiting, waitingOf(&later)); {
@@ -58,12 +58,12 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 		case len(later.Events) > 0:
 			found = fmt.Sprintf("there is a %s of %s", later.Events[0].Kind, later.Events[0].Group)
 		case differs != "":
-			found = "others wait or for other reasons: " + differs
+			found = "others wait, or for other reasons: " + differs
 		case len(later.Stuck) != len(plan.Stuck):
-			found = fmt.Sprintf("%d runs and leases are stuck instead of %d", len(later.Stuck), len(plan.Stuck))
+			found = fmt.Sprintf("%d runs or leases are stuck, and not %d", len(later.Stuck), len(plan.Stuck))
 		}
 		if found != "" {
-			return r.broken("quiet", fmt.Errorf("the plan is to be looked at %s, and at %s %s", until, when, found))
+			return r.broken("quiet", fmt.Errorf("nobody is to look %s, and at %s %s", until, when, found))
 		}
 	}
 	return nil

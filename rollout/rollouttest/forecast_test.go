@@ -1,11 +1,17 @@
 package rollouttest_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -125,5 +131,109 @@ at most 1 resource in flight at once`},
 	}
 	if at, ok := one.Finish(0.5); !ok || at.Location() != time.UTC {
 		t.Errorf("%v by %v", ok, at)
+	}
+}
+
+// TestForecastOfTheWorldAsItIs: what a world says by itself needs no samples, and what it cannot say
+// to several trials is refused.
+func TestForecastOfTheWorldAsItIs(t *testing.T) {
+	t.Parallel()
+	w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+	p, err := rollouttest.Forecast(t.Context(), w, nil, 2, 1)
+	if at, ok := p.Finish(1); err != nil || !ok || !at.Equal(noon.Add(2*time.Minute)) || len(p.Unsampled) != 1 {
+		t.Errorf("two jobs of a minute: %v, %v\n%v", ok, err, p)
+	}
+	w.Store = &bracket.MemoryStore{}
+	if _, err := rollouttest.Forecast(t.Context(), w, nil, 2, 1); err == nil || !strings.Contains(err.Error(), "World.Store must be nil") {
+		t.Errorf("a store that trials share: %v", err)
+	}
+	// A world that goes on from a state needs Pure, which a forecast sets.
+	whole := rfcWorld(t, 1)
+	_, plans, err := watched(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := plans[len(plans)/2].from(whole)
+	rest.Pure = false
+	if p, err := rollouttest.Forecast(t.Context(), rest, nil, 1, 1); err != nil || p.Halted() != 0 {
+		t.Errorf("from the middle: %v\n%v", err, p)
+	}
+}
+
+// TestForecastChecksTheFirstTrial: it checks the plans of the first trial alone, and after an error
+// it begins no further trial.
+func TestForecastChecksTheFirstTrial(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why     string
+		spoiled int // trial in which plans say nothing of their targets
+		failed  int // trial in which planning fails
+		begun   int
+		fails   bool
+	}{
+		{"the first plans are wrong", 0, -1, 1, true},
+		{"later ones are trusted", 1, -1, 4, false},
+		{"an error ends it", -1, 1, 2, true},
+	} {
+		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+		begun := 0
+		var state rollout.State
+		w.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+			if now.Equal(noon) && len(s.Targets[0].Jobs) == 0 {
+				begun++
+				state = rollout.State{}
+			}
+			s.State = state
+			plan, err := w.Policies.Plan(s, now)
+			if begun == row.failed+1 {
+				err = errors.New("no plan today")
+			}
+			if err != nil {
+				return plan, err
+			}
+			plan.State, err = plan.Commit(plan.Start, now)
+			state = plan.State
+			if begun == row.spoiled+1 {
+				plan.Keep.Current++
+			}
+			return plan, err
+		}
+		if _, err := rollouttest.Forecast(t.Context(), w, nil, 4, 1); (err != nil) != row.fails || begun != row.begun {
+			t.Errorf("%s: %d trials begun, want %d; %v", row.why, begun, row.begun, err)
+		}
+	}
+}
+
+// TestTrialsThatSayLittle: a trial that hung or was cut off says so, and not that nothing awaited the
+// version.
+func TestTrialsThatSayLittle(t *testing.T) {
+	t.Parallel()
+	p := rollouttest.Prediction{Start: noon, Trials: []rollouttest.Trial{{Finish: noon, Hanging: true}, {Finish: noon, CutOff: true}}}
+	if text, want := p.String(), "never done: 100 %: a job that had not ended in 1 trial, the end of the world in 1 trial\n"; !strings.Contains(text, want) {
+		t.Errorf("it says\n%s\nwant %s", text, want)
+	}
+	// About a version of which a trial that was cut off says nothing, it may only not have come yet.
+	if text, want := p.About(web("v2"), 0).String(), "never done: 100 %: no target that awaited it in 1 trial, the end of the world in 1 trial\n"; !strings.Contains(text, want) {
+		t.Errorf("it says\n%s\nwant %s", text, want)
+	}
+}
+
+// TestForecastOfPlansThatDoNotExplain: a plan that was made by hand tells what waits, and a forecast
+// makes the best of it.
+func TestForecastOfPlansThatDoNotExplain(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 1, oneByOne)
+	w.Trust = true
+	w.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		return rollout.Plan{Now: now, Waiting: rollout.NewWaitingList(rollout.Waiting{
+			TargetID: s.Targets[0].TargetID, Version: "v2", Blockers: []rollout.Verdict{{Status: rollout.Pending, Reason: rollout.ReasonApprovalMissing}},
+		})}, nil
+	}
+	p, err := rollouttest.Forecast(t.Context(), w, nil, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"web v1 in prod: 1 got it by 08:00", "web v2 in prod: 0 got it, 1 left: [approval_missing]"}, goalsOf(p.Trials[0])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -34,6 +34,8 @@ func TestLimitIsExact(t *testing.T) {
 			starts: map[string]rollout.Reason{"P r2/a": "slot_free", "P r2/b": "slot_already_down"}, fault: true},
 		{why: "it is said to be down, and is not", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_already_down"}, fault: true},
 		{why: "who took it in part goes on, and the limit is lower by now", before: []string{"P r1/a", "P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"}},
+		{why: "what is claimed counts, although no lease of it was saved", before: []string{"P r1/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"}, fault: true},
+		{why: "a start that needs no slot here, where the limit is lower by now", before: []string{"P r1/a", "P r3/a"}, after: []string{"Q r2/a"}, starts: map[string]rollout.Reason{"Q r2/a": "slot_free"}},
 		{why: "a claim in another pool is no place", before: []string{"P r1/a", "Q r2/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"}, fault: true},
 		{why: "the resource is down for somebody else", before: []string{"P r1/a", "P r2/a"}, after: []string{"P r2/b"}, starts: map[string]rollout.Reason{"P r2/b": "slot_already_down"}},
 		{why: "and needs a slot of another pool", before: []string{"P r1/a", "P r2/a"}, after: []string{"P r2/b"}, starts: map[string]rollout.Reason{"P r2/b": "slot_free"}},

@@ -141,6 +141,7 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 				p.Keep.Current++
 			}
 		}},
+		{"again", "a plan for another instant", func(p *rollout.Plan) { p.Now = p.Now.Add(1) }},
 		{"again", "what was started is started again under another name", func() func(*rollout.Plan) {
 			var first *rollout.Start
 			return func(p *rollout.Plan) {
@@ -164,7 +165,7 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 			if !errors.As(err, &violation) {
 				t.Fatalf("got %v, want a violation", err)
 			}
-			if !strings.Contains(err.Error(), "invariant "+row.invariant+" ") {
+			if !strings.Contains(err.Error(), "invariant "+row.invariant+" ") || !errors.Is(err, violation.Err) {
 				t.Errorf("got %v, want a violation of %s", err, row.invariant)
 			}
 			if row.invariant != "wakeup" {

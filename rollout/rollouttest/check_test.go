@@ -1,0 +1,84 @@
+package rollouttest_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// TestWhatChangesUnseen: a plan that forgets to name an instant is found out, whatever changes
+// there, and the world says what does.
+func TestWhatChangesUnseen(t *testing.T) {
+	t.Parallel()
+	forget := func(p *rollout.Plan) { // who waits would tell
+		p.Keep.Current += p.Waiting.Len()
+		p.Next, p.Waiting = time.Time{}, rollout.WaitingList{}
+	}
+	late := func(p *rollout.Plan) {
+		if next := p.Next; !next.IsZero() {
+			forget(p)
+			p.Next = next.Add(time.Hour)
+		}
+	}
+	from := func(at time.Time, spoil func(*rollout.Plan)) func(*rollout.Plan) {
+		return func(p *rollout.Plan) {
+			if !p.Now.Before(at) {
+				spoil(p)
+			}
+		}
+	}
+	const night = `{"id":"night","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=22","durationMinutes":240}}`
+	evening := webWorld(t, 1, night)
+	evening.Fleet.Versions[1].CreatedAt = at(1, 21, 59)
+	closes := rfcWorld(t, 1)
+	closes.Policies = policyFile(t, "node-policy.json", func(policies []rollout.Policy) {
+		policies[0].Rules[1].ResourceConcurrency.LimitValue = new(int64)
+	})
+	closes.Changes = []rollouttest.Change{{At: at(2, 8, 59), Do: func(*rollout.Snapshot) {}}}
+	hangs := webWorld(t, 1, `{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":3600}}`)
+	hangs.Job = func(rollout.Start, int) rollouttest.Outcome {
+		return rollouttest.Outcome{Status: rollout.JobInProgress}
+	}
+	edited := func(edit func(*rollout.Verdict)) func(*rollout.Plan) {
+		return func(p *rollout.Plan) {
+			list := slices.Collect(p.Waiting.All())
+			for k := range list {
+				list[k].Blockers = slices.Clone(list[k].Blockers)
+				edit(&list[k].Blockers[0])
+			}
+			p.Waiting = rollout.NewWaitingList(list...)
+		}
+	}
+	for _, row := range []struct {
+		why   string
+		w     rollouttest.World
+		spoil func(*rollout.Plan)
+		says  string
+	}{
+		{"a window opens, some day", webWorld(t, 1, night), from(at(1, 9, 0), forget),
+			"quiet is broken at 2026-03-10T09:00:00Z: nobody is to look again, and at 2031-03-09T09:00:00Z others wait, or for other reasons: 0 targets that wait became 1"},
+		{"a window opens before anybody looks", evening, from(at(1, 21, 59), late),
+			"quiet is broken at 2026-03-10T21:59:00Z: nobody is to look before 2026-03-10T23:00:00Z, and at 2026-03-10T22:29:30Z web v2 could start on c-0"},
+		{"a group closes, and nothing can start", closes, from(at(2, 8, 59), late),
+			"nobody is to look before 2026-03-11T10:00:00Z, and at 2026-03-11T09:29:30Z there is a group_closed of Node Lifecycle%2FdeploymentBracket%2F0/prod/1"},
+		{"a slot is stuck by then", hangs, from(at(1, 9, 0), late),
+			"nobody is to look before 2026-03-10T11:00:00Z, and at 2026-03-10T10:00:00Z 1 runs or leases are stuck, and not 0"},
+		{"somebody waits for another reason", webWorld(t, 1, night), edited(func(v *rollout.Verdict) { v.Reason = "tired" }),
+			`others wait, or for other reasons: "c-0 / prod / web: v2 waits: tired until 2026-03-10T22:00:00Z" became "c-0 / prod / web: v2 waits: window_closed until 2026-03-10T22:00:00Z"`},
+		{"somebody waits for a rule that the words do not tell", webWorld(t, 1, night), edited(func(v *rollout.Verdict) { v.Rule = "another" }),
+			`"c-0 / prod / web: v2 waits: window_closed until 2026-03-10T22:00:00Z", with other facts or events than its words tell`},
+	} {
+		w := row.w
+		w.Plan = pure(w.Policies, row.spoil)
+		_, err := w.Run(t.Context())
+		var violation *rollouttest.Violation
+		if !errors.As(err, &violation) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: got %v, want %s", row.why, err, row.says)
+		}
+	}
+}
