@@ -138,8 +138,12 @@ func axis(columns int, step time.Duration) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// shortDuration leaves out zero minutes and seconds at the end.
+// shortDuration leaves out zero minutes and seconds at the end, and counts whole days.
 func shortDuration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = text[:len(text)-2]

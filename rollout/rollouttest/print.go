@@ -289,8 +289,6 @@ func whom(waits []Entry) string {
 func describeEvent(e Entry) string {
 	group := groupName(e.Group)
 	switch e.Event {
-	case bracket.GroupOpened:
-		return group + " opened"
 	case bracket.GroupClosed:
 		locks := make([]string, 0, len(e.Locks))
 		for deployment, version := range e.Locks {
@@ -307,12 +305,11 @@ func describeEvent(e Entry) string {
 		return text + ", locked " + strings.Join(locks, ", ")
 	case bracket.GroupMerged:
 		return fmt.Sprintf("%s: %s merged into %s", e.Resource, group, groupName(e.Into))
-	case bracket.ExecutionStarted:
-		return fmt.Sprintf("%s: %s started", e.Resource, group)
 	case bracket.ExecutionEnded:
 		return fmt.Sprintf("%s: %s ended: %s", e.Resource, group, e.Status)
 	}
-	text := strings.ReplaceAll(strings.TrimPrefix(string(e.Event), "group_"), "_", " ")
+	text := strings.TrimPrefix(strings.TrimPrefix(string(e.Event), "execution_"), "group_")
+	text = strings.ReplaceAll(text, "_", " ")
 	if e.Resource != "" {
 		return fmt.Sprintf("%s: %s %s", e.Resource, group, text)
 	}

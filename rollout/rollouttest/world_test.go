@@ -714,7 +714,20 @@ func TestTraceTellsLikeWaitsTogether(t *testing.T) {
 		{At: at(1, 9, 0), Kind: rollouttest.Arrival, Note: "somebody speaks"},
 		wait("r3", "api", rollout.ReasonWindowClosed),
 		{At: at(2, 9, 0), Kind: rollouttest.Arrival, Note: "and again"},
+		wait("r2", "api", rollout.ReasonWindowClosed),
+		wait("r2", "web", rollout.ReasonWindowClosed),
+		wait("r4", "api", rollout.ReasonWindowClosed),
+		wait("r5", "api", rollout.ReasonWindowClosed),
+		wait("r5", "web", rollout.ReasonWindowClosed),
 	}}
+	for k := range 5 {
+		timeline.Entries[len(timeline.Entries)-1-k].At = at(2, 9, 0)
+	}
+	for k := range 12 {
+		later := wait(fmt.Sprint("s", k), "api", rollout.ReasonCooldown)
+		later.At = at(2, 10, 0)
+		timeline.Entries = append(timeline.Entries, later)
+	}
 	const want = `2026-03-10
   09:00:00  r1, r2: api v2: window_closed until 2026-03-10 10:00:00
   09:00:00  r1, r2: web v2: cooldown until 2026-03-10 10:00:00
@@ -722,6 +735,8 @@ func TestTraceTellsLikeWaitsTogether(t *testing.T) {
   09:00:00  r3: api v2: window_closed until 2026-03-10 10:00:00
 2026-03-11
   09:00:00  and again
+  09:00:00  r2, r5: api v2, web v2; r4: api v2: window_closed until 2026-03-10 10:00:00
+  10:00:00  s0, s1, s2, s3, s4, s5, s6, s7, s8, s9 and 2 more: api v2: cooldown until 2026-03-10 10:00:00
 `
 	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -1,0 +1,180 @@
+package rollouttest_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// TestArrivals: everything that is dated after the start comes at its instant, is told then and
+// counts from then on. What is dated before is there from the start, and nobody is told.
+func TestArrivals(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 1, `{"id":"ok","anyApproval":{"minApprovals":1}}`)
+	w.Fleet.Approvals = []rollout.Approval{
+		{Version: "v2", Deployment: "web", Environment: "prod", By: "ann", Status: rollout.Approved, At: at(1, 9, 30)},
+		{Version: "v1", Deployment: "web", Environment: "prod", By: "bob", Status: rollout.Rejected, At: at(0, 9, 30)},
+	}
+	w.Fleet.Commands = []bracket.Command{
+		{ID: "late", Kind: bracket.Skip, Group: "g", Resource: "c-0", Deployment: "web", By: "ann", At: at(1, 9, 40)},
+		{ID: "early", Kind: bracket.Resolve, Group: "g", Resource: "c-0", By: "ann", At: at(0, 9, 40)},
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `2026-03-10
+  09:00:00  web v2 published
+  09:00:00  c-0: web v2: approval_missing (0 of 1 needed), waits for an approval of v2 in prod
+  09:30:00  web v2 approved in prod by ann
+  09:30:00  c-0: start web v2
+  09:33:00  c-0: web v2 ended: successful
+  09:40:00  command late: skip on c-0 web
+`
+	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestResourcesJoin: a resource comes with the first of its targets, which is told once; one of which
+// a target is there from the start, or which has none, is there from the start.
+func TestResourcesJoin(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 0, `{"id":"all","resourceConcurrency":{"groupSelector":"true","limit":9}}`)
+	w.Fleet.Environments = append(w.Fleet.Environments, rollout.Environment{ID: "test"})
+	for _, row := range []struct {
+		resource string
+		joined   map[string]time.Time // by environment
+	}{
+		{"later", map[string]time.Time{"prod": at(1, 11, 0), "test": at(1, 10, 0)}},
+		{"latest", map[string]time.Time{"prod": at(1, 12, 0), "test": at(1, 12, 30)}},
+		{"half", map[string]time.Time{"prod": at(1, 13, 0), "test": {}}},
+		{"halves", map[string]time.Time{"prod": {}, "test": at(1, 13, 30)}},
+		{"first", map[string]time.Time{"prod": at(1, 8, 0)}},
+		{"idle", nil},
+	} {
+		w.Fleet.Resources = append(w.Fleet.Resources, rollout.Resource{ID: row.resource})
+		for _, environment := range []string{"prod", "test"} {
+			if at, is := row.joined[environment]; is {
+				w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: row.resource, Environment: environment, Deployment: "web"}, JoinedAt: at})
+			}
+		}
+	}
+	seen := map[string]time.Time{} // when a pool had so many members for the first time
+	w.Plan = pure(w.Policies, func(p *rollout.Plan) {
+		if total := strings.Repeat("I", p.Pools[0].Total); seen[total].IsZero() {
+			seen[total] = p.Now
+		}
+	})
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"IIII": at(1, 8, 0), "IIIII": at(1, 10, 0), "IIIIII": at(1, 12, 0)}, seen); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
+	}
+	var got []string
+	for _, e := range timeline.Entries {
+		switch {
+		case e.Kind == rollouttest.Arrival && strings.HasSuffix(e.Note, " joined"):
+			got = append(got, e.At.Format("15:04 ")+e.Note)
+		case e.Kind == rollouttest.Start && e.Version == "v2":
+			got = append(got, e.At.Format("15:04 ")+e.Resource+" "+e.Environment)
+		}
+	}
+	want := []string{
+		"09:00 first prod", "09:00 half test", "09:00 halves prod", "10:00 later joined", "10:00 later test", "11:00 later prod",
+		"12:00 latest joined", "12:00 latest prod", "12:30 latest test", "13:00 half prod", "13:30 halves test",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestChangesInOrder: changes happen in the order of their instants, those of one instant in the
+// order of the list, behind what the fleet brings; and both At and Do are needed.
+func TestChangesInOrder(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 1, oneByOne)
+	var got []string
+	change := func(hour int, what string) rollouttest.Change {
+		return rollouttest.Change{At: at(1, hour, 0), What: what, Do: func(s *rollout.Snapshot) {
+			got = append(got, what)
+			if hour == 9 && len(s.Versions) != 2 {
+				t.Errorf("%s before v2 is published", what)
+			}
+		}}
+	}
+	w.Changes = []rollouttest.Change{change(12, "last"), change(9, "first"), change(9, "second"), change(10, "")}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"first", "second", "", "last"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if trace := timeline.Trace(); !strings.HasPrefix(trace, "2026-03-10\n  09:00:00  web v2 published\n  09:00:00  first\n  09:00:00  second\n  09:00:00  c-0: start") || strings.Contains(trace, "10:00:00") {
+		t.Errorf("what happens without a word is not told, and the rest is\n%s", trace)
+	}
+	for _, wrong := range []rollouttest.Change{{Do: func(*rollout.Snapshot) {}}, {At: at(1, 9, 0)}} {
+		w.Changes = []rollouttest.Change{change(9, "first"), wrong}
+		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Changes[1]: At and Do must be set") {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+}
+
+// TestRunLeavesTheWorldAlone: whatever changes set, append and remove, and whatever jobs do.
+func TestRunLeavesTheWorldAlone(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 3, oneByOne)
+	w.Fleet.Targets[2].JoinedAt = at(1, 10, 0)
+	for k := range w.Fleet.Targets {
+		w.Fleet.Targets[k].Jobs = append(make([]rollout.Job, 0, 9), w.Fleet.Targets[k].Jobs...) // room that an append would write to
+	}
+	w.Fleet.Targets[1].Jobs = append(w.Fleet.Targets[1].Jobs, rollout.Job{Run: "at work", Version: "v1", Status: rollout.JobInProgress, CreatedAt: at(1, 8, 0)})
+	w.Fleet.Unavailable, w.Fleet.DeletedResources = []string{"c-2"}, []string{"gone"}
+	w.Changes = []rollouttest.Change{{At: at(1, 9, 30), What: "everything changes", Do: func(s *rollout.Snapshot) {
+		s.Environments[0].Name, s.Deployments[0].Name, s.Resources[0].Name = "other", "other", "other"
+		s.Versions[0].Name, s.Targets[0].Priority = "other", 1
+		s.Unavailable[0], s.DeletedResources[0] = "c-0", "other"
+		for k := range s.Targets {
+			s.Targets[k].Jobs[0].Run += "!"
+		}
+	}}, {At: at(1, 10, 30), What: "once more", Do: func(s *rollout.Snapshot) {
+		for k := range s.Targets {
+			s.Targets[k].Jobs[0].Run += "!"
+		}
+	}}}
+	text := func() string {
+		for k := range w.Fleet.Targets {
+			jobs := w.Fleet.Targets[k].Jobs
+			w.Fleet.Targets[k].Jobs = jobs[:cap(jobs)]
+			defer func() { w.Fleet.Targets[k].Jobs = jobs }()
+		}
+		data, err := json.Marshal(w.Fleet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	before := text()
+	first, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, text()); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	second, err := w.Run(t.Context())
+	if diff := cmp.Diff(first.String(), second.String()); diff != "" || err != nil {
+		t.Errorf("%v, and the second run differs:\n%s", err, diff)
+	}
+}
