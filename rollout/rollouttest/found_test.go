@@ -241,6 +241,7 @@ func TestFoundJobs(t *testing.T) {
 		{"misspelt", "nobody knows what it is doing", func(job *rollout.Job) { job.Status = "runing" }, rollouttest.Outcome{After: minutes(12)}, time.Time{}},
 		{"hangs", "so it does for the world's own jobs", func(*rollout.Job) {}, rollouttest.Outcome{Status: rollout.JobInProgress}, time.Time{}},
 		{"without run", "a job that no plan started ends like others", func(job *rollout.Job) { job.Run = "" }, rollouttest.Outcome{After: minutes(12)}, at(1, 9, 12)},
+		{"by hand", "what somebody calls a rollback is none", func(job *rollout.Job) { job.Run = "by hand/rollback" }, rollouttest.Outcome{After: minutes(12)}, at(1, 9, 12)},
 		{"checks to come", "its checks follow its end", func(*rollout.Job) {}, rollouttest.Outcome{After: minutes(12), Verification: passed, VerifiedAfter: minutes(5)}, at(1, 9, 17)},
 		{"in its checks", "their time counts from the end of the job", func(job *rollout.Job) { ended(8, job) }, rollouttest.Outcome{After: minutes(1), Verification: passed, VerifiedAfter: minutes(5)}, at(1, 9, 13)},
 		{"checks overdue", "what is due ends at the start, and not before", func(job *rollout.Job) { ended(2, job) }, rollouttest.Outcome{Verification: passed, VerifiedAfter: minutes(5)}, at(1, 9, 10)},
@@ -374,6 +375,57 @@ func TestFoundJobFails(t *testing.T) {
 	w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -1} }
 	if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Job lets attempt 1 of web on c-0 end 1ns before it starts") {
 		t.Errorf("an outcome that cannot be: %v", err)
+	}
+}
+
+// TestAttemptsAreTold: of a found job its run id tells the group and the purpose, and attempts are
+// counted for each of them. Of the world's own jobs the start tells, whatever the ids are.
+func TestAttemptsAreTold(t *testing.T) {
+	t.Parallel()
+	w := atWork(t, 2, func(*rollout.Job) {})
+	w.Policies = compiled(t, `{"name":"Web","selector":"true","rules":[{"id":"again","retry":{"maxRetries":9}},{"id":"undo","rollback":{"onJobStatuses":["failure"]}}]}`)
+	for k, id := range []string{"c-0", "c-1"} {
+		w.Fleet.Targets[k].Jobs[0].Run = id + "/prod/web/v1/1"
+		w.Fleet.Targets[k].Jobs[1].Run = id + "/prod/web/v2/1"
+	}
+	back := &w.Fleet.Targets[1] // c-1 is on its way back
+	back.Jobs[1].Status, back.Jobs[1].CompletedAt = rollout.JobFailure, at(1, 9, 5)
+	back.Jobs = append(back.Jobs, rollout.Job{Run: "c-1/prod/web/v1/2/rollback", Version: "v1", Status: rollout.JobInProgress, CreatedAt: at(1, 9, 5)})
+	var asked []string
+	w.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+		asked = append(asked, fmt.Sprintf("attempt %d to %s %s on %s in %s", attempt, start.Purpose, start.Version, start.Resource, start.Group))
+		status := rollout.JobSuccessful
+		if start.Purpose == rollout.PurposeDeploy {
+			status = rollout.JobFailure
+		}
+		return rollouttest.Outcome{After: minutes(12), Status: status}
+	}
+	if _, err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"attempt 1 to deploy v2 on c-0 in target/prod/web", "attempt 1 to rollback v1 on c-1 in target/prod/web", "attempt 1 to rollback v1 on c-0 in target/prod/web",
+	}
+	if diff := gocmp.Diff(want, asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	own := webWorld(t, 1, `{"id":"again","retry":{"maxRetries":2,"backoffSeconds":60}}`)
+	starts := 0
+	own.Plan = pure(own.Policies, func(p *rollout.Plan) {
+		for k := range p.Start {
+			starts++
+			p.Start[k].Run = fmt.Sprint("job ", starts)
+		}
+	})
+	asked = nil
+	own.Job = w.Job
+	if _, err := own.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want = []string{"attempt 1 to deploy v2 on c-0 in target/prod/web", "attempt 2 to deploy v2 on c-0 in target/prod/web", "attempt 3 to deploy v2 on c-0 in target/prod/web"}
+	if diff := gocmp.Diff(want, asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
