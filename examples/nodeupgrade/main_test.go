@@ -25,14 +25,14 @@ func TestReports(t *testing.T) {
 				"  node-2     start +30m     end +45m     completed", "  node-0     start +35m     end +50m     completed",
 				"  node-9     start +45m     end +60m     completed", "  node-4     start +50m     end +65m     completed",
 				"  node-5     start +60m     end +75m     completed", "  node-6     start +65m     end +80m     completed",
-				"at most 2 resources in flight at once", "drains: 10 instead of 30", "done at 2026-03-11 10:20:00",
+				"at most 2 resources in flight at once", "drains: 10 instead of 30, one for each upgrade", "done at 2026-03-11 10:20:00",
 			},
 		},
 		{
 			Name: "partial", Why: "only the kubelet is new", Args: []string{"-partial"},
 			Says: []string{
 				"    09:05:00  node-3: start node-drain v1", "    09:13:00  node-3: start kubelet-upgrade v1.29.2", "    09:16:00  node-3: start node-uncordon v1",
-				"    09:17:00  node-3: group 1 in prod ended: completed", "drains: 10 instead of 10",
+				"    09:17:00  node-3: group 1 in prod ended: completed", "drains: 10",
 			},
 		},
 		{
@@ -58,7 +58,7 @@ func TestReports(t *testing.T) {
 			Name: "failure-retry", Why: "the policy in YAML, with a retry rule", Args: []string{"-fail", "kubelet-upgrade", "-policy", "policy-retry.yaml"},
 			Says: []string{
 				"    09:20:00  node-3: start kubelet-upgrade v1.29.2, attempt 2", "    09:25:00  node-3: start kubelet-upgrade v1.29.2, attempt 3",
-				"    09:28:00  node-3: start node-uncordon v1", "    09:29:00  node-3: group 1 in prod ended: completed", "drains: 10 instead of 30",
+				"    09:28:00  node-3: start node-uncordon v1", "    09:29:00  node-3: group 1 in prod ended: completed", "drains: 10 instead of 30, one for each upgrade",
 			},
 		},
 		{
@@ -75,7 +75,7 @@ func TestReports(t *testing.T) {
 		},
 		{
 			Name: "forecast", Why: "durations drawn from past jobs", Args: []string{"-forecast", "50", "-seed", "7"},
-			Says: []string{"forecast with durations of past jobs: 50 trials", "never done: 0 %"},
+			Says: []string{"forecast with durations of past jobs: 50 trials from 2026-03-10 08:00:00 on", "never done: 0 %"},
 		},
 	})
 }

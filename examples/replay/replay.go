@@ -157,6 +157,6 @@ func (v verdict) String() string {
 			fmt.Fprintf(&b, "\n%s\n%s", d.At.Format(layout), text.String())
 		}
 	}
-	fmt.Fprintf(&b, "\n%s: %d of %s would have been held back, %s made; each plan stands for itself\n", who, v.HeldBack, program.Count(v.Starts, "start"), program.Count(v.Besides, "other"))
+	fmt.Fprintf(&b, "\n%s: %d of %s would have been held back, %s made; each in the situation that was recorded\n", who, v.HeldBack, program.Count(v.Starts, "start"), program.Count(v.Besides, "other"))
 	return b.String()
 }

@@ -19,8 +19,8 @@
 // [Invariants] are the promises that every plan keeps; [Step.Check] checks one plan of any host
 // against them. [Forecast] runs a world many times with durations drawn from samples.
 //
-// Each thing that happens takes a plan of the whole fleet, and three more if plans are checked, so
-// the time of a run grows with the square of the fleet: a cluster of ten nodes with five
+// Each thing that happens takes a plan of the whole fleet, a second one if that starts something, and
+// two more if plans are checked. So the time of a run grows with the square of the fleet: a cluster of ten nodes with five
 // deployments each takes some milliseconds, one of a hundred less than a second, one of a thousand
 // a minute with all checks and a third of that without. For large worlds set Trust and Pure, as
 // [Forecast] does after its first trial.

@@ -112,7 +112,7 @@ func ExamplePrediction_About() {
 	fmt.Println("on all but one:", most, "at", latest.Format(time.TimeOnly))
 	fmt.Printf("by 12:13 with a chance of %.0f%%\n", 100*prediction.About(kubelet, 1).DoneBy(noon.Add(13*time.Minute)))
 	// Output:
-	// 100 trials
+	// 100 trials from 2026-03-10 12:10:00 on
 	// never done: 100 %: retry_exhausted in 100 trials
 	// at most 1 resource in flight at once
 	// kubelet v2 in prod: all but 1 of 2 targets, median 2026-03-10 12:15:00 (+5m), 90 % 2026-03-10 12:15:00 (+5m); not all in 100 trials: retry_exhausted in 100 trials

@@ -308,13 +308,13 @@ func (p Prediction) when(q float64) string {
 	return fmt.Sprintf("%s (+%s)", at.UTC().Format("2006-01-02 15:04:05"), shortDuration(at.Sub(p.Start).Round(time.Second)))
 }
 
-// String returns the median, the 90th percentile and the extremes, the greatest disruption, and why
+// String returns the median, the 90th percentile and the extremes, also counted from Start, the greatest disruption, and why
 // trials were never done; then what the prediction takes for granted. A line for each version that
 // was still to come to an environment follows, ten at most: when all targets have it, or all but as
 // many as are left without it in every trial. The text does not end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", count(len(p.Trials), "trial"))
+	fmt.Fprintf(&b, "%s from %s on\n", count(len(p.Trials), "trial"), p.Start.UTC().Format("2006-01-02 15:04:05"))
 	if _, any := p.Finish(0); any {
 		for _, row := range []struct {
 			name string

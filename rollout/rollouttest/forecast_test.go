@@ -100,21 +100,21 @@ func TestPredictionTellsOfDisruption(t *testing.T) {
 		p    rollouttest.Prediction
 		want string
 	}{
-		{"half of the trials get by with less", took(4, 1), `4 trials
+		{"half of the trials get by with less", took(4, 1), `4 trials from 2026-03-10 12:00:00 on
 done, earliest: 2026-03-10 12:01:00 (+1m)
 done, median:   2026-03-10 12:02:00 (+2m)
 done, 90 %:     never
 done, latest:   never
 never done: 25 %: retry_exhausted in 1 trial
 at most 4 resources in flight at once, in half of the trials at most 2`},
-		{"all are alike", one, `1 trial
+		{"all are alike", one, `1 trial from 2026-03-10 12:00:00 on
 done, earliest: 2026-03-10 12:01:00 (+1m)
 done, median:   2026-03-10 12:01:00 (+1m)
 done, 90 %:     2026-03-10 12:01:00 (+1m)
 done, latest:   2026-03-10 12:01:00 (+1m)
 never done: 0 %
 at most 1 resource in flight at once`},
-		{"none is done", took(1, 1), `1 trial
+		{"none is done", took(1, 1), `1 trial from 2026-03-10 12:00:00 on
 never done: 100 %: retry_exhausted in 1 trial
 at most 1 resource in flight at once`},
 	} {

@@ -189,10 +189,10 @@ func TestAbout(t *testing.T) {
 		done      bool
 		says      string
 	}{
-		{"all", "one is left", web("v2"), 0, false, "200 trials\nnever done: 100 %: retry_exhausted in 200 trials\n"},
+		{"all", "one is left", web("v2"), 0, false, "200 trials from 2026-03-10 09:30:00 on\nnever done: 100 %: retry_exhausted in 200 trials\n"},
 		{"all but one", "the other four get it", web("v2"), 1, true, "never done: 0 %\nat most 1 resource in flight at once\nweb v2 in prod: all but 1 of 5 targets, median 2026-03-10 09:49:00 (+19m), 90 % "},
 		{"all but many", "who gets it counts, however many might be left", web("v2"), 100, true, "never done: 0 %\n"},
-		{"less than none", "nobody is left without being left", web("v2"), -1, false, "200 trials\nnever done: 100 %: retry_exhausted in 200 trials\n"},
+		{"less than none", "nobody is left without being left", web("v2"), -1, false, "200 trials from 2026-03-10 09:30:00 on\nnever done: 100 %: retry_exhausted in 200 trials\n"},
 		{"misspelt", "no target is to get it", web("v20"), 5, false, "never done: 100 %: no target that awaited it in 200 trials"},
 		{"elsewhere", "no target is to get it", rollouttest.Goal{Deployment: "web", Environment: "staging", Version: "v2"}, 0, false, "no target that awaited it"},
 		{"nothing", "an empty id is no id", rollouttest.Goal{}, 0, false, "no target that awaited it"},

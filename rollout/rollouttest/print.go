@@ -37,7 +37,7 @@ func (t Timeline) Trace() string {
 	return b.String()
 }
 
-// Summary returns in a few lines how the world ended, and what it cost.
+// Summary returns in a few lines how the world ended, what it cost, and what is left.
 func (t Timeline) Summary() string {
 	var b strings.Builder
 	switch {
@@ -55,15 +55,35 @@ func (t Timeline) Summary() string {
 		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed\n", poolName(p.Pool), p.Active, p.Total, p.Max)
 	}
 	if t.Drains > 0 {
-		fmt.Fprintf(&b, "drains: %d instead of %d\n", t.Drains, t.Drains+t.DrainsSaved)
+		fmt.Fprintf(&b, "drains: %d", t.Drains)
+		if t.DrainsSaved > 0 {
+			fmt.Fprintf(&b, " instead of %d, one for each upgrade", t.Drains+t.DrainsSaved)
+		}
+		b.WriteString("\n")
 	}
 	if n := len(t.Running); n > 0 {
 		fmt.Fprintf(&b, "still running: %s\n", strings.Join(t.Running[:min(n, 5)], ", ")+more(n-5))
 	}
 	if n := len(t.Left); n > 0 {
 		fmt.Fprintf(&b, "still waiting: %s\n", count(n, "target"))
+		groups := alike(t.left())
+		for _, same := range groups[:min(len(groups), 5)] {
+			fmt.Fprintf(&b, "  %s\n", describe(same))
+		}
+		if n := len(groups) - 5; n > 0 {
+			fmt.Fprintf(&b, "  and others, for %s\n", count(n, "other reason"))
+		}
 	}
 	return b.String()
+}
+
+// left returns what still waited at the end as entries.
+func (t Timeline) left() []Entry {
+	entries := make([]Entry, len(t.Left))
+	for k, w := range t.Left {
+		entries[k] = Entry{Kind: Wait, Resource: w.Resource, Environment: w.Environment, Deployment: w.Deployment, Version: w.Version, Blockers: w.Blockers}
+	}
+	return Timeline{Entries: entries}.placed()
 }
 
 func count(n int, what string) string {

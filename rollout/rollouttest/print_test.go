@@ -1,6 +1,7 @@
 package rollouttest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +14,16 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-// TestSummary: how a world ended, and what it cost.
+// TestSummary: how a world ended, what it cost, and what is left.
 func TestSummary(t *testing.T) {
 	t.Parallel()
+	waits := func(who string, reason rollout.Reason) (list []rollout.Waiting) {
+		for _, one := range strings.Split(who, ", ") {
+			resource, environment, _ := strings.Cut(one, " ")
+			list = append(list, rollout.Waiting{TargetID: rollout.TargetID{Resource: resource, Environment: environment, Deployment: "web"}, Version: "v2", Blockers: []rollout.Verdict{{Reason: reason}}})
+		}
+		return list
+	}
 	for _, row := range []struct {
 		why      string
 		timeline rollouttest.Timeline
@@ -23,11 +31,16 @@ func TestSummary(t *testing.T) {
 	}{
 		{"there was nothing to do", rollouttest.Timeline{Done: true}, "nothing to do\nat most 0 resources in flight at once\n"},
 		{"all is done", rollouttest.Timeline{Done: true, Finish: noon, InFlight: 1, Drains: 2, DrainsSaved: 3},
-			"done at 2026-03-10 12:00:00\nat most 1 resource in flight at once\ndrains: 2 instead of 5\n"},
-		{"nothing ran, and somebody waits for ever", rollouttest.Timeline{Left: make([]rollout.Waiting, 1)},
-			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill waiting: 1 target\n"},
-		{"the world ended before it was done", rollouttest.Timeline{CutOff: true, Finish: noon, Running: strings.Fields("a b c d e f g"), Left: make([]rollout.Waiting, 2)},
-			"not done when the world ended\nat most 0 resources in flight at once\nstill running: a, b, c, d, e and 2 more\nstill waiting: 2 targets\n"},
+			"done at 2026-03-10 12:00:00\nat most 1 resource in flight at once\ndrains: 2 instead of 5, one for each upgrade\n"},
+		{"drains of which none was saved", rollouttest.Timeline{Done: true, Drains: 2}, "nothing to do\nat most 0 resources in flight at once\ndrains: 2\n"},
+		{"nothing ran, and somebody waits for ever", rollouttest.Timeline{Left: waits("r1 prod", rollout.ReasonApprovalMissing)},
+			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill waiting: 1 target\n  r1: web v2: approval_missing\n"},
+		{"the world ended before it was done", rollouttest.Timeline{CutOff: true, Finish: noon, Running: strings.Fields("a b c d e f g"), Left: slices.Concat(waits("r1 prod, r1 test, r2 prod", rollout.ReasonCooldown), waits("r3 prod", "x"))},
+			"not done when the world ended\nat most 0 resources in flight at once\nstill running: a, b, c, d, e and 2 more\nstill waiting: 4 targets\n  r1 in prod, r1 in test, r2: web v2: cooldown\n  r3: web v2: x\n"},
+		{"five reasons are told", rollouttest.Timeline{Left: slices.Concat(waits("r1 prod", "a"), waits("r2 prod", "b"), waits("r3 prod", "c"), waits("r4 prod", "d"), waits("r5 prod", "e"))},
+			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill waiting: 5 targets\n  r1: web v2: a\n  r2: web v2: b\n  r3: web v2: c\n  r4: web v2: d\n  r5: web v2: e\n"},
+		{"and more are counted", rollouttest.Timeline{Left: slices.Concat(waits("r1 prod", "a"), waits("r2 prod", "b"), waits("r3 prod", "c"), waits("r4 prod", "d"), waits("r5 prod", "e"), waits("r6 prod", "f"))},
+			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill waiting: 6 targets\n  r1: web v2: a\n  r2: web v2: b\n  r3: web v2: c\n  r4: web v2: d\n  r5: web v2: e\n  and others, for 1 other reason\n"},
 		{"five are named", rollouttest.Timeline{Running: strings.Fields("a b c d e")},
 			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill running: a, b, c, d, e\n"},
 		{"pools are named without escapes, if they have any", rollouttest.Timeline{Done: true, Pools: []rollouttest.Peak{{Pool: "a%2Fb/c", Active: 1, Max: 2, Total: 3}, {Pool: "50%"}}},
