@@ -2,6 +2,7 @@ package rollouttest_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,5 +177,61 @@ func TestRunLeavesTheWorldAlone(t *testing.T) {
 	second, err := w.Run(t.Context())
 	if diff := cmp.Diff(first.String(), second.String()); diff != "" || err != nil {
 		t.Errorf("%v, and the second run differs:\n%s", err, diff)
+	}
+}
+
+// TestTargetsLeave: a job on a target that leaves is not heard of again, also if a target of that
+// name comes back; and who stays is not taken for another one.
+func TestTargetsLeave(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 3, `{"id":"none","retry":{"maxRetries":0}}`)
+	without := func(gone ...string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return slices.Contains(gone, t.Resource) })
+		}
+	}
+	again := w.Fleet.Targets[1]
+	w.Changes = []rollouttest.Change{
+		{At: at(1, 9, 0), What: "c-0 leaves", Do: without("c-0")},
+		{At: at(1, 9, 1), What: "c-1 leaves", Do: without("c-1")},
+		{At: at(1, 9, 2), What: "and comes back with another version", Do: func(s *rollout.Snapshot) {
+			again.Current, again.Jobs = "v2", nil
+			s.Targets = append(s.Targets, again)
+		}},
+		{At: at(1, 9, 30), What: "v3 is published", Do: func(s *rollout.Snapshot) { s.Versions = append(s.Versions, version("web", "v3", at(1, 9, 30))) }},
+		{At: at(1, 9, 31), What: "all leave", Do: without("c-1", "c-2")},
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `2026-03-10
+  09:00:00  web v2 published
+  09:00:00  c-0 leaves
+  09:00:00  c-1: start web v2
+  09:00:00  c-2: start web v2
+  09:01:00  c-1 leaves
+  09:02:00  and comes back with another version
+  09:03:00  c-2: web v2 ended: successful
+  09:30:00  v3 is published
+  09:30:00  c-1: start web v3
+  09:30:00  c-2: start web v3
+  09:31:00  all leave
+`
+	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestJobsAreKnownByTheirRuns: a host may correct when a job was created, and it ends all the same.
+func TestJobsAreKnownByTheirRuns(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 1, oneByOne)
+	w.Changes = []rollouttest.Change{{At: at(1, 9, 1), Do: func(s *rollout.Snapshot) {
+		job := &s.Targets[0].Jobs[1]
+		job.CreatedAt = job.CreatedAt.Add(time.Second)
+	}}}
+	if timeline, err := w.Run(t.Context()); err != nil || !timeline.Done || !timeline.Finish.Equal(at(1, 9, 3)) {
+		t.Errorf("%v\n%v", err, timeline)
 	}
 }

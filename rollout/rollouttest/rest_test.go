@@ -29,6 +29,7 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 		starts []string
 		stuck  int
 		most   int // plans
+		least  int
 	}{
 		{why: "an approval that nobody gives", rules: daily + `,{"anyApproval":{"minApprovals":1}}`, most: 1},
 		{why: "attempts are used up", rules: daily + `,{"retry":{"maxRetries":1,"backoffSeconds":86400}}`,
@@ -46,7 +47,7 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 			},
 			starts: []string{"r1 v2 at 2026-03-10 00:00", "r1 v2 at 2026-03-10 00:02", "r2 v2 at 2026-03-10 00:03"}},
 		{why: "a deployment that is not there", rules: daily + `,{"deploymentDependency":{"dependsOn":"deployment.name == 'web'"}}`, most: 1},
-		{why: "a cooldown is told to its end, although an approval is missing as well", most: 20,
+		{why: "a cooldown is told to its end, although an approval is missing as well", most: 20, least: 15,
 			rules: daily + `,{"anyApproval":{"minApprovals":1}},{"versionCooldown":{"intervalSeconds":2592000}}`},
 		{why: "a window that opens once in thirty weeks",
 			rules:  `{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=30;BYDAY=MO;BYHOUR=9;BYMINUTE=0;BYSECOND=0","durationMinutes":60,"anchor":"2026-03-02T09:00:00Z"}}`,
@@ -82,6 +83,26 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 				}
 			},
 			starts: []string{"r1 v2 at 2026-03-10 09:00", "r2 v2 at 2026-03-10 09:00", "r1 v1 at 2026-03-10 09:01", "r2 v1 at 2026-03-13 12:00"}},
+		{why: "two overrides expire, each at its time, whatever their order", most: 18,
+			rules: `{"id":"back","rollback":{"onJobStatuses":["failure"]}},` + daily + `,{"retry":{"maxRetries":0}}`,
+			edit: func(w *rollouttest.World) {
+				w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+					if start.Version == "v2" {
+						return fails(start, 0)
+					}
+					return rollouttest.Outcome{After: time.Minute}
+				}
+				for day, resource := range map[int]string{6: "r1", 4: "r2"} {
+					w.Fleet.Overrides = append(w.Fleet.Overrides, rollout.Override{ID: resource, Rule: "back", Version: "v2", Resource: resource, CreatedAt: at(1, 0, 0), ExpiresAt: at(day, 12, 0), CreatedBy: "ann", Reason: "to look at it"})
+				}
+				slices.SortFunc(w.Fleet.Overrides, func(a, b rollout.Override) int { return b.ExpiresAt.Compare(a.ExpiresAt) })
+			},
+			starts: []string{"r1 v2 at 2026-03-10 09:00", "r2 v2 at 2026-03-10 09:00", "r2 v1 at 2026-03-13 12:00", "r1 v1 at 2026-03-15 12:00"}},
+		{why: "a change brings a version that is still to be published", most: 14, rules: daily + `,{"versionSelector":{"selector":"version.id != 'v2'"}}`,
+			edit: func(w *rollouttest.World) {
+				w.Changes = []rollouttest.Change{{At: at(1, 12, 0), Do: func(s *rollout.Snapshot) { s.Versions = append(s.Versions, version("api", "v3", at(4, 12, 0))) }}}
+			},
+			starts: []string{"r1 v3 at 2026-03-13 12:00", "r2 v3 at 2026-03-13 12:00"}},
 		{why: "a job hangs, and after ten days its slot is called stuck", stuck: 1, most: 90,
 			rules: daily + `,{"resourceConcurrency":{"limitType":"count","limitValue":1,"groupSelector":"true","stuckAfterSeconds":864000}}`,
 			edit: func(w *rollouttest.World) {
@@ -138,12 +159,63 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 			if diff := cmp.Diff(row.starts, starts); diff != "" {
 				t.Errorf("starts (-want +got):\n%s", diff)
 			}
-			if stuck != row.stuck || plans > row.most || timeline.CutOff {
-				t.Errorf("%d stuck, want %d; %d plans, want at most %d; cut off: %t", stuck, row.stuck, plans, row.most, timeline.CutOff)
+			if stuck != row.stuck || plans > row.most || plans < row.least || timeline.CutOff {
+				t.Errorf("%d stuck, want %d; %d plans, want %d to %d; cut off: %t", stuck, row.stuck, plans, row.least, row.most, timeline.CutOff)
 			}
 			if waits := slices.ContainsFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Wait }); !waits {
 				t.Error("nobody waited")
 			}
 		})
+	}
+}
+
+// TestStuckAfterAll: a job hangs and nobody waits for it. The world goes on until its slot is stuck,
+// however long that takes.
+func TestStuckAfterAll(t *testing.T) {
+	t.Parallel()
+	const days = 40
+	w := webWorld(t, 1, fmt.Sprintf(`{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":%d}}`, days*86400))
+	w.Job = func(rollout.Start, int) rollouttest.Outcome {
+		return rollouttest.Outcome{Status: rollout.JobInProgress}
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := timeline.Entries[len(timeline.Entries)-1]; last.Kind != rollouttest.Stuck || !last.At.Equal(at(1+days, 9, 0)) {
+		t.Errorf("the last entry is %+v", last)
+	}
+}
+
+// TestStuckAmongWindows: a job that hangs was found at the start, and of the plan alone it is known
+// that its slot, or its run in a bracket, will be stuck one day. Until then windows open and close
+// for somebody else, who waits for an approval.
+func TestStuckAmongWindows(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ why, rule string }{
+		{"a slot", `{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":864000}}`},
+		{"a run of a bracket", `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate","memberRoles":{},"stuckAfterSeconds":864000}}`},
+	} {
+		w := webWorld(t, 1, row.rule)
+		w.Policies = compiled(t, `[{"name":"web","selector":"deployment.name == 'web'","rules":[`+row.rule+`]},
+			{"name":"api","selector":"deployment.name == 'api'","rules":[{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0","durationMinutes":480}},{"anyApproval":{"minApprovals":1}}]}]`)
+		w.Fleet.Deployments = append(w.Fleet.Deployments, rollout.Deployment{ID: "api", Name: "api"})
+		w.Fleet.Versions = append(w.Fleet.Versions, version("api", "a1", at(1, 8, 0)), version("api", "a2", at(1, 8, 30)))
+		w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "c-0", Environment: "prod", Deployment: "api"}, Current: "a1"})
+		w.Job = func(rollout.Start, int) rollouttest.Outcome {
+			return rollouttest.Outcome{Status: rollout.JobInProgress}
+		}
+		_, plans, err := watched(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy := plans[slices.IndexFunc(plans, func(k known) bool { return k.doing("at work") })]
+		timeline, err := busy.from(w).Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := slices.IndexFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Stuck }); k < 0 || !timeline.Entries[k].At.Equal(at(11, 9, 0)) {
+			t.Errorf("%s: it is never told as stuck at %s:\n%s", row.why, at(11, 9, 0), timeline.Trace())
+		}
 	}
 }

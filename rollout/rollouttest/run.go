@@ -15,7 +15,7 @@ import (
 const maxSteps = 1_000_000
 
 func (r *running) run(ctx context.Context) error {
-	fresh := false // the last plan started something, and nothing has happened since
+	fresh := false // the last plan started something, and neither has time gone by nor a job ended since
 	for range maxSteps {
 		now := r.clock.Now()
 		if r.happen(now) {
@@ -80,11 +80,11 @@ func (r *running) wake(next time.Time) time.Time {
 	return next
 }
 
-// happen lets everything happen that is due: jobs and their checks end, then things arrive.
-func (r *running) happen(now time.Time) bool {
-	any := false
+// happen lets everything happen that is due: jobs and their checks end, then things arrive. It
+// reports whether any ended: jobs may end at the instant of their start, while nothing arrives twice.
+func (r *running) happen(now time.Time) (ended bool) {
 	for len(r.ends) > 0 && !r.ends[0].at.After(now) {
-		any = true
+		ended = true
 		next := r.ends[0]
 		r.ends = r.ends[1:]
 		r.end(next)
@@ -102,7 +102,7 @@ func (r *running) happen(now time.Time) bool {
 	if changed {
 		r.index()
 	}
-	return any || changed
+	return ended
 }
 
 // ending is the end of a job, with what follows it, or of the checks of a job that has ended.

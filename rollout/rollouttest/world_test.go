@@ -425,6 +425,10 @@ func TestWorldEnds(t *testing.T) {
 	if timeline.Done || !timeline.CutOff || !timeline.Finish.Equal(at(2, 9, 16)) || len(timeline.Running) != 3 {
 		t.Errorf("done %t, cut off %t, finish %v, running %v", timeline.Done, timeline.CutOff, timeline.Finish, timeline.Running)
 	}
+	w.End = at(2, 9, 16) // what happens at the end belongs to it
+	if timeline, err = w.Run(t.Context()); err != nil || !timeline.CutOff || !timeline.Finish.Equal(at(2, 9, 16)) {
+		t.Errorf("%v, cut off %t, finish %v", err, timeline.CutOff, timeline.Finish)
+	}
 }
 
 // TestWorldBegunHalfWay: jobs that are in the fleet from the beginning are at work like any other,
