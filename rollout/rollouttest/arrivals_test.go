@@ -1,7 +1,9 @@
 package rollouttest_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -233,5 +235,75 @@ func TestJobsAreKnownByTheirRuns(t *testing.T) {
 	}}}
 	if timeline, err := w.Run(t.Context()); err != nil || !timeline.Done || !timeline.Finish.Equal(at(1, 9, 3)) {
 		t.Errorf("%v\n%v", err, timeline)
+	}
+}
+
+// TestWhatThePlannerIsShown: of jobs that hang, the status that they hang with; and what a target
+// runs, if its host says that.
+func TestWhatThePlannerIsShown(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 2, `{"id":"none","retry":{"maxRetries":0}}`)
+	w.Fleet.Targets[1].Current = "v1"
+	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+		if start.Version == "v3" {
+			return rollouttest.Outcome{Status: rollout.JobActionRequired}
+		}
+		return rollouttest.Outcome{After: time.Minute}
+	}
+	w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 10, 0)))
+	var last rollout.Snapshot
+	var state rollout.State
+	w.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		last, s.State = s, state
+		plan, err := w.Policies.Plan(s, now)
+		if err == nil {
+			plan.State, err = plan.Commit(plan.Start, now)
+			state = plan.State
+		}
+		return plan, err
+	}
+	if _, err := w.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, target := range last.Targets {
+		got = append(got, fmt.Sprintf("%s runs %q", target.Resource, target.Current))
+		for _, job := range target.Jobs {
+			got = append(got, fmt.Sprintf("%s %s", job.Version, job.Status))
+		}
+	}
+	want := []string{`c-0 runs ""`, "v1 successful", "v2 successful", "v3 actionRequired", `c-1 runs "v2"`, "v1 successful", "v2 successful", "v3 actionRequired"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestDispatch: a job is created once for its run id, whatever a plan says, and none where there is
+// no target. One that takes no time is in flight at its instant.
+func TestDispatch(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 2, `{"id":"none","retry":{"maxRetries":0}}`)
+	w.Trust, w.Job = true, rollouttest.Durations(nil)
+	w.Plan = pure(w.Policies, func(p *rollout.Plan) { p.Start = append(p.Start, p.Start...) })
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := 0
+	for _, e := range timeline.Entries {
+		if e.Kind == rollouttest.Start {
+			starts++
+		}
+	}
+	if starts != 2 || timeline.InFlight != 2 || !timeline.Done {
+		t.Errorf("%d starts, %d in flight, done %t; want 2, 2", starts, timeline.InFlight, timeline.Done)
+	}
+	w.Plan = pure(w.Policies, func(p *rollout.Plan) {
+		for k := range p.Start {
+			p.Start[k].Resource = "nowhere"
+		}
+	})
+	if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "rollouttest: plan at 2026-03-10T09:00:00Z starts c-0/prod/web/v2/1 on a target that does not exist") {
+		t.Errorf("a start on no target: %v", err)
 	}
 }

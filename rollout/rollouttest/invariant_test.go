@@ -303,6 +303,15 @@ func TestStepFindsEachViolation(t *testing.T) {
 			target(w, "b").Current, target(w, "b").Jobs = "", []rollout.Job{{Run: "y", Version: "b2", Status: rollout.JobSuccessful, CreatedAt: begun}, {Run: "x", Version: "b1", Status: rollout.JobSuccessful, CreatedAt: now}}
 		}, "locked: b on r1: starts b2, which is neither current nor locked by R/prod/1"},
 
+		{"whatever their order", func(w world) {
+			w.group.Members[0].Locks = nil
+			target(w, "b").Current, target(w, "b").Jobs = "", []rollout.Job{{Run: "x", Version: "b1", Status: rollout.JobSuccessful, CreatedAt: now}, {Run: "y", Version: "b2", Status: rollout.JobSuccessful, CreatedAt: begun}}
+		}, "locked: b on r1: starts b2, which is neither current nor locked by R/prod/1"},
+		{"of one instant, a rollback is the last", func(w world) {
+			w.group.Members[0].Locks = nil
+			target(w, "b").Current, target(w, "b").Jobs = "", []rollout.Job{{Run: "a/rollback", Version: "b1", Status: rollout.JobSuccessful, CreatedAt: begun}, {Run: "y", Version: "b2", Status: rollout.JobSuccessful, CreatedAt: begun}}
+		}, "locked: b on r1: starts b2, which is neither current nor locked by R/prod/1"},
+
 		{"before the pre", func(w world) { member(w, "a").Status = bracket.MemberRunning }, "order: b on r1: starts while a is running"},
 		{"the pre has failed, and the execution recovers", func(w world) {
 			member(w, "a").Status, w.execution.Recovery = bracket.MemberFailed, "run_post"
@@ -419,6 +428,19 @@ func TestStepFindsEachViolation(t *testing.T) {
 			w.Snapshot.Versions = w.Snapshot.Versions[:1]
 			w.Snapshot.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1", Open: &bracket.Execution{Group: "R/prod/0"}}}
 		}, "forward: b on r1: starts b2, which does not exist"},
+		{"where that execution was open on another resource", func(w world) {
+			w.Snapshot.Versions = w.Snapshot.Versions[:1]
+			w.Snapshot.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1"}, {Rule: "R", Resource: "r2", Open: w.execution}}
+		}, "forward: b on r1: starts b2, which does not exist"},
+		{"outside of every execution", func(w world) {
+			w.Snapshot.Versions = w.Snapshot.Versions[:1]
+			starts(w).Group, starts(w).Claims = "target/prod/b", nil
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "target/prod/b", Purpose: rollout.PurposeDeploy}
+		}, "forward: b on r1: starts b2, which does not exist"},
+		{"of no member", func(w world) {
+			w.Snapshot.Versions, w.execution.Members = w.Snapshot.Versions[:1], w.execution.Members[:1]
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Purpose: rollout.PurposeDeploy}
+		}, "locked: b on r1: it is no member of the execution of R/prod/1; order: b on r1: it is no member of the execution of R/prod/1; forward: b on r1: starts b2, which does not exist"},
 		{"or that the execution does not bring any more", func(w world) {
 			w.Snapshot.Versions = w.Snapshot.Versions[:1]
 			member(w, "b").Version, member(w, "b").RunVersion = "b3", "b2"
