@@ -1,6 +1,7 @@
 package rollouttest_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -253,6 +254,41 @@ d drain  w web  a api  # several  - slot held
 r1 dd-ww-.a
 `
 	if diff := cmp.Diff(want, timeline.Chart(time.Minute)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestEventsNoticedLate: an event that lies before what was told already is told when it is noticed,
+// with its own instant beside it.
+func TestEventsNoticedLate(t *testing.T) {
+	t.Parallel()
+	event := func(at time.Time, number int) rollout.Event {
+		return rollout.Event{Kind: bracket.GroupOpened, Group: bracket.GroupID("R", "prod", number), Environment: "prod", At: at}
+	}
+	plans := [][]rollout.Event{
+		{event(noon, 1)},
+		{event(noon.Add(-time.Second), 2), event(noon, 3), event(noon.Add(time.Second), 4)},
+	}
+	w := webWorld(t, 1, rollback)
+	w.Start, w.Trust = noon, true
+	w.Plan = func(_ context.Context, _ rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		plan := rollout.Plan{Now: now, Events: plans[0]}
+		if plans = plans[1:]; len(plans) > 0 {
+			plan.Next = now.Add(time.Minute)
+		}
+		return plan, nil
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `2026-03-10
+  12:00:00  group 1 in prod opened
+  12:01:00  group 2 in prod opened, as of 2026-03-10 11:59:59
+  12:00:00  group 3 in prod opened
+  12:00:01  group 4 in prod opened
+`
+	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -217,5 +217,12 @@ func TestStuckAmongWindows(t *testing.T) {
 		if k := slices.IndexFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Stuck }); k < 0 || !timeline.Entries[k].At.Equal(at(11, 9, 0)) {
 			t.Errorf("%s: it is never told as stuck at %s:\n%s", row.why, at(11, 9, 0), timeline.Trace())
 		}
+		w.Start = at(-50, 8, 0) // it is watched from the last thing that happened, and not from the start
+		if timeline, err = w.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if k := slices.IndexFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Stuck }); k < 0 || !timeline.Entries[k].At.Equal(at(11, 9, 0)) {
+			t.Errorf("%s, long after the start: it is never told as stuck at %s:\n%s", row.why, at(11, 9, 0), timeline.Trace())
+		}
 	}
 }
