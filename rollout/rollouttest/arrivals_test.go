@@ -307,3 +307,73 @@ func TestDispatch(t *testing.T) {
 		t.Errorf("a start on no target: %v", err)
 	}
 }
+
+// TestHoldersAreNamed: of a wait for a slot, those that have the slots of that pool, each once.
+func TestHoldersAreNamed(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 5, `{"id":"a","resourceConcurrency":{"groupSelector":"resource.id in ['c-0', 'c-1', 'c-2']","limit":2}},{"id":"b","resourceConcurrency":{"groupSelector":"resource.id in ['c-3', 'c-4']","limit":1}}`)
+	w.Fleet.Unavailable = []string{"c-0"}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"c-2: web v2: slot_full in a, held by c-0, c-1\n", "c-4: web v2: slot_full in b, held by c-3\n", "c-0: start web v2, it is down anyway\n"} {
+		if !strings.Contains(timeline.Trace(), want) {
+			t.Errorf("no %s in\n%s", want, timeline.Trace())
+		}
+	}
+	if p := timeline.Pools[1]; p.Active != 1 || !p.At.Equal(at(1, 9, 0)) {
+		t.Errorf("the peak of b is %+v, want that of the first instant", p)
+	}
+}
+
+// TestHeldResourcesAreInFlight: a node that is held after a failure is disrupted, although nothing
+// runs there.
+func TestHeldResourcesAreInFlight(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 2)
+	w.Policies = policyFile(t, "node-policy.json", func(policies []rollout.Policy) { policies[0].Rules = slices.Delete(policies[0].Rules, 1, 2) })
+	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+		if start.Deployment == drain {
+			return rollouttest.Outcome{After: minutes(1), Status: rollout.JobFailure}
+		}
+		return rollouttest.Outcome{}
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if timeline.InFlight != 2 || len(timeline.Pools) != 0 {
+		t.Errorf("%d in flight; two drains have failed, five minutes apart:\n%v", timeline.InFlight, timeline)
+	}
+}
+
+// TestStartAndEnd: a world begins when its oldest version was created, unless it says when, and ends
+// when it says. What comes later does not make it done.
+func TestStartAndEnd(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 1, oneByOne)
+	w.End = at(1, 8, 30)
+	if timeline, err := w.Run(t.Context()); err != nil || timeline.Done || !timeline.CutOff {
+		t.Errorf("v2 is still to come: done %t, cut off %t, %v", timeline.Done, timeline.CutOff, err)
+	}
+	w.End = w.Start
+	if timeline, err := w.Run(t.Context()); err != nil || !timeline.CutOff {
+		t.Errorf("an end at the start: cut off %t, %v", timeline.CutOff, err)
+	}
+	w.Start, w.End = w.Start.In(time.FixedZone("", 3600)), time.Time{}
+	if timeline, err := w.Run(t.Context()); err != nil || timeline.Start != at(1, 8, 0) {
+		t.Errorf("a start in another zone: %v, %v", timeline.Start, err)
+	}
+	for name, order := range map[string][]int{"oldest first": {0, 1}, "oldest last": {1, 0}} {
+		own := w
+		own.Start, own.Fleet.Versions = time.Time{}, []rollout.Version{w.Fleet.Versions[order[0]], w.Fleet.Versions[order[1]]}
+		if timeline, err := own.Run(t.Context()); err != nil || !timeline.Start.Equal(at(-20, 9, 0)) {
+			t.Errorf("%s: it begins at %v, %v", name, timeline.Start, err)
+		}
+	}
+	w.Start, w.Fleet.Versions[1].CreatedAt = time.Time{}, time.Time{}
+	if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "versions[1].createdAt: is required") {
+		t.Errorf("a version that was never created: %v", err)
+	}
+}

@@ -72,6 +72,13 @@ func TestWhatChangesUnseen(t *testing.T) {
 			`others wait, or for other reasons: "c-0 / prod / web: v2 waits: tired until 2026-03-10T22:00:00Z" became "c-0 / prod / web: v2 waits: window_closed until 2026-03-10T22:00:00Z"`},
 		{"somebody waits for a rule that the words do not tell", webWorld(t, 1, night), edited(func(v *rollout.Verdict) { v.Rule = "another" }),
 			`"c-0 / prod / web: v2 waits: window_closed until 2026-03-10T22:00:00Z", with other facts or events than its words tell`},
+		{"somebody else waits", webWorld(t, 1, night), func(p *rollout.Plan) {
+			list := slices.Collect(p.Waiting.All())
+			for k := range list {
+				list[k].Resource = "c-9"
+			}
+			p.Waiting = rollout.NewWaitingList(list...)
+		}, `"c-9 / prod / web: v2 waits: window_closed until 2026-03-10T22:00:00Z" became "c-0 / prod / web: v2 waits: window_closed until 2026-03-10T22:00:00Z"`},
 	} {
 		w := row.w
 		w.Plan = pure(w.Policies, row.spoil)

@@ -346,6 +346,11 @@ func TestFoundMembersAreTold(t *testing.T) {
 	if want := bracket.GroupID("Node Lifecycle/deploymentBracket/0", "prod", 1); first.Kind != rollouttest.Found || first.Role != bracket.Pre || first.Group != want || first.Attempt != 1 || first.Purpose != rollout.PurposeDeploy {
 		t.Errorf("of the drain it says %+v", first)
 	}
+	for _, e := range timeline.Entries {
+		if want := map[string]bracket.Role{drain: bracket.Pre, kubelet: bracket.Main, uncordon: bracket.Post}[e.Deployment]; e.Kind == rollouttest.End && want != "" && (e.Role != want || e.Group != first.Group) {
+			t.Errorf("of the end of %s it says %+v", e.Deployment, e)
+		}
+	}
 	if chart := timeline.Chart(time.Minute); !strings.HasSuffix(chart, "\nnode-0 ddddddddooo###u\n") {
 		t.Errorf("it is drawn as\n%s", chart)
 	}

@@ -267,12 +267,17 @@ func TestEventsNoticedLate(t *testing.T) {
 	}
 	plans := [][]rollout.Event{
 		{event(noon, 1)},
-		{event(noon.Add(-time.Second), 2), event(noon, 3), event(noon.Add(time.Second), 4)},
+		{event(noon.Add(-time.Second), 2), event(noon, 3), event(noon.Add(time.Second), 4), {Kind: bracket.GroupClosed, Group: "R/prod/4", At: noon.Add(time.Minute)}, {Kind: bracket.GroupClosed, Group: "R/prod/5", At: noon.Add(time.Minute)}},
 	}
 	w := webWorld(t, 1, rollback)
 	w.Start, w.Trust = noon, true
 	w.Plan = func(_ context.Context, _ rollout.Snapshot, now time.Time) (rollout.Plan, error) {
 		plan := rollout.Plan{Now: now, Events: plans[0]}
+		// Of group 4 the state tells what it locked; group 5 is not kept any more.
+		plan.State.Brackets = []*bracket.GroupRecord{{Rule: "R", Environment: "prod", Closed: []*bracket.Group{
+			{ID: "R/prod/3", Members: []bracket.GroupMember{{Deployment: "web", Locks: []bracket.VersionMark{{ID: "v1"}}}}},
+			{ID: "R/prod/4", TimedOut: true, Members: []bracket.GroupMember{{Deployment: "api"}, {Deployment: "web", Locks: []bracket.VersionMark{{ID: "v2"}, {ID: "v1"}}}}},
+		}}}
 		if plans = plans[1:]; len(plans) > 0 {
 			plan.Next = now.Add(time.Minute)
 		}
@@ -287,6 +292,8 @@ func TestEventsNoticedLate(t *testing.T) {
   12:01:00  group 2 in prod opened, as of 2026-03-10 11:59:59
   12:00:00  group 3 in prod opened
   12:00:01  group 4 in prod opened
+  12:01:00  group 4 in prod closed, timed out, locked web v2
+  12:01:00  group 5 in prod closed, nothing locked
 `
 	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
