@@ -129,6 +129,12 @@ at most 1 resource in flight at once`},
 	if got, want := many.String(), one.String()+"\nlonger in progress than any sample, and taken to end at once: run 0, run 1, run 2, run 3, run 4, run 5, run 6, run 7, run 8, run 9 and 2 more"; got != want {
 		t.Errorf("of twelve it says\n%s\nwant\n%s", got, want)
 	}
+	for after, want := range map[time.Duration]string{50 * time.Hour: "(+50h)", 48 * time.Hour: "(+2d)", 24 * time.Hour: "(+24h)", 49*time.Hour + time.Minute: "(+49h1m)", 2*time.Hour + time.Second: "(+2h0m1s)", time.Second / 2: "(+1s)"} {
+		one.Trials[0].Finish = noon.Add(after)
+		if text := one.String(); !strings.Contains(text, want) {
+			t.Errorf("%v is told as\n%s", after, text)
+		}
+	}
 	if at, ok := one.Finish(0.5); !ok || at.Location() != time.UTC {
 		t.Errorf("%v by %v", ok, at)
 	}
