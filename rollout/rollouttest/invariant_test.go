@@ -352,6 +352,7 @@ func TestStepFindsEachViolation(t *testing.T) {
 		{"of another group", says(bracket.Command{Kind: bracket.Resolve, Group: "R/prod/1", Resource: "r2"}), "limit: pool P has 2 members"},
 		{"an operator has skipped its member", says(bracket.Command{Kind: bracket.Skip, Group: "target/prod/b", Resource: "r2", Deployment: "b"}), ""},
 		{"or another one", says(bracket.Command{Kind: bracket.Skip, Group: "target/prod/b", Resource: "r2", Deployment: "a"}), "limit: pool P has 2 members"},
+		{"an operator has it repeated", says(bracket.Command{Kind: bracket.Retry, Group: "target/prod/b", Resource: "r2", Deployment: "b"}), "limit: pool P has 2 members"},
 		{"an operator has abandoned its execution, which frees no slot", says(bracket.Command{Kind: bracket.Abandon, Group: "target/prod/b", Resource: "r2"}), "limit: pool P has 2 members"},
 		{"a lease of another resource is saved", func(w world) {
 			w.Plan.State.Pools[0].Leases = append(w.Plan.State.Pools[0].Leases, concurrency.Lease{Pool: "P", Holder: concurrency.Holder{Resource: "r2", Group: "x"}, Token: 2})

@@ -461,6 +461,11 @@ func TestWorldBegunHalfWay(t *testing.T) {
 			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobQueued, CreatedAt: start}}
 			w.Fleet.Targets[1].Jobs = []rollout.Job{{Run: "b", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: start.Add(-time.Hour), Verification: rollout.VerificationRunning}}
 		}, []string{"b"}, 1},
+		{"the older one is told first", func(w *rollouttest.World) {
+			w.Fleet.Versions = w.Fleet.Versions[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v1", Status: rollout.JobActionRequired, CreatedAt: start.Add(-time.Minute)}}
+			w.Fleet.Targets[1].Jobs = []rollout.Job{{Run: "b", Version: "v1", Status: rollout.JobActionRequired, CreatedAt: start.Add(-time.Hour)}}
+		}, []string{"b", "a"}, 2},
 		{"a job that failed, whatever is said of its checks", func(w *rollouttest.World) {
 			w.Fleet.Versions = w.Fleet.Versions[:1]
 			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v1", Status: rollout.JobFailure, CreatedAt: start.Add(-time.Hour), Verification: rollout.VerificationRunning}}
