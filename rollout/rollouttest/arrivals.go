@@ -55,7 +55,7 @@ func (r *running) schedule() error {
 		if !later(t.JoinedAt) {
 			f.Targets = append(f.Targets, t)
 			joins[t.Resource] = time.Time{}
-		} else if !known || !at.IsZero() && t.JoinedAt.Before(at) {
+		} else if !known || t.JoinedAt.Before(at) {
 			joins[t.Resource] = t.JoinedAt
 		}
 	}

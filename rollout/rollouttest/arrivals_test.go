@@ -29,6 +29,15 @@ func TestArrivals(t *testing.T) {
 		{ID: "late", Kind: bracket.Skip, Group: "g", Resource: "c-0", Deployment: "web", By: "ann", At: at(1, 9, 40)},
 		{ID: "early", Kind: bracket.Resolve, Group: "g", Resource: "c-0", By: "ann", At: at(0, 9, 40)},
 	}
+	shown := false
+	planned := pure(w.Policies, func(*rollout.Plan) {})
+	w.Plan = func(ctx context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		if !shown && (len(s.Versions) != 1 || len(s.Approvals) != 1 || len(s.Commands) != 1 || s.Commands[0].ID != "early") {
+			t.Errorf("at the start there are %d versions, the approvals %v and the commands %v", len(s.Versions), s.Approvals, s.Commands)
+		}
+		shown = true
+		return planned(ctx, s, now)
+	}
 	timeline, err := w.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -356,6 +356,33 @@ func TestFoundMembersAreTold(t *testing.T) {
 	}
 }
 
+// TestFoundExecutionGoesOn: a world begins with an execution that brings a version which has been
+// deleted meanwhile. It is finished with that, and no promise is broken: the state says that it had
+// begun.
+func TestFoundExecutionGoesOn(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 1)
+	_, plans, err := watched(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, own := range plans {
+		if !own.at.Equal(at(2, 9, 11)) {
+			continue // the kubelet starts then
+		}
+		rest := own.from(w)
+		rest.Fleet.Versions = slices.DeleteFunc(slices.Clone(rest.Fleet.Versions), func(v rollout.Version) bool { return v.ID == "v1.29.2" })
+		if timeline, err := rest.Run(t.Context()); err != nil || !timeline.Finish.Equal(at(2, 9, 15)) {
+			t.Errorf("%v\n%v", err, timeline)
+		}
+		tried++
+	}
+	if tried == 0 {
+		t.Error("no plan was made at that instant")
+	}
+}
+
 // TestFoundJobFails: it is an attempt like others, and the next one is counted on.
 func TestFoundJobFails(t *testing.T) {
 	t.Parallel()
