@@ -89,3 +89,13 @@ func TestWhatChangesUnseen(t *testing.T) {
 		}
 	}
 }
+
+// TestLookAheadFails: an instant at which no plan can be made is no quiet one.
+func TestLookAheadFails(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 1, oneByOne)
+	w.Fleet.Versions[1].CreatedAt = time.Date(9995, 1, 1, 0, 0, 0, 0, time.UTC) // farther than instants reach
+	if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "invariant quiet is broken at 2026-03-10T08:00:00Z: a plan at 9994-12-31T23:59:59.999999999Z fails: ") {
+		t.Errorf("got %v", err)
+	}
+}
