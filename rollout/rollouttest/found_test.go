@@ -257,7 +257,9 @@ func TestFoundJobs(t *testing.T) {
 		if jobs := w.Fleet.Targets[0].Jobs; jobs[1].Run == "" {
 			jobs[0].Run = "" // it is told apart by its instant
 		}
+		asked := 0
 		w.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+			asked++
 			if start.Version != "v2" || attempt != 1 || start.Purpose != rollout.PurposeDeploy {
 				t.Errorf("%s: asked for attempt %d of %v", row.name, attempt, start)
 			}
@@ -266,6 +268,9 @@ func TestFoundJobs(t *testing.T) {
 		timeline, err := w.Run(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", row.name, err)
+		}
+		if waits := row.name == "action required" || row.name == "misspelt"; waits != (asked == 0) {
+			t.Errorf("%s: asked %d times how it ends", row.name, asked)
 		}
 		if timeline.Done != !row.finish.IsZero() || timeline.Done && (!timeline.Finish.Equal(row.finish) || len(timeline.Running) > 0) {
 			t.Errorf("%s: %s, but done %t at %s, running %q; want %s", row.name, row.why, timeline.Done, timeline.Finish, timeline.Running, row.finish)

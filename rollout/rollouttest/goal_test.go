@@ -129,6 +129,9 @@ func TestGoals(t *testing.T) {
 			}
 			w.Changes = []rollouttest.Change{{At: at(1, 9, 20), Do: func(s *rollout.Snapshot) { s.Targets[0].Jobs = jobs }}}
 		}, []string{"web v1 in prod: 1 got it by 09:12", "web v2 in prod: 1 got it by 09:13", "web v3 in prod: 1 got it by 09:14"}},
+		{"by hand", "somebody says that it runs another version, and no job has brought that", webWorld(t, 1, oneByOne), func(w *rollouttest.World) {
+			w.Changes = []rollouttest.Change{{At: at(1, 10, 0), Do: func(s *rollout.Snapshot) { s.Targets[0].Current = "v1" }}}
+		}, []string{"web v1 in prod: 1 got it by 08:00", "web v2 in prod: 1 got it by 09:03"}},
 		{"two are not approved", "a target awaits the newest", webWorld(t, 1, `{"id":"ok","anyApproval":{"minApprovals":1}}`, v3), nil,
 			[]string{"web v1 in prod: 1 got it by 08:00", "web v3 in prod: 0 got it, 1 left: [approval_missing]"}},
 		{"two reasons", "they are told in order, each once", failedBefore(t, oneByOne), job(func(_ rollout.Start, o *rollouttest.Outcome) { o.Status = rollout.JobInProgress }),
