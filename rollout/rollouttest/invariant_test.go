@@ -129,6 +129,11 @@ func TestLockedIsExact(t *testing.T) {
 				s.Snapshot.Targets[0].Current, g.Members[0].Locks = "b3", nil
 				x.Members[0].Role, x.Members[0].Action, x.Members[0].From = bracket.Pre, bracket.ActionRun, "b2"
 			}},
+		{why: "but nothing else", fault: "starts b2, which is neither current nor locked by R/prod/1",
+			edit: func(s *rollouttest.Step, g *bracket.Group, x *bracket.Execution) {
+				s.Snapshot.Targets[0].Current, g.Members[0].Locks = "b3", nil
+				x.Members[0].Role, x.Members[0].Action, x.Members[0].From = bracket.Pre, bracket.ActionRun, "b1"
+			}},
 		{why: "a main has no business with it", fault: "starts b2, which is neither current nor locked by R/prod/1",
 			edit: func(s *rollouttest.Step, g *bracket.Group, x *bracket.Execution) {
 				s.Snapshot.Targets[0].Current, g.Members[0].Locks, x.Members[0].From = "b3", nil, "b2"
