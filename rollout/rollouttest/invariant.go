@@ -283,12 +283,11 @@ func checkForward(s Step) error {
 		if t == nil || start.Purpose == rollout.PurposeRollback || !known && (s.Lagging || s.begun(start)) {
 			continue
 		}
-		if !known {
-			faults = append(faults, fmt.Errorf("%s on %s: starts %s, which does not exist", start.Deployment, start.Resource, start.Version))
-			continue
-		}
 		has := order[[2]string{start.Deployment, current(t)}] // zero, and so older than all, if it is not known
-		if next.CreatedAt.Before(has.CreatedAt) || next.CreatedAt.Equal(has.CreatedAt) && next.ID < has.ID {
+		switch {
+		case !known:
+			faults = append(faults, fmt.Errorf("%s on %s: starts %s, which does not exist", start.Deployment, start.Resource, start.Version))
+		case next.CreatedAt.Before(has.CreatedAt) || next.CreatedAt.Equal(has.CreatedAt) && next.ID < has.ID:
 			faults = append(faults, fmt.Errorf("%s on %s: starts %s, and has the newer %s", start.Deployment, start.Resource, start.Version, has.ID))
 		}
 	}

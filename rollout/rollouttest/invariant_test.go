@@ -138,6 +138,15 @@ func TestLockedIsExact(t *testing.T) {
 			edit: func(s *rollouttest.Step, g *bracket.Group, x *bracket.Execution) {
 				s.Snapshot.Targets[0].Current, g.Members[0].Locks, x.Members[0].From = "b3", nil, "b2"
 			}},
+		{why: "a group that was merged into it may have locked it, and is not kept any more",
+			edit: func(_ *rollouttest.Step, g *bracket.Group, x *bracket.Execution) {
+				g.Members[0].Locks[0].ID, x.Merged = "b3", []string{"R/prod/2"}
+			}},
+		{why: "but not if it is kept", fault: "starts b2, which is neither current nor locked by R/prod/1, R/prod/2",
+			edit: func(s *rollouttest.Step, g *bracket.Group, x *bracket.Execution) {
+				g.Members[0].Locks[0].ID, x.Merged = "b3", []string{"R/prod/2"}
+				s.Plan.State.Brackets[0].Closed = append(s.Plan.State.Brackets[0].Closed, &bracket.Group{ID: "R/prod/2"})
+			}},
 		{why: "the group of an open execution is gone, and this host has seen everything", fault: "starts b2, which is neither current nor locked by R/prod/1",
 			edit: func(_ *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) { g.ID = "R/prod/2" }},
 		{why: "another host has seen the execution end, closed the next group, and stopped before it saved the end",
