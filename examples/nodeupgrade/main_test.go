@@ -25,7 +25,7 @@ func TestReports(t *testing.T) {
 				"  node-2     start +30m     end +45m     completed", "  node-0     start +35m     end +50m     completed",
 				"  node-9     start +45m     end +60m     completed", "  node-4     start +50m     end +65m     completed",
 				"  node-5     start +60m     end +75m     completed", "  node-6     start +65m     end +80m     completed",
-				"at most 2 resources in flight at once", "drains: 10 instead of 30, one for each upgrade", "done at 2026-03-11 10:20:00",
+				"at most 2 resources in flight at once", "drains: 10 instead of 30 (one for each upgrade)", "done at 2026-03-11 10:20:00",
 			},
 		},
 		{
@@ -58,7 +58,7 @@ func TestReports(t *testing.T) {
 			Name: "failure-retry", Why: "the policy in YAML, with a retry rule", Args: []string{"-fail", "kubelet-upgrade", "-policy", "policy-retry.yaml"},
 			Says: []string{
 				"    09:20:00  node-3: start kubelet-upgrade v1.29.2, attempt 2", "    09:25:00  node-3: start kubelet-upgrade v1.29.2, attempt 3",
-				"    09:28:00  node-3: start node-uncordon v1", "    09:29:00  node-3: group 1 in prod ended: completed", "drains: 10 instead of 30, one for each upgrade",
+				"    09:28:00  node-3: start node-uncordon v1", "    09:29:00  node-3: group 1 in prod ended: completed", "drains: 10 instead of 30 (one for each upgrade)",
 			},
 		},
 		{

@@ -57,7 +57,7 @@ func (t Timeline) Summary() string {
 	if t.Drains > 0 {
 		fmt.Fprintf(&b, "drains: %d", t.Drains)
 		if t.DrainsSaved > 0 {
-			fmt.Fprintf(&b, " instead of %d, one for each upgrade", t.Drains+t.DrainsSaved)
+			fmt.Fprintf(&b, " instead of %d (one for each upgrade)", t.Drains+t.DrainsSaved)
 		}
 		b.WriteString("\n")
 	}

@@ -32,7 +32,7 @@ func TestSummary(t *testing.T) {
 	}{
 		{"there was nothing to do", rollouttest.Timeline{Done: true}, "nothing to do\nat most 0 resources in flight at once\n"},
 		{"all is done", rollouttest.Timeline{Done: true, Finish: noon, InFlight: 1, Drains: 2, DrainsSaved: 3},
-			"done at 2026-03-10 12:00:00\nat most 1 resource in flight at once\ndrains: 2 instead of 5, one for each upgrade\n"},
+			"done at 2026-03-10 12:00:00\nat most 1 resource in flight at once\ndrains: 2 instead of 5 (one for each upgrade)\n"},
 		{"drains of which none was saved", rollouttest.Timeline{Done: true, Drains: 2}, "nothing to do\nat most 0 resources in flight at once\ndrains: 2\n"},
 		{"nothing ran, and somebody waits for ever", rollouttest.Timeline{Left: waits("r1 prod", rollout.ReasonApprovalMissing)},
 			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill waiting: 1 target\n  r1: web v2: approval_missing\n"},
