@@ -31,8 +31,9 @@ func TestStoreConforms(t *testing.T) {
 	brackettest.Run(t, func(t *testing.T) bracket.Store { return NewStore(empty(t), 0) })
 }
 
-// TestStoreConformsAtEveryLevel: a database may have another isolation level as its default. A write
-// that comes second is then refused by the server, and that is a conflict like any other.
+// TestStoreConformsAtEveryLevel: a database may have another isolation level as its default. The
+// server then refuses what comes second, and even a write beside a list that has not read its key.
+// Neither is an error of the store, and the latter is no conflict.
 func TestStoreConformsAtEveryLevel(t *testing.T) {
 	empty := emptied(t, sharedServer(t))
 	for _, level := range []string{"repeatable read", "serializable"} {

@@ -2,8 +2,8 @@
 // is a [bracket.Store], and [Jobs] are the jobs that hold its slots. [Migrate] creates the tables
 // of both.
 //
-// Every write is one statement or one transaction that compares what was read, and it holds at
-// every isolation level that a database may have as its default. So any number of controllers may share a database
+// Every write is one statement or one transaction that compares what was read, whatever isolation
+// level a database has as its default. So any number of controllers may share a database
 // without a leader. A list is one statement and so shows one instant: it is complete or it is an
 // error.
 package pgstore
@@ -72,12 +72,25 @@ func (s *Store) fail(ctx context.Context, call, key string, err error) error {
 	return fmt.Errorf("pgstore: %s %q at %s: %w", call, key, at.Host, err)
 }
 
-// overtaken reports whether the server refused a statement, and undid its transaction, because
-// another one came between. It does so above the level READ COMMITTED, where it does not look at
-// the row anew.
-func overtaken(err error) bool {
+// db is what both a pool and a transaction do.
+type db interface {
+	Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, arguments ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}
+
+// run does something at the isolation level that is the default of the database, which needs no
+// transaction of its own. Above READ COMMITTED the server may refuse it and undo it because another
+// transaction came between, also if that one had nothing to do with it. It is then done at READ
+// COMMITTED, where a statement waits and looks at the rows anew.
+func (s *Store) run(ctx context.Context, do func(db) error) error {
+	err := do(s.pool)
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == "40001"
+	if errors.As(err, &refused) && refused.Code == "40001" { // serialization_failure
+		err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return do(tx) })
+	}
+	return err
 }
 
 // Load implements [bracket.Store].
@@ -92,7 +105,10 @@ func (s *Store) Load(ctx context.Context, key string) ([]byte, int64, error) {
 	defer cancel()
 	var value []byte
 	var revision int64
-	switch err := s.pool.QueryRow(ctx, `SELECT value, revision FROM tranche_record WHERE key = $1`, []byte(key)).Scan(&value, &revision); {
+	err = s.run(ctx, func(on db) error {
+		return on.QueryRow(ctx, `SELECT value, revision FROM tranche_record WHERE key = $1`, []byte(key)).Scan(&value, &revision)
+	})
+	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, 0, bracket.ErrNotFound
 	case err != nil:
@@ -121,16 +137,17 @@ func (s *Store) Save(ctx context.Context, key string, value []byte, revision int
 	}
 	const replace = `UPDATE tranche_record SET value = $2, revision = nextval('tranche_revision'), updated_at = now() WHERE key = $1 AND revision = $3 RETURNING revision`
 	var next int64
-	if revision != 0 {
-		err = s.pool.QueryRow(ctx, replace, []byte(key), value, revision).Scan(&next)
-	} else {
+	err = s.run(ctx, func(on db) error {
+		if revision != 0 {
+			return on.QueryRow(ctx, replace, []byte(key), value, revision).Scan(&next)
+		}
 		var both pgx.Batch // sent at once; the server makes one transaction of it
 		both.Queue(`INSERT INTO tranche_record (key, value, revision) VALUES ($1, '', 0) ON CONFLICT DO NOTHING`, []byte(key))
 		both.Queue(replace, []byte(key), value, 0).QueryRow(func(row pgx.Row) error { return row.Scan(&next) })
-		err = s.pool.SendBatch(ctx, &both).Close()
-	}
+		return on.SendBatch(ctx, &both).Close()
+	})
 	switch {
-	case errors.Is(err, pgx.ErrNoRows), overtaken(err):
+	case errors.Is(err, pgx.ErrNoRows):
 		return 0, bracket.ErrConflict
 	case err != nil:
 		return 0, s.fail(ctx, "save", key, err)
@@ -148,14 +165,16 @@ func (s *Store) Delete(ctx context.Context, key string, revision int64) error {
 		return err
 	}
 	defer cancel()
-	done, err := s.pool.Exec(ctx, `DELETE FROM tranche_record WHERE key = $1 AND revision = $2`, []byte(key), revision)
-	switch {
-	case overtaken(err):
-		return bracket.ErrConflict
-	case err != nil:
+	deleted := false
+	err = s.run(ctx, func(on db) error {
+		done, err := on.Exec(ctx, `DELETE FROM tranche_record WHERE key = $1 AND revision = $2`, []byte(key), revision)
+		deleted = done.RowsAffected() == 1
+		return err
+	})
+	if err != nil {
 		return s.fail(ctx, "delete", key, err)
 	}
-	if done.RowsAffected() == 1 {
+	if deleted {
 		return nil
 	}
 	if _, _, err := s.Load(ctx, key); err != nil {
@@ -171,22 +190,26 @@ func (s *Store) List(ctx context.Context, prefix string) ([]bracket.Entry, error
 		return nil, err
 	}
 	defer cancel()
-	rows, err := s.pool.Query(ctx, `SELECT key, value, revision FROM tranche_record WHERE key >= $1 AND ($2::bytea IS NULL OR key < $2) ORDER BY key`, []byte(prefix), after(prefix))
-	if err != nil {
-		return nil, s.fail(ctx, "list", prefix, err)
-	}
 	var entries []bracket.Entry
-	for rows.Next() {
-		var key []byte
-		var e bracket.Entry
-		if err := rows.Scan(&key, &e.Value, &e.Revision); err != nil {
-			rows.Close()
-			return nil, s.fail(ctx, "list", prefix, err)
+	err = s.run(ctx, func(on db) error {
+		entries = nil
+		rows, err := on.Query(ctx, `SELECT key, value, revision FROM tranche_record WHERE key >= $1 AND ($2::bytea IS NULL OR key < $2) ORDER BY key`, []byte(prefix), after(prefix))
+		if err != nil {
+			return err
 		}
-		e.Key = string(key)
-		entries = append(entries, e)
-	}
-	if err := rows.Err(); err != nil { // a connection that was cut ends the rows too
+		defer rows.Close()
+		for rows.Next() {
+			var key []byte
+			var e bracket.Entry
+			if err := rows.Scan(&key, &e.Value, &e.Revision); err != nil {
+				return err
+			}
+			e.Key = string(key)
+			entries = append(entries, e)
+		}
+		return rows.Err() // a connection that was cut ends the rows too
+	})
+	if err != nil {
 		return nil, s.fail(ctx, "list", prefix, err)
 	}
 	return entries, nil
