@@ -122,7 +122,7 @@ func checkNew(t *rapid.T, rule Rule, group *GroupRecord, o Observation, now time
 	for _, m := range v.members {
 		d := &v.deployments[v.find(m.Deployment)]
 		served := group.served(d.id)
-		var want first
+		var want onset
 		for r := range int32(len(d.versions)) {
 			n := &d.versions[r]
 			needed, waits := false, false

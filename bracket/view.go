@@ -41,7 +41,7 @@ type deployment struct {
 	lowest   int32       // lowest rank that a target with nothing out of scope runs; -1 is below all; len(versions) without such a target
 	outdated []time.Time // instants after the close of the last group in the state, ascending
 	awaited  int32       // lowest rank of an awaited version; len(versions) without one
-	needed   []first     // by rank: of the versions from there on that some target needs; nil until asked for
+	needed   []onset     // by rank: of the versions from there on that some target needs; nil until asked for
 }
 
 type version struct {

@@ -44,25 +44,25 @@ func (v *view) window(g *GroupRecord) window {
 	return w
 }
 
-// first holds the earliest instants of some versions, each zero if no version has one.
-type first struct{ trigger, eligible time.Time }
+// onset holds the earliest instants of some versions, each zero if no version has one.
+type onset struct{ trigger, eligible time.Time }
 
-func (f *first) add(trigger, eligible time.Time) {
+func (o *onset) add(trigger, eligible time.Time) {
 	if !trigger.IsZero() {
-		earlier(&f.trigger, trigger)
+		earlier(&o.trigger, trigger)
 	}
 	if !eligible.IsZero() {
-		earlier(&f.eligible, eligible)
+		earlier(&o.eligible, eligible)
 	}
 }
 
-// newOf returns the first instants of the versions of a main that are new. Above the mark that is
-// every version that is needed. A late step asks once for each group that it closes, and there may
-// be as many as there are versions: so their instants are collected once.
-func (v *view) newOf(d *deployment, s served) first {
+// newOf returns the onset of the versions of a main that are new. Above the mark that is every
+// version that is needed. A late step asks once for each group that it closes, and there may be as
+// many as there are versions: so their instants are collected once.
+func (v *view) newOf(d *deployment, s served) onset {
 	unmarked := d.unmarked(s.mark)
 	if d.needed == nil {
-		d.needed = make([]first, len(d.versions)+1)
+		d.needed = make([]onset, len(d.versions)+1)
 		for r := int32(len(d.versions)) - 1; r >= 0; r-- {
 			d.needed[r] = d.needed[r+1]
 			if d.needs(r) {
