@@ -33,9 +33,22 @@ func TestI9LateEqualsTimely(t *testing.T) {
 		}
 		base := Observation{Members: []Member{{Deployment: "a"}, {Deployment: "b"}, {Deployment: "c", Needs: []string{"a"}}}}
 		var targets TargetList
+		scope := func(deployment, version string) {
+			if rapid.IntRange(0, 2).Draw(t, "scoped") > 0 {
+				return
+			}
+			first := slices.IndexFunc(targets, func(t Target) bool { return t.Deployment == deployment })
+			for _, r := range rapid.SampledFrom([][]int{{0}, {1}, {0, 1}, {1, 2}, {0, 1, 2}}).Draw(t, "resources") {
+				targets[first+r].OutOfScope = append(targets[first+r].OutOfScope, version)
+			}
+		}
 		for _, d := range []string{"a", "b", "c"} {
-			for r := range 2 {
-				targets = append(targets, Target{Resource: fmt.Sprint("r", r), Deployment: d, Current: "v00"})
+			for r := range 3 {
+				targets = append(targets, Target{Resource: fmt.Sprint("r", r), Deployment: d, Current: rapid.SampledFrom([]string{"", "u0", "u1"}).Draw(t, "current")})
+			}
+			for i, id := range []string{"u0", "u1"} { // there before anybody looked
+				base.Versions = append(base.Versions, Version{Deployment: d, ID: id, CreatedAt: at(i - 2), EligibleAt: at(i - 2)})
+				scope(d, id)
 			}
 		}
 		for i := range rapid.IntRange(1, 9).Draw(t, "versions") {
@@ -43,11 +56,7 @@ func TestI9LateEqualsTimely(t *testing.T) {
 			v.CreatedAt = at(rapid.IntRange(0, 25).Draw(t, "created"))
 			v.EligibleAt = v.CreatedAt.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "gate")) * time.Minute)
 			base.Versions = append(base.Versions, v)
-			if rapid.IntRange(0, 2).Draw(t, "scoped") == 0 {
-				i := slices.IndexFunc(targets, func(t Target) bool { return t.Deployment == v.Deployment })
-				i += rapid.IntRange(0, 1).Draw(t, "resource")
-				targets[i].OutOfScope = append(targets[i].OutOfScope, v.ID)
-			}
+			scope(v.Deployment, v.ID)
 		}
 		base.Targets = targets
 		seen := func(now time.Time) Observation {
@@ -126,20 +135,19 @@ func checkNew(t *rapid.T, rule Rule, group *GroupRecord, o Observation, now time
 		for r := range int32(len(d.versions)) {
 			n := &d.versions[r]
 			needed, waits := false, false
-			for i := range v.targets {
-				target := &v.targets[i]
-				if target.deployment != v.find(d.id) || !v.inScope(target, r) || target.rank() >= r {
+			for _, target := range o.Targets.(TargetList) {
+				current, may := d.rankOf(target.Current), func(id string) bool { return !slices.Contains(target.OutOfScope, id) }
+				if target.Deployment != d.id || !may(n.id) || current >= r {
 					continue
 				}
 				needed = true
 				locked := int32(-1) // rank of the newest locked version that the target may have
 				for _, l := range served.locked {
-					if k := d.rankOf(l.ID); v.inScope(target, k) {
-						locked = max(locked, k)
+					if may(l.ID) {
+						locked = max(locked, d.rankOf(l.ID))
 					}
 				}
-				scoped := target.special > 0 && v.special[target.special-1].scope >= 0
-				waits = waits || scoped && served.latest != nil && r > locked
+				waits = waits || len(target.OutOfScope) > 0 && served.latest != nil && r > locked
 			}
 			if marked := n.mark().compare(served.mark) <= 0; marked && n.awaited != waits {
 				t.Fatalf("%s of %s at %v: awaited %v, want %v", n.id, d.id, now, n.awaited, waits)
