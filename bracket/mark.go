@@ -66,7 +66,7 @@ func (d *deployment) unlocked(s *served, r int32) bool {
 		return true
 	case n.awaited:
 	case last >= 0 && n.mark().compare(s.locked[last]) <= 0:
-		return false // the usual case, tested early: each group that a late call closes asks for all versions
+		return false // the usual case, tested early
 	}
 	if _, found := slices.BinarySearchFunc(s.locked, n.mark(), func(l, m VersionMark) int { return m.compare(l) }); found {
 		return false // the usual case of the rest: where every version is narrow, a group locks all that are eligible

@@ -250,10 +250,10 @@ func (c *recent) find(v *view, d *deployment, id string) int32 {
 	return current
 }
 
-// scopeOf returns the index of the scope of the targets with such a list, and adds the scope if it
-// is new. Versions that are not listed have no place in it.
+// scopeOf returns the index of the scope of the targets with such a list, which is not empty, and
+// adds the scope if it is new. Versions that are not listed have no place in it.
 func (c *recent) scopeOf(v *view, d int32, ids []string) int32 {
-	if c.ids != nil && slices.Equal(c.ids, ids) {
+	if slices.Equal(c.ids, ids) {
 		return c.scope
 	}
 	own := &v.deployments[d]

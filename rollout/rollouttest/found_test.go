@@ -86,6 +86,21 @@ func (k known) from(w rollouttest.World) rollouttest.World {
 	return w
 }
 
+// fromAtWork runs a world from the first plan at which a job was at work.
+func fromAtWork(t *testing.T, w rollouttest.World) rollouttest.Timeline {
+	t.Helper()
+	_, plans, err := watched(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy := plans[slices.IndexFunc(plans, func(k known) bool { return k.doing("at work") })]
+	timeline, err := busy.from(w).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return timeline
+}
+
 // doing reports whether a job is at work, or being verified.
 func (k known) doing(what string) bool {
 	return slices.ContainsFunc(k.fleet.Targets, func(t rollout.Target) bool {
@@ -338,15 +353,7 @@ c-5 wwwwwwwwwwwwwww...
 func TestFoundMembersAreTold(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 1)
-	_, plans, err := watched(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	busy := plans[slices.IndexFunc(plans, func(k known) bool { return k.doing("at work") })]
-	timeline, err := busy.from(w).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	timeline := fromAtWork(t, w)
 	first := timeline.Entries[0]
 	if want := bracket.GroupID("Node Lifecycle/deploymentBracket/0", "prod", 1); first.Kind != rollouttest.Found || first.Role != bracket.Pre || first.Group != want || first.Attempt != 1 || first.Purpose != rollout.PurposeDeploy {
 		t.Errorf("of the drain it says %+v", first)

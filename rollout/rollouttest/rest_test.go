@@ -205,20 +205,13 @@ func TestStuckAmongWindows(t *testing.T) {
 		w.Job = func(rollout.Start, int) rollouttest.Outcome {
 			return rollouttest.Outcome{Status: rollout.JobInProgress}
 		}
-		_, plans, err := watched(w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		busy := plans[slices.IndexFunc(plans, func(k known) bool { return k.doing("at work") })]
-		timeline, err := busy.from(w).Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		timeline := fromAtWork(t, w)
 		if k := slices.IndexFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Stuck }); k < 0 || !timeline.Entries[k].At.Equal(at(11, 9, 0)) {
 			t.Errorf("%s: it is never told as stuck at %s:\n%s", row.why, at(11, 9, 0), timeline.Trace())
 		}
 		w.Start = at(-50, 8, 0) // it is watched from the last thing that happened, and not from the start
-		if timeline, err = w.Run(t.Context()); err != nil {
+		timeline, err := w.Run(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
 		if k := slices.IndexFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Stuck }); k < 0 || !timeline.Entries[k].At.Equal(at(11, 9, 0)) {
