@@ -47,6 +47,7 @@ type options struct {
 	resource                string
 	forecast                int
 	seed                    uint64
+	every                   time.Duration
 	all, json               bool
 }
 
@@ -64,6 +65,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.resource, "resource", "", "`resource` to trace (default: the one that the releases file names)")
 	program.Number(flags, &o.forecast, "forecast", 0, 0, 100_000, "`number` of trials with durations drawn from the samples of the releases file; 0 for no forecast")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
+	flags.DurationVar(&o.every, "every", 0, "how often the planner looks, as one that polls; 0 for whenever anything happens")
 	flags.BoolVar(&o.all, "all", false, "trace every resource")
 	flags.BoolVar(&o.json, "json", false, "print the timeline as JSON")
 	if err := program.Parse(flags, args, out, builtin, "nodeupgrade plays the upgrade of the nodes of a cluster on a virtual clock, and explains every decision.",
@@ -73,6 +75,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	given := map[string]bool{} // what would have no effect is not ignored
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	switch {
+	case o.every < 0:
+		return o, program.Wrong("-every", "%s: must not be negative", o.every)
 	case o.overlap != "" && o.partial:
 		return o, program.Wrong("-overlap", "has releases of its own, and so has -partial: use one of them")
 	case o.releases != "" && o.partial:
@@ -190,7 +194,7 @@ func overlap(list []rollout.Policy, strategy bracket.OverlapStrategy) bool {
 
 // assemble makes the world that the files and flags describe.
 func assemble(o options, set *rollout.PolicySet, fleet fleet, releases releases) (rollouttest.World, error) {
-	world := rollouttest.World{Policies: set, Fleet: fleet.snapshot(), Start: releases.Start}
+	world := rollouttest.World{Policies: set, Fleet: fleet.snapshot(), Start: releases.Start, Every: o.every}
 	for _, v := range releases.Versions {
 		world.Fleet.Versions = append(world.Fleet.Versions, rollout.Version{
 			ID: v.ID, Name: v.ID, Tag: v.ID, Deployment: v.Deployment, Status: rollout.VersionReady, CreatedAt: v.PublishedAt,

@@ -74,6 +74,13 @@ func TestReports(t *testing.T) {
 			Says: []string{`policy "one": 1 rule`, "fleet: 1 resource, 1 deployment", "at most 1 resource in flight at once"},
 		},
 		{
+			Name: "every", Why: "a planner that looks every five minutes: what a job makes possible between two looks waits for the next one", Args: []string{"-every", "5m"},
+			Says: []string{
+				"    09:23:00  node-3: kubelet-upgrade v1.29.2 ended: successful", "    09:25:00  node-3: start node-uncordon v1",
+				"  node-8     start +25m     end +46m     completed", "done at 2026-03-11 11:06:00",
+			},
+		},
+		{
 			Name: "forecast", Why: "durations drawn from past jobs", Args: []string{"-forecast", "50", "-seed", "7"},
 			Says: []string{"forecast with durations of past jobs: 50 trials from 2026-03-10 08:00:00 on", "never done: 0 %"},
 		},
@@ -200,6 +207,7 @@ func TestWrongInput(t *testing.T) {
 		{Why: "attempts without a failure", Args: []string{"-fail-attempts", "1"}, Faults: []string{`^-fail-attempts: .*-fail`}},
 		{Why: "a seed without a forecast", Args: []string{"-seed", "3"}, Faults: []string{`^-seed: .*-forecast`}},
 		{Why: "one node and all", Args: []string{"-all", "-resource", "node-1"}, Faults: []string{`^-resource: .*-all`}},
+		{Why: "looks back in time", Args: []string{"-every", "-1m"}, Faults: []string{`^-every: -1m0s: must not be negative$`}},
 		{Why: "negative trials", Args: []string{"-forecast", "-1"}, Faults: []string{`^-forecast: "-1": must be a whole number from 0 to 100000$`}},
 		{Why: "a node that is not there", Args: []string{"-resource", "node-10"}, Faults: []string{`^-resource: the fleet has no resource "node-10": there are node-0, .*node-5 and 4 more`}},
 		{Why: "a node that is not there", Args: []string{"-fail", "kubelet-upgrade", "-fail-on", "node-10"}, Faults: []string{`-fail-on: the fleet has no resource "node-10"`}},

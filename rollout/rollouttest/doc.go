@@ -23,7 +23,8 @@
 // two more if plans are checked. So the time of a run grows with the square of the fleet: a cluster of ten nodes with five
 // deployments each takes some milliseconds, one of a hundred less than a second, one of a thousand
 // a minute with all checks and a third of that without. For large worlds set Trust and Pure, as
-// [Forecast] does after its first trial.
+// [Forecast] does after its first trial; [World].Every, if the host polls, bounds the number of plans
+// by the time that passes.
 //
 // The package is a kit for tests and for tools that look ahead. It is deterministic: the same
 // world, samples and seed give the same bytes.

@@ -44,6 +44,9 @@ func TestDrawnWorlds(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		tally(seen, timeline)
+		if world.Every > 0 {
+			polled(t, seen, world, timeline)
+		}
 
 		other := world
 		other.Pure = false
@@ -58,7 +61,31 @@ func TestDrawnWorlds(t *testing.T) {
 		}
 	}, "done", "over", "cut off", "rollback", "second attempt", "verified", "failed check", "stuck", "failed bracket", "hook", "down anyway", "approval_missing",
 		"progression_waiting", "dependency_unmet", "cooldown", "window_closed", "rollout_not_due", "slot_full", "bracket_not_due", "bracket_queued", "retry_backoff", "retry_exhausted",
-		"rollback_triggered")
+		"rollback_triggered", "polled", "between two looks")
+}
+
+// polled checks that a host that polls does nothing between its looks, that the timeline is in order
+// all the same, and that time does not stop for it.
+func polled(t *rapid.T, seen testseed.Tally, world rollouttest.World, timeline rollouttest.Timeline) {
+	seen["polled"]++
+	var last time.Time
+	for _, e := range timeline.Entries {
+		look := e.At.Sub(timeline.Start)%world.Every == 0
+		switch {
+		case e.Kind == rollouttest.Start || e.Kind == rollouttest.Wait:
+			if !look {
+				t.Fatalf("a host that looks every %s from %s on acts at %s: %v", world.Every, timeline.Start, e.At, e)
+			}
+		case e.Kind == rollouttest.Stuck:
+			continue // since when
+		case !look:
+			seen["between two looks"]++
+		}
+		if e.At.Before(last) {
+			t.Fatalf("%v comes after what happened at %s", e, last)
+		}
+		last = e.At
+	}
 }
 
 // tally notes what came about in a world.
@@ -289,7 +316,7 @@ func (d drawn) world(set *rollout.PolicySet, policies []rollout.Policy) rolloutt
 			f.Overrides = append(f.Overrides, o)
 		}
 	}
-	w := rollouttest.World{Policies: set, Fleet: f, Start: at(1, 8, 0), End: at(6, 0, 0), Job: d.jobs()}
+	w := rollouttest.World{Policies: set, Fleet: f, Start: at(1, 8, 0), End: at(6, 0, 0), Job: d.jobs(), Every: time.Duration(d.number(0, 0, 0, 7, 60)) * time.Minute}
 	for range d.number(0, 0, 1, 2, 3) {
 		w.Changes = append(w.Changes, d.change(&f))
 	}

@@ -72,6 +72,30 @@ func Example() {
 	// node-2 ...kkk
 }
 
+// What does a host lose that polls every five minutes, instead of being woken by the end of a job?
+// The first kubelet is upgraded after three minutes, which is noticed two minutes later.
+func ExampleWorld_every() {
+	world := rollouttest.World{
+		Policies: exampleSet(),
+		Fleet:    exampleFleet(),
+		Job:      rollouttest.Durations(map[string]time.Duration{"kubelet": 3 * time.Minute}),
+		Every:    5 * time.Minute,
+	}
+	timeline, err := world.Run(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(timeline.Chart(time.Minute))
+	fmt.Println("done at", timeline.Finish.Format(time.TimeOnly))
+	// Output:
+	// 1m = 1 column, from 2026-03-10 12:00:00
+	// k kubelet  # several  - slot held
+	//        +0s
+	// node-1 kkk.....
+	// node-2 .....kkk
+	// done at 12:08:00
+}
+
 // When is it done? Every job takes as long as one of the past ones, drawn at random: most took
 // three minutes, one in four took ten.
 func ExampleForecast() {

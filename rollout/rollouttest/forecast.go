@@ -54,6 +54,9 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 	f.run(ctx, 0)
 	if f.outcomes[0].err == nil {
 		f.world.Trust, f.world.Pure = true, true
+		if len(world.Changes) == 0 { // which may rely on where in its lists the fleet has something
+			f.world.Fleet.Resources, f.world.Fleet.Targets = ascending(world.Fleet.Resources, world.Fleet.Targets)
+		}
 		f.runRest(ctx)
 	}
 	p := Prediction{Trials: make([]Trial, trials)}
@@ -68,6 +71,17 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 	}
 	p.Unsampled, p.Overdue = slices.Sorted(maps.Keys(unsampled)), slices.Sorted(maps.Keys(overdue))
 	return p, nil
+}
+
+// ascending returns a fleet in the order in which it is planned fastest. The order makes no other
+// difference, except to the paths of faults, which the first trial has reported by then.
+func ascending(resources []rollout.Resource, targets []rollout.Target) ([]rollout.Resource, []rollout.Target) {
+	resources, targets = slices.Clone(resources), slices.Clone(targets)
+	slices.SortFunc(resources, func(a, b rollout.Resource) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(targets, func(a, b rollout.Target) int {
+		return cmp.Or(strings.Compare(a.Environment, b.Environment), compareTargets(a.TargetID, b.TargetID))
+	})
+	return resources, targets
 }
 
 // forecast is a forecast in progress.

@@ -16,6 +16,7 @@ const maxSteps = 1_000_000
 
 func (r *running) run(ctx context.Context) error {
 	fresh := false // the last plan started something, and neither has time gone by nor a job ended since
+	began := 0     // how many entries there were before this look
 	for range maxSteps {
 		now := r.clock.Now()
 		if r.happen(now) {
@@ -42,6 +43,10 @@ func (r *running) run(ctx context.Context) error {
 		}
 		r.inFlight(&plan) // of what was at work before anything started, or is by a change
 		r.settled(&plan)
+		if r.Every > 0 {
+			r.inOrder(began)
+			began = len(r.timeline.Entries)
+		}
 		wake := r.wake(plan.Next)
 		if !r.Trust {
 			if err := r.quiet(snapshot, plan, wake); err != nil {
@@ -54,7 +59,8 @@ func (r *running) run(ctx context.Context) error {
 		if wake.IsZero() {
 			return nil
 		}
-		if !r.End.IsZero() && wake.After(r.End) {
+		if wake = r.look(wake); !r.End.IsZero() && wake.After(r.End) {
+			r.happen(r.End) // what a host that polls would have seen at its next look
 			r.timeline.CutOff = true
 			return nil
 		}
@@ -62,6 +68,15 @@ func (r *running) run(ctx context.Context) error {
 		r.clock.Set(wake.UTC()) // whatever zone it was written in
 	}
 	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
+}
+
+// look returns when the host looks first, if there is something to see from an instant on.
+func (r *running) look(from time.Time) time.Time {
+	if r.Every == 0 {
+		return from
+	}
+	late := from.Sub(r.Start) % r.Every // since the look before; a world lasts less than 292 years
+	return from.Add((r.Every - late) % r.Every)
 }
 
 // wake returns the earliest instant at which anything can happen, zero if nothing ever will.
@@ -80,29 +95,40 @@ func (r *running) wake(next time.Time) time.Time {
 	return next
 }
 
-// happen lets everything happen that is due: jobs and their checks end, then things arrive. It
-// reports whether any ended: jobs may end at the instant of their start, while nothing arrives twice.
+// happen lets everything happen that is due, by time: of one instant, jobs and their checks end, then
+// things arrive. It reports whether any ended: jobs may end at the instant of their start, while
+// nothing arrives twice.
 func (r *running) happen(now time.Time) (ended bool) {
-	for len(r.ends) > 0 && !r.ends[0].at.After(now) {
-		ended = true
-		next := r.ends[0]
-		r.ends = r.ends[1:]
-		r.end(next)
-	}
-	changed := false
-	for len(r.arrivals) > 0 && !r.arrivals[0].At.After(now) {
-		change := r.arrivals[0]
-		r.arrivals = r.arrivals[1:]
-		change.Do(&r.fleet)
-		changed = true
-		if change.What != "" {
-			r.entry(Entry{At: change.At.UTC(), Kind: Arrival, Note: change.What})
+	changed := false // since the targets were indexed
+	for {
+		ends := len(r.ends) > 0 && !r.ends[0].at.After(now)
+		arrives := len(r.arrivals) > 0 && !r.arrivals[0].At.After(now)
+		if ends && arrives {
+			ends = !r.arrivals[0].At.Before(r.ends[0].at)
+			arrives = !ends
+		}
+		if changed && !arrives {
+			r.index()
+			changed = false
+		}
+		switch {
+		case ends:
+			next := r.ends[0]
+			r.ends = r.ends[1:]
+			r.end(next)
+			ended = true
+		case arrives:
+			change := r.arrivals[0]
+			r.arrivals = r.arrivals[1:]
+			change.Do(&r.fleet)
+			changed = true
+			if change.What != "" {
+				r.entry(Entry{At: change.At.UTC(), Kind: Arrival, Note: change.What})
+			}
+		default:
+			return ended
 		}
 	}
-	if changed {
-		r.index()
-	}
-	return ended
 }
 
 // ending is the end of a job, with what follows it, or of the checks of a job that has ended.

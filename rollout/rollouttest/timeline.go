@@ -212,6 +212,12 @@ func (r *recorder) settled(plan *rollout.Plan) {
 	r.waiting = waiting
 }
 
+// inOrder sorts the entries of a look at what has happened since the one before. The first of them
+// is entry from.
+func (r *recorder) inOrder(from int) {
+	slices.SortStableFunc(r.timeline.Entries[from:], func(a, b Entry) int { return a.At.Compare(b.At) })
+}
+
 // waitingOf lists the targets that wait. A plan makes the entries as they are read, so they are
 // read once.
 func waitingOf(plan *rollout.Plan) []rollout.Waiting {

@@ -43,6 +43,12 @@ type World struct {
 	// also wait for an event that never comes, such as an approval or an operator's command.
 	End time.Time
 
+	// Every is how often the host looks: at Start and at every multiple of Every after it, as one that
+	// polls, or that is woken by a timer alone. What happens in between keeps its instant and is seen
+	// at the next look. Zero: whenever anything happens, and at the plan's Next. It must not be
+	// negative.
+	Every time.Duration
+
 	// Changes are everything else that happens, in any order; those of one instant happen in the
 	// order of the list.
 	Changes []Change
@@ -85,8 +91,8 @@ type Change struct {
 
 // Run runs the world. It plans, dispatches what the plan starts, and moves the clock to the next
 // instant at which anything happens: [rollout.Plan.Next], the end of a job or of its checks, or an
-// arrival. It plans at no other time, so a plan that forgets to name an instant makes the world
-// stop short.
+// arrival; if Every is set, to the first look from then on. It plans at no other time, so a plan that
+// forgets to name an instant makes the world stop short.
 //
 // Unless Trust is set, Run checks every plan against [Invariants], and makes sure at every instant
 // that planning again starts nothing and that nothing changes before the next wake-up. If a check
@@ -138,6 +144,9 @@ func (w World) begin() (*running, error) {
 	}
 	if len(w.Fleet.Active) > 0 {
 		return nil, errors.New("World.Fleet.Active must be empty: let changes make the resources unavailable instead")
+	}
+	if w.Every < 0 {
+		return nil, fmt.Errorf("World.Every, %s, must not be negative: zero looks whenever anything happens", w.Every)
 	}
 	if known(w.Fleet.State) && (!w.Pure || w.Plan != nil) {
 		return nil, errors.New("World.Fleet.State needs Pure: a planner has its state in World.Store, and World.Plan has its own")

@@ -399,6 +399,7 @@ func TestWorldIsRefused(t *testing.T) {
 		{"what is active elsewhere", func(w *rollouttest.World) {
 			w.Fleet.Active = map[string][]concurrency.Holder{"P": {{Resource: "node-0"}}}
 		}, "World.Fleet.Active"},
+		{"a host that looks back in time", func(w *rollouttest.World) { w.Every = -time.Minute }, "World.Every, -1m0s, must not be negative"},
 		{"a change without instant", func(w *rollouttest.World) { w.Changes = []rollouttest.Change{{Do: func(*rollout.Snapshot) {}}} }, "World.Changes[0]"},
 		{"a job that ends before it starts", func(w *rollouttest.World) {
 			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -time.Second} }

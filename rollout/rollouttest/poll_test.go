@@ -1,0 +1,66 @@
+package rollouttest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// TestWorldThatPolls: what happens between two looks keeps its instant and its order, and is acted
+// upon at the next look.
+func TestWorldThatPolls(t *testing.T) {
+	t.Parallel()
+	fail := func(s *rollout.Snapshot) {
+		for k := range s.Targets {
+			for j := range s.Targets[k].Jobs {
+				if job := &s.Targets[k].Jobs[j]; !job.Status.Terminal() {
+					job.Status, job.CompletedAt = rollout.JobFailure, noon.Add(minutes(2))
+				}
+			}
+		}
+	}
+	for _, row := range []struct {
+		why  string
+		edit func(*rollouttest.World)
+		want []string
+	}{
+		{"the end of a job is acted upon at the next look", func(*rollouttest.World) {}, []string{
+			"12:00:00  node-1: start kubelet v2", "12:00:00  node-2: kubelet v2: slot_full in nodes, held by node-1", "12:03:00  node-1: kubelet v2 ended: successful",
+			"12:05:00  node-2: start kubelet v2", "12:08:00  node-2: kubelet v2 ended: successful", "done at 2026-03-10 12:08:00",
+		}},
+		{"what ends at the instant of a look is seen by it", func(w *rollouttest.World) {
+			w.Job = rollouttest.Durations(map[string]time.Duration{"kubelet": minutes(5)})
+		}, []string{"12:05:00  node-1: kubelet v2 ended: successful", "12:05:00  node-2: start kubelet v2", "done at 2026-03-10 12:10:00"}},
+		{"a change ends a job before it would have ended, though nobody looks until both have happened", func(w *rollouttest.World) {
+			w.Changes = []rollouttest.Change{{At: noon.Add(minutes(2)), What: "somebody pulls the plug", Do: fail}}
+		}, []string{"12:00:00  node-1: start kubelet v2", "12:02:00  somebody pulls the plug", "12:05:00  node-2: start kubelet v2"}},
+		{"a change that comes after the end of a job does not undo it", func(w *rollouttest.World) {
+			w.Changes = []rollouttest.Change{{At: noon.Add(minutes(4)), What: "somebody pulls the plug", Do: fail}}
+		}, []string{"12:03:00  node-1: kubelet v2 ended: successful", "12:04:00  somebody pulls the plug", "12:05:00  node-2: start kubelet v2", "done at 2026-03-10 12:08:00"}},
+		{"the world ends between two looks, and so did a job", func(w *rollouttest.World) { w.End = noon.Add(minutes(9)) }, []string{
+			"12:05:00  node-2: start kubelet v2", "12:08:00  node-2: kubelet v2 ended: successful", "not done when the world ended",
+		}},
+	} {
+		w := rollouttest.World{
+			Policies: exampleSet(), Fleet: exampleFleet(), Every: minutes(5), Job: rollouttest.Durations(map[string]time.Duration{"kubelet": minutes(3)}),
+		}
+		row.edit(&w)
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", row.why, err)
+			continue
+		}
+		text, at := timeline.String(), 0
+		for _, line := range row.want {
+			k := strings.Index(text[at:], line)
+			if k < 0 {
+				t.Errorf("%s: there is no %q, or it comes too early:\n%s", row.why, line, text)
+				break
+			}
+			at += k
+		}
+	}
+}
