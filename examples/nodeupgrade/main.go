@@ -8,6 +8,8 @@
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade               # without a retry rule the node stays drained
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade -policy examples/nodeupgrade/policy-retry.yaml
 //	go run ./examples/nodeupgrade -forecast 200                       # when will it be done, with durations drawn from past jobs
+//	go run ./examples/nodeupgrade -faults                             # what becomes of it if a job fails or hangs, whichever that is
+//	go run ./examples/nodeupgrade -every 5m                           # what a planner loses that polls
 //
 // It reads policy.json, fleet.json and releases.json of this folder; -policy, -fleet and -releases
 // name other files, in JSON or YAML. Nothing is deployed. If a file or a flag is wrong, it reports
@@ -23,6 +25,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"math"
 	"time"
@@ -48,6 +51,7 @@ type options struct {
 	forecast                int
 	seed                    uint64
 	every                   time.Duration
+	faults                  bool
 	all, json               bool
 }
 
@@ -66,6 +70,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	program.Number(flags, &o.forecast, "forecast", 0, 0, 100_000, "`number` of trials with durations drawn from the samples of the releases file; 0 for no forecast")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
 	flags.DurationVar(&o.every, "every", 0, "how often the planner looks, as one that polls; 0 for whenever anything happens")
+	flags.BoolVar(&o.faults, "faults", false, "say what becomes of the rollout if one job fails or hangs, whichever it is")
 	flags.BoolVar(&o.all, "all", false, "trace every resource")
 	flags.BoolVar(&o.json, "json", false, "print the timeline as JSON")
 	if err := program.Parse(flags, args, out, builtin, "nodeupgrade plays the upgrade of the nodes of a cluster on a virtual clock, and explains every decision.",
@@ -127,15 +132,34 @@ func run(args []string, out io.Writer) error {
 		}
 		prediction = &p
 	}
+	var exploration *rollouttest.Exploration
+	if o.faults {
+		world.Trust = true // the world without them has been checked
+		e, err := rollouttest.Explore(ctx, world, nil, 1)
+		if err != nil {
+			return err
+		}
+		exploration = &e
+	}
 	trace := o.traced(releases)
 	if o.all {
 		trace = ""
 	}
 	found := struct {
-		Timeline rollouttest.Timeline    `json:"timeline"`
-		Forecast *rollouttest.Prediction `json:"forecast,omitempty"`
-	}{timeline, prediction}
-	return program.Print(out, o.json, found, func() string { return report(policies.list, world.Fleet, timeline, trace, prediction) })
+		Timeline rollouttest.Timeline     `json:"timeline"`
+		Forecast *rollouttest.Prediction  `json:"forecast,omitempty"`
+		Faults   *rollouttest.Exploration `json:"faults,omitempty"`
+	}{timeline, prediction, exploration}
+	return program.Print(out, o.json, found, func() string {
+		text := report(policies.list, world.Fleet, timeline, trace)
+		if prediction != nil {
+			text += fmt.Sprintf("\nforecast with durations of past jobs: %s\n", prediction)
+		}
+		if exploration != nil {
+			text += fmt.Sprintf("\nif a job fails or hangs: %s\n", exploration)
+		}
+		return text
+	})
 }
 
 // policies are a policy file, as read and as compiled.

@@ -14,7 +14,7 @@ import (
 
 // report is everything that is printed: what was collected and locked, what was decided about one
 // resource, and how it went with all.
-func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rollouttest.Timeline, trace string, prediction *rollouttest.Prediction) string {
+func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rollouttest.Timeline, trace string) string {
 	var b strings.Builder
 	for _, policy := range policies {
 		fmt.Fprintf(&b, "policy %q: %s\n", policy.Name, program.Count(len(policy.Rules), "rule"))
@@ -37,9 +37,6 @@ func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rolloutt
 		fmt.Fprintf(&b, "\n%s", chart)
 	}
 	fmt.Fprintf(&b, "\n%s", timeline.Summary())
-	if prediction != nil {
-		fmt.Fprintf(&b, "\nforecast with durations of past jobs: %s\n", prediction)
-	}
 	return b.String()
 }
 

@@ -16,6 +16,9 @@
 // the jobs and verifications that are in progress then end as [World].Job or the samples of a
 // forecast say.
 //
+// [Explore] runs a world once for every job that may fail or hang, and says what that holds up and
+// what it leaves in disruption.
+//
 // [Invariants] are the promises that every plan keeps; [Step.Check] checks one plan of any host
 // against them. [Forecast] runs a world many times with durations drawn from samples.
 //

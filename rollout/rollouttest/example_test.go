@@ -114,6 +114,29 @@ func ExampleForecast() {
 	// a freeze at 12:15 leaves a chance of 93%
 }
 
+// What does a job do to the rollout that fails, or one that hangs? Every job of it is tried. A node
+// that fails gives its slot to the next one. A node that hangs keeps it, and if it comes first, both
+// are held: a stuckAfterSeconds in the limit would help.
+func ExampleExplore() {
+	world := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+	exploration, err := rollouttest.Explore(context.Background(), world, nil, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(exploration)
+	for _, c := range exploration.Consequences {
+		if len(c.Held) > 1 {
+			fmt.Println(c.Faults[0], "and holds", c.Held)
+		}
+	}
+	// Output:
+	// 4 trials with faults from 2026-03-10 12:00:00 on
+	// without faults: done at 2026-03-10 12:02:00 (+2m)
+	// kubelet fails (2 trials): never done: retry_exhausted in 2 trials; 1 resource held
+	// kubelet hangs (2 trials): never done: a job that had not ended in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by that on node-1; 1 resource left in disruption
+	// kubelet hangs on node-1 in prod (v2) and holds [node-1 node-2]
+}
+
 // When does the kubelet come to prod? It is asked at ten past twelve, in the middle of the rollout.
 // On node-2 v2 has failed, and no rule repeats that, so the fleet is never done. On node-1 it has
 // been at work for five minutes, so it takes as long as one of the past jobs that took longer.

@@ -101,23 +101,33 @@ type trialOutcome struct {
 	err       error
 }
 
-// runRest runs all trials but the first, and begins no further one after a failure.
+// runRest runs all trials but the first.
 func (f *forecast) runRest(ctx context.Context) {
+	rest := f.outcomes[1:]
+	inParallel(len(rest), &f.world, func(i int) (ok bool) {
+		f.run(ctx, i+1)
+		return rest[i].err == nil
+	})
+}
+
+// inParallel calls do for 0 to n-1, on all cores, and begins no further one after a failure. A world
+// with a Plan of its own is run once at a time: that may keep something from plan to plan.
+func inParallel(n int, world *World, do func(i int) (ok bool)) {
 	workers := runtime.GOMAXPROCS(0)
-	if f.world.Plan != nil {
-		workers = 1 // it may keep something from plan to plan
+	if world.Plan != nil {
+		workers = 1
 	}
 	var next atomic.Int64
 	var failed atomic.Bool
 	var all sync.WaitGroup
-	for range min(workers, len(f.outcomes)-1) {
+	for range min(workers, n) {
 		all.Go(func() {
 			for !failed.Load() {
-				i := int(next.Add(1))
-				if i >= len(f.outcomes) {
+				i := int(next.Add(1)) - 1
+				if i >= n {
 					return
 				}
-				if f.run(ctx, i); f.outcomes[i].err != nil {
+				if !do(i) {
 					failed.Store(true)
 				}
 			}
@@ -158,16 +168,20 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		return drawn[draw(f.seed, uint64(trial), name, len(drawn))]
 	}
 	r, err := world.play(ctx, world.Trust, found)
-	timeline := r.timeline
-	if timeline.Finish.IsZero() {
-		timeline.Finish = timeline.Start // there was nothing to do
+	own.Trial, own.start, own.err = r.trial(), r.timeline.Start, err
+}
+
+// trial returns how the world ended.
+func (r *running) trial() Trial {
+	t := &r.timeline
+	own := Trial{Done: t.Done, Finish: t.Finish, InFlight: t.InFlight, Pools: t.Pools, Drains: t.Drains, Goals: r.progress()}
+	if t.Finish.IsZero() {
+		own.Finish = t.Start // there was nothing to do
 	}
-	own.Trial = Trial{Done: timeline.Done, Finish: timeline.Finish, InFlight: timeline.InFlight, Pools: timeline.Pools, Drains: timeline.Drains}
-	own.Goals = r.progress()
-	if !timeline.Done {
-		own.Left, own.Hanging, own.CutOff = r.left(), len(timeline.Running) > 0, timeline.CutOff
+	if !t.Done {
+		own.Left, own.Hanging, own.CutOff = r.left(), len(t.Running) > 0, t.CutOff
 	}
-	own.start, own.err = timeline.Start, err
+	return own
 }
 
 // draw picks one of n for a run in a trial. Each run has its own generator, so what one job draws
@@ -319,6 +333,11 @@ func (p Prediction) when(q float64) string {
 	if !ok {
 		return "never"
 	}
+	return p.instant(at)
+}
+
+// instant returns an instant, and how long after the start it is.
+func (p Prediction) instant(at time.Time) string {
 	return fmt.Sprintf("%s (+%s)", at.UTC().Format("2006-01-02 15:04:05"), shortDuration(at.Sub(p.Start).Round(time.Second)))
 }
 

@@ -19,6 +19,9 @@ func (r *running) run(ctx context.Context) error {
 	began := 0     // how many entries there were before this look
 	for range maxSteps {
 		now := r.clock.Now()
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("rollouttest: stopped at %s: %w", now.Format(time.RFC3339Nano), err)
+		}
 		if r.happen(now) {
 			fresh = false
 		}

@@ -365,6 +365,12 @@ func (r *recorder) left() []rollout.Reason {
 
 // inFlight counts the resources that are being disrupted after the starts of a plan.
 func (r *running) inFlight(plan *rollout.Plan) {
+	r.timeline.InFlight = max(r.timeline.InFlight, len(r.disrupted(plan)))
+}
+
+// disrupted returns the resources that are being disrupted after the starts of a plan, whatever the
+// pools: those with a job in progress or an open bracket execution.
+func (r *running) disrupted(plan *rollout.Plan) map[string]bool {
 	disrupted := map[string]bool{}
 	for _, record := range plan.State.Executions {
 		if record.Open != nil {
@@ -379,7 +385,7 @@ func (r *running) inFlight(plan *rollout.Plan) {
 			}
 		}
 	}
-	r.timeline.InFlight = max(r.timeline.InFlight, len(disrupted))
+	return disrupted
 }
 
 // finish adds up what a run cost. found are the running jobs that the world has not started.

@@ -97,7 +97,8 @@ type Change struct {
 // Unless Trust is set, Run checks every plan against [Invariants], and makes sure at every instant
 // that planning again starts nothing and that nothing changes before the next wake-up. If a check
 // fails, the error holds a [*Violation]. Any other error is one of the planner, or names what is
-// wrong with the world. The timeline reaches as far as the world came.
+// wrong with the world. Once ctx is done, Run stops before the next plan, with its error. The timeline
+// reaches as far as the world came.
 func (w World) Run(ctx context.Context) (Timeline, error) {
 	r, err := w.play(ctx, false, nil)
 	return r.timeline, err

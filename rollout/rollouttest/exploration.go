@@ -1,0 +1,314 @@
+package rollouttest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// Explore answers what becomes of a rollout if a job does not end as expected. It runs a world as
+// it is, and then once for every job of it and every other way in which that job may end; with a
+// depth of 2, also for every two jobs, and so on. The jobs are those that the world starts or finds
+// at its start. Retries and rollbacks are jobs, too, and so are those that come about only by a
+// fault: they can fail from a depth of 2 on.
+//
+// others returns how else a job may end, of which what World.Job returns is left out. Nil: it fails
+// when it would have ended, and it hangs.
+//
+// World.Job, [Change].Do and others must be pure functions: the worlds run in parallel on all cores,
+// unless World.Plan is set. There are about as many of them as jobs times others, to the power of
+// depth, and each takes as long as [World.Run], so explore a small fleet that has one resource of
+// every kind. Every plan is checked unless World.Trust is set. World.Store must be nil. The depth is
+// at least 1. The error is that of the first world that fails, and names its faults; once ctx is done,
+// it is that of ctx.
+func Explore(ctx context.Context, world World, others func(start rollout.Start, attempt int) []Outcome, depth int) (Exploration, error) {
+	switch {
+	case depth < 1:
+		return Exploration{}, fmt.Errorf("rollouttest: a depth of %d: at least 1 is needed", depth)
+	case world.Store != nil:
+		return Exploration{}, errors.New("rollouttest: World.Store must be nil in an exploration: every world begins anew")
+	}
+	world.Pure = world.Pure || known(world.Fleet.State)
+	if world.Job == nil {
+		world.Job = defaultJob
+	}
+	if others == nil {
+		others = func(start rollout.Start, attempt int) []Outcome {
+			return []Outcome{{After: world.Job(start, attempt).After, Status: rollout.JobFailure}, {Status: rollout.JobInProgress}}
+		}
+	}
+	faultless := explore(ctx, world, nil)
+	if faultless.err != nil {
+		return Exploration{}, faultless.err
+	}
+	e := Exploration{Start: faultless.start, Without: faultless.Trial}
+	for level := []explored{faultless}; depth > 0; depth-- {
+		var faults [][]Fault
+		for _, before := range level {
+			faults = append(faults, before.further(others)...)
+		}
+		level = make([]explored, len(faults))
+		inParallel(len(faults), &world, func(i int) (ok bool) {
+			level[i] = explore(ctx, world, faults[i])
+			return level[i].err == nil
+		})
+		for i := range level {
+			own := &level[i]
+			if own.err != nil {
+				return Exploration{}, fmt.Errorf("%w (%s)", own.err, listed(faults[i], Fault.String))
+			}
+			own.Held = without(own.Held, faultless.Held)
+			own.Disrupted = without(own.Disrupted, faultless.Disrupted)
+			e.Consequences = append(e.Consequences, own.Consequence)
+		}
+	}
+	return e, nil
+}
+
+// Exploration is what faults lead to.
+type Exploration struct {
+	Start        time.Time     `json:"start"`
+	Without      Trial         `json:"without"`                // the world as it is
+	Consequences []Consequence `json:"consequences,omitempty"` // those of one fault first, in the order of the jobs
+}
+
+// Consequence is what becomes of a world in which some jobs end otherwise.
+type Consequence struct {
+	Faults []Fault `json:"faults"` // in the order in which their jobs started
+	Trial
+
+	// Held are the resources, ascending, on which at the end something waits, is in progress or is
+	// being verified, and where without the faults nothing would.
+	Held []string `json:"held,omitempty"`
+
+	// Disrupted are the resources, ascending, that are in disruption at the end, and would not be
+	// without the faults: a bracket that began there has not ended, or a job is in progress. A node
+	// among them is drained until somebody comes.
+	Disrupted []string `json:"disrupted,omitempty"`
+}
+
+// Fault is a job that ends otherwise than World.Job has it.
+type Fault struct {
+	rollout.TargetID
+	Run     string          `json:"run,omitempty"` // its id; empty for a job of the fleet that has none
+	Version string          `json:"version"`
+	Purpose rollout.Purpose `json:"purpose"`
+	Attempt int             `json:"attempt"` // from 1
+	Outcome Outcome         `json:"outcome"`
+}
+
+// String returns the fault as in "kubelet fails on node-1 in prod (v2)".
+func (f Fault) String() string {
+	return fmt.Sprintf("%s on %s in %s (%s)", f.what(), f.Resource, f.Environment, f.Version)
+}
+
+// what says what happens to a job, wherever it is and of whatever version.
+func (f Fault) what() string {
+	text := f.Deployment
+	if f.Purpose == rollout.PurposeRollback {
+		text = "the rollback of " + text
+	}
+	if f.Attempt > 1 {
+		text = fmt.Sprintf("attempt %d of %s", f.Attempt, text)
+	}
+	return text + " " + f.Outcome.text()
+}
+
+// text completes a sentence about a job.
+func (o Outcome) text() string {
+	switch status := cmp.Or(o.Status, rollout.JobSuccessful); {
+	case !status.Terminal():
+		return "hangs"
+	case status == rollout.JobFailure:
+		return "fails"
+	case status != rollout.JobSuccessful:
+		return "ends as " + string(status)
+	case o.Verification == rollout.VerificationFailed:
+		return "fails its checks"
+	case o.Verification == rollout.VerificationRunning:
+		return "is never verified"
+	}
+	return "takes " + shortDuration(o.After+o.VerifiedAfter)
+}
+
+// String returns how the world ends as it is, and what the faults lead to: when the latest of the
+// trials with a fault in a job of one deployment was done, how many never were, and why; how many
+// resources they hold, where the fault is that holds the most, and how many they leave in disruption.
+// Faults of which all that is the same share a line. The text does not end with a newline.
+func (e Exploration) String() string {
+	trials := map[string][]*Consequence{} // by what the faults are
+	lines := map[string][]string{}        // what the faults are, by what they lead to
+	var faults, ends []string             // in the order of their first trials
+	for i := range e.Consequences {
+		c := &e.Consequences[i]
+		what := listed(c.Faults, Fault.what)
+		if trials[what] == nil {
+			faults = append(faults, what)
+		}
+		trials[what] = append(trials[what], c)
+	}
+	for _, what := range faults {
+		end := e.together(trials[what])
+		if lines[end] == nil {
+			ends = append(ends, end)
+		}
+		lines[end] = append(lines[end], what)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s with faults from %s on\n", count(len(e.Consequences), "trial"), e.Start.UTC().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&b, "without faults: %s\n", Prediction{Start: e.Start, Trials: []Trial{e.Without}}.ends())
+	for _, end := range ends {
+		each := ""
+		if len(lines[end]) > 1 {
+			each = " each"
+		}
+		fmt.Fprintf(&b, "%s (%s%s): %s\n", strings.Join(lines[end], ", "), count(len(trials[lines[end][0]]), "trial"), each, end)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// together says what trials with like faults lead to.
+func (e Exploration) together(trials []*Consequence) string {
+	p, most := Prediction{Start: e.Start}, trials[0]
+	var held, disrupted []int
+	for _, c := range trials {
+		p.Trials = append(p.Trials, c.Trial)
+		held, disrupted = append(held, len(c.Held)), append(disrupted, len(c.Disrupted))
+		if len(c.Held) > len(most.Held) {
+			most = c
+		}
+	}
+	text := p.ends()
+	if n := slices.Max(held); n > 0 {
+		text += fmt.Sprintf("; %s held", between(slices.Min(held), n, "resource"))
+		if slices.Min(held) < n {
+			text += ", most by that on " + listed(most.Faults, func(f Fault) string { return f.Resource })
+		}
+	}
+	if n := slices.Max(disrupted); n > 0 {
+		text += fmt.Sprintf("; %s left in disruption", between(slices.Min(disrupted), n, "resource"))
+	}
+	return text
+}
+
+// ends says when the latest of the trials was done, and how many never were, and why.
+func (p Prediction) ends() string {
+	var parts []string
+	var latest time.Time
+	halted := 0
+	for _, trial := range p.Trials {
+		if !trial.Done {
+			halted++
+		} else if trial.Finish.After(latest) {
+			latest = trial.Finish
+		}
+	}
+	if halted < len(p.Trials) {
+		parts = append(parts, "done at "+p.instant(latest))
+	}
+	if halted > 0 {
+		text := "never done"
+		if halted < len(p.Trials) {
+			text += " in " + count(halted, "trial")
+		}
+		parts = append(parts, text+p.why())
+	}
+	return strings.Join(parts, "; ")
+}
+
+func between(least, most int, what string) string {
+	if least == most {
+		return count(most, what)
+	}
+	return fmt.Sprintf("%d to %s", least, count(most, what))
+}
+
+func listed[T any](list []T, text func(T) string) string {
+	texts := make([]string, len(list))
+	for i := range list {
+		texts[i] = text(list[i])
+	}
+	return strings.Join(texts, " and ")
+}
+
+// explored is a world that was run for an exploration.
+type explored struct {
+	Consequence
+	start time.Time
+	jobs  []ran // all that it started or found, in this order
+	next  int   // the first of jobs that may have the next fault: that of two faults which starts first comes first
+	err   error
+}
+
+// ran is a job of a world.
+type ran struct {
+	start   rollout.Start
+	attempt int
+	outcome Outcome
+}
+
+func (j ran) fault(outcome Outcome) Fault {
+	return Fault{TargetID: j.start.TargetID, Run: j.start.Run, Version: j.start.Version, Purpose: j.start.Purpose, Attempt: j.attempt, Outcome: outcome}
+}
+
+// explore runs a world with faults.
+func explore(ctx context.Context, world World, faults []Fault) explored {
+	own := explored{Consequence: Consequence{Faults: faults}}
+	job := world.Job
+	world.Job = func(start rollout.Start, attempt int) Outcome {
+		j := ran{start, attempt, job(start, attempt)}
+		j.outcome.Status = cmp.Or(j.outcome.Status, rollout.JobSuccessful)
+		for _, fault := range faults {
+			if j.fault(fault.Outcome) == fault {
+				j.outcome, own.next = fault.Outcome, len(own.jobs)+1
+			}
+		}
+		own.jobs = append(own.jobs, j)
+		return j.outcome
+	}
+	r, err := world.play(ctx, world.Trust, nil)
+	if err != nil {
+		own.err = err
+		return own
+	}
+	own.start, own.Trial = r.timeline.Start, r.trial()
+	held := map[string]bool{}
+	for w := range r.plan.Waiting.All() {
+		held[w.Resource] = true
+	}
+	for i := range r.fleet.Targets {
+		t := &r.fleet.Targets[i]
+		held[t.Resource] = held[t.Resource] || slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool { return !job.Status.Terminal() || verifies(&job) })
+	}
+	maps.DeleteFunc(held, func(_ string, is bool) bool { return !is })
+	own.Held, own.Disrupted = slices.Sorted(maps.Keys(held)), slices.Sorted(maps.Keys(r.disrupted(&r.plan)))
+	return own
+}
+
+// further returns the faults of this world with one more, of a job that came after the last of them.
+func (e *explored) further(others func(rollout.Start, int) []Outcome) [][]Fault {
+	var list [][]Fault
+	for _, job := range e.jobs[e.next:] {
+		for _, other := range others(job.start, job.attempt) {
+			if other.Status = cmp.Or(other.Status, rollout.JobSuccessful); other != job.outcome {
+				list = append(list, append(slices.Clone(e.Faults), job.fault(other)))
+			}
+		}
+	}
+	return list
+}
+
+// without returns a list without what is also in another; both are ascending.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(list, func(text string) bool {
+		_, known := slices.BinarySearch(other, text)
+		return known
+	})
+}

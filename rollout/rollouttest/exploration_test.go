@@ -1,0 +1,301 @@
+package rollouttest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
+)
+
+// TestExploration: what one fault, or two, do to a rollout, told by hand.
+func TestExploration(t *testing.T) {
+	t.Parallel()
+	retry := func(w *rollouttest.World) {
+		w.Policies = compiled(t, `{"name": "p", "selector": "true", "rules": [{"retry": {"maxRetries": 1}}]}`)
+	}
+	for _, row := range []struct {
+		why    string
+		edit   func(*rollouttest.World)
+		others func(rollout.Start, int) []rollouttest.Outcome
+		depth  int
+		want   string
+	}{
+		{"a node that fails gives its slot back, and one that hangs keeps it: the first one holds the other", func(*rollouttest.World) {}, nil, 1,
+			`4 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:02:00 (+2m)
+kubelet fails (2 trials): never done: retry_exhausted in 2 trials; 1 resource held
+kubelet hangs (2 trials): never done: a job that had not ended in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by that on node-1; 1 resource left in disruption`},
+		{"two faults: the second is of a job that comes after the first, and there is none after a job that hangs", func(*rollouttest.World) {}, nil, 2,
+			`6 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:02:00 (+2m)
+kubelet fails (2 trials): never done: retry_exhausted in 2 trials; 1 resource held
+kubelet hangs (2 trials): never done: a job that had not ended in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by that on node-1; 1 resource left in disruption
+kubelet fails and kubelet fails (1 trial): never done: retry_exhausted in 1 trial; 2 resources held
+kubelet fails and kubelet hangs (1 trial): never done: a job that had not ended in 1 trial, retry_exhausted in 1 trial; 2 resources held; 1 resource left in disruption`},
+		{"a failure is repeated, and only two of them on one node are for good", func(w *rollouttest.World) {
+			retry(w)
+			w.Fleet.Targets = w.Fleet.Targets[:1]
+		}, func(start rollout.Start, _ int) []rollouttest.Outcome {
+			return []rollouttest.Outcome{{After: minutes(3), Status: rollout.JobFailure}}
+		}, 3,
+			`2 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:01:00 (+1m)
+kubelet fails (1 trial): done at 2026-03-10 12:04:00 (+4m)
+kubelet fails and attempt 2 of kubelet fails (1 trial): never done: retry_exhausted in 1 trial; 1 resource held`},
+		{"other outcomes have words, too; what is as expected is no fault", retry, func(start rollout.Start, _ int) []rollouttest.Outcome {
+			return []rollouttest.Outcome{
+				{After: minutes(1), Status: rollout.JobSuccessful}, {After: minutes(90)}, {After: minutes(90), Status: rollout.JobCancelled},
+				{After: minutes(1), Verification: rollout.VerificationFailed, VerifiedAfter: minutes(1)}, {After: minutes(1), Verification: rollout.VerificationRunning},
+				{After: minutes(80), Verification: rollout.VerificationPassed, VerifiedAfter: minutes(10)}, {Status: rollout.JobActionRequired},
+			}
+		}, 1,
+			`12 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:01:00 (+1m)
+kubelet takes 1h30m (4 trials): done at 2026-03-10 13:30:00 (+1h30m)
+kubelet ends as cancelled (2 trials): done at 2026-03-10 13:31:00 (+1h31m)
+kubelet fails its checks (2 trials): done at 2026-03-10 12:02:00 (+2m)
+kubelet is never verified (2 trials): never done: a job that had not ended in 2 trials; 1 resource held
+kubelet hangs (2 trials): never done: a job that had not ended in 2 trials; 1 resource held; 1 resource left in disruption`},
+		{"faults that lead to the same share a line", func(w *rollouttest.World) { w.Fleet.Targets = w.Fleet.Targets[:1] }, func(start rollout.Start, _ int) []rollouttest.Outcome {
+			return []rollouttest.Outcome{{Status: rollout.JobFailure}, {Status: rollout.JobInvalidAgent}}
+		}, 1,
+			`2 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:01:00 (+1m)
+kubelet fails, kubelet ends as invalidJobAgent (1 trial each): never done: retry_exhausted in 1 trial; 1 resource held`},
+		{"a job that the world finds can fail as well, and what was held before is no consequence", func(w *rollouttest.World) {
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v2", Status: rollout.JobInProgress, CreatedAt: noon}}
+			w.Fleet.Targets[1].Jobs = []rollout.Job{{Run: "b", Version: "v2", Status: rollout.JobFailure, CreatedAt: noon, CompletedAt: noon}}
+		}, nil, 1,
+			`2 trials with faults from 2026-03-10 12:00:00 on
+without faults: never done: retry_exhausted in 1 trial
+kubelet fails (1 trial): never done: retry_exhausted in 1 trial; 1 resource held
+kubelet hangs (1 trial): never done: a job that had not ended in 1 trial, retry_exhausted in 1 trial; 1 resource held; 1 resource left in disruption`},
+	} {
+		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+		row.edit(&w)
+		e, err := rollouttest.Explore(t.Context(), w, row.others, row.depth)
+		if err != nil {
+			t.Errorf("%s: %v", row.why, err)
+			continue
+		}
+		if diff := cmp.Diff(row.want, e.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", row.why, diff)
+		}
+		for k := range 3 {
+			again, err := rollouttest.Explore(t.Context(), w, row.others, row.depth)
+			if diff := cmp.Diff(e, again); diff != "" || err != nil {
+				t.Fatalf("%s: exploration %d is another one: %v\n%s", row.why, k, err, diff)
+			}
+		}
+	}
+}
+
+func TestExplorationIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why    string
+		edit   func(*rollouttest.World)
+		others func(rollout.Start, int) []rollouttest.Outcome
+		depth  int
+		want   string
+	}{
+		{"no depth", func(*rollouttest.World) {}, nil, 0, "a depth of 0: at least 1 is needed"},
+		{"a store that all worlds would share", func(w *rollouttest.World) { w.Store = &bracket.MemoryStore{} }, nil, 1, "World.Store must be nil in an exploration"},
+		{"a world that does not run", func(w *rollouttest.World) { w.Policies = nil }, nil, 1, "World.Policies is required"},
+		{"an outcome that cannot be", func(*rollouttest.World) {}, func(rollout.Start, int) []rollouttest.Outcome {
+			return []rollouttest.Outcome{{After: -time.Minute}}
+		}, 1, "end 1m0s before it starts (kubelet takes -1m on node-1 in prod (v2))"},
+		{"a promise that is broken only after a failure", func(w *rollouttest.World) {
+			w.Plan = pure(w.Policies, func(p *rollout.Plan) {
+				for waiting := range p.Waiting.All() {
+					if waiting.Blockers[0].Reason == rollout.ReasonRetryExhausted {
+						p.Now = p.Now.Add(1)
+					}
+				}
+			})
+		}, nil, 1, "(kubelet fails on node-1 in prod (v2))"},
+	} {
+		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+		row.edit(&w)
+		if _, err := rollouttest.Explore(t.Context(), w, row.others, row.depth); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", row.why, err, row.want)
+		}
+	}
+}
+
+// TestStopped: whoever has waited long enough gets an error and no half of an answer, also from worlds
+// that call no store.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet(), Pure: true}
+	ctx, cancel := context.WithCancel(t.Context())
+	worlds := 0
+	others := func(rollout.Start, int) []rollouttest.Outcome {
+		cancel() // the world without faults is over
+		worlds++
+		return []rollouttest.Outcome{{Status: rollout.JobFailure}}
+	}
+	e, err := rollouttest.Explore(ctx, w, others, 1)
+	if !errors.Is(err, context.Canceled) || len(e.Consequences) > 0 || worlds != 2 {
+		t.Errorf("explored: %v, %v", e, err)
+	}
+	if _, err := w.Run(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped at 2026-03-10T12:00:00Z") {
+		t.Errorf("run: %v", err)
+	}
+	if _, err := rollouttest.Forecast(ctx, w, nil, 3, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("forecast: %v", err)
+	}
+}
+
+// TestExplorationIsThatOfRuns: each consequence is what a run gives in which somebody has changed the
+// outcomes by hand, and no job is left out.
+func TestExplorationIsThatOfRuns(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{2, 3} {
+		w := rfcWorld(t, nodes)
+		e, err := rollouttest.Explore(t.Context(), w, nil, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type job struct {
+			rollout.TargetID
+			run string
+		}
+		single := map[job]int{}
+		pairs := map[string]bool{}
+		for i, c := range e.Consequences {
+			if i%7 != 0 && len(c.Faults) > 1 {
+				continue // each takes as long as a world
+			}
+			other := w
+			other.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+				for _, f := range c.Faults {
+					if f.Run == start.Run {
+						return f.Outcome
+					}
+				}
+				return w.Job(start, attempt)
+			}
+			timeline, err := other.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, open := map[string]bool{}, map[string]bool{}
+			for _, waiting := range timeline.Left {
+				held[waiting.Resource] = true
+			}
+			for _, entry := range timeline.Entries {
+				switch {
+				case entry.Kind == rollouttest.Start:
+					open[entry.Resource] = true
+				case entry.Event == bracket.ExecutionEnded:
+					delete(open, entry.Resource)
+				}
+				if slices.Contains(timeline.Running, entry.Run) {
+					held[entry.Resource] = true
+				}
+			}
+			if c.Done != timeline.Done || !c.Finish.Equal(timeline.Finish) && !timeline.Finish.IsZero() || c.InFlight != timeline.InFlight || c.Drains != timeline.Drains ||
+				c.Hanging != (len(timeline.Running) > 0) || !slices.Equal(c.Held, sortedKeys(held)) || !slices.Equal(c.Disrupted, sortedKeys(open)) {
+				t.Errorf("%v: %+v\nheld %v, in disruption %v:\n%s", c.Faults, c, sortedKeys(held), sortedKeys(open), timeline)
+			}
+			if len(c.Faults) == 1 {
+				single[job{c.Faults[0].TargetID, c.Faults[0].Run}]++
+			}
+		}
+		for _, c := range e.Consequences {
+			key := fmt.Sprint(c.Faults)
+			if pairs[key] {
+				t.Errorf("twice: %s", key)
+			}
+			pairs[key] = true
+		}
+		if len(single) != 5*nodes {
+			t.Errorf("%d jobs can fail, of %d", len(single), 5*nodes)
+		}
+		for own, n := range single {
+			if n != 2 {
+				t.Errorf("%v: %d faults, not one of each kind", own, n)
+			}
+		}
+		if len(pairs) == 10*nodes {
+			t.Error("no two faults at once")
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back rollouttest.Exploration
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e.String(), back.String()); diff != "" {
+			t.Errorf("JSON does not carry it:\n%s", diff)
+		}
+	}
+}
+
+func sortedKeys(set map[string]bool) []string {
+	keys := make([]string, 0, len(set))
+	for key := range set {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// TestDrawnFaults: in worlds that nobody thought of, every promise holds whichever job fails or hangs;
+// a few jobs of each world are tried.
+func TestDrawnFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole worlds, dozens of times each")
+	}
+	seen := testseed.Tally{}
+	compiler := newCompiler(t)
+	seen.Check(t, func(t *rapid.T) {
+		d := drawn{t}
+		text, world, accepted := d.governed(compiler, seen)
+		if !accepted {
+			return
+		}
+		salt := rapid.Uint32().Draw(t, "salt")
+		e, err := rollouttest.Explore(context.Background(), world, func(start rollout.Start, attempt int) []rollouttest.Outcome {
+			h := fnv.New32a()
+			fmt.Fprint(h, salt, start.Run, attempt)
+			switch h.Sum32() % 12 {
+			case 0:
+				return []rollouttest.Outcome{{After: minutes(3), Status: rollout.JobFailure}}
+			case 1:
+				return []rollouttest.Outcome{{Status: rollout.JobInProgress}}
+			}
+			return nil
+		}, 1)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		for _, c := range e.Consequences {
+			switch {
+			case c.Done:
+				seen["done all the same"]++
+			case len(c.Disrupted) > 0:
+				seen["left in disruption"]++
+			}
+			if len(c.Held) > 1 {
+				seen["holds others"]++
+			}
+		}
+	}, "done all the same", "left in disruption", "holds others")
+}
