@@ -127,6 +127,11 @@ func ExampleExplore() {
 	for _, c := range exploration.Consequences {
 		if len(c.Held) > 1 {
 			fmt.Println(c.Faults[0], "and holds", c.Held)
+			timeline, err := world.With(c.Faults...).Run(context.Background())
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Print(timeline.Trace())
 		}
 	}
 	// Output:
@@ -135,6 +140,9 @@ func ExampleExplore() {
 	// kubelet fails (2 trials): never done: retry_exhausted in 2 trials; 1 resource held
 	// kubelet hangs (2 trials): never done: a job that had not ended in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by that on node-1; 1 resource left in disruption
 	// kubelet hangs on node-1 in prod (v2) and holds [node-1 node-2]
+	// 2026-03-10
+	//   12:00:00  node-1: start kubelet v2
+	//   12:00:00  node-2: kubelet v2: slot_full in nodes, held by node-1
 }
 
 // When does the kubelet come to prod? It is asked at ten past twelve, in the middle of the rollout.

@@ -104,6 +104,29 @@ type Fault struct {
 	Outcome Outcome         `json:"outcome"`
 }
 
+// of reports whether the fault is that of an attempt.
+func (f Fault) of(start rollout.Start, attempt int) bool {
+	return f.Run == start.Run && f.TargetID == start.TargetID && f.Version == start.Version && f.Purpose == start.Purpose && f.Attempt == attempt
+}
+
+// With returns the world in which the jobs of faults end as these say, to see the timeline of a
+// [Consequence] that [Explore] has found.
+func (w World) With(faults ...Fault) World {
+	job := w.Job
+	if job == nil {
+		job = defaultJob
+	}
+	w.Job = func(start rollout.Start, attempt int) Outcome {
+		for _, f := range faults {
+			if f.of(start, attempt) {
+				return f.Outcome
+			}
+		}
+		return job(start, attempt)
+	}
+	return w
+}
+
 // String returns the fault as in "kubelet fails on node-1 in prod (v2)".
 func (f Fault) String() string {
 	return fmt.Sprintf("%s on %s in %s (%s)", f.what(), f.Resource, f.Environment, f.Version)
@@ -254,23 +277,17 @@ type ran struct {
 	outcome Outcome
 }
 
-func (j ran) fault(outcome Outcome) Fault {
-	return Fault{TargetID: j.start.TargetID, Run: j.start.Run, Version: j.start.Version, Purpose: j.start.Purpose, Attempt: j.attempt, Outcome: outcome}
-}
-
 // explore runs a world with faults.
 func explore(ctx context.Context, world World, faults []Fault) explored {
 	own := explored{Consequence: Consequence{Faults: faults}}
-	job := world.Job
+	job := world.With(faults...).Job
 	world.Job = func(start rollout.Start, attempt int) Outcome {
 		j := ran{start, attempt, job(start, attempt)}
 		j.outcome.Status = cmp.Or(j.outcome.Status, rollout.JobSuccessful)
-		for _, fault := range faults {
-			if j.fault(fault.Outcome) == fault {
-				j.outcome, own.next = fault.Outcome, len(own.jobs)+1
-			}
-		}
 		own.jobs = append(own.jobs, j)
+		if slices.ContainsFunc(faults, func(f Fault) bool { return f.of(start, attempt) }) {
+			own.next = len(own.jobs)
+		}
 		return j.outcome
 	}
 	r, err := world.play(ctx, world.Trust, nil)
@@ -298,7 +315,8 @@ func (e *explored) further(others func(rollout.Start, int) []Outcome) [][]Fault 
 	for _, job := range e.jobs[e.next:] {
 		for _, other := range others(job.start, job.attempt) {
 			if other.Status = cmp.Or(other.Status, rollout.JobSuccessful); other != job.outcome {
-				list = append(list, append(slices.Clone(e.Faults), job.fault(other)))
+				fault := Fault{TargetID: job.start.TargetID, Run: job.start.Run, Version: job.start.Version, Purpose: job.start.Purpose, Attempt: job.attempt, Outcome: other}
+				list = append(list, append(slices.Clone(e.Faults), fault))
 			}
 		}
 	}

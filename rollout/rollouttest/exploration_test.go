@@ -189,6 +189,9 @@ func TestExplorationIsThatOfRuns(t *testing.T) {
 				}
 				return w.Job(start, attempt)
 			}
+			if i%5 == 0 {
+				other = w.With(c.Faults...)
+			}
 			timeline, err := other.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
