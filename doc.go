@@ -65,8 +65,9 @@
 //     the same id. A start that is dispatched late may carry an older version than another planner
 //     has deployed meanwhile. So a host with several planners creates the job only if the target
 //     has no job that Observe did not see; otherwise it begins again at 1.
-//  5. Sleep until Next, or until something happens: a job ends, a version is published, somebody
-//     approves.
+//  5. Sleep until something happens: a job ends, a version is published, somebody approves. Sleep no
+//     longer than until Next of a plan by rollout.Planner, or what NextAfter says of the starts of a
+//     plan by a PolicySet.
 //
 // A crash between any two of these steps is repaired by the next plan. Only time is lost. The plan
 // lists every slot whose holder is not seen at work, with its token: the host gives it back once it
@@ -81,8 +82,8 @@
 //     wait, and a drained node is upgraded and uncordoned before another policy change reaches it.
 //   - Every wait says why: a stable code, the rule, the instant at which looking again can help,
 //     and the events that can help. All blockers are reported, not only the first.
-//   - Next is exact: between now and Next nothing changes by itself, so a host that sleeps until
-//     then misses nothing.
+//   - Next is exact: between now and Next nothing changes by itself, so a host that starts nothing
+//     and sleeps until then misses nothing. NextAfter is Next for a host that starts something.
 //   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no
 //     sense are errors, all of them reported at once. json.Unmarshal refuses unknown fields in every
 //     document as a whole, such as a policy, a version or an override, without any setting. A part

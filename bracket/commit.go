@@ -61,6 +61,30 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 	return state, nil
 }
 
+// NextAfter returns when the caller should step again once it has carried out runs of p.Start at the
+// plan's now: at Next or, in case one of them hangs, as soon as that is stuck, whichever is earlier.
+// Zero: nothing happens by itself. The state is the one that [Step] returned with the plan. Runs that
+// the plan does not offer count for nothing.
+func (p Plan) NextAfter(state State, runs []Run) time.Time {
+	next := p.Next
+	offered := offers{starts: p.Start}
+	for _, run := range runs {
+		if p.view == nil || !offered.has(run) {
+			continue
+		}
+		rule := &p.view.rule
+		if record := state.recordOn(run.Resource); record != nil && record.Open != nil {
+			rule = p.view.ruleOf(record.Open)
+		} else if p.view.latest != nil {
+			rule = &p.view.latest.Rule
+		}
+		if at := p.view.now.Add(rule.stuckAfter()); at.After(p.view.now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
+
 // offers are the starts of a plan, in the plan's order or in any order that the host has given
 // them.
 type offers struct {

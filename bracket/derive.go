@@ -158,7 +158,7 @@ func (s *step) deriveOpen(w *work) {
 	slices.SortStableFunc(order, func(a, b int) int { return level[a] - level[b] })
 	s.order = order
 	h, waits := w.halted(), len(s.plan.Wait)
-	stuck := time.Duration(w.rule.StuckAfterSeconds) * time.Second
+	stuck := w.rule.stuckAfter()
 	for _, k := range order {
 		m := &w.Members[k]
 		if m.running() && !w.observed(resource, m) {

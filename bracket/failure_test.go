@@ -730,6 +730,26 @@ func TestFailure(t *testing.T) {
 			}
 			h.is(StatusExecuting, "drain=running")
 		}, "the plan lists it; status and lease do not change"},
+		{"the caller sleeps after a start", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.step(60)
+			drain := h.plan.Start[0].Run
+			strange := drain
+			strange.Attempt = 7
+			if none := h.plan.NextAfter(h.state, nil); !none.IsZero() || !h.plan.NextAfter(h.state, []Run{strange}).Equal(none) || !h.plan.NextAfter(h.state, []Run{drain}).Equal(at(70)) {
+				h.t.Errorf("after none %v, after one that is not offered %v, after the drain %v", none, h.plan.NextAfter(h.state, []Run{strange}), h.plan.NextAfter(h.state, []Run{drain}))
+			}
+			h.until(61, "n1", "drain")
+			h.end("n1", "drain", RunSucceeded, 61)
+			h.rule.StuckAfterSeconds = 60 // an execution goes by the rule that it began with
+			h.step(62)
+			if after := h.plan.NextAfter(h.state, []Run{h.plan.Start[0].Run}); len(h.plan.Start) == 0 || !after.Equal(at(72)) {
+				h.t.Errorf("after %v: %v", h.plan.Start, after)
+			}
+			if after := (Plan{Next: at(1)}).NextAfter(h.state, []Run{drain}); !after.Equal(at(1)) {
+				h.t.Errorf("a plan of nobody says %v", after)
+			}
+		}, "what hangs is stuck some day, and no later step says so before: the plan that offers the run does"},
 		{"a target that vanishes", func(h *host) {
 			h.until(60, "n1", "os")
 			delete(h.targets, [2]string{"n1", "kubelet"})

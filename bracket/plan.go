@@ -33,7 +33,7 @@ type Plan struct {
 	// Commands to an execution that has ended are not listed.
 	Refused []Command
 	// Next is the earliest instant after now at which the plan can change without a new
-	// observation; zero: never.
+	// observation; zero: never. Once runs have been started, see [Plan.NextAfter].
 	Next time.Time
 
 	view *view

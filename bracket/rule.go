@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"strings"
+	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -230,6 +231,8 @@ func (r Rule) Validate() error {
 // hooksIdempotent and maxMerges return their fields with the defaults applied, because a rule made
 // by hand may lack them.
 func (r *Rule) hooksIdempotent() bool { return r.HooksIdempotent == nil || *r.HooksIdempotent }
+
+func (r *Rule) stuckAfter() time.Duration { return time.Duration(r.StuckAfterSeconds) * time.Second }
 
 func (r *Rule) maxMerges() int {
 	if r.MaxMerges == nil {

@@ -27,7 +27,7 @@ type Result struct {
 	Stuck []Stuck
 	// Next is the earliest instant after now at which another lease becomes stuck. Until then, and
 	// without a new observation, the result stays the same. Zero means that it never changes by
-	// itself.
+	// itself. A start is a new observation: it may be stuck StuckAfter of its pools later.
 	Next time.Time
 }
 

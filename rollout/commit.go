@@ -62,12 +62,7 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 	}
 	executions := byRule(p.State.Executions)
 	for _, b := range p.work.stepped {
-		var own []bracket.Run
-		for _, start := range b.plan.Start {
-			if runs[start.Run.String()] {
-				own = append(own, start.Run)
-			}
-		}
+		own := b.startsOf(runs)
 		state := b.state
 		state.Executions = executions[b.id]
 		next, err := b.plan.Commit(state, own, now)
@@ -85,6 +80,58 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 	}
 	slices.SortFunc(all, compareExecutions)
 	return groups, all, nil
+}
+
+// startsOf returns those of the bracket's starts whose run ids are in a set.
+func (b *bracketWork) startsOf(runs map[string]bool) []bracket.Run {
+	var own []bracket.Run
+	for _, start := range b.plan.Start {
+		if runs[start.Run.String()] {
+			own = append(own, start.Run)
+		}
+	}
+	return own
+}
+
+// NextAfter returns when the host should look again that has carried out starts of the plan, all of
+// them or any subset: at Next or, in case one of the jobs hangs, as soon as it or its lease is stuck,
+// whichever is earlier. The jobs are taken to begin at Now; if they begin later, that is early enough.
+// Zero: nothing happens by itself. Without starts it is Next.
+//
+// Of a plan that does not come from [PolicySet.Plan] nobody knows that: NextAfter returns Now, so
+// that the host looks again at once. Starts that the plan does not hold count for nothing.
+func (p *Plan) NextAfter(starts []Start) time.Time {
+	next := p.Next
+	if len(starts) == 0 {
+		return next
+	}
+	if p.work == nil {
+		return p.Now
+	}
+	wake := func(at time.Time) {
+		if at.After(p.Now) && (next.IsZero() || at.Before(next)) {
+			next = at.UTC()
+		}
+	}
+	runs := make(map[string]bool, len(starts))
+	for _, start := range starts {
+		runs[start.Run] = true
+	}
+	for _, b := range p.work.stepped {
+		wake(b.plan.NextAfter(b.state, b.startsOf(runs)))
+	}
+	stuckAfter := map[string]time.Duration{} // by pool key
+	for _, pool := range p.work.capacity.snapshot.Pools {
+		stuckAfter[pool.Key] = pool.StuckAfter
+	}
+	for i := range p.Start {
+		if start := &p.Start[i]; runs[start.Run] {
+			for _, claim := range start.Claims {
+				wake(p.Now.Add(stuckAfter[claim.Pool]))
+			}
+		}
+	}
+	return next
 }
 
 // claiming holds the records of a plan's pools while starts claim their places in them.

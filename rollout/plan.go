@@ -57,14 +57,14 @@ type Plan struct {
 
 	// Next is the earliest instant after Now at which another plan could differ without a new
 	// observation. Between the two nothing changes. Zero: only a new observation can change the
-	// plan.
+	// plan. Once jobs have been started, [Plan.NextAfter] says when to look again.
 	Next time.Time `json:"next,omitzero"`
 
 	// State goes into the next snapshot if nothing is started; [Plan.Commit] returns the state
 	// after the starts.
 	State State `json:"state,omitzero"`
 
-	work *work // for Commit and Explain
+	work *work // for Commit, NextAfter and Explain
 }
 
 // Start is a job to dispatch. If several controllers plan outside brackets from observations of

@@ -44,7 +44,8 @@ const attemptsPerPlan = 3
 
 // Plan reads the stored state, plans, commits all starts, or those that Choose returns, saves what
 // changed, and returns the plan with these starts. The host then dispatches them, create-if-absent
-// by their run ids. The State and Active of the snapshot are ignored and replaced.
+// by their run ids, and looks again at the plan's Next: it is [Plan.NextAfter] these starts. The State
+// and Active of the snapshot are ignored and replaced.
 //
 // The snapshot is older than the state that Plan reads, and older still after a conflict. That
 // exceeds no limit: a job that has ended meanwhile keeps its slot until a snapshot shows its end,
@@ -86,13 +87,14 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 	if err != nil {
 		return Plan{}, err
 	}
-	offered, chosen := plan.Start, plan.Start
+	offered, chosen, next := plan.Start, plan.Start, plan.Next
 	if p.Choose != nil {
 		chosen = p.Choose(&plan)
 	}
 	if plan.State, err = plan.Commit(chosen, now); err != nil {
 		return Plan{}, err
 	}
+	plan.Next = plan.NextAfter(chosen)
 	plan.Start = chosen
 	if err := p.confirm(ctx, old, plan.restsOn()); err != nil {
 		return Plan{}, fmt.Errorf("rollout: confirm state: %w", err)
@@ -105,7 +107,7 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 	plan.Events = passOn(*told, plan.Events)
 	if p.Recorder != nil {
 		recorded := plan
-		recorded.Start = offered
+		recorded.Start, recorded.Next = offered, next
 		p.Recorder(Recording{Schema: recordingSchema, Snapshot: snapshot, Plan: recorded})
 	}
 	return plan, nil

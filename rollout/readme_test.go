@@ -59,7 +59,7 @@ func Turn(set *rollout.PolicySet, host Host, now time.Time) (next time.Time, err
 			return now, err
 		}
 	}
-	return plan.Next, nil // nothing changes by itself before Next; zero: nothing ever does
+	return plan.NextAfter(plan.Start), nil // nothing changes by itself before; zero: nothing ever does
 }
 
 ////////////////////////////////////////////////////////////////////////////////

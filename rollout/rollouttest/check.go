@@ -9,8 +9,9 @@ import (
 )
 
 // check makes sure that a plan keeps its promises. fresh says that the previous plan started
-// something and nothing has happened since, so nothing is left to start.
-func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan, fresh bool) error {
+// something and nothing has happened since: so nothing is left to start, and a host that slept until
+// next, as that plan said, would have missed nothing.
+func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan, fresh bool, next time.Time) error {
 	if r.Trust {
 		return nil
 	}
@@ -18,6 +19,13 @@ func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan, fresh bool
 	if fresh && len(plan.Start) > 0 {
 		first := plan.Start[0]
 		err = errors.Join(err, r.broken("again", fmt.Errorf("planning again at once starts %s %s on %s", first.Deployment, first.Version, first.Resource)))
+	}
+	if fresh && !plan.Next.IsZero() && (next.IsZero() || plan.Next.Before(next)) {
+		until := "for ever"
+		if !next.IsZero() {
+			until = "until " + next.UTC().Format(time.RFC3339Nano)
+		}
+		err = errors.Join(err, r.broken("again", fmt.Errorf("the plan that started the jobs lets its host sleep %s, and now something is to be seen at %s", until, plan.Next.UTC().Format(time.RFC3339Nano))))
 	}
 	if now := r.clock.Now(); !plan.Now.Equal(now) {
 		err = errors.Join(err, r.broken("again", fmt.Errorf("the plan is for %s", plan.Now.UTC().Format(time.RFC3339Nano))))

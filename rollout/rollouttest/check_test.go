@@ -90,6 +90,28 @@ func TestWhatChangesUnseen(t *testing.T) {
 	}
 }
 
+// TestSleepsTooLong: a host that starts something and then sleeps for as long as the plan says must
+// not miss what a plan knows that sees its starts.
+func TestSleepsTooLong(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why, rules, says string
+	}{
+		{"for ever", oneByOne, "lets its host sleep for ever, and now something is to be seen at 2026-03-10T09:05:00Z"},
+		{"for too long", `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`, "lets its host sleep until 2026-03-10T09:10:00Z, and now something is to be seen at 2026-03-10T09:05:00Z"},
+	} {
+		w := webWorld(t, 2, row.rules)
+		w.Plan = pure(w.Policies, func(p *rollout.Plan) {
+			if len(p.Start) == 0 {
+				p.Next = p.Now.Add(minutes(5))
+			}
+		})
+		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "again is broken at 2026-03-10T09:00:00Z: the plan that started the jobs "+row.says) {
+			t.Errorf("%s: %v", row.why, err)
+		}
+	}
+}
+
 // TestLookAheadFails: an instant at which no plan can be made is no quiet one.
 func TestLookAheadFails(t *testing.T) {
 	t.Parallel()

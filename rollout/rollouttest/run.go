@@ -15,8 +15,9 @@ import (
 const maxSteps = 1_000_000
 
 func (r *running) run(ctx context.Context) error {
-	fresh := false // the last plan started something, and neither has time gone by nor a job ended since
-	began := 0     // how many entries there were before this look
+	fresh := false     // the last plan started something, and neither has time gone by nor a job ended since
+	var next time.Time // of the last plan
+	began := 0         // how many entries there were before this look
 	for range maxSteps {
 		now := r.clock.Now()
 		if err := ctx.Err(); err != nil {
@@ -31,9 +32,10 @@ func (r *running) run(ctx context.Context) error {
 			return fmt.Errorf("rollouttest: plan at %s: %w", now.Format(time.RFC3339Nano), err)
 		}
 		r.observe(&plan)
-		if err := r.check(snapshot, plan, fresh); err != nil {
+		if err := r.check(snapshot, plan, fresh, next); err != nil {
 			return err
 		}
+		next = plan.NextAfter(plan.Start)
 		r.fleet.State = rollout.State{} // what was saved and not dispatched before Start has been offered again
 		if len(plan.Start) > 0 {
 			if err := r.dispatch(&plan, now); err != nil {

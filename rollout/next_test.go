@@ -1,0 +1,129 @@
+package rollout_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestNextAfter: a host that has started what the plan offers and then sleeps misses nothing, even if
+// none of the jobs is ever heard of again.
+func TestNextAfter(t *testing.T) {
+	t.Parallel()
+	const (
+		limit = `{"id":"L","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":3600}}`
+		wide  = `{"id":"W","resourceConcurrency":{"groupSelector":"true","limit":2,"stuckAfterSeconds":1800}}`
+		unit  = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"stuckAfterSeconds":600}}`
+		curve = `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":900}}`
+	)
+	for _, row := range []struct {
+		why         string
+		rules       string
+		next, after time.Time
+	}{
+		{"nothing happens by itself", `{"id":"L","resourceConcurrency":{"groupSelector":"true","limit":1}}`, time.Time{}, time.Time{}},
+		{"the slot of what hangs is stuck some day", limit, time.Time{}, minute(60)},
+		{"of several pools, the first to call it stuck counts", limit + "," + wide, time.Time{}, minute(30)},
+		{"a member of a bracket is stuck, whatever its slot", unit + "," + limit, time.Time{}, minute(10)},
+		{"the next turn comes before", limit + "," + curve, minute(15), minute(15)},
+		{"the next turn comes after it", unit + "," + curve, minute(15), minute(10)},
+	} {
+		set := compile(t, policy(row.rules))
+		s := fleet(2, "v1", map[string][]string{"web": {"v1", "v2"}})
+		for i := range s.Versions {
+			s.Versions[i].CreatedAt = t0.Add(time.Duration(i-1) * time.Hour)
+		}
+		plan := mustPlan(t, set, s, t0)
+		if len(plan.Start) == 0 || !plan.Next.Equal(row.next) || !plan.NextAfter(plan.Start).Equal(row.after) || !plan.NextAfter(nil).Equal(row.next) {
+			t.Errorf("%s: %d starts, next %v, after them %v, after none %v", row.why, len(plan.Start), plan.Next, plan.NextAfter(plan.Start), plan.NextAfter(nil))
+		}
+		if strange := plan.NextAfter([]rollout.Start{{Run: "mine"}}); !strange.Equal(row.next) {
+			t.Errorf("%s: after a start that was not offered %v", row.why, strange)
+		}
+		decoded := rollout.Plan{Now: plan.Now, Start: plan.Start, Next: plan.Next}
+		if at := decoded.NextAfter(decoded.Start); !at.Equal(t0) || !decoded.NextAfter(nil).Equal(row.next) {
+			t.Errorf("%s: a copy knows nothing, and says %v", row.why, at)
+		}
+		planner := rollout.Planner{Policies: set, Store: new(bracket.MemoryStore), Clock: clock.NewFake(t0)}
+		saved, err := planner.Plan(t.Context(), s)
+		if err != nil || !saved.Next.Equal(row.after) {
+			t.Errorf("%s: a planner says %v, %v", row.why, saved.Next, err)
+		}
+		planner.Choose = func(*rollout.Plan) []rollout.Start { return nil }
+		planner.Store = new(bracket.MemoryStore)
+		if saved, err = planner.Plan(t.Context(), s); err != nil || !saved.Next.Equal(row.next) {
+			t.Errorf("%s: a planner that starts nothing says %v, %v", row.why, saved.Next, err)
+		}
+		s.State = mustCommit(t, plan, t0)
+		for _, start := range plan.Start {
+			add(&s, start, job(start, t0, rollout.JobInProgress))
+		}
+		if seen := mustPlan(t, set, s, t0); !seen.Next.Equal(row.after) {
+			t.Errorf("%s: a plan that sees the starts says %v", row.why, seen.Next)
+		}
+	}
+}
+
+// TestNextAfterAnySubset: whichever starts are carried out, no plan that sees them would have its
+// host look earlier.
+func TestNextAfterAnySubset(t *testing.T) {
+	t.Parallel()
+	testseed.Tally{}.Check(t, nextAfterAnySubset(compile(t, policy(strings.Join([]string{
+		`{"id":"L","resourceConcurrency":{"groupSelector":"resource.name != 'r2'","limit":2,"stuckAfterSeconds":3600}}`,
+		`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name != 'web'","readinessMode":"immediate","memberRoles":{},"stuckAfterSeconds":5400}}`,
+		`{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":4000}}`,
+	}, ",")))))
+}
+
+func nextAfterAnySubset(set *rollout.PolicySet) func(*rapid.T) {
+	return func(t *rapid.T) {
+		s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "web": {"v1", "v2"}})
+		now := t0
+		for range rapid.IntRange(1, 6).Draw(t, "turns") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "minutes")) * time.Minute)
+			for i := range s.Targets {
+				if target := &s.Targets[i]; len(target.Jobs) > 0 && !target.Jobs[0].Status.Terminal() && rapid.Bool().Draw(t, "ends") {
+					target.Jobs = slices.Clone(target.Jobs)
+					target.Jobs[0].Status, target.Jobs[0].CompletedAt, target.Current = rollout.JobSuccessful, now, target.Jobs[0].Version
+				}
+			}
+			plan, err := set.Plan(s, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var some []rollout.Start
+			for _, start := range plan.Start {
+				if rapid.Bool().Draw(t, "starts") {
+					some = append(some, start)
+				}
+			}
+			next := plan.NextAfter(some)
+			s.State = mustCommit(t, plan, now)
+			if len(some) > 0 {
+				state, err := plan.Commit(some, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.State = state
+			}
+			for _, start := range some {
+				add(&s, start, job(start, now, rollout.JobInProgress))
+			}
+			again, err := set.Plan(s, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !again.Next.IsZero() && (next.IsZero() || again.Next.Before(next)) {
+				t.Fatalf("after %v the host looks at %v, and should at %v", some, next, again.Next)
+			}
+		}
+	}
+}
