@@ -94,12 +94,13 @@ func (b *bracketWork) startsOf(runs map[string]bool) []bracket.Run {
 }
 
 // NextAfter returns when the host should look again that has carried out starts of the plan, all of
-// them or any subset: at Next or, in case one of the jobs hangs, as soon as it or its lease is stuck,
-// whichever is earlier. The jobs are taken to begin at Now; if they begin later, that is early enough.
-// Zero: nothing happens by itself. Without starts it is Next.
+// them or any subset: at Next or, whichever is earlier, as soon as one of the jobs or its lease is
+// stuck in case the job hangs, or the cooldown of its version is over for a newer one. The jobs are
+// taken to begin at Now; if they begin later, that is early enough. Zero: nothing happens by itself.
+// Without starts it is Next.
 //
-// Of a plan that does not come from [PolicySet.Plan] nobody knows that: NextAfter returns Now, so
-// that the host looks again at once. Starts that the plan does not hold count for nothing.
+// For a plan that does not come from [PolicySet.Plan], such as a decoded one, NextAfter returns Now,
+// so that the host looks again at once. Starts that the plan does not hold count for nothing.
 func (p *Plan) NextAfter(starts []Start) time.Time {
 	next := p.Next
 	if len(starts) == 0 {
@@ -129,6 +130,7 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 			for _, claim := range start.Claims {
 				wake(p.Now.Add(stuckAfter[claim.Pool]))
 			}
+			p.work.coolsDown(start, wake)
 		}
 	}
 	return next

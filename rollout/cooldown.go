@@ -67,3 +67,15 @@ func (w *work) cooldown(rule *compiledRule, i, n int32) (verdict Verdict, waits 
 	}
 	return verdict, true
 }
+
+// coolsDown calls wake with the instants from which on newer versions may follow that of a start.
+func (w *work) coolsDown(start *Start, wake func(time.Time)) {
+	i := w.target(start.TargetID)
+	versions := &w.versions[w.targets[i].deployment]
+	n := int(versions.number(start.Version))
+	for _, rule := range w.viewOf(i).cooldowns {
+		if n < len(versions.list)-1 {
+			wake(addTime(versions.list[n].CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second))
+		}
+	}
+}

@@ -72,6 +72,26 @@ func TestNextAfter(t *testing.T) {
 	}
 }
 
+// TestNextAfterAnOlderVersion: while v3 waits for an approval, v2 starts, which was published an hour
+// ago. Then v3 waits for the cooldown of v2 as well, which ends in an hour. Nobody knew of that
+// instant before.
+func TestNextAfterAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"versionSelector":{"selector":"version.tag != 'v3'"}},{"versionCooldown":{"intervalSeconds":7200}}`))
+	s := fleet(1, "v1", map[string][]string{"web": {"v1", "v2", "v3"}})
+	for i, hours := range []int{-9, -1, 0} {
+		s.Versions[i].Tag, s.Versions[i].CreatedAt = s.Versions[i].ID, t0.Add(time.Duration(hours)*time.Hour)
+	}
+	plan := mustPlan(t, set, s, t0)
+	if len(plan.Start) != 1 || plan.Start[0].Version != "v2" || !plan.Next.IsZero() || !plan.NextAfter(plan.Start).Equal(minute(60)) {
+		t.Errorf("%v, next %v, after the start %v", plan.Start, plan.Next, plan.NextAfter(plan.Start))
+	}
+	s.Versions = s.Versions[:2] // nobody waits for the cooldown
+	if plan := mustPlan(t, set, s, t0); len(plan.Start) != 1 || !plan.NextAfter(plan.Start).IsZero() {
+		t.Errorf("the newest: %v, after the start %v", plan.Start, plan.NextAfter(plan.Start))
+	}
+}
+
 // TestNextAfterAnySubset: whichever starts are carried out, no plan that sees them would have its
 // host look earlier.
 func TestNextAfterAnySubset(t *testing.T) {

@@ -44,6 +44,9 @@ func (r *running) run(ctx context.Context) error {
 			// Once a start is let past a full pool, its resource is down, and others may start
 			// there: not before, since that start might be left out.
 			fresh = !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden })
+			if at := r.look(r.wake(next)); r.brief && fresh && len(r.ends) > 0 && at.After(now) && (r.End.IsZero() || !at.After(r.End)) {
+				r.clock.Set(at.UTC()) // another plan at this instant would only say who waits
+			}
 			continue
 		}
 		r.inFlight(&plan) // of what was at work before anything started, or is by a change
