@@ -24,6 +24,8 @@ func letters() map[rune]partition.State {
 		'D': {Released: newVersion, Applied: newVersion, Ready: true, Offline: true},
 		'P': {Released: newVersion, Applied: newVersion, Ready: true, Paused: true},
 		'a': {Released: oldVersion, Applied: newVersion, Ready: true},
+		'q': {Paused: true},
+		'F': {Released: newVersion, Applied: oldVersion, Ready: true, Offline: true},
 	}
 }
 
@@ -79,6 +81,10 @@ func TestOptions(t *testing.T) {
 		{why: "a cap per step", states: "oopp", options: partition.Options{MaxPerStep: count(3)}, want: "R R R step_limit"},
 		{why: "the cap is named before the batch", states: "oopp", strategy: partition.Strategy{MaxNew: count(3)}, options: partition.Options{MaxPerStep: count(3)}, want: "R R R step_limit"},
 		{why: "the budget is named before the cap", states: "oo", strategy: partition.Strategy{MaxUnavailable: limit(1)}, options: partition.Options{MaxPerStep: count(1), Releases: partition.ByBudget}, want: "R budget"},
+		{why: "the gate looks at the present: one NotReady member of a partition that was finished closes it again", states: "ddudop", strategy: partition.Strategy{MaxUnavailable: limit(0), MaxUnavailablePartitions: limit(0), AutoPartitionSize: limit(4), AutoPartitionThreshold: count(1)},
+			want: "= = !not_applied = gate gate"},
+		{why: "once it is ready again, the later ones go on", states: "ddddop", strategy: partition.Strategy{MaxUnavailable: limit(0), MaxUnavailablePartitions: limit(0), AutoPartitionSize: limit(4), AutoPartitionThreshold: count(1)},
+			want: "= = = = R R"},
 		{why: "the cap counts over all partitions", states: "oooo", strategy: partition.Strategy{MaxUnavailablePartitions: limit(9), AutoPartitionSize: limit(1), AutoPartitionThreshold: count(1)}, options: partition.Options{MaxPerStep: count(3)}, want: "R R R step_limit"},
 		{why: "a paused cluster is held and does not count", states: "zo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "paused R"},
 		{why: "or counts as NotReady", states: "zo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: partition.Options{Paused: partition.BlockPaused}, want: "!paused threshold"},
@@ -252,6 +258,69 @@ func TestControllerReasons(t *testing.T) {
 		}
 		if got := drawn(compiled, &p); got != row.want || reason != row.reason {
 			t.Errorf("%s: %s: got  %s, %q\nwant %s, %q\n%s", row.why, row.states, got, reason, row.want, row.reason, p.Step)
+		}
+	}
+}
+
+// TestControllerReconcile: what one reconcile of Fleet's controller makes, prepares and releases, where
+// a rewrite tends to lose it.
+func TestControllerReconcile(t *testing.T) {
+	limit, every := partition.FromInt, &selector.LabelSelector{}
+	own := func(s partition.Strategy, definitions ...partition.Definition) partition.Strategy {
+		s.Partitions = definitions
+		return s
+	}
+	named := func(name string, most partition.IntOrString) partition.Definition {
+		return partition.Definition{ClusterName: name, MaxUnavailable: most}
+	}
+	singles := func(s partition.Strategy) partition.Strategy {
+		s.AutoPartitionSize, s.AutoPartitionThreshold = limit(1), count(1)
+		return s
+	}
+	for _, row := range []struct {
+		why, states string
+		strategy    partition.Strategy
+		paused      bool
+		want        string // created; staged; released, by place
+	}{
+		{why: "a paused target uses the batch for new ones up, and is not released", states: "qpp", strategy: partition.Strategy{MaxNew: count(2)}, want: "0 1; 0 1; 1"},
+		{why: "the batch is for new ones only", states: "oopp", strategy: partition.Strategy{MaxNew: count(1)}, want: "2; 0 1 2; 0 1 2"},
+		{why: "new ones are never held back, not by a limit of 0 either", states: "oppo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "1 2; 0 1 2 3; 1 2"},
+		{why: "and take nothing from the budget in the reconcile that makes them", states: "ppo", strategy: partition.Strategy{MaxUnavailable: limit(1)}, want: "0 1; 0 1 2; 0 1 2"},
+		{why: "what is unavailable goes at no cost, and uses the budget of the others up", states: "bbo", strategy: partition.Strategy{MaxUnavailable: limit(2)}, want: "; 0 1 2; 0 1"},
+		{why: "the limit over all targets is a share of all, those in no partition included", states: "oooo", want: "; 0 1; 0 1",
+			strategy: own(partition.Strategy{MaxUnavailable: partition.FromString("50%")}, named("c000000", limit(1)), named("c000001", limit(1)))},
+		{why: "a partition that allows more than all targets together releases no more", states: "ooo", want: "; 0 1 2; 0",
+			strategy: own(partition.Strategy{MaxUnavailable: limit(1)}, partition.Definition{ClusterSelector: every, MaxUnavailable: limit(3)})},
+		{why: "it is only ready earlier, so that the next one has its turn", states: "oo", want: "; 0 1; ",
+			strategy: own(partition.Strategy{MaxUnavailable: limit(0)}, named("c000000", limit(1)), named("c000001", limit(1)))},
+		{why: "behind the stop nothing is made, prepared or released", states: "opbo", strategy: singles(partition.Strategy{MaxUnavailable: limit(0)}), want: "; 0; "},
+		{why: "a paused target is staged and keeps its partition unready", states: "zo", strategy: singles(partition.Strategy{MaxUnavailable: limit(0)}), want: "; 0; "},
+		{why: "a paused bundle is made and staged, up to its stop", states: "po", paused: true, want: "0; 0 1; "},
+		{why: "an offline target on the old version looks available; released, it holds its place", states: "Fo", strategy: partition.Strategy{MaxUnavailable: limit(1)}, want: "; 1; "},
+	} {
+		fleet := fleetOf(len(row.states), fresh())
+		fleet.Paused = row.paused
+		for i, letter := range row.states {
+			fleet.Clusters[i].State = letters()[letter]
+		}
+		plan, err := partition.Plan(row.strategy, fleet, partition.Options{Mode: partition.FleetController})
+		if err != nil {
+			t.Fatalf("%s: %v", row.why, err)
+		}
+		places := func(ids []partition.ID) string {
+			var list []string
+			for _, id := range ids {
+				list = append(list, fmt.Sprint(id.Index))
+			}
+			return strings.Join(list, " ")
+		}
+		var released []partition.ID
+		for _, r := range plan.Releases {
+			released = append(released, r.ID)
+		}
+		if got := places(plan.Controller.Created) + "; " + places(plan.Controller.Staged) + "; " + places(released); got != row.want {
+			t.Errorf("%s: %s: got %q, want %q\n%s", row.why, row.states, got, row.want, plan.Step)
 		}
 	}
 }
