@@ -25,7 +25,9 @@
 //  3. Carry out the actions, in any order. Each action is repeated until an observation with its
 //     token or at its version acknowledges it. So each token must take effect at most once: point a
 //     target with a compare-and-swap, or keep the token beside it. A removal is done when the
-//     target is observed to be gone, or is listed in Input.Removed.
+//     target is observed to be gone, or is listed in Input.Removed. Answer an approval only while
+//     a step asks for it, or approve what was rejected: any other answer is ignored, with an event.
+//     See the example of [Step] about a reconcile.
 //  4. Attach the token of this run's last action on a target to every observation made after that
 //     action, even if another run has acted on the target since. With the token of the other run
 //     the observation would be stale, and the takeover would go unnoticed. Leave out observations

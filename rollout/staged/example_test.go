@@ -130,6 +130,85 @@ func ExampleStep_calendar() {
 	// Mon 09:00 start prod-1, attempt 1
 }
 
+// One reconcile of a controller that reads what there is, as often as it likes: the stored run, the
+// targets, and the approvals as objects with a state. A step asks for the approvals that are open, and
+// the next one, at once, takes the answers. So no answer is given twice, or before it is asked for,
+// which the run would ignore with an event.
+func ExampleStep_reconcile() {
+	run, err := staged.Compile(
+		staged.Strategy{Stages: []staged.Stage{{Name: "prod", Targets: []string{"prod-1"}, BeforeStageTasks: []staged.Task{{Type: staged.Approval}}}}},
+		staged.Spec{Name: "example-run", ID: "5f3c", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateRun},
+		staged.Fleet{Version: "5", Targets: []staged.Target{{Name: "prod-1"}}}, staged.Options{})
+	if err != nil {
+		panic(err)
+	}
+	stored, err := json.Marshal(run)
+	if err != nil {
+		panic(err)
+	}
+	approvers := map[string]string{}    // of approval requests, by name; empty until somebody approves
+	tokens := map[string]staged.Token{} // of targets, kept beside their versions
+	reconcile := func(now time.Time) {
+		run, changed := new(staged.Run), false
+		if err := json.Unmarshal(stored, run); err != nil {
+			panic(err)
+		}
+		var input staged.Input
+		for target, token := range tokens { // in any order
+			input.Observations = append(input.Observations, staged.Observation{Target: target, Version: run.Version(), Health: staged.HealthReady, Token: token})
+		}
+		var result staged.Result
+		for again := true; again; again = len(input.Commands) > 0 {
+			if run, result, err = staged.Step(run, input, now); err != nil {
+				panic(err)
+			}
+			changed = changed || result.Changed
+			for _, e := range result.Events {
+				fmt.Println(now.Format("15:04"), e)
+			}
+			input = staged.Input{}
+			for _, a := range result.Actions {
+				if a.Kind == staged.RequestApproval && approvers[a.Name] != "" {
+					input.Commands = append(input.Commands, staged.Command{Kind: staged.CommandApprove, Run: a.Run, Stage: a.Stage, Side: a.Side, By: approvers[a.Name]})
+				}
+			}
+		}
+		if changed { // with compare-and-swap, and before anything is done
+			if stored, err = json.Marshal(run); err != nil {
+				panic(err)
+			}
+		}
+		for _, a := range result.Actions {
+			switch a.Kind {
+			case staged.Start:
+				tokens[a.Target] = a.Token // point the target at a.Version, unless it has this token
+			case staged.RequestApproval:
+				approvers[a.Name] = "" // make the request, unless it is there
+			}
+		}
+	}
+	now := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+	for minute := range 4 {
+		if minute == 2 {
+			approvers["example-run-before-prod"] = "alice"
+		}
+		reconcile(now.Add(time.Duration(minute) * time.Minute))
+	}
+	// Output:
+	// 08:00 stage 0 WaitingBefore
+	// 08:00 approval stage 0 before requested
+	// 08:00 run Waiting
+	// 08:02 approval stage 0 before approved (by alice at 2026-03-10T08:02:00Z)
+	// 08:02 stage 0 Updating
+	// 08:02 target stage 0 prod-1 starting
+	// 08:02 run Progressing
+	// 08:03 target stage 0 prod-1 done
+	// 08:03 stage 0 WaitingAfter
+	// 08:03 stage 0 Succeeded
+	// 08:03 stage 1 Skipped
+	// 08:03 run Succeeded
+}
+
 // What a target waits for, until when, and who can change it.
 func ExampleRun_Explain() {
 	stage := func(name string) staged.Stage {

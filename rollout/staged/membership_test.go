@@ -279,3 +279,43 @@ func TestGoneBeforeItsRemovalIsAskedFor(t *testing.T) {
 	s.step(staged.Input{Leaving: []string{"c1"}}).want(staged.PhaseWaiting, "c1 removed, c1")
 	s.step(staged.Input{Observations: []staged.Observation{{Target: "c1", Gone: true, Token: start("c1", 1)}}}).want(staged.PhaseSucceeded, "c1 removed, c1 done")
 }
+
+// TestLimitsOfAStage: how many members may be in progress, and how many may fail. A count is taken as
+// it is, also above the number of members; a percentage rounds down, of concurrency to at least 1, or up.
+func TestLimitsOfAStage(t *testing.T) {
+	for _, row := range []struct {
+		members          int
+		limit            concurrency.Limit
+		down, up         int // in progress
+		failDown, failUp int // may fail
+	}{
+		{10, concurrency.Count(3), 3, 3, 3, 3},
+		{10, concurrency.Count(15), 15, 15, 15, 15},
+		{3, concurrency.Percent(50), 1, 2, 1, 2},
+		{3, concurrency.Percent(75), 2, 3, 2, 3},
+		{10, concurrency.Percent(33), 3, 4, 3, 4},
+		{100, concurrency.Percent(99), 99, 99, 99, 99},
+		{1, concurrency.Percent(10), 1, 1, 0, 1},
+		{0, concurrency.Percent(50), 1, 1, 0, 0},
+		{7, concurrency.Percent(100), 7, 7, 7, 7},
+		{5, concurrency.Limit{}, 1, 1, 0, 0},
+	} {
+		for rounding, want := range map[staged.Choice][2]int{staged.Down: {row.down, row.failDown}, staged.Up: {row.up, row.failUp}} {
+			stage := staged.Stage{Name: "a", MaxConcurrency: row.limit, MaxFailures: row.limit}
+			fleet := staged.Fleet{Version: "v2", Leaving: []string{"leaves"}} // which is no member of the stage
+			for i := range row.members {
+				fleet.Targets = append(fleet.Targets, staged.Target{Name: fmt.Sprint("c", i)})
+				stage.Targets = append(stage.Targets, fleet.Targets[i].Name)
+			}
+			run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleet, staged.Options{Rounding: rounding})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for s := range run.Stages() {
+				if got := [2]int{s.Limit, s.Budget}; !s.Cleanup && got != want {
+					t.Errorf("%s of %d, rounded %s: got %v, want %v", row.limit, row.members, rounding, got, want)
+				}
+			}
+		}
+	}
+}
