@@ -17,7 +17,9 @@
 // # A host's duties
 //
 //  1. Decide which replicas are available, and which run the target revision. If a replica
-//     consists of several pods, [Fold] makes one slot of them.
+//     consists of several pods, [Fold] makes one slot of them. A plan then creates and deletes it as
+//     a whole: what it misses while it lives, because a pod was lost or a creation failed half-way,
+//     is for the host to create, at the replica's own revision, unless the plan deletes it.
 //  2. Show every replica, terminating ones included, and carry out any part of the plan, in any
 //     order. For a grace period after a failure, do not carry out a deletion with the reason
 //     [OutdatedUnavailable] yet.
@@ -98,6 +100,10 @@
 // H1 and H2 are about updates that start without mixed replicas. There may be a second mixed
 // replica if one is scaled away and back during an update, or if the partition is raised above it:
 // that replica is held as it is.
+//
+// All replicas have the components of the [SetSpec]. If autoscalers scale the components of each
+// replica apart, as those of Grove do, say so in [Units]: what a replica has beyond the number that
+// it should have is deleted.
 //
 // This package decides three things that Grove's design leaves open. A replica that runs several
 // revisions stays current even if another replica has a unit too many, for example after a

@@ -14,7 +14,7 @@ func (m Member) need() int { return max(min(m.Replicas, max(m.MinAvailable, 1)),
 // Fold makes one slot of many units. The whole is absent or terminating only if no unit is live. It
 // is old if a live unit is old, and available if every member has the units that it needs. It is
 // unscheduled if it is old and not available, and all its live units are old and were never
-// scheduled.
+// scheduled. Units that a live whole misses are in no plan of such slots: the caller creates them.
 func Fold(members []Member) Slot {
 	f := folding{enough: true}
 	for _, member := range members {

@@ -82,7 +82,7 @@ func SetGangs(spec SetSpec, state SetState) []PodGang {
 		var scaled []PodGang
 		exists := r < desired
 		for c, component := range spec.Components {
-			flat, slots := component.Flat(), state.units(r, c).Slots
+			flat, slots := state.scaled(spec, r, c).Flat(), state.units(r, c).Slots
 			if r >= desired {
 				flat.Replicas = 0 // nothing is desired in this replica, only what exists counts
 			}

@@ -79,8 +79,8 @@ const (
 	BlockedWaitingForSurge
 	// BlockedWaitingForBase: a base replica at the target revision is not available.
 	BlockedWaitingForBase
-	// BlockedProtectedDown: a replica below the partition runs an old revision and is not
-	// available.
+	// BlockedProtectedDown: a replica below the partition, or a unit of a held replica of a set,
+	// runs an old revision and is not available.
 	BlockedProtectedDown
 	// BlockedRepairWindow: an unavailable outdated replica must wait, because the largest allowed
 	// number is in replacement.

@@ -115,7 +115,8 @@ func (s SetSpec) Flat() Spec {
 
 // Flat returns the component as a flat set of its units, as it is planned in the current replica.
 // With the units of the component there, [Diagnose] says at what the update is stuck, and [Project]
-// says what a status shows of it.
+// says what a status shows of it. Where [Units] has its own Replicas, they take the place of those
+// of the Spec.
 func (c Component) Flat() Spec {
 	spec := Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
 	if c.UpdateStrategy != nil {

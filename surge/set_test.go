@@ -232,6 +232,82 @@ func TestPlanSet(t *testing.T) {
 	}
 }
 
+// TestScaledApart: autoscalers scale the components of each replica of a set apart. A number behind a
+// component is how many units it should have in that replica.
+func TestScaledApart(t *testing.T) {
+	rolling, recreate, unset := surge.RollingUpdate, surge.ReplicaRecreate, surge.UpdateStrategy{}
+	two := units(2, 1, 0, 1)
+	half := units(2, 1, 0, 1)
+	half.UpdateStrategy.MaxUnavailable = concurrency.Percent(50)
+	read := func(lines []string) surge.SetState {
+		var state surge.SetState
+		for _, line := range lines {
+			var replica []surge.Units
+			for _, component := range strings.Fields(line) {
+				text, number, own := strings.Cut(component, ":")
+				one := surge.Units{Slots: parse(t, text)}
+				if own {
+					n, err := strconv.Atoi(number)
+					if err != nil {
+						t.Fatal(err)
+					}
+					one.Replicas = &n
+				}
+				replica = append(replica, one)
+			}
+			state = append(state, replica)
+		}
+		return state
+	}
+	for _, row := range []struct {
+		why   string
+		spec  surge.SetSpec
+		state []string
+		want  string
+	}{
+		{"what an autoscaler added stays, and is updated", set(rolling, 2, unset, two), []string{"NNON:4", "OO"}, "0/0: -2 Outdated\ncurrent: 0\nblocked: Terminating WaitingForReplica"},
+		{"without the number it goes", set(rolling, 2, unset, two), []string{"NNON", "OO"}, "0/0: -2 Condemned, -3 Condemned\ncurrent: 0\nblocked: Terminating WaitingForReplica"},
+		{"a replica is complete once it has its own number", set(rolling, 2, unset, two), []string{"NNN.:4", "OO"}, "0/0: +3 Hole\ncurrent: 0\nblocked: WaitingForBase WaitingForReplica"},
+		{"percentages are of its own number", set(rolling, 2, unset, half), []string{"OOOO:4", "OO"}, "0/0: -0 Outdated, -1 Outdated\ncurrent: 0\nblocked: Terminating BudgetExhausted WaitingForReplica"},
+		{"a held one is filled to its own number", set(rolling, 2, unset, two), []string{"NO", "OO.:3"}, "0/0: -1 Outdated\n1/0: ~2 Hole\ncurrent: 0\nblocked: Terminating ProtectedDown WaitingForReplica"},
+		{"what is above its own number goes, and is a start", set(rolling, 2, unset, two), []string{"OO", "OO:1"}, "1/0: -0 Outdated, -1 Condemned\ncurrent: 1\nblocked: Terminating WaitingForReplica"},
+		{"scaled to nothing, it is complete", set(rolling, 2, unset, two), []string{".:0", "NN"}, "converged"},
+		{"under ReplicaRecreate as well", set(recreate, 2, budgets(1, 0), plain(2, 1)), []string{".:0", "NN"}, "converged"},
+		{"there it serves as far as it should, and does not stop the others", set(recreate, 2, budgets(0, 1), plain(2, 1)), []string{".:0", "OO"}, "1/0: -0 Outdated, -1 Outdated\nblocked: Terminating"},
+		{"all are scaled to nothing, and what is left goes", set(recreate, 1, unset, plain(2, 1)), []string{"NN:0"}, "0/0: -0 Condemned, -1 Condemned\nblocked: Terminating"},
+		{"the set alone would have none", set(recreate, 1, unset, plain(0, 0)), []string{".:1"}, "0/0: +0 Hole\nblocked: WaitingForBase"},
+		{"a surge replica would have none either, so one is given up instead", set(recreate, 1, budgets(1, 0), plain(0, 0)), []string{"O:1"}, "0/0: -0 Outdated\nblocked: Terminating"},
+		{"what should have nothing has what it needs, so a leftover that serves need not stay for it", set(rolling, 2, unset, two), []string{".:0", ".:0", "NN:2"}, "2/0: -0 Condemned, -1 Condemned\nblocked: Terminating"},
+		{"a recreated replica has its own number", set(recreate, 2, budgets(0, 1), plain(2, 1)), []string{".:3", "OO"}, "0/0: +0 Hole, +1 Hole, +2 Hole\nblocked: BudgetExhausted WaitingForBase"},
+		{"a kept one is filled to it", set(recreate, 2, budgets(0, 1), plain(2, 1)), []string{"nn.:3", "OO"}, "0/0: +2 Hole\nblocked: BudgetExhausted WaitingForBase"},
+	} {
+		state := read(row.state)
+		plan := planSet(t, row.spec, state)
+		if got := plan.String(); got != row.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", row.why, got, row.want)
+		}
+		next := state.Apply(plan)
+		if own := state[0][0].Replicas; own != nil && (next[0][0].Replicas == own || *next[0][0].Replicas != *own) {
+			t.Errorf("%s: applied, the number is %v", row.why, next[0][0].Replicas)
+		}
+	}
+
+	var gangs []string
+	for _, gang := range surge.SetGangs(set(rolling, 2, unset, surge.Component{Kind: surge.PodCliqueScalingGroup, Replicas: 1, MinAvailable: 1}), read([]string{"O:3", "O"})) {
+		gangs = append(gangs, fmt.Sprint(gang.Replica, gang.Members))
+	}
+	if want := "0 [{0 0 1}] 0 [{0 1 2}] 0 [{0 2 3}] 1 [{0 0 1}]"; strings.Join(gangs, " ") != want {
+		t.Errorf("gangs are listed up to the own number: got %v, want %s", gangs, want)
+	}
+	_, err := surge.PlanSet(set(rolling, 1, unset, two, two), read([]string{"O:-1 O:16777217", "O:16777216"}))
+	if diff := gocmp.Diff([]string{"out_of_range state[0][0].replicas: -1: must be within 0 and 16777216", "out_of_range state[0][1].replicas: 16777217: must be within 0 and 16777216"}, lines(t, err)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := len(surge.SetGangs(set(rolling, 1, unset, two), read([]string{"O:-1"}))); got != 1 {
+		t.Errorf("%d gangs of a number that is refused", got)
+	}
+}
+
 // TestFold has a row for each rule.
 func TestFold(t *testing.T) {
 	of := func(replicas, minAvailable int, state string) surge.Member {
@@ -709,10 +785,11 @@ func TestSetGangs(t *testing.T) {
 // TestSetRecord: what was observed and what was planned can be stored and read again.
 func TestSetRecord(t *testing.T) {
 	spec := set("", 2, surge.UpdateStrategy{}, units(2, 1, 1, 0))
-	state := surge.SetState{{{Slots: parse(t, "NO."), Revisions: []string{"", "v1"}}}, {{Slots: parse(t, "O.")}}}
+	two := 2
+	state := surge.SetState{{{Slots: parse(t, "NO."), Revisions: []string{"", "v1"}}}, {{Slots: parse(t, "O."), Replicas: &two}}}
 	plan := planSet(t, spec, state)
 	for want, value := range map[string]any{
-		`[[{"slots":["N","O","."],"revisions":["","v1"]}],[{"slots":["O","."]}]]`: state,
+		`[[{"slots":["N","O","."],"revisions":["","v1"]}],[{"slots":["O","."],"replicas":2}]]`: state,
 		`{"current":0,"replicas":[` +
 			`{"role":"current","slot":"O","complete":false,"blocked":["BudgetExhausted","WaitingForSurge"],"components":[` +
 			`{"actions":[{"index":2,"op":"create","revision":"target","reason":"Surge"}],"blocked":["BudgetExhausted","WaitingForSurge"],"updated":false,"converged":false}]},` +

@@ -17,8 +17,8 @@ import (
 // one slot and planned flat with the budgets of the set; component strategies are ignored.
 //
 // The error joins the faults of the state, each a *[FieldError]: more components than the Spec has,
-// or more revisions than slots. A Spec that was never validated is clamped as by [Plan], and an
-// unknown type counts as RollingUpdate.
+// more revisions than slots, or a number of units out of bounds. A Spec that was never validated is
+// clamped as by [Plan], and an unknown type counts as RollingUpdate.
 func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
 	if err := state.check(len(spec.Components)); err != nil {
 		return SetResult{}, err
@@ -73,6 +73,7 @@ func (p *setPlan) grow(to int) {
 type facts struct {
 	folding
 	complete bool
+	empty    bool   // no component should have a unit
 	mixed    bool   // live units run more than one revision
 	surged   bool   // a unit lives at or above its component's replicas
 	degraded bool   // a base unit is not available
@@ -81,13 +82,14 @@ type facts struct {
 }
 
 func inspect(spec SetSpec, state SetState, replica int) facts {
-	f := facts{folding: folding{enough: true}, complete: true}
+	f := facts{folding: folding{enough: true}, complete: true, empty: true}
 	first := true
-	for i, component := range spec.Components {
-		units := state.units(replica, i)
+	for i := range spec.Components {
+		component, units := state.scaled(spec, replica, i), state.units(replica, i)
 		base := max(component.Replicas, 0)
 		within := count(units.Slots, 0, base)
 		above := count(units.Slots, base, max(base, len(units.Slots)))
+		f.empty = f.empty && base == 0
 		f.complete = f.complete && within[TargetAvailable] == base && above.live() == 0
 		f.surged = f.surged || above.live() > 0
 		f.degraded = f.degraded || within.available() < base
@@ -111,6 +113,10 @@ func inspect(spec SetSpec, state SetState, replica int) facts {
 	}
 	return f
 }
+
+// idle reports whether the replica should have no unit and has none. It has what it needs, although
+// its slot is that of an absent one.
+func (f *facts) idle() bool { return f.empty && f.slot() == Absent }
 
 // rank orders the replicas that are not complete. The one with the lowest rank is current.
 //
@@ -175,7 +181,7 @@ func (p *setPlan) roll() {
 
 	available := 0
 	for i := range p.facts {
-		if p.facts[i].slot().Available() {
+		if p.facts[i].slot().Available() || i < p.replicas && p.facts[i].idle() {
 			available++
 		}
 	}
@@ -198,13 +204,24 @@ func (p *setPlan) roll() {
 
 // recreate plans a ReplicaRecreate.
 func (p *setPlan) recreate() {
+	flat := p.spec.Flat()
+	born := slices.ContainsFunc(p.spec.Components, func(c Component) bool { return c.Replicas > 0 })
+	if !born {
+		flat.MaxSurge = concurrency.Count(0) // a surge replica would have no unit, and never serve
+	}
+	// A replica without units cannot be told from an absent one and would be created for ever. So if
+	// all are without, the set is planned as if it had no replicas.
+	scaled := slices.ContainsFunc(p.facts[:p.replicas], func(f facts) bool { return !f.empty })
+	hollow := !scaled && (p.replicas > 0 || !born)
+	if hollow {
+		flat = Spec{}
+	}
 	slots := make([]Slot, len(p.facts))
 	for i := range p.facts {
 		slots[i] = p.facts[i].slot()
-	}
-	flat := p.spec.Flat()
-	if p.hollow() {
-		flat = Spec{}
+		if i < p.replicas && p.facts[i].idle() && !hollow {
+			slots[i] = TargetAvailable
+		}
 	}
 	whole := Plan(flat, slots)
 	if n := len(whole.Actions); n > 0 {
@@ -243,17 +260,6 @@ func (p *setPlan) recreate() {
 	}
 }
 
-// hollow reports whether a replica at rest has no unit at all. Such a replica cannot be told from
-// an absent one and would be created for ever, so the set is planned as if it had no replicas.
-func (p *setPlan) hollow() bool {
-	for _, component := range p.spec.Components {
-		if component.Replicas > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // keptWhole returns the Spec for a component of a replica that is kept whole. Its floor is all its
 // replicas, so only units above them are removed.
 func keptWhole(c Component) Spec {
@@ -266,8 +272,8 @@ func gone(Component) Spec { return Spec{} }
 // toTarget plans how each component of a replica gets to the target, with its own budgets.
 func (p *setPlan) toTarget(i int) {
 	replica := &p.result.Replicas[i]
-	for c, component := range p.spec.Components {
-		replica.Components[c] = Plan(component.Flat(), p.state.units(i, c).Slots)
+	for c := range p.spec.Components {
+		replica.Components[c] = Plan(p.state.scaled(p.spec, i, c).Flat(), p.state.units(i, c).Slots)
 		replica.Blocked |= replica.Components[c].Blocked
 	}
 }
@@ -278,8 +284,8 @@ func (p *setPlan) hold(i int, spec func(Component) Spec) {
 	replica, f := &p.result.Replicas[i], &p.facts[i]
 	replica.Role = RoleHeld
 	atTarget := f.all.live() > 0 && !f.oldFirst
-	for c, component := range p.spec.Components {
-		held := spec(component)
+	for c := range p.spec.Components {
+		held := spec(p.state.scaled(p.spec, i, c))
 		held.Partition = held.Replicas
 		plan := Plan(held, p.state.units(i, c).Slots)
 		if atTarget {
@@ -336,12 +342,12 @@ func (p *setPlan) removeAll(i int, role Role, reason Reason) {
 func (p *setPlan) createAll(i int, whole Action) {
 	replica := &p.result.Replicas[i]
 	replica.Role = RoleRecreated
-	for c, component := range p.spec.Components {
+	for c := range p.spec.Components {
 		plan := Result{Blocked: BlockedWaitingForBase}
 		if whole.Revision == Stable {
 			plan.Blocked = BlockedProtectedDown
 		}
-		for j := range max(component.Replicas, 0) {
+		for j := range max(p.state.scaled(p.spec, i, c).Replicas, 0) {
 			plan.Actions = append(plan.Actions, Action{Index: j, Op: Create, Revision: whole.Revision, Reason: whole.Reason})
 		}
 		if len(plan.Actions) == 0 {

@@ -27,6 +27,15 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 		}
 		return surge.Units{}
 	}
+	components := func(r int) []surge.Component { // as they should be in one replica
+		list := slices.Clone(spec.Components)
+		for c := range list {
+			if n := units(r, c).Replicas; n != nil {
+				list[c].Replicas = *n
+			}
+		}
+		return list
+	}
 	put := func(r, c int, actions []surge.Action, own bool) {
 		var list []string
 		for _, a := range actions {
@@ -50,17 +59,19 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 
 	type replica struct {
 		slot                    surge.Slot
+		idle                    bool // it should have no unit
 		complete, lives, anyOld bool
 		atTarget                bool // by the first live unit
 		rank                    int
 	}
 	look := func(r int) replica {
-		one := replica{complete: true, rank: 6}
+		one := replica{complete: true, idle: true, rank: 6}
 		revisions := map[string]bool{}
 		var members []surge.Member
 		var surged, scheduled, lacks, degraded bool
-		for c, component := range spec.Components {
+		for c, component := range components(r) {
 			slots := units(r, c).Slots
+			one.idle = one.idle && component.Replicas == 0
 			members = append(members, surge.Member{Slots: slots, Replicas: component.Replicas, MinAvailable: component.MinAvailable})
 			for i := range max(component.Replicas, len(slots)) {
 				slot := at(slots, i)
@@ -105,7 +116,7 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 		}
 	}
 	hold := func(r int, flat func(surge.Component) surge.Spec) {
-		for c, component := range spec.Components {
+		for c, component := range components(r) {
 			held := flat(component)
 			held.Partition = held.Replicas
 			put(r, c, surge.Plan(held, units(r, c).Slots).Actions, all[r].lives && all[r].atTarget)
@@ -125,18 +136,34 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 
 	if spec.UpdateStrategy.Type == surge.ReplicaRecreate {
 		var slots []surge.Slot
-		for _, one := range all {
+		allIdle := replicas > 0
+		born := slices.ContainsFunc(spec.Components, func(c surge.Component) bool { return c.Replicas > 0 })
+		for r, one := range all {
+			if one.idle && one.slot == surge.Absent && r < replicas {
+				one.slot = surge.TargetAvailable
+			}
 			slots = append(slots, one.slot)
+			allIdle = allIdle && (one.idle || r >= replicas)
 		}
 		budgets := spec.UpdateStrategy.RollingUpdate
-		whole := surge.Plan(surge.Spec{Replicas: replicas, Partition: spec.Partition, Paused: spec.Paused, MaxSurge: budgets.MaxSurge, MaxUnavailable: budgets.MaxUnavailable}, slots)
+		flat := surge.Spec{Replicas: replicas, Partition: spec.Partition, Paused: spec.Paused, MaxSurge: budgets.MaxSurge, MaxUnavailable: budgets.MaxUnavailable}
+		if !born {
+			flat.MaxSurge = concurrency.Count(0)
+		}
+		if allIdle || replicas == 0 && !born { // nothing of it should exist
+			flat = surge.Spec{}
+			for r, one := range all {
+				slots[r] = one.slot
+			}
+		}
+		whole := surge.Plan(flat, slots)
 		taken := map[int]bool{}
 		for _, action := range whole.Actions {
 			if taken[action.Index] = true; action.Op == surge.Delete {
 				remove(action.Index)
 				continue
 			}
-			for c, component := range spec.Components {
+			for c, component := range components(action.Index) {
 				var actions []surge.Action
 				for i := range component.Replicas {
 					actions = append(actions, surge.Action{Index: i, Op: surge.Create, Revision: action.Revision})
@@ -162,13 +189,13 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 	}
 	left := 0
 	for r, one := range all {
-		if one.slot.Available() {
+		if one.slot.Available() || one.idle && one.slot == surge.Absent && r < replicas {
 			left++
 		}
 		switch {
 		case r >= replicas:
 		case r == current, !one.anyOld && (one.lives || r >= spec.Partition):
-			for c, component := range spec.Components {
+			for c, component := range components(r) {
 				put(r, c, surge.Plan(own(component), units(r, c).Slots).Actions, false)
 			}
 		default:
@@ -193,7 +220,11 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 func checkWaits(spec surge.SetSpec, plan surge.SetResult, after surge.SetState, fail failure) {
 	for r, replica := range plan.Replicas {
 		for c, component := range replica.Components {
-			base := after[r][c].Slots[:min(len(after[r][c].Slots), spec.Components[c].Replicas)]
+			desired := spec.Components[c].Replicas
+			if n := after[r][c].Replicas; n != nil {
+				desired = *n
+			}
+			base := after[r][c].Slots[:min(len(after[r][c].Slots), desired)]
 			has := func(slots []surge.Slot, kinds ...surge.Slot) bool {
 				return slices.ContainsFunc(slots, func(slot surge.Slot) bool { return slices.Contains(kinds, slot) })
 			}
@@ -228,7 +259,7 @@ func TestSetReference(t *testing.T) {
 			spec.UpdateStrategy = surge.SetUpdateStrategy{Type: surge.ReplicaRecreate, RollingUpdate: draw(2)}
 		}
 		for i := range rapid.IntRange(1, 3).Draw(t, "components") {
-			c := plain(rapid.IntRange(1, 3).Draw(t, "units"), 0)
+			c := plain(rapid.IntRange(0, 3).Draw(t, "units"), 0)
 			c.Name, c.MinAvailable = fmt.Sprint("component", i), rapid.IntRange(0, c.Replicas).Draw(t, "minAvailable")
 			if b := draw(2); !recreate {
 				c.UpdateStrategy = &b
@@ -249,6 +280,10 @@ func TestSetReference(t *testing.T) {
 					}
 					u.Slots = append(u.Slots, slots...)
 					u.Revisions = append(u.Revisions, rapid.SampledFrom([]string{"v1", "v1", "v1", "v2"}).Draw(t, "revision"))
+				}
+				if rapid.IntRange(0, 3).Draw(t, "scaled apart") == 0 {
+					n := rapid.IntRange(0, 4).Draw(t, "own replicas")
+					u.Replicas = &n
 				}
 				components = append(components, u)
 			}
@@ -282,8 +317,13 @@ func TestSetReference(t *testing.T) {
 		if plan.Converged {
 			outcomes["converged"]++
 		}
+		if slices.ContainsFunc(state, func(r []surge.Units) bool {
+			return slices.ContainsFunc(r, func(u surge.Units) bool { return u.Replicas != nil && *u.Replicas == 0 })
+		}) {
+			outcomes["scaled to nothing"]++
+		}
 		if mixed(state) > 1 {
 			outcomes["several mixed replicas"]++
 		}
-	}, "held", "current", "target", "recreated", "condemned", "converged", "several mixed replicas")
+	}, "held", "current", "target", "recreated", "condemned", "converged", "scaled to nothing", "several mixed replicas")
 }

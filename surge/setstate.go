@@ -13,7 +13,7 @@ import (
 // absent.
 type SetState [][]Units
 
-// Units is what exists of one component in one set replica.
+// Units is what exists of one component in one set replica, and how much there should be.
 type Units struct {
 	// Slots of the units by index.
 	Slots []Slot `json:"slots"`
@@ -22,6 +22,12 @@ type Units struct {
 	// Nil means that all old units run the same revision. Entries of units that are not old are
 	// ignored.
 	Revisions []string `json:"revisions,omitempty"`
+	// Replicas is how many units the component should have in this replica of the set, within 0 and
+	// [MaxReplicas]. Nil means as many as [Component.Replicas] says. It is for autoscalers, which
+	// scale the components of each replica apart: without it, what they have added is deleted. The
+	// budgets of the component are of this number. A replica that should have no unit at all counts
+	// as available.
+	Replicas *int `json:"replicas,omitempty"`
 }
 
 // UnmarshalJSON reads Units strictly: unknown fields, repeated fields and malformed values are
@@ -44,7 +50,7 @@ func (u Units) revision(i int) (name string, old bool) {
 }
 
 // check refuses a state with components that the set does not have, because their units could not
-// be planned, and one with more revisions than slots.
+// be planned, and one with more revisions than slots, or with units that no plan can have.
 func (s SetState) check(components int) error {
 	var faults faults
 	for r, replica := range s {
@@ -57,6 +63,9 @@ func (s SetState) check(components int) error {
 				faults.add(fmt.Sprintf("state[%d][%d].revisions", r, i), CodeOutOfRange, strconv.Itoa(len(units.Revisions))+" entries",
 					"there are "+strconv.Itoa(len(units.Slots))+" slots")
 			}
+			if n := units.Replicas; n != nil && (*n < 0 || *n > MaxReplicas) {
+				faults.add(fmt.Sprintf("state[%d][%d].replicas", r, i), CodeOutOfRange, strconv.Itoa(*n), fmt.Sprintf("must be within 0 and %d", MaxReplicas))
+			}
 		}
 	}
 	return faults.err()
@@ -68,6 +77,15 @@ func (s SetState) units(replica, component int) Units {
 		return s[replica][component]
 	}
 	return Units{}
+}
+
+// scaled returns a component of the set as it should be in one replica.
+func (s SetState) scaled(spec SetSpec, replica, component int) Component {
+	c := spec.Components[component]
+	if units := s.units(replica, component); units.Replicas != nil {
+		c.Replicas = bounded(*units.Replicas, len(units.Slots))
+	}
+	return c
 }
 
 // Apply returns the state of the set after the calls for a plan are accepted, as [Apply] does for
@@ -99,6 +117,10 @@ func (s SetState) Apply(plan SetResult) SetState {
 
 func (u Units) apply(actions []Action, revision string) Units {
 	next := Units{Slots: Apply(u.Slots, actions), Revisions: slices.Clone(u.Revisions)}
+	if u.Replicas != nil {
+		replicas := *u.Replicas
+		next.Replicas = &replicas
+	}
 	if revision == "" && u.Revisions == nil {
 		return next
 	}
