@@ -3,6 +3,7 @@ package surge_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -323,6 +324,119 @@ func Example_controller() {
 	// create db-5 at v2: Surge
 	// blocked: Terminating BudgetExhausted WaitingForSurge WaitingForBase
 	// 2 updated, updating [1 4], 3 of 3 replicas available
+}
+
+// One turn of a controller for a PodCliqueSet, in the middle of an update to v2. Each pod of a
+// standalone clique is a unit; the pods of a scaling group are folded to its units. An autoscaler has
+// given the first replica of the set a third decode unit, which has lost its leader. The second replica
+// waits for its turn; the decode unit that it misses comes back at its own revision.
+func ExamplePlanSet_controller() {
+	spec, _, err := surge.ParsePodCliqueSet([]byte(`{"spec": {"replicas": 2, "template": {
+		"cliques": [{"name": "frontend", "replicas": 2}, {"name": "leader"}, {"name": "worker", "replicas": 2}],
+		"podCliqueScalingGroups": [{"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": 2, "scaleConfig": {"maxReplicas": 5}}]}}}`))
+	if err != nil {
+		panic(err)
+	}
+	const target = "v2"
+	type pod struct {
+		replica         int    // of the set
+		component       string // a standalone clique or a scaling group
+		unit            int    // its index there
+		clique          string
+		revision        string
+		ready, deleting bool
+	}
+	pods := []pod{
+		{0, "frontend", 0, "frontend", "v2", true, false}, {0, "frontend", 1, "frontend", "v1", true, false},
+		{0, "decode", 0, "leader", "v2", true, false}, {0, "decode", 0, "worker", "v2", true, false}, {0, "decode", 0, "worker", "v2", true, false},
+		{0, "decode", 1, "leader", "v1", true, false}, {0, "decode", 1, "worker", "v1", true, false}, {0, "decode", 1, "worker", "v1", true, false},
+		{0, "decode", 2, "worker", "v1", true, false}, {0, "decode", 2, "worker", "v1", true, false},
+		{1, "frontend", 0, "frontend", "v1", true, false}, {1, "frontend", 1, "frontend", "v1", true, true},
+		{1, "decode", 0, "leader", "v1", true, false}, {1, "decode", 0, "worker", "v1", true, false}, {1, "decode", 0, "worker", "v1", true, false},
+	}
+	desired := map[string]int{"0 decode": 3} // what the objects of the components say
+
+	state := make(surge.SetState, spec.Replicas)
+	for r := range state {
+		for _, component := range spec.Components {
+			cliques := component.Cliques
+			if component.Kind == surge.PodClique { // each pod is a unit
+				cliques = []surge.Clique{{Name: component.Name, Replicas: 1}}
+			}
+			units := map[int][]surge.Member{}
+			revisions := map[int]string{}
+			for _, p := range pods {
+				if p.replica != r || p.component != component.Name {
+					continue
+				}
+				if units[p.unit] == nil {
+					for _, c := range cliques {
+						units[p.unit] = append(units[p.unit], surge.Member{Replicas: c.Replicas, MinAvailable: c.MinAvailable})
+					}
+				}
+				slot := surge.OldUnavailable
+				switch {
+				case p.deleting:
+					slot = surge.Terminating
+				case p.revision == target && p.ready:
+					slot = surge.TargetAvailable
+				case p.revision == target:
+					slot = surge.TargetUnavailable
+				case p.ready:
+					slot = surge.OldAvailable
+				}
+				member := &units[p.unit][slices.IndexFunc(cliques, func(c surge.Clique) bool { return c.Name == p.clique })]
+				member.Slots = append(member.Slots, slot)
+				if slot.Old() {
+					revisions[p.unit] = p.revision
+				}
+			}
+			var replicas []surge.Replica
+			for index, members := range units {
+				replicas = append(replicas, surge.Replica{Index: index, Slot: surge.Fold(members)})
+			}
+			slots, err := surge.Arrange(replicas)
+			if err != nil {
+				panic(err)
+			}
+			one := surge.Units{Slots: slots, Revisions: make([]string, len(slots))}
+			for index, revision := range revisions {
+				one.Revisions[index] = revision
+			}
+			if n, own := desired[fmt.Sprint(r, " ", component.Name)]; own {
+				one.Replicas = &n
+			}
+			state[r] = append(state[r], one)
+		}
+	}
+	fmt.Println(formatSet(state))
+
+	plan, err := surge.PlanSet(spec, state)
+	if err != nil {
+		panic(err)
+	}
+	for r, replica := range plan.Replicas {
+		for c, component := range replica.Components {
+			for _, action := range component.Actions {
+				name := fmt.Sprintf("%d-%s-%d", r, spec.Components[c].Name, action.Index)
+				switch {
+				case action.Op == surge.Delete:
+					fmt.Println("delete", name, action.Reason)
+				case action.Revision == surge.Stable: // what its replica runs
+					fmt.Println("create", name, "at", replica.Revision, action.Reason)
+				default:
+					fmt.Println("create", name, "at", target, action.Reason)
+				}
+			}
+		}
+	}
+	fmt.Println("blocked:", plan.Blocked)
+	// Output:
+	// NO NOo | Ot O
+	// delete 0-frontend-1 Outdated
+	// delete 0-decode-2 OutdatedUnavailable
+	// create 1-decode-1 at v1 Hole
+	// blocked: Terminating BudgetExhausted ProtectedDown WaitingForReplica
 }
 
 // A host that reads its observation in any order arranges it by index. Two replicas on one index
