@@ -30,6 +30,19 @@ type setState struct {
 	units               string
 	target              byte // generation that is the target: 'A', 'B', …
 	failures, revisions int  // left
+	own                 *ownNumbers
+}
+
+// ownNumbers are those of the components that an autoscaler gave a number of units in one replica; 0
+// stands for none, and 1 for no unit.
+type ownNumbers [4][3]int
+
+// want returns how many units a component should have in a replica.
+func (s setState) want(spec surge.SetSpec, replica, component int) int {
+	if s.own != nil && replica < len(s.own) && s.own[replica][component] > 0 {
+		return s.own[replica][component] - 1
+	}
+	return spec.Components[component].Replicas
 }
 
 func set(kind surge.StrategyType, replicas int, budgets surge.UpdateStrategy, components ...surge.Component) surge.SetSpec {
@@ -206,6 +219,18 @@ func (s setState) observe() surge.SetState {
 		}
 		state = append(state, list)
 	}
+	if s.own != nil { // also the numbers of replicas of which nothing exists
+		for r, components := range s.own {
+			for len(state) <= r && components != ([3]int{}) {
+				state = append(state, make([]surge.Units, len(state[0])))
+			}
+			for c, n := range components {
+				if n--; n >= 0 {
+					state[r][c].Replicas = &n
+				}
+			}
+		}
+	}
 	return state
 }
 
@@ -328,7 +353,7 @@ func (e *setExploration) check(s setState) []setState {
 	}
 	e.checkAgain(plan, planSet(e.t, spec, whole.observe()), fail)
 	if recreate {
-		e.checkFloor(spec, state, whole.observe(), fail)
+		e.checkFloor(spec, s, whole, fail)
 	} else if s.failures == e.world.failures {
 		e.checkDisruption(state, fail)
 	}
@@ -403,16 +428,26 @@ func (e *setExploration) checkAgain(plan, again surge.SetResult, fail failure) {
 	}
 }
 
-// checkFloor holds H3: I2 over whole replicas.
-func (e *setExploration) checkFloor(spec surge.SetSpec, before, after surge.SetState, fail failure) {
+// checkFloor holds H3: I2 over whole replicas. A base replica that should have no unit has
+// what it needs, and any other such replica is of no use.
+func (e *setExploration) checkFloor(spec surge.SetSpec, from, to setState, fail failure) {
+	before, after := from.observe(), to.observe()
 	fold := func(state surge.SetState, r int) surge.Slot {
 		var members []surge.Member
+		empty := true
 		for i, c := range spec.Components {
-			m := surge.Member{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
+			m := surge.Member{Replicas: from.want(spec, r, i), MinAvailable: c.MinAvailable}
+			empty = empty && m.Replicas == 0
 			if r < len(state) && i < len(state[r]) {
 				m.Slots = state[r][i].Slots
 			}
 			members = append(members, m)
+		}
+		switch {
+		case empty && r < spec.Replicas:
+			return surge.TargetAvailable
+		case empty:
+			return surge.Absent
 		}
 		return surge.Fold(members)
 	}
@@ -494,7 +529,7 @@ func heldBroken(spec surge.SetSpec, state surge.SetState, plan surge.SetResult) 
 func TestSetWalk(t *testing.T) {
 	outcomes := testseed.Tally{}
 	outcomes.Check(t, func(t *rapid.T) { propSetWalk(t, outcomes) },
-		"RollingUpdate", "ReplicaRecreate", "scaled", "component scaled", "failure", "new revision", "mixed", "leftover replica", "converged")
+		"RollingUpdate", "ReplicaRecreate", "scaled", "component scaled", "scaled apart", "failure", "new revision", "mixed", "leftover replica", "converged")
 }
 
 func FuzzSetWalk(f *testing.F) {
@@ -542,6 +577,14 @@ func propSetWalk(t *rapid.T, outcomes testseed.Tally) {
 			c := &e.world.spec.Components[rapid.IntRange(0, len(shape)-1).Draw(t, "component")]
 			c.Replicas = rapid.IntRange(c.MinAvailable, 4).Draw(t, "scaled to")
 			outcomes["component scaled"]++
+		case 2:
+			own := ownNumbers{}
+			if s.own != nil {
+				own = *s.own
+			}
+			own[rapid.IntRange(0, len(own)-1).Draw(t, "replica")][rapid.IntRange(0, len(shape)-1).Draw(t, "component")] = rapid.IntRange(0, 5).Draw(t, "scaled apart to")
+			s.own = &own
+			outcomes["scaled apart"]++
 		}
 		before := s
 		if next := e.check(s); len(next) > 0 {
@@ -576,7 +619,7 @@ func propSetWalk(t *rapid.T, outcomes testseed.Tally) {
 			for c, u := range replica {
 				want := 0
 				if r < e.world.spec.Replicas {
-					want = e.world.spec.Components[c].Replicas
+					want = s.want(e.world.spec, r, c)
 				}
 				if len(holes(u.Slots, want)) > 0 || available(u.Slots) != want {
 					t.Fatalf("%q is the end", s.units)

@@ -114,9 +114,20 @@ func inspect(spec SetSpec, state SetState, replica int) facts {
 	return f
 }
 
-// idle reports whether the replica should have no unit and has none. It has what it needs, although
-// its slot is that of an absent one.
-func (f *facts) idle() bool { return f.empty && f.slot() == Absent }
+// slot returns a replica folded to one slot, as it is counted among the others. Where it should have
+// no unit, a base replica has what it needs, although it looks absent, and any other is of no use.
+func (p *setPlan) slot(i int) Slot {
+	slot := p.facts[i].slot()
+	switch empty := p.facts[i].empty; {
+	case empty && i < p.replicas && slot == Absent:
+		return TargetAvailable
+	case empty && i >= p.replicas && slot == OldAvailable:
+		return OldUnavailable
+	case empty && i >= p.replicas && slot == TargetAvailable:
+		return TargetUnavailable
+	}
+	return slot
+}
 
 // rank orders the replicas that are not complete. The one with the lowest rank is current.
 //
@@ -181,12 +192,12 @@ func (p *setPlan) roll() {
 
 	available := 0
 	for i := range p.facts {
-		if p.facts[i].slot().Available() || i < p.replicas && p.facts[i].idle() {
+		if p.slot(i).Available() {
 			available++
 		}
 	}
 	for i := len(p.facts) - 1; i >= p.replicas; i-- {
-		slot := p.facts[i].slot()
+		slot := p.slot(i)
 		result.Converged = result.Converged && slot == Absent
 		switch {
 		case !slot.Live():
@@ -218,9 +229,8 @@ func (p *setPlan) recreate() {
 	}
 	slots := make([]Slot, len(p.facts))
 	for i := range p.facts {
-		slots[i] = p.facts[i].slot()
-		if i < p.replicas && p.facts[i].idle() && !hollow {
-			slots[i] = TargetAvailable
+		if slots[i] = p.slot(i); hollow {
+			slots[i] = p.facts[i].slot()
 		}
 	}
 	whole := Plan(flat, slots)

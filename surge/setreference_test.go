@@ -106,6 +106,16 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 		one.slot = surge.Fold(members)
 		return one
 	}
+	// What should have no unit serves as far as it should, or is of no use.
+	counted := func(r int, one replica) surge.Slot {
+		if one.idle && r < replicas && one.slot == surge.Absent {
+			return surge.TargetAvailable
+		}
+		if one.idle && r >= replicas && one.slot.Available() {
+			return map[bool]surge.Slot{true: surge.OldUnavailable, false: surge.TargetUnavailable}[one.slot.Old()]
+		}
+		return one.slot
+	}
 	all := make([]replica, max(replicas, len(state)))
 	seen := make([]string, len(all))
 	for r := range all {
@@ -139,10 +149,7 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 		allIdle := replicas > 0
 		born := slices.ContainsFunc(spec.Components, func(c surge.Component) bool { return c.Replicas > 0 })
 		for r, one := range all {
-			if one.idle && one.slot == surge.Absent && r < replicas {
-				one.slot = surge.TargetAvailable
-			}
-			slots = append(slots, one.slot)
+			slots = append(slots, counted(r, one))
 			allIdle = allIdle && (one.idle || r >= replicas)
 		}
 		budgets := spec.UpdateStrategy.RollingUpdate
@@ -189,7 +196,7 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 	}
 	left := 0
 	for r, one := range all {
-		if one.slot.Available() || one.idle && one.slot == surge.Absent && r < replicas {
+		if counted(r, one).Available() {
 			left++
 		}
 		switch {
@@ -203,7 +210,7 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 		}
 	}
 	for r := len(all) - 1; r >= replicas; r-- {
-		switch slot := all[r].slot; {
+		switch slot := counted(r, all[r]); {
 		case slot.Live() && !slot.Available():
 			remove(r)
 		case slot.Available() && left > replicas-1:

@@ -26,7 +26,7 @@ type Units struct {
 	// [MaxReplicas]. Nil means as many as [Component.Replicas] says. It is for autoscalers, which
 	// scale the components of each replica apart: without it, what they have added is deleted. The
 	// budgets of the component are of this number. A replica that should have no unit at all counts
-	// as available.
+	// as available below [SetSpec.Replicas], and never above.
 	Replicas *int `json:"replicas,omitempty"`
 }
 
