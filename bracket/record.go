@@ -228,14 +228,14 @@ func GroupID(rule, environment string, number int) string {
 	return textkey.Join(rule, environment, strconv.Itoa(number))
 }
 
-// ParseGroupID is the inverse of [GroupID]; ok is false for a text that GroupID does not return.
+// ParseGroupID is the inverse of [GroupID]; ok is false for a text that GroupID does not return for a
+// number from 0 to 2147483647.
 func ParseGroupID(id string) (rule, environment string, number int, ok bool) {
 	var digits string
 	if !textkey.Scan(id, &rule, &environment, &digits) {
 		return "", "", 0, false
 	}
-	number, err := strconv.Atoi(digits)
-	if err != nil || strconv.Itoa(number) != digits { // one number, one text: neither 01 nor +1
+	if number, ok = textkey.Number(digits); !ok {
 		return "", "", 0, false
 	}
 	return rule, environment, number, true
@@ -245,7 +245,7 @@ func ParseGroupID(id string) (rule, environment string, number int, ok bool) {
 // one.
 func groupNumber(rule, environment, id string) int {
 	if first, second, number, ok := ParseGroupID(id); ok && first == rule && second == environment {
-		return max(number, 0)
+		return number
 	}
 	return 0
 }

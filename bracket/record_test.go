@@ -1,6 +1,7 @@
 package bracket
 
 import (
+	"math"
 	"slices"
 	"testing"
 )
@@ -46,7 +47,9 @@ func TestParseGroupID(t *testing.T) {
 		{"also without a sign", "nodes/prod/+1", "", "", 0},
 		{"a number is needed", "nodes/prod/", "", "", 0},
 		{"and digits alone", "nodes/prod/1x", "", "", 0},
-		{"that an int can hold", "nodes/prod/99999999999999999999", "", "", 0},
+		{"the greatest", "nodes/prod/2147483647", "nodes", "prod", math.MaxInt32},
+		{"none is greater, also where an int has 64 bits", "nodes/prod/2147483648", "", "", 0},
+		{"none is negative", "nodes/prod/-1", "", "", 0},
 		{"two parts", "nodes/7", "", "", 0},
 		{"four parts, as in a run id", "nodes/prod/7/node-1", "", "", 0},
 		{"an escape that was never written", "n%6Fdes/prod/7", "", "", 0},

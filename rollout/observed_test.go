@@ -90,6 +90,8 @@ func TestUnknownRuns(t *testing.T) {
 		{"one too many", "r1/b/1/1/deploy/2", true},
 		{"the generation is no number", "r1/b/one/1/deploy", true},
 		{"nor is the attempt", "r1/b/1/one/deploy", true},
+		{"one number has one text", "r1/b/01/1/deploy", true},
+		{"which has no sign", "r1/b/1/+1/deploy", true},
 		{"it is not escaped as an id is", "r1/%b/1/1/deploy", true},
 	} {
 		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})

@@ -2,11 +2,11 @@ package rollout
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/runid"
+	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // A group that closed in this very plan has run nowhere, because it is saved before any of its runs
@@ -94,10 +94,7 @@ func numberOf(run, prefix string) int {
 		return 0
 	}
 	digits, _, _ := strings.Cut(rest, "/")
-	number, err := strconv.Atoi(digits)
-	if err != nil {
-		return 0
-	}
+	number, _ := textkey.Number(digits)
 	return number
 }
 

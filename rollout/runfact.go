@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -195,9 +194,9 @@ func parseRun(group, rest string) (run bracket.Run, ok bool) {
 	if !textkey.Scan(rest, &run.Resource, &run.Deployment, &generation, &attempt, &purpose) {
 		return bracket.Run{}, false
 	}
-	var first, second error
-	run.Generation, first = strconv.Atoi(generation)
-	run.Attempt, second = strconv.Atoi(attempt)
 	run.Group, run.Purpose = group, bracket.Purpose(purpose)
-	return run, first == nil && second == nil
+	var first, second bool
+	run.Generation, first = textkey.Number(generation)
+	run.Attempt, second = textkey.Number(attempt)
+	return run, first && second
 }

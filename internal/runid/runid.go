@@ -41,8 +41,8 @@ func (t Target) Join(texts *textkey.Joiner, attempt int, rollback bool) string {
 func (t Target) Attempt(run string) int32 {
 	run = strings.TrimSuffix(run, back)
 	slash := strings.LastIndexByte(run, '/')
-	number, err := strconv.ParseInt(run[slash+1:], 10, 32)
-	if err != nil || number < 2 || number == math.MaxInt32 {
+	number, ok := textkey.Number(run[slash+1:])
+	if !ok || number < 2 || number == math.MaxInt32 {
 		return 0
 	}
 	if run[:slash+1] != textkey.Join(t.Resource, t.Environment, t.Deployment, t.Version)+"/" {
@@ -69,6 +69,6 @@ func (t Target) GroupOf(run string) string {
 }
 
 func isNumber(text string) bool {
-	_, err := strconv.ParseUint(text, 10, 31)
-	return err == nil
+	_, ok := textkey.Number(text)
+	return ok
 }

@@ -43,6 +43,8 @@ func TestWhatRunIDsTell(t *testing.T) {
 		{"R%2Fprod%2F1/r2/web/1/2/deploy", "on another resource", "", 0, false},
 		{"R%2Fprod%2F1/r1/api/1/2/deploy", "of another deployment", "", 0, false},
 		{"R%2Fprod%2F1/r1/web/x/2/deploy", "a generation is a number", "", 0, false},
+		{"r1/prod/web/v2/02", "one number has one text", "", 0, false},
+		{"R%2Fprod%2F1/r1/web/1/02/deploy", "also in a bracket", "", 0, false},
 		{"R%2Fprod%2F1/r1/web/1/x/deploy", "an attempt is a number", "", 0, false},
 		{"R%2/r1/web/1/2/deploy", "an escape that nobody writes", "", 0, false},
 		{"by hand", "a job that somebody else started", "", 0, false},

@@ -5,6 +5,7 @@ package textkey
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -108,6 +109,16 @@ func Scan(key string, parts ...*string) bool {
 		*part, key = own, rest
 	}
 	return len(parts) > 0
+}
+
+// Number reads a part that is a number from 0 to 2147483647, as strconv.Itoa writes it. One number
+// has one text: neither 01 nor +1 is one.
+func Number(part string) (n int, ok bool) {
+	number, err := strconv.ParseUint(part, 10, 31)
+	if err != nil || part[0] == '0' && part != "0" {
+		return 0, false
+	}
+	return int(number), true
 }
 
 func unescape(part string) (string, error) {

@@ -1,6 +1,7 @@
 package textkey_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,31 @@ func TestScan(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { textkey.Scan("rule/prod/7", &a, &b, &c) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for _, row := range []struct {
+		part string
+		want int
+		ok   bool
+		why  string
+	}{
+		{"0", 0, true, "the least"},
+		{"7", 7, true, "a digit"},
+		{"10", 10, true, "a zero at the end"},
+		{"2147483647", math.MaxInt32, true, "the greatest, also where an int has 32 bits"},
+		{"2147483648", 0, false, "too large"},
+		{"", 0, false, "nothing"},
+		{"01", 0, false, "one number has one text"},
+		{"00", 0, false, "also zero"},
+		{"+1", 0, false, "no sign"},
+		{"-1", 0, false, "nor a negative number"},
+		{"1x", 0, false, "digits alone"},
+	} {
+		if n, ok := textkey.Number(row.part); n != row.want || ok != row.ok {
+			t.Errorf("Number(%q) = %d, %t, want %d, %t: %s", row.part, n, ok, row.want, row.ok, row.why)
+		}
 	}
 }
 
