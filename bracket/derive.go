@@ -158,18 +158,10 @@ func (s *step) deriveOpen(w *work) {
 	slices.SortStableFunc(order, func(a, b int) int { return level[a] - level[b] })
 	s.order = order
 	h, waits := w.halted(), len(s.plan.Wait)
-	stuck := w.rule.stuckAfter()
 	for _, k := range order {
 		m := &w.Members[k]
-		if m.running() && !w.observed(resource, m) {
-			s.plan.Redispatch = append(s.plan.Redispatch, w.next(resource, m))
-		}
-		if m.running() && stuck > 0 {
-			if since := m.StartedAt.Add(stuck); since.After(v.now) {
-				s.wake(since)
-			} else {
-				s.plan.Stuck = append(s.plan.Stuck, Stuck{Run: w.runOf(resource, m), Reason: ReasonStuck, StartedAt: m.StartedAt, Since: since})
-			}
+		if m.running() {
+			s.deriveRunning(w, resource, m)
 		}
 		if m.Status != MemberWaiting && m.Status != MemberFailed {
 			continue
@@ -206,6 +198,22 @@ func (s *step) deriveOpen(w *work) {
 		if m := &w.Members[k]; m.Status == MemberRolledBack {
 			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, On: s.on(w.onOperator(resource))})
 		}
+	}
+}
+
+// deriveRunning lists a run in progress that must be dispatched again, and one that is stuck.
+func (s *step) deriveRunning(w *work, resource string, m *ExecutionMember) {
+	if !w.observed(resource, m) {
+		s.plan.Redispatch = append(s.plan.Redispatch, w.next(resource, m))
+	}
+	stuck := w.rule.stuckAfter()
+	if stuck <= 0 {
+		return
+	}
+	if since := m.StartedAt.Add(stuck); since.After(s.view.now) {
+		s.wake(since)
+	} else {
+		s.plan.Stuck = append(s.plan.Stuck, Stuck{Run: w.runOf(resource, m), Reason: ReasonStuck, StartedAt: m.StartedAt, Since: since})
 	}
 }
 

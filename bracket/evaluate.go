@@ -104,7 +104,7 @@ func (q *question) answer() Verdict {
 		return Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: q.after(q.closes)}
 	case inNow && q.collects(q.target.deployment, rank, q.members[now].Role):
 		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: q.after(q.closes), On: q.onVersions}
-	case q.role(inNow, now) != Main && opened < 0:
+	case opened < 0 && q.role(now) != Main:
 		return Verdict{Reason: ReasonHookWaitsForMain, On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case lockRank < 0 && q.target.current == -1:
 		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
@@ -267,13 +267,10 @@ func (q *question) collects(d, rank int32, role Role) bool {
 		q.inScope(q.target, rank)
 }
 
-// role returns the member's role in the latest group, or else its role now.
-func (q *question) role(inNow bool, now int) Role {
+// role returns the role of a member of the latest group, or else that of the member that it is now.
+func (q *question) role(now int) Role {
 	if q.member >= 0 {
 		return q.latest.Members[q.member].Role
 	}
-	if inNow {
-		return q.members[now].Role
-	}
-	return Main
+	return q.members[now].Role
 }

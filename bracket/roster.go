@@ -187,6 +187,13 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 		}
 	}
 	v.start = append(v.start, int32(len(v.targets)))
+	v.conclude()
+	return n, false
+}
+
+// conclude works out what the versions and deployments must know about the targets, all of which
+// have been read.
+func (v *view) conclude() {
 	for i := range v.scopes {
 		s := &v.scopes[i]
 		versions := v.deployments[s.deployment].versions
@@ -204,7 +211,6 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 		slices.SortFunc(d.outdated, time.Time.Compare)
 		d.outdated = slices.CompactFunc(d.outdated, time.Time.Equal)
 	}
-	return n, false
 }
 
 // addResource begins the targets of a resource, after i of n targets in the list.
