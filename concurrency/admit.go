@@ -154,10 +154,7 @@ func (l *ledger) hasRoom(p *poolState) bool {
 // may start on it. Where no place is left nothing is kept: that would change no decision, and so
 // the cost is bounded by the number of places.
 func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
-	if !l.strict {
-		return
-	}
-	if !slices.ContainsFunc(c.Needs, func(pool int32) bool { return l.pools[pool].strict }) {
+	if !l.strict || !l.strictIn(c.Needs) {
 		return
 	}
 	for _, r := range refusals {
@@ -186,6 +183,11 @@ func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	}
 }
 
+// strictIn reports whether any of some pools is strict.
+func (l *ledger) strictIn(pools []int32) bool {
+	return slices.ContainsFunc(pools, func(pool int32) bool { return l.pools[pool].strict })
+}
+
 // takeNew is take for a resource without any place. It enters nothing: the caller must be able to
 // enter the claims when the resource comes up again.
 func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
@@ -193,7 +195,7 @@ func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 		p := &l.pools[pool]
 		claims = append(claims, l.issue(pool))
 		p.active++
-		l.unlock(p)
+		l.addKeyed(p)
 	}
 	return claims
 }

@@ -297,25 +297,25 @@ func (l *ledger) recount(at int32) {
 	switch {
 	case keyed == place.keyed:
 	case keyed:
-		l.unlock(p)
+		l.addKeyed(p)
 	default:
 		if p.keyed--; p.keyed == 0 {
-			l.key(p, -1)
+			l.countKey(p, -1)
 		}
 	}
 	place.keyed = keyed
 }
 
-// unlock counts one more keyed place.
-func (l *ledger) unlock(p *poolState) {
+// addKeyed counts one more keyed place.
+func (l *ledger) addKeyed(p *poolState) {
 	if p.keyed++; p.keyed == 1 {
-		l.key(p, 1)
+		l.countKey(p, 1)
 	}
 }
 
-// key enters a pool into its family's active pools (1) or takes it away (-1). An active pool needs
+// countKey enters a pool into its family's active pools (1) or takes it away (-1). An active pool needs
 // no reservation.
-func (l *ledger) key(p *poolState, n int) {
+func (l *ledger) countKey(p *poolState, n int) {
 	if p.family == none {
 		return
 	}

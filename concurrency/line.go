@@ -43,7 +43,7 @@ func (q *Queue) sort(resource string, cursor int32) {
 	for id := head; id != none; id = q.waiting[id].before {
 		w := &q.waiting[id]
 		w.key = q.key(who, w)
-		strict = strict || q.strict(w)
+		strict = strict || q.ledger.strictIn(w.Needs)
 		mixed = mixed || w.key != q.waiting[head].key
 	}
 	for id := head; id != none; id = q.waiting[id].before {
@@ -75,7 +75,7 @@ func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
 	}
 	l, ok := q.lines[key]
 	if !ok {
-		l = &line{q: q, key: key, needs: q.consumes(w), strict: q.strict(w), alone: alone, spot: -1, at: -1}
+		l = &line{q: q, key: key, needs: q.consumes(w), strict: q.ledger.strictIn(w.Needs), alone: alone, spot: -1, at: -1}
 		q.lines[key] = l
 		q.live[l] = true
 	}
@@ -88,7 +88,7 @@ func (q *Queue) key(who int32, w *waiting) string {
 		return ""
 	}
 	key := []byte{'.'}
-	if q.strict(w) {
+	if q.ledger.strictIn(w.Needs) {
 		key[0] = '!'
 	}
 	for _, pool := range q.ledger.ordered(w.Needs) {
@@ -101,10 +101,7 @@ func (q *Queue) key(who int32, w *waiting) string {
 		}
 		key = append(key, kind, byte(pool), byte(pool>>8), byte(pool>>16), byte(pool>>24))
 	}
-	if len(key) == 1 {
-		return ""
-	}
-	return string(key)
+	return string(key) // at least one pool is in it, or the candidate would be free
 }
 
 // consumes returns the pools in which the candidate takes a place, by key.
@@ -117,10 +114,6 @@ func (q *Queue) consumes(w *waiting) []int32 {
 		}
 	}
 	return pools
-}
-
-func (q *Queue) strict(w *waiting) bool {
-	return slices.ContainsFunc(w.Needs, func(pool int32) bool { return q.ledger.pools[pool].strict })
 }
 
 // compare is the order of admission.
