@@ -3,7 +3,6 @@ package concurrency
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,9 +29,9 @@ func (l Lease) String() string {
 
 // String describes the pool on one line: its counts, and the first ten of each of its lists.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%d of at most %d active, %s", s.Active, s.Max, counted(s.Total, "member"))
+	text := fmt.Sprintf("%d of at most %d active, %s", s.Active, s.Max, textlist.Counted(s.Total, "member"))
 	if s.Starts > 0 {
-		text += ", " + counted(s.Starts, "new lease")
+		text += ", " + textlist.Counted(s.Starts, "new lease")
 	}
 	if s.KeyActive {
 		text += ", key active"
@@ -51,15 +50,16 @@ func (s Summary) String() string {
 // String describes the result: a line for each candidate that may start, for each kind of wait, for
 // each pool and for each stuck lease, then Next, in UTC. Of each it shows the first ten and counts
 // the rest. Candidates that are refused by the same pools for the same reasons share a line, which
-// names the first of them; what most wait for comes first. Candidates and pools are named by their indices, because a result does
-// not have their names: see [Result.Describe]. The text does not end with a newline.
+// names the first of them; what most wait for comes first. Candidates and pools are named by their
+// indices, because a result does not have their names: see [Result.Describe]. The text does not end
+// with a newline.
 func (r Result) String() string { return r.Describe(Snapshot{}, nil) }
 
 // Describe is String with the names of candidates and pools. snapshot and candidates are those of
 // the plan.
 func (r Result) Describe(snapshot Snapshot, candidates []Candidate) string {
 	n := names{snapshot.Pools, candidates}
-	lines := []string{fmt.Sprintf("%s may start, %d must wait", counted(len(r.Admitted), "candidate"), len(r.Refused))}
+	lines := []string{fmt.Sprintf("%s may start, %d must wait", textlist.Counted(len(r.Admitted), "candidate"), len(r.Refused))}
 	lines = listed(lines, len(r.Admitted), "start", func(i int) string {
 		a := r.Admitted[i]
 		words := []string{string(a.Reason)}
@@ -128,20 +128,13 @@ func listed(lines []string, n int, one string, text func(i int) string) []string
 		lines = append(lines, text(i))
 	}
 	if rest := n - textlist.Shown; rest > 0 {
-		lines = append(lines, "and "+counted(rest, "more "+one))
+		lines = append(lines, "and "+textlist.Counted(rest, "more "+one))
 	}
 	return lines
 }
 
 // stamp is an instant as results print it: all of it, because a host wakes at it.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-func counted(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + one + "s"
-}
 
 func texts(holders []Holder) []string {
 	list := make([]string, len(holders))

@@ -90,8 +90,8 @@ func (f Finding) String() string {
 //
 // Findings are freshly allocated and in order of severity, code, policy, rule and path, whatever
 // the order of the input. The error is one of [PolicySet.Plan], or joins a *[FieldError] for each
-// argument that is out of range. Time grows with the
-// number of targets, times the rules that govern them.
+// argument that is out of range. Time grows with the number of targets, times the rules that govern
+// them.
 func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration, options LintOptions) ([]Finding, error) {
 	var f faults
 	if horizon <= 0 {
@@ -136,14 +136,6 @@ func compareFindings(a, b Finding) int {
 		cmp.Compare(a.Severity.rank(), b.Severity.rank()), cmp.Compare(a.Code, b.Code), strings.Compare(a.Policy, b.Policy),
 		strings.Compare(a.Rule, b.Rule), strings.Compare(a.Path, b.Path), strings.Compare(a.Detail, b.Detail),
 	)
-}
-
-// counted formats a number of things whose plural ends with an s.
-func counted(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }
 
 // lint is one call of Lint.

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // tally counts what one dependency rule does on all targets.
@@ -120,7 +122,7 @@ func (l *lint) tell(rule *compiledRule, own *tally) {
 	governed := l.reach[rule.policy]
 	if !own.concerned && governed.some() {
 		l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
-			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", counted(governed.targets, "target")),
+			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", textlist.Counted(governed.targets, "target")),
 			"correct the expression, or remove the rule")
 	}
 	if own.failing.some() {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // lookAtApprovals compares the approvals that rules ask for with the known approvers.
@@ -17,7 +19,7 @@ func (l *lint) lookAtApprovals() {
 	for _, rule := range l.w.set.approvals {
 		if need := *rule.approval.MinApprovals; need > len(people) {
 			l.add(at(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[rule.policy]), l.reach[rule.policy],
-				fmt.Sprintf("it asks for %s, of %s", counted(need, "approval"), counted(len(people), "known approver")), "ask for fewer, or name more approvers")
+				fmt.Sprintf("it asks for %s, of %s", textlist.Counted(need, "approval"), textlist.Counted(len(people), "known approver")), "ask for fewer, or name more approvers")
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // places returns how many members of a pool may be active at once, which may be more than there
@@ -48,7 +49,7 @@ func (l *lint) lookAtPools() {
 		}
 		if members == 0 {
 			l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
-				fmt.Sprintf("it matches none of %s: the rule limits nothing", counted(len(w.resources), "resource")), "correct the expression, or remove the rule")
+				fmt.Sprintf("it matches none of %s: the rule limits nothing", textlist.Counted(len(w.resources), "resource")), "correct the expression, or remove the rule")
 			continue
 		}
 		if members == len(w.resources) && members >= 2 && reads(rule.group, "") {
@@ -98,14 +99,14 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	}
 	if !limited && l.reach[rule.policy].some() {
 		l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
-			fmt.Sprintf("it has %s, and the policy governs no target there: the rule limits nothing", counted(members, "member")),
+			fmt.Sprintf("it has %s, and the policy governs no target there: the rule limits nothing", textlist.Counted(members, "member")),
 			"correct the expression, or the selector of the policy")
 	}
 	if len(shut) == 0 {
 		return
 	}
 	limit := rule.pool.Max()
-	detail := fmt.Sprintf("a limit of %v lets none of %s start", limit, counted(largest, "member"))
+	detail := fmt.Sprintf("a limit of %v lets none of %s start", limit, textlist.Counted(largest, "member"))
 	fix := "write at least 1 to resume; 0 is a pause"
 	if limit.Value() > 0 {
 		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, cmp.Or(rule.pool.Rounding, concurrency.Ceil))
@@ -144,7 +145,7 @@ func (l *lint) lookAtUngrouped(rule *compiledRule, members int) {
 		return // it limits nothing there
 	}
 	l.add(at(rule, "groupBy"), LintPoolWithoutValue, SeverityWarning, concerns,
-		fmt.Sprintf("for %d of %s, such as %s, %s has no value: they are limited together, in a pool of their own, %s, besides those of the values", count, counted(members, "member"), first, rule.pool.GroupBy, poolName(w.capacity.snapshot.Pools[index].Key)),
+		fmt.Sprintf("for %d of %s, such as %s, %s has no value: they are limited together, in a pool of their own, %s, besides those of the values", count, textlist.Counted(members, "member"), first, rule.pool.GroupBy, poolName(w.capacity.snapshot.Pools[index].Key)),
 		"give them a value; left out of groupSelector they would not be limited at all")
 }
 
@@ -243,7 +244,7 @@ func (l *lint) lookAtOverlaps() {
 			consequence = "each allows its own maximum, and there are targets that only one of them limits"
 		}
 		l.addApart(at(own.b, "groupSelector"), own.a.id, LintPoolsOverlapUnshared, severity, own.alone,
-			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", own.a.id, counted(own.members, "resource"), own.first, consequence),
+			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", own.a.id, textlist.Counted(own.members, "resource"), own.first, consequence),
 			"give both rules one sharedPool with one limit, or leave it if both limits are meant")
 	}
 }

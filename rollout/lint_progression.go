@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // others lists the other environments that a progression names for a deployment in environment e.
@@ -176,7 +177,7 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 	if p.tooOld {
 		return fmt.Sprintf("its newest success in %s is older than maximumAgeHours %d", environment, *rule.MaximumAgeHours)
 	}
-	text := fmt.Sprintf("of %s in %s %d must have succeeded, and at most %d can", counted(p.population, "target"), environment, p.required, p.able)
+	text := fmt.Sprintf("of %s in %s %d must have succeeded, and at most %d can", textlist.Counted(p.population, "target"), environment, p.required, p.able)
 	if p.adopted > 0 {
 		text += fmt.Sprintf("; %d run it and no job says that it succeeded", p.adopted)
 	}

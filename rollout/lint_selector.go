@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // everything reports an expression that makes a distinction and yet matches everything.
@@ -35,7 +36,7 @@ func (l *lint) lookAtSelectors() {
 		f := Finding{Policy: p.id, Path: join(p.path, "selector")}
 		switch n := l.reach[p].targets; {
 		case n == 0:
-			l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the policy governs nothing", counted(len(w.targets), "target")), "correct the expression, or disable the policy")
+			l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the policy governs nothing", textlist.Counted(len(w.targets), "target")), "correct the expression, or disable the policy")
 			continue // its rules then govern nothing either
 		case n == len(w.targets) && n >= 2 && reads(p.selector, ""):
 			l.everything(f, fmt.Sprintf("all %d targets", n))
@@ -57,7 +58,7 @@ func (l *lint) lookAtMembers(rule *compiledRule) {
 	f := at(rule, "deploymentSelector")
 	switch governed := slices.ContainsFunc(l.frames, func(f *frame) bool { return f.rule == rule }); {
 	case matched == 0:
-		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the bracket has no members", counted(len(w.deployments), "deployment")), "correct the expression")
+		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the bracket has no members", textlist.Counted(len(w.deployments), "deployment")), "correct the expression")
 	case !governed:
 		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, "the policy governs no target of the deployments that it matches: the bracket has no members", "correct the expression, or the selector of the policy")
 	case matched == len(w.deployments) && matched >= 2 && reads(rule.members, ""):
@@ -129,7 +130,7 @@ func (l *lint) lookAtScopes() {
 			if v.TargetSelector == "" || !slices.ContainsFunc(targets, newer) || slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, int32(n)) }) {
 				continue
 			}
-			detail := fmt.Sprintf("the version is for none of the %s of its deployment", counted(len(targets), "target"))
+			detail := fmt.Sprintf("the version is for none of the %s of its deployment", textlist.Counted(len(targets), "target"))
 			if err := w.scopeOf(int32(d), int32(n)).err; err != nil {
 				detail += ", because the expression fails: " + err.Error()
 			}
@@ -415,6 +416,6 @@ func (l *lint) leftOver(id string, own leftovers) {
 		severity = SeverityWarning
 	}
 	l.add(f, LintPolicyDisabledState, severity, reach{},
-		fmt.Sprintf("%q %s, and state of it is stored: %s, %s, %s", id, where, counted(own.records, "record"), counted(own.open, "open execution"), counted(own.held, "held slot")),
+		fmt.Sprintf("%q %s, and state of it is stored: %s, %s, %s", id, where, textlist.Counted(own.records, "record"), textlist.Counted(own.open, "open execution"), textlist.Counted(own.held, "held slot")),
 		"let open executions end and release what is still held, then delete the records; "+back)
 }

@@ -24,6 +24,14 @@ func Lines[T fmt.Stringer](lines []string, label string, entries []T) []string {
 	return lines
 }
 
+// Counted returns a number of things whose plural ends with an s.
+func Counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
 // Likewise groups entries that are alike: those with one key. The zero value is empty.
 type Likewise[K comparable, T fmt.Stringer] struct {
 	groups map[K]*alikes[T]

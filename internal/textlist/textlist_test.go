@@ -52,6 +52,14 @@ func TestLikewise(t *testing.T) {
 	}
 }
 
+func TestCounted(t *testing.T) {
+	for n, want := range []string{"0 nodes", "1 node", "2 nodes"} {
+		if got := textlist.Counted(n, "node"); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}
+
 // TestLines: up to ten entries have a line each; of more, ten have, and the rest is counted.
 func TestLines(t *testing.T) {
 	ten := []number{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
