@@ -191,8 +191,8 @@
 // An expression that does not compile is an error, never a policy that silently does not apply; so
 // is the second example of the bracket RFC, which writes AND where CEL has &&. Nothing is cleared
 // when no version may start. Two approval rules, one of them unmet, do not let a version start. A
-// slot belongs to (resource, group) and not to a running job. A status that nobody
-// knows is an active job. Backoff and offsets are integers that saturate or fail, and never wrap. A
+// slot belongs to (resource, group) and not to a running job. A status that nobody knows is an
+// active job. Backoff and offsets are integers that saturate or fail, and never wrap. A
 // targetSelector that fails reaches nobody, unless [WithScopeErrors] says so. A cooldown is counted
 // per target. The soak of a progression counts from the first success, so a redeployment does not
 // begin it anew. A rollout that closed windows interrupt does not make up for them in a burst.

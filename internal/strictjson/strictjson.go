@@ -28,10 +28,12 @@ import (
 // Unmarshal replaces the value that dst, a non-nil pointer, points to by what it decodes: unlike
 // encoding/json it keeps nothing of what was there. The error joins one [*Error] per fault, in
 // document order; dst is untouched if there is any. So the decoder of a type is one line: it passes
-// its receiver on, converted to a type of the same fields without a decoder. A type with its own UnmarshalJSON
-// gets its value as it stands, null included. One with its own UnmarshalText gets its string; null
-// is a fault, unless a pointer takes it. Their errors are reported at the path of the value: if an
-// error is itself made of [*Error] or of FieldErrors, their paths continue that path.
+// its receiver on, converted to a type of the same fields without a decoder.
+//
+// A type with its own UnmarshalJSON gets its value as it stands, null included. One with its own
+// UnmarshalText gets its string; null is a fault, unless a pointer takes it. Their errors are
+// reported at the path of the value: if an error is itself made of [*Error] or of FieldErrors, their
+// paths continue that path.
 func Unmarshal(data []byte, dst any) error {
 	target := reflect.ValueOf(dst)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
