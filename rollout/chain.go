@@ -213,7 +213,9 @@ func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	return rules
 }
 
-// kindOf is the kind of the rule that gave a verdict.
+// kindOf is the kind of the rule that gave a verdict. It is asked about what a plan lists for members
+// and for slots, where no verdict is about a status, a missing policy or a missing retry rule: the
+// gates and retryRules answer for these.
 func (w *work) kindOf(verdict Verdict) RuleKind {
 	if rule := w.set.rule(verdict.Rule); rule != nil {
 		return rule.kind
@@ -223,12 +225,6 @@ func (w *work) kindOf(verdict Verdict) RuleKind {
 		return kindCustom
 	case verdict.Reason == ReasonVersionUnmet:
 		return kindDependencies
-	case verdict.Reason == ReasonRetryExhausted:
-		return KindRetry
-	case verdict.Reason == ReasonVersionNotDeployable:
-		return kindStatus
-	case verdict.Reason == ReasonNotGoverned:
-		return kindPolicy
 	case verdict.Rule != "":
 		return KindBracket // one that no policy has any more
 	}
