@@ -32,6 +32,9 @@ func (e *CycleError) around() string {
 // them could be the first to start on a resource on which nothing runs yet. Such deployments are
 // what is left after everything that can start has started.
 func (w *work) cycles() error {
+	if len(w.set.dependencies) == 0 {
+		return nil
+	}
 	for e := range w.environments {
 		if err := w.deploymentCycle(int32(e)); err != nil {
 			return err
@@ -50,45 +53,18 @@ type requirement struct {
 }
 
 func (w *work) deploymentCycle(e int32) error {
-	d := len(w.deployments)
-	requirements := make([][]requirement, d)
+	requirements := make([][]requirement, len(w.deployments))
 	providers := map[*compiledRule][]int32{}
 	constrained := false
 	for k := range w.deployments {
-		targets := w.targetsIn(e, int32(k))
-		seen := map[int32]bool{}
-		asked := map[*compiledRule]bool{}
-		for _, i := range targets {
-			if seen[w.view[i]] {
-				continue
-			}
-			seen[w.view[i]] = true
-			for _, rule := range w.viewOf(i).dependencies {
-				if asked[rule] {
-					continue
-				}
-				asked[rule] = true
-				own := w.boundIn(e, int32(k))
-				if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
-					continue
-				}
-				list, known := providers[rule]
-				if !known {
-					list = w.providersByName(rule, e)
-					providers[rule] = list
-				}
-				if r := (requirement{rule, int32(k), list, rule.dependency.Match == MatchAll}); len(list) > 1 || len(list) == 1 && list[0] != r.self {
-					requirements[k] = append(requirements[k], r)
-					constrained = true
-				}
-			}
-		}
+		requirements[k] = w.requirementsByName(e, int32(k), providers)
+		constrained = constrained || len(requirements[k]) > 0
 	}
 	if !constrained {
 		return nil
 	}
-	startable := make([]bool, d)
-	all := make([]int32, d)
+	startable := make([]bool, len(w.deployments))
+	all := make([]int32, len(w.deployments))
 	for k := range all {
 		all[k] = int32(k)
 	}
@@ -96,6 +72,38 @@ func (w *work) deploymentCycle(e int32) error {
 		return w.circleOnResource(e, startable, requirements)
 	}
 	return nil
+}
+
+// requirementsByName returns what the dependency rules that govern targets of a deployment ask for,
+// whatever the resource and the versions are. providers keeps the providers of each rule.
+func (w *work) requirementsByName(e, d int32, providers map[*compiledRule][]int32) (own []requirement) {
+	seen := map[int32]bool{} // views
+	asked := map[*compiledRule]bool{}
+	for _, i := range w.targetsIn(e, d) {
+		if seen[w.view[i]] {
+			continue
+		}
+		seen[w.view[i]] = true
+		for _, rule := range w.viewOf(i).dependencies {
+			if asked[rule] {
+				continue
+			}
+			asked[rule] = true
+			at := w.boundIn(e, d)
+			if rule.appliesTo != nil && ask(rule.appliesTo, &at) == no {
+				continue
+			}
+			list, known := providers[rule]
+			if !known {
+				list = w.providersByName(rule, e)
+				providers[rule] = list
+			}
+			if len(list) > 1 || len(list) == 1 && list[0] != d {
+				own = append(own, requirement{rule, d, list, rule.dependency.Match == MatchAll})
+			}
+		}
+	}
+	return own
 }
 
 // stuck marks, among the deployments in left, those that can be the first to start and those that
