@@ -79,10 +79,7 @@ func (w *work) onePerResource() bool {
 		}
 		waits[own] = true
 		m := w.candidates[w.turns[admitted.Candidate]].member
-		blockers := []Verdict{{
-			Status: Pending, Reason: Reason(bracket.ReasonQueued), Rule: m.bracket.id,
-			On: []Condition{{Kind: OnExecutionEnd, Rule: m.bracket.id, Resource: w.resources[own.resource].ID}},
-		}}
+		blockers := []Verdict{w.queued(m.bracket.id, own.resource)}
 		for _, run := range m.bracket.runs[own.from:own.to] {
 			w.waitNumber(run.target, run.version, blockers)
 		}

@@ -90,10 +90,8 @@ func (w *work) brackets() error {
 	for _, record := range stored {
 		w.groups[ruleIn{record.Rule, record.Environment}] = record
 	}
-	live := map[string]bool{}
 	var works []*bracketWork
 	for _, rule := range w.set.brackets {
-		live[rule.id] = true
 		for e := range w.environments {
 			b, err := w.membersOf(rule, int32(e), works)
 			if err != nil {
@@ -102,23 +100,8 @@ func (w *work) brackets() error {
 			works = append(works, b)
 		}
 	}
-	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(), stored...)), compareGroups) {
-		e, known := w.environment(record.Environment)
-		switch {
-		case !known:
-			if err := w.elsewhere(record); err != nil {
-				return err
-			}
-			if record.Number > 0 {
-				w.plan.State.Brackets = append(w.plan.State.Brackets, record)
-			}
-		case !live[record.Rule]:
-			b := w.abandoned(record, e)
-			if err := w.step(b); err != nil {
-				return err
-			}
-			w.runOut(b)
-		}
+	if err := w.leftBehind(stored); err != nil {
+		return err
 	}
 	works = w.handedOver(works)
 	for k, b := range works {
@@ -149,6 +132,34 @@ func (w *work) brackets() error {
 	return nil
 }
 
+// leftBehind steps what is stored of rules that are gone, and of environments that the snapshot does
+// not hold.
+func (w *work) leftBehind(stored []*bracket.GroupRecord) error {
+	live := map[string]bool{}
+	for _, rule := range w.set.brackets {
+		live[rule.id] = true
+	}
+	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(), stored...)), compareGroups) {
+		e, known := w.environment(record.Environment)
+		switch {
+		case !known:
+			if err := w.elsewhere(record); err != nil {
+				return err
+			}
+			if record.Number > 0 {
+				w.plan.State.Brackets = append(w.plan.State.Brackets, record)
+			}
+		case !live[record.Rule]:
+			b := w.abandoned(record, e)
+			if err := w.step(b); err != nil {
+				return err
+			}
+			w.runOut(b)
+		}
+	}
+	return nil
+}
+
 func compareGroups(a, b *bracket.GroupRecord) int {
 	return cmp.Or(strings.Compare(a.Rule, b.Rule), strings.Compare(a.Environment, b.Environment))
 }
@@ -157,6 +168,7 @@ func compareExecutions(a, b *bracket.ExecutionRecord) int {
 	return cmp.Or(strings.Compare(a.Rule, b.Rule), strings.Compare(a.Resource, b.Resource))
 }
 
+// byRule returns the executions of each rule, in order of their resources.
 func byRule(list []*bracket.ExecutionRecord) map[string][]*bracket.ExecutionRecord {
 	lists := map[string][]*bracket.ExecutionRecord{}
 	if !slices.IsSortedFunc(list, compareExecutions) {

@@ -56,22 +56,24 @@ func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 
 // depending keeps the answers about dependencies, so that each question is asked once.
 type depending struct {
-	named     map[dependencyKey][]int32 // by rule and environment
-	providers map[dependencyKey]answer
-	satisfies map[dependencyKey]outcome
+	named     map[questionKey][]int32 // by rule and environment
+	providers map[questionKey]answer
+	satisfies map[questionKey]outcome
 	compiled  map[string]compiledText
 }
 
 func newDepending() depending {
 	return depending{
-		named:     map[dependencyKey][]int32{},
-		providers: map[dependencyKey]answer{},
-		satisfies: map[dependencyKey]outcome{},
+		named:     map[questionKey][]int32{},
+		providers: map[questionKey]answer{},
+		satisfies: map[questionKey]outcome{},
 		compiled:  map[string]compiledText{},
 	}
 }
 
-type dependencyKey struct {
+// questionKey is what a dependency or progression rule is asked about, as far as the answer depends on
+// it.
+type questionKey struct {
 	rule                             *compiledRule
 	environment, deployment, version int32
 }
@@ -84,7 +86,7 @@ type outcome struct {
 // providersIn lists the deployments of an environment that a dependency rule may name, ascending:
 // those for which it is not false whatever their version and resource.
 func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
-	key := dependencyKey{rule: rule, environment: environment}
+	key := questionKey{rule: rule, environment: environment}
 	list, known := w.named[key]
 	if !known {
 		for d := range w.deployments {
@@ -107,7 +109,7 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 	if perResource {
 		b.resource = &w.resources[t.resource]
 	}
-	key := dependencyKey{rule: rule, environment: t.environment, deployment: t.deployment, version: missing}
+	key := questionKey{rule: rule, environment: t.environment, deployment: t.deployment, version: missing}
 	byName, known := w.providers[key]
 	if !known || perResource {
 		byName = ask(rule.dependsOn, &b)
@@ -213,17 +215,13 @@ func (w *work) ordered(rule *compiledRule, i int32, b *bracketWork) bool {
 	if open == nil || b.state.Group == nil || b.rule != nil && b.rule.policy != rule.policy {
 		return false
 	}
-	for _, group := range b.state.Group.Closed {
+	return slices.ContainsFunc(b.state.Group.Closed, func(group *bracket.Group) bool {
 		if !includes(open.Group, open.Merged, group.ID) {
-			continue
+			return false
 		}
-		for k := range group.Members {
-			if m := &group.Members[k]; m.Deployment == t.Deployment && w.namesNeed(rule, m, b.environment) {
-				return true
-			}
-		}
-	}
-	return false
+		m := groupMember(group, t.Deployment)
+		return m != nil && w.namesNeed(rule, m, b.environment)
+	})
 }
 
 // namesNeed reports whether a dependency rule may name one of the deployments that a member of a

@@ -184,13 +184,18 @@ func (w *work) leaves(i int32) bool {
 func (w *work) closes(blockers []Verdict, resource int32, b *bracketWork) []Verdict {
 	for _, rule := range w.closing[resource] {
 		if rule != b.id {
-			blockers = w.also(blockers, Verdict{
-				Status: Pending, Reason: Reason(bracket.ReasonQueued), Rule: rule,
-				On: []Condition{{Kind: OnExecutionEnd, Rule: rule, Resource: w.resources[resource].ID}},
-			})
+			blockers = w.also(blockers, w.queued(rule, resource))
 		}
 	}
 	return blockers
+}
+
+// queued is the verdict on a resource where an execution of a rule has to end first.
+func (w *work) queued(rule string, resource int32) Verdict {
+	return Verdict{
+		Status: Pending, Reason: Reason(bracket.ReasonQueued), Rule: rule,
+		On: []Condition{{Kind: OnExecutionEnd, Rule: rule, Resource: w.resources[resource].ID}},
+	}
 }
 
 // allVersions lists every version of a deployment. All are out of scope for a former member, which

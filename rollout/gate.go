@@ -59,13 +59,13 @@ type gate struct {
 // gating holds what the gates are made from.
 type gating struct {
 	approvals map[approvalKey][]Approval // those that count by now
-	passed    map[dependencyKey]asked    // answers of progression rules, whatever else governs
-	sources   map[dependencyKey][]source // of progression rules, by deployment
-	successes map[dependencyKey]asked    // of progression rules, by the environment that they look at
+	passed    map[questionKey]asked      // answers of progression rules, whatever else governs
+	sources   map[questionKey][]source   // of progression rules, by deployment
+	successes map[questionKey]asked      // of progression rules, by the environment that they look at
 }
 
 func newGating() gating {
-	return gating{passed: map[dependencyKey]asked{}, sources: map[dependencyKey][]source{}, successes: map[dependencyKey]asked{}}
+	return gating{passed: map[questionKey]asked{}, sources: map[questionKey][]source{}, successes: map[questionKey]asked{}}
 }
 
 // asked is what one rule said: since when it is satisfied, or why it is not.
@@ -142,7 +142,7 @@ func (w *work) gateOf(i, n int32) *gate {
 		g.asked = append(g.asked, asked{KindApproval, rule.id, at, verdict, true})
 	}
 	for _, rule := range view.progressions {
-		key := dependencyKey{rule, t.environment, t.deployment, n}
+		key := questionKey{rule, t.environment, t.deployment, n}
 		own, known := w.passed[key]
 		if !known {
 			at, verdict := w.progression(rule, t, n)
@@ -210,6 +210,13 @@ func (w *work) gateAt(i, n int32) *gate {
 	own.rollouts = make([]*rollout, len(g.rollouts))
 	w.sum(&own, t.Environment, t.Resource)
 	return &own
+}
+
+// selects reports whether a version selector, or an override of it, lets version n onto target i.
+func (w *work) selects(rule *compiledRule, i, n int32) bool {
+	b := w.boundWith(i, n)
+	_, ok := w.versionSelector(rule, &b)
+	return ok || w.overriddenAt(rule.id, i, n) != nil
 }
 
 func (w *work) versionSelector(rule *compiledRule, b *bound) (Verdict, bool) {

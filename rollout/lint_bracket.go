@@ -266,17 +266,8 @@ func (l *lint) newest(i, above int32, is func(i, n int32) bool) int32 {
 
 // selected reports whether the status of a version and all version selectors let it onto a target.
 func (l *lint) selected(i, n int32) bool {
-	w := l.w
-	if w.version(i, n).Status != VersionReady {
-		return false
-	}
-	for _, rule := range w.viewOf(i).selectors {
-		b := w.boundWith(i, n)
-		if _, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
-			return false
-		}
-	}
-	return true
+	return l.w.version(i, n).Status == VersionReady &&
+		!slices.ContainsFunc(l.w.viewOf(i).selectors, func(rule *compiledRule) bool { return !l.w.selects(rule, i, n) })
 }
 
 // lookAtOrder compares the cadence of groups with the length of the curves that give them their

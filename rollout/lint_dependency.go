@@ -51,7 +51,7 @@ func (t *tally) want(i int32, verdict Verdict) {
 func (l *lint) lookAtDependencies() {
 	w := l.w
 	all := tallies{}
-	held := waits{l: l, blocked: map[int32][]*compiledRule{}, satisfiable: map[dependencyKey]bool{}}
+	held := waits{l: l, blocked: map[int32][]*compiledRule{}, satisfiable: map[questionKey]bool{}}
 	for i := range w.targets {
 		t := int32(i)
 		for _, rule := range w.blockingRules(t, bracketOfFrame(l.frameOf[i])) {
@@ -99,7 +99,7 @@ func (l *lint) letPast(rule *compiledRule, i int32) bool {
 
 // lookAtOrders looks at the rules that order the members of a bracket. A member that is ordered for
 // some versions only, none of which comes, waits for them like any other target.
-func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[dependencyKey]bool) {
+func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[questionKey]bool) {
 	w := l.w
 	for e := range f.edges {
 		all.of(e.rule).concerned = true
@@ -145,7 +145,7 @@ func (l *lint) tell(rule *compiledRule, own *tally) {
 }
 
 // wanting reports whether no existing version can satisfy a dependency that names a deployment.
-func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[dependencyKey]bool) bool {
+func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[questionKey]bool) bool {
 	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k, satisfiable) })
 }
 
@@ -170,11 +170,11 @@ func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) b
 
 // satisfiable reports whether the version that target k runs, or one that it may get, satisfies a
 // rule that names it.
-func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[dependencyKey]bool) bool {
+func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[questionKey]bool) bool {
 	w := l.w
 	t := &w.targets[k]
 	alike := !rule.readsResource && !w.scoped[t.deployment] && t.started == none
-	key := dependencyKey{rule, t.environment, t.deployment, t.current}
+	key := questionKey{rule, t.environment, t.deployment, t.current}
 	if answer, known := answers[key]; known && alike {
 		return answer
 	}

@@ -217,8 +217,7 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	if slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == id(version) }) {
 		return own.OutdatedAt
 	}
-	if m := slices.IndexFunc(o.latest.Members, func(m bracket.GroupMember) bool { return m.Deployment == own.Deployment }); m < 0 ||
-		!slices.ContainsFunc(o.latest.Members[m].Locks, func(lock bracket.VersionMark) bool { return lock.ID == id(version) }) {
+	if !locks(groupMember(o.latest, own.Deployment), id(version)) {
 		return version.since
 	}
 	record := executionOn(o.executions, own.Resource)
@@ -227,9 +226,7 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	}
 	environment := o.environments[o.bracket.environment].ID
 	if open := record.Open; open != nil && includes(open.Group, open.Merged, o.latest.ID) {
-		if !slices.ContainsFunc(open.Members, func(m bracket.ExecutionMember) bool {
-			return m.Deployment == own.Deployment && m.Version == id(version)
-		}) {
+		if m := memberIn(open, own.Deployment); m == nil || m.Version != id(version) {
 			return version.since
 		}
 	} else if last := record.Last[environment]; includes(last.Group, last.Merged, o.latest.ID) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
@@ -300,13 +297,8 @@ func (w *work) outOfScope(list []string, i int32) []string {
 	shared := len(list)
 	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
 		out := !w.inScope(i, n)
-		if selective {
-			for _, rule := range w.gateOf(i, n).perResource {
-				at := w.boundWith(i, n)
-				if _, ok := w.versionSelector(rule, &at); !ok && w.overriddenAt(rule.id, i, n) == nil {
-					out = true
-				}
-			}
+		if selective && slices.ContainsFunc(w.gateOf(i, n).perResource, func(rule *compiledRule) bool { return !w.selects(rule, i, n) }) {
+			out = true
 		}
 		if out {
 			if len(list) == shared {

@@ -50,7 +50,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 			blockers = w.custom(blockers, i, version)
 		}
 	}
-	if w.foreign(b, t, begun) {
+	if w.atOtherWork(b, t, begun) {
 		blockers = w.also(blockers, w.busy(t))
 	}
 	return blockers
@@ -83,11 +83,11 @@ func (w *work) sometimes(i int32, b *bracketWork) bool {
 	})
 }
 
-// foreign reports whether a job is active on a member's target that is no run of the bracket's open
+// atOtherWork reports whether a job is active on a member's target that is no run of the bracket's open
 // execution. Before a group is merged into that execution, its runs are no obstacle: the group
 // waits for them where it must. When the next of these runs starts, all others are over as far as
 // the bracket knows, and an active one means that the host has changed what it reports.
-func (w *work) foreign(b *bracketWork, t *target, starts bool) bool {
+func (w *work) atOtherWork(b *bracketWork, t *target, starts bool) bool {
 	if !t.busy {
 		return false
 	}

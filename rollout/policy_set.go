@@ -164,36 +164,43 @@ func (k *byKind) add(r *compiledRule) {
 	}
 }
 
+// compiledRule is a rule ready to be asked. Below the first group of fields it has only those of its
+// kind.
 type compiledRule struct {
 	id        string
 	kind      RuleKind
 	path      string
 	createdAt time.Time
 	derived   bool // its id was not given
-	implied   bool // gradual: its orderKey was not given
+	policy    *compiledPolicy
 
-	bracket    *bracket.Rule
-	members    Matcher // bracket: deploymentSelector
-	pre, post  Matcher // bracket: declared roles; nil if absent
-	pool       *concurrency.Rule
-	group      Matcher   // concurrency: groupSelector
-	groupBy    *variable // concurrency: nil if absent
-	gradual    *GradualRollout
-	bracketID  string // gradual: id of the bracket rule of the same policy, or empty
+	bracket   *bracket.Rule
+	members   Matcher // deploymentSelector
+	pre, post Matcher // declared roles; nil if absent
+
+	pool    *concurrency.Rule
+	group   Matcher   // groupSelector
+	groupBy *variable // nil if absent
+
+	gradual   *GradualRollout
+	implied   bool   // its orderKey was not given
+	bracketID string // of the bracket rule of the same policy, or empty
+
 	dependency *DeploymentDependency
 	dependsOn  Matcher
 	appliesTo  Matcher // nil: every target
-	selector   Matcher // versionSelector; environmentProgression: the other environment
-	described  *Data   // versionSelector: what it says of versions that it does not let pass; nil: nothing
+
+	selector  Matcher // versionSelector; environmentProgression: the other environment
+	described *Data   // what a versionSelector says of versions that it does not let pass; nil: nothing
 
 	readsResource, readsVersion bool // whether dependsOn or selector, whichever the rule has, reads it
-	approval                    *AnyApproval
-	progression                 *EnvironmentProgression
-	cooldown                    *VersionCooldown
-	window                      *DeploymentWindow
-	calendar                    clock.Calendar // window: of this rule alone
-	policy                      *compiledPolicy
 
-	retry    *Retry
-	rollback *Rollback
+	window   *DeploymentWindow
+	calendar clock.Calendar // of this rule alone
+
+	approval    *AnyApproval
+	progression *EnvironmentProgression
+	cooldown    *VersionCooldown
+	retry       *Retry
+	rollback    *Rollback
 }

@@ -115,7 +115,7 @@ type source struct {
 
 // sourcesOf lists the sources of a progression rule for one deployment, in order.
 func (w *work) sourcesOf(rule *compiledRule, deployment int32) []source {
-	key := dependencyKey{rule: rule, environment: none, deployment: deployment, version: none}
+	key := questionKey{rule: rule, environment: none, deployment: deployment, version: none}
 	sources, known := w.sources[key]
 	if known {
 		return sources
@@ -202,7 +202,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 // succeeded returns what a progression rule finds for a version in one environment: the instant
 // since which its success suffices, or why it does not.
 func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) (time.Time, Verdict) {
-	key := dependencyKey{rule, environment, deployment, n}
+	key := questionKey{rule, environment, deployment, n}
 	found, known := w.successes[key]
 	if !known {
 		found.since, found.verdict = w.progressed(rule, w.versions[deployment].list[n], n, w.targetsIn(environment, deployment))

@@ -102,11 +102,9 @@ func numberOf(run, prefix string) int {
 // main that is no rollback, with a version that it has locked, or the current one if the group
 // deploys that again.
 func began(group *bracket.Group, t *Target, job *Job) bool {
-	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == t.Deployment })
-	if k < 0 || job.CreatedAt.Before(group.ReadyAt) {
+	m := groupMember(group, t.Deployment)
+	if m == nil || job.CreatedAt.Before(group.ReadyAt) {
 		return false
 	}
-	m := &group.Members[k]
-	return m.Role != bracket.Main || runid.IsRollback(job.Run) || group.Strategy == bracket.RedeployCurrent && job.Version == t.Current ||
-		slices.ContainsFunc(m.Locks, func(v bracket.VersionMark) bool { return v.ID == job.Version })
+	return m.Role != bracket.Main || runid.IsRollback(job.Run) || group.Strategy == bracket.RedeployCurrent && job.Version == t.Current || locks(m, job.Version)
 }

@@ -14,27 +14,11 @@ import (
 // runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one
 // group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
-	groups := map[string]string{} // by what the ids of their runs begin with; as many as executions are stuck, where each hangs in a group of its own
-	var group, prefix string      // the last one: neighbours mostly have runs of the same group
-	know := func(id string) {
-		if id != group {
-			group, prefix = id, textkey.Join(id)+"/"
-			groups[prefix] = id
-		}
-	}
-	for _, group := range state.Group.Closed {
-		know(group.ID)
-	}
-	// If a host stopped after saving the group record and before saving an execution that had
-	// ended, the state has an open execution whose group it no longer knows.
-	for _, record := range state.Executions {
-		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
-			know(open.Group)
-		}
-	}
+	groups := groupsOfRuns(state)
 	if len(groups) == 0 {
 		return nil
 	}
+	var group, prefix string // the last one: neighbours mostly have runs of the same group
 	var facts []bracket.RunFact
 	var outlived map[string]bool // resources with jobs of a group that closed after the last known one
 	every, known := groupPrefix(state.Group), lastNumber(state.Group)
@@ -46,7 +30,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 		}
 		for k := range t.Jobs {
 			job := &t.Jobs[k]
-			if !strings.HasPrefix(job.Run, prefix) {
+			if prefix == "" || !strings.HasPrefix(job.Run, prefix) {
 				first := job.Run[:strings.IndexByte(job.Run, '/')+1]
 				id, ours := groups[first]
 				if !ours {
@@ -74,6 +58,29 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 		facts = slices.DeleteFunc(facts, func(f bracket.RunFact) bool { return outlived[f.Run.Resource] && !isOpen(state, f.Run) })
 	}
 	return facts
+}
+
+// groupsOfRuns returns the groups that the state still knows, by what the ids of their runs begin
+// with. There may be as many as executions are stuck, where each hangs in a group of its own.
+func groupsOfRuns(state bracket.State) map[string]string {
+	groups := map[string]string{}
+	last := ""
+	know := func(id string) {
+		if id != last { // neighbours mostly are of the same group
+			last, groups[textkey.Join(id)+"/"] = id, id
+		}
+	}
+	for _, group := range state.Group.Closed {
+		know(group.ID)
+	}
+	// If a host stopped after saving the group record and before saving an execution that had
+	// ended, the state has an open execution whose group it no longer knows.
+	for _, record := range state.Executions {
+		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
+			know(open.Group)
+		}
+	}
+	return groups
 }
 
 // over returns a function that reports whether no execution is open on a resource and the last one

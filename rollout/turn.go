@@ -205,11 +205,11 @@ type schedule struct {
 
 type scheduledRule struct {
 	rule     *compiledRule
-	rollouts map[released]*rollout // by what is ranked on its own; if resources are ranked, one under everything
+	rollouts map[released]*rollout // by what is ranked on its own; if resources are ranked, one under wholeGroup
 }
 
-// everything stands for all members of a group and all their versions if these have one rollout.
-func everything() released { return released{none, none} }
+// wholeGroup stands for all members of a group and all their versions if these have one rollout.
+func wholeGroup() released { return released{none, none} }
 
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 	s := &schedule{w: w, bracket: b, group: group, alike: !w.windowed && len(w.overrides) == 0, unopposed: map[int32][]answer{}}
@@ -241,18 +241,18 @@ func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
 		among = w.roster(b.targets, false)
 	}
 	key := rolloutKey{rule: rule.id, environment: w.environments[b.environment].ID, group: group.ID}
-	own.rollouts[everything()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, among, true)
+	own.rollouts[wholeGroup()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, among, true)
 	return own
 }
 
 // lockedNumber returns the number of the newest version that a group has locked for one of its
 // members, or none.
 func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
-	k := slices.IndexFunc(group.Members, func(m bracket.GroupMember) bool { return m.Deployment == w.deployments[d].ID })
-	if len(group.Members[k].Locks) == 0 {
+	m := groupMember(group, w.deployments[d].ID)
+	if len(m.Locks) == 0 {
 		return none
 	}
-	return w.versions[d].number(group.Members[k].Locks[0].ID)
+	return w.versions[d].number(m.Locks[0].ID)
 }
 
 // rank ranks the targets of a member that may get one version. A group may have locked several
@@ -294,7 +294,7 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		if w.overriddenAt(r.rule.id, i, run.version) != nil {
 			continue
 		}
-		rollout := r.rollouts[everything()]
+		rollout := r.rollouts[wholeGroup()]
 		if r.rule.gradual.OrderKey == OrderByTarget {
 			at := released{w.targets[i].deployment, run.version}
 			if rollout = r.rollouts[at]; rollout == nil {

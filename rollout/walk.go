@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"iter"
+	"slices"
 	"sort"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -136,6 +137,21 @@ func (w *work) whereOpen(record *bracket.ExecutionRecord, nearResource, nearTarg
 // member returns the member of the execution that a target is of, or nil.
 func (w *work) member(o opened, i int32) *bracket.ExecutionMember {
 	return memberIn(o.record.Open, w.deployments[w.targets[i].deployment].ID)
+}
+
+// groupMember returns the member of a closed group that is of a deployment, or nil.
+func groupMember(g *bracket.Group, deployment string) *bracket.GroupMember {
+	for k := range g.Members {
+		if m := &g.Members[k]; m.Deployment == deployment {
+			return m
+		}
+	}
+	return nil
+}
+
+// locks reports whether a group has locked a version for a member; a nil member has no locks.
+func locks(m *bracket.GroupMember, version string) bool {
+	return m != nil && slices.ContainsFunc(m.Locks, func(v bracket.VersionMark) bool { return v.ID == version })
 }
 
 // memberIn returns the member of an execution that is of a deployment, or nil.
