@@ -153,6 +153,15 @@ func executionOn(records []*bracket.ExecutionRecord, resource string) *bracket.E
 	return records[k]
 }
 
+// open returns the bracket's open execution on a resource, or nil.
+func (b *bracketWork) open(resource string) *bracket.Execution {
+	record := executionOn(b.state.Executions, resource)
+	if record == nil {
+		return nil
+	}
+	return record.Open
+}
+
 // all lists the records of all rules, by rule and resource.
 func (x executions) all() []*bracket.ExecutionRecord {
 	var list []*bracket.ExecutionRecord

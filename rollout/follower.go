@@ -1,0 +1,72 @@
+package rollout
+
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// firstFollower is the number, as work.list returns it, of the first run of all that may wait for
+// others of their execution. Where many executions start, these are most of what waits. What they
+// wait for would take 300 bytes each, and follows from the runs when it is read.
+const firstFollower = 1 << 30
+
+// follow lists the members that wait for others of the execution that starts on their resource.
+func (w *work) follow(b *bracketWork, p *pendingResource) {
+	runs, first := b.runs[p.from:p.to], b.firstFollower+int32(len(b.following))
+	b.following = append(b.following, runs...)
+	for k, run := range runs {
+		if w.waits[run.target].start != 0 {
+			continue
+		}
+		if !slices.ContainsFunc(b.needs[w.targets[run.target].deployment], func(need memberNeed) bool { return w.comesWith(runs, need) }) {
+			if blockers := w.afterOthers(b, p, run.target, run.version); len(blockers) > 0 {
+				w.waitNumber(run.target, run.version, blockers)
+				continue
+			}
+		}
+		w.waitFor(run.target, run.version, first+int32(k))
+	}
+}
+
+// followerOf returns the blockers of a run that waits for others of the execution that starts.
+func (w *work) followerOf(listed int32) []Verdict {
+	k := slices.IndexFunc(w.stepped, func(b *bracketWork) bool { return listed < b.firstFollower+int32(len(b.following)) })
+	b := w.stepped[k]
+	at := listed - b.firstFollower
+	run, from := b.following[at], at // what a run needs comes before it
+	resource := w.targets[run.target].resource
+	for from > 0 && w.targets[b.following[from-1].target].resource == resource {
+		from--
+	}
+	verdict := Verdict{Status: Pending, Reason: Reason(bracket.ReasonWaitsForMembers), Rule: b.id}
+	for _, need := range b.needs[w.targets[run.target].deployment] {
+		if w.comesWith(b.following[from:at], need) {
+			verdict.On = append(verdict.On, Condition{
+				Kind: OnMember, Group: b.group.ID, Resource: w.resources[resource].ID, Deployment: w.deployments[need.deployment].ID,
+			})
+		}
+	}
+	verdict.On = slices.Clip(verdict.On)
+	return []Verdict{verdict}
+}
+
+// afterOthers returns what keeps back a member that could be among the first of its execution,
+// until the execution has brought what its version needs.
+func (w *work) afterOthers(b *bracketWork, p *pendingResource, i, version int32) []Verdict {
+	if !w.dependent[w.targets[i].deployment] || version < 0 {
+		return nil
+	}
+	return w.let(w.inOrder(i, version, bringer{bracket: b, begins: p}), i, version)
+}
+
+// comesWith reports whether one of the runs of an execution is what a member needs.
+func (w *work) comesWith(runs []pendingRun, need memberNeed) bool {
+	return slices.ContainsFunc(runs, func(other pendingRun) bool { return w.fulfils(other, need) })
+}
+
+// fulfils reports whether a run is what a member needs.
+func (w *work) fulfils(run pendingRun, need memberNeed) bool {
+	d := w.targets[run.target].deployment
+	return d == need.deployment && (need.versions == nil || slices.Contains(need.versions, w.versions[d].list[run.version].ID))
+}

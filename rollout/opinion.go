@@ -1,0 +1,130 @@
+package rollout
+
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// reportRest reports what a bracket says of the newest version of every target that is not settled
+// yet.
+func (w *work) reportRest(b *bracketWork, settled settled) {
+	newest, opinion := w.newestOf(), w.opinions(b)
+	for _, i := range b.targets {
+		if settled.has(i) || b.lent[i] {
+			continue
+		}
+		if b.rule == nil {
+			if !b.former[i] {
+				w.kept(i)
+			}
+			continue
+		}
+		t := &w.targets[i]
+		n := newest(i)
+		if n < 0 || n <= t.current || t.running(w.version(i, n).ID) {
+			w.kept(i)
+		} else if blockers := opinion(i, n); blockers != 0 {
+			w.waitFor(i, n, blockers)
+		} else {
+			w.kept(i)
+		}
+	}
+}
+
+// newestOf returns a function that finds the number of the newest version that exists by now for a
+// target, or none. If every version of a deployment is for all targets, it searches once per
+// deployment.
+func (w *work) newestOf() func(i int32) int32 {
+	find := func(i int32) int32 {
+		versions := w.versions[w.targets[i].deployment].list
+		n := int32(len(versions)) - 1
+		for ; n >= 0; n-- {
+			if at := versions[n].CreatedAt; at.After(w.now) {
+				w.wake(at) // a former member gets nothing new, but from then on that is reported
+			} else if w.inScope(i, n) {
+				break
+			}
+		}
+		return n
+	}
+	known := slices.Repeat([]int32{missing}, len(w.deployments))
+	return func(i int32) int32 {
+		d := w.targets[i].deployment
+		if w.scoped[d] {
+			return find(i)
+		}
+		if known[d] == missing {
+			known[d] = find(i)
+		}
+		return known[d]
+	}
+}
+
+// opinions returns a function that lists the opinion about a version on a target, and returns 0 if
+// nothing blocks it. On a resource that never had an execution, and has none pending, the answer is
+// the same for all targets that run the same version. Targets are asked for in order.
+func (w *work) opinions(b *bracketWork) func(i, n int32) (listed int32) {
+	type like struct{ deployment, current, candidate, view int32 }
+	type said struct {
+		like
+		listed int32
+	}
+	answers := map[like]int32{}
+	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
+	records, pending := b.state.Executions, b.pending
+	ask := func(i, n int32) int32 {
+		if list := w.opinion(b, i, n); list != nil {
+			return w.list(list)
+		}
+		return 0
+	}
+	return func(i, n int32) int32 {
+		t := &w.targets[i]
+		resource := w.resources[t.resource].ID
+		for len(records) > 0 && records[0].Resource < resource {
+			records = records[1:]
+		}
+		for len(pending) > 0 && pending[0].resource < t.resource {
+			pending = pending[1:]
+		}
+		if t.outdated || t.current == missing || len(w.held) > 0 || len(w.gateOf(i, n).perResource) > 0 || w.singled != nil ||
+			len(records) > 0 && records[0].Resource == resource || len(pending) > 0 && pending[0].resource == t.resource {
+			return ask(i, n)
+		}
+		alike, before := like{t.deployment, t.current, n, w.view[i]}, &last[t.deployment]
+		if before.like != alike {
+			listed, known := answers[alike]
+			if !known {
+				listed = ask(i, n)
+				answers[alike] = listed
+			}
+			*before = said{alike, listed}
+		}
+		return before.listed
+	}
+}
+
+// opinion returns what blocks a version on a bracket's target, or nil if nothing does.
+func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
+	t := &w.targets[i]
+	verdict := b.plan.Evaluate(b.state, t.Resource, t.Deployment, w.version(i, n).ID, w.now)
+	unasked := b.unclear != nil && verdict.Reason == bracket.ReasonNotApplicable
+	if verdict.Reason.Status() == bracket.Allowed && !unasked {
+		return nil
+	}
+	blockers := slices.Clip(w.refusals(w.gateAt(i, n), i, n))
+	if !unasked {
+		blockers = w.also(blockers, w.verdict(b, t.Resource, verdict, nil))
+	}
+	if b.unclear != nil {
+		blockers = w.also(blockers, *b.unclear)
+	}
+	for _, held := range w.held[i] {
+		blockers = w.also(blockers, held)
+	}
+	if t.current == missing {
+		blockers = w.also(blockers, w.unknownVersion(t))
+	}
+	return blockers
+}

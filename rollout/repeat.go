@@ -1,0 +1,107 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+)
+
+// repeat reports whether the version that a target keeps needs another job, because the last one
+// failed and may be tried again or because the target is outdated. Only windows, retry, a busy
+// target and capacity can stand in the way of a version that was allowed before.
+func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
+	t := &w.targets[i]
+	if !t.worked && !t.outdated {
+		return nil, false // then the version is current
+	}
+	own := t.latest(w.version(i, floor).ID)
+	if !w.needsJob(i, floor, own) {
+		return nil, false
+	}
+	blockers = w.closed(nil, i, floor)
+	for _, rule := range w.retriesOf(i) {
+		a := w.afterUnder(rule, i, floor, own)
+		if a.reason == "" {
+			continue
+		}
+		verdict := Verdict{Status: Pending, Reason: a.reason, Rule: rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
+		if a.reason == ReasonRetryExhausted {
+			verdict.Status, verdict.Until = Denied, time.Time{}
+			verdict.On = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
+		}
+		w.wake(verdict.Until)
+		blockers = append(blockers, verdict)
+	}
+	if t.busy {
+		blockers = append(blockers, w.busy(t))
+	}
+	return blockers, true // overrides are heeded already: an override of a retry rule forgives attempts, it does not repeat without end
+}
+
+// needsJob reports whether the version that a target keeps needs another job after its newest ones:
+// it is not in progress, and has not succeeded, or not since the target is outdated.
+func (w *work) needsJob(i, floor int32, own []Job) bool {
+	t := &w.targets[i]
+	id := w.version(i, floor).ID
+	if len(own) > 0 && !own[0].Status.Terminal() {
+		return false // in progress
+	}
+	// A success needs no further job, even if the host has not noted yet that the version is
+	// current.
+	done := floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(id)
+	return !done || w.outdated(t, id)
+}
+
+// takenBack reports whether a job of the host's own took a target back from a version that has
+// succeeded there. That version counts as done and is not started again at once: an operator who
+// goes back by hand in an emergency means it, most of all if the verification of the version has
+// failed. A run of a plan that came late, of an older version than others had deployed meanwhile,
+// does not count: the newer version is started again. The version is newer than what runs, so the
+// target has a job.
+func (t *target) takenBack(version string) bool {
+	return t.Jobs[0].Run == "" && t.Jobs[0].Status == JobSuccessful && slices.ContainsFunc(t.Jobs, func(job Job) bool {
+		return job.Version == version && job.Status == JobSuccessful
+	})
+}
+
+// repeatDue returns when the version that a target keeps became due for another job. That is an
+// instant of the past and not now, or else the order of the starts would change while nothing
+// happens.
+func (w *work) repeatDue(i, floor int32) time.Time {
+	t := &w.targets[i]
+	due := t.OutdatedAt
+	if len(t.Jobs) > 0 {
+		due = later(due, t.Jobs[0].end())
+	}
+	return later(due, w.after(i, floor, t.latest(w.version(i, floor).ID)).next)
+}
+
+// latest returns the newest jobs, up to the first one of another version.
+func (t *target) latest(version string) []Job {
+	for k := range t.Jobs {
+		if t.Jobs[k].Version != version {
+			return t.Jobs[:k]
+		}
+	}
+	return t.Jobs
+}
+
+// outdated reports whether a target needs a run of the version it already has, because no run of
+// that version has succeeded since the change that outdated the target; see renewed.
+func (w *work) outdated(t *target, version string) bool {
+	if !t.outdated {
+		return false
+	}
+	if t.OutdatedAt.After(w.now) {
+		w.wake(t.OutdatedAt)
+		return false
+	}
+	return !t.renewed(version)
+}
+
+// renewed reports whether a job of the version has succeeded that was created no earlier than the
+// change that outdated the target.
+func (t *target) renewed(version string) bool {
+	return slices.ContainsFunc(t.Jobs, func(job Job) bool {
+		return job.Status == JobSuccessful && job.Version == version && !job.CreatedAt.Before(t.OutdatedAt)
+	})
+}

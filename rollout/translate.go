@@ -1,0 +1,104 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+)
+
+// verdict translates a bracket's answer about a resource into the terms of this package.
+func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pendingResource) (verdict Verdict) {
+	verdict = Verdict{Status: VerdictStatus(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
+	if p != nil && p.n > 0 {
+		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
+	}
+	switch v.Reason { // a search for every verdict would cost more than the verdict
+	case bracket.ReasonFailedHolding:
+		verdict.Data = w.datum(Data{Names: halting(b.open(resource))})
+		w.mergeOpens(b, resource, &verdict)
+	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // a target that waits for the end of a failed execution is told so, since that may never end by itself
+		// The execution may be of another environment, whose bracket decides later in the plan, so
+		// it is looked up in the state that results.
+		if record := w.execution(b.id, resource); record != nil && record.Open != nil && record.Open.Status == bracket.StatusFailed {
+			failed := Data{Names: halting(record.Open)}
+			if verdict.Data != nil {
+				failed.Position, failed.Population = verdict.Data.Position, verdict.Data.Population
+			}
+			verdict.Data = w.datum(failed)
+		}
+	}
+	return verdict
+}
+
+// mergeOpens says what a group waits for whose merge would end a halt: not the policy in general,
+// but what keeps the group from being due.
+func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
+	undue := func(c Condition) bool { return c.Kind == OnConfig }
+	r, known := w.resource(resource)
+	k, pending := slices.BinarySearchFunc(b.pending, r, func(p pendingResource, r int32) int { return int(p.resource - r) })
+	if !known || !pending || !slices.ContainsFunc(halt.On, undue) {
+		return
+	}
+	if until, on := opener(b.pending[k].blockers); len(on) > 0 || !until.IsZero() {
+		halt.Until, halt.On = until, append(slices.DeleteFunc(slices.Clone(halt.On), undue), on...)
+	}
+}
+
+// opener returns what an execution waits for if it cannot be due before these verdicts are gone:
+// their events or, if they name none, the latest instant at which looking again can help.
+func opener(blockers []Verdict) (until time.Time, on []Condition) {
+	for _, verdict := range blockers {
+		if on == nil {
+			on = slices.Clip(verdict.On)
+		}
+		for _, condition := range verdict.On {
+			if !slices.Contains(on, condition) {
+				on = append(on, condition)
+			}
+		}
+		until = later(until, verdict.Until)
+	}
+	if len(on) > 0 {
+		until = time.Time{}
+	}
+	return until, on
+}
+
+// halting returns the members of an execution, in its order, whose failure halts it: those that
+// failed or, if there are none, those that went back.
+func halting(x *bracket.Execution) (names []string) {
+	for _, status := range [...]bracket.MemberStatus{bracket.MemberFailed, bracket.MemberRolledBack} {
+		for k := range x.Members {
+			if x.Members[k].Status == status {
+				names = append(names, x.Members[k].Deployment)
+			}
+		}
+		if len(names) > 0 {
+			break
+		}
+	}
+	return names
+}
+
+// translate puts a bracket's conditions into the terms of this package. A list that is shared by
+// neighbours is translated once.
+func (w *work) translate(on []bracket.Condition) []Condition {
+	if len(on) == 0 {
+		return nil
+	}
+	if w.translated.of == &on[0] && len(w.translated.list) == len(on) {
+		return w.translated.list
+	}
+	list := take(&w.conditions, len(on))
+	for k, c := range on {
+		list[k] = Condition{Kind: ConditionKind(c.Kind), Rule: c.Rule, Environment: c.Environment, Deployment: c.Deployment, Resource: c.Resource, Group: c.Group}
+	}
+	w.translated.of, w.translated.list = &on[0], list
+	return list
+}
+
+type translation struct {
+	of   *bracket.Condition
+	list []Condition
+}
