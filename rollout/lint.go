@@ -112,7 +112,7 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 	w.openPools()
 	l := &lint{
 		w: w, horizon: horizon, until: addTime(now, horizon), options: options,
-		index: map[findingKey]int{}, medians: map[int32]known{}, circular: map[int32]bool{}, keys: map[string]map[string]bool{},
+		index: map[findingKey]int{}, medians: map[int32]estimate{}, circular: map[int32]bool{}, keys: map[string]map[string]bool{},
 	}
 	l.survey()
 	if err := l.frame(); err != nil {
@@ -151,7 +151,7 @@ type lint struct {
 	frames   []*frame       // by policy and environment; only those with members
 	frameOf  []*frame       // per target; nil: it is no member
 	circular map[int32]bool // environments whose dependencies Plan refuses
-	medians  map[int32]known
+	medians  map[int32]estimate
 	keys     map[string]map[string]bool // variable → keys that some entity has
 
 	findings  []Finding
@@ -209,10 +209,10 @@ type kind struct {
 	targets    []int32
 }
 
-// known is a duration, if it is known.
-type known struct {
+// estimate is a duration, if it is known.
+type estimate struct {
 	duration time.Duration
-	is       bool
+	known    bool
 }
 
 type findingKey struct {
@@ -264,8 +264,8 @@ func (l *lint) pairOf(p int32) (environment, deployment int32) {
 	return p / d, p % d
 }
 
-// at begins a finding about a field of a rule; an empty field means the rule as a whole.
-func at(rule *compiledRule, field string) Finding {
+// findingOf begins a finding about a field of a rule; an empty field means the rule as a whole.
+func findingOf(rule *compiledRule, field string) Finding {
 	return Finding{Policy: rule.policy.id, Rule: rule.id, Path: join(rule.path, field)}
 }
 
@@ -300,9 +300,9 @@ func neverOr(concerns reach) Severity {
 }
 
 // duration is how long a job of a deployment takes.
-func (l *lint) duration(d int32) known {
+func (l *lint) duration(d int32) estimate {
 	if given, ok := l.options.Durations[l.w.deployments[d].ID]; ok {
-		return known{given, true}
+		return estimate{given, true}
 	}
 	if median, ok := l.medians[d]; ok {
 		return median
@@ -317,7 +317,7 @@ func (l *lint) duration(d int32) known {
 			}
 		}
 	}
-	own := known{median(all), len(all) > 0}
+	own := estimate{median(all), len(all) > 0}
 	l.medians[d] = own
 	return own
 }
@@ -333,12 +333,12 @@ func median(list []time.Duration) time.Duration {
 }
 
 // cadence returns the usual time between releases, which is known if there were at least three.
-func cadence(instants []time.Time) known {
+func cadence(instants []time.Time) estimate {
 	slices.SortFunc(instants, time.Time.Compare)
 	instants = slices.CompactFunc(instants, time.Time.Equal)
 	var gaps []time.Duration
 	for k := 1; k < len(instants); k++ {
 		gaps = append(gaps, instants[k].Sub(instants[k-1]))
 	}
-	return known{median(gaps), len(gaps) >= 2}
+	return estimate{median(gaps), len(gaps) >= 2}
 }

@@ -33,7 +33,7 @@ func (l *lint) frame() error {
 				ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
 				own := w.governed(rule, w.targetsIn(int32(e), int32(k)))
 				if _, missing := missingKey(err); err != nil && !missing && len(own) > 0 {
-					l.failed(at(rule, "deploymentSelector"), SeverityError, reachOf(own), err.Error(), nothingStarts)
+					l.failed(findingOf(rule, "deploymentSelector"), SeverityError, reachOf(own), err.Error(), nothingStarts)
 				}
 				if err == nil && ok && len(own) > 0 {
 					f.targets, f.deployments = append(f.targets, own...), append(f.deployments, int32(k))
@@ -53,7 +53,7 @@ func (l *lint) frame() error {
 				}
 			}
 			for _, other := range overlaps.keys {
-				l.add(at(rule, "deploymentSelector"), LintBracketOverlapping, SeverityError, *overlaps.at(other),
+				l.add(findingOf(rule, "deploymentSelector"), LintBracketOverlapping, SeverityError, *overlaps.at(other),
 					fmt.Sprintf("%q claims targets that %q claims too, and nothing is planned as long as they do", rule.id, other.id),
 					"narrow one of the two, by its deploymentSelector or by the selector of its policy")
 			}
@@ -69,7 +69,7 @@ func (l *lint) frame() error {
 func (l *lint) close(f *frame) error {
 	members := l.w.edgesOf(f.bracketWork)
 	if f.unclear != nil {
-		l.failed(at(f.rule, "memberRoles"), SeverityError, reachOf(f.targets), f.unclear.Data.Detail, "no group collects as long as it does")
+		l.failed(findingOf(f.rule, "memberRoles"), SeverityError, reachOf(f.targets), f.unclear.Data.Detail, "no group collects as long as it does")
 		return nil
 	}
 	closed, err := closedOn(f, members)
@@ -77,7 +77,7 @@ func (l *lint) close(f *frame) error {
 		return l.unclosed(f, err)
 	}
 	if closed == nil {
-		l.add(at(f.rule, "memberRoles"), LintBracketNoMain, SeverityError, reachOf(f.targets),
+		l.add(findingOf(f.rule, "memberRoles"), LintBracketNoMain, SeverityError, reachOf(f.targets),
 			"all members are hooks, and hooks never open a group: nothing ever starts",
 			"narrow memberRoles, or widen deploymentSelector to what is to be upgraded")
 		return nil
@@ -117,7 +117,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 		var against *bracket.RoleError
 		switch {
 		case errors.As(one, &circle):
-			l.add(at(f.rule, ""), LintDependencyCycle, SeverityError, reachOf(f.targets),
+			l.add(findingOf(f.rule, ""), LintDependencyCycle, SeverityError, reachOf(f.targets),
 				"members wait for one another, and nothing is planned as long as they do: "+strings.Join(circle.Path, " needs "),
 				"remove one of these dependencies, or narrow it with appliesTo")
 		case errors.As(one, &against) && told[[2]string{against.Deployment, against.Need}]:
@@ -140,7 +140,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 					concerns.add(i)
 				}
 			}
-			l.add(at(rule, field), LintDependencyAcrossRoles, SeverityError, concerns,
+			l.add(findingOf(rule, field), LintDependencyAcrossRoles, SeverityError, concerns,
 				fmt.Sprintf("the %s member %q needs the %s member %q, which runs after it, and nothing is planned as long as it does", against.Role, against.Deployment, against.NeedRole, against.Need),
 				"leave the hook out with appliesTo, or declare it "+string(against.NeedRole)+" in memberRoles")
 		default:
@@ -174,19 +174,19 @@ func (l *lint) lookAtRoles(f *frame) {
 		return fmt.Sprintf("deployment.id == '%s'", strings.Join(ids, "' || deployment.id == '"))
 	}
 	if alone, pre, post := apart(f); len(pre)+len(post) > 0 {
-		l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
+		l.add(findingOf(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
 			fmt.Sprintf("in %s no member is a hook, and but for %s, without any dependency, %s would be pre and %s post: as it is, they run only for new versions of their own, and everything else runs without them",
 				environment, strings.Join(alone, ", "), strings.Join(pre, ", "), strings.Join(post, ", ")),
 			fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}, or {} if no hook is meant`, quoted(pre), quoted(post)))
 		return
 	}
 	if len(pre)+len(post) == 0 {
-		l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityInfo, reach{},
+		l.add(findingOf(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityInfo, reach{},
 			fmt.Sprintf("in %s the dependencies make no member a hook; a further member or dependency may", environment),
 			`write "memberRoles": {} if that is meant`)
 		return
 	}
-	l.add(at(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
+	l.add(findingOf(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
 		fmt.Sprintf("in %s the dependencies make %s pre and %s post; a further member may change that", environment, strings.Join(pre, ", "), strings.Join(post, ", ")),
 		fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}`, quoted(pre), quoted(post)))
 }
@@ -243,7 +243,7 @@ func (l *lint) lookAtHooks(f *frame) {
 		}
 	}
 	if blocked.some() {
-		l.add(at(f.rule, ""), LintBracketHookWithoutVersion, SeverityError, blocked,
+		l.add(findingOf(f.rule, ""), LintBracketHookWithoutVersion, SeverityError, blocked,
 			fmt.Sprintf("hooks without a version that may be deployed keep every execution on their resources from starting: %s", strings.Join(slices.Sorted(maps.Keys(lacking)), ", ")),
 			"publish a version of them that is ready, in scope and selected; if a group is closed already, the next one will lock it")
 	}
@@ -285,7 +285,7 @@ func (l *lint) lookAtOrder(f *frame) {
 		}
 	}
 	between := cadence(releases)
-	if !between.is {
+	if !between.known {
 		return
 	}
 	code, how := LintImmediateStarves, "closes one at once"
@@ -304,7 +304,7 @@ func (l *lint) lookAtOrder(f *frame) {
 			founders = len(l.w.heads(l.w.population(gradual, l.w.pairAt(f.environment, 0), none)))
 		}
 		if length := curveLength(gradual, founders); length >= between.duration {
-			l.add(at(gradual, "orderSalt"), code, SeverityWarning, reach{},
+			l.add(findingOf(gradual, "orderSalt"), code, SeverityWarning, reach{},
 				fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but the last of %d resources is due %v after a group closes: it is superseded each time, and it is the same one each time",
 					between.duration, f.id, how, founders, length),
 				"set orderSalt to group, so that others are last, shorten the curve, or collect for longer")
@@ -320,7 +320,7 @@ func (l *lint) lookAtMerge(f *frame) {
 		return
 	}
 	for _, m := range f.group {
-		if d, _ := l.w.deployment(m.Deployment); !l.duration(d).is {
+		if d, _ := l.w.deployment(m.Deployment); !l.duration(d).known {
 			return
 		}
 	}
@@ -353,7 +353,7 @@ func (l *lint) lookAtMerge(f *frame) {
 	}
 	window := time.Duration(*rule.ReadinessWindowSeconds) * time.Second
 	if longest := saturating(curve, all*time.Duration(batches)); longest <= window {
-		l.add(at(f.rule, "overlapStrategy"), LintMergeBudgetUnused, SeverityInfo, reach{},
+		l.add(findingOf(f.rule, "overlapStrategy"), LintMergeBudgetUnused, SeverityInfo, reach{},
 			fmt.Sprintf("groups close at least %v apart, and one is done everywhere after %v unless jobs fail: none is merged into another", window, longest),
 			"use overlapStrategy queue, or a shorter readinessWindowSeconds")
 	}

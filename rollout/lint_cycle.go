@@ -32,7 +32,7 @@ func (l *lint) lookAtCycles() {
 		if len(cycle.Rules) > 1 {
 			detail += "; rules " + strings.Join(cycle.Rules, ", ")
 		}
-		l.addApart(at(rule, "dependsOn"), strings.Join(cycle.Path, "\n"), LintDependencyCycle, SeverityError, concerns, detail,
+		l.addApart(findingOf(rule, "dependsOn"), strings.Join(cycle.Path, "\n"), LintDependencyCycle, SeverityError, concerns, detail,
 			"remove one of these dependencies, or narrow it with appliesTo")
 	}
 	in := map[string][]string{} // circles → the environments in which they are
@@ -324,6 +324,6 @@ func (l *lint) ring(path []waitStep, severity Severity) {
 			first = step.rule
 		}
 	}
-	l.add(at(first, "dependsOn"), LintDependencyCycle, severity, concerns,
+	l.add(findingOf(first, "dependsOn"), LintDependencyCycle, severity, concerns,
 		"targets of one resource wait for versions that the others do not get: "+strings.Join(edges, ", "), fix)
 }

@@ -121,7 +121,7 @@ func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[questionKey]b
 func (l *lint) tell(rule *compiledRule, own *tally) {
 	governed := l.reach[rule.policy]
 	if !own.concerned && governed.some() {
-		l.add(at(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
+		l.add(findingOf(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
 			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", textlist.Counted(governed.targets, "target")),
 			"correct the expression, or remove the rule")
 	}
@@ -130,15 +130,15 @@ func (l *lint) tell(rule *compiledRule, own *tally) {
 		if own.field == "dependsOn" && rule.readsVersion {
 			severity = SeverityWarning // it need not fail on the next version of the other
 		}
-		l.failed(at(rule, own.field), severity, own.failing, own.failure, "nothing newer starts as long as it does")
+		l.failed(findingOf(rule, own.field), severity, own.failing, own.failure, "nothing newer starts as long as it does")
 	}
 	if own.unmatched.some() {
-		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,
+		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,
 			"it names no other deployment with a target on the same resource: nothing newer ever starts there",
 			"correct the expression, or leave these targets out with appliesTo")
 	}
 	if own.wanting.some() {
-		l.add(at(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
+		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
 			"no version that exists satisfies it, of "+strings.Join(slices.Sorted(maps.Keys(own.names)), ", "),
 			"publish one that does, or correct the expression")
 	}

@@ -27,7 +27,7 @@ func (l *lint) lookAtHeld() {
 	}
 	for _, rule := range w.set.concurrency {
 		if own := concerned.of[rule.id]; own != nil {
-			l.failed(at(rule, "groupSelector"), SeverityError, *own, details[rule.id], nothingStarts)
+			l.failed(findingOf(rule, "groupSelector"), SeverityError, *own, details[rule.id], nothingStarts)
 		}
 	}
 	for _, p := range w.set.policies {
@@ -73,7 +73,7 @@ func (l *lint) lookAtSelected() {
 			}
 		}
 		if concerns.some() {
-			l.failed(at(rule, "selector"), SeverityError, concerns, detail, "the version that would be next never starts")
+			l.failed(findingOf(rule, "selector"), SeverityError, concerns, detail, "the version that would be next never starts")
 		}
 	}
 }

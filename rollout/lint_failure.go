@@ -48,12 +48,12 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 		}
 	}
 	if once.some() {
-		l.add(at(rule, "onMemberFailure"), LintHoldWithoutRetry, SeverityWarning, once,
+		l.add(findingOf(rule, "onMemberFailure"), LintHoldWithoutRetry, SeverityWarning, once,
 			"a job that fails once holds its execution, and the slot of its resource, until an operator acts",
 			"add a retry rule with maxRetries of at least 1, or another onMemberFailure")
 	}
 	for _, own := range back.keys {
-		l.add(at(own, ""), LintRollbackWithHold, SeverityWarning, *back.at(own),
+		l.add(findingOf(own, ""), LintRollbackWithHold, SeverityWarning, *back.at(own),
 			fmt.Sprintf("members of the bracket %q are not rolled back, because it holds after a failure", rule.id),
 			"set its onMemberFailure to rollback_member or rollback_all, or keep its members out of the policy of this rule")
 	}
@@ -91,7 +91,7 @@ func (l *lint) lookAtFinal() {
 	}
 	for _, own := range concerned.keys {
 		names := strings.Join(statuses[own], ", ")
-		l.addApart(at(own.back, "onJobStatuses"), own.retry.id, LintRollbackBeforeRetry, SeverityWarning, *concerned.at(own),
+		l.addApart(findingOf(own.back, "onJobStatuses"), own.retry.id, LintRollbackBeforeRetry, SeverityWarning, *concerned.at(own),
 			fmt.Sprintf("a job that ends as %s has failed for good: the rule %q does not try it again", names, own.retry.id),
 			fmt.Sprintf("leave %s out of onJobStatuses, or out of retryOnStatuses", names))
 	}
@@ -114,7 +114,7 @@ func (l *lint) lookAtStuck(rule, retry *compiledRule) {
 	}
 	delay := retry.retry.Delay(attempts)
 	if after := time.Duration(seconds) * time.Second; delay >= after {
-		l.add(at(rule, "stuckAfterSeconds"), LintStuckBeforeRetry, severity, reach{},
+		l.add(findingOf(rule, "stuckAfterSeconds"), LintStuckBeforeRetry, severity, reach{},
 			fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", after, retry.id, delay),
 			"raise stuckAfterSeconds above the longest delay, or lower maxBackoffSeconds")
 	}

@@ -18,7 +18,7 @@ func (l *lint) lookAtApprovals() {
 	people := slices.Compact(slices.Sorted(slices.Values(l.options.Approvers)))
 	for _, rule := range l.w.set.approvals {
 		if need := *rule.approval.MinApprovals; need > len(people) {
-			l.add(at(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[rule.policy]), l.reach[rule.policy],
+			l.add(findingOf(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[rule.policy]), l.reach[rule.policy],
 				fmt.Sprintf("it asks for %s, of %s", textlist.Counted(need, "approval"), textlist.Counted(len(people), "known approver")), "ask for fewer, or name more approvers")
 		}
 	}
@@ -38,7 +38,7 @@ func (l *lint) lookAtCooldowns() {
 			for _, v := range w.versions[d].list {
 				releases = append(releases, v.CreatedAt)
 			}
-			if between := cadence(releases); between.is && between.duration < interval {
+			if between := cadence(releases); between.known && between.duration < interval {
 				if len(names) == 0 || between.duration < fastest {
 					fastest = between.duration
 				}
@@ -47,7 +47,7 @@ func (l *lint) lookAtCooldowns() {
 			}
 		}
 		if len(names) > 0 {
-			l.add(at(rule, "intervalSeconds"), LintCooldownLongerThanReleases, SeverityWarning, concerns,
+			l.add(findingOf(rule, "intervalSeconds"), LintCooldownLongerThanReleases, SeverityWarning, concerns,
 				fmt.Sprintf("versions stand for %v, but are released every %v or so: some of them are skipped, of %s", interval, fastest, strings.Join(slices.Sorted(maps.Keys(names)), ", ")),
 				"shorten the interval, or release less often, unless versions are meant to be skipped")
 		}

@@ -111,7 +111,7 @@ func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
 		if slices.ContainsFunc(single, opens) {
 			severity, what = SeverityWarning, "all members together"
 		}
-		l.add(at(f.rule, ""), LintWindowNeverOpens, severity, concerns,
+		l.add(findingOf(f.rule, ""), LintWindowNeverOpens, severity, concerns,
 			fmt.Sprintf("an execution starts only while the windows of all its members are open, and within %v there is no such time for %s", l.horizon, what),
 			"let the windows of the members meet, best by giving them one policy")
 		return
@@ -123,7 +123,7 @@ func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
 		}
 		severity, what, length = SeverityWarning, "all members together", all.length
 	}
-	l.add(at(f.rule, ""), LintWindowShorterThanBracket, severity, concerns,
+	l.add(findingOf(f.rule, ""), LintWindowShorterThanBracket, severity, concerns,
 		fmt.Sprintf("an execution of %s takes %v, longer than the windows are open at a stretch within %v: it ends outside of them", what, length, l.horizon),
 		"widen the windows, or split the bracket; minimumRemainingMinutes keeps what does not fit from starting")
 }

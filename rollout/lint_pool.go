@@ -48,12 +48,12 @@ func (l *lint) lookAtPools() {
 			}
 		}
 		if members == 0 {
-			l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
+			l.add(findingOf(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
 				fmt.Sprintf("it matches none of %s: the rule limits nothing", textlist.Counted(len(w.resources), "resource")), "correct the expression, or remove the rule")
 			continue
 		}
 		if members == len(w.resources) && members >= 2 && reads(rule.group, "") {
-			l.everything(at(rule, "groupSelector"), fmt.Sprintf("all %d resources", members))
+			l.everything(findingOf(rule, "groupSelector"), fmt.Sprintf("all %d resources", members))
 		}
 		l.lookAtLimited(rule, pools, members)
 		l.lookAtUngrouped(rule, members)
@@ -98,7 +98,7 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 		}
 	}
 	if !limited && l.reach[rule.policy].some() {
-		l.add(at(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
+		l.add(findingOf(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
 			fmt.Sprintf("it has %s, and the policy governs no target there: the rule limits nothing", textlist.Counted(members, "member")),
 			"correct the expression, or the selector of the policy")
 	}
@@ -112,7 +112,7 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, cmp.Or(rule.pool.Rounding, concurrency.Ceil))
 		fix = "round by ceil or floor_min_1, or write a count"
 	}
-	l.add(at(rule, limitField(rule)), LintLimitZero, neverOr(blocked), blocked, detail, fix)
+	l.add(findingOf(rule, limitField(rule)), LintLimitZero, neverOr(blocked), blocked, detail, fix)
 }
 
 // lookAtUngrouped finds members without a value of groupBy, which are one pool together. It is
@@ -144,7 +144,7 @@ func (l *lint) lookAtUngrouped(rule *compiledRule, members int) {
 	if !concerns.some() {
 		return // it limits nothing there
 	}
-	l.add(at(rule, "groupBy"), LintPoolWithoutValue, SeverityWarning, concerns,
+	l.add(findingOf(rule, "groupBy"), LintPoolWithoutValue, SeverityWarning, concerns,
 		fmt.Sprintf("for %d of %s, such as %s, %s has no value: they are limited together, in a pool of their own, %s, besides those of the values", count, textlist.Counted(members, "member"), first, rule.pool.GroupBy, poolName(w.capacity.snapshot.Pools[index].Key)),
 		"give them a value; left out of groupSelector they would not be limited at all")
 }
@@ -174,7 +174,7 @@ func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
 	if len(pools) > 1 {
 		where = fmt.Sprintf(", in %d of %d pools", count, len(pools))
 	}
-	l.add(at(rule, limitField(rule)), LintCeilExceedsPercent, SeverityInfo, reach{},
+	l.add(findingOf(rule, limitField(rule)), LintCeilExceedsPercent, SeverityInfo, reach{},
 		fmt.Sprintf("%v of %d, rounded up, is %d, which is %d.%d %%%s", limit, total, places, places*100/total, places*1000/total%10, where),
 		"round by floor or floor_min_1, or write a count, if that is too many")
 }
@@ -243,7 +243,7 @@ func (l *lint) lookAtOverlaps() {
 			severity = SeverityWarning
 			consequence = "each allows its own maximum, and there are targets that only one of them limits"
 		}
-		l.addApart(at(own.b, "groupSelector"), own.a.id, LintPoolsOverlapUnshared, severity, own.alone,
+		l.addApart(findingOf(own.b, "groupSelector"), own.a.id, LintPoolsOverlapUnshared, severity, own.alone,
 			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", own.a.id, textlist.Counted(own.members, "resource"), own.first, consequence),
 			"give both rules one sharedPool with one limit, or leave it if both limits are meant")
 	}

@@ -66,10 +66,10 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 		}
 	}
 	if failing.some() {
-		l.failed(at(rule, "dependsOnEnvironmentSelector"), SeverityError, failing, failure, "nothing newer starts as long as it does")
+		l.failed(findingOf(rule, "dependsOnEnvironmentSelector"), SeverityError, failing, failure, "nothing newer starts as long as it does")
 	}
 	if nowhere.some() {
-		l.add(at(rule, "dependsOnEnvironmentSelector"), LintProgressionNoEnvironment, SeverityError, nowhere,
+		l.add(findingOf(rule, "dependsOnEnvironmentSelector"), LintProgressionNoEnvironment, SeverityError, nowhere,
 			"it names no other environment: no new version ever starts on these targets",
 			"correct the expression, or leave their environment out of the policy: the first environment has none before it")
 	}
@@ -82,10 +82,10 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 			*rule.progression.MaximumAgeHours, soaks.progression.MinimumSoakTimeMinutes, whose, end)
 	}
 	if never.some() {
-		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityError, never, detail("a target gets it once more"), "let maximumAgeHours be longer than the soak")
+		l.add(findingOf(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityError, never, detail("a target gets it once more"), "let maximumAgeHours be longer than the soak")
 	}
 	if seldom.some() {
-		l.add(at(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom, detail("one of the targets there gets it late, or once more"), "let maximumAgeHours be longer than the soak")
+		l.add(findingOf(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom, detail("one of the targets there gets it late, or once more"), "let maximumAgeHours be longer than the soak")
 	}
 }
 
@@ -167,7 +167,7 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 		}
 	}
 	if concerns.some() {
-		l.add(at(rule, "dependsOnEnvironmentSelector"), LintProgressionUnreachable, SeverityWarning, concerns, detail,
+		l.add(findingOf(rule, "dependsOnEnvironmentSelector"), LintProgressionUnreachable, SeverityWarning, concerns, detail,
 			"record the jobs that brought it, let it be deployed there, or once more where it failed, ask for a smaller minimumSuccessPercentage, or override the rule for this version; a later version is not concerned")
 	}
 }
@@ -357,7 +357,7 @@ func (s stages) circle(ring []int32) {
 			first = rule
 		}
 	}
-	s.add(at(first, "dependsOnEnvironmentSelector"), LintProgressionCycle, SeverityError, concerns,
+	s.add(findingOf(first, "dependsOnEnvironmentSelector"), LintProgressionCycle, SeverityError, concerns,
 		fmt.Sprintf("environments wait for one another, for example with %s: %s", s.w.deployments[s.deployment].ID, strings.Join(append(names, names[0]), " waits for ")),
 		"leave the environment that comes first out of the policy, or narrow the expression")
 }

@@ -55,7 +55,7 @@ func (l *lint) lookAtSelectors() {
 func (l *lint) lookAtMembers(rule *compiledRule) {
 	w := l.w
 	matched := l.matching(rule.members, nil)
-	f := at(rule, "deploymentSelector")
+	f := findingOf(rule, "deploymentSelector")
 	switch governed := slices.ContainsFunc(l.frames, func(f *frame) bool { return f.rule == rule }); {
 	case matched == 0:
 		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the bracket has no members", textlist.Counted(len(w.deployments), "deployment")), "correct the expression")
@@ -72,7 +72,7 @@ func (l *lint) lookAtMembers(rule *compiledRule) {
 		m     Matcher
 	}{{"pre", rule.pre}, {"post", rule.post}} {
 		if role.m != nil && l.matching(role.m, rule.members) == 0 {
-			l.add(at(rule, "memberRoles."+role.field), LintSelectorMatchesNothing, SeverityWarning, reach{}, "it matches none of the members", "correct the expression, or leave it out")
+			l.add(findingOf(rule, "memberRoles."+role.field), LintSelectorMatchesNothing, SeverityWarning, reach{}, "it matches none of the members", "correct the expression, or leave it out")
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 		}
 	}
 	if asked {
-		l.add(at(rule, "selector"), LintSelectorMatchesNothing, SeverityWarning, l.reach[rule.policy], "no existing version passes it", "correct the expression, or publish a version that it matches")
+		l.add(findingOf(rule, "selector"), LintSelectorMatchesNothing, SeverityWarning, l.reach[rule.policy], "no existing version passes it", "correct the expression, or publish a version that it matches")
 	}
 }
 
@@ -148,21 +148,21 @@ func (l *lint) lookAtKeys() {
 		for _, rule := range p.rules {
 			switch rule.kind {
 			case KindBracket:
-				l.misses(at(rule, "deploymentSelector"), rule.members, l.onDeployments)
-				l.misses(at(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
-				l.misses(at(rule, "memberRoles.post"), rule.post, l.onDeployments)
+				l.misses(findingOf(rule, "deploymentSelector"), rule.members, l.onDeployments)
+				l.misses(findingOf(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
+				l.misses(findingOf(rule, "memberRoles.post"), rule.post, l.onDeployments)
 			case KindConcurrency:
-				l.misses(at(rule, "groupSelector"), rule.group, l.onEveryResource)
+				l.misses(findingOf(rule, "groupSelector"), rule.group, l.onEveryResource)
 				if by := rule.groupBy; by != nil && by.field == "metadata" && len(w.resources) > 0 && !l.has("resource.metadata", by.key) {
-					l.unknown(at(rule, "groupBy"), "resource.metadata", by.key)
+					l.unknown(findingOf(rule, "groupBy"), "resource.metadata", by.key)
 				}
 			case KindDependency:
-				l.misses(at(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
-				l.misses(at(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
+				l.misses(findingOf(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
+				l.misses(findingOf(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
 			case KindVersionSelector:
-				l.misses(at(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
+				l.misses(findingOf(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
 			case KindProgression:
-				l.misses(at(rule, "dependsOnEnvironmentSelector"), rule.selector, l.onEnvironments)
+				l.misses(findingOf(rule, "dependsOnEnvironmentSelector"), rule.selector, l.onEnvironments)
 			}
 		}
 	}
@@ -330,7 +330,7 @@ func (l *lint) lookAtNames() {
 					fmt.Sprintf("write an id; to keep what is stored, %q", rule.id))
 			}
 			if rule.implied && rule.bracketID != "" {
-				l.add(at(rule, "orderKey"), LintOrderKeyImplied, SeverityWarning, reach{},
+				l.add(findingOf(rule, "orderKey"), LintOrderKeyImplied, SeverityWarning, reach{},
 					fmt.Sprintf("it is %s because the policy has a bracket, and would be %s without", OrderByBracket, OrderByTarget), fmt.Sprintf("write %q", OrderByBracket))
 			}
 		}
@@ -406,7 +406,7 @@ func (l *lint) leftOver(id string, own leftovers) {
 	for _, p := range l.w.set.disabled {
 		for _, rule := range p.rules {
 			if rule.id == id || rule.pool != nil && rule.pool.SharedPool == id {
-				f = at(rule, "")
+				f = findingOf(rule, "")
 				where = fmt.Sprintf("is in the disabled policy %q", p.id)
 			}
 		}

@@ -51,7 +51,7 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	}
 	within := fmt.Sprintf("within %v", l.horizon)
 	say := func(rule *compiledRule, code LintCode, detail, fix string) {
-		f := at(rule, "")
+		f := findingOf(rule, "")
 		if _, worse := l.index[findingKey{code, SeverityError, f.Policy, f.Rule, f.Path, ""}]; !worse || waiting.some() {
 			l.add(f, code, neverOr(waiting), waiting, detail, fix)
 		}
@@ -124,7 +124,7 @@ func (l *lint) lookAtCurves() {
 			}
 		}
 		if due < founders {
-			l.add(at(rule, "timeScaleInterval"), LintCurveOverflows, SeverityError, reach{},
+			l.add(findingOf(rule, "timeScaleInterval"), LintCurveOverflows, SeverityError, reach{},
 				fmt.Sprintf("only %d of %d turns come before %d, which is as far as instants reach: the others never do", due, founders, lastInstant().Year()), "shorten the curve")
 			continue
 		}
@@ -147,7 +147,7 @@ func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
 			concerns.add(int32(i))
 		}
 	}
-	l.add(at(rule, "timeScaleInterval"), LintCurveLongerThanWindowPeriod, SeverityWarning, concerns,
+	l.add(findingOf(rule, "timeScaleInterval"), LintCurveLongerThanWindowPeriod, SeverityWarning, concerns,
 		fmt.Sprintf("a rollout to %d takes %v of open time, and every %v the windows let jobs start for %v at most", founders, length, period, offered),
 		"widen the windows or shorten the curve, unless a rollout may take several periods")
 }
@@ -314,7 +314,7 @@ func (l *lint) lookAtClock(rule *compiledRule) {
 	if first.what == "begins" {
 		fix += ", or write " + field + " to say that you know"
 	}
-	l.add(at(rule, ""), LintWindowClockChange, SeverityInfo, reach{},
+	l.add(findingOf(rule, ""), LintWindowClockChange, SeverityInfo, reach{},
 		fmt.Sprintf("it %s at %s, a reading that the clock of %s %s: %s%s", first.what, first.reading.Format("2006-01-02 15:04:05"), own.Timezone, first.which, instead, more(count)),
 		fix)
 }
