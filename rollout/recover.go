@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -94,8 +95,10 @@ func numberOf(run, prefix string) int {
 		return 0
 	}
 	digits, _, _ := strings.Cut(rest, "/")
-	number, _ := textkey.Number(digits)
-	return number
+	if number, ok := textkey.Number(digits); ok && number < math.MaxInt32 { // else no group could follow it
+		return number
+	}
+	return 0
 }
 
 // began reports whether a group may have dispatched a job: not before it closed and, for a job of a

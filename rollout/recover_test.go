@@ -412,8 +412,10 @@ func TestRunsOfALostGroup(t *testing.T) {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v0", "v1"}, "c": {"v1"}, "drain": {"v1"}})
 		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "b"}},
 			rollout.Job{Run: "7", Version: "v1", Status: rollout.JobCancelled, CreatedAt: minute(-60), CompletedAt: minute(-60)})
-		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "b"}},
-			rollout.Job{Run: "B%2Fprod%2F9999999999999999999999/x", Version: "v1", Status: rollout.JobCancelled, CreatedAt: minute(-60), CompletedAt: minute(-60)})
+		for _, number := range []string{"9999999999999999999999", "2147483647"} {
+			add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "b"}},
+				rollout.Job{Run: "B%2Fprod%2F" + number + "/x", Version: "v1", Status: rollout.JobCancelled, CreatedAt: minute(-60), CompletedAt: minute(-60)})
+		}
 		add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.of}},
 			rollout.Job{Run: "B%2Fprod%2F" + row.group + "/r1/" + row.of + row.run, Version: row.version, Status: rollout.JobInProgress, CreatedAt: minute(row.created)})
 		if row.window {
