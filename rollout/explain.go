@@ -103,7 +103,7 @@ func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
 		own, starts := w.explained(i, n)
 		switch {
-		case n < floor && !starts && !own.Listed:
+		case n < floor && !starts && len(w.waitingFor(i, own.Version)) == 0:
 			continue
 		case n < floor:
 			own.Rules, own.Prospect = w.backRules(i, floor, own.Version, starts)

@@ -123,6 +123,40 @@ func TestExplainTellsWhoIsChosen(t *testing.T) {
 	}
 }
 
+// TestExplainTellsARollbackBesideANewerVersion: the plan lists what the newest version waits for,
+// also while a rollback waits for its slot. Only the explanation tells that it does, so it must not
+// leave out the version that the target goes back to.
+func TestExplainTellsARollbackBesideANewerVersion(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"back","rollback":{"onJobStatuses":["failure"]}},{"id":"s","versionSelector":{"selector":"version.tag != 'v3'"}},{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	for _, row := range []struct {
+		why      string
+		versions []string
+		outdate  bool
+		want     []string
+	}{
+		{"the way back is the newest that waits", []string{"v1", "v2"}, false, []string{"v2 waits rollback_triggered", "v1 waits slot_full"}},
+		{"a newer version waits as well", []string{"v1", "v2", "v3"}, false, []string{"v3 waits selector_no_match", "v2 waits rollback_triggered", "v1 waits slot_full"}},
+		{"it has gone back, and what it runs is to run again", []string{"v1", "v2", "v3"}, true, []string{"v3 waits selector_no_match", "v2 waits rollback_triggered", "v1 waits slot_full"}},
+	} {
+		s := fleet(2, "", map[string][]string{"api": row.versions})
+		s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, 5)}
+		s.Targets[1].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -30), {Run: "r2/prod/api/v2/1", Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(5)}}
+		if row.outdate {
+			s.Targets[0].Jobs = append(s.Targets[0].Jobs, ran("v1", rollout.JobSuccessful, 6))
+			s.Targets[0].OutdatedAt = minute(8)
+		}
+		plan := mustPlan(t, set, s, minute(9))
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := prospects(e); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 // TestExplainTellsWhoWaitsOutOfTurn: whoever is chosen with an older version waits for its slot in
 // the order of a rollout, which is not that of the targets.
 func TestExplainTellsWhoWaitsOutOfTurn(t *testing.T) {
