@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
 			// The text of the error names the instant of the search, which differs from plan to plan.
 			pending.blockers = w.once(pending.blockers, Verdict{ // several members may wait for it
-				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: neverOpens(never.longest)},
+				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: never.why[rule]},
 			})
 		}
 	}
@@ -71,8 +72,8 @@ type meeting struct {
 	from  time.Time // from this instant on they are never open together
 
 	// What is in the way from then on; found once, because a search to the horizon takes long.
-	guilty  []*compiledRule
-	longest time.Duration // for how long these have to be open
+	guilty []*compiledRule
+	why    map[*compiledRule]string // what is said of each
 }
 
 // together returns the first instant from at on at which several calendars are open, each for as
@@ -112,18 +113,34 @@ func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *mee
 // themselves or, if each is open at times, all of them. Which of these a search had reached when it
 // ended says nothing, and differs from instant to instant.
 func (w *work) blame(m *meeting) {
-	m.guilty, m.longest = nil, 0
+	m.guilty, m.why = nil, map[*compiledRule]string{}
 	shut := slices.DeleteFunc(slices.Clone(m.hours), func(h *hours) bool {
 		_, err := h.calendar.NextFit(m.from, h.longest)
 		return err == nil
 	})
+	longest := time.Duration(0) // for how long those in the way have to be open
+	blamed := func(rules []*compiledRule, text string) {
+		for _, rule := range rules {
+			m.guilty = append(m.guilty, rule)
+			m.why[rule] = cmp.Or(m.why[rule], text)
+		}
+	}
 	for _, h := range shut {
-		m.guilty, m.longest = append(m.guilty, w.neverOpening(h, m.from)...), max(m.longest, h.longest)
+		longest = max(longest, h.longest)
+	}
+	for _, h := range shut {
+		if rules, apart := w.neverOpening(h, m.from); apart {
+			blamed(rules, neverMeet(rules, longest))
+		} else {
+			blamed(rules, neverOpens(longest))
+		}
 	}
 	if len(shut) > 0 {
 		return
 	}
+	var all []*compiledRule
 	for _, h := range m.hours {
-		m.guilty, m.longest = append(m.guilty, h.rules...), max(m.longest, h.longest)
+		all, longest = append(all, h.rules...), max(longest, h.longest)
 	}
+	blamed(all, neverMeet(all, longest))
 }

@@ -464,16 +464,65 @@ func (r *reference) shut(o openings) (blockers []string) {
 			reasons[rule.id] = "window_too_short"
 		}
 	}
+	var doomed []string
+	if !ever {
+		doomed, until, ever = o.blame(r.now, longest)
+	}
 	for _, rule := range o.rules {
 		if reason := reasons[rule.id]; reason != "" {
 			text := reason + " " + rule.id
-			if ever {
+			if ever && !slices.Contains(doomed, rule.id) {
 				text += " " + until.Format(time.RFC3339Nano)
 			}
 			blockers = append(blockers, text)
 		}
 	}
 	return blockers
+}
+
+// blame lists the windows because of which it is never open for so long, and when it would be without
+// them. Those are the windows that are never open for so long themselves or, in a policy without such
+// a window, all of them; and all windows if each policy is open for so long by itself.
+func (o openings) blame(at time.Time, d time.Duration) (doomed []string, until time.Time, ever bool) {
+	rest := openings{rules: o.rules, opened: map[int]bool{}}
+	for k, is := range o.opened {
+		rest.opened[k] = is
+	}
+	for len(rest.rules) > 0 && !ever {
+		var guilty []string
+		for policy := range 10 {
+			own := openings{opened: rest.opened}
+			var alone, all []string
+			for _, rule := range rest.rules {
+				if rule.policy != policy || rest.opened[policy] && allows(rule) {
+					continue
+				}
+				own.rules, all = append(own.rules, rule), append(all, rule.id)
+				if _, fits := (openings{rules: []namedRule{rule}}).nextFit(at, d); !fits {
+					alone = append(alone, rule.id)
+				}
+			}
+			if _, fits := own.nextFit(at, d); !fits && len(alone) > 0 {
+				guilty = append(guilty, alone...)
+			} else if !fits {
+				guilty = append(guilty, all...)
+			}
+		}
+		var kept []namedRule
+		for _, rule := range rest.rules {
+			if len(guilty) > 0 && !slices.Contains(guilty, rule.id) {
+				kept = append(kept, rule)
+				continue
+			}
+			doomed = append(doomed, rule.id)
+			rest.opened[rule.policy] = rest.opened[rule.policy] || allows(rule)
+		}
+		rest.rules = kept
+		if len(kept) > 0 {
+			until, ever = rest.nextFit(at, d)
+		}
+	}
+	return doomed, until, ever && until.After(at)
 }
 
 // setback is what a rule of rollback makes of the version that a target keeps.

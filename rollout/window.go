@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,6 +20,9 @@ import (
 // it stopped. Windows apply to starts only: a job that is running when a window closes runs on.
 // Package clock documents boundaries and time zones. (Deployment windows of ctrlplane's policy
 // rules.)
+//
+// A plan looks for openings within five years. One that is further away is as good as none: the
+// verdict says that there is none, and [Plan.Next] does not tell when it comes within reach.
 type DeploymentWindow struct {
 	clock.Window
 
@@ -195,12 +199,42 @@ func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, er
 	return rest, nil
 }
 
+// doomed returns, for hours that are never open for long enough, the rules because of which they are
+// not, each with what is to be said of it, and when all other windows open for long enough. A window
+// that is closed just now, beside one that never opens, is not to blame: it opens then, and only the
+// other one has to be edited. The instant is zero if there is none after now.
+func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) {
+	why = map[*compiledRule]string{}
+	for rest := h; rest != nil && opens.IsZero(); {
+		guilty, apart := w.neverOpening(rest, w.now)
+		text := neverOpens(h.longest)
+		if apart {
+			text = neverMeet(guilty, h.longest)
+		}
+		for _, rule := range guilty {
+			why[rule] = text
+		}
+		var err error
+		if rest, err = w.set.without(h, func(rule *compiledRule) bool { return why[rule] != "" }); err != nil {
+			break // a recurrence of the host that is no longer accepted opens nothing
+		}
+		if rest != nil {
+			opens, _ = rest.calendar.NextFit(w.now, h.longest)
+		}
+		if opens.Equal(w.now) { // what asks for more time than a doomed window leaves
+			w.wakeBefore(rest.calendar.NextClose(w.now), h.longest)
+			return time.Time{}, why
+		}
+	}
+	return opens, why
+}
+
 // neverOpening returns the rules because of which hours are never open for long enough from an
 // instant on: of each policy whose own windows are not, the rules that alone keep it shut, or all
 // if only several of them do together. If every policy is open at times, but never all of them at
-// once, it returns all rules. If at is now, the last time that a policy was open for long enough may
+// once, it returns all rules, and apart is true. If at is now, the last time that a policy was open for long enough may
 // end by itself, and then its rules are among them.
-func (w *work) neverOpening(h *hours, at time.Time) []*compiledRule {
+func (w *work) neverOpening(h *hours, at time.Time) (guilty []*compiledRule, apart bool) {
 	shut := func(calendar clock.Calendar) bool {
 		opens, err := calendar.NextFit(at, h.longest)
 		if err == nil && opens.Equal(w.now) {
@@ -208,7 +242,6 @@ func (w *work) neverOpening(h *hours, at time.Time) []*compiledRule {
 		}
 		return err != nil
 	}
-	var guilty []*compiledRule
 	for rules := range stretches(h.rules, samePolicy) {
 		rules = slices.DeleteFunc(slices.Clone(rules), func(rule *compiledRule) bool { return h.opened[rule.policy] && rule.window.allows() })
 		if calendar, err := w.set.calendar(rules); err == nil && !shut(calendar) {
@@ -220,9 +253,9 @@ func (w *work) neverOpening(h *hours, at time.Time) []*compiledRule {
 		guilty = append(guilty, rules...)
 	}
 	if len(guilty) == 0 {
-		return h.rules
+		return h.rules, true
 	}
-	return guilty
+	return guilty, false
 }
 
 func samePolicy(a, b *compiledRule) bool { return a.policy == b.policy }
@@ -347,13 +380,17 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 		}
 	}
 	atFault := len(reasons) == 0 // a recurrence of the host that is at fault opens nothing
+	opens, doomed := h.now.opens, map[*compiledRule]string{}
+	if opens.IsZero() {
+		opens, doomed = w.doomed(h)
+	}
 	for _, rule := range h.rules {
-		verdict := Verdict{Status: Pending, Reason: reasons[rule], Rule: rule.id, Until: h.now.opens}
+		verdict := Verdict{Status: Pending, Reason: reasons[rule], Rule: rule.id, Until: opens}
 		if atFault {
 			verdict.Reason = ReasonWindowClosed
 		}
-		if h.now.opens.IsZero() {
-			verdict.On, verdict.Data = onConfig(rule.id), &Data{Detail: neverOpens(h.longest)}
+		if why, never := doomed[rule]; never || opens.IsZero() {
+			verdict.Until, verdict.On, verdict.Data = time.Time{}, onConfig(rule.id), &Data{Detail: cmp.Or(why, neverOpens(h.longest))}
 		}
 		if verdict.Reason != "" {
 			h.now.blockers = append(h.now.blockers, verdict)
@@ -391,7 +428,25 @@ func neverOpens(d time.Duration) string {
 	if d > 0 {
 		length = " of " + d.String()
 	}
-	return fmt.Sprintf("no opening%s within %d years", length, int64(clock.DefaultHorizon/(365*24*time.Hour)))
+	return "no opening" + length + withinHorizon()
+}
+
+// neverMeet is what is said of rules of several policies that are open at times, but never at once.
+func neverMeet(rules []*compiledRule, d time.Duration) string {
+	var policies []string
+	for _, rule := range rules {
+		policies = append(policies, rule.policy.id)
+	}
+	slices.Sort(policies)
+	length := ""
+	if d > 0 {
+		length = " for " + d.String()
+	}
+	return fmt.Sprintf("the windows of %s are never open together%s%s", strings.Join(slices.Compact(policies), ", "), length, withinHorizon())
+}
+
+func withinHorizon() string {
+	return fmt.Sprintf(" within %d years", int64(clock.DefaultHorizon/(365*24*time.Hour)))
 }
 
 // wakeBefore notes the instant from which on less than d is left until closes, and closes itself if

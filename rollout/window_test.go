@@ -98,9 +98,9 @@ func TestWindow(t *testing.T) {
 		{"the time that remains is that of all policies together", "[" + named("p", weekly("a", "09:00", "17:00", `"minimumRemainingMinutes":60`)) + "," + named("q", weekly("d", "12:00", "13:00", deny)) + "]",
 			"2025-01-06T11:30:00Z", false, "window_too_short a 06 13:00:00", "2025-01-06T12:00:00Z"},
 		{"what would be too short once the other is open is named, too", policy(weekly("a", "12:00", "13:00", "") + "," + weekly("d", "09:00", "11:00", deny+`,"minimumRemainingMinutes":90`)),
-			"2025-01-06T08:00:00Z", false, "window_closed a; window_too_short d", "2025-01-06T09:00:00Z"},
+			"2025-01-06T08:00:00Z", false, "window_closed a; window_too_short d 06 11:00:00", "2025-01-06T09:00:00Z"},
 		{"in the order of the rules, whatever is the matter with each", policy(weekly("d", "09:00", "11:00", deny+`,"minimumRemainingMinutes":90`) + "," + weekly("a", "12:00", "13:00", "")),
-			"2025-01-06T08:00:00Z", false, "window_too_short d; window_closed a", "2025-01-06T09:00:00Z"},
+			"2025-01-06T08:00:00Z", false, "window_too_short d 06 11:00:00; window_closed a", "2025-01-06T09:00:00Z"},
 		{"just long enough once the other is open", policy(weekly("a", "12:00", "13:00", "") + "," + weekly("d", "09:00", "11:00", deny+`,"minimumRemainingMinutes":60`)),
 			"2025-01-06T08:00:00Z", false, "window_closed a 06 12:00:00", "2025-01-06T08:00:00.000000001Z"},
 		{"the longer of two minima blocks first, and then the other", policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":60`) + "," + weekly("v", "09:00", "17:00", `"minimumRemainingMinutes":30`)),
@@ -152,6 +152,50 @@ func TestWindowNeverOpensSays(t *testing.T) {
 	plan = mustPlan(t, compile(t, policy(`{"id":"w","deploymentWindow":{"from":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z"}}`)), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
 	if b := waitingOf(plan)[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening within 5 years" {
 		t.Errorf("%v", b)
+	}
+}
+
+// TestWindowsThatNeverOpenTogether: a window that is closed just now is not blamed for another one
+// that never opens, or else its owner would be sent to edit it. It says when it opens. Windows of
+// several policies that are all open at times, but never at once, name the policies.
+func TestWindowsThatNeverOpenTogether(t *testing.T) {
+	named := func(name, rules string) string {
+		return `{"name":"` + name + `","selector":"true","rules":[` + rules + `]}`
+	}
+	once := func(id, from, until string) string {
+		return `{"id":"` + id + `","deploymentWindow":{"from":"` + from + `T00:00:00Z","until":"` + until + `T00:00:00Z"}}`
+	}
+	past := once("past", "2020-01-01", "2020-01-02")
+	freezes := weekly("f", "00:00", "12:00", deny) + "," + weekly("g", "12:00", "00:00", deny)
+	const (
+		never    = "window_closed: no opening within 5 years, waits for a change of the policy"
+		tomorrow = "window_closed until 2025-01-07T09:00:00Z"
+	)
+	for _, row := range []struct {
+		why, policies string
+		want          []string
+	}{
+		{"one has passed, the other opens tomorrow", "[" + named("p", weekly("office", "09:00", "17:00", "")) + "," + named("q", past) + "]", []string{tomorrow, never}},
+		{"two have passed", "[" + named("p", once("before", "2019-01-01", "2019-01-02")) + "," + named("q", past) + "]", []string{never, never}},
+		{"each is open at times", "[" + named("p", weekly("morning", "09:00", "12:00", "")) + "," + named("q", weekly("afternoon", "12:00", "17:00", "")) + "]", []string{
+			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy",
+			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy"}},
+		{"only for a shorter time", "[" + named("q", weekly("long", "09:00", "13:00", `"minimumRemainingMinutes":90`)) + "," + named("p", weekly("late", "12:00", "17:00", "")) + "]", []string{
+			"window_closed: the windows of p, q are never open together for 1h30m0s within 5 years, waits for a change of the policy",
+			"window_closed: the windows of p, q are never open together for 1h30m0s within 5 years, waits for a change of the policy"}},
+		{"two never meet, and a third has passed", "[" + named("p", weekly("morning", "09:00", "12:00", "")) + "," + named("q", weekly("afternoon", "12:00", "17:00", "")) + "," + named("r", past) + "]", []string{
+			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy",
+			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy", never}},
+		{"the freezes of one policy leave nothing, only one of them is at work", "[" + named("p", weekly("office", "09:00", "17:00", "")) + "," + named("q", freezes) + "]", []string{tomorrow, never}},
+	} {
+		plan := mustPlan(t, compile(t, row.policies), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), instantOf(t, "2025-01-06T20:00:00Z"))
+		var got []string
+		for _, b := range waitingOf(plan)[0].Blockers {
+			got = append(got, b.String())
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: it waits for\n%s", row.why, strings.Join(got, "\n"))
+		}
 	}
 }
 
