@@ -1,8 +1,10 @@
 package rollout
 
 import (
+	"errors"
 	"time"
 
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/runid"
 )
 
@@ -206,9 +208,13 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, i int32) (_ []Verdict, d
 
 // overflows says that a turn never comes.
 func overflows(rule *compiledRule, position int32, err error) *Verdict {
+	detail := err.Error()
+	if errors.Is(err, clock.ErrNeverOpen) { // the error names the bounds of a search, which tell nobody what to edit
+		detail = "the windows are not open for long enough" + withinHorizon()
+	}
 	return &Verdict{
 		Status: Denied, Reason: ReasonRolloutOverflow, Rule: rule.id, On: onConfig(rule.id),
-		Data: &Data{Position: int(position), Detail: err.Error()},
+		Data: &Data{Position: int(position), Detail: detail},
 	}
 }
 

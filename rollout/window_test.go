@@ -322,6 +322,9 @@ func TestCurveNeverDue(t *testing.T) {
 	if got := waits(plan); len(plan.Start) != 1 || got != "rollout_overflow p/gradualRollout/0" {
 		t.Errorf("starts %q, waits for %q", started(plan), got)
 	}
+	if b := waitingOf(plan)[0].Blockers[0]; b.Data == nil || b.Data.Detail != "the windows are not open for long enough within 5 years" {
+		t.Errorf("a search of the calendar is told, and not what is wrong: %v", b)
+	}
 	// Without windows it is the last instant that 64 bits of nanoseconds can tell.
 	for _, row := range []struct{ interval, waits string }{{"7400000000", "rollout_not_due g "}, {"7500000000", "rollout_overflow g"}} {
 		plan := mustPlan(t, compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":`+row.interval+`}}`)), s, t0)
