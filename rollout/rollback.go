@@ -14,11 +14,12 @@ import (
 // denial. The first failure counts: what a retry rule would repeat is taken back, and retry rules
 // are not asked while the version is denied. Neither windows nor curves delay a rollback.
 //
-// The target goes back to the version of the newest earlier job that succeeded. If no such job is
-// listed, it goes back to [Target.Current], unless the host has set that to the version that went
-// wrong. So keep the last successful job of the previous version: without either there is nothing
-// to go back to, and the verdict says so. In a bracket a job that goes wrong is a final failure,
-// and onMemberFailure decides. (Rollback rule of ctrlplane.)
+// The target goes back to the version of the newest earlier job that succeeded and did not go wrong
+// itself, as one does whose verification failed. If no such job is listed, it goes back to
+// [Target.Current], unless the host has set that to the version that went wrong. So keep the last
+// such job of the versions before: without either there is nothing to go back to, and the verdict
+// says so. In a bracket a job that goes wrong is a final failure, and onMemberFailure decides.
+// (Rollback rule of ctrlplane.)
 //
 // At least one of the two fields is set.
 type Rollback struct {

@@ -199,8 +199,9 @@ type Target struct {
 	//
 	//   - environmentProgression: of each version that may still go to other environments the
 	//     success that ended first and, with maximumAgeHours, the one that ended last;
-	//   - rollback: the newest success of an older version, see [Rollback], and the newest job of
-	//     that version that a plan started: the number in the next run id follows that in this one;
+	//   - rollback: the newest success of an older version that did not go wrong itself, see
+	//     [Rollback], and the newest job of that version that a plan started: the number in the next
+	//     run id follows that in this one;
 	//   - versionCooldown: the newest success whose verification has not failed;
 	//   - resourceConcurrency: every job created since the Since of a lease that the target holds;
 	//   - lost state: of a bracket's jobs those of its newest group.
