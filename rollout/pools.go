@@ -89,7 +89,8 @@ func (w *work) openVacated() {
 }
 
 // PoolKeys returns, in ascending order, the keys of the pools that the concurrency rules make of
-// these resources. A [concurrency.JobCounter] is asked about these keys. If an expression fails on
+// these resources. A [concurrency.JobCounter] is asked about these keys. To learn which resources a
+// pool covers, a counter asks for the keys of one resource at a time. If an expression fails on
 // resources, the error names the first of them, and the keys are those of the others. A plan holds
 // the targets on such a resource, and counts it in no pool of the rule. For a set that was not
 // compiled the error is [ErrNoPolicies].
