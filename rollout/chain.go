@@ -159,8 +159,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		}
 		return rules, ProspectWaits
 	}
-	blockers, needed := w.repeat(i, n)
-	if needed || len(blockers) > 0 {
+	if blockers, needed := w.repeat(i, n); needed {
 		rules := w.lets(w.windowRules(i, n), i, n, v)
 		rules = append(rules, w.retryRules(i, n, blockers)...)
 		if t.busy {
@@ -225,6 +224,8 @@ func (w *work) kindOf(verdict Verdict) RuleKind {
 		return kindCustom
 	case verdict.Reason == ReasonVersionUnmet:
 		return kindDependencies
+	case verdict.Reason == ReasonSelectorError:
+		return kindPolicy // of which the selector fails
 	case verdict.Rule != "":
 		return KindBracket // one that no policy has any more
 	}
@@ -303,10 +304,10 @@ func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdi
 			own.Verdict = Verdict{Status: Allowed, Reason: ReasonNotApplicable, Rule: own.Rule}
 		}
 	}
-	if len(listed) == 0 && !starts && t.running(v.ID) { // even if the job is the host's own and the bracket does not know it
-		return append(rules, RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonStarted}}), ProspectKept
-	}
 	if len(listed) == 0 && !starts {
+		if t.running(v.ID) { // even if the job is the host's own and the bracket does not know it
+			return append(rules, RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonStarted}}), ProspectKept
+		}
 		listed = []Verdict{w.verdict(b, t.Resource, b.plan.Evaluate(b.state, t.Resource, t.Deployment, v.ID, w.now), nil)}
 	}
 	for _, verdict := range listed {

@@ -47,7 +47,7 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 		}
 	}
 	met := func(s *rollout.Snapshot) {
-		s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(-2)}}
+		s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(2).In(time.FixedZone("", 7200))}}
 		for k := range s.Targets {
 			if x := &s.Targets[k]; x.Environment == "qa" && x.Deployment == "api" {
 				x.Current, x.Jobs = "", []rollout.Job{{Run: x.Resource + "/qa/api/v2/1", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: minute(2), CompletedAt: minute(3)}}
@@ -75,6 +75,12 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 			carryOut(t, s, plan, minute(4), rollout.JobInProgress)
 		}
 	}
+	drainedNode := func(s *rollout.Snapshot) {
+		own := &target(s, "prod", "db").Jobs[0]
+		own.Status, own.CompletedAt = rollout.JobSuccessful, minute(5)
+	}
+	nothing := func(s *rollout.Snapshot) { target(s, "prod", "api").Current = "" }
+	unready := func(s *rollout.Snapshot) { nothing(s); newest(s).Status = rollout.VersionPaused }
 	down := func(s *rollout.Snapshot) { s.Unavailable = []string{"r9", "r2"} }
 	for _, row := range []struct {
 		why   string
@@ -85,7 +91,7 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 		want  []string // of the newest versions
 	}{
 		{why: "nothing is in the way", rules: selectors + everything, play: []func(*rollout.Snapshot){met, ran("v1", rollout.JobSuccessful, -200)}, at: 65, want: []string{
-			`v2 waits: + version; + versionSelector V; + versionSelector N; + anyApproval A since 00:00; + environmentProgression E since 00:03; + deploymentDependency D; + deploymentDependency O rule_not_applicable; + versionDependencies; + versionCooldown C; + deploymentWindow W; + gradualRollout G since 00:04; + custom host; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
+			`v2 waits: + version; + versionSelector V; + versionSelector N; + anyApproval A since 00:02; + environmentProgression E since 00:03; + deploymentDependency D; + deploymentDependency O rule_not_applicable; + versionDependencies; + versionCooldown C; + deploymentWindow W; + gradualRollout G since 00:04; + custom host; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
 			`v1 kept: + target current`,
 		}},
 		{why: "everything is", rules: refusing + strings.ReplaceAll(strings.ReplaceAll(everything, "version.tag == 'v1'", "version.tag == 'v2'"), "00:00", "05:00"), play: []func(*rollout.Snapshot){
@@ -95,9 +101,12 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 		}},
 		{why: "and overridden", rules: refusing + strings.ReplaceAll(strings.ReplaceAll(everything, "version.tag == 'v1'", "version.tag == 'v2'"), "00:00", "05:00"), play: []func(*rollout.Snapshot){
 			ran("v1", rollout.JobSuccessful, -10), override("V", minute(99)), override("N", time.Time{}), override("A", time.Time{}), override("E", time.Time{}), override("D", time.Time{}), override("C", time.Time{}), override("W", time.Time{}),
-			override("G", time.Time{}), override("P", minute(98)), down}, at: 5, want: []string{
+			override("G", time.Time{}), override("P", minute(98).In(time.FixedZone("", 7200))), down}, at: 5, want: []string{
 			`v2 starts: + version; + versionSelector V overridden by ann: oV until 2025-01-01T01:39:00Z since 00:01; + versionSelector N overridden by ann: oN since 00:01; + anyApproval A overridden by ann: oA since 00:01; + environmentProgression E overridden by ann: oE since 00:01; + deploymentDependency D overridden by ann: oD since 00:01; + deploymentDependency O rule_not_applicable; + versionCooldown C overridden by ann: oC since 00:01; + deploymentWindow W overridden by ann: oW since 00:01; + gradualRollout G overridden by ann: oG since 00:01; + custom host; + resourceConcurrency P overridden by ann: oP until 2025-01-01T01:38:00Z since 00:01`,
 			`v1 kept: + target current`,
+		}},
+		{why: "its turn is still to come", rules: selectors + strings.ReplaceAll(curve, "60", "600"), at: 5, want: []string{
+			`v2 waits: + version; + versionSelector V; + versionSelector N; ~ gradualRollout G rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z; + custom host`,
 		}},
 		{why: "the pool is full", rules: selectors + pool, play: []func(*rollout.Snapshot){down}, at: 5, want: []string{
 			`v2 waits: + version; + versionSelector V; + versionSelector N; + custom host; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
@@ -117,6 +126,19 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 		}},
 		{why: "but one that an operator lets through", rules: selectors + retry, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, -1), ran("v2", rollout.JobFailure, 0), override("R", time.Time{})}, at: 11, want: []string{
 			`v2 starts: + retry R overridden by ann: oR since 00:01`,
+		}},
+		{why: "and that fails as well", rules: selectors + retry, play: []func(*rollout.Snapshot){override("R", time.Time{}), ran("v2", rollout.JobFailure, 2), ran("v2", rollout.JobFailure, 3)}, at: 33, want: []string{
+			`v2 waits: - retry R retry_exhausted (2 of 2 attempts failed), waits for an operator or a version of api`,
+		}},
+		{why: "somebody is at work there", rules: selectors + retry, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1), ran("v0", rollout.JobInProgress, 2)}, at: 33, want: []string{
+			`v2 waits: + retry R; - target target_busy, waits for the end of a job of api on r1`,
+		}},
+		{why: "and every attempt may be forgotten, of which none is the newest job", rules: selectors + retry, play: []func(*rollout.Snapshot){override("R", time.Time{}), ran("v2", rollout.JobFailure, 0), ran("v0", rollout.JobInProgress, 2)}, at: 33, want: []string{
+			`v2 waits: + retry R overridden by ann: oR since 00:01; - target target_busy, waits for the end of a job of api on r1`,
+		}},
+		{why: "the oldest version is let past a full pool", rules: selectors + pool, play: []func(*rollout.Snapshot){down, unready, override("P", time.Time{}), func(s *rollout.Snapshot) { s.Overrides[0].Version = "v1" }}, at: 5, want: []string{
+			`v2 waits: - version version_not_deployable: paused, waits for a version of api; + versionSelector V; + versionSelector N; + custom host`,
+			`v1 starts: + version; + versionSelector V; + versionSelector N; + custom host; + resourceConcurrency P overridden by ann: oP since 00:01`,
 		}},
 		{why: "it goes back", rules: selectors + back + pool, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1)}, at: 5, want: []string{
 			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
@@ -152,6 +174,13 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 			`v2 waits: + version; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
 			`v1 kept: + version; + deploymentBracket K bracket_current`,
 		}},
+		{why: "and an older one would not be let through", rules: bracketed + pool + `,{"id":"V","versionSelector":{"selector":"version.tag != 'v1'"}}`, play: []func(*rollout.Snapshot){down, nothing}, at: 5, want: []string{
+			`v2 waits: + version; + versionSelector V; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
+			`v1 waits: + version; - versionSelector V selector_no_match, waits for a change of the policy; - deploymentBracket K bracket_not_locked`,
+		}},
+		{why: "it is running there", rules: bracketed, play: []func(*rollout.Snapshot){locked(bracketed, "api")}, at: 5, want: []string{
+			`v2 kept: + version; + target started`,
+		}},
 		{why: "it is not collected", rules: bracketed + gates, at: 5, want: []string{
 			`v2 waits: + version; ~ anyApproval A approval_missing (0 of 1 needed), waits for an approval of v2 in prod; ~ environmentProgression E progression_waiting (0 succeeded in qa, 2 needed), waits for successes of api v2 in qa; - deploymentBracket K bracket_not_locked`,
 		}},
@@ -162,11 +191,11 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 		{why: "it is locked, and its node drained, when somebody asks for an approval", rules: drained + `,{"id":"A","anyApproval":{"minApprovals":1}}`, play: []func(*rollout.Snapshot){locked(drained, "db")}, at: 5, want: []string{
 			`v2 waits: + version; + anyApproval A rule_not_applicable; ~ deploymentBracket K bracket_waits_for_members, waits for db on r1`,
 		}},
-		{why: "and then it runs", rules: drained + `,{"id":"A","anyApproval":{"minApprovals":1}}`, play: []func(*rollout.Snapshot){locked(drained, "db"), func(s *rollout.Snapshot) {
-			own := &target(s, "prod", "db").Jobs[0]
-			own.Status, own.CompletedAt = rollout.JobSuccessful, minute(5)
-		}}, at: 5, want: []string{
+		{why: "and then it runs", rules: drained + `,{"id":"A","anyApproval":{"minApprovals":1}}`, play: []func(*rollout.Snapshot){locked(drained, "db"), drainedNode}, at: 5, want: []string{
 			`v2 starts: + version; + anyApproval A rule_not_applicable; + deploymentBracket K bracket_run`,
+		}},
+		{why: "it does even if it is withdrawn, as soon as nobody else is at work there", rules: drained, play: []func(*rollout.Snapshot){locked(drained, "db"), drainedNode, ran("v1", rollout.JobInProgress, 5), func(s *rollout.Snapshot) { newest(s).Status = rollout.VersionPaused }}, at: 5, want: []string{
+			`v2 waits: + version rule_not_applicable; - target target_busy, waits for the end of a job of api on r1`,
 		}},
 		{why: "an execution of a rule that is gone", rules: bracketed, play: []func(*rollout.Snapshot){first, locked(`{"id":"old","deploymentBracket":{"deploymentSelector":"deployment.id == 'db'","readinessMode":"immediate","memberRoles":{}}}`, "db")}, at: 5, want: []string{
 			`v2 waits: + version; ~ deploymentBracket K bracket_not_due, waits for the end of the bracket on r1; ~ deploymentBracket old bracket_queued, waits for the end of the bracket on r1`,
@@ -197,7 +226,7 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 					line += " " + r.Verdict.String()
 				}
 				if !r.Since.IsZero() {
-					line += " since " + r.Since.UTC().Format("15:04")
+					line += " since " + r.Since.Format("15:04")
 				}
 			}
 			lines = append(lines, line)
@@ -337,7 +366,7 @@ func TestExplanationInFull(t *testing.T) {
   held      version_unknown: v1, waits for a version of drain
   without version: waits
     ├─ ~ deploymentBracket      bracket_not_due, waits for a change of the policy or a version of drain  [B]  <- the policy owner, the release
-    ├─ - deploymentBracket      selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- the policy owner
+    ├─ - policy                 selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- the policy owner
     └─ - target                 version_unknown: v1, waits for a version of drain  <- the release
 `},
 	} {

@@ -158,11 +158,13 @@ func TestExplainTellsARollbackBesideANewerVersion(t *testing.T) {
 }
 
 // TestExplainTellsWhoWaitsOutOfTurn: whoever is chosen with an older version waits for its slot in
-// the order of a rollout, which is not that of the targets.
+// the order of a rollout, which is not that of the targets. Each has the older version that is for
+// it.
 func TestExplainTellsWhoWaitsOutOfTurn(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"s","versionSelector":{"selector":"version.tag != 'v3'"}},{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":0}},{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
-	s := fleet(8, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+	s := fleet(8, "v0", map[string][]string{"api": {"v0", "v1", "v2", "v3"}})
+	s.Versions[2].TargetSelector = "resource.id in ['r2', 'r5', 'r8']"
 	plan := mustPlan(t, set, s, t0.Add(time.Hour))
 	s.State = plan.State
 	plan = mustPlan(t, set, s, t0.Add(2*time.Hour))
@@ -171,8 +173,12 @@ func TestExplainTellsWhoWaitsOutOfTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v2 := e.Versions[1].Blockers(); len(v2) != 1 || v2[0].Reason != "slot_paused" {
-			t.Errorf("%s: %+v", target.Resource, v2)
+		older := e.Versions[1]
+		if older.Prospect == rollout.ProspectOutOfScope {
+			older = e.Versions[2]
+		}
+		if blockers := older.Blockers(); len(blockers) != 1 || blockers[0].Reason != "slot_paused" {
+			t.Errorf("%s: %s: %+v", target.Resource, older.Version, blockers)
 		}
 	}
 }
