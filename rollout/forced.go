@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -40,26 +39,20 @@ func (w *work) goPast() {
 		}
 		for _, claim := range admitted.Claims {
 			p, summary := &pools[claim.Pool], &w.answer.Pools[claim.Pool]
-			full, locked := summary.Active > summary.Max, p.Family != "" && keys[p.Family] > p.MaxActiveKeys
+			full, locked := summary.Active > summary.Max, keys[p.Family] > p.MaxActiveKeys // without a family 0 > 0
 			if !full && !locked || !w.forced(c, claim.Pool) {
 				continue
 			}
-			had := func(but map[poolHolder]bool) bool {
-				return slices.Contains(w.inUseBesides(claim.Pool, but), poolPlace{claim.Pool, w.resourceOf(c)})
-			}
-			past := full && !had(marked)
-			if !past && locked {
-				but := maps.Clone(marked)
+			if locked {
 				for _, holder := range p.Keyless {
-					but[poolHolder{p.Key, holder}] = true
+					marked[poolHolder{p.Key, holder}] = true
 				}
-				past = !had(but)
 			}
-			if past {
+			if at := (poolPlace{claim.Pool, w.resourceOf(c)}); !slices.Contains(w.inUseBesides(claim.Pool, marked), at) {
 				if w.past == nil {
 					w.past = map[poolPlace]bool{}
 				}
-				w.past[poolPlace{claim.Pool, w.resourceOf(c)}] = true
+				w.past[at] = true
 			}
 		}
 	}

@@ -135,24 +135,27 @@ func TestForcedLeaseIsMarked(t *testing.T) {
 		why      string
 		rules    string
 		begun    []string // resources on which a starts a minute earlier
-		override []string // resources on which a is let past P
+		override []string // rule/resource: a is let past the rule there
 		starts   []string
 		marked   []string // pool/resource
+		active   []string // resources that the host counts in P
 	}{
-		{"there was room", limit1, nil, []string{"r1"}, []string{"r1/a@v2"}, nil},
-		{"there was none, and who had found room is not marked with it", limit1, []string{"r1"}, []string{"r2"}, []string{"r2/a@v2"}, []string{"P/r2"}},
-		{"another pool had room", limit1 + `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":5}}`, []string{"r1"}, []string{"r2"}, []string{"r2/a@v2"}, []string{"P/r2"}},
+		{"there was room", limit1, nil, []string{"P/r1"}, []string{"r1/a@v2"}, nil, nil},
+		{"there was none, and who had found room is not marked with it", limit1, []string{"r1"}, []string{"P/r2"}, []string{"r2/a@v2"}, []string{"P/r2"}, nil},
+		{"another pool had room", limit1 + `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":5}}`, []string{"r1"}, []string{"P/r2"}, []string{"r2/a@v2"}, []string{"P/r2"}, nil},
 		{"another one starts beside it, in a pool that had room",
 			`{"id":"P","resourceConcurrency":{"groupSelector":"resource.name != 'r3'","limit":1}},{"id":"Q","resourceConcurrency":{"groupSelector":"resource.name == 'r3'","limit":1}}`,
-			[]string{"r1"}, []string{"r2"}, []string{"r2/a@v2", "r3/a@v2"}, []string{"P/r2"}},
-		{"the zone of r2 was not active", zones, []string{"r1"}, []string{"r2"}, []string{"r2/a@v2"}, []string{"P/y/r2"}},
+			[]string{"r1"}, []string{"P/r2"}, []string{"r2/a@v2", "r3/a@v2"}, []string{"P/r2"}, nil},
+		{"the zone of r2 was not active", zones, []string{"r1"}, []string{"P/r2"}, []string{"r2/a@v2"}, []string{"P/y/r2"}, nil},
+		{"it was, and another pool had no room", strings.ReplaceAll(zones, `"true"`, `"resource.name != 'r1'"`) + `,{"id":"Q","resourceConcurrency":{"groupSelector":"resource.name != 'r1'","limit":1}}`, []string{"r2"}, []string{"P/r3", "Q/r3"}, []string{"r3/a@v2"}, []string{"Q/r3"}, nil},
+		{"in one of two full pools r2 counted already", `{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}},` + limit1, []string{"r1"}, []string{"P/r2", "Q/r2"}, []string{"r2/a@v2"}, []string{"Q/r2"}, []string{"r2"}},
 	} {
 		set := compile(t, policy(row.rules))
 		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
 		for k := range s.Resources {
 			s.Resources[k].Metadata = map[string]string{"zone": []string{"x", "y", "y"}[k]}
 		}
-		commit := func(plan rollout.Plan, want []string) {
+		commit := func(plan rollout.Plan, want []string) []rollout.Start {
 			starts := slices.DeleteFunc(slices.Clone(plan.Start), func(start rollout.Start) bool {
 				return !slices.Contains(want, start.Resource+"/"+start.Deployment+"@"+start.Version)
 			})
@@ -161,14 +164,19 @@ func TestForcedLeaseIsMarked(t *testing.T) {
 				t.Fatalf("%s: starts %q, %v", row.why, started(plan), err)
 			}
 			s.State = state
+			return starts
 		}
 		for _, resource := range row.begun {
-			plan := mustPlan(t, set, s, t0)
-			commit(plan, []string{resource + "/a@v2"})
-			add(&s, plan.Start[0], job(plan.Start[0], t0, rollout.JobInProgress))
+			for _, start := range commit(mustPlan(t, set, s, t0), []string{resource + "/a@v2"}) {
+				add(&s, start, job(start, t0, rollout.JobInProgress))
+			}
 		}
-		for _, resource := range row.override {
-			s.Overrides = append(s.Overrides, override("P", only(resource)))
+		for _, past := range row.override {
+			rule, resource, _ := strings.Cut(past, "/")
+			s.Overrides = append(s.Overrides, override(rule, only(resource), func(o *rollout.Override) { o.ID = past }))
+		}
+		for _, resource := range row.active {
+			s.Active = map[string][]concurrency.Holder{"P": {{Resource: resource, Group: "by hand"}}}
 		}
 		commit(mustPlan(t, set, s, minute(1)), row.starts)
 		var marked []string
