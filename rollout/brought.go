@@ -40,7 +40,7 @@ func (w *work) inOrder(i, version int32, x bringer) []Verdict {
 
 // bringer is an execution that begins or one that is open.
 type bringer struct {
-	bracket *bracketWork
+	bracket *bracketWork       // of one that begins
 	begins  *pendingResource   // nil: it is open
 	open    *bracket.Execution // nil: it begins
 	from    int32              // the first target on the resource of an open one

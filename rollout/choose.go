@@ -163,7 +163,7 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 		return g.blockers
 	}
 	b := w.boundWith(i, n)
-	blockers := g.blockers[:g.early:g.early]
+	blockers := g.blockers[:g.early]
 	for _, rule := range g.perResource {
 		if verdict, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
 			blockers = w.also(blockers, verdict)

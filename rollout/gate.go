@@ -188,7 +188,6 @@ func (w *work) sum(g *gate, environment, resource string) {
 	if !byTime {
 		g.opens = time.Time{}
 	}
-	g.blockers = slices.Clip(g.blockers)
 }
 
 // gateAt returns the gate of version n for target i: the shared one, unless an override names the

@@ -42,7 +42,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 			blockers = w.versionDependencies(blockers, i, w.version(i, version), runs)
 		default:
 			from, _ := w.siblings(i)
-			for _, verdict := range w.inOrder(i, version, bringer{bracket: b, open: b.open(t.Resource), from: from}) {
+			for _, verdict := range w.inOrder(i, version, bringer{open: b.open(t.Resource), from: from}) {
 				blockers = w.once(blockers, verdict)
 			}
 		}

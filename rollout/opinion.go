@@ -113,7 +113,7 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	if verdict.Reason.Status() == bracket.Allowed && !unasked {
 		return nil
 	}
-	blockers := slices.Clip(w.refusals(w.gateAt(i, n), i, n))
+	blockers := w.refusals(w.gateAt(i, n), i, n)
 	if !unasked {
 		blockers = w.also(blockers, w.verdict(b, t.Resource, verdict, nil))
 	}

@@ -142,7 +142,7 @@ func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs []Job) attempts {
 			counted = jobs[:old]
 		}
 		if len(counted) == 0 && len(jobs) > 0 && rule.retry.counts(jobs[0].Status) {
-			forgiven = o.CreatedAt.UTC()
+			forgiven = o.CreatedAt
 		}
 	}
 	a := rule.after(counted, w.now)
