@@ -90,16 +90,19 @@ func TestWhoIsRankedWithABracket(t *testing.T) {
 }
 
 // TestApprovalOpensTheWindow: a version that waits for an approval is not collected; the window
-// starts when it is given, and not when it was published.
+// starts when the last one is given that any rule needs, and not when the version was published or
+// another rule had enough.
 func TestApprovalOpensTheWindow(t *testing.T) {
 	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
-	set := compile(t, policy(`{"anyApproval":{"minApprovals":1}},{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}`))
+	set := compile(t, policy(`{"anyApproval":{"minApprovals":2}},{"anyApproval":{"minApprovals":1}},{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}`))
 	now := t0.Add(time.Hour)
 	plan := mustPlan(t, set, s, now)
 	if got := blockers(plan); len(plan.State.Brackets) != 0 || len(got) != 1 || !strings.Contains(got[0], "approval_missing") {
 		t.Errorf("before: %q, %d groups", got, len(plan.State.Brackets))
 	}
-	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: now}}
+	for by, at := range map[string]time.Time{"ann": now.Add(-30 * time.Minute), "bob": now} {
+		s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: by, Status: rollout.Approved, At: at})
+	}
 	plan = mustPlan(t, set, s, now.Add(time.Minute))
 	if got := blockers(plan); !slices.Equal(got, []string{"r1/api@v2: bracket_collecting"}) || !plan.Next.Equal(now.Add(10*time.Minute)) {
 		t.Errorf("collecting: %q until %v", got, plan.Next)

@@ -914,3 +914,28 @@ func TestNamesNobodyYet(t *testing.T) {
 		t.Errorf("then starts %q", got)
 	}
 }
+
+// TestBegunWhateverBecomesOfWhatWasNeeded: a rule that reads versions orders two members, and the
+// first has come when somebody takes it back by hand. The other one runs nevertheless, since its
+// resource would stay drained for ever. Where nothing has begun yet, it waits.
+func TestBegunWhateverBecomesOfWhatWasNeeded(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"D","deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'db' && version.tag == 'v2'"}}`))
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, t0)
+	plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Resource != "r1" })
+	if got := started(plan); !slices.Equal(got, []string{"r1/db@v2"}) {
+		t.Fatalf("starts %q", got)
+	}
+	carryOut(t, &s, plan, t0, rollout.JobSuccessful)
+	for k := range s.Targets {
+		if own := &s.Targets[k]; own.Deployment == "db" {
+			own.Jobs = append([]rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(1)}}, own.Jobs...)
+			own.Current = "v1"
+		}
+	}
+	plan = mustPlan(t, set, s, minute(2))
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v2", "r2/db@v2"}) || !slices.Equal(blockers(plan), []string{"r2/api@v2: bracket_waits_for_members"}) {
+		t.Errorf("starts %q, waits %q", got, blockers(plan))
+	}
+}

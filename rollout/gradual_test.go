@@ -27,6 +27,8 @@ func TestRolloutBegins(t *testing.T) {
 		start    int    // minute; -1: not at all
 	}{
 		{"one gate for all", `[` + governed("true", curve+`,{"id":"one","anyApproval":{"minApprovals":1}}`) + `]`, "", 10},
+		{"the last of two gates", `[` + governed("true", curve+`,{"id":"two","anyApproval":{"minApprovals":2}},{"id":"one","anyApproval":{"minApprovals":1}}`) + `]`, "", 20},
+		{"in whichever order they are", `[` + governed("true", curve+`,{"id":"one","anyApproval":{"minApprovals":1}},{"id":"two","anyApproval":{"minApprovals":2}}`) + `]`, "", 20},
 		{"the first of two policies", `[` + governed("true", curve) + `,` + governed("resource.name != 'r3'", `{"id":"one","anyApproval":{"minApprovals":1}}`) + `,` +
 			governed("resource.name == 'r3'", `{"id":"two","anyApproval":{"minApprovals":2}}`) + `]`, "", 10},
 		{"the last of two policies, in the order of the targets", `[` + governed("true", curve) + `,` + governed("resource.name != 'r3'", `{"id":"two","anyApproval":{"minApprovals":2}}`) + `,` +

@@ -30,10 +30,16 @@ func TestTargetsInAnyOrder(t *testing.T) {
 			[]string{"duplicate targets[r1 / prod / api]: r1 / prod / api occurs twice: one entry per release target", "duplicate targets[r1 / prod / api]: r1 / prod / api occurs twice: one entry per release target"}},
 		{"an environment is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r1", "qa", "api"), at("r2", "beta", "api")},
 			[]string{`unknown_value targets[r1 / qa / api].environment: "qa": is not the id of a listed environment`}},
+		{"no environment is in a list", []rollout.TargetID{at("r1", "qa", "api"), at("r2", "dev", "api")}, []string{
+			`unknown_value targets[r2 / dev / api].environment: "dev": is not the id of a listed environment`,
+			`unknown_value targets[r1 / qa / api].environment: "qa": is not the id of a listed environment`}},
 		{"a resource is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r3", "beta", "api"), at("r1", "prod", "api")},
 			[]string{`unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`}},
 		{"a deployment is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r1", "beta", "db"), at("r1", "prod", "api")},
 			[]string{`unknown_value targets[r1 / beta / db].deployment: "db": is not the id of a listed deployment`}},
+		{"no deployment is in a list", []rollout.TargetID{at("r1", "prod", "db"), at("r1", "prod", "cache")}, []string{
+			`unknown_value targets[r1 / prod / cache].deployment: "cache": is not the id of a listed deployment`,
+			`unknown_value targets[r1 / prod / db].deployment: "db": is not the id of a listed deployment`}},
 		{"one that is in no list occurs twice", []rollout.TargetID{at("r1", "prod", "api"), at("r3", "beta", "api"), at("r3", "beta", "api"), at("r1", "beta", "web")}, []string{
 			`unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`,
 			"duplicate targets[r3 / beta / api]: r3 / beta / api occurs twice: one entry per release target", `unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`}},
@@ -95,14 +101,22 @@ func TestTargetPaths(t *testing.T) {
 	at := func(resource, environment string) rollout.Target {
 		return rollout.Target{TargetID: rollout.TargetID{Resource: resource, Environment: environment, Deployment: "a"}}
 	}
-	var many []rollout.Target
-	var first []string
+	var many, alike []rollout.Target
+	var first, each []string
 	for i := range 30 {
 		many = append(many, at(fmt.Sprintf("x%02d", 29-i), "prod"))
 	}
 	for i := range 20 {
 		first = append(first, fmt.Sprintf("targets[%d].resource", 29-i))
 	}
+	for i := range 50 {
+		alike = append(alike, at("r9", "prod"))
+		if i > 0 {
+			each = append(each, fmt.Sprintf("targets[%d]", i))
+		}
+		each = append(each, fmt.Sprintf("targets[%d].resource", i))
+	}
+	each = each[:20]
 	for _, row := range []struct {
 		why     string
 		targets []rollout.Target
@@ -114,6 +128,7 @@ func TestTargetPaths(t *testing.T) {
 		{"targets of deleted resources are passed over, and counted", []rollout.Target{at("r2", "prod"), at("gone", "prod"), at("r1", "prd"), at("gone", "prd")}, []string{"gone"}, []string{"targets[2].environment"}},
 		{"the second and the third of three", []rollout.Target{at("r1", "prod"), at("r2", "prod"), at("r1", "prod"), at("r1", "prod")}, nil, []string{"targets[2]", "targets[3]"}},
 		{"the second, beside one that is in no list", []rollout.Target{at("r1", "prod"), at("r0", "prod"), at("r1", "prod")}, nil, []string{"targets[1].resource", "targets[2]"}},
+		{"of many that are one and in no list, in the order of the list", alike, nil, append(each, "and 79 more faults")},
 		{"of many the first in order of the ids", many, nil, append(first, "and 10 more faults")},
 	} {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1"}})

@@ -679,6 +679,7 @@ func TestOverrideOfRetriesInBracket(t *testing.T) {
 		{"another rule delays it still, whichever comes first", slow + `,{"id":"y","retry":{"maxRetries":1,"backoffSeconds":60}}`, rollout.JobFailure, "v2", false, "bracket_waits_for_members b 01 00:03:00"},
 		{"or counts it as the last", `{"id":"a","retry":{"maxRetries":0}},` + slow, rollout.JobFailure, "v2", false, "bracket_failed_holding b"},
 		{"one that does not count it has nothing against it", `{"id":"a","retry":{"maxRetries":0,"retryOnStatuses":["cancelled"]}},` + slow, rollout.JobFailure, "v2", true, ""},
+		{"nor has it if it comes last", slow + `,{"id":"a","retry":{"maxRetries":0,"retryOnStatuses":["cancelled"]}}`, rollout.JobFailure, "v2", true, ""},
 		{"what was no attempt is not forgotten", slow, rollout.JobCancelled, "v2", false, "bracket_failed_holding b"},
 	} {
 		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+row.rules))

@@ -160,6 +160,8 @@ func TestRank(t *testing.T) {
 		{"and so keeps the place that its hash gives it among them", []uint64{10, 30, 20}, []place{{joined: start}, {}, {joined: start.Add(1)}}, []int{0, 1, 2}},
 		{"late joiners come last, in the order in which they came, whatever their priority", []uint64{1, 2, 3},
 			[]place{{joined: start.Add(2), priority: 9}, {}, {joined: start.Add(1)}}, []int{1, 2, 0}},
+		{"everybody has a priority", []uint64{10, 20}, []place{{priority: 1}, {priority: 2}}, []int{1, 0}},
+		{"nobody is a founder", []uint64{10, 20}, []place{{joined: start.Add(2)}, {joined: start.Add(1)}}, []int{1, 0}},
 		{"nobody", nil, nil, []int{}},
 	} {
 		if got := orderOf(rank(row.keys, row.places, start)); !slices.Equal(got, row.want) {

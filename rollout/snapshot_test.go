@@ -41,6 +41,9 @@ func TestSnapshotFaults(t *testing.T) {
 		{"as soon as there is one", ghosts(21), 21, "and 1 more faults"},
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets[2]: r1 / prod / api occurs twice: one entry per release target"},
 		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources[1].id: is required: every entry needs its own"},
+		{"the last of several resources does, in no order", func(s *rollout.Snapshot) {
+			s.Resources = []rollout.Resource{{ID: "r9"}, s.Resources[0], {ID: "r9"}}
+		}, 1, `duplicate resources[2].id: "r9": is the id of resources[0] too: ids are unique`},
 		{"a resource occurs twice", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }, 1, `duplicate resources[1].id: "r1": is the id of resources[0] too: ids are unique`},
 		{"it occurs three times, behind one that is gone", func(s *rollout.Snapshot) {
 			s.DeletedResources = []string{"x"}
