@@ -31,9 +31,9 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 		for _, rule := range never.guilty {
 			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
 			// The text of the error names the instant of the search, which differs from plan to plan.
-			pending.blockers = w.once(pending.blockers, Verdict{ // several members may wait for it
+			pending.blockers = w.once(pending.blockers, w.unlessLetPast(Verdict{ // several members may wait for it
 				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: never.why[rule]},
-			})
+			}, runs))
 		}
 	}
 	return at

@@ -374,15 +374,20 @@ func TestOverrideOfAWindowInABracket(t *testing.T) {
 // TestOverrideOfAWindowOfSomeMembers: the upgrade is let past a window that holds it and the drain.
 // The uncordon has a window of its own, which is open, and is not among those that are held.
 func TestOverrideOfAWindowOfSomeMembers(t *testing.T) {
-	set := compile(t, `[{"name":"p","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
+	for _, row := range []struct{ why, window, want string }{
+		{"a freeze", `"from":"2024-12-01T00:00:00Z","until":"2025-02-01T00:00:00Z","allowWindow":false`, "window_closed for drain until 2025-02-01T00:00:00Z"},
+		{"a window that never opens again, which is told as well", `"from":"2024-11-01T00:00:00Z","until":"2024-12-01T00:00:00Z"`, "window_closed for drain: no opening within 5 years, waits for a change of the policy"},
+	} {
+		set := compile(t, `[{"name":"p","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",
 			"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}}]},
-		{"name":"q","selector":"deployment.name != 'uncordon'","rules":[{"id":"freeze","deploymentWindow":{"from":"2024-12-01T00:00:00Z","until":"2025-02-01T00:00:00Z","allowWindow":false}}]},
+		{"name":"q","selector":"deployment.name != 'uncordon'","rules":[{"id":"freeze","deploymentWindow":{`+row.window+`}}]},
 		{"name":"r","selector":"deployment.name == 'uncordon'","rules":[{"id":"open","deploymentWindow":{"from":"2024-12-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}}]}]`)
-	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "api": {"v1", "v2"}, "uncordon": {"v1"}})
-	s.Overrides = []rollout.Override{override("freeze")}
-	wait, _ := mustPlan(t, set, s, t0).Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
-	if b := wait.Blockers; len(b) != 2 || b[1].String() != "window_closed for drain until 2025-02-01T00:00:00Z" {
-		t.Errorf("waits for %v", b)
+		s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "api": {"v1", "v2"}, "uncordon": {"v1"}})
+		s.Overrides = []rollout.Override{override("freeze")}
+		wait, _ := mustPlan(t, set, s, t0).Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
+		if b := wait.Blockers; len(b) != 2 || b[1].String() != row.want {
+			t.Errorf("%s: waits for %v", row.why, b)
+		}
 	}
 }
 
