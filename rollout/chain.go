@@ -109,8 +109,8 @@ func (w *work) dependencyRules(i, n int32) []RuleVerdict {
 	blocking := w.dependencies(nil, i, nil, false)
 	var rules []RuleVerdict
 	for _, rule := range w.viewOf(i).dependencies {
-		own, blocks := rule.answer(blocking)
-		if applies, err := w.applies(rule, i); !blocks && err == nil && !applies {
+		own, _ := rule.answer(blocking)
+		if applies, err := w.applies(rule, i); err == nil && !applies {
 			own.Reason = ReasonNotApplicable
 		}
 		rules = append(rules, own)

@@ -218,6 +218,9 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 		for _, v := range e.Versions {
 			line := v.Version + " " + string(v.Prospect)
 			for k, r := range v.Rules {
+				if r.Until != r.Until.UTC() {
+					t.Errorf("%s: %v is not in UTC", row.why, r)
+				}
 				line += map[bool]string{true: ": ", false: "; "}[k == 0] + map[rollout.VerdictStatus]string{rollout.Allowed: "+ ", rollout.Pending: "~ ", rollout.Denied: "- "}[r.Status] + string(r.Kind)
 				if r.Rule != "" {
 					line += " " + r.Rule
@@ -357,6 +360,26 @@ func TestExplanationInFull(t *testing.T) {
     └─ + version                allowed
   v1: kept
     └─ + target                 current
+`},
+		{why: "nor can one that governs a member", of: "api", world: world("v1"), policies: policy(bracketed) + `,{"name":"q","selector":"int(resource.id) > 1","rules":[{"id":"R","retry":{"maxRetries":0}}]}`, want: `r1 / prod / api at 2025-01-01T00:05:00Z
+  runs      v1
+  policies  p
+  bracket   B
+  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
+  v5: future
+    └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
+       opens by itself at 2025-01-01T00:30:00Z
+  v4, scoped: out of scope
+  v3 (3.0), scoped: waits
+    ├─ + version                allowed
+    ├─ - policy                 selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- the policy owner
+    └─ ~ deploymentBracket      bracket_not_due, waits for a change of the policy  [B]  <- the policy owner
+  v2: waits
+    ├─ + version                allowed
+    └─ - deploymentBracket      bracket_not_locked  [B]
+  v1: kept
+    ├─ + version                allowed
+    └─ + deploymentBracket      bracket_current  [B]
 `},
 		{why: "nor can one that governs a bracket's hook without a version", of: "drain", world: world(), policies: policy(bracketed) + `,{"name":"q","selector":"int(resource.id) > 1","rules":[{"id":"R","retry":{"maxRetries":0}}]}`, want: `r1 / prod / drain at 2025-01-01T00:05:00Z
   runs      v1
