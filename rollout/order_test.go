@@ -110,11 +110,13 @@ func TestTargetPaths(t *testing.T) {
 		first = append(first, fmt.Sprintf("targets[%d].resource", 29-i))
 	}
 	for i := range 50 {
-		alike = append(alike, at("r9", "prod"))
-		if i > 0 {
+		alike = append(alike, at([]string{"r9", "r8", "r8"}[i%3], "prod"))
+		if i > 1 && i%3 > 0 {
 			each = append(each, fmt.Sprintf("targets[%d]", i))
 		}
-		each = append(each, fmt.Sprintf("targets[%d].resource", i))
+		if i%3 > 0 {
+			each = append(each, fmt.Sprintf("targets[%d].resource", i))
+		}
 	}
 	each = each[:20]
 	for _, row := range []struct {
@@ -128,7 +130,7 @@ func TestTargetPaths(t *testing.T) {
 		{"targets of deleted resources are passed over, and counted", []rollout.Target{at("r2", "prod"), at("gone", "prod"), at("r1", "prd"), at("gone", "prd")}, []string{"gone"}, []string{"targets[2].environment"}},
 		{"the second and the third of three", []rollout.Target{at("r1", "prod"), at("r2", "prod"), at("r1", "prod"), at("r1", "prod")}, nil, []string{"targets[2]", "targets[3]"}},
 		{"the second, beside one that is in no list", []rollout.Target{at("r1", "prod"), at("r0", "prod"), at("r1", "prod")}, nil, []string{"targets[1].resource", "targets[2]"}},
-		{"of many that are one and in no list, in the order of the list", alike, nil, append(each, "and 79 more faults")},
+		{"of many that are two and in no list, in the order of the list", alike, nil, append(each, "and 78 more faults")},
 		{"of many the first in order of the ids", many, nil, append(first, "and 10 more faults")},
 	} {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1"}})

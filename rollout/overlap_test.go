@@ -413,3 +413,21 @@ func TestWhatAMergeBrings(t *testing.T) {
 		}
 	}
 }
+
+// TestMergedLaterWaitsWithItsVersions: what a merge would not bring again is left out of what its
+// members need, and not of what they wait with.
+func TestMergedLaterWaitsWithItsVersions(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{"pre":"deployment.id == 'drain'"}}},{"deploymentWindow":{"from":"2025-01-01T00:02:00Z","until":"2025-01-01T00:09:00Z","allowWindow":false}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "api": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
+	for _, v := range []rollout.Version{{ID: "v2", Deployment: "drain"}, {ID: "v3", Deployment: "api"}} {
+		v.Tag, v.Status, v.CreatedAt = v.ID, rollout.VersionReady, minute(3)
+		s.Versions = append(s.Versions, v)
+	}
+	plan := mustPlan(t, set, s, minute(4))
+	if got, want := blockers(plan), []string{"r1/api@v3: bracket_queued window_closed", "r1/drain@v2: bracket_queued window_closed"}; len(plan.Start) > 0 || !slices.Equal(got, want) {
+		t.Errorf("starts %q, waits %q, want %q", started(plan), got, want)
+	}
+}

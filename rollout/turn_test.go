@@ -540,6 +540,16 @@ func TestObstaclesOfSeveralMembers(t *testing.T) {
 	}
 }
 
+// TestObstacleOfOneTarget: the only target that a failed expression holds is held, also in a bracket
+// of which nothing else is in the way.
+func TestObstacleOfOneTarget(t *testing.T) {
+	set := compile(t, `[`+policy(alone)+`,{"name":"q","selector":"int(resource.id) > 1","rules":[{"retry":{"maxRetries":0}}]}]`)
+	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
+	if got := waits(plan); len(plan.Start) > 0 || got != "bracket_not_due b; selector_error q" {
+		t.Errorf("starts %q, waits for %q", started(plan), got)
+	}
+}
+
 // TestObstaclesOfTheFirstVersion: the first version that a deployment ever has is asked for
 // everything that later ones are.
 func TestObstaclesOfTheFirstVersion(t *testing.T) {
