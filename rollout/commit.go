@@ -121,16 +121,26 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 	for _, b := range p.work.stepped {
 		wake(b.plan.NextAfter(b.state, b.startsOf(runs)))
 	}
+	pools := p.work.capacity.snapshot.Pools
 	stuckAfter := map[string]time.Duration{} // by pool key
-	for _, pool := range p.work.capacity.snapshot.Pools {
-		stuckAfter[pool.Key] = pool.StuckAfter
+	for i := range pools {
+		stuckAfter[pools[i].Key] = pools[i].StuckAfter
 	}
+	holders := map[concurrency.Holder]bool{}
 	for i := range p.Start {
-		if start := &p.Start[i]; runs[start.Run] {
-			for _, claim := range start.Claims {
-				wake(p.Now.Add(stuckAfter[claim.Pool]))
-			}
-			p.work.coolsDown(start, wake)
+		start := &p.Start[i]
+		if !runs[start.Run] {
+			continue
+		}
+		holders[concurrency.Holder{Resource: start.Resource, Group: start.Group}] = true
+		for _, claim := range start.Claims {
+			wake(p.Now.Add(stuckAfter[claim.Pool]))
+		}
+		p.work.coolsDown(start, wake)
+	}
+	for i := range pools { // a start makes progress with all leases of its holder, also with one that it does not need
+		if pool := &pools[i]; pool.StuckAfter > 0 && slices.ContainsFunc(pool.Record.Leases, func(l concurrency.Lease) bool { return holders[l.Holder] }) {
+			wake(p.Now.Add(pool.StuckAfter))
 		}
 	}
 	return next

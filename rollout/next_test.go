@@ -92,6 +92,26 @@ func TestNextAfterAnOlderVersion(t *testing.T) {
 	}
 }
 
+// TestNextAfterAMemberWithoutPool: the lease of an execution is for all of its members. It may be stuck
+// while one runs that needs no pool.
+func TestNextAfterAMemberWithoutPool(t *testing.T) {
+	t.Parallel()
+	set := compile(t, `[{"name":"unit","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}]},
+		{"name":"drains","selector":"deployment.name == 'drain'","rules":[{"id":"L","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":3600}}]}]`)
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1", "v2"}, "os": {"v1", "v2"}})
+	for i := range s.Versions {
+		s.Versions[i].CreatedAt = t0
+	}
+	drain := mustPlan(t, set, s, t0)
+	s.State = mustCommit(t, drain, t0)
+	add(&s, drain.Start[0], job(drain.Start[0], t0, rollout.JobSuccessful))
+	s.Targets[0].Jobs[0].CompletedAt = minute(5)
+	os := mustPlan(t, set, s, minute(5))
+	if len(os.Start) != 1 || os.Start[0].Deployment != "os" || len(os.Start[0].Claims) != 0 || !os.Next.IsZero() || !os.NextAfter(os.Start).Equal(minute(65)) {
+		t.Errorf("%v, next %v, after the start %v", os.Start, os.Next, os.NextAfter(os.Start))
+	}
+}
+
 // TestNextAfterAnySubset: whichever starts are carried out, no plan that sees them would have its
 // host look earlier.
 func TestNextAfterAnySubset(t *testing.T) {
