@@ -58,3 +58,21 @@ func BenchmarkForecast(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkExplore tries every single fault in the RFC's first example: ten times as many worlds as
+// nodes, since each of five jobs may fail or hang.
+func BenchmarkExplore(b *testing.B) {
+	for _, n := range []int{10, 30} {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			world := rfcWorld(b, n)
+			world.Trust, world.Pure = true, true
+			for b.Loop() {
+				e, err := rollouttest.Explore(b.Context(), world, nil, 1)
+				if err != nil || len(e.Consequences) != 10*n {
+					b.Fatalf("%v\n%s", err, e)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(10*n), "ns/world")
+		})
+	}
+}
