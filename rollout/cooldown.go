@@ -68,13 +68,17 @@ func (w *work) cooldown(rule *compiledRule, i, n int32) (verdict Verdict, waits 
 	return verdict, true
 }
 
-// coolsDown calls wake with the instants from which on newer versions may follow that of a start.
+// coolsDown calls wake with the instants from which on newer versions may follow that of a start. An
+// execution may start a version that is deleted by now: then its age is not known.
 func (w *work) coolsDown(start *Start, wake func(time.Time)) {
 	i := w.target(start.TargetID)
+	if i == none {
+		return // the host has changed the plan
+	}
 	versions := &w.versions[w.targets[i].deployment]
 	n := int(versions.number(start.Version))
 	for _, rule := range w.viewOf(i).cooldowns {
-		if n < len(versions.list)-1 {
+		if n >= 0 && n < len(versions.list)-1 {
 			wake(addTime(versions.list[n].CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second))
 		}
 	}
