@@ -155,6 +155,8 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 					m.edited["let past keys"] = true // and so may be whoever else has the key
 				case m.edited["scope"] && start.Reason != "slot_free": // it was at work already, and so were others, who keep their places
 					m.limits[name] = max(m.limits[name], m.places(claim.Pool))
+				case start.Reason == "slot_held" && m.depth > 0: // by a turn that is not over, and may have found more room
+					m.limits[name] = max(m.limits[name], m.places(claim.Pool))
 				}
 			}
 		}
