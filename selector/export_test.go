@@ -49,6 +49,10 @@ func (s *Selector) Kept() string {
 // Postings is how many postings the index keeps, those in use and those to be used again.
 func (x *Index) Postings() int { return len(x.postings) }
 
+// Fields is how many variables and keys the index keeps, those with values and those to be used
+// again.
+func (x *Index) Fields() int { return len(x.holders) }
+
 // ExportDefaultLimits are the limits that zero fields stand for.
 func ExportDefaultLimits() Limits { return defaultLimits() }
 

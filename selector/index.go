@@ -23,6 +23,7 @@ type Index struct {
 	variables []string
 	fields    map[field]uint32 // numbers of the fields that have values
 	holders   []holders        // by field
+	vacant    []uint32         // numbers of fields without values
 	numbers   map[entry]uint32 // numbers of postings
 	postings  []posting
 	free      []uint32   // numbers of postings without elements
@@ -38,6 +39,7 @@ type entry struct {
 
 // holders are the elements that have a field, with any value.
 type holders struct {
+	field    field
 	count    int
 	postings []uint32
 }
@@ -130,8 +132,12 @@ func (x *Index) number(f field, value string) uint32 {
 	at, ok := x.fields[f]
 	if !ok {
 		at = uint32(len(x.holders))
-		x.fields[f] = at
-		x.holders = append(x.holders, holders{})
+		if last := len(x.vacant) - 1; last >= 0 {
+			at, x.vacant = x.vacant[last], x.vacant[:last]
+		} else {
+			x.holders = append(x.holders, holders{})
+		}
+		x.fields[f], x.holders[at].field = at, f
 	}
 	e := entry{at, value}
 	if n, ok := x.numbers[e]; ok {
@@ -150,7 +156,8 @@ func (x *Index) number(f field, value string) uint32 {
 	return n
 }
 
-// drop removes a posting without elements, so that values which come and go leave nothing behind.
+// drop removes a posting without elements, and its field if no other value is left, so that values
+// and keys which come and go leave nothing behind.
 func (x *Index) drop(n uint32) {
 	p := x.postings[n]
 	h := &x.holders[p.field]
@@ -161,6 +168,11 @@ func (x *Index) drop(n uint32) {
 	delete(x.numbers, entry{p.field, p.value})
 	x.postings[n] = posting{}
 	x.free = append(x.free, n)
+	if len(h.postings) == 0 {
+		delete(x.fields, h.field)
+		*h = holders{}
+		x.vacant = append(x.vacant, p.field)
+	}
 }
 
 // Candidates yields the elements that fulfil the most selective of the terms, each once and in

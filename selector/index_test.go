@@ -226,19 +226,34 @@ func TestIndexRefuses(t *testing.T) {
 	}
 }
 
-// TestIndexForgets: values that come and go leave nothing behind.
+// TestIndexForgets: values that come and go leave nothing behind, nor do keys, such as those that
+// name a volume or a request.
 func TestIndexForgets(t *testing.T) {
 	index := selector.NewIndex(selector.LabelsVariable)
 	for i := range 1000 {
-		if err := index.Put(i%3, selector.LabelMap{"id": fmt.Sprint(i), "kind": "x"}); err != nil {
+		if err := index.Put(i%3, selector.LabelMap{"id": fmt.Sprint(i), "kind": "x", "volume-" + fmt.Sprint(i): "attached"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := index.String(); got != "index of labels: 3 elements, 2 keys, 4 values" {
+	if got := index.String(); got != "index of labels: 3 elements, 5 keys, 7 values" {
 		t.Error(got)
 	}
-	if n := index.Postings(); n != 4 {
-		t.Errorf("%d postings for 4 values", n)
+	if n := index.Postings(); n != 7 {
+		t.Errorf("%d postings for 7 values", n)
+	}
+	if n := index.Fields(); n != 5 {
+		t.Errorf("%d keys are kept for 5", n)
+	}
+	for i, key := range []string{"volume-999", "volume-997", "volume-998"} { // element i has the last number that is i modulo 3
+		for _, term := range []selector.Term{{Variable: selector.LabelsVariable, Keyed: true, Key: key}, {Variable: selector.LabelsVariable, Keyed: true, Key: key, Values: []string{"attached"}}} {
+			if got := slices.Collect(index.Candidates([]selector.Term{term})); !slices.Equal(got, []int{i}) {
+				t.Errorf("%v: %v, want %d", term, got, i)
+			}
+		}
+	}
+	gone := []selector.Term{{Variable: selector.LabelsVariable, Keyed: true, Key: "volume-996"}}
+	if got := slices.Collect(index.Candidates(gone)); got != nil {
+		t.Errorf("%v: %v", gone, got)
 	}
 	if err := index.Put(3+1<<20, selector.LabelMap{}); err != nil {
 		t.Error("the largest gap there may be:", err)
