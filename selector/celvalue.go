@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -23,7 +24,7 @@ type program struct {
 }
 
 // program plans the expression; limit 0 means that its cost is not metered.
-func (t *syntaxTree) program(limit uint64) (*program, error) {
+func (t *syntaxTree) program(limit uint64) (*program, *fault) {
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if limit > 0 {
 		prices := t.meter()
@@ -31,9 +32,32 @@ func (t *syntaxTree) program(limit uint64) (*program, error) {
 	}
 	p, err := t.library.env.Program(t.ast, options...)
 	if err != nil {
-		return nil, err
+		return nil, t.unplanned(options)
 	}
 	return &program{Program: p, activations: sync.Pool{New: func() any { return new(activation) }}}, nil
+}
+
+// unplanned finds the innermost part of an expression that cannot be planned. Planning converts
+// literals, and so fails where one has no value of the other type, as in int('b'); its error has no
+// place.
+func (t *syntaxTree) unplanned(options []cel.ProgramOption) *fault {
+	native := t.ast.NativeRep()
+	var id int64
+	var cause error
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if cause == nil {
+			part := ast.NewCheckedAST(ast.NewAST(e, native.SourceInfo()), native.TypeMap(), native.ReferenceMap())
+			id = e.ID()
+			_, cause = t.library.env.PlanProgram(part, options...)
+		}
+	}))
+	f := &fault{msg: fmt.Sprintf("this has no value, whatever the data: %v", cause), hint: "correct what is converted here"}
+	t.tree().walk(func(n *expr) {
+		if n.id == id {
+			f.at = n
+		}
+	})
+	return f
 }
 
 // affordable plans calls of matches such that one which alone costs more than the limit is not made.

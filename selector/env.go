@@ -151,23 +151,20 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	if native {
 		natively(s, tree)
 	}
+	var f *fault
 	if s.tests == nil && s.native == nil {
-		if s.plain, err = checked.program(0); err != nil {
-			return nil, refuse(0, 0, "the expression cannot be planned: "+err.Error(), constant, false)
+		if s.plain, f = checked.program(0); f != nil {
+			return nil, at(f)
 		}
 	}
-	if s.metered, err = checked.program(e.limits.RunCost); err != nil {
-		return nil, refuse(0, 0, "the expression cannot be planned: "+err.Error(), constant, false)
+	if s.metered, f = checked.program(e.limits.RunCost); f != nil {
+		return nil, at(f)
 	}
 	return s, nil
 }
 
 // shorter says what to do about an expression that is too large.
 const shorter = "compare with a list, as in x in ['a', 'b'], or split the expression in two"
-
-// constant explains why planning fails: planning evaluates the parts that depend on no variable,
-// such as int('b').
-const constant = "correct the part that is constant and has no value"
 
 // read lists the variables that a tree reads. Loop variables cannot hide declared ones, so names
 // suffice.
