@@ -177,7 +177,8 @@ func (x *Index) drop(n uint32) {
 
 // Candidates yields the elements that fulfil the most selective of the terms, each once and in
 // ascending order; all elements if no term is about an indexed variable. Every element that a
-// selector with these terms matches is among them. The index must not be changed meanwhile.
+// selector with these terms matches is among them. The search is done by the call, so the index must
+// not be changed from then on until the sequence has been used.
 func (x *Index) Candidates(terms []Term) iter.Seq[int] {
 	conditions := make([]condition, len(terms))
 	for k, t := range terms {

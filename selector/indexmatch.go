@@ -22,8 +22,8 @@ type condition struct {
 // Match yields, in ascending order, the elements that the selector matches, each once and with a
 // nil error. at returns the variables of an element, which must be those given to Put. Match calls
 // it only for candidates that the index cannot decide alone. A candidate that has no result for
-// another reason than a missing key is yielded with its error. The index must not be changed
-// meanwhile.
+// another reason than a missing key is yielded with its error. As for [Index.Candidates], the index
+// must not be changed from the call on until the sequence has been used.
 //
 // Match does not look at elements that cannot match, so it does not yield all errors. For missing
 // keys see [Index].
@@ -40,7 +40,8 @@ func (x *Index) Match(s *Selector, at func(i int) Vars) iter.Seq2[int, error] {
 
 // MatchLabels yields, in ascending order, the elements that the label selector matches. The index
 // must be one of [LabelMap] values. at returns the labels of an element, and is called only for
-// candidates that the index cannot decide alone.
+// candidates that the index cannot decide alone. The index must not be changed from the call on
+// until the sequence has been used.
 func (x *Index) MatchLabels(l *Labels, at func(i int) map[string]string) iter.Seq[int] {
 	var conditions []condition
 	for _, r := range l.requirements {
