@@ -245,9 +245,12 @@ func digits(text string) bool {
 // type-check, which msg says in plain words; empty if it has no advice. A value that does not fit
 // where it stands is sound, and then what it stands in is the cause.
 func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
+	misfit := strings.HasPrefix(msg, "expected type") // by itself the node is right
 	if n.id != id {
 		at := slices.IndexFunc(n.args, func(arg *expr) bool { return arg.id == id })
 		switch {
+		case at >= 0 && n.kind == kindList && misfit:
+			return "the values of a list must have the same type"
 		case at < 0 || !sound(n.args[at]):
 			return ""
 		case n.call("timestamp", 1):
@@ -256,8 +259,6 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 			return "as in duration('36h'); the units are h, m, s, ms, us and ns"
 		case n.call(opAnd, 2), n.call(opOr, 2):
 			return "&& and || join conditions: compare it, as in x == 'a'"
-		case n.kind == kindList:
-			return "the values of a list must have the same type"
 		}
 		return ""
 	}
@@ -268,7 +269,7 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 		return "write size(x)"
 	case n.kind == kindSelect:
 		return "only a map has keys; one with dots is written m['a.b']"
-	case n.kind != kindCall:
+	case n.kind != kindCall || misfit:
 		return ""
 	}
 	switch n.name {
