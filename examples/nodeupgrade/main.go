@@ -69,10 +69,10 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.resource, "resource", "", "`resource` to trace (default: the one that the releases file names)")
 	program.Number(flags, &o.forecast, "forecast", 0, 0, 100_000, "`number` of trials with durations drawn from the samples of the releases file; 0 for no forecast")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
-	flags.DurationVar(&o.every, "every", 0, "how often the planner looks, as one that polls; 0 for whenever anything happens")
+	program.Time(flags, &o.every, "every", 0, program.Longest, "let the planner poll, and look once every `duration`; 0 for whenever anything happens")
 	flags.BoolVar(&o.faults, "faults", false, "say what becomes of the rollout if one job fails or hangs, whichever it is")
 	flags.BoolVar(&o.all, "all", false, "trace every resource")
-	flags.BoolVar(&o.json, "json", false, "print the timeline as JSON")
+	flags.BoolVar(&o.json, "json", false, "print the timeline, and the forecast and the faults if they are asked for, as JSON")
 	if err := program.Parse(flags, args, out, builtin, "nodeupgrade plays the upgrade of the nodes of a cluster on a virtual clock, and explains every decision.",
 		"files are named with -policy, -fleet and -releases"); err != nil {
 		return o, err
@@ -80,8 +80,6 @@ func parse(args []string, out io.Writer) (options, error) {
 	given := map[string]bool{} // what would have no effect is not ignored
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	switch {
-	case o.every < 0:
-		return o, program.Wrong("-every", "%s: must not be negative", o.every)
 	case o.overlap != "" && o.partial:
 		return o, program.Wrong("-overlap", "has releases of its own, and so has -partial: use one of them")
 	case o.releases != "" && o.partial:
