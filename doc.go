@@ -28,7 +28,7 @@
 //	concurrency      Result.Refused and Refusals list every candidate that waits, with all pools that refuse it; Describe prints them with names
 //	partition        Result.Waiting and Unready list every cluster that waits, or is waited for; Compiled.Explain says it of one
 //	surge            Result.Blocked says what the next step waits for; Diagnose who would have to be repaired
-//	clock            Calendar.NextOpen and NextFit say when a window opens, or that it never does
+//	clock            Calendar.NextOpen and NextFit say when a window opens, or that it never does; a Calendar prints its windows
 //
 // Before a rollout, rollout's PolicySet.Lint tells what can never finish, and rollouttest plays it.
 //

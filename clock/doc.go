@@ -4,6 +4,7 @@
 //
 //	calendar, err := clock.NewCalendar(windows, time.LoadLocation)
 //	opens, err := calendar.NextOpen(now)
+//	fmt.Println(calendar) // the windows, as in: open mon-fri 22:00 to 04:00 Europe/Berlin
 //
 // The package also has the [Clock] from which hosts read the present instant: [System], and [Fake]
 // for tests. The planners of this module never see a Clock: they take now as an argument, so that

@@ -229,7 +229,7 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 	case r.days == 0 && r.weekly:
 		r.days = 1 << weekday(date)
 	case r.days == 0:
-		r.days = 1<<week - 1
+		r.days = everyDay
 	}
 	if r.weekly {
 		r.phase = mondayWeek(date)
