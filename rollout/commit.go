@@ -93,11 +93,11 @@ func (b *bracketWork) startsOf(runs map[string]bool) []bracket.Run {
 	return own
 }
 
-// NextAfter returns when the host should look again that has carried out starts of the plan, all of
-// them or any subset: at Next or, whichever is earlier, as soon as one of the jobs or its lease is
-// stuck in case the job hangs, or the cooldown of its version is over for a newer one. The jobs are
-// taken to begin at Now; if they begin later, that is early enough. Zero: nothing happens by itself.
-// Without starts it is Next.
+// NextAfter returns when a host that has carried out starts of the plan, all of them or any subset,
+// should look again. That is Next, or earlier: the instant at which one of the jobs, should it hang,
+// or its lease counts as stuck, or at which the cooldown of its version is over for a newer one. The
+// jobs are taken to begin at Now; if they begin later, that is early enough. Zero: nothing happens by
+// itself. Without starts it is Next.
 //
 // For a plan that does not come from [PolicySet.Plan], such as a decoded one, NextAfter returns Now,
 // so that the host looks again at once. Starts that the plan does not hold count for nothing.

@@ -69,17 +69,19 @@ func (w *work) cooldown(rule *compiledRule, i, n int32) (verdict Verdict, waits 
 }
 
 // coolsDown calls wake with the instants from which on newer versions may follow that of a start. An
-// execution may start a version that is deleted by now: then its age is not known.
+// execution may start a version that is deleted by now: then its age is not known. The fields of a
+// plan's starts are the caller's to change: what names no target cools nothing down.
 func (w *work) coolsDown(start *Start, wake func(time.Time)) {
 	i := w.target(start.TargetID)
 	if i == none {
-		return // the host has changed the plan
+		return
 	}
 	versions := &w.versions[w.targets[i].deployment]
 	n := int(versions.number(start.Version))
+	if n < 0 || n == len(versions.list)-1 {
+		return
+	}
 	for _, rule := range w.viewOf(i).cooldowns {
-		if n >= 0 && n < len(versions.list)-1 {
-			wake(addTime(versions.list[n].CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second))
-		}
+		wake(addTime(versions.list[n].CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second))
 	}
 }

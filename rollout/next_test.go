@@ -92,6 +92,34 @@ func TestNextAfterAnOlderVersion(t *testing.T) {
 	}
 }
 
+// TestNextAfterAnEditedStart: a plan is plain data, and its starts are the caller's. NextAfter panicked
+// if one of them named a target or a version that the snapshot does not have.
+func TestNextAfterAnEditedStart(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"versionSelector":{"selector":"version.id != 'v3'"}},{"versionCooldown":{"intervalSeconds":7200}}`))
+	s := fleet(1, "v1", map[string][]string{"web": {"v1", "v2", "v3"}})
+	for i, hours := range []int{-9, -1, 0} {
+		s.Versions[i].CreatedAt = t0.Add(time.Duration(hours) * time.Hour)
+	}
+	for _, row := range []struct {
+		why  string
+		edit func(*rollout.Start)
+		want time.Time
+	}{
+		{"as it was offered", func(*rollout.Start) {}, minute(60)},
+		{"on a resource that does not exist", func(s *rollout.Start) { s.Resource = "nowhere" }, time.Time{}},
+		{"of a deployment that does not exist", func(s *rollout.Start) { s.Deployment = "nothing" }, time.Time{}},
+		{"of a version that does not exist", func(s *rollout.Start) { s.Version = "v9" }, time.Time{}},
+		{"of no version", func(s *rollout.Start) { s.Version = "" }, time.Time{}},
+	} {
+		plan := mustPlan(t, set, s, t0)
+		row.edit(&plan.Start[0])
+		if next := plan.NextAfter(plan.Start); !next.Equal(row.want) {
+			t.Errorf("a start %s: %v, want %v", row.why, next, row.want)
+		}
+	}
+}
+
 // TestNextAfterAMemberWithoutPool: the lease of an execution is for all of its members. It may be stuck
 // while one runs that needs no pool.
 func TestNextAfterAMemberWithoutPool(t *testing.T) {
