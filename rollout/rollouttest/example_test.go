@@ -126,7 +126,7 @@ func ExampleExplore() {
 	fmt.Println(exploration)
 	for _, c := range exploration.Consequences {
 		if len(c.Held) > 1 {
-			fmt.Println(c.Faults[0], "and holds", c.Held)
+			fmt.Println(c)
 			timeline, err := world.With(c.Faults...).Run(context.Background())
 			if err != nil {
 				log.Fatal(err)
@@ -138,8 +138,8 @@ func ExampleExplore() {
 	// 4 trials with faults from 2026-03-10 12:00:00 on
 	// without faults: done at 2026-03-10 12:02:00 (+2m)
 	// kubelet fails (2 trials): never done: retry_exhausted in 2 trials; 1 resource held
-	// kubelet hangs (2 trials): never done: a job that had not ended in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by that on node-1; 1 resource left in disruption
-	// kubelet hangs on node-1 in prod (v2) and holds [node-1 node-2]
+	// kubelet hangs (2 trials): never done: an unfinished job in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by the fault on node-1; 1 resource left in disruption
+	// kubelet hangs on node-1 in prod (v2): never done: slot_full, an unfinished job; node-1, node-2 held; node-1 left in disruption
 	// 2026-03-10
 	//   12:00:00  node-1: start kubelet v2
 	//   12:00:00  node-2: kubelet v2: slot_full in nodes, held by node-1

@@ -161,10 +161,35 @@ func (o Outcome) text() string {
 	return "takes " + shortDuration(o.After+o.VerifiedAfter)
 }
 
+// String returns the faults and what becomes of the world, as in "kubelet hangs on node-1 in prod
+// (v2): never done: slot_full, an unfinished job; node-1, node-2 held; node-1 left in disruption".
+// Instants are in UTC.
+func (c Consequence) String() string {
+	text := listed(c.Faults, Fault.String) + ": "
+	if c.Done {
+		text += "done at " + c.Finish.UTC().Format("2006-01-02 15:04:05")
+	} else {
+		text += "never done: " + strings.Join(c.why(), ", ")
+	}
+	if len(c.Held) > 0 {
+		text += "; " + named(c.Held) + " held"
+	}
+	if len(c.Disrupted) > 0 {
+		text += "; " + named(c.Disrupted) + " left in disruption"
+	}
+	return text
+}
+
+// named lists the first few of some resources.
+func named(resources []string) string {
+	return strings.Join(resources[:min(len(resources), 10)], ", ") + more(len(resources)-10)
+}
+
 // String returns how the world ends as it is, and what the faults lead to: when the latest of the
 // trials with a fault in a job of one deployment was done, how many never were, and why; how many
 // resources they hold, where the fault is that holds the most, and how many they leave in disruption.
-// Faults of which all that is the same share a line. The text does not end with a newline.
+// Faults of which all that is the same share a line. Instants are in UTC. The text does not end with
+// a newline.
 func (e Exploration) String() string {
 	trials := map[string][]*Consequence{} // by what the faults are
 	lines := map[string][]string{}        // what the faults are, by what they lead to
@@ -212,7 +237,7 @@ func (e Exploration) together(trials []*Consequence) string {
 	if n := slices.Max(held); n > 0 {
 		text += fmt.Sprintf("; %s held", between(slices.Min(held), n, "resource"))
 		if slices.Min(held) < n {
-			text += ", most by that on " + listed(most.Faults, func(f Fault) string { return f.Resource })
+			text += ", most by " + plural(len(most.Faults), "the fault") + " on " + listed(most.Faults, func(f Fault) string { return f.Resource })
 		}
 	}
 	if n := slices.Max(disrupted); n > 0 {

@@ -37,14 +37,14 @@ func TestExploration(t *testing.T) {
 			`4 trials with faults from 2026-03-10 12:00:00 on
 without faults: done at 2026-03-10 12:02:00 (+2m)
 kubelet fails (2 trials): never done: retry_exhausted in 2 trials; 1 resource held
-kubelet hangs (2 trials): never done: a job that had not ended in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by that on node-1; 1 resource left in disruption`},
+kubelet hangs (2 trials): never done: an unfinished job in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by the fault on node-1; 1 resource left in disruption`},
 		{"two faults: the second is of a job that comes after the first, and there is none after a job that hangs", func(*rollouttest.World) {}, nil, 2,
 			`6 trials with faults from 2026-03-10 12:00:00 on
 without faults: done at 2026-03-10 12:02:00 (+2m)
 kubelet fails (2 trials): never done: retry_exhausted in 2 trials; 1 resource held
-kubelet hangs (2 trials): never done: a job that had not ended in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by that on node-1; 1 resource left in disruption
+kubelet hangs (2 trials): never done: an unfinished job in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by the fault on node-1; 1 resource left in disruption
 kubelet fails and kubelet fails (1 trial): never done: retry_exhausted in 1 trial; 2 resources held
-kubelet fails and kubelet hangs (1 trial): never done: a job that had not ended in 1 trial, retry_exhausted in 1 trial; 2 resources held; 1 resource left in disruption`},
+kubelet fails and kubelet hangs (1 trial): never done: an unfinished job in 1 trial, retry_exhausted in 1 trial; 2 resources held; 1 resource left in disruption`},
 		{"a failure is repeated, and only two of them on one node are for good", func(w *rollouttest.World) {
 			retry(w)
 			w.Fleet.Targets = w.Fleet.Targets[:1]
@@ -67,8 +67,8 @@ without faults: done at 2026-03-10 12:01:00 (+1m)
 kubelet takes 1h30m (4 trials): done at 2026-03-10 13:30:00 (+1h30m)
 kubelet ends as cancelled (2 trials): done at 2026-03-10 13:31:00 (+1h31m)
 kubelet fails its checks (2 trials): done at 2026-03-10 12:02:00 (+2m)
-kubelet is never verified (2 trials): never done: a job that had not ended in 2 trials; 1 resource held
-kubelet hangs (2 trials): never done: a job that had not ended in 2 trials; 1 resource held; 1 resource left in disruption`},
+kubelet is never verified (2 trials): never done: an unfinished job in 2 trials; 1 resource held
+kubelet hangs (2 trials): never done: an unfinished job in 2 trials; 1 resource held; 1 resource left in disruption`},
 		{"faults that lead to the same share a line", func(w *rollouttest.World) { w.Fleet.Targets = w.Fleet.Targets[:1] }, func(start rollout.Start, _ int) []rollouttest.Outcome {
 			return []rollouttest.Outcome{{Status: rollout.JobFailure}, {Status: rollout.JobInvalidAgent}}
 		}, 1,
@@ -82,7 +82,7 @@ kubelet fails, kubelet ends as invalidJobAgent (1 trial each): never done: retry
 			`2 trials with faults from 2026-03-10 12:00:00 on
 without faults: never done: retry_exhausted in 1 trial
 kubelet fails (1 trial): never done: retry_exhausted in 1 trial; 1 resource held
-kubelet hangs (1 trial): never done: a job that had not ended in 1 trial, retry_exhausted in 1 trial; 1 resource held; 1 resource left in disruption`},
+kubelet hangs (1 trial): never done: an unfinished job in 1 trial, retry_exhausted in 1 trial; 1 resource held; 1 resource left in disruption`},
 	} {
 		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
 		row.edit(&w)
@@ -99,6 +99,39 @@ kubelet hangs (1 trial): never done: a job that had not ended in 1 trial, retry_
 			if diff := cmp.Diff(e, again); diff != "" || err != nil {
 				t.Fatalf("%s: exploration %d is another one: %v\n%s", row.why, k, err, diff)
 			}
+		}
+	}
+}
+
+// TestConsequenceIsTold: whoever looks for the one fault that matters reads each consequence alone.
+// Before it had a String, package fmt printed its fields.
+func TestConsequenceIsTold(t *testing.T) {
+	t.Parallel()
+	on := func(resource string, outcome rollouttest.Outcome) rollouttest.Fault {
+		return rollouttest.Fault{TargetID: rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "kubelet"}, Version: "v2", Attempt: 1, Outcome: outcome}
+	}
+	fails, hangs := rollouttest.Outcome{Status: rollout.JobFailure}, rollouttest.Outcome{Status: rollout.JobInProgress}
+	var many []string
+	for k := range 12 {
+		many = append(many, fmt.Sprintf("n%d", k))
+	}
+	for _, row := range []struct {
+		why  string
+		c    rollouttest.Consequence
+		want string
+	}{
+		{"it is done, at an instant in UTC", rollouttest.Consequence{Faults: []rollouttest.Fault{on("n1", fails)}, Trial: rollouttest.Trial{Done: true, Finish: noon.In(time.FixedZone("", 3600))}},
+			"kubelet fails on n1 in prod (v2): done at 2026-03-10 12:00:00"},
+		{"what it waits for, holds and leaves", rollouttest.Consequence{
+			Faults: []rollouttest.Fault{on("n1", fails), on("n2", hangs)},
+			Trial:  rollouttest.Trial{Left: []rollout.Reason{rollout.ReasonRetryExhausted}, Hanging: true, CutOff: true},
+			Held:   []string{"n1", "n2"}, Disrupted: []string{"n2"},
+		}, "kubelet fails on n1 in prod (v2) and kubelet hangs on n2 in prod (v2): never done: retry_exhausted, an unfinished job, the end of the world; n1, n2 held; n2 left in disruption"},
+		{"a large fleet does not fill the screen", rollouttest.Consequence{Faults: []rollouttest.Fault{on("n1", hangs)}, Trial: rollouttest.Trial{Hanging: true}, Held: many},
+			"kubelet hangs on n1 in prod (v2): never done: an unfinished job; n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more held"},
+	} {
+		if got := fmt.Sprint(row.c); got != row.want {
+			t.Errorf("%s\nwant %s\ngot  %s", row.why, row.want, got)
 		}
 	}
 }

@@ -300,21 +300,30 @@ func (p Prediction) Peak(q float64) int {
 	return peaks[k]
 }
 
+// why lists what the trial ended with if it was not done.
+func (t Trial) why() []string {
+	var list []string
+	for _, reason := range t.Left {
+		list = append(list, string(reason))
+	}
+	if t.Hanging {
+		list = append(list, "an unfinished job")
+	}
+	if t.CutOff {
+		list = append(list, "the end of the world")
+	}
+	if !t.Done && !t.Hanging && !t.CutOff && len(t.Left)+len(t.Goals) == 0 {
+		list = append(list, "no target that awaited it")
+	}
+	return list
+}
+
 // why counts what the trials that were never done ended with, the most frequent first.
 func (p Prediction) why() string {
 	times := map[string]int{}
 	for _, trial := range p.Trials {
-		for _, reason := range trial.Left {
-			times[string(reason)]++
-		}
-		if trial.Hanging {
-			times["a job that had not ended"]++
-		}
-		if trial.CutOff {
-			times["the end of the world"]++
-		}
-		if !trial.Done && !trial.Hanging && !trial.CutOff && len(trial.Left)+len(trial.Goals) == 0 {
-			times["no target that awaited it"]++
+		for _, what := range trial.why() {
+			times[what]++
 		}
 	}
 	var parts []string
@@ -341,10 +350,11 @@ func (p Prediction) instant(at time.Time) string {
 	return fmt.Sprintf("%s (+%s)", at.UTC().Format("2006-01-02 15:04:05"), shortDuration(at.Sub(p.Start).Round(time.Second)))
 }
 
-// String returns the median, the 90th percentile and the extremes, also counted from Start, the greatest disruption, and why
-// trials were never done; then what the prediction takes for granted. A line for each version that
-// was still to come to an environment follows, ten at most: when all targets have it, or all but as
-// many as are left without it in every trial. The text does not end with a newline.
+// String returns the median, the 90th percentile and the extremes, also counted from Start, the
+// greatest disruption, and why trials were never done; then what the prediction takes for granted. A
+// line for each version that was still to come to an environment follows, ten at most: when all
+// targets have it, or all but as many as are left without it in every trial. Instants are in UTC. The
+// text does not end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s from %s on\n", count(len(p.Trials), "trial"), p.Start.UTC().Format("2006-01-02 15:04:05"))

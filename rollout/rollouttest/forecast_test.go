@@ -215,7 +215,7 @@ func TestForecastChecksTheFirstTrial(t *testing.T) {
 func TestTrialsThatSayLittle(t *testing.T) {
 	t.Parallel()
 	p := rollouttest.Prediction{Start: noon, Trials: []rollouttest.Trial{{Finish: noon, Hanging: true}, {Finish: noon, CutOff: true}}}
-	if text, want := p.String(), "never done: 100 %: a job that had not ended in 1 trial, the end of the world in 1 trial\n"; !strings.Contains(text, want) {
+	if text, want := p.String(), "never done: 100 %: an unfinished job in 1 trial, the end of the world in 1 trial\n"; !strings.Contains(text, want) {
 		t.Errorf("it says\n%s\nwant %s", text, want)
 	}
 	// About a version of which a trial that was cut off says nothing, it may only not have come yet.

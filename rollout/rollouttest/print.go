@@ -86,11 +86,13 @@ func (t Timeline) left() []Entry {
 	return Timeline{Entries: entries}.placed()
 }
 
-func count(n int, what string) string {
+func count(n int, what string) string { return fmt.Sprintf("%d %s", n, plural(n, what)) }
+
+func plural(n int, what string) string {
 	if n == 1 {
-		return "1 " + what
+		return what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return what + "s"
 }
 
 func more(n int) string {

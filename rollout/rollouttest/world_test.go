@@ -550,7 +550,7 @@ func TestForecast(t *testing.T) {
 	if _, ok := held.Finish(1); ok || held.Halted() == 0 {
 		t.Errorf("a third of the drains fail without retry, and the forecast ends all the same: %v", held)
 	}
-	if text := held.String(); !strings.Contains(text, "%: bracket_failed_holding in ") || strings.Contains(text, "had not ended") {
+	if text := held.String(); !strings.Contains(text, "%: bracket_failed_holding in ") || strings.Contains(text, "unfinished") {
 		t.Errorf("nobody learns why: %s", text)
 	}
 	if _, err := rollouttest.Forecast(t.Context(), w, samples, 0, 3); err == nil {
@@ -577,8 +577,8 @@ func TestForecastTellsWhyItHalts(t *testing.T) {
 	}{
 		{"all is done", rollouttest.Outcome{After: minutes(8)}, time.Time{}, "never done: 0 %\nat most 2 resources in flight at once\nno samples of "},
 		{"nobody repeats a failure", rollouttest.Outcome{After: minutes(8), Status: rollout.JobFailure}, time.Time{}, "never done: 100 %: bracket_failed_holding in 2 trials, slot_full in 2 trials"},
-		{"a job hangs", rollouttest.Outcome{Status: rollout.JobInProgress}, time.Time{}, "never done: 100 %: a job that had not ended in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials"},
-		{"the world ends before its time", rollouttest.Outcome{After: minutes(8)}, at(2, 9, 30), "never done: 100 %: a job that had not ended in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials, the end of the world in 2 trials"},
+		{"a job hangs", rollouttest.Outcome{Status: rollout.JobInProgress}, time.Time{}, "never done: 100 %: an unfinished job in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials"},
+		{"the world ends before its time", rollouttest.Outcome{After: minutes(8)}, at(2, 9, 30), "never done: 100 %: an unfinished job in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials, the end of the world in 2 trials"},
 	} {
 		w := rfcWorld(t, 10)
 		w.End = row.end
