@@ -6,7 +6,7 @@
 //
 //	rollout             one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, retries, rollbacks
 //	rollout/staged      stages with approvals and waits around them, as one run that can be stopped and resumed
-//	rollout/rollouttest a whole rollout on a virtual clock, before it starts: timelines, forecasts, invariants for tests of hosts
+//	rollout/rollouttest a whole rollout on a virtual clock, before it starts: timelines, forecasts, what each fault leads to; invariants for tests of hosts
 //	bracket             several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
 //	concurrency         how many resources may be disrupted at once: limits, pools, slots as leases
 //	selector            what a rule points at: CEL expressions and label selectors, compiled and indexed
@@ -66,8 +66,8 @@
 //     has deployed meanwhile. So a host with several planners creates the job only if the target
 //     has no job that Observe did not see; otherwise it begins again at 1.
 //  5. Sleep until something happens: a job ends, a version is published, somebody approves. Sleep no
-//     longer than until Next of a plan by rollout.Planner, or what NextAfter says of the starts of a
-//     plan by a PolicySet.
+//     longer than until plan.Next if rollout.Planner made the plan, and no longer than until
+//     plan.NextAfter(starts) if PolicySet.Plan did. If that is zero, nothing changes by itself.
 //
 // A crash between any two of these steps is repaired by the next plan. Only time is lost. The plan
 // lists every slot whose holder is not seen at work, with its token: the host gives it back once it

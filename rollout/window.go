@@ -232,8 +232,8 @@ func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) 
 // neverOpening returns the rules because of which hours are never open for long enough from an
 // instant on: of each policy whose own windows are not, the rules that alone keep it shut, or all
 // if only several of them do together. If every policy is open at times, but never all of them at
-// once, it returns all rules, and apart is true. If at is now, the last time that a policy was open for long enough may
-// end by itself, and then its rules are among them.
+// once, it returns all rules, and apart is true. If at is now, the last time that a policy was open
+// for long enough may end by itself, and then its rules are among them.
 func (w *work) neverOpening(h *hours, at time.Time) (guilty []*compiledRule, apart bool) {
 	shut := func(calendar clock.Calendar) bool {
 		opens, err := calendar.NextFit(at, h.longest)

@@ -102,8 +102,8 @@
 // that replica is held as it is.
 //
 // All replicas have the components of the [SetSpec]. If autoscalers scale the components of each
-// replica apart, as those of Grove do, say so in [Units]: what a replica has beyond the number that
-// it should have is deleted.
+// replica apart, as those of Grove do, say so in the Replicas of [Units]: what a replica has beyond
+// the number that it should have is deleted.
 //
 // This package decides three things that Grove's design leaves open. A replica that runs several
 // revisions stays current even if another replica has a unit too many, for example after a

@@ -20,8 +20,8 @@ import (
 // type RollingRecreate means [RollingUpdate]; OnDelete and Coherent are errors. Defaults are those
 // of Grove: replicas 1, but 0 for the set; minAvailable the replicas for a clique, 1 for a scaling
 // group. Fields of the API that do not influence an update, such as pod specs, are not looked into.
-// Nor are those of autoscalers: what they have made of the replicas belongs into [Units]. A field
-// that Grove does not know is an error.
+// Nor are those of autoscalers: the number of replicas that they have set belongs in the Replicas of
+// [Units]. A field that Grove does not know is an error.
 //
 // The result is validated. All faults are reported, joined, each a *[FieldError] with its path in
 // the document, such as spec.template.cliques[1].updateStrategy.maxSurge. If values have the wrong

@@ -9,10 +9,10 @@
 //	go run ./examples/stagedrun -preview
 //
 // The program asks for approvals on the terminal: y approves, n rejects, what follows says why, and
-// the virtual clock stands still meanwhile. With -approve-after every request is approved that long after it was
-// made. Once the input has ended, or at once if it is closed, requests are approved after 10m. A
-// cluster that takes longer than 5m is told to be stuck, as KubeFleet does; it may still become
-// ready.
+// the virtual clock stands still meanwhile. With -approve-after every request is approved that long
+// after it was made. Once the input has ended, or at once if it is closed, requests are approved
+// after 10m. A cluster that takes longer than 5m is reported as stuck, as by KubeFleet; it may still
+// become ready.
 //
 // With -crash-every-step the process forgets everything after each step: the run is written to a
 // file as JSON before its actions are carried out, and read back for the next step. The output is

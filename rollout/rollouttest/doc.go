@@ -16,18 +16,19 @@
 // the jobs and verifications that are in progress then end as [World].Job or the samples of a
 // forecast say.
 //
-// [Explore] runs a world once for every job that may fail or hang, and says what that holds up and
-// what it leaves in disruption.
+// [Explore] runs a world once for every job that may fail or hang, or for every two of them, and says
+// what that holds up and what it leaves in disruption. [World.With] is the world with such faults, to
+// see its timeline. Set [World].Every for a host that polls, to see what it loses by that; then it
+// also bounds the number of plans by the time that passes.
 //
 // [Invariants] are the promises that every plan keeps; [Step.Check] checks one plan of any host
 // against them. [Forecast] runs a world many times with durations drawn from samples.
 //
 // Each thing that happens takes a plan of the whole fleet, a second one if that starts something, and
-// two more if plans are checked. So the time of a run grows with the square of the fleet: a cluster of ten nodes with five
-// deployments each takes some milliseconds, one of a hundred less than a second, one of a thousand
-// a minute with all checks and a third of that without. For large worlds set Trust and Pure, as
-// [Forecast] does after its first trial; [World].Every, if the host polls, bounds the number of plans
-// by the time that passes.
+// two more if plans are checked. So the time of a run grows with the square of the fleet: a cluster
+// of ten nodes with five deployments each takes some milliseconds, one of a hundred less than a
+// second, one of a thousand a minute with all checks and a third of that without. For large worlds
+// set Trust and Pure, as [Forecast] does after its first trial.
 //
 // The package is a kit for tests and for tools that look ahead. It is deterministic: the same
 // world, samples and seed give the same bytes.
