@@ -120,6 +120,27 @@ func TestNextAfterAnEditedStart(t *testing.T) {
 	}
 }
 
+// TestNextAfterAVersionThatIsGone: a bracket carries out what it has locked, also if the host has
+// deleted the version since. No cooldown counts from a version of which only the id is known; NextAfter
+// looked for it among those of the snapshot and panicked, and so did every Planner.
+func TestNextAfterAVersionThatIsGone(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}},
+		{"versionCooldown":{"intervalSeconds":7200}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1", "v2"}, "os": {"v1", "v2"}})
+	for i := range s.Versions {
+		s.Versions[i].CreatedAt = t0.Add(time.Duration(i%2-1) * 24 * time.Hour)
+	}
+	drain := mustPlan(t, set, s, t0)
+	s.State = mustCommit(t, drain, t0)
+	add(&s, drain.Start[0], job(drain.Start[0], t0, rollout.JobSuccessful))
+	s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "os" && v.ID == "v2" })
+	os := mustPlan(t, set, s, minute(5))
+	if len(os.Start) != 1 || os.Start[0].Version != "v2" || !os.NextAfter(os.Start).Equal(os.Next) {
+		t.Errorf("%v, next %v, after the start %v", os.Start, os.Next, os.NextAfter(os.Start))
+	}
+}
+
 // TestNextAfterAMemberWithoutPool: the lease of an execution is for all of its members. It may be stuck
 // while one runs that needs no pool.
 func TestNextAfterAMemberWithoutPool(t *testing.T) {
