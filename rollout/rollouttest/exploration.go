@@ -20,7 +20,9 @@ import (
 // fault: they can fail from a depth of 2 on.
 //
 // others returns how else a job may end, of which what World.Job returns is left out. Nil: it fails
-// when it would have ended, and it hangs.
+// when it would have ended, and it hangs. Of a job that has succeeded before the start and is being
+// verified, others that do not succeed are left out, and so are those whose checks come out the same;
+// nil: it fails its checks when they would have ended, and they never end.
 //
 // World.Job, [Change].Do and others must be pure functions: the worlds run in parallel on all cores,
 // unless World.Plan is set. There are about as many of them as jobs times others, to the power of
@@ -38,11 +40,6 @@ func Explore(ctx context.Context, world World, others func(start rollout.Start, 
 	world.Pure = world.Pure || known(world.Fleet.State)
 	if world.Job == nil {
 		world.Job = defaultJob
-	}
-	if others == nil {
-		others = func(start rollout.Start, attempt int) []Outcome {
-			return []Outcome{{After: world.Job(start, attempt).After, Status: rollout.JobFailure}, {Status: rollout.JobInProgress}}
-		}
 	}
 	faultless := explore(ctx, world, nil)
 	if faultless.err != nil {
@@ -112,7 +109,7 @@ func (f Fault) of(start rollout.Start, attempt int) bool {
 // With returns the world in which the jobs of faults end as these say, to see the timeline of a
 // [Consequence] that [Explore] has found.
 func (w World) With(faults ...Fault) World {
-	job := w.Job
+	job, faults := w.Job, slices.Clone(faults)
 	if job == nil {
 		job = defaultJob
 	}
@@ -191,9 +188,14 @@ func named(resources []string) string {
 // Faults of which all that is the same share a line. Instants are in UTC. The text does not end with
 // a newline.
 func (e Exploration) String() string {
+	type line struct {
+		trials int    // of each of its faults
+		end    string // what they lead to
+	}
 	trials := map[string][]*Consequence{} // by what the faults are
-	lines := map[string][]string{}        // what the faults are, by what they lead to
-	var faults, ends []string             // in the order of their first trials
+	sharing := map[line][]string{}        // what the faults are
+	var faults []string                   // in the order of their first trials
+	var lines []line
 	for i := range e.Consequences {
 		c := &e.Consequences[i]
 		what := listed(c.Faults, Fault.what)
@@ -203,21 +205,21 @@ func (e Exploration) String() string {
 		trials[what] = append(trials[what], c)
 	}
 	for _, what := range faults {
-		end := e.together(trials[what])
-		if lines[end] == nil {
-			ends = append(ends, end)
+		own := line{len(trials[what]), e.together(trials[what])}
+		if sharing[own] == nil {
+			lines = append(lines, own)
 		}
-		lines[end] = append(lines[end], what)
+		sharing[own] = append(sharing[own], what)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s with faults from %s on\n", count(len(e.Consequences), "trial"), e.Start.UTC().Format("2006-01-02 15:04:05"))
 	fmt.Fprintf(&b, "without faults: %s\n", Prediction{Start: e.Start, Trials: []Trial{e.Without}}.ends())
-	for _, end := range ends {
+	for _, own := range lines {
 		each := ""
-		if len(lines[end]) > 1 {
+		if len(sharing[own]) > 1 {
 			each = " each"
 		}
-		fmt.Fprintf(&b, "%s (%s%s): %s\n", strings.Join(lines[end], ", "), count(len(trials[lines[end][0]]), "trial"), each, end)
+		fmt.Fprintf(&b, "%s (%s%s): %s\n", strings.Join(sharing[own], ", "), count(own.trials, "trial"), each, own.end)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -297,9 +299,36 @@ type explored struct {
 
 // ran is a job of a world.
 type ran struct {
-	start   rollout.Start
-	attempt int
-	outcome Outcome
+	start    rollout.Start
+	attempt  int
+	outcome  Outcome
+	verifies bool // it had ended before the world began, and its checks had not
+}
+
+// others returns how else the job may end if nobody says.
+func (j *ran) others() []Outcome {
+	expected := j.outcome
+	if j.verifies {
+		return []Outcome{
+			{After: expected.After, Verification: rollout.VerificationFailed, VerifiedAfter: expected.VerifiedAfter},
+			{After: expected.After, Verification: rollout.VerificationRunning},
+		}
+	}
+	return []Outcome{{After: expected.After, Status: rollout.JobFailure}, {Status: rollout.JobInProgress}}
+}
+
+// differs reports whether another outcome is one to the job: what has ended does not end again.
+func (j *ran) differs(other Outcome) bool {
+	if !j.verifies {
+		return other != j.outcome
+	}
+	ends := func(o Outcome) Outcome {
+		if !o.decides() {
+			return Outcome{} // it stays in progress
+		}
+		return Outcome{Verification: o.Verification, VerifiedAfter: o.VerifiedAfter}
+	}
+	return other.Status == rollout.JobSuccessful && ends(other) != ends(j.outcome)
 }
 
 // explore runs a world with faults.
@@ -307,7 +336,7 @@ func explore(ctx context.Context, world World, faults []Fault) explored {
 	own := explored{Consequence: Consequence{Faults: faults}}
 	job := world.With(faults...).Job
 	world.Job = func(start rollout.Start, attempt int) Outcome {
-		j := ran{start, attempt, job(start, attempt)}
+		j := ran{start: start, attempt: attempt, outcome: job(start, attempt)}
 		j.outcome.Status = cmp.Or(j.outcome.Status, rollout.JobSuccessful)
 		own.jobs = append(own.jobs, j)
 		if slices.ContainsFunc(faults, func(f Fault) bool { return f.of(start, attempt) }) {
@@ -315,7 +344,11 @@ func explore(ctx context.Context, world World, faults []Fault) explored {
 		}
 		return j.outcome
 	}
-	r, err := world.play(ctx, world.Trust, nil)
+	r, err := world.play(ctx, world.Trust, func(start rollout.Start, attempt int, of *rollout.Job, _ time.Time) Outcome {
+		outcome := world.Job(start, attempt)
+		own.jobs[len(own.jobs)-1].verifies = verifies(of)
+		return outcome
+	})
 	if err != nil {
 		own.err = err
 		return own
@@ -338,8 +371,12 @@ func explore(ctx context.Context, world World, faults []Fault) explored {
 func (e *explored) further(others func(rollout.Start, int) []Outcome) [][]Fault {
 	var list [][]Fault
 	for _, job := range e.jobs[e.next:] {
-		for _, other := range others(job.start, job.attempt) {
-			if other.Status = cmp.Or(other.Status, rollout.JobSuccessful); other != job.outcome {
+		ends := job.others
+		if others != nil {
+			ends = func() []Outcome { return others(job.start, job.attempt) }
+		}
+		for _, other := range ends() {
+			if other.Status = cmp.Or(other.Status, rollout.JobSuccessful); job.differs(other) {
 				fault := Fault{TargetID: job.start.TargetID, Run: job.start.Run, Version: job.start.Version, Purpose: job.start.Purpose, Attempt: job.attempt, Outcome: other}
 				list = append(list, append(slices.Clone(e.Faults), fault))
 			}

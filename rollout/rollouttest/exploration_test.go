@@ -83,6 +83,41 @@ kubelet fails, kubelet ends as invalidJobAgent (1 trial each): never done: retry
 without faults: never done: retry_exhausted in 1 trial
 kubelet fails (1 trial): never done: retry_exhausted in 1 trial; 1 resource held
 kubelet hangs (1 trial): never done: an unfinished job in 1 trial, retry_exhausted in 1 trial; 1 resource held; 1 resource left in disruption`},
+		{"a job that has succeeded does not fail any more: only its checks do", func(w *rollouttest.World) {
+			w.Fleet.Targets = w.Fleet.Targets[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: noon, CompletedAt: noon, Verification: rollout.VerificationRunning}}
+			w.Job = func(rollout.Start, int) rollouttest.Outcome {
+				return rollouttest.Outcome{After: minutes(1), Verification: rollout.VerificationPassed, VerifiedAfter: minutes(4)}
+			}
+		}, nil, 1,
+			`2 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:04:00 (+4m)
+kubelet fails its checks (1 trial): done at 2026-03-10 12:04:00 (+4m)
+kubelet is never verified (1 trial): never done: an unfinished job in 1 trial; 1 resource held`},
+		{"what somebody says of such a job counts as far as it concerns the checks", func(w *rollouttest.World) {
+			w.Fleet.Targets = w.Fleet.Targets[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobSuccessful, CreatedAt: noon, CompletedAt: noon, Verification: rollout.VerificationRunning}}
+		}, func(rollout.Start, int) []rollouttest.Outcome {
+			return []rollouttest.Outcome{
+				{Status: rollout.JobFailure}, {Status: rollout.JobInProgress}, {After: minutes(90)}, {Verification: rollout.VerificationRunning},
+				{After: minutes(1), Verification: rollout.VerificationFailed, VerifiedAfter: minutes(3)}, {After: minutes(1), Verification: rollout.VerificationPassed, VerifiedAfter: minutes(3)},
+			}
+		}, 1,
+			`2 trials with faults from 2026-03-10 12:00:00 on
+without faults: never done: an unfinished job in 1 trial
+kubelet fails its checks, kubelet takes 4m (1 trial each): done at 2026-03-10 12:03:00 (+3m)`},
+		{"faults that lead to the same share no line if one has more trials", func(w *rollouttest.World) {
+			retry(w)
+			w.Fleet.Deployments = append(w.Fleet.Deployments, rollout.Deployment{ID: "os"})
+			w.Fleet.Versions = append(w.Fleet.Versions, rollout.Version{ID: "o2", Deployment: "os", Status: rollout.VersionReady, CreatedAt: noon})
+			w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "node-1", Environment: "prod", Deployment: "os"}})
+		}, func(rollout.Start, int) []rollouttest.Outcome {
+			return []rollouttest.Outcome{{After: minutes(5)}}
+		}, 1,
+			`3 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:01:00 (+1m)
+kubelet takes 5m (2 trials): done at 2026-03-10 12:05:00 (+5m)
+os takes 5m (1 trial): done at 2026-03-10 12:05:00 (+5m)`},
 	} {
 		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
 		row.edit(&w)
@@ -133,6 +168,23 @@ func TestConsequenceIsTold(t *testing.T) {
 		if got := fmt.Sprint(row.c); got != row.want {
 			t.Errorf("%s\nwant %s\ngot  %s", row.why, row.want, got)
 		}
+	}
+}
+
+// TestWithKeepsItsFaults: a world is a plain value, so what becomes of the list that its faults came
+// in is nothing to it.
+func TestWithKeepsItsFaults(t *testing.T) {
+	t.Parallel()
+	w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+	e, err := rollouttest.Explore(t.Context(), w, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := slices.Clone(e.Consequences[0].Faults)
+	w = w.With(faults...)
+	clear(faults)
+	if timeline, err := w.Run(t.Context()); err != nil || timeline.Done {
+		t.Errorf("%v: %v", err, timeline)
 	}
 }
 
