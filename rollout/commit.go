@@ -95,9 +95,12 @@ func (b *bracketWork) startsOf(runs map[string]bool) []bracket.Run {
 
 // NextAfter returns when a host that has carried out starts of the plan, all of them or any subset,
 // should look again. That is Next, or earlier: the instant at which one of the jobs, should it hang,
-// or its lease counts as stuck, or at which the cooldown of its version is over for a newer one. The
-// jobs are taken to begin at Now; if they begin later, that is early enough. Zero: nothing happens by
-// itself. Without starts it is Next.
+// or its lease counts as stuck, at which the cooldown of its version is over for a newer one, or until
+// which a [CustomRule] that sees the job in progress lets a newer one wait. It is a nanosecond after
+// Now if an [Override] lets one of them past a full pool: once its job is to be seen, others may start
+// beside it, and the plan does not offer these because the host may leave that one out. The jobs are
+// taken to begin at Now; if they begin later, that is early enough. Zero: nothing happens by itself.
+// Without starts it is Next.
 //
 // For a plan that does not come from [PolicySet.Plan], such as a decoded one, NextAfter returns Now,
 // so that the host looks again at once. Starts that the plan does not hold count for nothing.
@@ -135,8 +138,12 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 		holders[concurrency.Holder{Resource: start.Resource, Group: start.Group}] = true
 		for _, claim := range start.Claims {
 			wake(p.Now.Add(stuckAfter[claim.Pool]))
+			if p.work.past[poolPlace{p.work.capacity.keys[claim.Pool], start.Resource}] {
+				wake(p.Now.Add(1)) // no place is lent from a lease beyond the limit until its job is seen
+			}
 		}
 		p.work.coolsDown(start, wake)
+		p.work.judgedAfter(start, wake)
 	}
 	for i := range pools { // a start makes progress with all leases of its holder, also with one that it does not need
 		if pool := &pools[i]; pool.StuckAfter > 0 && slices.ContainsFunc(pool.Record.Leases, func(l concurrency.Lease) bool { return holders[l.Holder] }) {

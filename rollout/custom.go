@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -45,11 +46,7 @@ func (w *work) custom(blockers []Verdict, i, n int32) []Verdict {
 }
 
 func (w *work) judged(rule CustomRule, i, n int32) Verdict {
-	t := &w.targets[i]
-	verdict := rule.Judge(Candidate{
-		Resource: &w.resources[t.resource], Environment: &w.environments[t.environment], Deployment: &w.deployments[t.deployment],
-		Version: w.version(i, n), Target: t.Target, Now: w.now,
-	})
+	verdict := rule.Judge(w.judgement(i, n))
 	verdict.Rule, verdict.Until = rule.ID(), verdict.Until.UTC()
 	invalid := ""
 	switch {
@@ -69,4 +66,35 @@ func (w *work) judged(rule CustomRule, i, n int32) Verdict {
 	}
 	w.wake(verdict.Until)
 	return verdict
+}
+
+// judgement is what a rule of the host judges.
+func (w *work) judgement(i, n int32) Candidate {
+	t := &w.targets[i]
+	return Candidate{
+		Resource: &w.resources[t.resource], Environment: &w.environments[t.environment], Deployment: &w.deployments[t.deployment],
+		Version: w.version(i, n), Target: t.Target, Now: w.now,
+	}
+}
+
+// judgedAfter calls wake with the instants until which the host's rules hold back versions newer than
+// that of a start, once they see its job.
+func (w *work) judgedAfter(start *Start, wake func(time.Time)) {
+	i := w.target(start.TargetID)
+	if i < 0 || len(w.set.customs) == 0 {
+		return
+	}
+	target := *w.targets[i].Target
+	target.Jobs = slices.Insert(slices.Clone(target.Jobs), 0, Job{Run: start.Run, Version: start.Version, Status: JobInProgress, CreatedAt: w.now})
+	versions := &w.versions[w.targets[i].deployment]
+	for n := max(versions.number(start.Version), none) + 1; int(n) < len(versions.list); n++ {
+		if versions.list[n].CreatedAt.After(w.now) {
+			break // it wakes the host itself
+		}
+		for _, rule := range w.set.customs {
+			candidate := w.judgement(i, n)
+			candidate.Target = &target
+			wake(rule.Judge(candidate).Until)
+		}
+	}
 }

@@ -92,6 +92,101 @@ func TestNextAfterAnOlderVersion(t *testing.T) {
 	}
 }
 
+// TestNextAfterAStartBeyondALimit: what an override lets past takes its resource down, or opens a key,
+// and then others may start there that nobody had let past. The plan that offers the start cannot offer
+// them, since the host may leave it out. By its Next, a host that had carried it out slept through
+// their turn.
+func TestNextAfterAStartBeyondALimit(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ why, limit, then string }{
+		{"the other deployment of the resource", `"limit":1`, "r2 b2 slot_already_down"},
+		{"the resource next to it, too, whose key is in use now", `"limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1`, "r2 b2 slot_already_down, r3 a2 slot_free, r3 b2 slot_already_down"},
+	} {
+		set := compile(t, policy(`{"id":"L","resourceConcurrency":{"groupSelector":"true",`+row.limit+`}}`))
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "a2"}, "b": {"v1", "b2"}})
+		for i, zone := range []string{"north", "south", "south"} {
+			s.Resources[i].Metadata = map[string]string{"zone": zone}
+		}
+		carryOut := func(plan rollout.Plan, now time.Time) {
+			s.State = mustCommit(t, plan, now)
+			for _, start := range plan.Start {
+				add(&s, start, job(start, now, rollout.JobInProgress))
+			}
+		}
+		carryOut(mustPlan(t, set, s, t0), t0)
+		if full := mustPlan(t, set, s, t0); len(full.Start) > 0 || !full.Next.IsZero() {
+			t.Fatalf("%s: %v", row.why, full)
+		}
+		s.Overrides = []rollout.Override{{ID: "o", Rule: "L", Version: "a2", Resource: "r2", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+		past := mustPlan(t, set, s, minute(1))
+		if at := past.NextAfter(past.Start); len(past.Start) != 1 || past.Start[0].Reason != rollout.ReasonOverridden || !at.Equal(minute(1).Add(1)) || !past.NextAfter(nil).IsZero() {
+			t.Errorf("%s: %v, after the start %v, after none %v", row.why, past.Start, at, past.NextAfter(nil))
+		}
+		carryOut(past, minute(1))
+		var then []string
+		after := mustPlan(t, set, s, minute(1))
+		for _, start := range after.Start {
+			then = append(then, start.Resource+" "+start.Version+" "+string(start.Reason))
+		}
+		if got := strings.Join(then, ", "); got != row.then || !after.NextAfter(after.Start).IsZero() {
+			t.Errorf("%s: then %s start, want %s; after them %v", row.why, got, row.then, after.NextAfter(after.Start))
+		}
+	}
+}
+
+// TestNextAfterWhatAHostSays: v2 starts while v3 waits for something else. A rule of the host wants an
+// hour between two jobs of one target, so v3 waits for that as well once the job is seen. A world under
+// such a rule blamed the planner for it.
+func TestNextAfterWhatAHostSays(t *testing.T) {
+	t.Parallel()
+	var saw [][]rollout.Job // by the plan and by NextAfter
+	set := compile(t, policy(`{"versionSelector":{"selector":"version.tag != 'v3'"}}`), rollout.WithRule(hostRule{"apart", func(c rollout.Candidate) rollout.Verdict {
+		saw = append(saw, c.Target.Jobs)
+		if len(c.Target.Jobs) == 0 || c.Now.Sub(c.Target.Jobs[0].CreatedAt) >= time.Hour {
+			return rollout.Verdict{Status: rollout.Allowed}
+		}
+		return rollout.Verdict{Status: rollout.Pending, Reason: "too_soon", Until: c.Target.Jobs[0].CreatedAt.Add(time.Hour)}
+	}}))
+	s := fleet(1, "v1", map[string][]string{"web": {"v1", "v2", "v3", "v4"}})
+	s.Versions[3].CreatedAt = minute(600) // nobody knows of it
+	s.Targets[0].Jobs = []rollout.Job{{Run: "old", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-300), CompletedAt: minute(-299)}}
+	plan := mustPlan(t, set, s, t0)
+	asked := len(saw)
+	if len(plan.Start) != 1 || plan.Start[0].Version != "v2" || !plan.Next.Equal(minute(600)) || !plan.NextAfter(plan.Start).Equal(minute(60)) || !plan.NextAfter(nil).Equal(minute(600)) {
+		t.Errorf("%v, next %v, after the start %v", plan.Start, plan.Next, plan.NextAfter(plan.Start))
+	}
+	want := rollout.Job{Run: plan.Start[0].Run, Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}
+	if len(saw) == asked || !slices.Equal(saw[asked], []rollout.Job{want, s.Targets[0].Jobs[0]}) {
+		t.Errorf("the rule saw %v", saw[asked:])
+	}
+	s.State = mustCommit(t, plan, t0)
+	add(&s, plan.Start[0], want)
+	if seen := mustPlan(t, set, s, t0); !seen.Next.Equal(minute(60)) {
+		t.Errorf("a plan that sees the start says %v", seen.Next)
+	}
+}
+
+// TestNextAfterAVersionThatIsGone: a bracket carries out what it has locked, also if the host has
+// deleted the version since. No cooldown counts from a version of which only the id is known; NextAfter
+// looked for it among those of the snapshot and panicked, and so did every Planner.
+func TestNextAfterAVersionThatIsGone(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}},
+		{"versionCooldown":{"intervalSeconds":7200}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1", "v2"}, "os": {"v1", "v2"}})
+	for i := range s.Versions {
+		s.Versions[i].CreatedAt = t0.Add(time.Duration(i%2-1) * 24 * time.Hour)
+	}
+	drain := mustPlan(t, set, s, t0)
+	s.State = mustCommit(t, drain, t0)
+	add(&s, drain.Start[0], job(drain.Start[0], t0, rollout.JobSuccessful))
+	s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "os" && v.ID == "v2" })
+	os := mustPlan(t, set, s, minute(5))
+	if len(os.Start) != 1 || os.Start[0].Version != "v2" || !os.NextAfter(os.Start).Equal(os.Next) {
+		t.Errorf("%v, next %v, after the start %v", os.Start, os.Next, os.NextAfter(os.Start))
+	}
+}
+
 // TestNextAfterAnEditedStart: a plan is plain data, and its starts are the caller's. NextAfter panicked
 // if one of them named a target or a version that the snapshot does not have.
 func TestNextAfterAnEditedStart(t *testing.T) {
@@ -117,27 +212,6 @@ func TestNextAfterAnEditedStart(t *testing.T) {
 		if next := plan.NextAfter(plan.Start); !next.Equal(row.want) {
 			t.Errorf("a start %s: %v, want %v", row.why, next, row.want)
 		}
-	}
-}
-
-// TestNextAfterAVersionThatIsGone: a bracket carries out what it has locked, also if the host has
-// deleted the version since. No cooldown counts from a version of which only the id is known; NextAfter
-// looked for it among those of the snapshot and panicked, and so did every Planner.
-func TestNextAfterAVersionThatIsGone(t *testing.T) {
-	t.Parallel()
-	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}},
-		{"versionCooldown":{"intervalSeconds":7200}}`))
-	s := fleet(1, "v1", map[string][]string{"drain": {"v1", "v2"}, "os": {"v1", "v2"}})
-	for i := range s.Versions {
-		s.Versions[i].CreatedAt = t0.Add(time.Duration(i%2-1) * 24 * time.Hour)
-	}
-	drain := mustPlan(t, set, s, t0)
-	s.State = mustCommit(t, drain, t0)
-	add(&s, drain.Start[0], job(drain.Start[0], t0, rollout.JobSuccessful))
-	s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "os" && v.ID == "v2" })
-	os := mustPlan(t, set, s, minute(5))
-	if len(os.Start) != 1 || os.Start[0].Version != "v2" || !os.NextAfter(os.Start).Equal(os.Next) {
-		t.Errorf("%v, next %v, after the start %v", os.Start, os.Next, os.NextAfter(os.Start))
 	}
 }
 

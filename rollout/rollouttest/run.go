@@ -15,7 +15,7 @@ import (
 const maxSteps = 1_000_000
 
 func (r *running) run(ctx context.Context) error {
-	fresh := false     // the last plan started something, and neither has time gone by nor a job ended since
+	fresh := false     // the last plan started all that could start by then, and neither has time gone by nor a job ended since
 	var next time.Time // of the last plan
 	began := 0         // how many entries there were before this look
 	for range maxSteps {
@@ -41,9 +41,7 @@ func (r *running) run(ctx context.Context) error {
 			if err := r.dispatch(&plan, now); err != nil {
 				return err
 			}
-			// Once a start is let past a full pool, its resource is down, and others may start
-			// there: not before, since that start might be left out.
-			fresh = !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.Reason == rollout.ReasonOverridden })
+			fresh = !next.Equal(now.Add(1)) // otherwise others may start beside one that was let past a full pool
 			if at := r.look(r.wake(next)); r.brief && fresh && len(r.ends) > 0 && at.After(now) && (r.End.IsZero() || !at.After(r.End)) {
 				r.clock.Set(at.UTC()) // another plan at this instant would only say who waits
 			}
