@@ -83,6 +83,36 @@ kubelet fails, kubelet ends as invalidJobAgent (1 trial each): never done: retry
 without faults: never done: retry_exhausted in 1 trial
 kubelet fails (1 trial): never done: retry_exhausted in 1 trial; 1 resource held
 kubelet hangs (1 trial): never done: an unfinished job in 1 trial, retry_exhausted in 1 trial; 1 resource held; 1 resource left in disruption`},
+		{"what was in disruption before is no consequence either", func(w *rollouttest.World) {
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v2", Status: rollout.JobInProgress, CreatedAt: noon}}
+			w.Fleet.Targets[1].Jobs = []rollout.Job{{Run: "b", Version: "v2", Status: rollout.JobActionRequired, CreatedAt: noon}}
+		}, nil, 1,
+			`2 trials with faults from 2026-03-10 12:00:00 on
+without faults: never done: an unfinished job in 1 trial
+kubelet fails (1 trial): never done: an unfinished job in 1 trial, retry_exhausted in 1 trial; 1 resource held
+kubelet hangs (1 trial): never done: an unfinished job in 1 trial; 1 resource held; 1 resource left in disruption`},
+		{"of jobs without run ids, only that of one target has the fault", func(w *rollouttest.World) {
+			for i := range w.Fleet.Targets {
+				w.Fleet.Targets[i].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: noon}}
+			}
+		}, nil, 1,
+			`4 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:01:00 (+1m)
+kubelet fails (2 trials): never done: retry_exhausted in 2 trials; 1 resource held
+kubelet hangs (2 trials): never done: an unfinished job in 2 trials; 1 resource held; 1 resource left in disruption`},
+		{"a rollback comes about by a fault, and may fail itself", func(w *rollouttest.World) {
+			w.Policies = compiled(t, `{"name": "p", "selector": "true", "rules": [{"rollback": {"onJobStatuses": ["failure"]}}]}`)
+			w.Fleet.Versions = append(w.Fleet.Versions, rollout.Version{ID: "v1", Deployment: "kubelet", Status: rollout.VersionReady, CreatedAt: noon.Add(-minutes(60))})
+			w.Fleet.Targets = w.Fleet.Targets[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: noon.Add(-minutes(30)), CompletedAt: noon.Add(-minutes(29))}}
+			w.Start = noon
+		}, func(rollout.Start, int) []rollouttest.Outcome {
+			return []rollouttest.Outcome{{After: minutes(1), Status: rollout.JobFailure}}
+		}, 2,
+			`2 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:01:00 (+1m)
+kubelet fails (1 trial): never done: rollback_triggered in 1 trial; 1 resource held
+kubelet fails and the rollback of kubelet fails (1 trial): never done: rollback_failed in 1 trial; 1 resource held`},
 		{"a job that has succeeded does not fail any more: only its checks do", func(w *rollouttest.World) {
 			w.Fleet.Targets = w.Fleet.Targets[:1]
 			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: noon, CompletedAt: noon, Verification: rollout.VerificationRunning}}
@@ -185,6 +215,23 @@ func TestWithKeepsItsFaults(t *testing.T) {
 	clear(faults)
 	if timeline, err := w.Run(t.Context()); err != nil || timeline.Done {
 		t.Errorf("%v: %v", err, timeline)
+	}
+}
+
+// TestExplorationOfAKnownState: whoever goes on from a state need not know that it takes a world that
+// is Pure.
+func TestExplorationOfAKnownState(t *testing.T) {
+	t.Parallel()
+	w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+	plan, err := w.Policies.Plan(w.Fleet, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Fleet.State, err = plan.Commit(plan.Start, noon); err != nil || len(w.Fleet.State.Pools) == 0 {
+		t.Fatalf("%v, %v", w.Fleet.State, err)
+	}
+	if e, err := rollouttest.Explore(t.Context(), w, nil, 1); err != nil || len(e.Consequences) != 4 {
+		t.Errorf("%v: %v", err, e)
 	}
 }
 
