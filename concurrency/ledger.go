@@ -313,8 +313,8 @@ func (l *ledger) addKeyed(p *poolState) {
 	}
 }
 
-// countKey enters a pool into its family's active pools (1) or takes it away (-1). An active pool needs
-// no reservation.
+// countKey enters a pool into its family's active pools (1) or takes it away (-1). An active pool
+// needs no reservation.
 func (l *ledger) countKey(p *poolState, n int) {
 	if p.family == none {
 		return

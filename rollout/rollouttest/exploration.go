@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -212,14 +213,14 @@ func (e Exploration) String() string {
 		sharing[own] = append(sharing[own], what)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s with faults from %s on\n", count(len(e.Consequences), "trial"), e.Start.UTC().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&b, "%s with faults from %s on\n", textlist.Counted(len(e.Consequences), "trial"), e.Start.UTC().Format("2006-01-02 15:04:05"))
 	fmt.Fprintf(&b, "without faults: %s\n", Prediction{Start: e.Start, Trials: []Trial{e.Without}}.ends())
 	for _, own := range lines {
 		each := ""
 		if len(sharing[own]) > 1 {
 			each = " each"
 		}
-		fmt.Fprintf(&b, "%s (%s%s): %s\n", strings.Join(sharing[own], ", "), count(own.trials, "trial"), each, own.end)
+		fmt.Fprintf(&b, "%s (%s%s): %s\n", strings.Join(sharing[own], ", "), textlist.Counted(own.trials, "trial"), each, own.end)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -239,7 +240,11 @@ func (e Exploration) together(trials []*Consequence) string {
 	if n := slices.Max(held); n > 0 {
 		text += fmt.Sprintf("; %s held", between(slices.Min(held), n, "resource"))
 		if slices.Min(held) < n {
-			text += ", most by " + plural(len(most.Faults), "the fault") + " on " + listed(most.Faults, func(f Fault) string { return f.Resource })
+			faults := "fault"
+			if len(most.Faults) > 1 {
+				faults = "faults"
+			}
+			text += fmt.Sprintf(", most by the %s on %s", faults, listed(most.Faults, func(f Fault) string { return f.Resource }))
 		}
 	}
 	if n := slices.Max(disrupted); n > 0 {
@@ -266,7 +271,7 @@ func (p Prediction) ends() string {
 	if halted > 0 {
 		text := "never done"
 		if halted < len(p.Trials) {
-			text += " in " + count(halted, "trial")
+			text += " in " + textlist.Counted(halted, "trial")
 		}
 		parts = append(parts, text+p.why())
 	}
@@ -275,9 +280,9 @@ func (p Prediction) ends() string {
 
 func between(least, most int, what string) string {
 	if least == most {
-		return count(most, what)
+		return textlist.Counted(most, what)
 	}
-	return fmt.Sprintf("%d to %s", least, count(most, what))
+	return fmt.Sprintf("%d to %s", least, textlist.Counted(most, what))
 }
 
 func listed[T any](list []T, text func(T) string) string {
@@ -360,9 +365,10 @@ func explore(ctx context.Context, world World, faults []Fault) explored {
 	}
 	for i := range r.fleet.Targets {
 		t := &r.fleet.Targets[i]
-		held[t.Resource] = held[t.Resource] || slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool { return !job.Status.Terminal() || verifies(&job) })
+		if slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool { return !job.Status.Terminal() || verifies(&job) }) {
+			held[t.Resource] = true
+		}
 	}
-	maps.DeleteFunc(held, func(_ string, is bool) bool { return !is })
 	own.Held, own.Disrupted = slices.Sorted(maps.Keys(held)), slices.Sorted(maps.Keys(r.disrupted(&r.plan)))
 	return own
 }
