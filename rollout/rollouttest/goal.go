@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -110,7 +109,7 @@ func (p Prediction) outlook(goal Goal) string {
 			}
 		}
 	}
-	text := textlist.Counted(targets, "target")
+	text := count(targets, "target")
 	switch {
 	case got == 0:
 		text = "none of " + text
@@ -127,7 +126,7 @@ func (p Prediction) outlook(goal Goal) string {
 				halted++
 			}
 		}
-		text += fmt.Sprintf("; not all in %s%s", textlist.Counted(halted, "trial"), all.why())
+		text += fmt.Sprintf("; not all in %s%s", count(halted, "trial"), all.why())
 	}
 	return fmt.Sprintf("%s: %s", goal, text)
 }
