@@ -798,7 +798,9 @@ func TestExhaustiveWorld(t *testing.T) {
 	configs := []worldConfig{
 		operated(Merge, Hold, false), operated(Merge, RollbackMember, true), operated(Queue, RunPost, false), two(Merge, RunPost),
 	}
-	if !testing.Short() && !testseed.Race {
+	if testseed.Race {
+		configs = configs[2:3]
+	} else if !testing.Short() {
 		configs = append(configs, two(Queue, Hold), two(Merge, RollbackMember),
 			wide(Queue, RunPost), wide(Merge, Hold), wide(Merge, RollbackAll), both(Merge, Hold))
 	}
@@ -835,6 +837,9 @@ func TestExhaustiveWorld(t *testing.T) {
 		}
 	})
 	t.Logf("%d states in all: %v", total, tally)
+	if testseed.Race { // which a single world is enough for
+		return
+	}
 	for _, outcome := range []string{"completed", "failed", "cancelled", "merged", "superseded", "held", "conflict", "retried", "bad end", "orphan", "rest"} {
 		if tally[outcome] == 0 {
 			t.Errorf("no state reached the outcome %q", outcome)

@@ -74,7 +74,7 @@ func TestLongBatches(t *testing.T) {
 				p.Record, p.Jobs, p.Unavailable, p.Departed = NewRecord(p.Key), nil, nil, nil
 			}
 		}
-		for range 4 {
+		for range 2 {
 			what := rapid.SampledFrom([]string{orderly, disorder, exempt, wrong}).Draw(t, "what")
 			candidates, odd := longBatch(t, s, what)
 			if odd >= len(batch{}.hashes) {

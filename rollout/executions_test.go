@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -32,6 +33,9 @@ func TestWhatElseAResourceHas(t *testing.T) {
 	seeds := 300
 	if testing.Short() {
 		seeds = 60
+	}
+	if testseed.Race {
+		seeds = 10
 	}
 	counts := map[string]int{}
 	for seed := range seeds {
@@ -91,7 +95,7 @@ func TestWhatElseAResourceHas(t *testing.T) {
 	t.Log(counts)
 	for _, outcome := range []string{"an environment is not read", "an execution is open where nothing is any more", "an execution is open, and its targets are elsewhere",
 		"executions have ended in several environments", "a start", string(bracket.GroupMerged), string(bracket.ExecutionEnded)} {
-		if counts[outcome] == 0 {
+		if counts[outcome] == 0 && !testseed.Race {
 			t.Errorf("never reached: %s", outcome)
 		}
 	}

@@ -549,6 +549,7 @@ func refuseSome(t rapid.TB, d document, all map[string]values, some func() bool,
 // is reported that may only follow from that. A new fault wants to be in one of the rows.
 func TestEveryFault(t *testing.T) {
 	all, formats, seen := valuesOf(), formats(t), testseed.Tally{}
+	fields := 0
 	for _, row := range []struct{ why, in string }{
 		{"nothing is given", `[{"selector":""}]`},
 		{"the parts of a policy", `[{"name":"p","selector":"true","rules":[{},{"id":"a","retry":{"maxRetries":1},"rollback":{}},{"id":"a","anyApproval":{}}]}]`},
@@ -623,7 +624,7 @@ func TestEveryFault(t *testing.T) {
 				}
 			}
 		}
-		refuseSome(t, d, all, func() bool { return true }, seen)
+		refuseSome(t, d, all, func() bool { fields++; return !testseed.Race || fields%5 == 0 }, seen)
 	}
 	for _, format := range slices.Sorted(maps.Keys(formats)) {
 		if seen[format] == 0 {

@@ -81,11 +81,11 @@ func TestReports(t *testing.T) {
 			},
 		},
 		{
-			Name: "forecast", Why: "durations drawn from past jobs", Args: []string{"-forecast", "50", "-seed", "7"},
+			Name: "forecast", Long: true, Why: "durations drawn from past jobs", Args: []string{"-forecast", "50", "-seed", "7"},
 			Says: []string{"forecast with durations of past jobs: 50 trials from 2026-03-10 08:00:00 on", "never done: 0 %"},
 		},
 		{
-			Name: "faults", Why: "with a retry rule only a job that hangs is for good", Args: []string{"-faults", "-policy", "policy-retry.yaml"},
+			Name: "faults", Long: true, Why: "with a retry rule only a job that hangs is for good", Args: []string{"-faults", "-policy", "policy-retry.yaml"},
 			Says: []string{"if a job fails or hangs: 100 trials with faults from 2026-03-10 08:00:00 on", "node-drain fails (10 trials): done at 2026-03-11 10:29:00 (+26h29m)"},
 		},
 	})

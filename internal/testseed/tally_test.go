@@ -26,9 +26,17 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(format, args...))
 }
 
+// once skips what takes more than the one round of checks that the race detector is given.
+func once(t *testing.T) {
+	if testseed.Race {
+		t.Skip("with the race detector a property is checked once")
+	}
+}
+
 // TestCheckGoesOnUntilRareOutcomesAreReached: one draw in three thousand need not come about in the
 // first round.
 func TestCheckGoesOnUntilRareOutcomesAreReached(t *testing.T) {
+	once(t)
 	before, seen, draws := testseed.Current(), testseed.Tally{}, map[uint64]bool{}
 	seen.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64().Draw(t, "n")
@@ -58,6 +66,7 @@ func TestCheckStopsAsSoonAsItCan(t *testing.T) {
 }
 
 func TestCheckFailsIfAnOutcomeIsNeverReached(t *testing.T) {
+	once(t)
 	r := &recorder{TB: t}
 	seen := testseed.Tally{}
 	seen.Check(r, func(*rapid.T) { seen["any"]++ }, "any", "never")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/internal/golden"
+	"github.com/tranche-dev/tranche/internal/testseed"
 )
 
 // Run is a program without its process.
@@ -24,6 +25,7 @@ type Report struct {
 	Name, Why string
 	Args      []string
 	Says      []string // lines that must be there, whatever the golden file says
+	Long      bool     // it plays many worlds; left out with the race detector, for which they are too many
 }
 
 // Reports runs a program and compares what it prints with golden files: Name.txt of testdata. If
@@ -35,6 +37,9 @@ func Reports(t *testing.T, run Run, only func(text string) string, rows []Report
 			t.Parallel()
 			if row.Why == "" {
 				t.Error("the row does not say why it is there")
+			}
+			if row.Long && testseed.Race {
+				t.Skip("too long for the race detector")
 			}
 			text := Print(t, run, row.Args...)
 			lines := strings.Split(text, "\n")
