@@ -48,6 +48,7 @@ type question struct {
 	name, deployment, candidate string
 	resource                    int32
 	target                      *target
+	listed                      bool  // the observation has the target
 	member                      int32 // in the latest group, -1
 	record                      *ExecutionRecord
 }
@@ -101,7 +102,11 @@ func (q *question) answer() Verdict {
 	case locked && ended:
 		return Verdict{Reason: ReasonEnded, Group: q.latest.ID, On: []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case ready && q.member >= 0 && rank > lockRank && q.nextMayLock(q.target.deployment, rank):
-		return Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: q.after(q.closes)}
+		verdict := Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: q.after(q.closes)}
+		if verdict.Until.IsZero() {
+			verdict.On = q.onNextGroup(inNow, rank)
+		}
+		return verdict
 	case inNow && q.collects(q.target.deployment, rank, q.members[now].Role):
 		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: q.after(q.closes), On: q.onVersions}
 	case opened < 0 && q.role(now) != Main:
@@ -109,7 +114,28 @@ func (q *question) answer() Verdict {
 	case lockRank < 0 && q.target.current == -1:
 		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
 	}
-	return Verdict{Reason: ReasonNotLocked, Group: q.groupID()}
+	return Verdict{Reason: ReasonNotLocked, Group: q.groupID(), On: q.onNextGroup(inNow, rank)}
+}
+
+// onNextGroup is the close of the next group, if that would lock the version of this rank for the
+// target as things are: the newest eligible one in scope, and newer than what the target runs. An
+// older one comes with no group, and one that a gate holds back waits for the gate.
+func (q *question) onNextGroup(member bool, rank int32) []Condition {
+	t := q.target
+	if !member || !q.listed || t.current < -1 || rank <= t.rank() {
+		return nil
+	}
+	versions := q.deployments[t.deployment].versions
+	for r := int32(len(versions)) - 1; r >= rank; r-- {
+		if !versions[r].eligible(q.now) || !q.inScope(t, r) {
+			continue
+		}
+		if r == rank {
+			return []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}
+		}
+		break
+	}
+	return nil
 }
 
 // over reports whether the execution goes on without deploying the member's version: the member is
@@ -133,7 +159,7 @@ func (q *question) locateTarget() {
 	targets := q.span(q.resource)
 	for k := range targets {
 		if q.deploymentOf(&targets[k]) == q.deployment {
-			q.target = &targets[k]
+			q.target, q.listed = &targets[k], true
 		}
 	}
 }

@@ -222,7 +222,7 @@ func TestVerdicts(t *testing.T) {
 			h.publish("kubelet", "v1b", -1)
 			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
 			h.step(61)
-		}, "kubelet", "v1b", ReasonNotLocked, 0, "", "newer than what is locked still, but no group will collect what is older than what one has locked"},
+		}, "kubelet", "v1b", ReasonNotLocked, 0, "group_close", "no group collects what is older than what one has locked, but one that another member opens takes it along"},
 		{"16 below the mark", func(h *host) {
 			prepared(h)
 			h.until(60, "n1", "uncordon")
@@ -265,7 +265,7 @@ func TestVerdicts(t *testing.T) {
 			h.start()
 			h.publish("drain", "v2", 70)
 			h.step(70)
-		}, "drain", "v2", ReasonNotLocked, 0, "", "it has its main, and another version is locked"},
+		}, "drain", "v2", ReasonNotLocked, 0, "group_close", "it has its main, and another version is locked"},
 		{"16 a newer version of a hook that runs, the first of the members", func(h *host) {
 			h.rule.MemberRoles = &MemberRoles{Pre: "deployment.name == 'a'"}
 			h.members = []Member{{Deployment: "os"}, {Deployment: "a", Role: Pre}}
@@ -276,7 +276,34 @@ func TestVerdicts(t *testing.T) {
 			h.start()
 			h.publish("a", "v2", 70)
 			h.step(70)
-		}, "a", "v2", ReasonNotLocked, 0, "", "in the order of ids it is like any other"},
+		}, "a", "v2", ReasonNotLocked, 0, "group_close", "in the order of ids it is like any other"},
+		{"16 a newer version of a hook that runs, and one that is newer still", func(h *host) {
+			prepared(h)
+			h.step(60)
+			h.start()
+			h.publish("drain", "v2", 70)
+			h.publish("drain", "v3", 71)
+			h.step(71)
+		}, "drain", "v2", ReasonNotLocked, 0, "", "the next group locks the newer one"},
+		{"16 a newer version of a hook that runs, held back", func(h *host) {
+			prepared(h)
+			h.step(60)
+			h.start()
+			h.publish("drain", "v2", 70)
+			h.version("drain", "v2").EligibleAt = time.Time{}
+			h.step(70)
+		}, "drain", "v2", ReasonNotLocked, 0, "", "its gate is what it waits for, and no group locks it before"},
+		{"16 back after an execution has begun without it", func(h *host) {
+			h.publish("os", "v2", 0)
+			prepared(h)
+			h.due["n1"] = at(70)
+			h.step(60)
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.step(70)
+			h.start()
+			h.version("kubelet", "v2").EligibleAt = at(0)
+			h.step(71)
+		}, "kubelet", "v2", ReasonNotLocked, 0, "group_close", "the execution runs without it to its end"},
 		{"16 the lock is older than what runs", func(h *host) {
 			prepared(h)
 			h.publish("os", "v2", 0)
@@ -342,7 +369,7 @@ func TestVerdicts(t *testing.T) {
 			h.state.Group = &group
 			h.publish("drain", "v2", 70)
 			h.step(70)
-		}, "drain", "v2", ReasonNextGroup, 0, "", "marks are for mains: a hook is locked again by every group"},
+		}, "drain", "v2", ReasonNextGroup, 0, "group_close", "marks are for mains: a hook is locked again by every group"},
 		{"14 a hook of the group, a main by now", func(h *host) {
 			prepared(h)
 			h.due["n1"] = at(500)
@@ -411,6 +438,73 @@ func TestVerdicts(t *testing.T) {
 		if !reached[r] {
 			t.Errorf("no row reaches %s", r)
 		}
+	}
+}
+
+// TestNextGroupBringsTheVersion: where a version that is not locked is said to wait for the next
+// group, a group that another member opens locks it for the target.
+func TestNextGroupBringsTheVersion(t *testing.T) {
+	prepared := func(h *host) { // group 1 with kubelet v2 is closed at 60
+		h.publish("kubelet", "v2", 0)
+	}
+	for _, row := range []struct {
+		name       string
+		setup      func(h *host)
+		deployment string
+		version    string
+		why        string
+	}{
+		{"a hook that runs", func(h *host) {
+			prepared(h)
+			h.step(60)
+			h.start()
+			h.publish("drain", "v2", 70)
+			h.step(70)
+		}, "drain", "v2", "its version came after the close"},
+		{"a hook that is ready", func(h *host) {
+			prepared(h)
+			h.due["n1"] = at(500)
+			h.step(60)
+			h.publish("drain", "v2", 70)
+			h.step(70)
+		}, "drain", "v2", "the same, before the execution"},
+		{"a main that was held back", func(h *host) {
+			h.publish("os", "v2", 0)
+			prepared(h)
+			h.due["n1"] = at(70)
+			h.step(60)
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.step(70)
+			h.start()
+			h.version("kubelet", "v2").EligibleAt = at(0)
+			h.step(71)
+		}, "kubelet", "v2", "the group has locked it, so it opens none"},
+		{"a main below a lock that is deleted", func(h *host) {
+			prepared(h)
+			h.publish("os", "v2", 0)
+			h.due["n1"] = at(500)
+			h.step(60)
+			h.publish("kubelet", "v1b", -1)
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
+			h.step(61)
+		}, "kubelet", "v1b", "a group locks the newest that there is"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			h := newHost(t, "n1")
+			row.setup(h)
+			v := h.evaluate("n1", row.deployment, row.version)
+			if v.Reason.Status() != Denied || !v.Until.IsZero() || !slices.Equal(v.On, []Condition{{Kind: OnGroupClose, Rule: "rule", Environment: "prod"}}) {
+				t.Fatalf("%s: %s", row.why, v)
+			}
+			h.publish("containerd", "v9", 80)
+			h.step(80)
+			h.step(140)
+			latest := h.state.Group.Closed[len(h.state.Group.Closed)-1]
+			k := slices.IndexFunc(latest.Members, func(m GroupMember) bool { return m.Deployment == row.deployment })
+			if latest.ReadyAt.Before(at(80)) || latest.Members[k].Locks[0].ID != row.version {
+				t.Errorf("%s: %s", row.why, describe(h.state))
+			}
+		})
 	}
 }
 
