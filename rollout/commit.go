@@ -102,6 +102,10 @@ func (b *bracketWork) startsOf(runs map[string]bool) []bracket.Run {
 // taken to begin at Now; if they begin later, that is early enough. Zero: nothing happens by itself.
 // Without starts it is Next.
 //
+// A host that sees its own jobs late, as through a cache, looks when it sees them. If it looks at
+// that nanosecond and does not see them yet, the plan offers the same starts again and NextAfter is
+// a nanosecond later once more, and so on until the cache has caught up.
+//
 // For a plan that does not come from [PolicySet.Plan], such as a decoded one, NextAfter returns Now,
 // so that the host looks again at once. Starts that the plan does not hold count for nothing.
 func (p *Plan) NextAfter(starts []Start) time.Time {

@@ -143,7 +143,9 @@
 //     rest of the fleet as well, set it to paused.
 //   - A version that is paused, or whose approval is taken back, stops where it is, and its curve
 //     runs on. Once it may go on, all targets whose turn has come meanwhile start at once, as far
-//     as the limits allow. A closed deployment window stops the curve, too.
+//     as the limits allow. A closed deployment window stops the curve, too. Where the version has
+//     begun and failed, it is tried again all the same, see [Retry]. An execution of a bracket that
+//     begins meanwhile leaves the version out for good, and its target waits for the next group.
 //
 // Lost state:
 //

@@ -33,7 +33,8 @@ type Planner struct {
 	// Recorder, unless nil, is called with every saved plan before Plan returns it, for a decision
 	// log. It must neither change nor keep the recording, which shares its memory with the plan and
 	// the host's snapshot; it encodes what it wants to keep. Policies are left out. The recorded
-	// plan has all its starts, chosen or not.
+	// plan has all its starts and its own Next, whatever was chosen; its State is what was saved,
+	// after those that were. After a conflict its Events include those of the attempts before.
 	Recorder func(Recording)
 
 	readings atomic.Pointer[readings] // of the last load
@@ -44,8 +45,9 @@ const attemptsPerPlan = 3
 
 // Plan reads the stored state, plans, commits all starts, or those that Choose returns, saves what
 // changed, and returns the plan with these starts. The host then dispatches them, create-if-absent
-// by their run ids, and looks again at the plan's Next: it is [Plan.NextAfter] these starts. The State
-// and Active of the snapshot are ignored and replaced.
+// by their run ids, and looks again at the plan's Next: it is [Plan.NextAfter] these starts. The
+// plan's State is what was saved, after these starts: there is nothing left to commit. The State and
+// Active of the snapshot are ignored and replaced.
 //
 // The snapshot is older than the state that Plan reads, and older still after a conflict. That
 // exceeds no limit: a job that has ended meanwhile keeps its slot until a snapshot shows its end,

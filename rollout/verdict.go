@@ -82,7 +82,7 @@ type Data struct {
 	Attempt    int      `json:"attempt,omitempty"`    // attempts that failed, approvals given or successes seen so far
 	Allowed    int      `json:"allowed,omitempty"`    // how many of them the rule allows or asks for
 	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions, members, or the pool of the target, that the verdict is about
-	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, why a percentage is out of reach
+	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, why a percentage is out of reach, the instant of the newest success
 }
 
 // MarshalJSON writes Position with every turn, also the first one, and for no other verdict: there a
@@ -296,6 +296,8 @@ func (d *Data) about(reason Reason) string {
 		}
 		// Not "of": there may be more targets than are needed.
 		text, names = fmt.Sprintf(" (%d succeeded in %s, %d needed%s)", d.Attempt, strings.Join(d.Names, " or "), d.Allowed, soaking), ""
+	case ReasonProgressionTooOld:
+		return fmt.Sprintf(" (newest success at %s)", d.Detail)
 	case ReasonCooldown:
 		text, names = " after "+names, ""
 	case ReasonOverridden:

@@ -83,6 +83,9 @@ func TestVerdictReads(t *testing.T) {
 		{"of the members of a bracket, those that an override has not let past", rollout.Verdict{
 			Reason: rollout.ReasonWindowClosed, Until: noon, Data: &rollout.Data{Names: []string{"drain", "uncordon"}},
 		}, "window_closed for drain, uncordon until 2026-03-10T12:00:00Z"},
+		{"an instant says of what it is", rollout.Verdict{
+			Reason: rollout.ReasonProgressionTooOld, Data: &rollout.Data{Detail: "2026-03-09T12:00:00Z"},
+		}, "progression_too_old (newest success at 2026-03-09T12:00:00Z)"},
 		{"after which version", rollout.Verdict{
 			Reason: rollout.ReasonCooldown, Until: noon, Data: &rollout.Data{Names: []string{"v1"}},
 		}, "cooldown after v1 until 2026-03-10T12:00:00Z"},
