@@ -8,7 +8,9 @@ import (
 // VersionCooldown keeps two different versions apart on one target: a newer one may start only when
 // the version that the target is getting, or last got, is old enough. The interval counts from the
 // creation of that version, so releases that follow one another quickly are skipped until one of
-// them has stood for the interval. (Version cooldown of ctrlplane's policy rules.)
+// them has stood for the interval. A version whose job has succeeded counts unless that is verified,
+// and then once the verification has passed: while it runs, and for good if it fails, the version
+// that succeeded before counts. (Version cooldown of ctrlplane's policy rules.)
 type VersionCooldown struct {
 	IntervalSeconds *int64 `json:"intervalSeconds"` // required; at least 0, and 0 keeps nothing apart
 }

@@ -75,7 +75,8 @@ func (s *Snapshot) UnmarshalJSON(data []byte) error {
 }
 
 // Resource is a thing that is deployed to: a node, a cluster, a machine. ID is unique and never
-// empty; the rest is what selectors see.
+// empty; the rest is what selectors see. Jobs, slots and executions hang on the ID, so it is better
+// an identity that is never used again, such as a UID, than a name; see [Target.JoinedAt].
 type Resource struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name,omitempty"`
@@ -213,8 +214,10 @@ type Target struct {
 	// JoinedAt is when the target came into scope; zero means it was always there. The target ranks
 	// after those that were there when a rollout started. A newcomer without JoinedAt is ranked
 	// among them, and so may move others back by a turn. Set it when a resource is made again under
-	// the name of one that is gone: if its bracket ran there before that instant, the next group
-	// opens for what the target lacks.
+	// the id of one that is gone, and leave out the jobs of the old one, which would count for the
+	// new: if its bracket ran there before that instant, the next group opens for what the target
+	// lacks. Outside brackets the run ids then begin at 1 again, so dispatch must not find the old
+	// jobs either. A host that cannot forget them gives the new resource another id.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for
