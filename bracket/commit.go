@@ -61,15 +61,15 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 	return state, nil
 }
 
-// NextAfter returns when the caller should step again once it has carried out runs of p.Start at the
-// plan's now: at Next or, in case one of them hangs, as soon as that is stuck, whichever is earlier.
-// Zero: nothing happens by itself. The state is the one that [Step] returned with the plan. Runs that
+// NextAfter returns when the caller should step again once it has carried out runs of p.Start and
+// p.Redispatch at the plan's now: at Next or, in case one of them hangs, as soon as that is stuck,
+// whichever is earlier. Zero: nothing happens by itself. The state is the one that [Step] returned with the plan. Runs that
 // the plan does not offer count for nothing.
 func (p Plan) NextAfter(state State, runs []Run) time.Time {
 	next := p.Next
-	offered := offers{starts: p.Start}
+	first, again := offers{starts: p.Start}, offers{starts: p.Redispatch}
 	for _, run := range runs {
-		if p.view == nil || !offered.has(run) {
+		if p.view == nil || !first.has(run) && !again.has(run) {
 			continue
 		}
 		rule := &p.view.rule

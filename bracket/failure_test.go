@@ -746,10 +746,78 @@ func TestFailure(t *testing.T) {
 			if after := h.plan.NextAfter(h.state, []Run{h.plan.Start[0].Run}); len(h.plan.Start) == 0 || !after.Equal(at(72)) {
 				h.t.Errorf("after %v: %v", h.plan.Start, after)
 			}
-			if after := (Plan{Next: at(1)}).NextAfter(h.state, []Run{drain}); !after.Equal(at(1)) {
+			if after := (Plan{Next: at(1), Start: h.plan.Start}).NextAfter(h.state, []Run{h.plan.Start[0].Run}); !after.Equal(at(1)) {
 				h.t.Errorf("a plan of nobody says %v", after)
 			}
 		}, "what hangs is stuck some day, and no later step says so before: the plan that offers the run does"},
+		{"the caller sleeps after a start of what is never stuck", func(h *host) {
+			h.step(60)
+			if after := h.plan.NextAfter(h.state, []Run{h.plan.Start[0].Run}); !after.IsZero() || !h.plan.Next.IsZero() {
+				h.t.Errorf("next %v, after %v: %v", h.plan.Next, h.plan.Start, after)
+			}
+		}, "without stuckAfterSeconds nothing happens by itself"},
+		{"the caller sleeps after a start, and more is due soon", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.node("n2")
+			h.due["n2"] = at(65)
+			h.step(60)
+			if after := h.plan.NextAfter(h.state, []Run{h.plan.Start[0].Run}); len(h.plan.Start) != 1 || !after.Equal(at(65)) {
+				h.t.Errorf("after %v: %v", h.plan.Start, after)
+			}
+		}, "the turn of another resource comes before the job could be stuck"},
+		{"the caller sleeps after a first start under an edited rule", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.step(60)
+			h.rule.StuckAfterSeconds = 60
+			h.step(61)
+			if after := h.plan.NextAfter(h.state, []Run{h.plan.Start[0].Run}); !h.plan.Start[0].First || !after.Equal(at(71)) {
+				h.t.Errorf("after %v: %v", h.plan.Start, after)
+			}
+		}, "an execution begins with the rule that its group closed with"},
+		{"the caller sleeps after a start, and the next group has closed", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.step(60)
+			h.start()
+			h.rule.StuckAfterSeconds = 60
+			h.publish("os", "later", 62)
+			h.step(62)
+			h.step(122)
+			h.end("n1", "drain", RunSucceeded, 123)
+			h.step(123)
+			if after := h.plan.NextAfter(h.state, []Run{h.plan.Start[0].Run}); h.plan.Start[0].Run.Deployment != "os" || len(h.state.Group.Closed) != 2 || !after.Equal(at(133)) {
+				h.t.Errorf("after %v: %v", h.plan.Start, after)
+			}
+		}, "an execution goes by the rule that it began with, and not by that of a later group"},
+		{"the caller sleeps after a start, and has lost the groups", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.step(60)
+			h.until(61, "n1", "drain")
+			h.end("n1", "drain", RunSucceeded, 61)
+			h.state.Group = NewState("rule", "prod").Group
+			h.step(62)
+			os := h.plan.Start[0].Run
+			if after := h.plan.NextAfter(h.state, []Run{os}); !after.Equal(at(72)) {
+				h.t.Errorf("after %v: %v", os, after)
+			}
+			if after := h.plan.NextAfter(State{}, []Run{os}); !after.Equal(at(72)) {
+				h.t.Errorf("in a state that is not the plan's, after %v: %v", os, after)
+			}
+		}, "an execution says by itself what it goes by; a state without it is a mistake, and no reason to fail"},
+		{"the caller sleeps after a dispatch that came late", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.step(60)
+			h.start()
+			h.runs = nil // the caller stopped before it dispatched
+			plan := h.step(75)
+			drain := plan.Redispatch[0].Run
+			if len(plan.Stuck) != 1 || !plan.Next.IsZero() || !plan.NextAfter(h.state, nil).IsZero() || !plan.NextAfter(h.state, []Run{drain}).Equal(at(85)) {
+				h.t.Errorf("%+v, next %v, after the drain %v", plan.Stuck, plan.Next, plan.NextAfter(h.state, []Run{drain}))
+			}
+			h.runs = map[Run]*RunFact{drain: {Run: drain, Status: RunRunning, StartedAt: at(75)}}
+			if plan := h.step(76); len(plan.Stuck) > 0 || !plan.Next.Equal(at(85)) {
+				h.t.Errorf("once it is seen %+v, next %v", plan.Stuck, plan.Next)
+			}
+		}, "it may hang as well, and counts from its dispatch"},
 		{"a target that vanishes", func(h *host) {
 			h.until(60, "n1", "os")
 			delete(h.targets, [2]string{"n1", "kubelet"})

@@ -18,6 +18,7 @@ type admitting struct {
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 	past       map[poolPlace]bool              // places beyond a limit that the plan gives because of an override
+	awakened   map[int32]bool                  // pools that are in use again once a start of the plan is carried out, see awaken
 
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
 	answer  concurrency.Result      // to asked
@@ -263,6 +264,7 @@ func (w *work) starts() {
 	}
 	slab := make([]Claim, 0, claims)
 	w.goPast()
+	w.awaken()
 	pools := w.capacity.snapshot.Pools
 	for k := range list {
 		from := len(slab)

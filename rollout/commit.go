@@ -62,7 +62,7 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 	}
 	executions := byRule(p.State.Executions)
 	for _, b := range p.work.stepped {
-		own := b.startsOf(runs)
+		own := runsIn(runs, b.plan.Start)
 		state := b.state
 		state.Executions = executions[b.id]
 		next, err := b.plan.Commit(state, own, now)
@@ -82,12 +82,14 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 	return groups, all, nil
 }
 
-// startsOf returns those of the bracket's starts whose run ids are in a set.
-func (b *bracketWork) startsOf(runs map[string]bool) []bracket.Run {
+// runsIn returns those runs of a bracket's starts whose ids are in a set.
+func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 	var own []bracket.Run
-	for _, start := range b.plan.Start {
-		if runs[start.Run.String()] {
-			own = append(own, start.Run)
+	for _, list := range lists {
+		for k := range list {
+			if run := list[k].Run; set[run.String()] {
+				own = append(own, run)
+			}
 		}
 	}
 	return own
@@ -97,7 +99,8 @@ func (b *bracketWork) startsOf(runs map[string]bool) []bracket.Run {
 // should look again. That is Next, or earlier: the instant at which one of the jobs, should it hang,
 // or its lease counts as stuck, at which the cooldown of its version is over for a newer one, or until
 // which a [CustomRule] that sees the job in progress lets a newer one wait. It is a nanosecond after
-// Now if an [Override] lets one of them past a full pool: once its job is to be seen, others may start
+// Now if an [Override] lets one of them past a full pool, or if one of them brings a pool back into use
+// while more pools are active than maxActiveKeys allows: once its job is to be seen, others may start
 // beside it, and the plan does not offer these because the host may leave that one out. The jobs are
 // taken to begin at Now; if they begin later, that is early enough. Zero: nothing happens by itself.
 // Without starts it is Next.
@@ -126,24 +129,24 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 		runs[start.Run] = true
 	}
 	for _, b := range p.work.stepped {
-		wake(b.plan.NextAfter(b.state, b.startsOf(runs)))
+		wake(b.plan.NextAfter(b.state, runsIn(runs, b.plan.Start, b.plan.Redispatch)))
 	}
-	pools := p.work.capacity.snapshot.Pools
-	stuckAfter := map[string]time.Duration{} // by pool key
-	for i := range pools {
-		stuckAfter[pools[i].Key] = pools[i].StuckAfter
-	}
+	pools, keys := p.work.capacity.snapshot.Pools, p.work.capacity.keys
 	holders := map[concurrency.Holder]bool{}
 	for i := range p.Start {
 		start := &p.Start[i]
 		if !runs[start.Run] {
 			continue
 		}
-		holders[concurrency.Holder{Resource: start.Resource, Group: start.Group}] = true
+		holders[start.holder()] = true
 		for _, claim := range start.Claims {
-			wake(p.Now.Add(stuckAfter[claim.Pool]))
-			if p.work.past[poolPlace{p.work.capacity.keys[claim.Pool], start.Resource}] {
-				wake(p.Now.Add(1)) // no place is lent from a lease beyond the limit until its job is seen
+			pool, known := keys[claim.Pool]
+			if !known {
+				continue
+			}
+			wake(p.Now.Add(pools[pool].StuckAfter))
+			if p.work.past[poolPlace{pool, start.Resource}] || p.work.awakened[pool] {
+				wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
 			}
 		}
 		p.work.coolsDown(start, wake)

@@ -80,8 +80,8 @@ func (w *work) coolsDown(start *Start, wake func(time.Time)) {
 	}
 	versions := &w.versions[w.targets[i].deployment]
 	n := int(versions.number(start.Version))
-	if n < 0 || n == len(versions.list)-1 {
-		return
+	if n < 0 || n == len(versions.list)-1 || versions.list[n+1].CreatedAt.After(w.now) {
+		return // nothing newer waits, or its publication wakes the host
 	}
 	for _, rule := range w.viewOf(i).cooldowns {
 		wake(addTime(versions.list[n].CreatedAt, time.Duration(*rule.cooldown.IntervalSeconds)*time.Second))

@@ -73,6 +73,19 @@ func (w *work) keyless() bool {
 // unkeyed returns a function that reports whether a candidate would be doubted in a pool for want
 // of a key. It returns nil if no family has more active pools than it may have.
 func (w *work) unkeyed() func(c *candidate, pool int32) bool {
+	unused := w.unusedKeys()
+	if unused == nil {
+		return nil
+	}
+	return func(c *candidate, pool int32) bool {
+		return unused(pool) && !w.keyHeld(c, &w.capacity.snapshot.Pools[pool]) && !w.forced(c, pool)
+	}
+}
+
+// unusedKeys returns a function that reports whether a pool counts as active only for leases that
+// nobody is seen to use, in a family with more active pools than it may have. It returns nil if
+// there is no such family.
+func (w *work) unusedKeys() func(pool int32) bool {
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys()
 	if !slices.ContainsFunc(pools, func(p concurrency.Pool) bool { return keys[p.Family] > p.MaxActiveKeys }) {
@@ -83,7 +96,7 @@ func (w *work) unkeyed() func(c *candidate, pool int32) bool {
 		idle[poolHolder{lease.Pool, lease.Holder}] = true
 	}
 	inUse := map[int32]bool{}
-	return func(c *candidate, pool int32) bool {
+	return func(pool int32) bool {
 		p := &pools[pool]
 		if keys[p.Family] <= p.MaxActiveKeys {
 			return false
@@ -93,7 +106,23 @@ func (w *work) unkeyed() func(c *candidate, pool int32) bool {
 			used = len(w.inUseBesides(pool, idle)) > 0
 			inUse[pool] = used
 		}
-		return !used && !w.keyHeld(c, p) && !w.forced(c, pool)
+		return !used
+	}
+}
+
+// awaken notes the pools without a key that a start brings back into use, under a lease that had one.
+func (w *work) awaken() {
+	unused := w.unusedKeys()
+	if unused == nil {
+		return
+	}
+	w.awakened = map[int32]bool{}
+	for _, admitted := range w.answer.Admitted {
+		for _, claim := range admitted.Claims {
+			if unused(claim.Pool) {
+				w.awakened[claim.Pool] = true
+			}
+		}
 	}
 }
 

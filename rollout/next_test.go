@@ -86,9 +86,17 @@ func TestNextAfterAnOlderVersion(t *testing.T) {
 	if len(plan.Start) != 1 || plan.Start[0].Version != "v2" || !plan.Next.IsZero() || !plan.NextAfter(plan.Start).Equal(minute(60)) {
 		t.Errorf("%v, next %v, after the start %v", plan.Start, plan.Next, plan.NextAfter(plan.Start))
 	}
+	s.Versions[2].CreatedAt = minute(300) // then it waits for the cooldown of no version
+	if plan := mustPlan(t, set, s, t0); len(plan.Start) != 1 || !plan.Next.Equal(minute(300)) || !plan.NextAfter(plan.Start).Equal(minute(300)) {
+		t.Errorf("the newer one is not published: %v, next %v, after the start %v", plan.Start, plan.Next, plan.NextAfter(plan.Start))
+	}
 	s.Versions = s.Versions[:2] // nobody waits for the cooldown
 	if plan := mustPlan(t, set, s, t0); len(plan.Start) != 1 || !plan.NextAfter(plan.Start).IsZero() {
 		t.Errorf("the newest: %v, after the start %v", plan.Start, plan.NextAfter(plan.Start))
+	}
+	s.Versions, s.Targets[0].Current = slices.Concat(s.Versions[1:], []rollout.Version{{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0}}), ""
+	if plan := mustPlan(t, set, s, t0); len(plan.Start) != 1 || plan.Start[0].Version != "v2" || !plan.NextAfter(plan.Start).Equal(minute(60)) {
+		t.Errorf("the oldest: %v, after the start %v", plan.Start, plan.NextAfter(plan.Start))
 	}
 }
 
@@ -134,14 +142,79 @@ func TestNextAfterAStartBeyondALimit(t *testing.T) {
 	}
 }
 
+// TestNextAfterALateDispatch: a run was saved as started, and its host stopped before it dispatched. By
+// the time it is dispatched it counts as stuck. Its job may hang, too, and is stuck later.
+func TestNextAfterALateDispatch(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"stuckAfterSeconds":600}}`))
+	s := fleet(1, "v1", map[string][]string{"web": {"v1", "v2"}})
+	s.State = mustCommit(t, mustPlan(t, set, s, t0), t0)
+	late := mustPlan(t, set, s, minute(15))
+	if len(late.Start) != 1 || len(late.Stuck) != 1 || !late.Next.IsZero() || !late.NextAfter(late.Start).Equal(minute(25)) {
+		t.Errorf("%v, next %v, after the start %v", late, late.Next, late.NextAfter(late.Start))
+	}
+	s.State = mustCommit(t, late, minute(15))
+	add(&s, late.Start[0], job(late.Start[0], minute(15), rollout.JobInProgress))
+	if seen := mustPlan(t, set, s, minute(15)); len(seen.Stuck) > 0 || !seen.Next.Equal(minute(25)) {
+		t.Errorf("a plan that sees the start says %v, next %v", seen, seen.Next)
+	}
+}
+
+// TestNextAfterAKeyComesBack: two zones were at work when the rule came to allow one. Whoever had begun
+// in them goes on, and nobody begins beside leases of which no use is seen. Once a job is seen again,
+// its zone is in use, and others begin there.
+func TestNextAfterAKeyComesBack(t *testing.T) {
+	t.Parallel()
+	zones := func(rules string) *rollout.PolicySet {
+		return compile(t, policy(`{"retry":{"maxRetries":3}},{"id":"Z","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']"`+rules+`}}`))
+	}
+	now := minute(5)
+	for _, row := range []struct {
+		why, rules string
+		after      time.Time // all starts
+		then       []string
+	}{
+		{"more zones have leases than may be active", `,"maxActiveKeys":1`, now.Add(1), []string{"r3/a@v2", "r4/a@v2"}},
+		{"as many as may be", `,"maxActiveKeys":2`, time.Time{}, nil},
+		{"no zone needs the others", ``, time.Time{}, nil},
+	} {
+		s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for i, zone := range []string{"north", "south", "north", "south"} {
+			s.Resources[i].Metadata = map[string]string{"zone": zone}
+		}
+		first := mustPlan(t, zones(`,"maxActiveKeys":2`), s, t0)
+		var err error
+		if s.State, err = first.Commit(first.Start[:2], t0); err != nil {
+			t.Fatal(err)
+		}
+		for _, start := range first.Start[:2] {
+			add(&s, start, job(start, t0, rollout.JobFailure))
+		}
+		set := zones(row.rules)
+		plan := mustPlan(t, set, s, now)
+		if got := started(plan); !slices.Equal(got[:2], []string{"r1/a@v2", "r2/a@v2"}) || !plan.Next.IsZero() || !plan.NextAfter(plan.Start).Equal(row.after) || !plan.NextAfter(plan.Start[:1]).Equal(row.after) {
+			t.Errorf("%s: starts %q, next %v, after all %v, after one %v", row.why, got, plan.Next, plan.NextAfter(plan.Start), plan.NextAfter(plan.Start[:1]))
+		}
+		s.State = mustCommit(t, plan, now)
+		for _, start := range plan.Start {
+			add(&s, start, job(start, now, rollout.JobInProgress))
+		}
+		seen := mustPlan(t, set, s, now)
+		if got := started(seen); !slices.Equal(got, row.then) || !seen.NextAfter(seen.Start).IsZero() {
+			t.Errorf("%s: then %q start, want %q; after them %v", row.why, got, row.then, seen.NextAfter(seen.Start))
+		}
+	}
+}
+
 // TestNextAfterWhatAHostSays: v2 starts while v3 waits for something else. A rule of the host wants an
 // hour between two jobs of one target, so v3 waits for that as well once the job is seen. A world under
 // such a rule blamed the planner for it.
 func TestNextAfterWhatAHostSays(t *testing.T) {
 	t.Parallel()
 	var saw [][]rollout.Job // by the plan and by NextAfter
+	var judged []string     // the versions
 	set := compile(t, policy(`{"versionSelector":{"selector":"version.tag != 'v3'"}}`), rollout.WithRule(hostRule{"apart", func(c rollout.Candidate) rollout.Verdict {
-		saw = append(saw, c.Target.Jobs)
+		saw, judged = append(saw, c.Target.Jobs), append(judged, c.Version.ID)
 		if len(c.Target.Jobs) == 0 || c.Now.Sub(c.Target.Jobs[0].CreatedAt) >= time.Hour {
 			return rollout.Verdict{Status: rollout.Allowed}
 		}
@@ -152,12 +225,26 @@ func TestNextAfterWhatAHostSays(t *testing.T) {
 	s.Targets[0].Jobs = []rollout.Job{{Run: "old", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-300), CompletedAt: minute(-299)}}
 	plan := mustPlan(t, set, s, t0)
 	asked := len(saw)
+	if plan.NextAfter(plan.Start); !slices.Equal(judged[asked:], []string{"v3"}) {
+		t.Errorf("about %q it was asked: of what is to be seen, only v3 is newer than the start", judged[asked:])
+	}
 	if len(plan.Start) != 1 || plan.Start[0].Version != "v2" || !plan.Next.Equal(minute(600)) || !plan.NextAfter(plan.Start).Equal(minute(60)) || !plan.NextAfter(nil).Equal(minute(600)) {
 		t.Errorf("%v, next %v, after the start %v", plan.Start, plan.Next, plan.NextAfter(plan.Start))
 	}
 	want := rollout.Job{Run: plan.Start[0].Run, Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}
 	if len(saw) == asked || !slices.Equal(saw[asked], []rollout.Job{want, s.Targets[0].Jobs[0]}) {
 		t.Errorf("the rule saw %v", saw[asked:])
+	}
+	edited := slices.Clone(plan.Start)
+	edited[0].Resource = "nowhere"
+	strange := plan
+	if strange.Start = edited; !strange.NextAfter(edited).Equal(minute(600)) {
+		t.Errorf("after a start on a resource that does not exist %v", strange.NextAfter(edited))
+	}
+	older := s
+	older.Versions = s.Versions[:3]
+	if all := mustPlan(t, set, older, t0); !all.NextAfter(all.Start).Equal(minute(60)) {
+		t.Errorf("if v3 is the newest: after the start %v", all.NextAfter(all.Start))
 	}
 	s.State = mustCommit(t, plan, t0)
 	add(&s, plan.Start[0], want)
@@ -206,6 +293,7 @@ func TestNextAfterAnEditedStart(t *testing.T) {
 		{"of a deployment that does not exist", func(s *rollout.Start) { s.Deployment = "nothing" }, time.Time{}},
 		{"of a version that does not exist", func(s *rollout.Start) { s.Version = "v9" }, time.Time{}},
 		{"of no version", func(s *rollout.Start) { s.Version = "" }, time.Time{}},
+		{"that claims a pool that does not exist", func(s *rollout.Start) { s.Claims = []rollout.Claim{{Pool: "none"}} }, minute(60)},
 	} {
 		plan := mustPlan(t, set, s, t0)
 		row.edit(&plan.Start[0])

@@ -231,7 +231,10 @@ func (d drawn) bracket() string {
 
 func (d drawn) limit() string {
 	return `"resourceConcurrency":{"groupSelector":"` + d.of("true", "resource.metadata['region'] == 'eu'", "resource.name != 'r1'") + `","limit":` + d.of("1", "2", `"50%"`, `"34%"`) +
-		d.maybe(30, func() string { return `"groupBy":"resource.metadata['region']"` }) +
+		d.maybe(30, func() string {
+			return `"groupBy":"resource.metadata['region']"` + d.maybe(50, func() string { return `"maxActiveKeys":1` })
+		}) +
+		d.maybe(20, func() string { return `"strict":true` }) +
 		d.maybe(30, func() string { return `"rounding":"` + d.of("ceil", "floor", "floor_min_1") + `"` }) +
 		d.maybe(60, func() string {
 			return `"stuckAfterSeconds":` + d.seconds(300, 3600) + d.maybe(60, func() string {
