@@ -191,6 +191,12 @@ func TestNextAfterAKeyComesBack(t *testing.T) {
 			add(&s, start, job(start, t0, rollout.JobFailure))
 		}
 		set := zones(row.rules)
+		north := s
+		north.Targets = slices.Clone(s.Targets)
+		north.Targets[0].Jobs = []rollout.Job{job(first.Start[0], t0, rollout.JobInProgress)}
+		if half := mustPlan(t, set, north, now); !slices.Equal(started(half)[:2], []string{"r2/a@v2", "r3/a@v2"}) || !half.NextAfter(half.Start[:1]).Equal(row.after) || !half.NextAfter(half.Start[1:2]).IsZero() {
+			t.Errorf("%s, north is in use: starts %q, after r2 %v, after r3 %v", row.why, started(half), half.NextAfter(half.Start[:1]), half.NextAfter(half.Start[1:2]))
+		}
 		plan := mustPlan(t, set, s, now)
 		if got := started(plan); !slices.Equal(got[:2], []string{"r1/a@v2", "r2/a@v2"}) || !plan.Next.IsZero() || !plan.NextAfter(plan.Start).Equal(row.after) || !plan.NextAfter(plan.Start[:1]).Equal(row.after) {
 			t.Errorf("%s: starts %q, next %v, after all %v, after one %v", row.why, got, plan.Next, plan.NextAfter(plan.Start), plan.NextAfter(plan.Start[:1]))

@@ -36,13 +36,12 @@ func (r *running) run(ctx context.Context) error {
 			return err
 		}
 		next = plan.NextAfter(plan.Start)
-		r.fleet.State = rollout.State{} // what was saved and not dispatched before Start has been offered again
 		if len(plan.Start) > 0 {
 			if err := r.dispatch(&plan, now); err != nil {
 				return err
 			}
 			fresh = !next.Equal(now.Add(1)) // otherwise others may start beside one that was let past a full pool
-			if at := r.look(r.wake(next)); r.brief && fresh && len(r.ends) > 0 && at.After(now) && (r.End.IsZero() || !at.After(r.End)) {
+			if at := r.look(r.wake(next)); r.brief && fresh && len(r.ends) > 0 && (r.End.IsZero() || !at.After(r.End)) {
 				r.clock.Set(at.UTC()) // another plan at this instant would only say who waits
 			}
 			continue

@@ -393,6 +393,9 @@ func TestWorldIsRefused(t *testing.T) {
 	}{
 		{"no policies", func(w *rollouttest.World) { w.Policies = nil }, "World.Policies"},
 		{"a state of its own beside the planner's", func(w *rollouttest.World) { w.Fleet.State.Rollouts = make([]rollout.RolloutRecord, 1) }, "World.Fleet.State needs Pure"},
+		{"a state of which only pools are known", func(w *rollouttest.World) { w.Fleet.State.Pools = make([]concurrency.Record, 1) }, "World.Fleet.State needs Pure"},
+		{"only executions", func(w *rollouttest.World) { w.Fleet.State.Executions = make([]*bracket.ExecutionRecord, 1) }, "World.Fleet.State needs Pure"},
+		{"only brackets", func(w *rollouttest.World) { w.Fleet.State.Brackets = make([]*bracket.GroupRecord, 1) }, "World.Fleet.State needs Pure"},
 		{"a state beside that of another planner", func(w *rollouttest.World) {
 			w.Fleet.State.Rollouts, w.Pure, w.Plan = make([]rollout.RolloutRecord, 1), true, pure(w.Policies, func(*rollout.Plan) {})
 		}, "World.Fleet.State needs Pure"},
@@ -405,11 +408,89 @@ func TestWorldIsRefused(t *testing.T) {
 			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -time.Second} }
 		}, "World.Job"},
 		{"a contradiction in the fleet", func(w *rollouttest.World) { w.Fleet.Resources = append(w.Fleet.Resources, w.Fleet.Resources[0]) }, "is the id of resources[0] too"},
+		{"a contradiction in the fleet, without a planner around", func(w *rollouttest.World) {
+			w.Pure, w.Fleet.Resources = true, append(w.Fleet.Resources, w.Fleet.Resources[0])
+		}, "is the id of resources[0] too"},
 	} {
 		w := rfcWorld(t, 2)
 		row.edit(&w)
 		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: got %v, want an error that names %s", row.why, err, row.want)
+		}
+	}
+}
+
+// TestWorldKeepsItsRecords: a world that is given a store keeps its state there, for whoever looks at it
+// afterwards. A pure one has none.
+func TestWorldKeepsItsRecords(t *testing.T) {
+	t.Parallel()
+	for _, pure := range []bool{false, true} {
+		store := new(bracket.MemoryStore)
+		w := rfcWorld(t, 1)
+		w.Store, w.Pure = store, pure
+		if _, err := w.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		records, err := store.List(t.Context(), "")
+		if err != nil || (len(records) == 0) != pure {
+			t.Errorf("pure %t: %d records, %v", pure, len(records), err)
+		}
+	}
+}
+
+// TestBriefWorlds: a world of which nobody reads the waits leaves out the plans that would only tell
+// them, and ends like any other.
+func TestBriefWorlds(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why    string
+		edit   func(*rollouttest.World)
+		done   bool
+		finish time.Time
+		spared int // plans
+	}{
+		{"one plan for each job that takes time", func(*rollouttest.World) {}, true, noon.Add(minutes(2)), 2},
+		{"the world ends before the second job does", func(w *rollouttest.World) { w.End = noon.Add(90 * time.Second) }, false, noon.Add(minutes(1)), 1},
+		{"it ends at the end of the job, which belongs to it", func(w *rollouttest.World) { w.End = noon.Add(minutes(2)) }, true, noon.Add(minutes(2)), 2},
+		{"a job takes no time", func(w *rollouttest.World) { w.Job = rollouttest.Durations(nil) }, true, noon, 0},
+		{"a job hangs, and nothing happens any more", func(w *rollouttest.World) {
+			w.Job = func(rollout.Start, int) rollouttest.Outcome {
+				return rollouttest.Outcome{Status: rollout.JobInProgress}
+			}
+		}, false, time.Time{}, 0},
+		{"beside a start past a full pool others start at the same instant", func(w *rollouttest.World) {
+			w.Fleet.Deployments = append(w.Fleet.Deployments, rollout.Deployment{ID: "cni"})
+			w.Fleet.Versions = append(w.Fleet.Versions, version("cni", "v2", noon))
+			for _, node := range []string{"node-1", "node-2"} {
+				w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: node, Environment: "prod", Deployment: "cni"}})
+			}
+			w.Fleet.Overrides = []rollout.Override{{ID: "o", Rule: "nodes", Version: "v2", Deployment: "kubelet", CreatedAt: noon, CreatedBy: "ann", Reason: "urgent"}}
+		}, true, noon.Add(minutes(1)), 1},
+	} {
+		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet(), Start: noon, Trust: true}
+		row.edit(&w)
+		plans := 0
+		counted := func() rollouttest.World {
+			own := w
+			plan := pure(w.Policies, func(*rollout.Plan) {})
+			own.Plan = func(ctx context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+				plans++
+				return plan(ctx, s, now)
+			}
+			return own
+		}
+		timeline, err := counted().Run(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", row.why, err)
+		}
+		all := plans
+		plans = 0
+		e, err := rollouttest.Explore(t.Context(), counted(), func(rollout.Start, int) []rollouttest.Outcome { return nil }, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", row.why, err)
+		}
+		if brief := e.Without; brief.Done != row.done || timeline.Done != row.done || !timeline.Finish.Equal(row.finish) || row.done && !brief.Finish.Equal(row.finish) || all-plans != row.spared {
+			t.Errorf("%s: done %t at %v, in brief %t at %v; %d plans, in brief %d", row.why, timeline.Done, timeline.Finish, brief.Done, brief.Finish, all, plans)
 		}
 	}
 }
