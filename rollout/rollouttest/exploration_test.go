@@ -292,6 +292,35 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// TestFaultIsOfOneAttempt: a fault is that of one attempt, also where a fleet has jobs without run ids,
+// which are told apart by everything else.
+func TestFaultIsOfOneAttempt(t *testing.T) {
+	t.Parallel()
+	own := rollouttest.Fault{
+		TargetID: rollout.TargetID{Resource: "node-1", Environment: "prod", Deployment: "kubelet"}, Version: "v2", Purpose: rollout.PurposeDeploy, Attempt: 1,
+		Outcome: rollouttest.Outcome{After: minutes(9)},
+	}
+	start := rollout.Start{TargetID: own.TargetID, Version: "v2", Purpose: rollout.PurposeDeploy}
+	for _, row := range []struct {
+		why  string
+		edit func(*rollouttest.Fault)
+		want time.Duration
+	}{
+		{"the same", func(*rollouttest.Fault) {}, minutes(9)},
+		{"of a run with an id", func(f *rollouttest.Fault) { f.Run = "r" }, minutes(1)},
+		{"on another target", func(f *rollouttest.Fault) { f.Resource = "node-2" }, minutes(1)},
+		{"of another version", func(f *rollouttest.Fault) { f.Version = "v1" }, minutes(1)},
+		{"of a rollback", func(f *rollouttest.Fault) { f.Purpose = rollout.PurposeRollback }, minutes(1)},
+		{"of a later attempt", func(f *rollouttest.Fault) { f.Attempt = 2 }, minutes(1)},
+	} {
+		fault := own
+		row.edit(&fault)
+		if got := (rollouttest.World{}).With(fault).Job(start, 1).After; got != row.want {
+			t.Errorf("%s: the job takes %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
 // TestExplorationIsThatOfRuns: each consequence is what a run gives in which somebody has changed the
 // outcomes by hand, and no job is left out.
 func TestExplorationIsThatOfRuns(t *testing.T) {

@@ -1,6 +1,7 @@
 package rollouttest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,13 @@ func TestWorldThatPolls(t *testing.T) {
 		}, []string{"12:05:00  node-1: kubelet v2 ended: successful", "12:05:00  node-2: start kubelet v2", "done at 2026-03-10 12:10:00"}},
 		{"a change ends a job before it would have ended, though nobody looks until both have happened", func(w *rollouttest.World) {
 			w.Changes = []rollouttest.Change{{At: noon.Add(minutes(2)), What: "somebody pulls the plug", Do: fail}}
-		}, []string{"12:00:00  node-1: start kubelet v2", "12:02:00  somebody pulls the plug", "12:05:00  node-2: start kubelet v2"}},
+		}, []string{"12:00:00  node-1: start kubelet v2", "12:02:00  somebody pulls the plug", "12:05:00  node-2: start kubelet v2", "12:05:00  node-1: kubelet v2: retry_exhausted"}},
+		{"the targets come in another order before a job ends, and more happens after it", func(w *rollouttest.World) {
+			w.Changes = []rollouttest.Change{
+				{At: noon.Add(minutes(2)), Do: func(s *rollout.Snapshot) { slices.Reverse(s.Targets) }},
+				{At: noon.Add(minutes(4)), What: "somebody comes by", Do: func(*rollout.Snapshot) {}},
+			}
+		}, []string{"12:03:00  node-1: kubelet v2 ended: successful", "12:04:00  somebody comes by", "12:05:00  node-2: start kubelet v2", "done at 2026-03-10 12:08:00"}},
 		{"a change that comes after the end of a job does not undo it", func(w *rollouttest.World) {
 			w.Changes = []rollouttest.Change{{At: noon.Add(minutes(4)), What: "somebody pulls the plug", Do: fail}}
 		}, []string{"12:03:00  node-1: kubelet v2 ended: successful", "12:04:00  somebody pulls the plug", "12:05:00  node-2: start kubelet v2", "done at 2026-03-10 12:08:00"}},
