@@ -81,7 +81,8 @@ func (e *edit) observations(list []Observation) {
 
 // observe applies the observation of one target. While the cleanup is pending, a done member that
 // moved to it is also verified in its stage: nothing has changed for the member yet, and a
-// regressed one must be able to recover.
+// regressed one must be able to recover. Once it was gone, it is not: what has its name from then on
+// is another target, and may be at any version.
 func (e *edit) observe(k, i int, o *Observation) {
 	rec, name := e.run.stage(k).tree.at(i)
 	r := *rec
@@ -92,7 +93,7 @@ func (e *edit) observe(k, i int, o *Observation) {
 	cleanup := e.plan.stages[k].cleanup
 	ours := o.Version == e.plan.version
 	other := o.Version != "" && !ours
-	if cleanup && !o.Gone && e.run.stage(k).phase == StagePending {
+	if cleanup && !o.Gone && r.state != Done && e.run.stage(k).phase == StagePending {
 		home := e.run.home(name)
 		if was, _ := e.run.stage(int(home.stage)).tree.at(int(home.member)); was.state == Done && int(home.stage) != k {
 			e.verify(int(home.stage), int(home.member), *was, other, ours, o.Health)

@@ -183,13 +183,14 @@ func TestNoRegressionByRemoval(t *testing.T) {
 		why     string
 		ready   string // besides c1
 		cleanup staged.DeleteStage
-		seen    staged.Observation
+		seen    []staged.Observation
 		want    string
 	}{
-		{"the cleanup is still to come: the version may be to blame", "", staged.DeleteStage{}, failing, "c1 failed (superseded), c2 starting, c1"},
-		{"it is gone before: it was healthy while it was there", "", staged.DeleteStage{}, gone, "c1 done, c2 starting, c1 done"},
-		{"somebody is asked whether it may be removed", "c2", gated, failing, "c1 done, c2 done, c1"},
-		{"it is being removed", "c2", staged.DeleteStage{}, failing, "c1 done, c2 done, c1 starting"},
+		{"the cleanup is still to come: the version may be to blame", "", staged.DeleteStage{}, []staged.Observation{failing}, "c1 failed (superseded), c2 starting, c1"},
+		{"it is gone before: it was healthy while it was there", "", staged.DeleteStage{}, []staged.Observation{gone}, "c1 done, c2 starting, c1 done"},
+		{"it was gone, and what has its name since is another target", "", staged.DeleteStage{}, []staged.Observation{gone, failing}, "c1 done, c2 starting, c1 done"},
+		{"somebody is asked whether it may be removed", "c2", gated, []staged.Observation{failing}, "c1 done, c2 done, c1"},
+		{"it is being removed", "c2", staged.DeleteStage{}, []staged.Observation{failing}, "c1 done, c2 done, c1 starting"},
 	} {
 		options := staged.Options{LateLeaving: staged.Clean, VerifyDone: staged.Always, OnRegression: staged.Fail}
 		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}, DeleteStage: row.cleanup}, options, []string{"c1", "c2"})
@@ -197,7 +198,9 @@ func TestNoRegressionByRemoval(t *testing.T) {
 		if row.ready != "" {
 			s.see(staged.HealthReady, row.ready)
 		}
-		s.step(staged.Input{Observations: []staged.Observation{row.seen}})
+		for _, seen := range row.seen {
+			s.step(staged.Input{Observations: []staged.Observation{seen}})
+		}
 		var got []string
 		for k := range 2 {
 			for target := range s.run.Targets(k) {
