@@ -120,6 +120,13 @@ func faultsOf(within, base string, err error) error {
 		code := Code(fault.Code)
 		if code != CodeSyntax && code != CodeUnknownField && code != CodeDuplicate {
 			code = codeOf(strictjson.Path(within, fault.Path))
+			switch field := fieldOf(fault.Path); {
+			case code == CodeSelector: // a label may be called maxFailures
+			case field == "maxConcurrency":
+				fault.Hint = limitHint(1)
+			case field == "maxFailures":
+				fault.Hint = limitHint(0)
+			}
 		}
 		list.add(code, strictjson.Path(base, fault.Path), fault.Value, fault.Hint)
 	}
@@ -138,9 +145,11 @@ func inputFaults(err error) error {
 
 // codeOf returns the code of a field whose value could not be read.
 func codeOf(path string) Code {
-	field := path[strings.LastIndexByte(path, '.')+1:]
+	field := fieldOf(path)
 	inStage := strings.Contains(path, "stages[")
 	switch {
+	case strings.Contains(path, "labelSelector."):
+		return CodeSelector
 	case inStage && field == "maxConcurrency":
 		return CodeMaxConcurrency
 	case inStage && field == "maxFailures":
@@ -157,8 +166,8 @@ func codeOf(path string) Code {
 		return CodeWaitTime
 	case field == "progressDeadline" || field == "minSuccessTime":
 		return CodeDuration
-	case strings.Contains(path, "labelSelector."):
-		return CodeSelector
 	}
 	return CodeType
 }
+
+func fieldOf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

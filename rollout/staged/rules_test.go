@@ -266,7 +266,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	if got := rules(err); run != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v\n%v", got, want, err)
 	}
-	if list := flatten(err); list[1].Error() != `stages[0].maxConcurrency: 0: must be at least 1, or a percentage from "1%" to "100%"` {
+	if list := flatten(err); list[1].Error() != `stages[0].maxConcurrency: 0: must be a count from 1 to 2147483647, without quotes, or a whole percentage from "1%" to "100%"` {
 		t.Error(list[1])
 	}
 }

@@ -2,6 +2,7 @@ package staged
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"unicode/utf8"
 
@@ -115,8 +116,14 @@ func beforeTasks(list *faults, path string, tasks []Task) {
 // limit checks a count or percentage against its smallest value; unset passes.
 func limit(list *faults, code Code, path string, l concurrency.Limit, least int) {
 	if !l.IsZero() && (l.Value() < least || l.IsPercent() && l.Value() > 100) {
-		list.add(code, path, strictjson.Value(l), fmt.Sprintf(`must be at least %d, or a percentage from "%d%%" to "100%%"`, least, least))
+		list.add(code, path, strictjson.Value(l), limitHint(least))
 	}
+}
+
+// limitHint says what a limit may be. A value that is no limit at all gets it as well: the hint of
+// concurrency.Limit, which accepts more, would lead to a value that is refused next.
+func limitHint(least int) string {
+	return fmt.Sprintf(`must be a count from %d to %d, without quotes, or a whole percentage from "%d%%" to "100%%"`, least, math.MaxInt32, least)
 }
 
 func durations(list *faults, code Code, base string, deadline, soak Duration) {
