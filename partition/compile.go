@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -64,6 +65,11 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 		order[i] = uint32(i)
 		if clusters[i].Name == "" {
 			faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].name", i), Hint: "must not be empty"})
+		}
+		for _, text := range [...]struct{ field, value string }{{"namespace", clusters[i].Namespace}, {"name", clusters[i].Name}} {
+			if !utf8.ValidString(text.value) { // JSON would change it, and perhaps make two clusters equal
+				faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].%s", i, text.field), Value: quoted(text.value), Hint: "must be valid UTF-8"})
+			}
 		}
 		if clusters[i].Wanted == "" {
 			faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].wanted", i),

@@ -61,8 +61,8 @@ func (f *Fleet) UnmarshalJSON(data []byte) error {
 // no decoder of its own, so that a host can embed it in its own types: it is decoded strictly only
 // as a part of a [Fleet].
 type Cluster struct {
-	Namespace string            `json:"namespace,omitempty"`
-	Name      string            `json:"name"`
+	Namespace string            `json:"namespace,omitempty"` // valid UTF-8
+	Name      string            `json:"name"`                // not empty, valid UTF-8
 	Labels    map[string]string `json:"labels,omitempty"`
 	Groups    []string          `json:"groups,omitempty"` // names of the cluster groups that the cluster is in
 	// Wanted is the id of the version that the cluster should have. It may differ between clusters,

@@ -560,6 +560,20 @@ func TestBadClusters(t *testing.T) {
 	}
 }
 
+// TestNamesThatJSONWouldChange: two clusters whose names differ only in bytes that are not UTF-8 would
+// be one in the JSON of a result, so a host that reads its plan back could not tell them apart.
+func TestNamesThatJSONWouldChange(t *testing.T) {
+	fleet := partition.Fleet{Clusters: []partition.Cluster{{Name: "a\xfe", Wanted: "v2"}, {Namespace: "\xff", Name: "a\xff", Wanted: "v2"}, {Namespace: "größe", Name: "\u202e", Wanted: "v2"}}}
+	want := `clusters[0].name: "a\xfe": must be valid UTF-8
+clusters[1].namespace: "\xff": must be valid UTF-8
+clusters[1].name: "a\xff": must be valid UTF-8`
+	for _, mode := range []partition.Mode{partition.Default, partition.FleetController} {
+		if _, err := partition.Plan(partition.Strategy{}, fleet, partition.Options{Mode: mode}); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v\nwant %s", mode, err, want)
+		}
+	}
+}
+
 // TestDecodeFleet: a fleet is read as strictly as a strategy, with the clusters in it.
 func TestDecodeFleet(t *testing.T) {
 	given := func() partition.Fleet { return partition.Fleet{Paused: true} }
