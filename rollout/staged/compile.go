@@ -283,9 +283,9 @@ func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
 	for _, t := range targets {
 		path := fmt.Sprintf("targets[%q].labels[%q]", t.Name, label)
 		if text, given := t.Labels[label]; given {
-			list.add(CodeSortKey, path, quoted(text), fmt.Sprintf("must be a whole number from 0 to 9223372036854775807, in digits, to sort %s", inStage(stage, "sortingLabelKey")))
+			list.add(CodeSortKey, path, quoted(text), fmt.Sprintf("must be a whole number from 0 to 9223372036854775807, in digits: %s sorts by it", inStage(stage, "sortingLabelKey")))
 		} else {
-			list.add(CodeSortKey, path, "", fmt.Sprintf(`must be there to sort %s, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
+			list.add(CodeSortKey, path, "", fmt.Sprintf(`must be there, because %s sorts by it, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
 		}
 	}
 }

@@ -165,7 +165,8 @@
 //   - A target that was removed or that moved to the cleanup does not join again when it comes
 //     back.
 //   - A member that starts leaving can be in its stage, settled, and also in the cleanup. Its name
-//     then means the member of the cleanup; Skip skips both.
+//     then means the member of the cleanup; Skip skips both. VerifyDone looks at it in its stage as
+//     well, until it is gone or the cleanup begins: a target that has its name later is another one.
 //   - A regressed target that goes away for good does not become ready: it keeps blocking until it
 //     is skipped. An operator who deletes what the new version broke should say so.
 //   - A desired state that cannot follow the present one fails the whole step. A host that sees

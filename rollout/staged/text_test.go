@@ -400,8 +400,8 @@ func TestOverlapsHideNoOtherFault(t *testing.T) {
 	stages := []staged.Stage{{Name: "a", Targets: []string{"c1", "c2"}, SortingLabelKey: "order"}, {Name: "b", Targets: []string{"c1"}}, {Name: "c", Targets: []string{"c1", "c2"}, SortingLabelKey: "wave"}}
 	fleet := staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c2", Labels: map[string]string{"order": "1", "wave": "2"}}, {Name: "c1", Labels: map[string]string{"wave": "x"}}}}
 	_, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleet, staged.Options{})
-	want := `targets["c1"].labels["order"]: must be there to sort stages[0].sortingLabelKey, or choose missingSortKey "last"
-targets["c1"].labels["wave"]: "x": must be a whole number from 0 to 9223372036854775807, in digits, to sort stages[2].sortingLabelKey
+	want := `targets["c1"].labels["order"]: must be there, because stages[0].sortingLabelKey sorts by it, or choose missingSortKey "last"
+targets["c1"].labels["wave"]: "x": must be a whole number from 0 to 9223372036854775807, in digits: stages[2].sortingLabelKey sorts by it
 targets: 2: in more than one stage: c1, c2: change the selectors, or choose overlap "first"`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
