@@ -124,7 +124,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "a cluster in two stages", Args: []string{"-f", file("stages: [{name: a, labelSelector: {}}, {name: b, labelSelector: {}}]\n"), "-clusters", file("clusters: [{name: c}]\n")}, Faults: []string{
 			`file\.yaml: clusters: 1: in more than one stage: c: .*choose -overlap "first"$`}},
 		{Why: "clusters that cannot be sorted", Args: []string{"-f", file("stages: [{name: a, labelSelector: {}, sortingLabelKey: n}]\n"), "-clusters", file("clusters: [{name: b}, {name: c, labels: {n: x}}]\n")}, Faults: []string{
-			`file\.yaml: clusters\[0\]\.labels\["n"\]: must be there .*or choose -missing-sort-key "last"$`, `file\.yaml: clusters\[1\]\.labels\["n"\]: "x": must be a whole number`}},
+			`file\.yaml: clusters\[0\]\.labels\["n"\]: must be there, .*or choose -missing-sort-key "last"$`, `file\.yaml: clusters\[1\]\.labels\["n"\]: "x": must be a whole number`}},
 		{Why: "a field that clusters do not have", Args: []string{"-clusters", file("clusters: [{name: a, lables: {}}]\n")}, Faults: []string{`clusters\[0\]\.lables: .*labels`}},
 		{Why: "all faults of the list", Args: []string{"-clusters", file("clusters: [{name: a, fails: -1}, {name: ''}, {name: a}, {name: b, fails: 1000}]\nleaving: [b, '', c, c]\n")}, Faults: []string{
 			`clusters\[0\]\.fails: -1: must be from 0 to 100`, `clusters\[1\]\.name: every cluster needs a name`, `clusters\[2\]\.name: "a": is given as clusters\[0\] already`,
