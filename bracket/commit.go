@@ -63,8 +63,8 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 
 // NextAfter returns when the caller should step again once it has carried out runs of p.Start and
 // p.Redispatch at the plan's now: at Next or, in case one of them hangs, as soon as that is stuck,
-// whichever is earlier. Zero: nothing happens by itself. The state is the one that [Step] returned with the plan. Runs that
-// the plan does not offer count for nothing.
+// whichever is earlier. Zero: nothing happens by itself. The state is the one that [Step] returned
+// with the plan. Runs that the plan does not offer count for nothing.
 func (p Plan) NextAfter(state State, runs []Run) time.Time {
 	next := p.Next
 	first, again := offers{starts: p.Start}, offers{starts: p.Redispatch}

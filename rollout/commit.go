@@ -96,14 +96,18 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 }
 
 // NextAfter returns when a host that has carried out starts of the plan, all of them or any subset,
-// should look again. That is Next, or earlier: the instant at which one of the jobs, should it hang,
-// or its lease counts as stuck, at which the cooldown of its version is over for a newer one, or until
-// which a [CustomRule] that sees the job in progress lets a newer one wait. It is a nanosecond after
-// Now if an [Override] lets one of them past a full pool, or if one of them brings a pool back into use
-// while more pools are active than maxActiveKeys allows: once its job is to be seen, others may start
-// beside it, and the plan does not offer these because the host may leave that one out. The jobs are
-// taken to begin at Now; if they begin later, that is early enough. Zero: nothing happens by itself.
-// Without starts it is Next.
+// should look again: at Next, or earlier if one of these comes before it:
+//
+//   - One of the jobs, should it hang, or its lease counts as stuck.
+//   - The cooldown of its version is over for a newer one.
+//   - A [CustomRule] that sees the job in progress lets a newer version wait until then.
+//   - A nanosecond after Now, if an [Override] lets one of the starts past a full pool, or if one
+//     brings a pool back into use while more pools are active than maxActiveKeys allows. Once its
+//     job is to be seen, others may start beside it. The plan does not offer these, because the host
+//     may leave that one out.
+//
+// The jobs are taken to begin at Now; if they begin later, that is early enough. Zero: nothing
+// happens by itself. Without starts it is Next.
 //
 // A host that sees its own jobs late, as through a cache, looks when it sees them. If it looks at
 // that nanosecond and does not see them yet, the plan offers the same starts again and NextAfter is

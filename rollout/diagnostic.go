@@ -42,6 +42,12 @@ const (
 	// an approval approves nothing.
 	DiagnosticApprovalWithoutEffect DiagnosticCode = "approval_without_effect"
 
+	// DiagnosticActiveWithoutEffect is about jobs in Snapshot.Active under the key, in Detail, of no
+	// pool that has members: they count nowhere. The key may be misspelt, or that of a rule or a
+	// label value that has gone. [PolicySet.PoolKeys] lists the keys that there are. Example names
+	// the resource of the first one.
+	DiagnosticActiveWithoutEffect DiagnosticCode = "active_without_effect"
+
 	// DiagnosticExecutionUnseen is about an open execution, which Detail names by its group. The
 	// snapshot lacks its resource, its environment, or the target of a run in progress. The plan
 	// cannot tell how the execution ends, so it stays open and keeps its slots. It goes on once
@@ -54,7 +60,7 @@ const (
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
-	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, what an approval names, or the id of the override or command and why it has no effect
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, the key of a pool, what an approval names, or the id of the override or command and why it has no effect
 	Count   int            `json:"count"`            // how many targets, resources, environments, jobs or approvals
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }
@@ -73,6 +79,8 @@ func (d Diagnostic) String() string {
 		text += " is no known status, so such a job counts as active"
 	case DiagnosticApprovalStatusUnknown:
 		text += " is no known status, so such an approval does not count"
+	case DiagnosticActiveWithoutEffect:
+		text += " is the key of no pool that has members, so what is active under it does not count"
 	case DiagnosticUnknownRun:
 		text += " is of a group that the state does not know"
 	}

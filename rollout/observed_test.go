@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -167,6 +168,27 @@ func TestApprovalWithoutEffect(t *testing.T) {
 	}
 	if !slices.Equal(plan.Diagnostics, want) || len(plan.Start) > 0 {
 		t.Errorf("starts %q, tells %+v", started(plan), plan.Diagnostics)
+	}
+}
+
+// TestActiveWithoutEffect: jobs under the key of no pool are told, since whoever reports them means
+// them to count; a key without jobs is not, and neither is one of a pool.
+func TestActiveWithoutEffect(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']"}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.Resources[0].Metadata, s.Resources[1].Metadata = map[string]string{"zone": "east"}, map[string]string{"zone": "west"}
+	s.Active = map[string][]concurrency.Holder{
+		"P/east": {{Resource: "x", Group: "by hand"}}, // in the way of r1
+		"P/West": {{Resource: "y2", Group: "by hand"}, {Resource: "y1", Group: "by hand"}},
+		"P/EAST": {},
+	}
+	plan := mustPlan(t, set, s, t0)
+	want := []rollout.Diagnostic{{Code: rollout.DiagnosticActiveWithoutEffect, Detail: "P/West", Count: 2, Example: rollout.TargetID{Resource: "y1"}}}
+	if !slices.Equal(plan.Diagnostics, want) || !slices.Equal(started(plan), []string{"r2/a@v2"}) {
+		t.Errorf("starts %q, tells %+v", started(plan), plan.Diagnostics)
+	}
+	if text, want := plan.Diagnostics[0].String(), "active_without_effect: P/West is the key of no pool that has members, so what is active under it does not count (2 times, such as y1)"; text != want {
+		t.Errorf("%s\nwant %s", text, want)
 	}
 }
 

@@ -177,6 +177,15 @@ func (w *work) occupy() {
 		p.Record = concurrency.NewRecord(p.Key)
 		p.Jobs = slices.Clip(w.snapshot.Active[p.Key]) // clipped, because incumbents are appended
 	}
+	for key, holders := range w.snapshot.Active {
+		if _, known := c.keys[key]; known || len(holders) == 0 {
+			continue
+		}
+		first := slices.MinFunc(holders, compareHolders)
+		for range holders {
+			w.diagnose(DiagnosticActiveWithoutEffect, "", key, TargetID{Resource: first.Resource})
+		}
+	}
 	for _, record := range w.snapshot.State.Pools {
 		if index, known := c.keys[record.Key]; known {
 			c.snapshot.Pools[index].Record = record

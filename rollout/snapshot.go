@@ -49,7 +49,8 @@ type Snapshot struct {
 	// or above its limit, no other target starts on a resource that is down only because of an
 	// active job of Targets: the lease of that job may have gone since. Read Active after the pools
 	// of State, never before: targets on a resource that is down start without a further slot, so a
-	// job that has ended by then would let in one too many.
+	// job that has ended by then would let in one too many. A key of no pool is a [Diagnostic] with
+	// [DiagnosticActiveWithoutEffect].
 	Active map[string][]concurrency.Holder `json:"active,omitempty"`
 
 	// DeletedResources lists the ids of resources that are known to be gone. What they held is
