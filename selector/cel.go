@@ -189,15 +189,27 @@ func (t *syntaxTree) print() (string, bool) {
 }
 
 // cost returns the worst-case cost for data of the promised sizes.
+//
+// A chain of keys that begins at a value made on the spot, as in ['a', x][0], costs one more when it
+// runs than the library estimates. For an index the meter adds that. The library asks nobody for
+// the price of a selection as in {'a': x}.a, but there each one more comes with the price of
+// another map.
 func (t *syntaxTree) cost() (uint64, error) {
 	estimate, err := t.library.env.EstimateCost(t.ast, t.meter())
-	return estimate.Max, err
+	cost, selected := estimate.Max, false
+	t.tree().walk(func(n *expr) {
+		selected = selected || (n.kind == kindSelect || n.kind == kindHas) && n.args[0].kind == kindMap
+	})
+	if more := cost / common.MapCreateBaseCost; selected && more < math.MaxUint64-cost {
+		cost += more
+	}
+	return cost, err
 }
 
 // meter is the price list of one expression, for the estimate and for metering. It is the library's
-// own list with two prices corrected. Converting a string costs by its length. A regular expression
-// costs by what it compiles to, not by its text: (a{1,30}){1,30} is short, but 30 times as slow as
-// others of its length.
+// own list with two prices corrected, and one more in the estimate: see cost. Converting a string
+// costs by its length. A regular expression costs by what it compiles to, not by its text:
+// (a{1,30}){1,30} is short, but 30 times as slow as others of its length.
 type meter struct {
 	*library
 	patterns map[string]uint64 // what each regular expression costs per ten characters
@@ -263,11 +275,27 @@ func (m *meter) EstimateCallCost(_, overload string, target *checker.AstNode, ar
 		pattern, _ := args[1].Expr().AsLiteral().Value().(string)
 		cost := size(args[0]).MultiplyByCostFactor(perCharacter).Add(one).Multiply(checker.FixedCostEstimate(m.patterns[pattern]))
 		return &checker.CallEstimate{CostEstimate: cost}
+	case overloads.IndexList, overloads.IndexMap:
+		if made(args[0].Expr()) {
+			return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(2)}
+		}
 	}
 	if fromString(overload) {
 		return &checker.CallEstimate{CostEstimate: size(args[0]).MultiplyByCostFactor(perCharacter).Add(one)}
 	}
 	return nil
+}
+
+// made reports whether a value is made on the spot, and not found in a variable or in another value.
+func made(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.ListKind, ast.MapKind, ast.ComprehensionKind:
+		return true
+	case ast.CallKind:
+		name := e.AsCall().FunctionName()
+		return name != opIndex && name != opCondition
+	}
+	return false
 }
 
 // CallCost returns the price of a call that was made, by the same list; nil leaves it to the

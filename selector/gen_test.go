@@ -149,7 +149,7 @@ func (g gen) any(depth int) string {
 		return g.leaf()
 	}
 	text := func() string {
-		switch g.n("computed", 7) {
+		switch g.n("computed", 9) {
 		case 0:
 			return "(" + g.str() + " + " + g.literal() + ")"
 		case 1:
@@ -160,6 +160,11 @@ func (g gen) any(depth int) string {
 			return "string(version.createdAt)"
 		case 4:
 			return g.pick("map", mapVars) + "[" + g.pick("variable", stringVars) + "]"
+		case 5: // out of a value that is made on the spot
+			made := g.pick("made", []string{"[%s, 'a'][0]", "{'k': %s}['k']", "{'k': %s}.k", "(tags + [%s])[0]", "[[%s]][0][0]", "{'k': [%s]}.k[0]", "tags.map(t, t + %s)[0]"})
+			return fmt.Sprintf(made, g.str())
+		case 6:
+			return "tags[" + g.pick("int", append([]string{"0"}, intVars...)) + "]"
 		default:
 			return g.str()
 		}

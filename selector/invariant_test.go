@@ -637,6 +637,13 @@ func TestPrices(t *testing.T) {
 		{"string(weight) == 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'", hostVars{"weight": int64(1)}, 1 + 1 + 7, 1 + 1 + 1, "what a conversion writes is not long"},
 		{"string(resource.name) == string(resource.kind)", hostVars{"resource.name": "a", "resource.kind": "b"}, 1 + 1 + 1 + 1 + 26, 1 + 1 + 1 + 1 + 1, "two of them"},
 		{"string(version.createdAt - version.createdAt) == string(resource.kind)", hostVars{"version.createdAt": time.Time{}, "resource.kind": "b"}, 1 + 1 + 1 + 1 + 1 + 1 + 7, 1 + 1 + 1 + 1 + 1 + 1 + 1, "what is written is not long here either"},
+		{"['a', resource.name][1] == 'a'", hostVars{"resource.name": "a"}, 10 + 1 + 2 + 1, 10 + 1 + 2 + 1, "a list, a variable, an index and one more because the list is made on the spot, a comparison"},
+		{"{'a': resource.name}['a'] == 'a'", hostVars{"resource.name": "a"}, 30 + 1 + 2 + 1, 30 + 1 + 2 + 1, "the same of a map"},
+		{"{'a': resource.name}.a == 'a'", hostVars{"resource.name": "a"}, 30 + 1 + 1 + 1 + 33/30, 30 + 1 + 2 + 1, "a selection and one more for each 30: maps are not made for less"},
+		{"has({'a': resource.name}.a)", hostVars{"resource.name": "a"}, 30 + 1 + 1 + 32/30, 30 + 1 + 2, "the test of a key is a selection"},
+		{"[[resource.name]][0][0] == 'a'", hostVars{"resource.name": "a"}, 20 + 1 + 2 + 1 + 1, 20 + 1 + 2 + 1 + 1, "one more for the chain, not for each of its indices"},
+		{"(tags + tags)[0] == 'a'", hostVars{"tags": []string{"a"}}, 2 + 1 + 2 + 1, 2 + 1 + 2 + 1, "what a call returns is made on the spot"},
+		{"tags[0] == 'a'", hostVars{"tags": []string{"a"}}, 1 + 1 + 1, 1 + 1 + 1, "a variable is not"},
 		{"string(resource.name) == resource.kind", hostVars{"resource.name": "a", "resource.kind": "b"}, 1 + 1 + 1 + 26, 1 + 1 + 1 + 1, "a string is as long as it was"},
 	} {
 		s, err := env.Compile(row.expr)
