@@ -12,10 +12,15 @@ import (
 // snapshot are those of the plan.
 //
 // The host writes each record on condition that the stored one is still at its Revision, all in one
-// transaction or one by one in the order given. If it writes one by one and a later record is
-// refused with [ErrConflict], it releases the leases already written. It dispatches only after the
-// last write. A host that is cut off in between has claimed too much, never too little: the next
-// plan finds the holders, or [Record.Orphans] lists them.
+// transaction or one by one in the order given. It dispatches only after the last write. A host
+// that is cut off in between has claimed too much, never too little: the next plan finds the
+// holders, or [Record.Orphans] lists them.
+//
+// Writing one by one is for a host whose candidates no other planner starts. If a later record is
+// refused with [ErrConflict], it releases the leases already written. Another planner that starts
+// the same candidate has the same leases, with the same tokens, and could be at work under one that
+// is released here. If candidates may be started by several planners, a paused one and its successor
+// included, use a transaction.
 //
 // Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]. Otherwise a
 // candidate that got the lease of one pool is a holder: the next plan admits it to the other pools,
