@@ -393,6 +393,8 @@ func TestKitFindsFaults(t *testing.T) {
 
 		"writes after the deadline": {"a cancelled context writes nothing", &careless{late: true}},
 		"pads keys, as SQL does":    {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, " ") }}},
+		"drops the end of a line":   {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, "\n") }}},
+		"reads keys as a query":     {"keys are any text", &careless{column: func(key string) string { return strings.ReplaceAll(key, "+", " ") }}},
 		"drops dots, as file names": {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, ".") }}},
 		"composes letters":          {"keys are any text", &careless{column: func(key string) string { return strings.ReplaceAll(key, "e\u0301", "\u00e9") }}},
 		"lists by LIKE, any case":   {"keys are any text", &careless{like: true}},

@@ -47,6 +47,8 @@ var values = []promise{
 	{"keys are any text", "keys hold names that users chose", func(c *client) {
 		keys := []string{"a", "a/b", "a//b", "/a", "a/", "a%2Fb", "a%b", "a b", " ", "A", "nœud-3", "日本", "a\nb", `a"b'c\d`, "a*b?c[d]", "a_b", "..", "a\tb",
 			"a\x00", "a\x00b", "\U0010ffff", "\U0010ffff/a", strings.Repeat("k", 1024), strings.Repeat("k", 1023),
+			"a+b", "a&b", "a#b", // what an address gives a meaning to
+			" a", "a\n", // a text that was trimmed, and a line
 			"a ", "a.", // a padded column and a file name lose the last character
 			"\u00e9", "e\u0301", // the same letter, as one character and as two
 			"\uff4e"} // in UTF-16 it comes after U+10FFFF

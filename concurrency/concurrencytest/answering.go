@@ -58,7 +58,9 @@ func checkCancelled(ctx context.Context, b Backend) error {
 
 func checkNames(ctx context.Context, b Backend) error {
 	long := strings.Repeat("x", 1024)
-	names := []string{" ", "%", "%2F", "/", "A", "B", "a", "a ", "a b", "a.", "a/b", "e\u0301", "n\u0153ud", "\u00e9", "日本", "\uff4e", "\U0010ffff", long}
+	names := []string{" ", "%", "%2F", "..", "/", "/a", "A", "B", "a", " a", "a ", "a b", "a.", "a/", "a//b", "a/b", "a_b", "e\u0301", "n\u0153ud", "\u00e9", "日本", "\uff4e", "\U0010ffff", long,
+		"a\x00", "a\n", "a\nb", "a\tb", `a"b'c\d`, "a*b?c[d]", // what texts, lines and patterns give a meaning to
+		"a#b", "a&b", "a+b"} // what an address gives a meaning to
 	slices.Sort(names)
 	var holders []concurrency.Holder
 	for _, name := range names {
@@ -82,7 +84,7 @@ func checkNames(ctx context.Context, b Backend) error {
 
 // checkJoinedNames looks for names that are joined to one key: x/y of z is not x of y/z.
 func checkJoinedNames(ctx context.Context, b Backend) error {
-	for _, by := range []string{"/", ":", "|", ",", " ", "-"} {
+	for _, by := range []string{"/", ":", "|", ",", " ", "-", "_", "\n", "\x00"} {
 		both := []concurrency.Holder{{Resource: "x", Group: "y" + by + "z"}, {Resource: "x" + by + "y", Group: "z"}}
 		err := errors.Join(
 			b.SetPool(ctx, "joined", []string{both[0].Resource, both[1].Resource}),

@@ -163,13 +163,18 @@ func TestKitFindsFaults(t *testing.T) {
 		"ignores case":     strings.ToLower,
 		"pads, as SQL":     func(name string) string { return cmp.Or(strings.TrimRight(name, " "), name) },
 		"composes letters": func(name string) string { return strings.ReplaceAll(name, "e\u0301", "\u00e9") },
+		"ends at a NUL":    func(name string) string { name, _, _ = strings.Cut(name, "\x00"); return name },
+		"ends at a line":   func(name string) string { name, _, _ = strings.Cut(name, "\n"); return name },
+		"is a query":       func(name string) string { return strings.ReplaceAll(name, "+", " ") },
+		"is a value in it": func(name string) string { name, _, _ = strings.Cut(name, "&"); return name },
+		"is a path":        func(name string) string { return strings.ReplaceAll(name, "//", "/") },
 	} {
 		backend := func() concurrencytest.Backend { return &careless{pool: column} }
 		if failed := concurrencytest.Failures(t.Context(), backend); !slices.Equal(failed, []string{"odd names"}) {
 			t.Errorf("the names of pools are in a column that %s: %v fail, want the one case", name, failed)
 		}
 	}
-	for _, by := range []string{"/", " "} {
+	for _, by := range []string{"/", " ", "\x00"} {
 		joined := func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
 			holders, err := m.Active(ctx, pool)
 			seen := map[string]bool{}
