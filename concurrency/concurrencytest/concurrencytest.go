@@ -15,11 +15,12 @@ import (
 // Backend is the counter under test together with two methods that change what it counts. SetPool
 // replaces the members of a pool; PutJob creates or replaces the job with an ID. Once they have
 // returned, Active shows the change. All methods must be safe for concurrent use. Names and ids are
-// any UTF-8 text of up to 1024 bytes; a group may be empty. [concurrency.MemoryJobs] is a Backend.
+// any UTF-8 text of up to 1024 bytes; a group may be empty. A name with the character NUL may be
+// refused: there are databases whose text cannot hold it. [concurrency.MemoryJobs] is a Backend.
 //
 // If the backend cannot move a job to another resource or group, or cannot change the status of a
 // job that has ended, PutJob refuses that with [errors.ErrUnsupported] and changes nothing. It
-// never refuses a new job, nor the next status of a job that has not ended.
+// refuses neither a new job, but for such a name, nor the next status of a job that has not ended.
 type Backend interface {
 	concurrency.JobCounter
 	SetPool(ctx context.Context, pool string, resources []string) error

@@ -254,6 +254,9 @@ func TestKitFindsFaults(t *testing.T) {
 			t.Errorf("%s: %v fail, want the one case", name, failed)
 		}
 	}
+	if failed := concurrencytest.Failures(t.Context(), func() concurrencytest.Backend { return withoutNUL{&concurrency.MemoryJobs{}} }); len(failed) > 0 {
+		t.Errorf("whoever refuses names with a NUL fails in %v", failed)
+	}
 	refuses := func() concurrencytest.Backend { return &final{jobs: map[string]concurrency.Job{}, always: true} }
 	if failed := concurrencytest.Failures(t.Context(), refuses); len(failed) != 11 {
 		t.Errorf("whoever refuses every job fails in %v", failed)
@@ -435,4 +438,23 @@ func (k *keyed) Active(ctx context.Context, pool string) ([]concurrency.Holder, 
 	defer k.mu.Unlock()
 	holders, err := k.MemoryJobs.Active(ctx, "all")
 	return slices.DeleteFunc(holders, func(h concurrency.Holder) bool { return !k.members[pool+k.by+h.Resource] }), err
+}
+
+// withoutNUL refuses what text in some databases cannot hold.
+type withoutNUL struct{ concurrencytest.Backend }
+
+var errNUL = errors.New("a text with a NUL")
+
+func (w withoutNUL) SetPool(ctx context.Context, pool string, resources []string) error {
+	if strings.ContainsRune(pool+strings.Join(resources, ""), 0) {
+		return errNUL
+	}
+	return w.Backend.SetPool(ctx, pool, resources)
+}
+
+func (w withoutNUL) PutJob(ctx context.Context, job concurrency.Job) error {
+	if strings.ContainsRune(job.ID+job.Resource+job.Group, 0) {
+		return errNUL
+	}
+	return w.Backend.PutJob(ctx, job)
 }
