@@ -30,7 +30,7 @@ func TestWhatElseAResourceHas(t *testing.T) {
 	} {
 		sets = append(sets, compile(t, bracketed(fields)))
 	}
-	seeds := 300
+	seeds := 150
 	if testing.Short() {
 		seeds = 60
 	}
