@@ -39,12 +39,18 @@ func ParsePodCliqueSet(data []byte) (SetSpec, []Warning, error) {
 			if strings.HasSuffix(fault.Path, "].updateStrategy.type") || strings.HasSuffix(fault.Path, "].updateStrategy.rollingUpdate") {
 				fault.Hint = "unknown field: the updateStrategy of a component holds maxUnavailable and maxSurge themselves; only spec.updateStrategy has a type"
 			}
+			if strings.HasPrefix(fault.Path, "spec.template.") && strings.HasSuffix(fault.Path, ".rollingUpdate.maxUnavailable") && strings.Contains(fault.Hint, "%") {
+				fault.Hint = hintReleased // that of a limit names 0 and percentages, which are refused next
+			}
 			list.add(fault.Path, Code(fault.Code), fault.Value, fault.Hint)
 		}
 		return SetSpec{}, nil, list.err()
 	}
 	return document.spec()
 }
+
+// hintReleased says what the maxUnavailable of a component's rollingUpdate may be.
+const hintReleased = "must be a count from 1 to 2147483647; percentages belong into updateStrategy"
 
 type manifest struct {
 	APIVersion any          `json:"apiVersion"`
@@ -288,7 +294,7 @@ func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrat
 	case set == ReplicaRecreate:
 		faults.add(path, CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
 	case !most.IsZero() && (most.IsPercent() || most.Value() == 0):
-		faults.add(path+".maxUnavailable", CodeOutOfRange, strictjson.Value(most), "must be a count from 1; percentages belong into updateStrategy")
+		faults.add(path+".maxUnavailable", CodeOutOfRange, strictjson.Value(most), hintReleased)
 	default:
 		if most.Value() > replicas && replicas > 0 {
 			most = concurrency.Count(replicas)

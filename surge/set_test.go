@@ -596,8 +596,16 @@ func TestParsePodCliqueSet(t *testing.T) {
 		{"a released budget twice", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1},"spec":{"rollingUpdate":{"maxUnavailable":2}}}]}}}`, []string{
 			"conflict spec.template.cliques[0].rollingUpdate: is given in spec, too"}},
 		{"budgets that Grove refuses, too", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":0}},{"name":"b","spec":{"rollingUpdate":{"maxUnavailable":"50%"}}}]}}}`, []string{
-			"out_of_range spec.template.cliques[0].rollingUpdate.maxUnavailable: 0: must be a count from 1; percentages belong into updateStrategy",
-			"out_of_range spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: \"50%\": must be a count from 1; percentages belong into updateStrategy"}},
+			"out_of_range spec.template.cliques[0].rollingUpdate.maxUnavailable: 0: must be a count from 1 to 2147483647; percentages belong into updateStrategy",
+			"out_of_range spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: \"50%\": must be a count from 1 to 2147483647; percentages belong into updateStrategy"}},
+		{"budgets that are no limits: the hint is that of the field", `{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":-1}},"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":-1}},{"name":"b","spec":{"rollingUpdate":{"maxUnavailable":"12.5%"}}}],
+			"podCliqueScalingGroups":[{"name":"g","rollingUpdate":{"maxUnavailable":99999999999}},{"name":"h","rollingUpdate":{"maxUnavailable":"5"}},{"name":"i","rollingUpdate":{"maxUnavailable":1,"maxUnavailable":-1}}]}}}`, []string{
+			`type spec.updateStrategy.rollingUpdate.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
+			"type spec.template.cliques[0].rollingUpdate.maxUnavailable: -1: must be a count from 1 to 2147483647; percentages belong into updateStrategy",
+			"type spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: \"12.5%\": must be a count from 1 to 2147483647; percentages belong into updateStrategy",
+			"type spec.template.podCliqueScalingGroups[0].rollingUpdate.maxUnavailable: 99999999999: must be a count from 1 to 2147483647; percentages belong into updateStrategy",
+			`type spec.template.podCliqueScalingGroups[1].rollingUpdate.maxUnavailable: "5": must not be in quotes, which are for percentages: write 5`,
+			"duplicate spec.template.podCliqueScalingGroups[2].rollingUpdate.maxUnavailable: given twice"}},
 		{"a budget of a member", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1}}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
 			`conflict spec.template.cliques[0].rollingUpdate: must be left out: the clique is updated with its scaling group, "g"`}},
 		{"a type that a set cannot follow", `{"spec":{"updateStrategy":{"type":"OnDelete"},"template":{}}}`, []string{
