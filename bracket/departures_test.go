@@ -1117,6 +1117,21 @@ func TestStepRefusesContradictions(t *testing.T) {
 		{"too many due", func(h *host, o *Observation) { o.Due = func(PendingGroup) []time.Time { return make([]time.Time, 2) } },
 			"out_of_range observation.due: returned 2 instants for 1 resources", "which one is not of a resource?"},
 		{"due", func(h *host, o *Observation) { o.Due = func(PendingGroup) []time.Time { return nil } }, "out_of_range observation.due: returned 0 instants for 1 resources", "instants would belong to other resources"},
+		{"member that is not UTF-8", func(h *host, o *Observation) { o.Members = append(o.Members, Member{Deployment: "os\xff"}) }, `type observation.members: "os\xff": must be UTF-8`, "the group would name another one"},
+		{"version that is not UTF-8", func(h *host, o *Observation) {
+			o.Versions = append(o.Versions, Version{Deployment: "os", ID: "v\xff", CreatedAt: day0})
+		}, `type observation.versions: "v\xff": must be UTF-8`, "its mark would be that of another one"},
+		{"resource that is not UTF-8", func(h *host, o *Observation) {
+			o.Targets = append(o.Targets.(TargetList), Target{Resource: "n\xff", Deployment: "os"})
+		}, `type observation.targets: "n\xff": must be UTF-8`, "its execution would not be found again, and begin twice"},
+		{"current version that is not UTF-8", func(h *host, o *Observation) {
+			o.Targets = append(o.Targets.(TargetList), Target{Resource: "n2", Deployment: "os", Current: "v\xff"})
+		}, `type observation.targets: "v\xff": must be UTF-8`, "a rollback would lead to another one"},
+		{"command that is not UTF-8", func(h *host, o *Observation) {
+			o.Commands = []Command{{ID: "c\xff", Kind: Skip, Group: "g", Resource: "r"}}
+		}, `type observation.commands[0].id: "c\xff": must be UTF-8`, "it would be applied a second time"},
+		{"rule that is not UTF-8", func(h *host, o *Observation) { h.state = NewState("rule\xff", "prod") }, `type state.group.rule: "rule\xff": must be UTF-8`, "its records would be another's"},
+		{"environment that is not UTF-8", func(h *host, o *Observation) { h.state = NewState("rule", "prod\xff") }, `type state.group.environment: "prod\xff": must be UTF-8`, "its records would be another's"},
 		{"records out of order", func(h *host, o *Observation) {
 			h.state.Executions = []*ExecutionRecord{{Rule: "rule", Resource: "b"}, {Rule: "rule", Resource: "a"}}
 		}, `conflict state.executions[1].resource: "a": must come after "b"`, "they are joined in order"},

@@ -3,6 +3,7 @@ package bracket
 import (
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/internal/textkey"
@@ -12,7 +13,7 @@ import (
 // slices does not matter, but [Step] saves a sort if Targets ascend by (Resource, Deployment), and
 // another if Runs ascend by (Resource, Group, Deployment, Generation, Attempt, Purpose). Step does
 // not modify the Observation, but the [Plan] refers to it: do not modify it while the plan is in
-// use.
+// use. Names and ids must be valid UTF-8, because JSON changes other ones.
 type Observation struct {
 	// Members are the deployments that the rule selects now. Members without a target are left out
 	// of groups.
@@ -197,6 +198,9 @@ func (c Command) Validate() error {
 	var f faults
 	if c.ID == "" {
 		f.add("id", CodeRequired, nil, "must not be empty: a command is carried out once, by its id")
+	}
+	if !utf8.ValidString(c.ID) {
+		f.add("id", CodeType, c.ID, hintUTF8)
 	}
 	for _, name := range []struct{ field, value string }{{"group", c.Group}, {"resource", c.Resource}} {
 		if name.value == "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // step is one call of Step in progress: the state as changed so far, and the plan as known so far.
@@ -140,6 +141,11 @@ func checkState(state State) error {
 	}
 	if g.Rule == "" { // a record without a rule cannot be decoded
 		return fault("state.group.rule", CodeRequired, nil, "must not be empty: start with NewState")
+	}
+	for _, name := range []struct{ field, value string }{{"rule", g.Rule}, {"environment", g.Environment}} {
+		if !utf8.ValidString(name.value) {
+			return fault("state.group."+name.field, CodeType, name.value, hintUTF8)
+		}
 	}
 	for i, record := range state.Executions {
 		switch {

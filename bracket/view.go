@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // view is an observation prepared for one Step: everything sorted, versions ranked, targets grouped
@@ -139,6 +140,9 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 			return nil, fault("observation.targets", CodeRequired, nil, "the resource of a target of %q must be set", v.deploymentOf(&v.targets[0]))
 		}
 	}
+	if err := v.checkNames(); err != nil {
+		return nil, err
+	}
 	var equal int
 	if v.runs, equal = sortedCopy(o.Runs, func(a, b RunFact) int { return compareRuns(&a.Run, &b.Run) }); equal >= 0 {
 		return nil, fault("observation.runs", CodeDuplicate, v.runs[equal].Run, "is listed twice")
@@ -167,6 +171,35 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 	})
 	return v, nil
 }
+
+// checkNames refuses names that are not UTF-8. JSON changes them, so that what is stored would not be
+// found again, or be found for another resource: an execution would begin a second time.
+func (v *view) checkNames() error {
+	refuse := func(path, name string) error {
+		return fault("observation."+path, CodeType, name, hintUTF8)
+	}
+	for i := range v.deployments {
+		d := &v.deployments[i]
+		if !utf8.ValidString(d.id) {
+			return refuse("members", d.id)
+		}
+		for _, n := range d.versions {
+			if !utf8.ValidString(n.id) {
+				return refuse("versions", n.id)
+			}
+		}
+	}
+	for _, names := range [...][]string{v.resources, v.texts} {
+		for _, name := range names {
+			if !utf8.ValidString(name) {
+				return refuse("targets", name)
+			}
+		}
+	}
+	return nil
+}
+
+const hintUTF8 = "must be UTF-8: JSON would store another name"
 
 func (v *view) addDeployments(members []Member, closed []*Group) {
 	var ids []string
