@@ -52,6 +52,9 @@ func (j *Jobs) SetPool(ctx context.Context, pool string, resources []string) err
 		return err
 	}
 	defer cancel()
+	if err := controller.CheckPool(pool, resources); err != nil {
+		return err
+	}
 	value, err := json.Marshal(resources)
 	if err != nil {
 		return err

@@ -19,8 +19,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
@@ -53,6 +55,22 @@ func (j Job) Holder() concurrency.Holder {
 func (j Job) Validate() error {
 	if j.Run == "" || j.Resource == "" {
 		return fmt.Errorf("controller: job %q on resource %q: both must be named", j.Run, j.Resource)
+	}
+	return checkNames("job "+strconv.Quote(j.Run), j.Run, j.Resource, j.Environment, j.Deployment, j.Version, j.Group, string(j.Status))
+}
+
+// CheckPool returns an error if a name of a pool or of its members is not valid UTF-8. JSON would
+// store another name, which the host does not know: a member would count no more.
+func CheckPool(pool string, resources []string) error {
+	what := "pool " + strconv.Quote(pool)
+	return errors.Join(checkNames(what, pool), checkNames(what, resources...))
+}
+
+func checkNames(what string, names ...string) error {
+	for _, name := range names {
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("controller: %s: the name %q must be UTF-8", what, name)
+		}
 	}
 	return nil
 }

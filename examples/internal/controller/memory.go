@@ -55,7 +55,7 @@ func (m *Memory) List(ctx context.Context, prefix string) ([]bracket.Entry, erro
 
 // SetPool implements [Jobs].
 func (m *Memory) SetPool(ctx context.Context, pool string, resources []string) error {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), CheckPool(pool, resources)); err != nil {
 		return err
 	}
 	m.mu.Lock()

@@ -359,6 +359,9 @@ func (r *remote) List(ctx context.Context, prefix string) ([]bracket.Entry, erro
 }
 
 func (r *remote) SetPool(ctx context.Context, pool string, resources []string) error {
+	if err := controller.CheckPool(pool, resources); err != nil {
+		return err // the protocol would change them
+	}
 	_, err := r.ask(ctx, Question{Call: "pool", Key: pool, Names: resources})
 	return err
 }
@@ -374,6 +377,9 @@ func (r *remote) All(ctx context.Context) ([]controller.Job, error) {
 }
 
 func (r *remote) Put(ctx context.Context, job controller.Job) error {
+	if err := job.Validate(); err != nil {
+		return err
+	}
 	_, err := r.ask(ctx, Question{Call: "put", Job: job})
 	return err
 }

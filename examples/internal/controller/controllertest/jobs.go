@@ -64,10 +64,18 @@ func checkJobs(t *testing.T, d Driver) {
 	if got := all(); !reflect.DeepEqual(got, want) {
 		t.Errorf("after the reports:\n%+v\nwant\n%+v", got, want)
 	}
-	for _, wrong := range []controller.Job{{TargetID: rollout.TargetID{Resource: "r"}}, {Job: rollout.Job{Run: "r"}}} {
+	for _, wrong := range []controller.Job{
+		{TargetID: rollout.TargetID{Resource: "r"}}, {Job: rollout.Job{Run: "r"}},
+		// JSON would make one name of the two, which is another one.
+		{TargetID: rollout.TargetID{Resource: "r\xfe"}, Job: rollout.Job{Run: "5"}}, {TargetID: rollout.TargetID{Resource: "r"}, Job: rollout.Job{Run: "5\xfe"}},
+		{TargetID: rollout.TargetID{Resource: "r"}, Job: rollout.Job{Run: "5"}, Group: "g\xfe"},
+	} {
 		if err := jobs.Put(ctx, wrong); err == nil {
 			t.Errorf("%+v is stored", wrong)
 		}
+	}
+	if err := jobs.SetPool(ctx, "p", []string{"r\xfe"}); err == nil {
+		t.Error("a member that is not UTF-8 is stored")
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
