@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -130,6 +131,14 @@ func (f *faults) expression(path string, err error) {
 func (f *faults) required(path, text, why string) {
 	if text == "" {
 		f.add(path, CodeRequired, nil, "is required: %s", why)
+	}
+}
+
+// encoded adds a fault if a text is not UTF-8: in stored records JSON would change it, so that what
+// they say would be lost, or be of another entity.
+func (f *faults) encoded(path, text string) {
+	if !utf8.ValidString(text) {
+		f.add(path, CodeType, text, "must be UTF-8: JSON would store another text")
 	}
 }
 

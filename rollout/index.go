@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/runid"
 )
@@ -123,6 +124,9 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		d, ok := x.deployment(v.Deployment)
 		if v.ID == "" {
 			f.add(fmt.Sprintf("versions[%d].id", i), CodeRequired, nil, "is required")
+		}
+		if !utf8.ValidString(v.ID) {
+			f.encoded(fmt.Sprintf("versions[%d].id", i), v.ID)
 		}
 		if v.CreatedAt.IsZero() {
 			f.add(fmt.Sprintf("versions[%d].createdAt", i), CodeRequired, nil, "is required: versions are ordered by it, and rollouts start from it")

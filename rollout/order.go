@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/textorder"
 )
@@ -15,7 +16,7 @@ import (
 // it may have a million entries and strings are scattered in memory.
 
 // sortedByID returns a list in the order of its ids, as a copy unless it is in that order already.
-// It reports ids that are empty or not unique. host has the index of each item in the host's list,
+// It reports ids that are empty, not unique, or not UTF-8. host has the index of each item in the host's list,
 // nil if that is the list itself.
 func sortedByID[T any](f *faults, list string, items []T, id func(*T) string, host []int) []T {
 	sorted := items
@@ -36,6 +37,8 @@ func sortedByID[T any](f *faults, list string, items []T, id func(*T) string, ho
 			switch own := id(&sorted[i]); {
 			case own == "":
 				f.add(at(i)+".id", CodeRequired, nil, "is required: every entry needs its own")
+			case !utf8.ValidString(own):
+				f.encoded(at(i)+".id", own)
 			case i > 0 && own == id(&sorted[i-1]):
 				f.add(at(i)+".id", CodeDuplicate, own, "is the id of %s too: ids are unique", at(first))
 			default:
@@ -49,12 +52,12 @@ func sortedByID[T any](f *faults, list string, items []T, id func(*T) string, ho
 	return sorted
 }
 
-// ascend reports whether every id is greater than the one before, and none is empty.
+// ascend reports whether every id is greater than the one before, none is empty, and all are UTF-8.
 func ascend[T any](items []T, id func(*T) string) bool {
 	last := ""
 	for i := range items {
 		own := id(&items[i])
-		if own <= last {
+		if own <= last || !utf8.ValidString(own) {
 			return false
 		}
 		last = own

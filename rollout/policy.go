@@ -168,6 +168,8 @@ func (p Policy) Validate() error {
 
 func (p Policy) validate(path string, f *faults) {
 	f.required(join(path, "name"), p.Name, "a policy is named in every reason")
+	f.encoded(join(path, "name"), p.Name)
+	f.encoded(join(path, "id"), p.ID)
 	f.required(join(path, "selector"), p.Selector, `write "true" to govern every target`)
 	if len(p.Rules) == 0 {
 		f.add(join(path, "rules"), CodeRequired, nil, "is required: at least one rule")
@@ -177,6 +179,7 @@ func (p Policy) validate(path string, f *faults) {
 	for i, rule := range p.Rules {
 		at := join(path, fmt.Sprintf("rules[%d]", i))
 		rule.validate(at, f)
+		f.encoded(join(at, "id"), rule.ID)
 		if rule.ID != "" {
 			if first, taken := ids[rule.ID]; taken {
 				f.add(join(at, "id"), CodeDuplicate, rule.ID, "is the id of rules[%d] too: ids are unique", first).reading(join(path, fmt.Sprintf("rules[%d].id", first)))

@@ -105,6 +105,21 @@ func joined(err error) []error {
 	return []error{err}
 }
 
+// TestPolicyIDsAreUTF8: no document holds another text, but a policy may be made in Go, and state
+// hangs on these ids.
+func TestPolicyIDsAreUTF8(t *testing.T) {
+	err := rollout.Policy{Name: "p\xff", ID: "q\xff", Selector: "true", Rules: []rollout.Rule{{ID: "r\xff", AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}}}.Validate()
+	var paths []string
+	for _, fault := range joined(err) {
+		if field := new(rollout.FieldError); errors.As(fault, &field) && field.Code == rollout.CodeType && strings.HasPrefix(field.Hint, "must be UTF-8") {
+			paths = append(paths, field.Path)
+		}
+	}
+	if want := []string{"name", "id", "rules[0].id"}; !slices.Equal(paths, want) {
+		t.Errorf("%v, want faults at %v", err, want)
+	}
+}
+
 // TestBadPolicies: every fault is named with its path and its remedy, all of them at once, and
 // nothing is guessed.
 func TestBadPolicies(t *testing.T) {

@@ -434,6 +434,7 @@ func formats(t *testing.T) map[string]*regexp.Regexp {
 		"is not known here", "is no variable of a policy", // needs a compiler that tells variables
 		"a compiler is needed",      //
 		"WithRule",                  // given in Go
+		"must be UTF-8",             // documents are
 		"WithScopeErrors",           //
 		"must be from 1 to %d",      // the decoders of clock refuse the others
 		"must not be empty: name",   //

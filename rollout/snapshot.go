@@ -19,8 +19,8 @@ import (
 // while the plan is in use, since Commit, Explain, Changes and Waiting read them. A host that
 // updates its lists in place plans on copies of them.
 type Snapshot struct {
-	// Ids are unique within each of these lists, those of versions within their deployment, and
-	// there is one entry per release target. The resources, environments and deployments that
+	// Ids are UTF-8, unique within each of these lists, those of versions within their deployment,
+	// and there is one entry per release target. The resources, environments and deployments that
 	// targets and versions name must be listed. A version that a target runs should be listed:
 	// without it no version counts as newer, and the target waits with [ReasonVersionUnknown]. So
 	// should a version that a closed group of the State has locked, until the group is over: its

@@ -41,6 +41,15 @@ func TestSnapshotFaults(t *testing.T) {
 		{"as soon as there is one", ghosts(21), 21, "and 1 more faults"},
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets[2]: r1 / prod / api occurs twice: one entry per release target"},
 		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources[1].id: is required: every entry needs its own"},
+		{"an id is not UTF-8: its rollout would begin anew with every record that is read, or be that of another", func(s *rollout.Snapshot) {
+			s.Environments = append(s.Environments, rollout.Environment{ID: "prod\xff"})
+		}, 1, `type environments[1].id: "prod\xff": must be UTF-8: JSON would store another text`},
+		{"nor is one of a list in no order", func(s *rollout.Snapshot) {
+			s.Resources = []rollout.Resource{{ID: "x\xfe"}, s.Resources[0]}
+		}, 1, `type resources[0].id: "x\xfe": must be UTF-8: JSON would store another text`},
+		{"nor is that of a version", func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v\xff", Deployment: "api", CreatedAt: t0})
+		}, 1, `type versions[2].id: "v\xff": must be UTF-8: JSON would store another text`},
 		{"the last of several resources does, in no order", func(s *rollout.Snapshot) {
 			s.Resources = []rollout.Resource{{ID: "r9"}, s.Resources[0], {ID: "r9"}}
 		}, 1, `duplicate resources[2].id: "r9": is the id of resources[0] too: ids are unique`},
