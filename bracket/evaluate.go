@@ -122,7 +122,7 @@ func (q *question) answer() Verdict {
 // older one comes with no group, and one that a gate holds back waits for the gate.
 func (q *question) onNextGroup(member bool, rank int32) []Condition {
 	t := q.target
-	if !member || !q.listed || t.current < -1 || rank <= t.rank() {
+	if !member || !q.listed || rank <= t.rank() {
 		return nil
 	}
 	versions := q.deployments[t.deployment].versions

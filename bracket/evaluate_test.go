@@ -383,6 +383,16 @@ func TestVerdicts(t *testing.T) {
 			h.step(30)
 		}, "kubelet", "v0", ReasonNotLocked, 0, "", "older than what runs"},
 		{"16 unknown version", func(h *host) { prepared(h); h.step(30) }, "kubelet", "v9", ReasonNotLocked, 0, "", "not listed"},
+		{"16 a newer version of a former member", func(h *host) {
+			h.publish("containerd", "v2", 0)
+			prepared(h)
+			h.step(60)
+			h.start()
+			h.members[4].Needs = []string{"kubelet"}
+			h.members = slices.Delete(h.members, 3, 4) // containerd
+			h.publish("containerd", "v3", 61)
+			h.step(61)
+		}, "containerd", "v3", ReasonNotLocked, 0, "", "the next group closes without it"},
 		{"16 not eligible", func(h *host) {
 			prepared(h)
 			h.version("kubelet", "v2").EligibleAt = time.Time{}
@@ -488,6 +498,26 @@ func TestNextGroupBringsTheVersion(t *testing.T) {
 			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" && v.ID == "v2" })
 			h.step(61)
 		}, "kubelet", "v1b", "a group locks the newest that there is"},
+		{"a hook that runs, whose current version is not listed", func(h *host) {
+			h.targets[[2]string{"n1", "drain"}].Current = "v0"
+			prepared(h)
+			h.step(60)
+			h.start()
+			h.publish("drain", "v2", 70)
+			h.step(70)
+		}, "drain", "v2", "what is not listed is older than all that is"},
+		{"a main that was held back, whose current version is not listed", func(h *host) {
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v0"
+			h.publish("os", "v2", 0)
+			prepared(h)
+			h.due["n1"] = at(70)
+			h.step(60)
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.step(70)
+			h.start()
+			h.version("kubelet", "v2").EligibleAt = at(0)
+			h.step(71)
+		}, "kubelet", "v2", "the same, for a main"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			h := newHost(t, "n1")
