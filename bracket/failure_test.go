@@ -788,12 +788,33 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("after %v: %v", h.plan.Start, after)
 			}
 		}, "an execution goes by the rule that it began with, and not by that of a later group"},
+		{"the caller sleeps after a start, and more is due later", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.node("n2")
+			h.due["n2"] = at(75)
+			h.step(60)
+			if after := h.plan.NextAfter(h.state, []Run{h.plan.Start[0].Run}); len(h.plan.Start) != 1 || !h.plan.Next.Equal(at(75)) || !after.Equal(at(70)) {
+				h.t.Errorf("after %v: %v", h.plan.Start, after)
+			}
+		}, "the job could be stuck before it is the turn of another resource"},
+		{"the caller sleeps after a first start where an execution has ended", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.until(60, "n1", "uncordon")
+			h.succeeds("uncordon", 64)
+			h.publish("os", "later", 65)
+			h.step(65)
+			h.step(125)
+			if after := h.plan.NextAfter(h.state, []Run{h.plan.Start[0].Run}); !h.plan.Start[0].First || h.record("n1").Open != nil || !after.Equal(at(135)) {
+				h.t.Errorf("after %v: %v", h.plan.Start, after)
+			}
+		}, "its record names no rule: the new execution goes by that of its group"},
 		{"the caller sleeps after a start, and has lost the groups", func(h *host) {
 			h.rule.StuckAfterSeconds = 600
 			h.step(60)
 			h.until(61, "n1", "drain")
 			h.end("n1", "drain", RunSucceeded, 61)
 			h.state.Group = NewState("rule", "prod").Group
+			h.rule.ReadinessWindowSeconds = windowRule(86400).ReadinessWindowSeconds // no group closes meanwhile
 			h.step(62)
 			os := h.plan.Start[0].Run
 			if after := h.plan.NextAfter(h.state, []Run{os}); !after.Equal(at(72)) {
