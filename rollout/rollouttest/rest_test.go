@@ -22,6 +22,13 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 	fails := func(rollout.Start, int) rollouttest.Outcome {
 		return rollouttest.Outcome{After: time.Minute, Status: rollout.JobFailure}
 	}
+	bracketed := func(w *rollouttest.World) { // web on r1, while api waits for its approval
+		w.Policies = compiled(t, `[{"name":"web","selector":"deployment.name == 'web'","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"run_post"}}]},
+			{"name":"api","selector":"deployment.name == 'api'","rules":[`+daily+`,{"anyApproval":{"minApprovals":1}}]}]`)
+		w.Fleet.Deployments = append(w.Fleet.Deployments, rollout.Deployment{ID: "web", Name: "web"})
+		w.Fleet.Versions = append(w.Fleet.Versions, version("web", "w1", at(0, 8, 0)), version("web", "w2", at(0, 8, 30)))
+		w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "web"}, Current: "w1"})
+	}
 	for _, row := range []struct {
 		why    string
 		rules  string
@@ -119,6 +126,30 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 				}
 			},
 			starts: []string{"r1 v2 at 2026-03-10 09:00"}},
+		{why: "an override that starts nothing by its end is not waited for", rules: daily + `,{"anyApproval":{"minApprovals":1}}`, most: 1,
+			edit: func(w *rollouttest.World) {
+				w.Fleet.Overrides = []rollout.Override{{ID: "elsewhere", Rule: "none", Version: "v2", CreatedAt: at(1, 0, 0), ExpiresAt: at(4, 12, 0), CreatedBy: "ann", Reason: "to look at it"}}
+			}},
+		{why: "an override that has expired is no reason to go back in time to when it had not", rules: daily + `,{"id":"asked","anyApproval":{"minApprovals":1}}`, most: 11,
+			edit: func(w *rollouttest.World) {
+				for day, rule := range map[int]string{2: "none", 3: "asked"} {
+					w.Fleet.Overrides = append(w.Fleet.Overrides, rollout.Override{ID: rule, Rule: rule, Version: "v2", Resource: "r2", CreatedAt: at(1, 0, 0), ExpiresAt: at(day, 12, 0), CreatedBy: "ann", Reason: "in a hurry"})
+				}
+				slices.SortFunc(w.Fleet.Overrides, func(a, b rollout.Override) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+				late := w.Fleet.Targets[1]
+				w.Fleet.Targets = w.Fleet.Targets[:1]
+				w.Changes = []rollouttest.Change{{At: at(4, 12, 0), Do: func(s *rollout.Snapshot) { s.Targets = append(s.Targets, late) }}}
+			}},
+		{why: "a slot that nobody holds", rules: daily + `,{"anyApproval":{"minApprovals":1}},` + oneByOne, most: 1},
+		{why: "a bracket that has ended collects nothing", rules: daily, most: 3, edit: bracketed, starts: []string{"r1 w2 at 2026-03-10 00:00"}},
+		{why: "a bracket that has failed begins no new one when an override ends, though its job is not reported any more", rules: daily, most: 4,
+			edit: func(w *rollouttest.World) {
+				bracketed(w)
+				w.Job = fails
+				w.Changes = []rollouttest.Change{{At: at(1, 8, 0), Do: func(s *rollout.Snapshot) { s.Targets[2].Jobs = nil }}}
+				w.Fleet.Overrides = []rollout.Override{{ID: "elsewhere", Rule: "none", Version: "v2", CreatedAt: at(1, 0, 0), ExpiresAt: at(4, 12, 0), CreatedBy: "ann", Reason: "to look at it"}}
+			},
+			starts: []string{"r1 w2 at 2026-03-10 00:00"}},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			t.Parallel()
