@@ -38,9 +38,6 @@ func Explore(ctx context.Context, world World, others func(start rollout.Start, 
 		return Exploration{}, errors.New("rollouttest: World.Store must be nil in an exploration: every world begins anew")
 	}
 	world.Pure = world.Pure || known(world.Fleet.State)
-	if world.Job == nil {
-		world.Job = defaultJob
-	}
 	faultless := explore(ctx, world, nil)
 	if faultless.err != nil {
 		return Exploration{}, faultless.err

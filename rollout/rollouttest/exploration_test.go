@@ -26,6 +26,21 @@ func TestExploration(t *testing.T) {
 	retry := func(w *rollouttest.World) {
 		w.Policies = compiled(t, `{"name": "p", "selector": "true", "rules": [{"retry": {"maxRetries": 1}}]}`)
 	}
+	nodes := func(w *rollouttest.World, zones ...string) {
+		w.Fleet.Resources, w.Fleet.Targets = nil, nil
+		for k, zone := range zones {
+			id := fmt.Sprintf("node-%d", k+1)
+			w.Fleet.Resources = append(w.Fleet.Resources, rollout.Resource{ID: id, Metadata: map[string]string{"zone": zone}})
+			w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "kubelet"}})
+		}
+	}
+	zones := func(w *rollouttest.World) { // in each of which one is let in at a time
+		nodes(w, "a", "b", "b", "c", "c")
+		w.Policies = compiled(t, `{"name": "p", "selector": "true", "rules": [{"resourceConcurrency": {"groupSelector": "true", "limit": 1, "groupBy": "resource.metadata['zone']"}}]}`)
+	}
+	hang := func(rollout.Start, int) []rollouttest.Outcome {
+		return []rollouttest.Outcome{{Status: rollout.JobInProgress}}
+	}
 	for _, row := range []struct {
 		why    string
 		edit   func(*rollouttest.World)
@@ -148,6 +163,40 @@ kubelet fails its checks, kubelet takes 4m (1 trial each): done at 2026-03-10 12
 without faults: done at 2026-03-10 12:01:00 (+1m)
 kubelet takes 5m (2 trials): done at 2026-03-10 12:05:00 (+5m)
 os takes 5m (1 trial): done at 2026-03-10 12:05:00 (+5m)`},
+		{"what somebody says of such a job is left out if it does not succeed, also where its checks would come to an end", func(w *rollouttest.World) {
+			w.Fleet.Targets = w.Fleet.Targets[:1]
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: noon, CompletedAt: noon, Verification: rollout.VerificationRunning}}
+			w.Job = func(rollout.Start, int) rollouttest.Outcome {
+				return rollouttest.Outcome{After: minutes(1), Verification: rollout.VerificationPassed, VerifiedAfter: minutes(4)}
+			}
+		}, func(rollout.Start, int) []rollouttest.Outcome {
+			return []rollouttest.Outcome{{Status: rollout.JobFailure}, {Status: rollout.JobInProgress}, {Verification: rollout.VerificationFailed, VerifiedAfter: minutes(3)}}
+		}, 1,
+			`1 trial with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:04:00 (+4m)
+kubelet fails its checks (1 trial): done at 2026-03-10 12:03:00 (+3m)`},
+		{"the first of the faults that hold the most is named, though it is not the first of all", zones, hang, 1,
+			`5 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:02:00 (+2m)
+kubelet hangs (5 trials): never done: an unfinished job in 5 trials, slot_full in 2 trials; 1 to 2 resources held, most by the fault on node-2; 1 resource left in disruption`},
+		{"two faults that hold the most are named both", zones, hang, 2,
+			`13 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:02:00 (+2m)
+kubelet hangs (5 trials): never done: an unfinished job in 5 trials, slot_full in 2 trials; 1 to 2 resources held, most by the fault on node-2; 1 resource left in disruption
+kubelet hangs and kubelet hangs (8 trials): never done: an unfinished job in 8 trials, slot_full in 5 trials; 2 to 4 resources held, most by the faults on node-2 and node-4; 2 resources left in disruption`},
+		{"some trials are done, the first of them last, and the others never are", func(w *rollouttest.World) {
+			nodes(w, "a", "a", "b")
+			w.Policies = compiled(t, `{"name": "p", "selector": "resource.metadata['zone'] == 'a'", "rules": [{"retry": {"maxRetries": 1}}]}`)
+		}, func(start rollout.Start, _ int) []rollouttest.Outcome {
+			after := minutes(5)
+			if start.Resource == "node-1" {
+				after = minutes(30)
+			}
+			return []rollouttest.Outcome{{After: after, Status: rollout.JobFailure}}
+		}, 1,
+			`3 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:01:00 (+1m)
+kubelet fails (3 trials): done at 2026-03-10 12:31:00 (+31m); never done in 1 trial: retry_exhausted in 1 trial; 0 to 1 resource held, most by the fault on node-3`},
 	} {
 		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
 		row.edit(&w)

@@ -47,6 +47,15 @@ func TestWorldThatPolls(t *testing.T) {
 		{"a change that comes after the end of a job does not undo it", func(w *rollouttest.World) {
 			w.Changes = []rollouttest.Change{{At: noon.Add(minutes(4)), What: "somebody pulls the plug", Do: fail}}
 		}, []string{"12:03:00  node-1: kubelet v2 ended: successful", "12:04:00  somebody pulls the plug", "12:05:00  node-2: start kubelet v2", "done at 2026-03-10 12:08:00"}},
+		{"a slot is stuck before another job ends, though the plan that says so sees both", func(w *rollouttest.World) {
+			w.Policies = compiled(t, `{"name":"p","selector":"true","rules":[{"id":"nodes","resourceConcurrency":{"groupSelector":"true","limit":2,"stuckAfterSeconds":120}}]}`)
+			w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+				if start.Resource == "node-1" {
+					return rollouttest.Outcome{Status: rollout.JobInProgress}
+				}
+				return rollouttest.Outcome{After: minutes(4)}
+			}
+		}, []string{"12:02:00  node-1: stuck, its slot in nodes sees no progress", "12:04:00  node-2: kubelet v2 ended: successful"}},
 		{"the world ends between two looks, and so did a job", func(w *rollouttest.World) { w.End = noon.Add(minutes(9)) }, []string{
 			"12:05:00  node-2: start kubelet v2", "12:08:00  node-2: kubelet v2 ended: successful", "not done when the world ended",
 		}},
