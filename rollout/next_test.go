@@ -224,11 +224,12 @@ func TestNextAfterWhatAHostSays(t *testing.T) {
 		if len(c.Target.Jobs) == 0 || c.Now.Sub(c.Target.Jobs[0].CreatedAt) >= time.Hour {
 			return rollout.Verdict{Status: rollout.Allowed}
 		}
-		return rollout.Verdict{Status: rollout.Pending, Reason: "too_soon", Until: c.Target.Jobs[0].CreatedAt.Add(time.Hour)}
+		return rollout.Verdict{Status: rollout.Pending, Reason: "too_soon", Until: c.Target.Jobs[0].CreatedAt.Add(time.Hour).In(time.FixedZone("", 3600))}
 	}}))
 	s := fleet(1, "v1", map[string][]string{"web": {"v1", "v2", "v3", "v4"}})
 	s.Versions[3].CreatedAt = minute(600) // nobody knows of it
-	s.Targets[0].Jobs = []rollout.Job{{Run: "old", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-300), CompletedAt: minute(-299)}}
+	old := rollout.Job{Run: "old", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-300), CompletedAt: minute(-299)}
+	s.Targets[0].Jobs = append(make([]rollout.Job, 0, 2), old) // there is room for the job of the start
 	plan := mustPlan(t, set, s, t0)
 	asked := len(saw)
 	if plan.NextAfter(plan.Start); !slices.Equal(judged[asked:], []string{"v3"}) {
@@ -237,15 +238,25 @@ func TestNextAfterWhatAHostSays(t *testing.T) {
 	if len(plan.Start) != 1 || plan.Start[0].Version != "v2" || !plan.Next.Equal(minute(600)) || !plan.NextAfter(plan.Start).Equal(minute(60)) || !plan.NextAfter(nil).Equal(minute(600)) {
 		t.Errorf("%v, next %v, after the start %v", plan.Start, plan.Next, plan.NextAfter(plan.Start))
 	}
+	if at := plan.NextAfter(plan.Start); at.Location() != time.UTC {
+		t.Errorf("after the start %v, in the zone of the rule: all instants of a plan are in UTC", at)
+	}
 	want := rollout.Job{Run: plan.Start[0].Run, Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}
-	if len(saw) == asked || !slices.Equal(saw[asked], []rollout.Job{want, s.Targets[0].Jobs[0]}) {
+	if len(saw) == asked || !slices.Equal(saw[asked], []rollout.Job{want, old}) {
 		t.Errorf("the rule saw %v", saw[asked:])
+	}
+	if !slices.Equal(s.Targets[0].Jobs, []rollout.Job{old}) {
+		t.Errorf("the job of the start is in the snapshot, which is the host's: %v", s.Targets[0].Jobs)
 	}
 	edited := slices.Clone(plan.Start)
 	edited[0].Resource = "nowhere"
 	strange := plan
 	if strange.Start = edited; !strange.NextAfter(edited).Equal(minute(600)) {
 		t.Errorf("after a start on a resource that does not exist %v", strange.NextAfter(edited))
+	}
+	edited[0].Resource, edited[0].Version = plan.Start[0].Resource, "v9"
+	if !strange.NextAfter(edited).Equal(minute(60)) {
+		t.Errorf("after a start of a version that does not exist, of which all others may be newer, %v", strange.NextAfter(edited))
 	}
 	older := s
 	older.Versions = s.Versions[:3]
