@@ -67,6 +67,18 @@ func TestBrokenPlannersAreCaught(t *testing.T) {
 			}
 		}},
 		{"once", "one run twice in a plan", func(p *rollout.Plan) { p.Start = append(p.Start, p.Start...) }},
+		{"once", "the id of a run that another target had", func() func(*rollout.Plan) {
+			taken := ""
+			return func(p *rollout.Plan) {
+				for i := range p.Start {
+					if taken == "" {
+						taken = p.Start[i].Run
+					} else {
+						p.Start[i].Run = taken
+					}
+				}
+			}
+		}()},
 		{"forward", "an older version than the target runs", func(p *rollout.Plan) {
 			for i := range p.Start {
 				if p.Start[i].Deployment == osPatch {
