@@ -65,11 +65,11 @@ func TestRefusals(t *testing.T) {
 		{Why: "an unknown flag", Args: []string{"-clsters", "x"}, Faults: []string{`^-clsters: there is no such flag: did you mean -clusters\?`}},
 		{Why: "all flags at once", Args: []string{"-mode", "fleet", "-paused", "maybe", "-leftovers", "x", "-max-per-step", "-1"}, Faults: []string{
 			`^-mode: "fleet": must be "default" or "fleet_controller"$`, `^-paused: "maybe": must be "skip" or "block"$`, `^-leftovers: "x": must be "exclude" or "append"$`,
-			`^-max-per-step: "-1": must be a whole number from 1 to`}},
+			`^-max-per-step: "-1": must be a whole number (from 1 to|of at least 1)`}},
 		{Why: "one mode of both", Args: []string{"-compare", "-mode", "fleet_controller"}, Faults: []string{`^-mode: -compare shows both`}},
 		{Why: "an option that would change nothing", Args: []string{"-mode", "fleet_controller", "-max-per-step", "3"}, Faults: []string{`^-max-per-step: Fleet's controller knows no such option`}},
 		{Why: "all of them", Args: []string{"-mode", "fleet_controller", "-releases", "budget", "-paused", "block"}, Faults: []string{`^-paused: Fleet's controller knows no such option`, `^-releases: Fleet's controller knows no such option`}},
-		{Why: "no releases at all are not all of them", Args: []string{"-max-per-step", "0"}, Faults: []string{`^-max-per-step: "0": must be a whole number from 1 to`}},
+		{Why: "no releases at all are not all of them", Args: []string{"-max-per-step", "0"}, Faults: []string{`^-max-per-step: "0": must be a whole number (from 1 to|of at least 1)`}},
 		{Why: "what only the controller takes", Args: []string{"-f", "fleet-controller-only.yaml"}, Faults: []string{`^fleet-controller-only\.yaml: rolloutStrategy\.maxUnavailable: "1e1%": must be digits`}},
 		{Why: "a list is no fleet.yaml", Args: strategy("[]\n"), Faults: []string{`^\S*file\.yaml: must be an object, not a list$`}},
 		{Why: "nothing at all is no fleet.yaml either", Args: strategy("null\n"), Faults: []string{`^\S*file\.yaml: must be an object, not null$`}},
