@@ -3,6 +3,7 @@ package staged_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -488,6 +489,15 @@ func TestDuration(t *testing.T) {
 		"5124096h" /* 2⁶⁴ ns, and 25 minutes */, "18446744073.9s" /* the fraction reaches 2⁶⁴ */} {
 		if d, err := staged.ParseDuration(text); err == nil || !d.IsZero() {
 			t.Errorf("%q is %v", text, d)
+		}
+	}
+	for text, hint := range map[string]string{
+		"none": "None", "NONE": "None", "2562048h": "None", // no limit is meant
+		"10": "30m", "1d": "30m", "": "30m",
+	} {
+		_, err := staged.ParseDuration(text)
+		if fault := new(staged.FieldError); !errors.As(err, &fault) || !strings.Contains(fault.Hint, hint) {
+			t.Errorf("%q: %v, want a hint with %s", text, err, hint)
 		}
 	}
 	for _, d := range []staged.Duration{{}, staged.None(), staged.For(0), staged.For(time.Hour)} {

@@ -45,6 +45,9 @@ func ParseDuration(text string) (Duration, error) {
 	case "0":
 		return For(0), nil
 	}
+	if strings.EqualFold(text, "None") {
+		return Duration{}, &FieldError{Code: CodeType, Value: strconv.Quote(text), Hint: "write None, with a capital N, where no limit is meant"}
+	}
 	sum, rest := int64(0), text
 	for rest != "" || text == "" {
 		whole := digitsOf(rest)
