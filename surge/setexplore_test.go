@@ -45,6 +45,23 @@ func (s setState) want(spec surge.SetSpec, replica, component int) int {
 	return spec.Components[component].Replicas
 }
 
+// complete reports whether every component has the units that it should have, all of them available
+// and without holes.
+func (s setState) complete(spec surge.SetSpec) bool {
+	for r, replica := range s.observe() {
+		for c, u := range replica {
+			want := 0
+			if r < spec.Replicas {
+				want = s.want(spec, r, c)
+			}
+			if len(holes(u.Slots, want)) > 0 || available(u.Slots) != want {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 func set(kind surge.StrategyType, replicas int, budgets surge.UpdateStrategy, components ...surge.Component) surge.SetSpec {
 	spec := surge.SetSpec{Replicas: replicas, UpdateStrategy: surge.SetUpdateStrategy{Type: kind, RollingUpdate: budgets}}
 	for i, c := range components {
@@ -165,21 +182,7 @@ func TestSetExhaustive(t *testing.T) {
 		for _, w := range setWorlds() {
 			t.Run(w.why, func(t *testing.T) {
 				t.Parallel()
-				if err := w.spec.Validate(); err != nil {
-					t.Fatal(err)
-				}
-				if testing.Short() || testseed.Race {
-					w.failures = 0
-				}
-				e := &setExploration{t: t, world: w, seen: map[setState]uint8{}}
-				e.visit(setState{units: w.start, target: 'B', failures: w.failures, revisions: w.revisions})
-				if len(e.seen) < w.most && !testing.Short() && !testseed.Race {
-					t.Errorf("only %d states", len(e.seen))
-				}
-				if e.converged == 0 && !w.spec.Paused {
-					t.Error("the update never ends")
-				}
-				t.Logf("%d states, %d transitions", len(e.seen), e.edges)
+				e := w.explore(t)
 				total <- [2]int{len(e.seen), e.edges}
 			})
 		}
@@ -193,13 +196,66 @@ func TestSetExhaustive(t *testing.T) {
 	t.Logf("%d sets, %d states, %d transitions", len(setWorlds()), states, edges)
 }
 
+// TestSetExhaustiveApart visits sets in which an autoscaler changes the number of units of one
+// component in one replica, once and at any time.
+func TestSetExhaustiveApart(t *testing.T) {
+	rolling, recreate, none := surge.RollingUpdate, surge.ReplicaRecreate, surge.UpdateStrategy{}
+	one := func(replica, component, n int) (own ownNumbers) {
+		own[replica][component] = n + 1
+		return own
+	}
+	for _, w := range []struct {
+		setWorld
+		own []ownNumbers
+	}{
+		{setWorld{"one more, or none, of a replica in the middle", set(rolling, 3, none, units(1, 1, 0, 1)), "A|A|A", 1, 1, 2000}, []ownNumbers{one(1, 0, 2), one(1, 0, 0)}},
+		{setWorld{"one more, or one less, with surge", set(rolling, 2, none, units(2, 1, 1, 0)), "AA|AA", 1, 1, 5000}, []ownNumbers{one(0, 0, 3), one(1, 0, 1)}},
+		{setWorld{"one of two components", set(rolling, 2, none, units(1, 1, 0, 1), units(1, 1, 1, 0)), "A A|A A", 0, 1, 1000}, []ownNumbers{one(0, 1, 2), one(1, 0, 0)}},
+		{setWorld{"recreate, one more, or none", set(recreate, 2, budgets(1, 0), plain(1, 1)), "A|A", 1, 1, 1000}, []ownNumbers{one(0, 0, 2), one(1, 0, 0)}},
+		{setWorld{"recreate, within the budget", set(recreate, 3, budgets(0, 1), plain(1, 1)), "A|A|A", 1, 1, 1000}, []ownNumbers{one(1, 0, 2), one(2, 0, 0)}},
+		{setWorld{"recreate, numbers of a replica that is left over", set(recreate, 1, budgets(1, 1), plain(2, 1)), "AA|AA", 1, 0, 500}, []ownNumbers{one(1, 0, 3), one(1, 0, 0)}},
+	} {
+		t.Run(w.why, func(t *testing.T) {
+			t.Parallel()
+			e := w.explore(t, w.own...)
+			for i := range w.own {
+				if e.apart[&w.own[i]] == 0 {
+					t.Errorf("no state with %v is the end", w.own[i])
+				}
+			}
+		})
+	}
+}
+
+// explore visits every state of a world. Once, at any time, one of the own numbers may be set.
+func (w setWorld) explore(t *testing.T, own ...ownNumbers) *setExploration {
+	if err := w.spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if testing.Short() || testseed.Race {
+		w.failures = 0
+	}
+	e := &setExploration{t: t, world: w, own: own, seen: map[setState]uint8{}, apart: map[*ownNumbers]int{}}
+	e.visit(setState{units: w.start, target: 'B', failures: w.failures, revisions: w.revisions})
+	if len(e.seen) < w.most && !testing.Short() && !testseed.Race {
+		t.Errorf("only %d states", len(e.seen))
+	}
+	if e.converged == 0 && !w.spec.Paused {
+		t.Error("the update never ends")
+	}
+	t.Logf("%d states, %d transitions", len(e.seen), e.edges)
+	return e
+}
+
 type setExploration struct {
 	t         reporter
 	world     setWorld
+	own       []ownNumbers // one of which may be set
 	seen      map[setState]uint8
 	edges     int
 	converged int
-	scaled    bool // the set was: a mixed replica that is scaled away and back is the second one
+	apart     map[*ownNumbers]int // converged with these
+	scaled    bool                // the set was: a mixed replica that is scaled away and back is the second one
 }
 
 // observe translates a state for the planner.
@@ -359,6 +415,12 @@ func (e *setExploration) check(s setState) []setState {
 	}
 	if plan.Converged {
 		e.converged++
+		if s.own != nil {
+			e.apart[s.own]++
+		}
+		if !s.complete(spec) {
+			fail("H4", "this is no end")
+		}
 	}
 	if plan.Converged && (len(actions) > 0 || plan.Blocked != 0) || !plan.Converged && len(actions) == 0 && plan.Blocked == 0 {
 		fail("IX", "the state is not explained")
@@ -385,6 +447,13 @@ func (e *setExploration) check(s setState) []setState {
 	}
 	if settled && !plan.Converged && !spec.Paused && !heldBroken(spec, state, plan) {
 		fail("H4", "nothing will happen any more")
+	}
+	if s.own == nil {
+		for i := range e.own {
+			apart := s
+			apart.own = &e.own[i]
+			next = append(next, apart)
+		}
 	}
 	if s.revisions > 0 {
 		newer := s
@@ -471,7 +540,7 @@ func (e *setExploration) checkFloor(spec surge.SetSpec, from, to setState, fail 
 // complete. Replicas that the scale-out of this world adds do not count.
 func (e *setExploration) checkDisruption(state surge.SetState, fail failure) {
 	spec := e.world.spec
-	if e.resized() {
+	if e.resized() || len(e.own) > 0 {
 		return // a component of another size is filled or emptied everywhere at once; that is no rollout step
 	}
 	n := 0
@@ -561,7 +630,7 @@ func propSetWalk(t *rapid.T, outcomes testseed.Tally) {
 
 	// H5 is left to the exploration, where nothing is scaled: failures that are granted but not
 	// drawn would switch it on.
-	e := &setExploration{t: t, world: setWorld{spec: spec, start: start, failures: -1}}
+	e := &setExploration{t: t, world: setWorld{spec: spec, start: start, failures: -1}, apart: map[*ownNumbers]int{}}
 	s := setState{units: start, target: 'B', failures: 3, revisions: 2}
 	scaling := rapid.Bool().Draw(t, "scaling of the set")
 	for range rapid.IntRange(0, 60).Draw(t, "steps") {
@@ -610,21 +679,8 @@ func propSetWalk(t *rapid.T, outcomes testseed.Tally) {
 			s = rapid.SampledFrom(next).Draw(t, "step to the end")
 			continue
 		}
-		state := s.observe()
-		plan := planSet(t, e.world.spec, state)
-		if !plan.Converged {
+		if plan := planSet(t, e.world.spec, s.observe()); !plan.Converged {
 			t.Fatalf("%q is the end:\n%v", s.units, plan)
-		}
-		for r, replica := range state {
-			for c, u := range replica {
-				want := 0
-				if r < e.world.spec.Replicas {
-					want = s.want(e.world.spec, r, c)
-				}
-				if len(holes(u.Slots, want)) > 0 || available(u.Slots) != want {
-					t.Fatalf("%q is the end", s.units)
-				}
-			}
 		}
 		outcomes["converged"]++
 		return
