@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,9 +118,8 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 			return nil, refuse(line, col, "there is no "+s.found, s.hint, false)
 		}
 		if f.at.kind == kindName {
-			if key := e.layout.bracketed(expression, offset(expression, f.at.line, f.at.col)); key != "" {
-				f.hint = "a key with - or / is written in brackets: " + key
-			}
+			start := offset(expression, f.at.line, f.at.col)
+			f.hint = cmp.Or(e.layout.bracketed(expression, start), f.hint, unquoted(f.at.name, expression, start))
 		}
 		return nil, at(f)
 	}

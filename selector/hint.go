@@ -247,24 +247,39 @@ func offset(text string, line, col int) int {
 // bracketed returns how to write in brackets a key such as my-label or example.com/zone, if the
 // name at an offset is the rest of such a key after a dot; else empty.
 func (l *layout) bracketed(text string, at int) string {
-	inKey := func(c byte) bool { return wordByte(c) || strings.IndexByte("-/.", c) >= 0 }
-	start, end := at, at
-	for start > 0 && inKey(text[start-1]) {
-		start--
-	}
-	for end < len(text) && inKey(text[end]) {
-		end++
-	}
-	if start == at || strings.IndexByte("-/", text[at-1]) < 0 {
+	chain, before := wordAt(text, at)
+	if before == 0 || strings.IndexByte("-/", text[at-1]) < 0 {
 		return ""
 	}
-	chain := text[start:end]
 	for _, v := range l.variables {
 		if key, ok := strings.CutPrefix(chain, v.Name+"."); ok && v.Type == StringMap {
-			return v.Name + "[" + quote(key) + "]"
+			return "a key with - or / is written in brackets: " + v.Name + "[" + quote(key) + "]"
 		}
 	}
 	return ""
+}
+
+// unquoted returns a hint for a name at an offset that may be a text without quotes, or the
+// beginning of one such as node-drain. What stands behind - or / by itself is no such text.
+func unquoted(name, text string, at int) string {
+	if word, before := wordAt(text, at); before == 0 && strings.ContainsAny(word, "-/") {
+		name = strings.TrimRight(word, "-/.")
+	}
+	return "if a text is meant, write " + quote(cut(name))
+}
+
+// wordAt returns what is at an offset in one piece, where dots, - and / are parts of words, and how
+// much of it is before the offset.
+func wordAt(text string, at int) (word string, before int) {
+	inWord := func(c byte) bool { return wordByte(c) || strings.IndexByte("-/.", c) >= 0 }
+	start, end := at, at
+	for start > 0 && inWord(text[start-1]) {
+		start--
+	}
+	for end < len(text) && inWord(text[end]) {
+		end++
+	}
+	return text[start:end], at - start
 }
 
 // ending lists the variables whose last parts are the name, for a name that lacks the parts before.
@@ -294,7 +309,8 @@ func did(name string) string {
 	return "; did you mean " + name + "?"
 }
 
-// undeclared returns a hint at what a name that is not declared may stand for.
+// undeclared returns a hint at what a name that is not declared may stand for; empty if it may be
+// anything.
 func (l *layout) undeclared(path []string) string {
 	full := strings.Join(path, ".")
 	if below := l.below(full); len(below) > 0 {
@@ -325,7 +341,7 @@ func (l *layout) undeclared(path []string) string {
 	case "now":
 		return foreign(lower)
 	}
-	return "if a text is meant, write '" + cut(full) + "'"
+	return ""
 }
 
 // keyed returns the map variable meant by a path to what Kubernetes calls labels or annotations;
