@@ -63,6 +63,11 @@ func (r *reference) members(policy int, environment string) (members []*referenc
 					return nil, false
 				} else if len(blockers) == 0 && !v.CreatedAt.After(r.now) {
 					own.e = since
+					for _, x := range rules { // a rollout does not start from these, but a group does
+						if o := r.override(x.id, v.ID, t); o != nil && x.VersionSelector != nil && r.versionSelector(x, t, v) != "" {
+							own.e = later(own.e, o.CreatedAt)
+						}
+					}
 				}
 				seen = append(seen, own)
 			}
