@@ -451,4 +451,7 @@ func TestKeyThatNobodyHasAnyMore(t *testing.T) {
 	if plan = mustPlan(t, set, s, t0.Add(time.Minute)); !slices.Equal(started(plan), []string{"r2/a@v2"}) {
 		t.Errorf("r1 is deleted: starts %q", started(plan))
 	}
+	if len(plan.Pools) != 1 || plan.Pools[0].Key != "P/y" {
+		t.Errorf("with its lease the pool is gone, as it is for the next plan: %+v", plan.Pools)
+	}
 }

@@ -239,6 +239,9 @@ func (w *work) pools() {
 		if len(w.overrides) > 0 { // a forced candidate holds nothing yet
 			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == runid.Reserved })
 		}
+		if summary.Total == 0 && len(summary.Holders) == 0 {
+			continue // the plan gives back the last lease of a pool without members: the next plan does not know it
+		}
 		w.plan.Pools = append(w.plan.Pools, Pool{
 			Key: p.Key, Active: summary.Active, Max: summary.Max, Total: summary.Total,
 			Holders: summary.Holders, Quarantined: summary.Quarantined, Unavailable: summary.Unavailable,
