@@ -318,9 +318,8 @@ func (o openings) at(at time.Time) openings {
 
 // windows are those that a target has to do with.
 func (r *reference) windows(t rollout.Target, rules []namedRule) (own []namedRule) {
-	current, _ := r.floor(t)
-	for _, rule := range rules {
-		if w := rule.DeploymentWindow; w != nil && (current != "" || w.FirstDeploy == rollout.FirstDeployApply) {
+	for _, rule := range rules { // what runs there need not be known
+		if w := rule.DeploymentWindow; w != nil && (currentOf(t) != "" || w.FirstDeploy == rollout.FirstDeployApply) {
 			own = append(own, rule)
 		}
 	}
