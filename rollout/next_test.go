@@ -398,3 +398,32 @@ func TestNextAfterAnySubset(t *testing.T) {
 		}
 	}, "none", "some", "all", "earlier than Next")
 }
+
+// TestNextAfterAHookThatIsOutdatedLater: nothing depends on when the target of a hook becomes outdated
+// while its job is in progress. A rule that asked whether the version had failed there for good had the
+// plan after the start wake for it, and the plan that started the job did not know of that.
+func TestNextAfterAHookThatIsOutdatedLater(t *testing.T) {
+	t.Parallel()
+	set := compile(t, `[{"name":"nodes","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}]},
+		{"name":"gate","selector":"environment.name == 'prod'","rules":[{"id":"P","environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'"}}]}]`)
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1", "v2"}, "os": {"v1", "v2"}})
+	s.Environments = append(s.Environments, rollout.Environment{ID: "staging", Name: "staging"})
+	for _, target := range s.Targets[:2] {
+		target.Environment = "staging"
+		s.Targets = append(s.Targets, target)
+	}
+	for i := range s.Versions {
+		s.Versions[i].CreatedAt = t0
+	}
+	s.Targets[2].OutdatedAt = minute(5)
+	plan := mustPlan(t, set, s, t0)
+	if len(plan.Start) != 1 || plan.Start[0].TargetID != s.Targets[2].TargetID {
+		t.Fatalf("starts %v", plan.Start)
+	}
+	next := plan.NextAfter(plan.Start)
+	s.State = mustCommit(t, plan, t0)
+	add(&s, plan.Start[0], job(plan.Start[0], t0, rollout.JobInProgress))
+	if again := mustPlan(t, set, s, t0); !next.IsZero() || !again.Next.IsZero() {
+		t.Errorf("the host is to look at %v, and with the job in sight at %v", next, again.Next)
+	}
+}

@@ -315,12 +315,12 @@ func (w *work) failedForGood(i, n int32) bool {
 func (w *work) failedAsMember(i, n int32) bool {
 	t := &w.targets[i]
 	id := w.version(i, n).ID
-	if w.outdated(t, id) {
-		return false // the next group runs it again
-	}
 	k := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id && !runid.IsRollback(job.Run) })
 	if k < 0 || !t.Jobs[k].Status.Terminal() || !strings.HasSuffix(t.Jobs[k].Run, "/"+string(bracket.Deploy)) {
 		return false // in progress, or a job of which the bracket does not know
+	}
+	if w.outdated(t, id) {
+		return false // the next group runs it again
 	}
 	final, _ := w.failedBy(i, &t.Jobs[k])
 	return final || t.Jobs[k].Status != JobSuccessful && w.nextAttempt(i, k, bracket.Deploy).IsZero()
