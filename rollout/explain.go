@@ -265,8 +265,10 @@ func (v *VersionExplanation) Blockers() []RuleVerdict {
 	return blockers
 }
 
-// Until returns the earliest instant at which time alone has opened every blocker; zero if a
-// blocker needs more than time, or if there is none.
+// Until returns the instant by which time alone has opened every blocker once; zero if a blocker
+// needs more than time, or if there is none. It does not foresee what closes before it: a window,
+// or a rule whose [Override] expires. Nor does it foresee an Override that becomes active before it.
+// A plan at that instant tells; [Plan.Next] misses none of these.
 func (v *VersionExplanation) Until() time.Time {
 	var until time.Time
 	for _, r := range v.Blockers() {
@@ -276,6 +278,20 @@ func (v *VersionExplanation) Until() time.Time {
 		until = later(until, r.Until)
 	}
 	return until
+}
+
+// mayClose reports whether a rule that is open, or opens before an instant, may block the version
+// again at that instant: a window that does not open just then, or a rule whose override is over.
+func (v *VersionExplanation) mayClose(until time.Time) bool {
+	return slices.ContainsFunc(v.Rules, func(r RuleVerdict) bool {
+		switch r.Reason {
+		case ReasonNotApplicable:
+			return false
+		case ReasonOverridden:
+			return !r.Until.IsZero() && !r.Until.After(until)
+		}
+		return r.Kind == KindWindow && !r.Until.Equal(until)
+	})
 }
 
 // Actor is who can open what blocks a version, in words that fit into a sentence.
@@ -463,6 +479,10 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	if until := v.Until(); !until.IsZero() {
-		fmt.Fprintf(b, "       opens by itself at %s\n", until.UTC().Format(time.RFC3339))
+		at := "at"
+		if v.mayClose(until) {
+			at = "not before"
+		}
+		fmt.Fprintf(b, "       opens by itself %s %s\n", at, until.UTC().Format(time.RFC3339))
 	}
 }

@@ -425,6 +425,56 @@ func TestUntilAsksEveryBlocker(t *testing.T) {
 	}
 }
 
+// TestExplainDoesNotPromiseAnOpening: a version for which time alone does everything opens at an
+// instant that is named, but no text says so if a window or an override may be over by then.
+func TestExplainDoesNotPromiseAnOpening(t *testing.T) {
+	t.Parallel()
+	hour := func(at string) string {
+		return weekly("W"+at, at+":00", at+":20", `"firstDeploy":"apply"`)
+	}
+	const retry, curve = `{"id":"R","retry":{"maxRetries":2,"backoffSeconds":5400}}`, `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":1800,"orderKey":"resource"}}`
+	failed := []rollout.Job{{Version: "v1", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0}}
+	override := func(rule string, expires time.Time) []rollout.Override {
+		return []rollout.Override{{ID: "o", Rule: rule, Version: "v1", CreatedAt: t0, ExpiresAt: expires, CreatedBy: "ann", Reason: "INC-1"}}
+	}
+	for _, row := range []struct {
+		why       string
+		rules     string
+		jobs      []rollout.Job
+		overrides []rollout.Override
+		want      string
+		starts    bool // at that instant
+	}{
+		{why: "the backoff alone", rules: retry, jobs: failed, want: "opens by itself at 2025-01-01T01:30:00Z", starts: true},
+		{why: "a window that opens last", rules: retry + "," + hour("02"), jobs: failed, want: "opens by itself at 2025-01-01T02:00:00Z", starts: true},
+		{why: "a window that is over before the backoff is", rules: retry + "," + hour("01"), jobs: failed, want: "opens by itself not before 2025-01-01T01:30:00Z"},
+		{why: "a window that is open now", rules: retry + "," + hour("00"), jobs: failed, want: "opens by itself not before 2025-01-01T01:30:00Z"},
+		{why: "a window that somebody lets the version past for as long", rules: retry + "," + hour("03"), jobs: failed, overrides: override("W03", minute(120)), want: "opens by itself at 2025-01-01T01:30:00Z", starts: true},
+		{why: "and not for as long", rules: retry + "," + hour("03"), jobs: failed, overrides: override("W03", minute(90)), want: "opens by itself not before 2025-01-01T01:30:00Z"},
+		{why: "another rule, likewise", rules: curve + `,{"id":"A","anyApproval":{"minApprovals":1}}`, overrides: override("A", minute(30)), want: "opens by itself not before 2025-01-01T00:30:00Z"},
+		{why: "a window that does not concern the target", rules: retry + "," + strings.Replace(hour("01"), "apply", "bypass", 1), jobs: failed, want: "opens by itself at 2025-01-01T01:30:00Z", starts: true},
+	} {
+		s := fleet(2, "", map[string][]string{"api": {"v1"}})
+		for k := range s.Targets {
+			s.Targets[k].Jobs = row.jobs
+		}
+		s.Overrides = row.overrides
+		set := compile(t, policy(row.rules))
+		plan := mustPlan(t, set, s, minute(5))
+		k := slices.IndexFunc(s.Targets, func(target rollout.Target) bool { _, waits := plan.Waiting.Of(target.TargetID); return waits })
+		e, err := plan.Explain(s.Targets[k].TargetID)
+		if err != nil || !strings.Contains(e.String()+"\n", row.want+"\n") {
+			t.Errorf("%s: want %q, got %v\n%s", row.why, row.want, err, e)
+			continue
+		}
+		s.State = plan.State
+		then := mustPlan(t, set, s, e.Waits().Until())
+		if starts := slices.ContainsFunc(then.Start, func(start rollout.Start) bool { return start.TargetID == e.TargetID }); starts != row.starts {
+			t.Errorf("%s: it starts then: %v, want %v", row.why, starts, row.starts)
+		}
+	}
+}
+
 // TestExplanationNamesTheHolders: the line of a pool names each resource once, in order, and ten of
 // them at most. Who asks for the text changes nothing.
 func TestExplanationNamesTheHolders(t *testing.T) {
