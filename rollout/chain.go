@@ -154,7 +154,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		for _, verdict := range s.verdicts(w, t) {
 			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: verdict})
 		}
-		if s.active || !s.done && !s.stuck && s.to >= 0 && t.busy {
+		if t.busy {
 			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
 		}
 		return rules, ProspectWaits

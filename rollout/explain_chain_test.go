@@ -158,13 +158,16 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
 		}},
 		{why: "it is back, and somebody is at work there", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobSuccessful), ran("v1", rollout.JobInProgress, 3)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
 		}},
 		{why: "it could not go back", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobFailure)}, at: 5, want: []string{
 			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator or a version of api`,
 		}},
 		{why: "it could not, and somebody is at work there", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobFailure), ran("v1", rollout.JobInProgress, 3)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator or a version of api`,
+			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
+		}},
+		{why: "it has nothing to go back to, and a job of a version that is not listed is at work there", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1), ran("gone", rollout.JobInProgress, 3)}, at: 5, want: []string{
+			`v2 waits: - rollback B rollback_triggered (nothing to go back to): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
 		}},
 		{why: "a bracket runs it", rules: bracketed + pool, at: 5, want: []string{
 			`v2 starts: + version; + deploymentBracket K bracket_run; + resourceConcurrency P slot_free`,

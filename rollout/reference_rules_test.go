@@ -591,7 +591,7 @@ func (r *reference) setBack(t rollout.Target, floor, current, waiting string, ru
 		reason = "rollback_failed "
 	}
 	text := "@" + floor + " " + reason + strings.Join(s.rules, "; "+reason)
-	if s.state == "due" && active(t) {
+	if active(t) {
 		text += "; target_busy"
 	}
 	if waiting != "" {

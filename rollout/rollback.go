@@ -131,6 +131,16 @@ func (s *setback) verdicts(w *work, t *target) []Verdict {
 	return all
 }
 
+// blockers returns all that stands in the way of the version that went wrong: the rules, and a job
+// that is in progress. An operator who lets the version past the rules would wait for that job.
+func (s *setback) blockers(w *work, t *target) []Verdict {
+	all := s.verdicts(w, t)
+	if t.busy {
+		all = append(all, w.busy(t))
+	}
+	return all
+}
+
 // setBack handles a target whose version went wrong. It returns true for such a target: nothing
 // else is asked about it.
 func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
@@ -146,7 +156,7 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 			w.kept(i)
 		}
 	case s.stuck, s.to < 0:
-		w.wait(i, versions[floor].ID, s.verdicts(w, t))
+		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	case s.done:
 		kept := s.to
 		if t.current < floor {
@@ -155,9 +165,9 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 		if blockers, needed := w.repeat(i, kept); needed && len(blockers) == 0 {
 			w.offer(i, kept, w.repeatDue(i, kept), 0)
 		}
-		w.wait(i, versions[floor].ID, s.verdicts(w, t))
+		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	case t.busy:
-		w.wait(i, versions[floor].ID, append(s.verdicts(w, t), w.busy(t)))
+		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	default:
 		c := w.offer(i, s.to, t.Jobs[s.failed].end(), 0)
 		c.revert = true
