@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -79,10 +80,14 @@ func checkLimit(s Step) error {
 				in[lease.Resource] = true
 			}
 		}
+		again := map[string]bool{} // down with a quarantined lease that does not count: what starts there needs no place, and counts
 		let := map[string]bool{} // let in regardless of the limit: the resource is at work already and needs this pool as well, or there is an override
 		for _, start := range s.Plan.Start {
 			if claims(start, p.Key) {
 				in[start.Resource] = true
+				if slices.ContainsFunc(p.Quarantined, func(h concurrency.Holder) bool { return h.Resource == start.Resource }) {
+					again[start.Resource] = true
+				}
 				let[start.Resource] = let[start.Resource] || start.Reason == "slot_held" || start.Reason == rollout.ReasonOverridden
 			}
 		}
@@ -94,7 +99,7 @@ func checkLimit(s Step) error {
 		if taken && len(in) > p.Max+len(p.Quarantined) {
 			faults = append(faults, fmt.Errorf("pool %s has %d members in disruption and admits only %d: %s", p.Key, len(in), p.Max, names(in)))
 		}
-		if p.Active > p.Max && taken {
+		if taken && p.Active > p.Max+len(again) {
 			faults = append(faults, fmt.Errorf("pool %s: the plan itself counts %d active and admits only %d", p.Key, p.Active, p.Max))
 		}
 	}

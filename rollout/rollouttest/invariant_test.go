@@ -55,6 +55,11 @@ func TestLimitIsExact(t *testing.T) {
 			edit: func(s *rollouttest.Step) {
 				s.Plan.Pools[0].Quarantined, s.Plan.Pools[0].Active = s.Plan.Pools[0].Holders, 2
 			}, fault: true},
+		{why: "which it does as soon as something else starts there", before: []string{"P r1/a"}, after: []string{"P r1/b", "P r2/a"},
+			starts: map[string]rollout.Reason{"P r1/b": "slot_free", "P r2/a": "slot_free"},
+			edit: func(s *rollouttest.Step) {
+				s.Plan.Pools[0].Quarantined, s.Plan.Pools[0].Active = s.Plan.Pools[0].Holders, 2
+			}},
 	} {
 		var s rollouttest.Step
 		records := map[string]*concurrency.Record{}
