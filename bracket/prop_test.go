@@ -1,6 +1,7 @@
 package bracket
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -280,7 +281,7 @@ func (m *machine) plans() {
 		if _, dispatched := m.began[s.Run]; dispatched {
 			fail("I7: %s is offered again", s.Run)
 		}
-		if i > 0 && compareStart(plan.Start[i-1], s) >= 0 {
+		if i > 0 && compareStart(next, plan.Start[i-1], s) >= 0 {
 			fail("the order of starts: %s before %s", plan.Start[i-1].Run, s.Run)
 		}
 		m.judge(next, s, fail)
@@ -340,15 +341,35 @@ func reopens(p Plan, when time.Time) bool {
 	})
 }
 
-func compareStart(a, b Start) int {
+// compareStart is the order of starts: by resource, dependency level and deployment.
+func compareStart(s State, a, b Start) int {
 	if c := strings.Compare(a.Run.Resource, b.Run.Resource); c != 0 {
 		return c
 	}
-	level := map[string]int{"drain": 0, "os": 1, "kubelet": 2, "containerd": 2, "uncordon": 3}
-	if c := level[a.Run.Deployment] - level[b.Run.Deployment]; c != 0 {
-		return c
+	needs := map[string][]string{} // deployments may have gone, and what they needed with them
+	if r := (&host{t: nil, state: s}).record(a.Run.Resource); r != nil && r.Open != nil {
+		for _, m := range r.Open.Members {
+			needs[m.Deployment] = m.Needs
+		}
+	} else {
+		for _, g := range s.Group.Closed {
+			for _, m := range g.Members {
+				if g.ID == a.Run.Group {
+					needs[m.Deployment] = m.Needs
+				}
+			}
+		}
 	}
-	return strings.Compare(a.Run.Deployment, b.Run.Deployment)
+	var level func(deployment string) int
+	level = func(deployment string) (n int) {
+		for _, need := range needs[deployment] {
+			if _, member := needs[need]; member {
+				n = max(n, level(need)+1)
+			}
+		}
+		return n
+	}
+	return cmp.Or(level(a.Run.Deployment)-level(b.Run.Deployment), strings.Compare(a.Run.Deployment, b.Run.Deployment))
 }
 
 // judge compares an offer with what really ran.
