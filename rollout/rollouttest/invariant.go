@@ -81,7 +81,7 @@ func checkLimit(s Step) error {
 			}
 		}
 		again := map[string]bool{} // down with a quarantined lease that does not count: what starts there needs no place, and counts
-		let := map[string]bool{} // let in regardless of the limit: the resource is at work already and needs this pool as well, or there is an override
+		let := map[string]bool{}   // let in regardless of the limit: the resource is at work already and needs this pool as well, or there is an override
 		for _, start := range s.Plan.Start {
 			if claims(start, p.Key) {
 				in[start.Resource] = true
