@@ -252,9 +252,10 @@ func (e *Explanation) Waits() *VersionExplanation {
 	return nil
 }
 
-// Blockers returns the rules that block the version. Each of them must open, and no other has to,
-// so they are the smallest set whose removal lets the version start, capacity aside. The allowing
-// windows of a policy count as one.
+// Blockers returns the rules that block the version, in the order of the chain: without them it
+// starts, capacity aside. The allowing windows of a policy count as one. Some may go with another
+// one: [ReasonRolloutNotStarted] with the gate that it waits for, and [ReasonRolloutNotDue] with a
+// closed window that has stopped its curve.
 func (v *VersionExplanation) Blockers() []RuleVerdict {
 	var blockers []RuleVerdict
 	for _, r := range v.Rules {

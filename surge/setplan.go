@@ -357,10 +357,12 @@ func (p *setPlan) createAll(i int, whole Action) {
 		if whole.Revision == Stable {
 			plan.Blocked = BlockedProtectedDown
 		}
-		for j := range max(p.state.scaled(p.spec, i, c).Replicas, 0) {
-			plan.Actions = append(plan.Actions, Action{Index: j, Op: Create, Revision: whole.Revision, Reason: whole.Reason})
-		}
-		if len(plan.Actions) == 0 {
+		if n := p.state.scaled(p.spec, i, c).Replicas; n > 0 {
+			plan.Actions = make([]Action, n)
+			for j := range plan.Actions {
+				plan.Actions[j] = Action{Index: j, Op: Create, Revision: whole.Revision, Reason: whole.Reason}
+			}
+		} else {
 			plan = Result{Updated: true, Converged: true}
 		}
 		replica.Components[c] = plan
