@@ -56,7 +56,9 @@ func (j Job) Validate() error {
 	if j.Run == "" || j.Resource == "" {
 		return fmt.Errorf("controller: job %q on resource %q: both must be named", j.Run, j.Resource)
 	}
-	return checkNames("job "+strconv.Quote(j.Run), j.Run, j.Resource, j.Environment, j.Deployment, j.Version, j.Group, string(j.Status))
+	what := "job " + strconv.Quote(j.Run)
+	return errors.Join(checkNames(what, j.Run, j.Resource, j.Environment, j.Deployment, j.Version, j.Group, string(j.Status)),
+		checkInstants(what, j.CreatedAt, j.CompletedAt))
 }
 
 // CheckPool returns an error if a name of a pool or of its members is not valid UTF-8. JSON would
@@ -70,6 +72,17 @@ func checkNames(what string, names ...string) error {
 	for _, name := range names {
 		if !utf8.ValidString(name) {
 			return fmt.Errorf("controller: %s: the name %q must be UTF-8", what, name)
+		}
+	}
+	return nil
+}
+
+// checkInstants refuses what does not fit into 64 bits of nanoseconds, as a column may hold them: it
+// would come back as another instant.
+func checkInstants(what string, instants ...time.Time) error {
+	for _, at := range instants {
+		if !at.IsZero() && !time.Unix(0, at.UnixNano()).Equal(at) {
+			return fmt.Errorf("controller: %s: the instant %s must lie between 1678 and 2262", what, at.Format(time.RFC3339Nano))
 		}
 	}
 	return nil
@@ -140,6 +153,9 @@ func (j Job) Reported(status rollout.JobStatus, at time.Time) (Job, bool, error)
 	if j.Status.Terminal() {
 		return j, false, fmt.Errorf("controller: run %s: is %s since %s and cannot become %s: %w",
 			j.Run, j.Status, j.CompletedAt.Format(time.RFC3339Nano), status, bracket.ErrConflict)
+	}
+	if err := checkInstants("run "+j.Run, at); err != nil {
+		return j, false, err
 	}
 	if j.Status = status; status.Terminal() {
 		j.CompletedAt = at.UTC()

@@ -69,6 +69,8 @@ func checkJobs(t *testing.T, d Driver) {
 		// JSON would make one name of the two, which is another one.
 		{TargetID: rollout.TargetID{Resource: "r\xfe"}, Job: rollout.Job{Run: "5"}}, {TargetID: rollout.TargetID{Resource: "r"}, Job: rollout.Job{Run: "5\xfe"}},
 		{TargetID: rollout.TargetID{Resource: "r"}, Job: rollout.Job{Run: "5"}, Group: "g\xfe"},
+		// 64 bits of nanoseconds would make another instant of it.
+		{TargetID: rollout.TargetID{Resource: "r"}, Job: rollout.Job{Run: "5", CreatedAt: at, CompletedAt: at.AddDate(300, 0, 0)}},
 	} {
 		if err := jobs.Put(ctx, wrong); err == nil {
 			t.Errorf("%+v is stored", wrong)
@@ -76,6 +78,9 @@ func checkJobs(t *testing.T, d Driver) {
 	}
 	if err := jobs.SetPool(ctx, "p", []string{"r\xfe"}); err == nil {
 		t.Error("a member that is not UTF-8 is stored")
+	}
+	if err := jobs.Report(ctx, "2", rollout.JobFailure, at.AddDate(300, 0, 0)); err == nil {
+		t.Error("an end in three hundred years is stored")
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
