@@ -11,6 +11,23 @@ import (
 // wait for would take 300 bytes each, and follows from the runs when it is read.
 const firstFollower = 1 << 30
 
+// firstMember is the number, as work.list returns it, of the members of open executions of the first
+// bracket that wait for others of their execution, of whatever those are; the next bracket has the
+// next number. Where many executions are open, these are most of what waits.
+const firstMember = 1 << 29
+
+// memberOf returns the blockers of target i, a member of an open execution.
+func (w *work) memberOf(i, listed int32) []Verdict {
+	b, id := w.stepped[listed-firstMember], w.id(i)
+	said := b.plan.Evaluate(b.state, id.Resource, id.Deployment, w.waitingVersion(i), w.now)
+	verdict := Verdict{Status: VerdictStatus(said.Reason.Status()), Reason: Reason(said.Reason), Rule: b.id, Until: said.Until}
+	for _, c := range said.On {
+		verdict.On = append(verdict.On, conditionOf(c))
+	}
+	verdict.On = slices.Clip(verdict.On)
+	return []Verdict{verdict}
+}
+
 // follow lists the members that wait for others of the execution that starts on their resource.
 func (w *work) follow(b *bracketWork, p *pendingResource) {
 	runs, first := b.runs[p.from:p.to], b.firstFollower+int32(len(b.following))

@@ -18,7 +18,7 @@ func (w *work) reportBrackets() {
 		w.reportUndispatched(b, all[k])
 	}
 	for k, b := range w.stepped {
-		w.reportWaits(b, all[k])
+		w.reportWaits(b, firstMember+int32(k), all[k])
 		w.reportRest(b, all[k])
 	}
 }
@@ -147,7 +147,9 @@ func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 	return run.version >= 0 && t.running(w.version(run.target, run.version).ID)
 }
 
-func (w *work) reportWaits(b *bracketWork, settled settled) {
+// reportWaits lists what waits in a bracket; members is the number, as work.list returns it, of its
+// members that wait for others.
+func (w *work) reportWaits(b *bracketWork, members int32, settled settled) {
 	w.blockers = slices.Grow(w.blockers, len(b.pending))
 	walk := walk{work: w, bracket: b}
 	next := 0 // in b.pending
@@ -158,9 +160,16 @@ func (w *work) reportWaits(b *bracketWork, settled settled) {
 		case wait.Resource == "":
 			// The group collects: reportRest says so for each target that has a new version.
 		case wait.Deployment != "":
-			if i := walk.find(wait.Resource, wait.Deployment); i != none && !settled.has(i) {
-				settled.add(i)
-				w.wait(i, frozen(memberIn(walk.open(wait.Resource), wait.Deployment)), w.also(nil, w.verdict(b, wait.Resource, said, nil)))
+			i := walk.find(wait.Resource, wait.Deployment)
+			if i == none || settled.has(i) {
+				continue
+			}
+			settled.add(i)
+			version := frozen(memberIn(walk.open(wait.Resource), wait.Deployment))
+			if n := w.versions[w.targets[i].deployment].number(version); wait.Reason == bracket.ReasonWaitsForMembers && n >= 0 {
+				w.waitFor(i, n, members)
+			} else {
+				w.wait(i, version, w.also(nil, w.verdict(b, wait.Resource, said, nil)))
 			}
 		default:
 			for w.resources[b.pending[next].resource].ID != wait.Resource {

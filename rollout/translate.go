@@ -92,10 +92,14 @@ func (w *work) translate(on []bracket.Condition) []Condition {
 	}
 	list := take(&w.conditions, len(on))
 	for k, c := range on {
-		list[k] = Condition{Kind: ConditionKind(c.Kind), Rule: c.Rule, Environment: c.Environment, Deployment: c.Deployment, Resource: c.Resource, Group: c.Group}
+		list[k] = conditionOf(c)
 	}
 	w.translated.of, w.translated.list = &on[0], list
 	return list
+}
+
+func conditionOf(c bracket.Condition) Condition {
+	return Condition{Kind: ConditionKind(c.Kind), Rule: c.Rule, Environment: c.Environment, Deployment: c.Deployment, Resource: c.Resource, Group: c.Group}
 }
 
 type translation struct {

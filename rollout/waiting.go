@@ -181,7 +181,7 @@ func newAwaiting(targets int) awaiting {
 // wait is what one target waits for, in few bytes: there may be a million.
 type wait struct {
 	version  int32 // number of the candidate; none or missing
-	blockers int32 // as work.list returns it, or from firstFollower on; 0: the target does not wait
+	blockers int32 // as work.list returns it, or from firstMember or firstFollower on; 0: the target does not wait
 	start    int32 // one more than the index of its start in the plan; 0: it does not start
 }
 
@@ -316,6 +316,8 @@ func (w *work) blockersOf(i, listed int32) []Verdict {
 	switch {
 	case listed >= firstFollower:
 		return w.followerOf(listed)
+	case listed >= firstMember:
+		return w.memberOf(i, listed)
 	case listed > 0:
 		return w.blockers[listed-1]
 	}
