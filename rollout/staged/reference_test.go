@@ -257,8 +257,8 @@ func (r *reference) step(in staged.Input, now time.Time) ([]staged.Action, time.
 	}
 	for _, name := range slices.Sorted(maps.Keys(last)) {
 		if s, t := r.find(name); t != nil {
-			for _, before := range r.stages[:len(r.stages)-1] { // it may have moved on to the cleanup, which has not begun
-				if s.cleanup && s.phase == staged.StagePending {
+			for _, before := range r.stages[:len(r.stages)-1] { // it may have moved on to the cleanup, which has not begun, and is not gone
+				if s.cleanup && s.phase == staged.StagePending && t.State != staged.Done {
 					for _, old := range before.members {
 						if old.Name == name {
 							r.observe(before, old, last[name])
