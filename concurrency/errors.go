@@ -100,10 +100,11 @@ func decoded(err error) error {
 }
 
 const (
-	hintCount    = "must be a whole number from 0 to 2147483647"
-	hintPercent  = `must be a whole percentage from 0% to 1000%, such as 20%`
-	hintLimit    = `must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`
-	hintRounding = `must be "ceil", "floor" or "floor_min_1"`
-	hintOnStuck  = `must be "hold" or "quarantine"`
-	hintState    = `must be "active" or "quarantined"`
+	hintCount      = "must be a whole number from 0 to 2147483647"
+	hintPercent    = `must be a whole percentage from 0% to 1000%, such as 20%`
+	hintLimit      = `must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`
+	hintActiveKeys = "must be a count of at least 1, without quotes; leave it out for any number"
+	hintRounding   = `must be "ceil", "floor" or "floor_min_1"`
+	hintOnStuck    = `must be "hold" or "quarantine"`
+	hintState      = `must be "active" or "quarantined"`
 )

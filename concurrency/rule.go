@@ -82,7 +82,14 @@ func ParseRule(data []byte) (Rule, error) {
 // Values are checked by [Rule.Validate].
 func (r *Rule) UnmarshalJSON(data []byte) error {
 	type plain Rule
-	return decoded(strictjson.Unmarshal(data, (*plain)(r)))
+	var f faults
+	f.under("", strictjson.Unmarshal(data, (*plain)(r)))
+	for _, fault := range f {
+		if fault, ok := fault.(*FieldError); ok && fault.Path == "maxActiveKeys" {
+			fault.Hint = hintActiveKeys // that of a limit names values that Validate refuses
+		}
+	}
+	return f.err()
 }
 
 // Validate reports every fault of the rule, joined, each a *[FieldError] whose Path is the JSON
@@ -103,7 +110,7 @@ func (r Rule) Validate() error {
 	}
 	if k := r.MaxActiveKeys; !k.IsZero() {
 		if k.IsPercent() || k.Value() == 0 {
-			f.add("maxActiveKeys", CodeOutOfRange, k, "must be a count of at least 1; leave it out for any number")
+			f.add("maxActiveKeys", CodeOutOfRange, k, hintActiveKeys)
 		}
 		if r.GroupBy == "" {
 			f.add("maxActiveKeys", CodeConflict, k, "needs groupBy, the variable whose values are counted").reading("groupBy")

@@ -95,6 +95,12 @@ func TestRuleFaults(t *testing.T) {
 	if _, err := ParseRule([]byte(`{"groupSelector":"x","limit":1,"stuckAfterSeconds":9223372036}`)); err != nil {
 		t.Errorf("the bound itself is valid: %v", err)
 	}
+	for _, value := range []string{`""`, `"5"`, `"-1%"`, "1.5", "0", `"50%"`} { // as a limit it is told of percentages and of 0, which are refused next
+		_, err := ParseRule([]byte(`{"groupSelector":"x","limit":1,"groupBy":"z","maxActiveKeys":` + value + `}`))
+		if err == nil || !strings.HasSuffix(err.Error(), ": "+hintActiveKeys) {
+			t.Errorf("maxActiveKeys %s: %v", value, err)
+		}
+	}
 	bad := Rule{GroupSelector: "x", Limit: Count(1), Rounding: "up", OnStuck: "release"}
 	err := bad.Validate()
 	var e *FieldError

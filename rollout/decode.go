@@ -22,7 +22,7 @@ func ParsePolicies(data []byte) ([]Policy, error) {
 // UnmarshalJSON decodes a policy as strictly as [ParsePolicies] does: an error joins one
 // *[FieldError] per fault, and the policy is then unchanged.
 func (p *Policy) UnmarshalJSON(data []byte) error {
-	return fieldErrors(namingKinds(strictjson.Unmarshal(data, (*plainPolicy)(p))))
+	return fieldErrors(withRemedies(strictjson.Unmarshal(data, (*plainPolicy)(p))))
 }
 
 // plainPolicy is a policy without its decoder: what holds it can be salvaged field by field.
@@ -43,12 +43,13 @@ func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool
 			policies[i] = Policy(plain[i])
 		}
 	}
-	return policies, listed, namingKinds(err)
+	return policies, listed, withRemedies(err)
 }
 
-// namingKinds says of the unknown kinds of rules in policies which kinds there are, unless the
-// decoder has named the one that is meant. Rules are the only list in a policy.
-func namingKinds(err error) error {
+// withRemedies says of the unknown kinds of rules in policies which kinds there are, unless the
+// decoder has named the one that is meant, and of a wave what it may be, which is less than any
+// limit may be. Rules are the only list in a policy.
+func withRemedies(err error) error {
 	var list []error
 	for _, fault := range strictjson.Faults(err) {
 		at := fault.Path
@@ -64,6 +65,9 @@ func namingKinds(err error) error {
 			if fault.Hint += ": besides id and createdAt a rule holds one of " + strings.Join(kinds, ", "); name == reservedKind {
 				fault.Hint = "unknown field: this kind is reserved for a later release"
 			}
+		}
+		if strings.HasPrefix(name, "gradualRollout.waves[") {
+			fault.Hint = hintWave
 		}
 		list = append(list, &fault)
 	}

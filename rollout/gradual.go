@@ -65,11 +65,10 @@ func (g GradualRollout) Validate() error {
 		f.add("waves", CodeConflict, nil, "must be left out unless rolloutType is %s", Waves).reading("rolloutType")
 	}
 	for i, size := range g.Waves {
-		at := fmt.Sprintf("waves[%d]", i)
-		if err := size.Validate(); err != nil {
-			f.under(at, err)
+		if at := fmt.Sprintf("waves[%d]", i); size.IsZero() {
+			f.add(at, CodeRequired, nil, "%s", hintWave)
 		} else if size.Value() < 1 {
-			f.add(at, CodeOutOfRange, size, "lets nobody start: use at least 1")
+			f.add(at, CodeOutOfRange, size, "%s", hintWave)
 		}
 	}
 	oneOf(&f, "orderKey", g.OrderKey, OrderByTarget, OrderByResource, OrderByBracket)
@@ -77,6 +76,8 @@ func (g GradualRollout) Validate() error {
 	oneOf(&f, "orderHash", g.OrderHash, HashV1, HashLegacy)
 	return f.err()
 }
+
+const hintWave = `must be a count of at least 1, without quotes, or a percentage from "1%" to "1000%"`
 
 // RolloutType names a curve of [GradualRollout].
 type RolloutType string

@@ -169,7 +169,7 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		var text string
 		if null {
-			w.fault(path, CodeType, "null is not a value here: leave it out")
+			w.fault(path, CodeType, hintNull)
 		} else if err := json.Unmarshal(raw, &text); err != nil {
 			w.fault(path, CodeType, "must be a string, not %s", kindOf(raw))
 		} else if err := reflect.New(typ).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
@@ -238,17 +238,13 @@ func (w *walk) whole(path string, raw json.RawMessage, typ reflect.Type, want st
 	w.scalar(path, raw, typ, strings.TrimSuffix(want, ","))
 }
 
+const hintNull = "null is not a value here: leave it out"
+
 // scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to
 // the caller.
 func (w *walk) scalar(path string, raw json.RawMessage, typ reflect.Type, want string) {
 	if string(raw) == "null" {
-		hint := "null is not a value here: leave it out"
-		if typ == reflect.TypeFor[string]() {
-			// YAML has null for a label without a value, and a selector without the label would
-			// select more.
-			hint = `null is not a value here: write "" for an empty string, or leave it out`
-		}
-		w.fault(path, CodeType, "%s", hint)
+		w.fault(path, CodeType, hintNull)
 	} else if json.Unmarshal(raw, reflect.New(typ).Interface()) != nil {
 		got := kindOf(raw)
 		if got == "a number" {
@@ -338,6 +334,12 @@ func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
 		keys := reflect.New(reflect.MapOf(typ.Key(), reflect.TypeFor[bool]()))
 		if err := json.Unmarshal(quoted, keys.Interface()); err != nil {
 			w.fault(at, CodeType, "%q is not a valid key: %v", name, err)
+		}
+		if string(value) == "null" && typ.Elem() == reflect.TypeFor[string]() {
+			// YAML has null for a label without a value, and a selector without the label would
+			// select more.
+			w.fault(at, CodeType, `null is not a value here: write "" for an empty string, or leave it out`)
+			return
 		}
 		w.value(at, value, typ.Elem())
 	})

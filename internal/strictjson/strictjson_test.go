@@ -130,7 +130,7 @@ func TestFaults(t *testing.T) {
 		{`{"enabled":null}`, []string{`enabled: null is not a value here: leave it out`}, "encoding/json would ignore it"},
 		{`{"colour":null}`, []string{`colour: null is not a value here: leave it out`}, "nor does a text type see null"},
 		{`{"labels":{"canary":null},"id":null}`, []string{`labels.canary: null is not a value here: write "" for an empty string, or leave it out`,
-			`id: null is not a value here: write "" for an empty string, or leave it out`}, "a label without a value in YAML: leaving it out may select more"},
+			`id: null is not a value here: leave it out`}, "a label without a value in YAML: leaving it out may select more"},
 		{`{"colour":"blue"}`, []string{`colour: no such colour: "blue"`}, "a type's own error gets the path"},
 		{`{"colour":1}`, []string{`colour: must be a string, not a number`}, "a text type takes strings"},
 		{`{"at":"yesterday"}`, []string{`at: "yesterday": must be an instant of RFC 3339 with its offset, such as 2026-01-31T09:00:00Z or 2026-01-31T10:00:00+01:00`}, "what package time says is a layout and no remedy"},
