@@ -261,16 +261,40 @@ func TestWaitingIsSmall(t *testing.T) {
 	}
 }
 
-// TestWaitingListSideBySide: several goroutines may read one list. The race detector looks on.
+// TestMembersAtWorkAreSmall: what members of open executions wait for is not kept either.
+func TestMembersAtWorkAreSmall(t *testing.T) {
+	const n = 20_000
+	half := day2.Add(n / 5 / 2 * 300 * time.Second)
+	set := compile(t, nodeLifecycle(t))
+	s := atWork(t, set, largeFleet(n), half)
+	plan := mustPlan(t, set, s, half.Add(time.Minute))
+	if plan.Keep.Started != n/25 {
+		t.Fatalf("%d of %d targets are at work", plan.Keep.Started, n)
+	}
+	held := heap()
+	runtime.KeepAlive(&plan)
+	plan = rollout.Plan{}
+	if kept := (held - heap()) / n; kept > 140 {
+		t.Errorf("%d bytes are kept of each target", kept)
+	}
+	runtime.KeepAlive(s)
+}
+
+// TestWaitingListSideBySide: several goroutines may read one list, also of what waits for members of
+// an execution that starts or is open. The race detector looks on.
 func TestWaitingListSideBySide(t *testing.T) {
 	set, s := waitingFleet(t)
-	plan := mustPlan(t, set, s, t0)
+	nodes, fleet := compile(t, nodeLifecycle(t)), largeFleet(50)
+	plans := []rollout.Plan{mustPlan(t, set, s, t0), mustPlan(t, nodes, fleet, day2), mustPlan(t, nodes, atWork(t, nodes, fleet, day2), day2.Add(time.Minute))}
 	var readers sync.WaitGroup
 	for range 4 {
 		readers.Go(func() {
-			for w := range plan.Waiting.All() {
-				if own, waits := plan.Waiting.Of(w.TargetID); !waits || len(own.Blockers) != len(w.Blockers) {
-					t.Errorf("%v is listed and does not wait", w.TargetID)
+			for k := range plans {
+				list := plans[k].Waiting
+				for w := range list.All() {
+					if own, waits := list.Of(w.TargetID); !waits || own.String() != w.String() {
+						t.Errorf("%v is listed, and on its own %v", w, own)
+					}
 				}
 			}
 		})
