@@ -271,6 +271,7 @@ func TestMembersAtWorkAreSmall(t *testing.T) {
 	if plan.Keep.Started != n/25 {
 		t.Fatalf("%d of %d targets are at work", plan.Keep.Started, n)
 	}
+	heap() // twice: what a pool holds outlives one collection
 	held := heap()
 	runtime.KeepAlive(&plan)
 	plan = rollout.Plan{}
@@ -278,6 +279,7 @@ func TestMembersAtWorkAreSmall(t *testing.T) {
 		t.Errorf("%d bytes are kept of each target", kept)
 	}
 	runtime.KeepAlive(s)
+	runtime.KeepAlive(set)
 }
 
 // TestWaitingListSideBySide: several goroutines may read one list, also of what waits for members of
