@@ -908,9 +908,10 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			}
 		}
 		later := slices.DeleteFunc(slices.Clone(again.Start), func(start rollout.Start) bool {
-			// Who is down already lets others follow on its resource. Where an override alone took
-			// it down they wait until that is at work: it might have been left out.
-			if start.Reason == "slot_already_down" && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
+			// Who is down already lets others follow on its resource, also those whose lease an override
+			// gave them that has expired. Where an override alone took it down they wait until that is
+			// at work: it might have been left out.
+			if (start.Reason == "slot_already_down" || start.Reason == "slot_held") && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
 				return x.Resource == start.Resource && x.Reason == rollout.ReasonOverridden
 			}) {
 				return true

@@ -773,7 +773,7 @@ func (r *reference) repeatDue(t rollout.Target, floor string, rules []namedRule)
 	if due = later(due, end); all[0].Version != floor {
 		return due
 	}
-	for at := r.now; ; at = at.Add(-time.Minute) { // delays are whole minutes here: go back to where the retry was still to come
+	for at := r.now; ; at = at.Add(-30 * time.Second) { // delays are whole half minutes here: go back to where the last retry was still to come
 		earlier := *r
 		earlier.now, earlier.next, earlier.overridesAt = at, time.Time{}, r.now
 		outdated := t
