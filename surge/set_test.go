@@ -293,6 +293,17 @@ func TestScaledApart(t *testing.T) {
 		}
 	}
 
+	// A replica that should have no unit looked absent to Diagnose, which took the update for one that
+	// has something to do.
+	stuck := set(recreate, 2, budgets(0, 1), plain(2, 2))
+	var slots []surge.Slot
+	for _, replica := range planSet(t, stuck, read([]string{"nn", ".:0"})).Replicas {
+		slots = append(slots, replica.Slot)
+	}
+	if got, want := surge.Diagnose(stuck.Flat(), slots, nil).String(), "TargetNotReady [0]: publish a working revision, or go back to the old one"; got != want {
+		t.Errorf("beside a replica that should have nothing: got %q, want %q", got, want)
+	}
+
 	var gangs []string
 	for _, gang := range surge.SetGangs(set(rolling, 2, unset, surge.Component{Kind: surge.PodCliqueScalingGroup, Replicas: 1, MinAvailable: 1}), read([]string{"O:3", "O"})) {
 		gangs = append(gangs, fmt.Sprint(gang.Replica, gang.Members))

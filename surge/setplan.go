@@ -232,6 +232,9 @@ func (p *setPlan) recreate() {
 		if slots[i] = p.slot(i); hollow {
 			slots[i] = p.facts[i].slot()
 		}
+		if i < p.replicas {
+			p.result.Replicas[i].Slot = slots[i] // for Diagnose, which knows the number of replicas alone
+		}
 	}
 	whole := Plan(flat, slots)
 	if n := len(whole.Actions); n > 0 {

@@ -31,7 +31,9 @@ type SetResult struct {
 // ReplicaResult is the plan for one replica of a set.
 type ReplicaResult struct {
 	Role Role `json:"role"`
-	// Slot is the replica folded to one slot, before the plan.
+	// Slot is the replica folded to one slot, before the plan. If under ReplicaRecreate other replicas
+	// should have units and this one below [SetSpec.Replicas] should not, it is at the target and
+	// available.
 	Slot Slot `json:"slot"`
 	// Complete means that every base unit serves at the target and no other unit lives.
 	Complete bool `json:"complete"`
