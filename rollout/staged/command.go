@@ -223,15 +223,13 @@ func (e *edit) retry(c *Command) Reason {
 	k, i := int(at.stage), int(at.member)
 	s := e.run.stage(k)
 	rec, _ := s.tree.at(i)
-	switch r := *rec; {
-	case !failed(r.state):
-		return ReasonNotFailed
-	case int64(c.Attempt) != int64(r.attempt):
+	switch why := s.noRetry(rec); {
+	case why == ReasonNotFailed:
+		return why
+	case int64(c.Attempt) != int64(rec.attempt):
 		return ReasonOtherAttempt
-	case r.attempt == math.MaxInt32: // Attempt is an int, which has 32 bits on some platforms
-		return ReasonNoAttempt
-	case s.phase.finished():
-		return ReasonStageFinished
+	case why != "":
+		return why
 	case e.cancelled || e.run.phase == PhaseFailing:
 		return ReasonEnding
 	}
@@ -240,5 +238,19 @@ func (e *edit) retry(c *Command) Reason {
 	}
 	e.put(k, i, record{attempt: rec.attempt + 1, state: Waiting})
 	e.explain(k, i)
+	return ""
+}
+
+// noRetry returns why a member cannot be retried, whatever the command says. It is empty if the
+// member can be.
+func (s *stage) noRetry(rec *record) Reason {
+	switch {
+	case !failed(rec.state):
+		return ReasonNotFailed
+	case rec.attempt == math.MaxInt32: // Attempt is an int, which has 32 bits on some platforms
+		return ReasonNoAttempt
+	case s.phase.finished():
+		return ReasonStageFinished
+	}
 	return ""
 }

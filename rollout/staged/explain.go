@@ -158,13 +158,17 @@ func (r *Run) halted(v *Verdict) bool {
 		operator("set state Run")
 	case PhaseHeld:
 		v.Reason = ReasonHeld
+		r.faulted(v)
 		if r.rejected() {
 			operator("approve or cancel")
 		}
-		if r.overBudget() {
+		switch {
+		case !r.overBudget():
+		case slices.ContainsFunc(v.Data.Names, r.canRetry):
 			operator("skip, retry or cancel")
+		default: // their stage is closed, or they are leaving
+			operator("skip or cancel")
 		}
-		r.faulted(v)
 	default:
 		if !r.phase.Terminal() {
 			return false
@@ -176,6 +180,17 @@ func (r *Run) halted(v *Verdict) bool {
 		}
 	}
 	return true
+}
+
+// canRetry reports whether a retry of the target would be accepted.
+func (r *Run) canRetry(target string) bool {
+	at, ok := r.find(target)
+	if !ok {
+		return false
+	}
+	s := r.stage(int(at.stage))
+	rec, _ := s.tree.at(int(at.member))
+	return s.noRetry(rec) == ""
 }
 
 // faulted fills in the exceeded budget and the failed targets, or the rejected approval.

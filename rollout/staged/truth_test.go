@@ -312,6 +312,9 @@ func canHappen(t *rapid.T, m *moment, v staged.Verdict) {
 					command(staged.Command{Kind: staged.CommandSkip, Target: name})
 				}
 			}
+			if says, can := strings.Contains(on.Detail, "retry"), slices.ContainsFunc(v.Data.Names, func(name string) bool { return canRetry(m, name) }); v.Data.Detail == "budget" && says != can && strings.Contains(on.Detail, "skip") {
+				t.Fatalf("%s: a retry of one of them is accepted: %v\n%s", v, can, m.run)
+			}
 			if strings.Contains(on.Detail, "approve") {
 				for _, side := range []staged.Side{staged.Before, staged.After} {
 					command(staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: on.Stage, Side: side})
@@ -325,6 +328,13 @@ func canHappen(t *rapid.T, m *moment, v staged.Verdict) {
 			t.Fatalf("%s: nothing that is %q changes anything\n%s", v, on, m.run)
 		}
 	}
+}
+
+// canRetry reports whether a retry of the last attempt at a target is accepted.
+func canRetry(m *moment, name string) bool {
+	target, _ := m.run.Target(name)
+	_, result, err := staged.Step(m.run, staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: name, Attempt: target.Attempt}}}, m.now)
+	return err == nil && !slices.ContainsFunc(result.Events, func(e staged.Event) bool { return e.Kind == staged.EventCommandIgnored })
 }
 
 // TestTerminalRunsAnswer: who commands a run that is over is told so, and everything else is as if
@@ -555,14 +565,29 @@ func TestBudgetOfAnEarlierStage(t *testing.T) {
 		{staged.Input{}, "initialized, waits for an operator to set state Run", 2},
 		{staged.Input{State: staged.StateRun}, "stage 0: slot, 1 of 9 in progress: a1, waits for a target to be settled", 0},
 		{see("a1", staged.HealthReady), "stage 1: slot, 1 of 9 in progress: b1, waits for a target to be settled", 1},
-		{see("a1", staged.HealthFailing), "held (budget), 1 of at most 0 failed: a1, waits for an operator to skip, retry or cancel", 0},
+		{see("a1", staged.HealthFailing), "held (budget), 1 of at most 0 failed: a1, waits for an operator to skip or cancel", 0},       // its stage is closed: a retry would be refused
 		{see("b1", staged.HealthFailed), "held (budget), 1 of at most 0 failed: b1, waits for an operator to skip, retry or cancel", 1}, // of two, the current one is named
-		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "b1"}}}, "held (budget), 1 of at most 0 failed: a1, waits for an operator to skip, retry or cancel", 0},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "b1"}}}, "held (budget), 1 of at most 0 failed: a1, waits for an operator to skip or cancel", 0},
 	} {
 		run, _ = step(t, run, row.input, benchStart)
 		if v, ok := run.Explain("c1"); !ok || v.String() != row.want || v.Data.Stage != row.stage {
 			t.Errorf("got  %s, of stage %d\nwant %s, of stage %d", v, v.Data.Stage, row.want, row.stage)
 		}
+	}
+}
+
+// TestBudgetOfLeavingTarget: a failed target that is to be removed is not retried, so nobody is told
+// to.
+func TestBudgetOfLeavingTarget(t *testing.T) {
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, benchSpec(), fleetOf("c1", "c2"), staged.Options{OnFailure: staged.Hold, LateLeaving: staged.Clean})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range []staged.Input{{}, {Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthFailed}}}, {Leaving: []string{"c1"}}} {
+		run, _ = step(t, run, input, benchStart)
+	}
+	if v, _ := run.Waits(); v.String() != "held (budget), 1 of at most 0 failed: c1, waits for an operator to skip or cancel" {
+		t.Error(v)
 	}
 }
 
