@@ -267,13 +267,14 @@ func (r *Run) waits(v *Verdict) {
 			if r.plan.options.VerifyDone == Always {
 				first = 0
 			}
+			v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "skip"})
 			for j := first; j <= k; j++ {
+				before := len(v.Data.Names)
 				v.Data.Total += r.stage(j).regressed
 				v.names(r.stage(j), isRegressed)
-			}
-			v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "skip"})
-			for _, name := range v.Data.Names {
-				v.On = append(v.On, Condition{Kind: OnObservation, Stage: k, Target: name})
+				for _, name := range v.Data.Names[before:] {
+					v.On = append(v.On, Condition{Kind: OnObservation, Stage: j, Target: name})
+				}
 			}
 		}
 	}

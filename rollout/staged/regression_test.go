@@ -69,6 +69,9 @@ func TestRegressionsBlock(t *testing.T) {
 		if verify != staged.Always {
 			continue
 		}
+		if v, _ := s.run.Waits(); !slices.Contains(v.On, staged.Condition{Kind: staged.OnObservation, Stage: 0, Target: "a1"}) {
+			t.Errorf("it is to be observed in its own stage: %+v", v.On)
+		}
 		if s.see(staged.HealthReady, "a1"); s.run.Phase() != staged.PhaseSucceeded {
 			t.Errorf("it is ready again: %s", s.run)
 		}
