@@ -273,6 +273,9 @@ func (r *Run) waits(v *Verdict) {
 				v.Data.Total += r.stage(j).regressed
 				v.names(r.stage(j), isRegressed)
 				for _, name := range v.Data.Names[before:] {
+					if at, _ := r.find(name); int(at.stage) != j && !r.stillHome(int(at.stage), int(at.member)) {
+						continue // what is observed now is another target
+					}
 					v.On = append(v.On, Condition{Kind: OnObservation, Stage: j, Target: name})
 				}
 			}

@@ -93,7 +93,7 @@ func (e *edit) observe(k, i int, o *Observation) {
 	cleanup := e.plan.stages[k].cleanup
 	ours := o.Version == e.plan.version
 	other := o.Version != "" && !ours
-	if cleanup && !o.Gone && r.state != Done && e.run.stage(k).phase == StagePending {
+	if cleanup && !o.Gone && e.run.stillHome(k, i) {
 		home := e.run.home(name)
 		if was, _ := e.run.stage(int(home.stage)).tree.at(int(home.member)); was.state == Done && int(home.stage) != k {
 			e.verify(int(home.stage), int(home.member), *was, other, ours, o.Health)
@@ -117,6 +117,14 @@ func (e *edit) observe(k, i int, o *Observation) {
 	case r.state == Done && !cleanup:
 		e.verify(k, i, r, other, ours, o.Health)
 	}
+}
+
+// stillHome reports whether a member of the cleanup is still looked at in the stage that it came
+// from, if it came from one.
+func (r *Run) stillHome(k, i int) bool {
+	s := r.stage(k)
+	rec, _ := s.tree.at(i)
+	return s.phase == StagePending && rec.state != Done
 }
 
 // last returns the token of the last action of the present attempt at a member, or the zero Token if

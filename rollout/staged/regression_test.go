@@ -233,3 +233,19 @@ func TestRegressionsBehind(t *testing.T) {
 		t.Error(s.run)
 	}
 }
+
+// TestRegressionOfGone: a regressed target that was to be removed and is gone is not looked at any
+// more, so nobody is told that an observation would help.
+func TestRegressionOfGone(t *testing.T) {
+	s := newScene(t, waiting(time.Hour, all("only", 2)), staged.Options{LateLeaving: staged.Clean}, []string{"c1", "c2"})
+	s.see(staged.HealthReady, "c1", "c2").see(staged.HealthFailing, "c1", "c2").after(time.Hour).step(staged.Input{Leaving: []string{"c1"}})
+	for _, want := range []string{
+		"regression: c1, c2, waits for an operator to skip or an observation of c1 and c2",
+		"regression: c1, c2, waits for an operator to skip or an observation of c2",
+	} {
+		if v, _ := s.run.Waits(); v.String() != want {
+			t.Errorf("got  %s\nwant %s", v, want)
+		}
+		s.step(staged.Input{Observations: []staged.Observation{{Target: "c1", Gone: true}}})
+	}
+}
