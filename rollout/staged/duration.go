@@ -37,6 +37,13 @@ func For(d time.Duration) Duration { return Duration{ns: int64(d), kind: duratio
 // None returns the duration that means no limit.
 func None() Duration { return Duration{kind: durationNone} }
 
+const (
+	hintDuration = "must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h"
+	hintNone     = "write None, with a capital N, where no limit is meant"
+	hintTooLong  = "is longer than 292 years"
+	hintEndless  = ": write None where no limit is meant"
+)
+
 // ParseDuration reads the text form, "None" included. The error is a *[FieldError].
 func ParseDuration(text string) (Duration, error) {
 	switch text {
@@ -46,7 +53,7 @@ func ParseDuration(text string) (Duration, error) {
 		return For(0), nil
 	}
 	if strings.EqualFold(text, "None") {
-		return Duration{}, &FieldError{Code: CodeType, Value: strconv.Quote(text), Hint: "write None, with a capital N, where no limit is meant"}
+		return Duration{}, &FieldError{Code: CodeType, Value: strconv.Quote(text), Hint: hintNone}
 	}
 	sum, rest := int64(0), text
 	for rest != "" || text == "" {
@@ -64,7 +71,7 @@ func ParseDuration(text string) (Duration, error) {
 		rest = rest[1:]
 		part, ok := scale(whole, fraction, unit)
 		if !ok || sum > math.MaxInt64-part {
-			return Duration{}, &FieldError{Code: CodeType, Value: strconv.Quote(text), Hint: "is longer than 292 years: write None where no limit is meant"}
+			return Duration{}, &FieldError{Code: CodeType, Value: strconv.Quote(text), Hint: hintTooLong + hintEndless}
 		}
 		sum += part
 	}
@@ -73,7 +80,7 @@ func ParseDuration(text string) (Duration, error) {
 
 // badDuration returns the fault of a value, which is given as it was written.
 func badDuration(value string) error {
-	return &FieldError{Code: CodeType, Value: value, Hint: `must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h`}
+	return &FieldError{Code: CodeType, Value: value, Hint: hintDuration}
 }
 
 func digitsOf(text string) string {

@@ -126,6 +126,11 @@ func faultsOf(within, base string, err error) error {
 				fault.Hint = limitHint(1)
 			case field == "maxFailures":
 				fault.Hint = limitHint(0)
+			case field == "waitTime", field == "minSuccessTime", field == "stuckAfter": // None would be refused next
+				if fault.Hint == hintNone {
+					fault.Hint = hintDuration
+				}
+				fault.Hint = strings.TrimSuffix(fault.Hint, hintEndless)
 			}
 		}
 		list.add(code, strictjson.Path(base, fault.Path), fault.Value, fault.Hint)

@@ -47,6 +47,13 @@ func TestStrict(t *testing.T) {
 			"unknown_field maxConcurency: unknown field; did you mean \"maxConcurrency\"?\nstage.maxFailures maxFailures: \"x\": must be a count from 0 to 2147483647, without quotes, or a whole percentage from \"0%\" to \"100%\"\nunknown_field afterStageTasks[0].typ: unknown field; did you mean \"type\"?"},
 		{"what is told to write instead must not be refused next: 0 and 1000% are", &staged.Stage{Name: "a"}, `{"maxConcurrency": -1}`, `stage.maxConcurrency maxConcurrency: -1: must be a count from 1 to 2147483647, without quotes, or a whole percentage from "1%" to "100%"`},
 		{"nor here", &staged.Options{Added: staged.Append}, `{"cleanup": {"maxConcurrency": "5"}}`, `type cleanup.maxConcurrency: "5": must be a count from 1 to 2147483647, without quotes, or a whole percentage from "1%" to "100%"`},
+		{"None is refused where there must be an end", &staged.Stage{Name: "a"}, `{"minSuccessTime": "none", "progressDeadline": "none", "afterStageTasks": [{"waitTime": "NONE"}, {"waitTime": "9999999h"}]}`,
+			"stage.duration minSuccessTime: \"none\": must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h\n" +
+				"stage.duration progressDeadline: \"none\": write None, with a capital N, where no limit is meant\n" +
+				"after.waitTime afterStageTasks[0].waitTime: \"NONE\": must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h\n" +
+				"after.waitTime afterStageTasks[1].waitTime: \"9999999h\": is longer than 292 years"},
+		{"nor here", &staged.Options{Added: staged.Append}, `{"stuckAfter": "none", "stopGrace": "none"}`,
+			"type stuckAfter: \"none\": must be numbers with the units s, m or h and without leading zeros, such as 30m, 1h30m or 1.5h\ntype stopGrace: \"none\": write None, with a capital N, where no limit is meant"},
 		{"a label is a text here too, and its fault one of the selector", &staged.Strategy{Name: "s"}, `{"stages": [{"name": "a", "labelSelector": {"matchLabels": {"maxFailures": 1, "waitTime": 2}}}]}`,
 			"stage.selector stages[0].labelSelector.matchLabels.maxFailures: must be a string, not 1: put it in quotes\nstage.selector stages[0].labelSelector.matchLabels.waitTime: must be a string, not 2: put it in quotes"},
 		{"nothing is no stage", &staged.Stage{Name: "a"}, `null`, `type null is not a stage: remove the entry`},
