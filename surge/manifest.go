@@ -42,7 +42,7 @@ func ParsePodCliqueSet(data []byte) (SetSpec, []Warning, error) {
 			if strings.HasPrefix(fault.Path, "spec.template.") && strings.HasSuffix(fault.Path, ".rollingUpdate.maxUnavailable") && strings.Contains(fault.Hint, "%") {
 				fault.Hint = hintReleased // that of a limit names 0 and percentages, which are refused next
 			}
-			list.add(fault.Path, Code(fault.Code), fault.Value, fault.Hint)
+			list.add(fault.Path, Code(fault.Code), fault.Value, hintOf(fault))
 		}
 		return SetSpec{}, nil, list.err()
 	}

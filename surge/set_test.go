@@ -567,7 +567,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 		{"wrong forms, all at once", `{"spec":{"replicas":"2","template":{"cliques":[{"name":"a","updateStrategy":{"maxSurge":"5","maxUnavailable":-1}},{"nam":"b"}]}}}`, []string{
 			"type spec.replicas: must be a whole number, not a string: leave the quotes out",
 			`type spec.template.cliques[0].updateStrategy.maxSurge: "5": must not be in quotes, which are for percentages: write 5`,
-			`type spec.template.cliques[0].updateStrategy.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
+			`type spec.template.cliques[0].updateStrategy.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "100%" such as "20%"`,
 			`unknown_field spec.template.cliques[1].nam: unknown field; did you mean "name"?`}},
 		{"a bare spec, as the flat forms are written", `{"replicas":2,"template":{"cliques":[]},"name":"x"}`, []string{
 			"unknown_field replicas: unknown field: its place is below spec", "unknown_field template: unknown field: its place is below spec", "unknown_field name: unknown field"}},
@@ -611,7 +611,7 @@ func TestParsePodCliqueSet(t *testing.T) {
 			"out_of_range spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: \"50%\": must be a count from 1 to 2147483647; percentages belong into updateStrategy"}},
 		{"budgets that are no limits: the hint is that of the field", `{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":-1}},"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":-1}},{"name":"b","spec":{"rollingUpdate":{"maxUnavailable":"12.5%"}}}],
 			"podCliqueScalingGroups":[{"name":"g","rollingUpdate":{"maxUnavailable":99999999999}},{"name":"h","rollingUpdate":{"maxUnavailable":"5"}},{"name":"i","rollingUpdate":{"maxUnavailable":1,"maxUnavailable":-1}}]}}}`, []string{
-			`type spec.updateStrategy.rollingUpdate.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`,
+			`type spec.updateStrategy.rollingUpdate.maxUnavailable: -1: must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "100%" such as "20%"`,
 			"type spec.template.cliques[0].rollingUpdate.maxUnavailable: -1: must be a count from 1 to 2147483647; percentages belong into updateStrategy",
 			"type spec.template.cliques[1].spec.rollingUpdate.maxUnavailable: \"12.5%\": must be a count from 1 to 2147483647; percentages belong into updateStrategy",
 			"type spec.template.podCliqueScalingGroups[0].rollingUpdate.maxUnavailable: 99999999999: must be a count from 1 to 2147483647; percentages belong into updateStrategy",

@@ -159,6 +159,9 @@ func TestSpecJSON(t *testing.T) {
 		{`{"replicas":3,"maxSurge":-1,"maxUnavailable":"101x"}`, `type maxUnavailable: "101x": must be a count`},
 		{`{"replicas":3,"maxSurge":"5"}`, `type maxSurge: "5": must not be in quotes, which are for percentages: write 5`},
 		{`{"replicas":3,"maxSurge":"-5%"}`, `type maxSurge: "-5%": must be a whole percentage`},
+		// What is told to write instead must not be refused next: above 100% a maxUnavailable is.
+		{`{"replicas":3,"maxUnavailable":"2000%","maxSurge":"2000%"}`, `type maxUnavailable: "2000%": must be a whole percentage from 0% to 100%`},
+		{`{"replicas":3,"maxUnavailable":"2000%","maxSurge":"2000%"}`, `type maxSurge: "2000%": must be a whole percentage from 0% to 1000%`},
 		{`{"replicas":3,"maxSurge":1.5}`, `type maxSurge: 1.5: must be a count`},
 		{`{"replicas":"3"}`, "type replicas: must be a whole number"},
 		{`{"replicas":3,"maxsurge":1}`, `unknown_field maxsurge: unknown field; did you mean "maxSurge"?`},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -49,9 +50,18 @@ func (f *faults) add(path string, code Code, value, hint string) {
 func decoded(err error) error {
 	var f faults
 	for _, fault := range strictjson.Faults(err) {
-		f.add(fault.Path, Code(fault.Code), fault.Value, fault.Hint)
+		f.add(fault.Path, Code(fault.Code), fault.Value, hintOf(fault))
 	}
 	return f.err()
+}
+
+// hintOf returns the hint of a fault of the strict decoder. That of a [concurrency.Limit] names
+// percentages which a maxUnavailable must not have.
+func hintOf(fault strictjson.Error) string {
+	if strings.HasSuffix(fault.Path, "maxUnavailable") {
+		return strings.ReplaceAll(fault.Hint, "1000%", "100%")
+	}
+	return fault.Hint
 }
 
 func (f faults) err() error { return errors.Join(f...) }
