@@ -702,6 +702,18 @@ func TestOCM(t *testing.T) {
 				t.Errorf("%+v: %v", c.strategy, err)
 			}
 		}
+		// What is told to write instead is accepted, and what is wrong is told, whichever field it is.
+		for _, c := range []struct{ deadline, soak, want string }{
+			{"none", "", `progressive.progressDeadline: "none": write None, with a capital N, where no limit is meant`},
+			{"", "none", `progressive.minSuccessTime: "none": must be digits and one of the units s, m and h, such as 90m`},
+			{"1d", "", `progressive.progressDeadline: "1d": must be digits and one of the units s, m and h, such as 90m`},
+			{"9999999h", "", `progressive.progressDeadline: "9999999h": is longer than 292 years: write None where no limit is meant`},
+			{"", "9999999h", `progressive.minSuccessTime: "9999999h": is longer than 292 years`},
+		} {
+			if _, _, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{ProgressDeadline: c.deadline, MinSuccessTime: c.soak}}, nil); err == nil || err.Error() != c.want {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		}
 		for text, rule := range map[string]staged.Code{`{"progressive": {"maxConcurrency": "x"}}`: staged.CodeMaxConcurrency, `{"all": {"maxFailures": "5"}}`: staged.CodeMaxFailures, `{"tipe": "All"}`: staged.CodeUnknownField} {
 			var strategy staged.OCMStrategy
 			if err := json.Unmarshal([]byte(text), &strategy); !slices.Equal(rules(err), []staged.Code{rule}) {

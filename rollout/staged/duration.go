@@ -78,6 +78,14 @@ func ParseDuration(text string) (Duration, error) {
 	return For(time.Duration(sum)), nil
 }
 
+// hintWithoutNone returns the hint for a duration in a field that refuses None.
+func hintWithoutNone(hint string) string {
+	if hint == hintNone {
+		return hintDuration
+	}
+	return strings.TrimSuffix(hint, hintEndless)
+}
+
 // badDuration returns the fault of a value, which is given as it was written.
 func badDuration(value string) error {
 	return &FieldError{Code: CodeType, Value: value, Hint: hintDuration}

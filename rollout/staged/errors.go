@@ -126,11 +126,8 @@ func faultsOf(within, base string, err error) error {
 				fault.Hint = limitHint(1)
 			case field == "maxFailures":
 				fault.Hint = limitHint(0)
-			case field == "waitTime", field == "minSuccessTime", field == "stuckAfter": // None would be refused next
-				if fault.Hint == hintNone {
-					fault.Hint = hintDuration
-				}
-				fault.Hint = strings.TrimSuffix(fault.Hint, hintEndless)
+			case field == "waitTime", field == "minSuccessTime", field == "stuckAfter":
+				fault.Hint = hintWithoutNone(fault.Hint)
 			}
 		}
 		list.add(code, strictjson.Path(base, fault.Path), fault.Value, fault.Hint)

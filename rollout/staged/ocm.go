@@ -288,11 +288,19 @@ func ocmDuration(list *faults, path, text string) Duration {
 	if canonical == "" && digits != "" {
 		canonical = "0"
 	}
+	isDeadline := strings.HasSuffix(path, "progressDeadline")
 	d, err := ParseDuration(canonical + text[len(digits):])
-	if err != nil {
-		list.add(CodeDuration, path, quoted(text), "must be digits and one of the units s, m and h, such as 90m")
+	if fault := (*FieldError)(nil); errors.As(err, &fault) {
+		hint := fault.Hint
+		if !isDeadline {
+			hint = hintWithoutNone(hint)
+		}
+		if hint == hintDuration {
+			hint = "must be digits and one of the units s, m and h, such as 90m"
+		}
+		list.add(CodeDuration, path, quoted(text), hint)
 	}
-	if length, given := d.Value(); given && length == 0 && strings.HasSuffix(path, "progressDeadline") {
+	if length, given := d.Value(); given && length == 0 && isDeadline {
 		list.add(CodeDuration, path, quoted(text), "must be more than zero, or None")
 	}
 	return d
