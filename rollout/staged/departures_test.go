@@ -2,6 +2,7 @@ package staged_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -549,6 +550,26 @@ func TestOCM(t *testing.T) {
 		_, _, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: config}, []staged.DecisionGroup{{Name: "other", Clusters: []string{"c1"}}})
 		if !slices.Equal(rules(err), []staged.Code{staged.CodeDecisionGroup, staged.CodeDecisionGroup}) {
 			t.Error(err)
+		}
+	})
+	t.Run("a mandatory group is meant by its name, or by its index without one", func(t *testing.T) {
+		groups := []staged.DecisionGroup{{Index: 0, Clusters: []string{"c0"}}, {Name: "x", Index: 1, Clusters: []string{"c1"}}, {Name: "x", Index: 2, Clusters: []string{"c2"}}, {Name: "y", Index: 3, Clusters: []string{"c3"}}}
+		for _, row := range []struct {
+			mandatory []staged.MandatoryGroup
+			want      string
+		}{
+			{[]staged.MandatoryGroup{{GroupName: "x", GroupIndex: 3}}, "[c1] [c2] [c0 c3]"},
+			{[]staged.MandatoryGroup{{}}, "[c0] [c1 c2 c3]"},
+			{[]staged.MandatoryGroup{{GroupIndex: 3}, {GroupName: "y"}}, "[c3] [c0 c1 c2]"},
+		} {
+			strategy, _, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{MandatoryDecisionGroups: row.mandatory}}, groups)
+			var got []string
+			for _, stage := range strategy.Stages {
+				got = append(got, fmt.Sprint(stage.Targets))
+			}
+			if have := strings.Join(got, " "); err != nil || have != row.want {
+				t.Errorf("%v: %s, %v, want %s", row.mandatory, have, err, row.want)
+			}
 		}
 	})
 	t.Run("a free slot is filled at once, behind a mandatory group as well", func(t *testing.T) {

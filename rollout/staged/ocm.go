@@ -244,18 +244,26 @@ func (s *OCMStrategy) config(list *faults) (string, OCMConfig) {
 
 // mandatory reports for each group whether it goes first.
 func (c *OCMConfig) mandatory(list *faults, field string, groups []DecisionGroup) []bool {
-	first := make([]bool, len(groups))
-	for i, m := range c.MandatoryDecisionGroups {
-		found := false
-		for k := range groups {
-			if m.GroupName != "" && groups[k].Name == m.GroupName || m.GroupName == "" && groups[k].Index == m.GroupIndex {
-				first[k], found = true, true
-			}
+	exist, meant := map[MandatoryGroup]bool{}, map[MandatoryGroup]bool{}
+	for _, g := range groups {
+		exist[MandatoryGroup{GroupIndex: g.Index}] = true
+		if g.Name != "" {
+			exist[MandatoryGroup{GroupName: g.Name}] = true
 		}
-		if !found {
+	}
+	for i, m := range c.MandatoryDecisionGroups {
+		is := m
+		if m.GroupName != "" {
+			is.GroupIndex = 0 // the name alone counts
+		}
+		if meant[is] = true; !exist[is] {
 			list.add(CodeDecisionGroup, fmt.Sprintf("%s.mandatoryDecisionGroups[%d]", field, i), fmt.Sprintf("%q, index %d", m.GroupName, m.GroupIndex),
 				"must be one of the decision groups: what is mandatory must not be passed over")
 		}
+	}
+	first := make([]bool, len(groups))
+	for i, g := range groups {
+		first[i] = meant[MandatoryGroup{GroupIndex: g.Index}] || g.Name != "" && meant[MandatoryGroup{GroupName: g.Name}]
 	}
 	return first
 }
