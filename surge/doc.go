@@ -24,7 +24,9 @@
 //     order. For a grace period after a failure, do not carry out a deletion with the reason
 //     [OutdatedUnavailable] yet.
 //  3. Plan again whenever something has changed. If the observation may be older than the calls
-//     made since, plan on what [Apply] makes of it with these calls.
+//     made since, plan on what [Apply] makes of it with these calls. Apply labels a creation as its
+//     plan did, so after a new revision label anew what was created before, or wait until it is
+//     observed; otherwise a recreated replica may mix the two.
 //  4. If a plan is empty and the slots stay the same for too long, ask [Diagnose] what it waits for;
 //     Diagnose cannot know for how long. A stuck surge that is deleted by hand is created again
 //     while it is needed; maxSurge 0 frees the update, together with the MaxUnavailable of the

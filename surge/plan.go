@@ -365,9 +365,10 @@ func (c *census) blocked(spec Spec, q quota) Blocked {
 
 // Apply returns the slots after the calls for the actions are accepted: a deleted replica is
 // terminating, and a created one is unavailable, old at the stable revision and new at the target.
-// It is for callers that read from a cache, and for simulations. An action that the slots do not
-// allow changes nothing: a creation on a taken index, a deletion of a replica that is not live, a
-// negative or enormous index. The result is a new slice, long enough for every creation.
+// These are the revisions at the time of the plan: a new revision since makes what was created at
+// the target old. It is for callers that read from a cache, and for simulations. An action that the
+// slots do not allow changes nothing: a creation on a taken index, a deletion of a replica that is
+// not live, a negative or enormous index. The result is a new slice, long enough for every creation.
 func Apply(slots []Slot, actions []Action) []Slot {
 	length := len(slots)
 	for _, action := range actions {

@@ -943,3 +943,22 @@ func TestRoles(t *testing.T) {
 		t.Errorf("a component of nothing is created as %v", c)
 	}
 }
+
+// TestSetApplyBeforeRevision: a host that plans on an old observation and the calls made since labels
+// what they created anew once there is a new revision. Otherwise the holes of a recreated replica,
+// of which one unit was created before, would be filled at another revision.
+func TestSetApplyBeforeRevision(t *testing.T) {
+	spec := set(surge.ReplicaRecreate, 1, surge.UpdateStrategy{}, plain(3, 3))
+	observed := parseSet(t, []string{"..."})
+	calls := planSet(t, spec, observed)
+	component := &calls.Replicas[0].Components[0]
+	component.Actions = component.Actions[:1] // the other calls failed
+	state := observed.Apply(calls)
+	if got, want := planSet(t, spec, state).String(), "0/0: +1 Hole, +2 Hole\nblocked: WaitingForBase"; got != want {
+		t.Errorf("at the same revision: got %q, want %q", got, want)
+	}
+	state[0][0].Slots[0], state[0][0].Revisions = surge.OldUnscheduled, []string{"v1"}
+	if got, want := planSet(t, spec, state).String(), "0/0: -0 OutdatedUnscheduled\nblocked: Terminating"; got != want {
+		t.Errorf("at a new one: got %q, want %q", got, want)
+	}
+}
