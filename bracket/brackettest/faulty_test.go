@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -31,10 +32,12 @@ type careless struct {
 	closed  bool // says of a cancelled context that it is closed
 	ahead   bool // deletes at a revision that is yet to come
 	bare    bool // lists keys without values
+	page    bool // the values of a list are parts of one buffer
+	null    bool // takes a nil value for none
 
-	column func(key string) string // what a column, or a file system, makes of keys
-	like   bool                    // lists whatever the case of the prefix
-	utf16  bool                    // lists in the order of UTF-16
+	column func(key string) string        // what a column, or a file system, makes of keys
+	match  func(pattern, key string) bool // lists what a pattern matches, made of the prefix without a care
+	utf16  bool                           // lists in the order of UTF-16
 }
 
 func (c *careless) key(key string) string {
@@ -67,6 +70,8 @@ func (c *careless) Load(ctx context.Context, key string) ([]byte, int64, error) 
 func (c *careless) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
 	ctx, key = c.context(ctx), c.key(key)
 	switch {
+	case c.null && value == nil:
+		return 0, errOwn
 	case c.micro:
 		value = []byte(strings.Replace(string(value), "123456789Z", "123457Z", 1))
 	case c.blind && revision == 0:
@@ -113,9 +118,9 @@ func (c *careless) Delete(ctx context.Context, key string, revision int64) error
 func (c *careless) List(ctx context.Context, prefix string) ([]bracket.Entry, error) {
 	ctx = c.context(ctx)
 	switch {
-	case c.like:
+	case c.match != nil:
 		all, err := c.MemoryStore.List(ctx, "")
-		return slices.DeleteFunc(all, func(e bracket.Entry) bool { return !strings.HasPrefix(strings.ToLower(e.Key), strings.ToLower(prefix)) }), err
+		return slices.DeleteFunc(all, func(e bracket.Entry) bool { return !c.match(prefix, e.Key) }), err
 	case c.utf16:
 		all, err := c.MemoryStore.List(ctx, prefix)
 		slices.SortFunc(all, func(a, b bracket.Entry) int {
@@ -126,6 +131,17 @@ func (c *careless) List(ctx context.Context, prefix string) ([]bracket.Entry, er
 		all, err := c.MemoryStore.List(ctx, prefix)
 		for i := range all {
 			all[i].Value = nil
+		}
+		return all, err
+	case c.page:
+		all, err := c.MemoryStore.List(ctx, prefix)
+		var page []byte
+		for _, e := range all {
+			page = append(page, e.Value...)
+		}
+		for i := range all {
+			n := len(all[i].Value)
+			all[i].Value, page = page[:n], page[n:]
 		}
 		return all, err
 	case !c.paged:
@@ -206,6 +222,32 @@ func (e *early) Delete(ctx context.Context, key string, revision int64) error {
 	}
 	delete(e.known, key)
 	return e.MemoryStore.Delete(ctx, key, told[0])
+}
+
+// matches reports whether a key has a prefix as a regular expression says.
+func matches(pattern, key string) bool {
+	r, err := regexp.Compile("^(?:" + pattern + ")")
+	return err == nil && r.MatchString(key)
+}
+
+// snapshots keeps the last list until something is written, and gives it away.
+type snapshots struct {
+	bracket.MemoryStore
+	kept map[string][]bracket.Entry
+}
+
+func (s *snapshots) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	s.kept = map[string][]bracket.Entry{}
+	return s.MemoryStore.Save(ctx, key, value, revision)
+}
+
+func (s *snapshots) List(ctx context.Context, prefix string) ([]bracket.Entry, error) {
+	if list, ok := s.kept[prefix]; ok {
+		return list, nil
+	}
+	list, err := s.MemoryStore.List(ctx, prefix)
+	s.kept[prefix] = list
+	return list, err
 }
 
 // naive is a first attempt at a store, with mistakes that the reference cannot be brought to.
@@ -397,8 +439,19 @@ func TestKitFindsFaults(t *testing.T) {
 		"reads keys as a query":     {"keys are any text", &careless{column: func(key string) string { return strings.ReplaceAll(key, "+", " ") }}},
 		"drops dots, as file names": {"keys are any text", &careless{column: func(key string) string { return strings.TrimRight(key, ".") }}},
 		"composes letters":          {"keys are any text", &careless{column: func(key string) string { return strings.ReplaceAll(key, "e\u0301", "\u00e9") }}},
-		"lists by LIKE, any case":   {"keys are any text", &careless{like: true}},
-		"lists in order of UTF-16":  {"keys are any text", &careless{utf16: true}},
+		"lists by LIKE, any case": {"keys are any text", &careless{match: func(pattern, key string) bool {
+			return strings.HasPrefix(strings.ToLower(key), strings.ToLower(pattern))
+		}}},
+		"lists by LIKE, and escapes all but the escape": {"keys are any text", &careless{match: func(pattern, key string) bool { return strings.HasPrefix(key, strings.ReplaceAll(pattern, `\`, "")) }}},
+		"lists by a glob": {"keys are any text", &careless{match: func(pattern, key string) bool {
+			return strings.HasPrefix(key, strings.NewReplacer("[d]", "d").Replace(pattern))
+		}}},
+		"lists by a regular expression": {"keys are any text", &careless{match: matches}},
+
+		"gives the list away that it keeps": {"values are copies", &snapshots{}},
+		"gives parts of one buffer away":    {"values are copies", &careless{page: true}},
+		"takes nil for no value":            {"values round-trip byte for byte", &careless{null: true}},
+		"lists in order of UTF-16":          {"keys are any text", &careless{utf16: true}},
 	} {
 		if !brackettest.Fails(t, row.name, row.store) {
 			t.Errorf("a store that %s is not found by %q", mistake, row.name)

@@ -82,8 +82,14 @@ var saving = []promise{
 		c.cancelled("Delete", c.store.Delete(ctx, "k", revision))
 		late, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 		defer cancel()
-		if _, err := c.store.Save(late, "k", []byte("two"), revision); !errors.Is(err, context.DeadlineExceeded) {
-			c.Errorf("Save after the deadline of its context: %v, want context.DeadlineExceeded", err)
+		_, _, loaded := c.store.Load(late, "k")
+		_, saved := c.store.Save(late, "k", []byte("two"), revision)
+		_, listed := c.store.List(late, "")
+		deleted := c.store.Delete(late, "k", revision)
+		for method, err := range map[string]error{"Load": loaded, "Save": saved, "List": listed, "Delete": deleted} {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				c.Errorf("%s after the deadline of its context: %v, want context.DeadlineExceeded", method, err)
+			}
 		}
 		if got := c.holds("k", "one"); got != revision {
 			c.Fatalf("revision %d became %d", revision, got)
