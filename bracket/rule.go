@@ -223,7 +223,7 @@ func (r Rule) Validate() error {
 	case overlapKnown && r.OverlapStrategy != Merge:
 		f.add("maxMerges", CodeConflict, *r.MaxMerges, "must be absent unless overlapStrategy is merge").reading("overlapStrategy")
 	case *r.MaxMerges < 1:
-		f.add("maxMerges", CodeOutOfRange, *r.MaxMerges, "must be at least 1; use overlapStrategy queue to merge nothing").reading("overlapStrategy")
+		f.add("maxMerges", CodeOutOfRange, *r.MaxMerges, "must be at least 1; to merge nothing, leave it out and use overlapStrategy queue").reading("overlapStrategy")
 	}
 	return f.err()
 }

@@ -3,6 +3,7 @@ package bracket
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -83,6 +84,21 @@ func TestRuleValidate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNoMergesHint follows the hint of a rule that would merge nothing.
+func TestNoMergesHint(t *testing.T) {
+	r := windowRule(60)
+	r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(0)
+	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "leave it out and use overlapStrategy queue") {
+		t.Error(err)
+	}
+	if r.OverlapStrategy = Queue; r.Validate() == nil {
+		t.Error("maxMerges is accepted beside queue, so the hint need not say to leave it out")
+	}
+	if r.MaxMerges = nil; r.Validate() != nil {
+		t.Error(r.Validate())
 	}
 }
 

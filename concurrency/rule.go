@@ -195,7 +195,11 @@ func (r Rule) ValidateShared(first Rule) error {
 	var f faults
 	equal := func(path string, value, want any) {
 		if value != want { // both rules are valid: a rule that contradicts itself, such as by a limit given twice, has nothing to compare
-			f.add(path, CodeConflict, value, "must be %s as in the first rule of the shared pool %q", strictjson.Value(want), r.SharedPool).reading("sharedPool", "limit", "limitType", "limitValue", "groupBy", "maxActiveKeys")
+			place := ""
+			if path == "limit" && r.LimitType != "" {
+				place = ", in place of limitType and limitValue,"
+			}
+			f.add(path, CodeConflict, value, "must be %s%s as in the first rule of the shared pool %q", strictjson.Value(want), place, r.SharedPool).reading("sharedPool", "limit", "limitType", "limitValue", "groupBy", "maxActiveKeys")
 		}
 	}
 	allowance := func(l Limit) Limit { // unset means 0
