@@ -78,7 +78,7 @@ type Version struct {
 	// EligibleAt is when the last version-level gate opened; an instant before CreatedAt counts as
 	// CreatedAt. Zero means that a gate holds the version back. An instant after now means that the
 	// gate is known to open then: nothing begins with the version before that instant, and Next is
-	// no later than it.
+	// no later than it if something can begin then. A new version of a hook begins nothing.
 	EligibleAt time.Time
 }
 
