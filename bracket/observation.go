@@ -229,7 +229,7 @@ type CommandKind string
 
 const (
 	Retry   CommandKind = "retry"   // repeat the failed run, with its purpose; while another failed member is undecided, the run waits
-	Skip    CommandKind = "skip"    // count the member as done; the outcome of a run in progress does not matter any more
+	Skip    CommandKind = "skip"    // count the member as done; a run in progress does not matter any more, and a merge that brings the member again starts it beside that run
 	Resolve CommandKind = "resolve" // end the execution as completed, its lease is released
 	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined
 )
