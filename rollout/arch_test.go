@@ -41,7 +41,7 @@ func allowed() map[string][]string {
 		"surge":                       {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist"},
 		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/runid", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"}, // never selector: importers that bring another matcher do not link CEL
 		"rollout/staged":              {"concurrency", "selector", "clock", "internal/strictjson", "internal/textkey", "internal/textlist"},
-		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/runid", "internal/textkey", "pgregory.net/rapid"},
+		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/runid", "internal/textkey", "internal/textlist", "pgregory.net/rapid"},
 	}
 }
 

@@ -50,11 +50,11 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 		end = now.Add(never)
 	}
 	for _, at := range [...]time.Time{now.Add(end.Sub(now) / 2), end.Add(-time.Nanosecond)} {
+		when := at.UTC().Format(time.RFC3339Nano)
 		later, err := r.Policies.Plan(snapshot, at)
 		if err != nil {
-			return r.broken("quiet", fmt.Errorf("a plan at %s fails: %w", at.UTC().Format(time.RFC3339Nano), err))
+			return r.broken("quiet", fmt.Errorf("a plan at %s fails: %w", when, err))
 		}
-		when := at.UTC().Format(time.RFC3339Nano)
 		until := "again"
 		if !wake.IsZero() {
 			until = "before " + wake.UTC().Format(time.RFC3339Nano)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -209,14 +210,14 @@ func (e Exploration) String() string {
 		sharing[own] = append(sharing[own], what)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s with faults from %s on\n", count(len(e.Consequences), "trial"), e.Start.UTC().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&b, "%s with faults from %s on\n", textlist.Counted(len(e.Consequences), "trial"), e.Start.UTC().Format("2006-01-02 15:04:05"))
 	fmt.Fprintf(&b, "without faults: %s\n", Prediction{Start: e.Start, Trials: []Trial{e.Without}}.ends())
 	for _, own := range lines {
 		each := ""
 		if len(sharing[own]) > 1 {
 			each = " each"
 		}
-		fmt.Fprintf(&b, "%s (%s%s): %s\n", strings.Join(sharing[own], ", "), count(own.trials, "trial"), each, own.end)
+		fmt.Fprintf(&b, "%s (%s%s): %s\n", strings.Join(sharing[own], ", "), textlist.Counted(own.trials, "trial"), each, own.end)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -267,7 +268,7 @@ func (p Prediction) ends() string {
 	if halted > 0 {
 		text := "never done"
 		if halted < len(p.Trials) {
-			text += " in " + count(halted, "trial")
+			text += " in " + textlist.Counted(halted, "trial")
 		}
 		parts = append(parts, text+p.why())
 	}
@@ -276,9 +277,9 @@ func (p Prediction) ends() string {
 
 func between(least, most int, what string) string {
 	if least == most {
-		return count(most, what)
+		return textlist.Counted(most, what)
 	}
-	return fmt.Sprintf("%d to %s", least, count(most, what))
+	return fmt.Sprintf("%d to %s", least, textlist.Counted(most, what))
 }
 
 func listed[T any](list []T, text func(T) string) string {

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -328,7 +329,7 @@ func (p Prediction) why() string {
 	}
 	var parts []string
 	for _, what := range slices.SortedFunc(maps.Keys(times), func(a, b string) int { return cmp.Or(times[b]-times[a], strings.Compare(a, b)) }) {
-		parts = append(parts, fmt.Sprintf("%s in %s", what, count(times[what], "trial")))
+		parts = append(parts, fmt.Sprintf("%s in %s", what, textlist.Counted(times[what], "trial")))
 	}
 	if parts == nil {
 		return ""
@@ -357,7 +358,7 @@ func (p Prediction) instant(at time.Time) string {
 // text does not end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s from %s on\n", count(len(p.Trials), "trial"), p.Start.UTC().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&b, "%s from %s on\n", textlist.Counted(len(p.Trials), "trial"), p.Start.UTC().Format("2006-01-02 15:04:05"))
 	if _, any := p.Finish(0); any {
 		for _, row := range []struct {
 			name string
@@ -367,7 +368,7 @@ func (p Prediction) String() string {
 		}
 	}
 	fmt.Fprintf(&b, "never done: %.0f %%%s\n", 100*p.Halted(), p.why())
-	fmt.Fprintf(&b, "at most %s in flight at once", count(p.Peak(1), "resource"))
+	fmt.Fprintf(&b, "at most %s in flight at once", textlist.Counted(p.Peak(1), "resource"))
 	if half := p.Peak(0.5); half < p.Peak(1) {
 		fmt.Fprintf(&b, ", in half of the trials at most %d", half)
 	}
@@ -383,7 +384,7 @@ func (p Prediction) String() string {
 		fmt.Fprintf(&b, "%s\n", p.outlook(goal))
 	}
 	if n := len(goals) - 10; n > 0 {
-		fmt.Fprintf(&b, "and %s more\n", count(n, "version"))
+		fmt.Fprintf(&b, "and %s more\n", textlist.Counted(n, "version"))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -109,7 +110,7 @@ func (p Prediction) outlook(goal Goal) string {
 			}
 		}
 	}
-	text := count(targets, "target")
+	text := textlist.Counted(targets, "target")
 	switch {
 	case got == 0:
 		text = "none of " + text
@@ -126,7 +127,7 @@ func (p Prediction) outlook(goal Goal) string {
 				halted++
 			}
 		}
-		text += fmt.Sprintf("; not all in %s%s", count(halted, "trial"), all.why())
+		text += fmt.Sprintf("; not all in %s%s", textlist.Counted(halted, "trial"), all.why())
 	}
 	return fmt.Sprintf("%s: %s", goal, text)
 }

@@ -88,7 +88,7 @@ func checkLimit(s Step) error {
 				if slices.ContainsFunc(p.Quarantined, func(h concurrency.Holder) bool { return h.Resource == start.Resource }) {
 					again[start.Resource] = true
 				}
-				let[start.Resource] = let[start.Resource] || start.Reason == "slot_held" || start.Reason == rollout.ReasonOverridden
+				let[start.Resource] = let[start.Resource] || start.Reason == rollout.Reason(concurrency.SlotHeld) || start.Reason == rollout.ReasonOverridden
 			}
 		}
 		// A limit that was lowered, or a node that broke, may leave more in the pool than is

@@ -9,6 +9,7 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -50,7 +51,7 @@ func (t Timeline) Summary() string {
 	default:
 		b.WriteString("not done, and nothing will happen any more\n")
 	}
-	fmt.Fprintf(&b, "at most %s in flight at once\n", count(t.InFlight, "resource"))
+	fmt.Fprintf(&b, "at most %s in flight at once\n", textlist.Counted(t.InFlight, "resource"))
 	for _, p := range t.Pools {
 		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed\n", poolName(p.Pool), p.Active, p.Total, p.Max)
 	}
@@ -65,13 +66,13 @@ func (t Timeline) Summary() string {
 		fmt.Fprintf(&b, "still running: %s\n", strings.Join(t.Running[:min(n, 5)], ", ")+more(n-5))
 	}
 	if n := len(t.Left); n > 0 {
-		fmt.Fprintf(&b, "still waiting: %s\n", count(n, "target"))
+		fmt.Fprintf(&b, "still waiting: %s\n", textlist.Counted(n, "target"))
 		groups := alike(t.left())
 		for _, same := range groups[:min(len(groups), 5)] {
 			fmt.Fprintf(&b, "  %s\n", describe(same))
 		}
 		if n := len(groups) - 5; n > 0 {
-			fmt.Fprintf(&b, "  and others, for %s\n", count(n, "other reason"))
+			fmt.Fprintf(&b, "  and others, for %s\n", textlist.Counted(n, "other reason"))
 		}
 	}
 	return b.String()
@@ -84,13 +85,6 @@ func (t Timeline) left() []Entry {
 		entries[k] = Entry{Kind: Wait, Resource: w.Resource, Environment: w.Environment, Deployment: w.Deployment, Version: w.Version, Blockers: w.Blockers}
 	}
 	return Timeline{Entries: entries}.placed()
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func more(n int) string {
@@ -256,7 +250,7 @@ func describe(same []Entry) string {
 		if e.Attempt > 1 {
 			text += fmt.Sprintf(", attempt %d", e.Attempt)
 		}
-		if e.Reason == "slot_already_down" {
+		if e.Reason == rollout.Reason(concurrency.SlotAlreadyDown) {
 			text += ", it is down anyway"
 		}
 		return text
