@@ -49,7 +49,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 		rules = append(rules, RuleVerdict{Kind: kindCustom, Verdict: w.judged(rule, i, n)})
 	}
 	if t.busy {
-		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
+		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
 	}
 	return w.lets(rules, i, n, v)
 }
@@ -95,7 +95,7 @@ func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 	for _, rule := range gate.perResource {
 		at := w.boundWith(i, n)
 		r := RuleVerdict{Kind: KindVersionSelector, Verdict: allowed(rule.id)}
-		if verdict, ok := w.versionSelector(rule, &at); !ok {
+		if verdict, ok := rule.versionSelector(&at); !ok {
 			r.Verdict = verdict
 		}
 		rules = append(rules, r)
@@ -155,7 +155,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: verdict})
 		}
 		if t.busy {
-			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
+			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
 		}
 		return rules, ProspectWaits
 	}
@@ -163,7 +163,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		rules := w.lets(w.windowRules(i, n), i, n, v)
 		rules = append(rules, w.retryRules(i, n, blockers)...)
 		if t.busy {
-			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: w.busy(t)})
+			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
 		}
 		if len(blockers) == 0 {
 			rules = append(rules, w.slotRules(i, v.ID)...)

@@ -144,7 +144,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	}
 	blockers = w.custom(blockers, i, n)
 	if t.busy {
-		blockers = w.also(blockers, w.busy(t))
+		blockers = w.also(blockers, busy(t))
 	}
 	return w.let(blockers, i, n), ahead{}, due, position
 }
@@ -165,7 +165,7 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	b := w.boundWith(i, n)
 	blockers := g.blockers[:g.early]
 	for _, rule := range g.perResource {
-		if verdict, ok := w.versionSelector(rule, &b); !ok && w.overriddenAt(rule.id, i, n) == nil {
+		if verdict, ok := rule.versionSelector(&b); !ok && w.overriddenAt(rule.id, i, n) == nil {
 			blockers = w.also(blockers, verdict)
 		}
 	}
@@ -218,7 +218,7 @@ func overflows(rule *compiledRule, position int32, err error) *Verdict {
 	}
 }
 
-func (w *work) busy(t *target) Verdict {
+func busy(t *target) Verdict {
 	return Verdict{Status: Denied, Reason: ReasonTargetBusy, On: onJob(t)}
 }
 

@@ -130,7 +130,7 @@ func (w *work) gateOf(i, n int32) *gate {
 		}
 		b := w.boundIn(t.environment, t.deployment)
 		b.version = v
-		verdict, ok := w.versionSelector(rule, &b)
+		verdict, ok := rule.versionSelector(&b)
 		own := asked{kind: KindVersionSelector, rule: rule.id, verdict: verdict}
 		if ok {
 			own.since = v.CreatedAt
@@ -214,16 +214,17 @@ func (w *work) gateAt(i, n int32) *gate {
 // selects reports whether a version selector, or an override of it, lets version n onto target i.
 func (w *work) selects(rule *compiledRule, i, n int32) bool {
 	b := w.boundWith(i, n)
-	_, ok := w.versionSelector(rule, &b)
+	_, ok := rule.versionSelector(&b)
 	return ok || w.overriddenAt(rule.id, i, n) != nil
 }
 
-func (w *work) versionSelector(rule *compiledRule, b *bound) (Verdict, bool) {
-	ok, err := rule.selector.Match(b)
+// versionSelector reports whether a version selector lets a version through, and says why not.
+func (r *compiledRule) versionSelector(b *bound) (Verdict, bool) {
+	ok, err := r.selector.Match(b)
 	if err == nil && ok {
 		return Verdict{}, true
 	}
-	verdict := Verdict{Status: Denied, Reason: ReasonSelectorNoMatch, Rule: rule.id, On: onConfig(rule.id), Data: rule.described}
+	verdict := Verdict{Status: Denied, Reason: ReasonSelectorNoMatch, Rule: r.id, On: onConfig(r.id), Data: r.described}
 	if err != nil {
 		verdict.Reason, verdict.Data = ReasonSelectorError, &Data{Detail: err.Error()}
 		if key, missing := missingKey(err); missing {

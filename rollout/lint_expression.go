@@ -62,7 +62,7 @@ func (l *lint) lookAtSelected() {
 			if !known || rule.readsResource {
 				b := w.boundWith(int32(i), n)
 				answer = ""
-				if verdict, _ := w.versionSelector(rule, &b); verdict.Reason == ReasonSelectorError {
+				if verdict, _ := rule.versionSelector(&b); verdict.Reason == ReasonSelectorError {
 					answer = verdict.Data.Detail
 				}
 				answers[q] = answer

@@ -100,7 +100,7 @@ func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 			for _, v := range w.versions[d].list {
 				asked = true
 				b.version = v
-				if _, ok := w.versionSelector(rule, &b); ok {
+				if _, ok := rule.versionSelector(&b); ok {
 					return
 				}
 			}

@@ -72,7 +72,7 @@ func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time
 				return false
 			}
 			one := w.boundWith(i, g.version)
-			_, ok := w.versionSelector(rule, &one)
+			_, ok := rule.versionSelector(&one)
 			return ok
 		}) {
 			at = o.satisfied(g.created)

@@ -50,8 +50,8 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 			blockers = w.custom(blockers, i, version)
 		}
 	}
-	if w.atOtherWork(b, t, begun) {
-		blockers = w.also(blockers, w.busy(t))
+	if b.atOtherWork(t, begun) {
+		blockers = w.also(blockers, busy(t))
 	}
 	return blockers
 }
@@ -83,11 +83,11 @@ func (w *work) sometimes(i int32, b *bracketWork) bool {
 	})
 }
 
-// atOtherWork reports whether a job is active on a member's target that is no run of the bracket's open
-// execution. Before a group is merged into that execution, its runs are no obstacle: the group
-// waits for them where it must. When the next of these runs starts, all others are over as far as
-// the bracket knows, and an active one means that the host has changed what it reports.
-func (w *work) atOtherWork(b *bracketWork, t *target, starts bool) bool {
+// atOtherWork reports whether a job is active on a member's target that is no run of the bracket's
+// open execution. Before a group is merged into that execution, its runs are no obstacle: the group
+// waits for them where it must. If begun, the next of these runs starts: all others are over as far
+// as the bracket knows, and an active one means that the host has changed what it reports.
+func (b *bracketWork) atOtherWork(t *target, begun bool) bool {
 	if !t.busy {
 		return false
 	}
@@ -96,5 +96,5 @@ func (w *work) atOtherWork(b *bracketWork, t *target, starts bool) bool {
 		return true
 	}
 	prefix := textkey.Join(open.Group) + "/"
-	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && (starts || !strings.HasPrefix(job.Run, prefix)) })
+	return slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && (begun || !strings.HasPrefix(job.Run, prefix)) })
 }

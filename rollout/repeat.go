@@ -32,7 +32,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		blockers = append(blockers, verdict)
 	}
 	if t.busy {
-		blockers = append(blockers, w.busy(t))
+		blockers = append(blockers, busy(t))
 	}
 	return blockers, true // overrides are heeded already: an override of a retry rule forgives attempts, it does not repeat without end
 }

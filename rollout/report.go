@@ -113,7 +113,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 		}
 		settled.add(i)
 		if t := &w.targets[i]; t.busy {
-			w.wait(i, start.Version, []Verdict{w.busy(t)})
+			w.wait(i, start.Version, []Verdict{busy(t)})
 			continue
 		}
 		b.starts(i, start.Version)

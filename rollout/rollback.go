@@ -136,7 +136,7 @@ func (s *setback) verdicts(w *work, t *target) []Verdict {
 func (s *setback) blockers(w *work, t *target) []Verdict {
 	all := s.verdicts(w, t)
 	if t.busy {
-		all = append(all, w.busy(t))
+		all = append(all, busy(t))
 	}
 	return all
 }

@@ -72,7 +72,7 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 func (r *running) meet(start rollout.Start, attempt int, job *rollout.Job) {
 	m := r.memberOf(&rollout.Plan{State: r.Fleet.State}, start)
 	r.roles[start.Run] = m
-	e := r.entryOf(start, m)
+	e := entryOf(start, m)
 	e.At, e.Kind, e.Attempt, e.Status = r.Start, Found, attempt, string(job.Status)
 	since := func(at time.Time) string { return "since " + at.UTC().Format("2006-01-02 15:04:05") }
 	if e.Note = since(job.CreatedAt); verifies(job) {

@@ -283,13 +283,13 @@ func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int,
 		}
 	}
 	r.running = append(r.running, start.Run)
-	e := r.entryOf(start, m)
+	e := entryOf(start, m)
 	e.At, e.Kind, e.Attempt, e.Reason = now, Start, attempt, start.Reason
 	r.entry(e)
 }
 
 // entryOf returns an entry about a start, without what happened to it.
-func (r *recorder) entryOf(start rollout.Start, m member) Entry {
+func entryOf(start rollout.Start, m member) Entry {
 	return Entry{
 		Resource: start.Resource, Environment: start.Environment, Deployment: start.Deployment, Version: start.Version,
 		Run: start.Run, Purpose: start.Purpose, Role: m.role, Group: start.Group,
