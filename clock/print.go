@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // String returns what the calendar is made of, for people: the windows in which it is open, then
@@ -26,7 +28,7 @@ func (c Calendar) String() string {
 	}
 	text := strings.Join(parts, "; and ")
 	if c.horizon > 0 && c.horizon != DefaultHorizon {
-		text += "; searched " + short(c.horizon) + " ahead"
+		text += "; searched " + textlist.Duration(c.horizon) + " ahead"
 	}
 	return text
 }
@@ -49,7 +51,7 @@ func (g group) String() string {
 func (o once) String() string { return stamp(o.from) + " to " + stamp(o.until) }
 
 func (h hosted) String() string {
-	return fmt.Sprintf("%s for %s %s", h.path, short(h.length), h.location)
+	return fmt.Sprintf("%s for %s %s", h.path, textlist.Duration(h.length), h.location)
 }
 
 func (r *repeated) String() string {
@@ -66,7 +68,7 @@ func (r *repeated) String() string {
 	}
 	parts = append(parts, few(r.times, ", ", timeOf))
 	if r.length > 0 {
-		parts = append(parts, "for "+short(time.Duration(r.length)*time.Second))
+		parts = append(parts, "for "+textlist.Duration(time.Duration(r.length)*time.Second))
 	} else {
 		end := r.end
 		if end > day {
@@ -133,18 +135,6 @@ func timeOf(second int64) string {
 	text := fmt.Sprintf("%02d:%02d", second/3600, second/60%60)
 	if second%60 != 0 {
 		text += fmt.Sprintf(":%02d", second%60)
-	}
-	return text
-}
-
-// short is a duration without units that are zero behind others.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // frame is a bracket rule in an environment where it has members.
@@ -306,7 +307,7 @@ func (l *lint) lookAtOrder(f *frame) {
 		if length := curveLength(gradual, founders); length >= between.duration {
 			l.add(findingOf(gradual, "orderSalt"), code, SeverityWarning, reach{},
 				fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but the last of %d resources is due %v after a group closes: it is superseded each time, and it is the same one each time",
-					between.duration, f.id, how, founders, length),
+					textlist.Duration(between.duration), f.id, how, founders, textlist.Duration(length)),
 				"set orderSalt to group, so that others are last, shorten the curve, or collect for longer")
 		}
 	}
@@ -354,7 +355,7 @@ func (l *lint) lookAtMerge(f *frame) {
 	window := time.Duration(*rule.ReadinessWindowSeconds) * time.Second
 	if longest := saturating(curve, all*time.Duration(batches)); longest <= window {
 		l.add(findingOf(f.rule, "overlapStrategy"), LintMergeBudgetUnused, SeverityInfo, reach{},
-			fmt.Sprintf("groups close at least %v apart, and one is done everywhere after %v unless jobs fail: none is merged into another", window, longest),
+			fmt.Sprintf("groups close at least %v apart, and one is done everywhere after %v unless jobs fail: none is merged into another", textlist.Duration(window), textlist.Duration(longest)),
 			"use overlapStrategy queue, or a shorter readinessWindowSeconds")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // lookAtFailures looks at what brackets, retries and rollbacks make of a failure.
@@ -115,7 +116,7 @@ func (l *lint) lookAtStuck(rule, retry *compiledRule) {
 	delay := retry.retry.Delay(attempts)
 	if after := time.Duration(seconds) * time.Second; delay >= after {
 		l.add(findingOf(rule, "stuckAfterSeconds"), LintStuckBeforeRetry, severity, reach{},
-			fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", after, retry.id, delay),
+			fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", textlist.Duration(after), retry.id, textlist.Duration(delay)),
 			"raise stuckAfterSeconds above the longest delay, or lower maxBackoffSeconds")
 	}
 }

@@ -48,7 +48,7 @@ func (l *lint) lookAtCooldowns() {
 		}
 		if len(names) > 0 {
 			l.add(findingOf(rule, "intervalSeconds"), LintCooldownLongerThanReleases, SeverityWarning, concerns,
-				fmt.Sprintf("versions stand for %v, but are released every %v or so: some of them are skipped, of %s", interval, fastest, strings.Join(slices.Sorted(maps.Keys(names)), ", ")),
+				fmt.Sprintf("versions stand for %v, but are released every %v or so: some of them are skipped, of %s", textlist.Duration(interval), textlist.Duration(fastest), strings.Join(slices.Sorted(maps.Keys(names)), ", ")),
 				"shorten the interval, or release less often, unless versions are meant to be skipped")
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // longest returns how long the longest chain of needs among some members takes. It leaves out needs
@@ -112,7 +113,7 @@ func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
 			severity, what = SeverityWarning, "all members together"
 		}
 		l.add(findingOf(f.rule, ""), LintWindowNeverOpens, severity, concerns,
-			fmt.Sprintf("an execution starts only while the windows of all its members are open, and within %v there is no such time for %s", l.horizon, what),
+			fmt.Sprintf("an execution starts only while the windows of all its members are open, and within %v there is no such time for %s", textlist.Duration(l.horizon), what),
 			"let the windows of the members meet, best by giving them one policy")
 		return
 	}
@@ -124,6 +125,6 @@ func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
 		severity, what, length = SeverityWarning, "all members together", all.length
 	}
 	l.add(findingOf(f.rule, ""), LintWindowShorterThanBracket, severity, concerns,
-		fmt.Sprintf("an execution of %s takes %v, longer than the windows are open at a stretch within %v: it ends outside of them", what, length, l.horizon),
+		fmt.Sprintf("an execution of %s takes %v, longer than the windows are open at a stretch within %v: it ends outside of them", what, textlist.Duration(length), textlist.Duration(l.horizon)),
 		"widen the windows, or split the bracket; minimumRemainingMinutes keeps what does not fit from starting")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // lookAtWindows finds calendars that never open. It looks at those of targets that wait for them,
@@ -47,9 +48,9 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	}
 	stretch := ""
 	if l.fits(h.calendar, 0) {
-		stretch = fmt.Sprintf(" for the %v that minimumRemainingMinutes asks for", h.longest)
+		stretch = fmt.Sprintf(" for the %v that minimumRemainingMinutes asks for", textlist.Duration(h.longest))
 	}
-	within := fmt.Sprintf("within %v", l.horizon)
+	within := "within " + textlist.Duration(l.horizon)
 	say := func(rule *compiledRule, code LintCode, detail, fix string) {
 		f := findingOf(rule, "")
 		if _, worse := l.index[findingKey{code, SeverityError, f.Policy, f.Rule, f.Path, ""}]; !worse || waiting.some() {
@@ -148,7 +149,7 @@ func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
 		}
 	}
 	l.add(findingOf(rule, "timeScaleInterval"), LintCurveLongerThanWindowPeriod, SeverityWarning, concerns,
-		fmt.Sprintf("a rollout to %d takes %v of open time, and every %v the windows let jobs start for %v at most", founders, length, period, offered),
+		fmt.Sprintf("a rollout to %d takes %v of open time, and every %v the windows let jobs start for %v at most", founders, textlist.Duration(length), textlist.Duration(period), textlist.Duration(offered)),
 		"widen the windows or shorten the curve, unless a rollout may take several periods")
 }
 

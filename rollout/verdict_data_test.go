@@ -160,7 +160,7 @@ func TestVerdictsInFull(t *testing.T) {
 		{why: "it has a window that opens when its turn comes, and is closed again", rules: immediate + `,{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"00:00","end":"01:00"}}},{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":6000,"orderKey":"resource"}}`, edit: later,
 			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","until":"2025-01-08T00:40:00Z","data":{"position":1,"population":2}}]`},
 		{why: "it has one that never is long enough", rules: immediate + `,{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"05:00","end":"06:00"},"minimumRemainingMinutes":90}}`,
-			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","on":[{"kind":"config","rule":"R"}]},{"status":"pending","reason":"window_closed","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"detail":"no opening of 1h30m0s within 5 years"}}]`},
+			want: `[{"status":"pending","reason":"bracket_not_due","rule":"B","on":[{"kind":"config","rule":"R"}]},{"status":"pending","reason":"window_closed","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"detail":"no opening of 1h30m within 5 years"}}]`},
 		{why: "a member has a cooldown besides", rules: immediate + `,{"id":"R","deploymentWindow":{"weekly":{"days":["wed"],"start":"05:00","end":"06:00"}}},{"id":"C","versionCooldown":{"intervalSeconds":7200}}`, edit: func(s *rollout.Snapshot) {
 			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-90)}}
 		},

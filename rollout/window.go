@@ -11,6 +11,7 @@ import (
 
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // DeploymentWindow lets jobs start while a window is open, or with allowWindow false while it is
@@ -426,7 +427,7 @@ func (w *work) shut(h *hours) map[*compiledRule]Reason {
 func neverOpens(d time.Duration) string {
 	length := ""
 	if d > 0 {
-		length = " of " + d.String()
+		length = " of " + textlist.Duration(d)
 	}
 	return "no opening" + length + withinHorizon()
 }
@@ -440,7 +441,7 @@ func neverMeet(rules []*compiledRule, d time.Duration) string {
 	slices.Sort(policies)
 	length := ""
 	if d > 0 {
-		length = " for " + d.String()
+		length = " for " + textlist.Duration(d)
 	}
 	return fmt.Sprintf("the windows of %s are never open together%s%s", strings.Join(slices.Compact(policies), ", "), length, withinHorizon())
 }

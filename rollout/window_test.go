@@ -146,7 +146,7 @@ func TestWindow(t *testing.T) {
 // TestWindowNeverOpensSays: which opening is looked for, and how far.
 func TestWindowNeverOpensSays(t *testing.T) {
 	plan := mustPlan(t, compile(t, policy(weekly("w", "09:00", "17:00", `"minimumRemainingMinutes":500`))), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
-	if b := waitingOf(plan)[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening of 8h20m0s within 5 years" {
+	if b := waitingOf(plan)[0].Blockers[0]; b.Data == nil || b.Data.Detail != "no opening of 8h20m within 5 years" {
 		t.Errorf("%v", b)
 	}
 	plan = mustPlan(t, compile(t, policy(`{"id":"w","deploymentWindow":{"from":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z"}}`)), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
@@ -181,8 +181,8 @@ func TestWindowsThatNeverOpenTogether(t *testing.T) {
 			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy",
 			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy"}},
 		{"only for a shorter time", "[" + named("q", weekly("long", "09:00", "13:00", `"minimumRemainingMinutes":90`)) + "," + named("p", weekly("late", "12:00", "17:00", "")) + "]", []string{
-			"window_closed: the windows of p, q are never open together for 1h30m0s within 5 years, waits for a change of the policy",
-			"window_closed: the windows of p, q are never open together for 1h30m0s within 5 years, waits for a change of the policy"}},
+			"window_closed: the windows of p, q are never open together for 1h30m within 5 years, waits for a change of the policy",
+			"window_closed: the windows of p, q are never open together for 1h30m within 5 years, waits for a change of the policy"}},
 		{"two never meet, and a third has passed", "[" + named("p", weekly("morning", "09:00", "12:00", "")) + "," + named("q", weekly("afternoon", "12:00", "17:00", "")) + "," + named("r", past) + "]", []string{
 			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy",
 			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy", never}},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Longest is the longest duration that a file may have: a year. A time.Duration ends at 292 years,
@@ -218,17 +219,10 @@ func Meant(name string, known ...string) string {
 
 // Short is a duration as it is written by people: without units that are zero behind others.
 func Short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	if text == "0s" {
+	if d == 0 {
 		return "0"
 	}
-	return text
+	return textlist.Duration(d)
 }
 
 // Count is a number with its noun, such as 1 plan, or 2 plans.
