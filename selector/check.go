@@ -322,5 +322,10 @@ func (n *expr) comparable(msg string) string {
 			return "only a text is in quotes: write " + cut(text)
 		}
 	}
+	if (left == "bool" || right == "bool") && left != "string" && right != "string" {
+		// No conversion makes these two the same. Mostly the operator took one operand of a comparison
+		// that was meant as a whole, because all comparisons bind alike.
+		return "a bool is compared with a bool: put a comparison that stands beside another in parentheses, as in x == (y > 0)"
+	}
 	return "both sides must have the same type: convert one with int(), string() or timestamp()"
 }

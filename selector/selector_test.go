@@ -395,6 +395,8 @@ func TestCompileErrors(t *testing.T) {
 		{"resource.kind.length > 3", 1, 14, "string", "size(x)", "JavaScript"},
 		{"resource.metadata['a'] == true", 1, 24, "there is no string == bool", "write 'true'", "metadata is text"},
 		{"false != resource.metadata['a']", 1, 7, "there is no bool != string", "write 'false'", "also on the other side"},
+		{"flag == weight > 0", 1, 6, "there is no bool == int", "in parentheses, as in x == (y > 0)", "all comparisons bind alike, and no conversion makes these two the same"},
+		{"0 < weight != flag && weight == flag", 1, 30, "there is no int == bool", "a bool is compared with a bool", "also on the other side; the first comparison is right as it stands"},
 		{"flag == resource.kind", 1, 6, "there is no bool == string", "same type", "a variable is no word to put in quotes"},
 		{"resource.kind in ['a', 1]", 1, 24, "", "same type", "a list of different types"},
 		{"weight in [1, weight == 2]", 1, 22, "expected type 'int' but found 'bool'", "the values of a list must have the same type", "the comparison is right by itself: its two sides have one type"},
