@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -438,11 +439,15 @@ func TestCompileAllocations(t *testing.T) {
 		for i := range fleet.Clusters {
 			fleet.Clusters[i].Labels = labels
 		}
-		return testing.AllocsPerRun(3, func() {
-			if _, err := partition.Compile(strategy, fleet, partition.Options{}); err != nil {
-				t.Fatal(err)
-			}
-		})
+		least := math.Inf(1) // what runs beside the test allocates as well, at times
+		for range 3 {
+			least = min(least, testing.AllocsPerRun(3, func() {
+				if _, err := partition.Compile(strategy, fleet, partition.Options{}); err != nil {
+					t.Fatal(err)
+				}
+			}))
+		}
+		return least
 	}
 	few, many := allocations(100), allocations(10_000)
 	if many > few+8 { // a level more in each set of members
