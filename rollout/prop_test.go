@@ -911,7 +911,11 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			// Who is down already lets others follow on its resource, also those whose lease an override
 			// gave them that has expired. Where an override alone took it down they wait until that is
 			// at work: it might have been left out.
-			if (start.Reason == "slot_already_down" || start.Reason == "slot_held") && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
+			byOverride := start.Reason == "slot_held" && slices.ContainsFunc(w.s.State.Pools, func(p concurrency.Record) bool {
+				lease, held := p.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group})
+				return held && lease.Reason == string(rollout.ReasonOverridden)
+			})
+			if (start.Reason == "slot_already_down" || byOverride) && slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool {
 				return x.Resource == start.Resource && x.Reason == rollout.ReasonOverridden
 			}) {
 				return true

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -177,7 +177,7 @@ func (a answer) summary(b *strings.Builder) {
 		if g.alone > 0 {
 			alone = fmt.Sprintf(", the only one in the way of %d", g.alone)
 		}
-		fmt.Fprintf(b, "  %s: %s%s; opened by %s\n", g.reason, program.Count(g.targets, "target"), alone, strings.Join(g.actors, ", "))
+		fmt.Fprintf(b, "  %s: %s%s; opened by %s\n", g.reason, textlist.Counted(g.targets, "target"), alone, strings.Join(g.actors, ", "))
 		for _, line := range g.lines {
 			fmt.Fprintf(b, "    %s\n", line)
 		}

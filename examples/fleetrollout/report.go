@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/partition"
 )
 
@@ -30,9 +30,9 @@ func (w *world) report(out io.Writer) error {
 		return err
 	}
 	first := moments[0].plan
-	fmt.Fprintf(out, "%s, partitions: %d, of which at most %d may be not ready\n", program.Count(len(w.clusters)-len(first.Unmatched), "cluster"), len(first.Partitions), first.MaxNotReadyPartitions)
+	fmt.Fprintf(out, "%s, partitions: %d, of which at most %d may be not ready\n", textlist.Counted(len(w.clusters)-len(first.Unmatched), "cluster"), len(first.Partitions), first.MaxNotReadyPartitions)
 	for _, p := range first.Partitions {
-		fmt.Fprintf(out, "  %d %s: %s, at most %d NotReady\n", p.Index, named(p.Name), program.Count(p.Count, "cluster"), p.MaxUnavailable)
+		fmt.Fprintf(out, "  %d %s: %s, at most %d NotReady\n", p.Index, named(p.Name), textlist.Counted(p.Count, "cluster"), p.MaxUnavailable)
 	}
 	if n := len(first.Unmatched); n > 0 {
 		fmt.Fprintf(out, "  in no partition: %d, %s\n", n, span(first.Unmatched[0], first.Unmatched[n-1], n))
@@ -62,7 +62,7 @@ func (w *world) report(out io.Writer) error {
 	if left := len(w.clusters) - end.done; left > 0 {
 		what = fmt.Sprintf("ends with %d not done", left)
 	}
-	fmt.Fprintf(out, "%s  %s: %s, at most %s NotReady at once\n", clock(last.at), what, program.Count(steps, "step"), program.Count(most, "cluster"))
+	fmt.Fprintf(out, "%s  %s: %s, at most %s NotReady at once\n", clock(last.at), what, textlist.Counted(steps, "step"), textlist.Counted(most, "cluster"))
 	for _, l := range leftovers(&end.plan) {
 		fmt.Fprintf(out, "  %s: %d, %s\n", l.code, len(l.ids), names(l.ids))
 	}

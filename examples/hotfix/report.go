@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -23,7 +24,7 @@ func report(in input, told story, all bool) string {
 		}
 		fmt.Fprintf(&b, "policy %q, where %s: %s\n", p.Name, p.Selector, strings.Join(kinds, ", "))
 	}
-	fmt.Fprintf(&b, "fleet: %s in %s\n", program.Count(len(in.fleet.Clusters), "cluster"), program.Count(len(in.fleet.Environments), "environment"))
+	fmt.Fprintf(&b, "fleet: %s in %s\n", textlist.Counted(len(in.fleet.Clusters), "cluster"), textlist.Counted(len(in.fleet.Environments), "environment"))
 
 	b.WriteString("\nreleases\n")
 	for _, r := range told.Reach {
@@ -64,7 +65,7 @@ func report(in input, told story, all bool) string {
 	}
 
 	if len(told.Reach) > 0 {
-		fmt.Fprintf(&b, "\nwho heard of it, in %s\n", program.Count(told.Plans, "plan"))
+		fmt.Fprintf(&b, "\nwho heard of it, in %s\n", textlist.Counted(told.Plans, "plan"))
 	}
 	for _, r := range told.Reach {
 		fmt.Fprintf(&b, "  %-7s started or waited on  %s\n", r.Version, in.clusters(r.Asked))
@@ -75,7 +76,7 @@ func report(in input, told story, all bool) string {
 	if len(told.Diagnostics) > 0 {
 		b.WriteString("\ndiagnostics\n")
 		for _, d := range told.Diagnostics {
-			fmt.Fprintf(&b, "  %s, %s: %s\n", d.Code, program.Count(d.Count, "cluster"), d.Detail)
+			fmt.Fprintf(&b, "  %s, %s: %s\n", d.Code, textlist.Counted(d.Count, "cluster"), d.Detail)
 		}
 	}
 	fmt.Fprintf(&b, "\n%s", told.Timeline.Summary())

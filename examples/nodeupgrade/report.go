@@ -8,6 +8,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -17,9 +18,9 @@ import (
 func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rollouttest.Timeline, trace string) string {
 	var b strings.Builder
 	for _, policy := range policies {
-		fmt.Fprintf(&b, "policy %q: %s\n", policy.Name, program.Count(len(policy.Rules), "rule"))
+		fmt.Fprintf(&b, "policy %q: %s\n", policy.Name, textlist.Counted(len(policy.Rules), "rule"))
 	}
-	fmt.Fprintf(&b, "fleet: %s, %s\n", program.Count(len(fleet.Resources), "resource"), program.Count(len(fleet.Deployments), "deployment"))
+	fmt.Fprintf(&b, "fleet: %s, %s\n", textlist.Counted(len(fleet.Resources), "resource"), textlist.Counted(len(fleet.Deployments), "deployment"))
 	groups := groupsOf(fleet, timeline)
 	for _, g := range groups {
 		b.WriteString("\n")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -130,7 +131,7 @@ func (v verdict) String() string {
 	if v.Plans == 1 {
 		when = "at " + v.First.Format(layout)
 	}
-	fmt.Fprintf(&b, "%s: %s %s, %s\n", v.Log, program.Count(v.Plans, "plan"), when, program.Count(v.Starts, "start"))
+	fmt.Fprintf(&b, "%s: %s %s, %s\n", v.Log, textlist.Counted(v.Plans, "plan"), when, textlist.Counted(v.Starts, "start"))
 	who := cmp.Or(v.Policy, "the policies of the log")
 	if len(v.Differs) == 0 {
 		fmt.Fprintf(&b, "%s: every plan is the same again\n", who)
@@ -157,6 +158,6 @@ func (v verdict) String() string {
 			fmt.Fprintf(&b, "\n%s\n%s", d.At.Format(layout), text.String())
 		}
 	}
-	fmt.Fprintf(&b, "\n%s: %d of %s would have been held back, %s made; each in the situation that was recorded\n", who, v.HeldBack, program.Count(v.Starts, "start"), program.Count(v.Besides, "other"))
+	fmt.Fprintf(&b, "\n%s: %d of %s would have been held back, %s made; each in the situation that was recorded\n", who, v.HeldBack, textlist.Counted(v.Starts, "start"), textlist.Counted(v.Besides, "other"))
 	return b.String()
 }

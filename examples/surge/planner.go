@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -162,7 +162,7 @@ func (p *podCliqueSet) unstick() string { return "" }
 
 func (f *flatSet) String() string {
 	r := f.spec.Resolve()
-	text := fmt.Sprintf("%s; during the update up to %d more, at most %d missing", program.Count(r.Replicas, "replica"), r.Surge, r.Unavailable)
+	text := fmt.Sprintf("%s; during the update up to %d more, at most %d missing", textlist.Counted(r.Replicas, "replica"), r.Surge, r.Unavailable)
 	if r.MinAvailable > 0 {
 		text += fmt.Sprintf("; the base gang of %d becomes ready first", r.MinAvailable)
 	}
@@ -178,7 +178,7 @@ func (p *podCliqueSet) String() string {
 	if kind == "" {
 		kind = surge.RollingUpdate
 	}
-	return fmt.Sprintf("%s of %s by %s; a unit is named replica/component/index", program.Count(p.spec.Replicas, "replica"), strings.Join(names, ", "), kind) +
+	return fmt.Sprintf("%s of %s by %s; a unit is named replica/component/index", textlist.Counted(p.spec.Replicas, "replica"), strings.Join(names, ", "), kind) +
 		from(p.spec.Partition, p.spec.Replicas)
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
@@ -61,6 +62,17 @@ func TestCounted(t *testing.T) {
 }
 
 // TestLines: up to ten entries have a line each; of more, ten have, and the rest is counted.
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 2 * time.Minute: "2m", 2160 * time.Hour: "2160h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s",
+		20 * time.Second: "20s", -time.Hour: "-1h", 10 * time.Millisecond: "10ms",
+	} {
+		if got := textlist.Duration(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}
+
 func TestLines(t *testing.T) {
 	ten := []number{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	shown := []string{"n 0", "n 1", "n 2", "n 3", "n 4", "n 5", "n 6", "n 7", "n 8", "n 9"}

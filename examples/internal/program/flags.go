@@ -224,11 +224,3 @@ func Short(d time.Duration) string {
 	}
 	return textlist.Duration(d)
 }
-
-// Count is a number with its noun, such as 1 plan, or 2 plans.
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
