@@ -204,16 +204,85 @@ func (w *work) step(b *bracketWork) error {
 	}
 	b.state = state // for questions that come before the step is done
 	kinds := w.kindsOf(b)
-	observation.Versions, observation.Targets = w.observed(b, kinds)
+	observation.Versions, observation.Targets = w.observed(b, kinds, w.now)
 	b.observation, b.ruleInForce = observation, rule
 	w.stepped = append(w.stepped, b)
-	if err := w.decide(b); err != nil {
+	if err := w.decideFrom(b, kinds, state); err != nil {
 		return err
 	}
-	if err := w.recover(b, state); err != nil {
+	if err := w.recover(b, kinds, state); err != nil {
 		return err
 	}
 	return w.observeAgain(b, kinds)
+}
+
+// decideFrom decides from a state that was read, or made up in its place. Package bracket opens and
+// closes all groups that are due by now, but knows of one scope of a version only, that of now. A
+// group that closed before a version that some targets might have came into scope for others has
+// not locked it for these. So if groups open or close, the state is first brought to just before
+// each such instant. No execution begins or ends in this.
+func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) error {
+	b.state = state
+	wakes := w.plan.Next
+	if err := w.decide(b); err != nil {
+		return err
+	}
+	widenings := b.widenings(state.Group)
+	if len(widenings) == 0 || !b.happened(bracket.GroupOpened, bracket.GroupClosed) {
+		return nil
+	}
+	b.state, w.plan.Next = state, wakes
+	var events []bracket.Event
+	for _, at := range widenings {
+		at = at.Add(-1)
+		then := bracket.Observation{
+			Members:          b.observation.Members,
+			DeletedResources: b.observation.DeletedResources,
+			Due:              func(p bracket.PendingGroup) []time.Time { return make([]time.Time, len(p.Resources)) },
+		}
+		then.Versions, then.Targets = w.observed(b, kinds, at)
+		next, plan, err := bracket.Step(b.ruleInForce, b.state, then, at)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(next.Executions, state.Executions) {
+			break // a target of an open execution is gone, which is news of now
+		}
+		b.state, events = next, append(events, plan.Events...)
+	}
+	b.observation.Versions, b.observation.Targets = w.observed(b, kinds, w.now)
+	if err := w.decide(b); err != nil {
+		return err
+	}
+	b.plan.Events = slices.Concat(events, b.plan.Events)
+	return nil
+}
+
+// widenings returns the instants, ascending, at which a version came into scope for more targets
+// since a group last opened or closed.
+func (b *bracketWork) widenings(state *bracket.GroupRecord) []time.Time {
+	if b.rule == nil || b.unclear != nil {
+		return nil
+	}
+	var since time.Time
+	if state.Collecting != nil {
+		since = state.Collecting.OpenedAt
+	} else if n := len(state.Closed); n > 0 {
+		since = state.Closed[n-1].ReadyAt
+	}
+	var instants []time.Time
+	for _, at := range b.observation.Targets.(*observedTargets).widened {
+		if at.After(since) {
+			instants = append(instants, at)
+		}
+	}
+	slices.SortFunc(instants, time.Time.Compare)
+	return slices.CompactFunc(instants, time.Time.Equal)
+}
+
+// happened reports whether the plan has an event of one of these kinds.
+func (b *bracketWork) happened(kinds ...bracket.EventKind) bool {
+	return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
 }
 
 // observeAgain steps a bracket once more if a group has closed in this very plan, or an execution
@@ -223,15 +292,12 @@ func (w *work) step(b *bracketWork) error {
 // be due by itself (see merged). Otherwise only the next plan would see this, and no event would
 // make the host ask for one.
 func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
-	happened := func(kinds ...bracket.EventKind) bool {
-		return slices.ContainsFunc(b.plan.Events, func(e bracket.Event) bool { return slices.Contains(kinds, e.Kind) })
-	}
-	found := happened(bracket.ExecutionStarted)
-	if b.rule == nil || !found && !happened(bracket.GroupClosed, bracket.GroupMerged, bracket.ExecutionEnded) {
+	found := b.happened(bracket.ExecutionStarted)
+	if b.rule == nil || !found && !b.happened(bracket.GroupClosed, bracket.GroupMerged, bracket.ExecutionEnded) {
 		return nil
 	}
 	before := b.observation.Targets.(*observedTargets)
-	versions, targets := w.observed(b, kinds)
+	versions, targets := w.observed(b, kinds, w.now)
 	if !found && !before.dated && !targets.(*observedTargets).anyDated() && !w.leftAtWork(b) && !b.keeps {
 		return nil
 	}

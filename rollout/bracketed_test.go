@@ -189,6 +189,65 @@ func TestOthersApprovalDelaysNobody(t *testing.T) {
 	}
 }
 
+// TestApprovalOpensTheWindowOfWhoNeedsIt: one of two nodes runs the version already, from its image,
+// and may have had it for an hour. The other one, which needs an approval besides, gets it now. The
+// window is its own: it used to be the first node's, over before the approval.
+func TestApprovalOpensTheWindowOfWhoNeedsIt(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Resources[1].Metadata = map[string]string{"cluster": "west"}
+	s.Targets[0].Current = "v2"
+	set := compile(t, `[{"name":"all","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}]},
+		{"name":"west","selector":"resource.metadata['cluster'] == 'west'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
+	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0.Add(time.Hour)}}
+	plan := mustPlan(t, set, s, t0.Add(time.Hour+time.Minute))
+	if c := plan.State.Brackets[0].Collecting; c == nil || !c.OpenedAt.Equal(t0.Add(time.Hour)) || !plan.Next.Equal(t0.Add(70*time.Minute)) || len(plan.Start) > 0 {
+		t.Errorf("starts %q, waits %q until %v", started(plan), blockers(plan), plan.Next)
+	}
+}
+
+// TestLatePlanFindsTheGroupsOfTheScopeThen: group 1 closed when v3 came, for r1 and not for r2, where
+// v2 was approved only later. A host that looks for the first time after that used to find a group
+// for v2 before it.
+func TestLatePlanFindsTheGroupsOfTheScopeThen(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+	s.Resources[1].Metadata = map[string]string{"cluster": "west"}
+	s.Targets[0].Current = "v2"
+	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.ID == "v3" {
+			v.CreatedAt = at(10)
+		}
+	}
+	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: at(40)}}
+	for _, row := range []struct {
+		why   string
+		mode  string
+		looks []int
+		want  []string
+	}{
+		{"in time", `"immediate"`, []int{0, 10, 40}, []string{"group_opened b/prod/1 10", "group_closed b/prod/1 10"}},
+		{"late", `"immediate"`, []int{60}, []string{"group_opened b/prod/1 10", "group_closed b/prod/1 10"}},
+		{"late, from a state of before", `"immediate"`, []int{0, 60}, []string{"group_opened b/prod/1 10", "group_closed b/prod/1 10"}},
+		{"while the window was open it came into scope for both", `"collection_window","readinessWindowSeconds":3000`, []int{60}, []string{"group_opened b/prod/1 10", "group_closed b/prod/1 60"}},
+	} {
+		set := compile(t, `[{"name":"all","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":`+row.mode+`,"memberRoles":{}}}]},
+			{"name":"west","selector":"resource.metadata['cluster'] == 'west'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
+		var plan rollout.Plan
+		var events []string
+		look := s
+		for _, minute := range row.looks {
+			plan = mustPlan(t, set, look, at(minute))
+			for _, e := range plan.Events {
+				events = append(events, fmt.Sprintf("%s %s %v", e.Kind, e.Group, e.At.Sub(t0).Minutes()))
+			}
+			look.State = plan.State
+		}
+		if !slices.Equal(events, row.want) || !slices.Equal(started(plan), []string{"r1/api@v3", "r2/api@v2"}) || plan.Start[1].Group != "b/prod/1" {
+			t.Errorf("%s: %q, starts %q, waits %q", row.why, events, started(plan), blockers(plan))
+		}
+	}
+}
+
 // TestRetryInsideBracket: attempts count per group, the delay from the end of the attempt, and
 // without a rule the first failure holds the slot.
 func TestRetryInsideBracket(t *testing.T) {

@@ -150,7 +150,7 @@ func (w *work) dropFormer(b *bracketWork) error {
 	if len(b.targets) == before {
 		return nil
 	}
-	b.observation.Versions, b.observation.Targets = w.observed(b, w.kindsOf(b))
+	b.observation.Versions, b.observation.Targets = w.observed(b, w.kindsOf(b), w.now)
 	return w.decideAgain(b)
 }
 

@@ -10,23 +10,26 @@ import (
 )
 
 // observed returns the versions of the members, each with the instant at which its gates opened,
-// and the targets. The gates differ from target to target if other policies govern some of them
-// too. A version that only some targets may have is then out of scope for the others, and eligible
-// from the instant at which the first target may have it. So a later approval for the others delays
-// no target, and a late plan finds the same groups.
-func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket.Targets) {
+// and the targets, as they were at an instant that is now or before it. The gates differ from
+// target to target if other policies govern some of them too. A version that only some targets may
+// have is then out of scope for the others, and eligible from the instant at which the first target
+// that needs it may have it. So a later approval for the others delays no target, and an earlier
+// one for targets that run the version already opens no window for those that do not.
+func (w *work) observed(b *bracketWork, kinds kinds, at time.Time) ([]bracket.Version, bracket.Targets) {
 	var versions []bracket.Version
+	var shut, open []viewed
+	var instants, widened []time.Time // instants are of the open kinds
 	excluded, late := map[viewed][]string{}, map[viewed][]lateVersion{}
 	latest := b.latest()
 	for same := range stretches(kinds.list, func(a, b viewed) bool { return a.deployment == b.deployment }) {
 		for number, v := range w.versions[same[0].deployment].list {
-			if v.CreatedAt.After(w.now) { // no target may have it yet; one that runs it already is not taken back
+			if v.CreatedAt.After(at) { // no target may have it yet; one that runs it already is not taken back
 				w.wake(v.CreatedAt)
 				versions = append(versions, bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt})
 				continue
 			}
 			observed := bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt}
-			var shut []viewed
+			shut, open, instants = shut[:0], open[:0], instants[:0]
 			for _, kind := range same {
 				g := w.gateAt(kinds.first[kind], int32(number))
 				if len(g.blockers) > 0 {
@@ -34,17 +37,35 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 					continue
 				}
 				eligible := w.eligible(b, kind, kinds.first[kind], g)
-				observed.EligibleAt = sooner(observed.EligibleAt, eligible)
+				if eligible.After(at) {
+					shut = append(shut, kind)
+					continue
+				}
+				open, instants = append(open, kind), append(instants, eligible)
 				if latest != nil && eligible.After(latest.ReadyAt) && b.locked(v) {
 					late[kind] = append(late[kind], lateVersion{int32(number), eligible})
 				} else if len(late[kind]) > 0 {
 					late[kind] = append(late[kind], lateVersion{number: int32(number)})
 				}
 			}
-			if len(shut) < len(same) {
+			if len(open) > 0 {
+				observed.EligibleAt = slices.MinFunc(instants, time.Time.Compare)
 				for _, kind := range shut {
 					excluded[kind] = append(excluded[kind], v.ID)
 				}
+			}
+			if soonest := observed.EligibleAt; slices.ContainsFunc(instants, soonest.Before) {
+				var first time.Time
+				for k, kind := range open {
+					if !w.lacking(b, kind, int32(number)) {
+						continue
+					}
+					first = sooner(first, instants[k])
+					if instants[k].After(soonest) {
+						widened = append(widened, instants[k])
+					}
+				}
+				observed.EligibleAt = later(soonest, first)
 			}
 			versions = append(versions, observed)
 		}
@@ -54,7 +75,17 @@ func (w *work) observed(b *bracketWork, kinds kinds) ([]bracket.Version, bracket
 			versions = append(versions, bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt})
 		}
 	}
-	return versions, &observedTargets{w, b, excluded, late, latest, b.state.Executions, w.unseenTargets(b), false}
+	return versions, &observedTargets{w, b, at, excluded, widened, late, latest, b.state.Executions, w.unseenTargets(b), false}
+}
+
+// lacking reports whether a target of a kind runs an older version than one that it may have.
+func (w *work) lacking(b *bracketWork, kind viewed, number int32) bool {
+	return slices.ContainsFunc(b.targets, func(i int32) bool {
+		if w.viewed(i) != kind || w.targets[i].current >= number || b.former[i] || !w.inScope(i, number) {
+			return false
+		}
+		return !slices.ContainsFunc(w.gateOf(i, number).perResource, func(rule *compiledRule) bool { return !w.selects(rule, i, number) })
+	})
 }
 
 // eligible returns the instant at which the open gates of a version first opened for any target of
@@ -153,7 +184,9 @@ func (w *work) kindsOf(b *bracketWork) kinds {
 type observedTargets struct {
 	*work
 	bracket  *bracketWork
+	asOf     time.Time
 	excluded map[viewed][]string
+	widened  []time.Time // when versions that some targets might have already came into scope for others that lack them, in no order
 
 	late       map[viewed][]lateVersion // ascending
 	latest     *bracket.Group
@@ -261,7 +294,7 @@ func (o *observedTargets) anyDated() bool {
 // for a release. For a target that did not join so late, joined returns its own OutdatedAt.
 func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	at := o.targets[i].JoinedAt
-	if at.After(o.now) {
+	if at.After(o.asOf) {
 		o.wake(at)
 		return own.OutdatedAt
 	}
@@ -275,7 +308,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	}
 	versions := o.versions[o.targets[i].deployment].list
 	for n := len(versions) - 1; n > int(o.targets[i].current); n-- { // an unlocked version opens a group by being new, and without a newer version no group is needed
-		if v := versions[n]; v.CreatedAt.After(o.now) || slices.Contains(own.OutOfScope, v.ID) || len(o.gateAt(i, int32(n)).blockers) > 0 {
+		if v := versions[n]; v.CreatedAt.After(o.asOf) || slices.Contains(own.OutOfScope, v.ID) || len(o.gateAt(i, int32(n)).blockers) > 0 {
 			continue
 		} else if o.bracket.locked(v) {
 			return at

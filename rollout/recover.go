@@ -20,7 +20,7 @@ import (
 
 // recover looks for the runs of the groups that have just closed. before is the state as it was
 // read.
-func (w *work) recover(b *bracketWork, before bracket.State) error {
+func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State) error {
 	found, same, last := w.recovered(b)
 	if !found {
 		return nil
@@ -31,8 +31,7 @@ func (w *work) recover(b *bracketWork, before bracket.State) error {
 		}
 		group := *before.Group
 		group.Number, group.Collecting = number, nil
-		b.state = bracket.State{Group: &group, Executions: before.Executions}
-		if err := w.decide(b); err != nil {
+		if err := w.decideFrom(b, kinds, bracket.State{Group: &group, Executions: before.Executions}); err != nil {
 			return err
 		}
 		_, same, _ = w.recovered(b)
