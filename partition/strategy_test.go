@@ -117,6 +117,16 @@ func TestLabelsWithoutMatchLabels(t *testing.T) {
 	}
 }
 
+// TestClusterGroupsStandForClusterGroup: who writes the name of a group as clusterGroups is not told
+// to write it as clusterGroupSelector, which is refused next.
+func TestClusterGroupsStandForClusterGroup(t *testing.T) {
+	var s partition.Strategy
+	const want = `partitions[0].clusterGroups: unknown field; did you mean "clusterGroup"?`
+	if err := json.Unmarshal([]byte(`{"partitions": [{"clusterGroups": "edge"}]}`), &s); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestWholeFleetYAML: somebody who decodes a whole fleet.yaml is told where the strategy begins.
 func TestWholeFleetYAML(t *testing.T) {
 	var s partition.Strategy

@@ -168,11 +168,16 @@ func (w *walk) remedy(path, name string, fields map[string]reflect.Type) (hint s
 	return "", nil
 }
 
-// nearest returns the known name that a mistyped one probably stands for, or "": the only one that
-// begins with it, or else one that differs in its unit of time alone, or else the one with the
-// fewest edits, at most a third of its length.
+// nearest returns the known name that a mistyped one probably stands for, or "": the one that it is
+// the plural of, or else the only one that begins with it, or else one that differs in its unit of
+// time alone, or else the one with the fewest edits, at most a third of its length.
 func nearest(name string, fields map[string]reflect.Type) string {
 	known := slices.Sorted(maps.Keys(fields))
+	for _, field := range known {
+		if strings.EqualFold(name, field+"s") {
+			return field // groups is no abbreviation of groupSelector
+		}
+	}
 	longer := func(field string) bool { return strings.HasPrefix(strings.ToLower(field), strings.ToLower(name)) }
 	if at := slices.IndexFunc(known, longer); at >= 0 && len(name) > 2 && !slices.ContainsFunc(known[at+1:], longer) {
 		return known[at]

@@ -326,6 +326,24 @@ func TestDestination(t *testing.T) {
 	}
 }
 
+// TestPluralIsNoAbbreviation: a name with an s too many stands for the field without it, although
+// another field begins with the same letters.
+func TestPluralIsNoAbbreviation(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"groups":"a"}`: `groups: unknown field; did you mean "group"?`,
+		`{"Groups":"a"}`: `Groups: unknown field; did you mean "group"?`,
+		`{"groupSel":1}`: `groupSel: unknown field; did you mean "groupSelector"?`,
+	} {
+		var got struct {
+			Group    string `json:"group"`
+			Selector string `json:"groupSelector"`
+		}
+		if err := strictjson.Unmarshal([]byte(in), &got); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", in, err, want)
+		}
+	}
+}
+
 func TestDistance(t *testing.T) {
 	for _, row := range []struct {
 		a, b string
