@@ -146,7 +146,7 @@ func (w *Weeks) UnmarshalJSON(data []byte) error {
 }
 
 // hintNull is what the strict decoder says of a null in any other field.
-const hintNull = "null is not a value here: leave it out"
+const hintNull = "null is not a value here: write one, or leave it out"
 
 // plain is a value that is printed as it stands in the document.
 type plain []byte

@@ -584,6 +584,26 @@ clusters[1].name: "a\xff": must be valid UTF-8`
 	}
 }
 
+// TestNullOfWhatIsNeeded: what must be there and is null cannot be left out, which is refused next,
+// so the remedy names the other way, too.
+func TestNullOfWhatIsNeeded(t *testing.T) {
+	for _, row := range []struct {
+		in   string
+		into any
+		path string
+	}{
+		{`{"partitions": [{"clusterSelector": {"matchExpressions": [{"key": null, "operator": "Exists"}]}}]}`, &partition.Strategy{}, "partitions[0].clusterSelector.matchExpressions[0].key"},
+		{`{"partitions": [{"clusterSelector": {"matchExpressions": [{"key": "a", "operator": null}]}}]}`, &partition.Strategy{}, "partitions[0].clusterSelector.matchExpressions[0].operator"},
+		{`{"clusters": [{"name": null, "wanted": "v2"}]}`, &partition.Fleet{}, "clusters[0].name"},
+		{`{"clusters": [{"name": "a", "wanted": null}]}`, &partition.Fleet{}, "clusters[0].wanted"},
+	} {
+		want := row.path + ": null is not a value here: write one, or leave it out"
+		if err := json.Unmarshal([]byte(row.in), row.into); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", row.in, err, want)
+		}
+	}
+}
+
 // TestDecodeFleet: a fleet is read as strictly as a strategy, with the clusters in it.
 func TestDecodeFleet(t *testing.T) {
 	given := func() partition.Fleet { return partition.Fleet{Paused: true} }

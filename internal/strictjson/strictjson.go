@@ -238,7 +238,7 @@ func (w *walk) whole(path string, raw json.RawMessage, typ reflect.Type, want st
 	w.scalar(path, raw, typ, strings.TrimSuffix(want, ","))
 }
 
-const hintNull = "null is not a value here: leave it out"
+const hintNull = "null is not a value here: write one, or leave it out"
 
 // scalar leaves the decision to encoding/json, so that the two never disagree, and the wording to
 // the caller.

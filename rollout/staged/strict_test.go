@@ -38,7 +38,7 @@ func TestStrict(t *testing.T) {
 			"unknown_field observations[0].healthy: unknown field; did you mean \"health\"?\ntype observations[0].gone: must be true or false, not 1"},
 		{"a token in an input", &staged.Input{State: "Run"}, `{"observations": [{"target": "c1", "token": {"run": "r", "Attempt": 1}}]}`, `unknown_field observations[0].token.Attempt: unknown field; did you mean "attempt"?`},
 		{"a target in an input", &staged.Input{State: "Run"}, `{"added": [{"name": "c1", "label": {}}], "leaving": "c2", "removed": [null]}`,
-			"unknown_field added[0].label: unknown field; did you mean \"labels\"?\ntype leaving: must be a list, not a string\ntype removed[0]: null is not a value here: leave it out"},
+			"unknown_field added[0].label: unknown field; did you mean \"labels\"?\ntype leaving: must be a list, not a string\ntype removed[0]: null is not a value here: write one, or leave it out"},
 		{"without its targets a fleet may have only those that leave", &staged.Fleet{Version: "1"}, `{"target": [], "leaving": ["d1"]}`, `unknown_field target: unknown field; did you mean "targets"?`},
 		{"nor here", &staged.Fleet{Version: "1"}, `{"Version": "2"}`, `unknown_field Version: unknown field; did you mean "version"?`},
 		{"a label is a text, whatever rule its name reminds of", &staged.Fleet{Version: "1"}, `{"targets": [{"name": "c1", "labels": {"maxFailures": 1}}]}`, `type targets[0].labels.maxFailures: must be a string, not 1: put it in quotes`},
