@@ -75,7 +75,8 @@
 //	    result survives JSON
 //	I9  limits are exact, between 0 and the count, and grow with the percentage and with the count
 //
-// I6 and I8 hold in the mode FleetController as well.
+// I6 and I8 hold in the mode FleetController as well, I6 as long as clusters of the same name in
+// several namespaces keep their order.
 //
 // # Coming from fleet.yaml
 //

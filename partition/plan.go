@@ -10,7 +10,8 @@ import (
 
 // Plan decides what may be released now. It is [Compile] and [Compiled.Plan] in one, for a host
 // that has its whole fleet at hand and plans now and then. The order of the clusters does not
-// matter. Plan does not change its input, and keeps nothing of it but strings.
+// matter, except between clusters of the same name in the mode [FleetController]. Plan does not
+// change its input, and keeps nothing of it but strings.
 //
 // The host may carry out any part of the plan, in any order, before planning again. For each
 // release it stores Released = Wanted and points the cluster at that version. Then it plans again
