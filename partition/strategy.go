@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/selector"
@@ -109,15 +111,19 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 
 // explained says what to write instead of two forms of clusterGroupSelector that Fleet's reference
 // of fleet.yaml shows and that are not selectors. Fleet cannot read the first, and takes the other
-// for the empty selector.
+// for the empty selector. It also says where a field of the partition belongs that stands inside a
+// selector: the decoder of selectors takes it for a label.
 func explained(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {
-		switch {
+		switch around, name, _ := strings.Cut(fault.Path, "."); {
 		case fault.Path == "clusterGroupSelector":
 			fault.Hint += ": write the name of a group as clusterGroup, and its labels as matchLabels below this field"
-		case fault.Path == "clusterGroupSelector.clusterSelector":
+		case fault.Path == "clusterGroupSelector.clusterSelector" || fault.Code == strictjson.CodeUnknownField && name == around:
 			fault.Hint = "unknown field: move what is below it one level up"
+		case fault.Code != strictjson.CodeUnknownField:
+		case slices.Contains([]string{"maxUnavailable", "clusterName", "clusterSelector", "clusterGroup", "clusterGroupSelector"}, name):
+			fault.Hint = fmt.Sprintf("unknown field; it stands beside %q", around)
 		}
 		all = append(all, &fault)
 	}

@@ -127,6 +127,26 @@ func TestClusterGroupsStandForClusterGroup(t *testing.T) {
 	}
 }
 
+// TestIndentedTooFar: a field of a partition that stands inside its selector is no label. Below
+// matchLabels, where labels stand, a limit would be accepted and limit nothing.
+func TestIndentedTooFar(t *testing.T) {
+	for _, row := range []struct{ in, want, why string }{
+		{`"clusterSelector": {"matchLabels": {"env": "prod"}, "maxUnavailable": 1}`, `partitions[0].clusterSelector.maxUnavailable: unknown field; it stands beside "clusterSelector"`, "a limit"},
+		{`"clusterGroupSelector": {"maxUnavailable": "10%"}`, `partitions[0].clusterGroupSelector.maxUnavailable: unknown field; it stands beside "clusterGroupSelector"`, "of a partition of groups"},
+		{`"clusterSelector": {"clusterName": "a"}`, `partitions[0].clusterSelector.clusterName: unknown field; it stands beside "clusterSelector"`, "another criterion"},
+		{`"clusterGroupSelector": {"clusterGroup": "a"}`, `partitions[0].clusterGroupSelector.clusterGroup: unknown field; it stands beside "clusterGroupSelector"`, "of groups"},
+		{`"clusterSelector": {"clusterGroupSelector": {}}`, `partitions[0].clusterSelector.clusterGroupSelector: unknown field; it stands beside "clusterSelector"`, "the other selector"},
+		{`"clusterSelector": {"clusterSelector": {}}`, "partitions[0].clusterSelector.clusterSelector: unknown field: move what is below it one level up", "the same selector"},
+		{`"clusterSelector": {"name": "a"}`, "partitions[0].clusterSelector.name: unknown field: labels stand below matchLabels", "name is a usual label"},
+		{`"clusterSelector": {"matchExpressions": [{"clusterName": "a"}]}`, "partitions[0].clusterSelector.matchExpressions[0].clusterName: unknown field", "two levels too far: it is not clear what is meant"},
+	} {
+		var s partition.Strategy
+		if err := json.Unmarshal([]byte(`{"partitions": [{`+row.in+`}]}`), &s); err == nil || err.Error() != row.want {
+			t.Errorf("%s: got %v, want %s: %s", row.in, err, row.want, row.why)
+		}
+	}
+}
+
 // TestWholeFleetYAML: somebody who decodes a whole fleet.yaml is told where the strategy begins.
 func TestWholeFleetYAML(t *testing.T) {
 	var s partition.Strategy
