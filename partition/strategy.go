@@ -111,8 +111,9 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 
 // explained says what to write instead of two forms of clusterGroupSelector that Fleet's reference
 // of fleet.yaml shows and that are not selectors. Fleet cannot read the first, and takes the other
-// for the empty selector. It also says where a field of the partition belongs that stands inside a
-// selector: the decoder of selectors takes it for a label.
+// for the empty selector. It also says where a field belongs that stands one level off: the decoder
+// of selectors takes a field of the partition for a label, and that of a partition does not see the
+// fields around it.
 func explained(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {
@@ -124,6 +125,10 @@ func explained(err error) error {
 		case fault.Code != strictjson.CodeUnknownField:
 		case slices.Contains([]string{"maxUnavailable", "clusterName", "clusterSelector", "clusterGroup", "clusterGroupSelector"}, name):
 			fault.Hint = fmt.Sprintf("unknown field; it stands beside %q", around)
+		case slices.Contains([]string{"maxUnavailablePartitions", "autoPartitionSize", "autoPartitionThreshold", "maxNew"}, fault.Path):
+			fault.Hint = `unknown field; it stands beside "partitions"`
+		case fault.Path == "matchLabels" || fault.Path == "matchExpressions":
+			fault.Hint = "unknown field; it stands below clusterSelector or clusterGroupSelector"
 		}
 		all = append(all, &fault)
 	}

@@ -147,6 +147,24 @@ func TestIndentedTooFar(t *testing.T) {
 	}
 }
 
+// TestOneLevelOff: a partition names the place of what stands one level too deep in it, or too high,
+// as other objects do.
+func TestOneLevelOff(t *testing.T) {
+	for _, row := range []struct{ in, want, why string }{
+		{`"maxUnavailablePartitions": 1`, `partitions[0].maxUnavailablePartitions: unknown field; it stands beside "partitions"`, "a limit of all partitions"},
+		{`"autoPartitionSize": 1, "autoPartitionThreshold": 1`, "partitions[0].autoPartitionSize: unknown field; it stands beside \"partitions\"\npartitions[0].autoPartitionThreshold: unknown field; it stands beside \"partitions\"", "of automatic partitions"},
+		{`"maxNew": 5`, `partitions[0].maxNew: unknown field; it stands beside "partitions"`, "one batch for all"},
+		{`"matchLabels": {"env": "prod"}`, "partitions[0].matchLabels: unknown field; it stands below clusterSelector or clusterGroupSelector", "a selector without its name"},
+		{`"matchExpressions": []`, "partitions[0].matchExpressions: unknown field; it stands below clusterSelector or clusterGroupSelector", "the other half of one"},
+		{`"partitions": []`, "partitions[0].partitions: unknown field", "partitions have no partitions"},
+	} {
+		var s partition.Strategy
+		if err := json.Unmarshal([]byte(`{"partitions": [{`+row.in+`}]}`), &s); err == nil || err.Error() != row.want {
+			t.Errorf("%s: got %v, want %s: %s", row.in, err, row.want, row.why)
+		}
+	}
+}
+
 // TestWholeFleetYAML: somebody who decodes a whole fleet.yaml is told where the strategy begins.
 func TestWholeFleetYAML(t *testing.T) {
 	var s partition.Strategy
