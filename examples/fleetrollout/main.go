@@ -145,8 +145,8 @@ type bundle struct {
 }
 
 // readBundle reads a fleet.yaml. Everything else in it is Fleet's business. But a field that is
-// almost called rolloutStrategy or paused was meant to be that, and Fleet's defaults would be played
-// in its place.
+// almost called rolloutStrategy or paused was meant to be that, and one of the strategy was meant to
+// be below it. Fleet's defaults would be played in its place.
 func readBundle(file string) (bundle, error) {
 	name, document, err := program.Read(builtin, file, "fleet-200.yaml")
 	b := bundle{name: name}
@@ -171,7 +171,12 @@ func readBundle(file string) (bundle, error) {
 		case "paused":
 			faults = append(faults, program.Below(key, strictjson.Unmarshal(fields[key], &b.paused)))
 		default:
-			if near := program.Meant(key, "rolloutStrategy", "paused"); near != "" {
+			near := program.Meant(key, "rolloutStrategy", "paused")
+			switch key {
+			case "maxUnavailable", "maxUnavailablePartitions", "autoPartitionSize", "autoPartitionThreshold", "maxNew", "partitions":
+				near = "rolloutStrategy." + key
+			}
+			if near != "" {
 				faults = append(faults, fmt.Errorf("%s: a fleet.yaml has no such field; did you mean %q?", key, near))
 			}
 		}

@@ -78,6 +78,8 @@ func TestRefusals(t *testing.T) {
 		{Why: "the wrong case would be ignored", Args: strategy("rolloutstrategy: {}\n"), Faults: []string{`file\.yaml: rolloutstrategy: a fleet\.yaml has no such field; did you mean "rolloutStrategy"\?$`}},
 		{Why: "and so would what is almost right", Args: strategy("rolloutStategy: {}\npuased: true\nrollout_strategies: {}\nhelm: {chart: a}\n"), Faults: []string{
 			`puased: a fleet\.yaml has no such field; did you mean "paused"\?`, `rolloutStategy: .*did you mean "rolloutStrategy"\?`, `rollout_strategies: .*did you mean "rolloutStrategy"\?`}},
+		{Why: "limits that are not indented would be played as Fleet's defaults", Args: strategy("rolloutStrategy:\nmaxUnavailable: 1\npartitions: []\nhelm: {}\n"), Faults: []string{
+			`file\.yaml: maxUnavailable: a fleet\.yaml has no such field; did you mean "rolloutStrategy\.maxUnavailable"\?$`, `file\.yaml: partitions: .*did you mean "rolloutStrategy\.partitions"\?$`}},
 		{Why: "a misspelt field, and a value of another type", Args: strategy("rolloutStrategy: {maxUnavailble: 1}\npaused: 'true'\n"), Faults: []string{
 			`file\.yaml: paused: must be true or false`, `file\.yaml: rolloutStrategy\.maxUnavailble: unknown field; did you mean "maxUnavailable"\?`}},
 		{Why: "half a cluster", Args: strategy("rolloutStrategy: {maxUnavailable: 1.5}\n"), Faults: []string{`rolloutStrategy\.maxUnavailable: 1\.5: must be an int`}},
