@@ -141,7 +141,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if string(data) == "null" {
-		return errors.New("null is not a value here: leave it out")
+		return errors.New("null is not a value here: write one, or leave it out")
 	}
 	if err := json.Unmarshal(data, &text); err != nil {
 		return fmt.Errorf("%s: %s", data, positive(Longest))

@@ -247,7 +247,7 @@ func TestDecode(t *testing.T) {
 		"d.yaml":    `d.yaml: for: "0s": must be a duration above 0`,
 		"f.yaml":    `f.yaml: for: 90: must be a duration above 0 and of at most 8760h, such as 90s`,
 		"g.yaml":    `g.yaml: for: "99999999h": must be a duration above 0 and of at most 8760h`,
-		"h.yaml":    `h.yaml: for: null is not a value here: leave it out`,
+		"h.yaml":    `h.yaml: for: null is not a value here: write one, or leave it out`,
 		"null.yaml": "null.yaml: must be an object, not null",
 		"e.yaml":    "e.yaml: no such file",
 	} {
