@@ -174,7 +174,8 @@ const (
 	// typo.
 	LintSelectorUnknownKeys LintCode = "selector_unknown_keys"
 	// LintTargetsUnmatched, a warning: targets that no policy governs start as soon as there is a
-	// version. Govern them.
+	// version, unless a rule of the host holds them back. An error under [WithUngovernedHeld], where
+	// nothing newer starts on them. Govern them.
 	LintTargetsUnmatched LintCode = "targets_unmatched"
 	// LintPolicyDisabledState: the state of a rule that is in no enabled policy is still there. A
 	// warning if slots or executions are open under it, else information. Let them end, or give

@@ -29,8 +29,15 @@ func (l *lint) lookAtSelectors() {
 		}
 	}
 	if free.some() {
-		l.add(Finding{Path: "targets"}, LintTargetsUnmatched, SeverityWarning, free,
-			"no policy governs these targets: they start as soon as there is a version", `widen a selector, or add a policy with the selector "true"`)
+		severity, consequence := SeverityWarning, "they start as soon as there is a version"
+		switch {
+		case w.set.ungovernedHeld:
+			severity, consequence = SeverityError, "nothing newer ever starts there"
+		case len(w.set.customs) > 0:
+			consequence = "only the rules of the host hold them back"
+		}
+		l.add(Finding{Path: "targets"}, LintTargetsUnmatched, severity, free,
+			"no policy governs these targets: "+consequence, `widen a selector, or add a policy with the selector "true"`)
 	}
 	for _, p := range w.set.policies {
 		f := Finding{Policy: p.id, Path: join(p.path, "selector")}

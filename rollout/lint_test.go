@@ -1878,6 +1878,44 @@ func TestLintScopeInclude(t *testing.T) {
 	}
 }
 
+// TestLintUngovernedHeld: a host that holds what no policy governs was told that it starts at once,
+// and so was one whose own rules may hold it.
+func TestLintUngovernedHeld(t *testing.T) {
+	t.Parallel()
+	s := lintFleet()
+	web := `{"name":"p","selector":"deployment.name == 'web'","rules":[` + lintLimited(`"limit":1`) + `]}`
+	for _, row := range []struct {
+		why      string
+		options  []rollout.Option
+		severity rollout.Severity
+		says     string
+	}{
+		{"nothing else holds them", nil, rollout.SeverityWarning, "they start as soon as there is a version"},
+		{"the set was compiled to hold them", []rollout.Option{rollout.WithUngovernedHeld()}, rollout.SeverityError, "nothing newer ever starts there"},
+		{"a rule of the host governs every target", []rollout.Option{rollout.WithRule(hostRule{"x", frozenUntil(minute(7))})}, rollout.SeverityWarning, "only the rules of the host hold them back"},
+		{"both", []rollout.Option{rollout.WithUngovernedHeld(), rollout.WithRule(hostRule{"x", frozenUntil(minute(7))})}, rollout.SeverityError, "nothing newer ever starts there"},
+	} {
+		set := compile(t, web, row.options...)
+		findings, err := set.Lint(s, t0, 30*24*time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := slices.IndexFunc(findings, func(f rollout.Finding) bool { return f.Code == rollout.LintTargetsUnmatched })
+		if k < 0 || findings[k].Severity != row.severity || findings[k].Targets != 4 || !strings.Contains(findings[k].Detail, row.says) {
+			t.Errorf("%s: %v, want %s that says %q", row.why, findings, row.severity, row.says)
+		}
+		plan, err := set.Plan(s, t0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, start := range plan.Start { // a plan does as the finding says
+			if row.severity == rollout.SeverityError && start.Deployment != "web" {
+				t.Errorf("%s: %s starts", row.why, start.TargetID)
+			}
+		}
+	}
+}
+
 // lintRecurrence is a host's recurrence.
 type lintRecurrence func(time.Time) time.Time
 
