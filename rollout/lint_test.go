@@ -73,6 +73,7 @@ const (
 	lintHooks     = `"memberRoles":{"pre":"deployment.name == 'db'","post":"deployment.name == 'cache'"}`
 	lintImmediate = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate",` + lintHooks + `}}`
 	lintMains     = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+	lintDBAlone   = `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'db'","readinessMode":"immediate","memberRoles":{}}}`
 	lintEast      = `"resource.metadata['cluster'] == 'east'"`
 	lintPast      = `{"id":"w","deploymentWindow":{"from":"2024-01-01T00:00:00Z","until":"2024-01-02T00:00:00Z"}}`
 	lintOffice    = `{"id":"w","deploymentWindow":{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"09:00","end":"17:00"}}}`
@@ -1456,6 +1457,11 @@ func lintRows() []lintRow {
 		{code: rollout.LintCurveOverflows, why: "it ranks the members of its own bracket, of which there is one", want: "",
 			more: other("p", "deployment.name == 'web' && resource.name == 'r1'", `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+curve(9_000_000_000, `,"orderKey":"resource_bracket"`)) + "," +
 				other("q", "deployment.name == 'db'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)},
+		{code: rollout.LintCurveOverflows, why: "what is in no bracket is ranked with all resources that the rule governs", want: "error rules[1].gradualRollout.timeScaleInterval 0", says: "only 1 of 2 turns", fleet: lintLacking("db", "r2"),
+			rules: lintDBAlone + "," + curve(9_000_000_000, "")},
+		{code: rollout.LintCurveOverflows, why: "and so are the members of another bracket", want: "error [0].rules[1].gradualRollout.timeScaleInterval 0", says: "only 1 of 2 turns", fleet: lintLacking("db", "r2"),
+			rules: lintDBAlone + "," + curve(9_000_000_000, ""),
+			more:  other("q", "deployment.name != 'db'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "one that never ends is another finding", rules: curve(9_000_000_000, "") + "," + lintOffice},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the one before it never ends", rules: curve(9_000_000_000, "") + `,{"id":"h","gradualRollout":{"rolloutType":"linear","timeScaleInterval":147600}},` + lintOffice, want: "warning rules[1].gradualRollout.timeScaleInterval 6"},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the first of two runs nothing yet", more: other("q", "deployment.name == 'web'", curve(41*3600, "")+","+lintOffice), want: "warning rules[0].gradualRollout.timeScaleInterval 1",

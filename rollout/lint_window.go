@@ -159,25 +159,36 @@ type population struct {
 	founders int // targets, or distinct resources
 }
 
+// populations lists what a gradual rule ranks. In an environment with members of the bracket by
+// which it orders them, it ranks these by themselves, and what else it governs with all that it
+// governs there.
 func (l *lint) populations(rule *compiledRule) []population {
 	w := l.w
 	var all []population
-	switch rule.gradual.OrderKey {
-	case OrderByTarget:
+	if rule.gradual.OrderKey == OrderByTarget {
 		for p := range w.pairs {
 			targets := w.population(rule, int32(p), none)
 			all = append(all, population{targets, len(targets)})
 		}
-	case OrderByBracket:
-		for _, f := range l.frames {
-			if f.id == rule.bracketID {
-				all = append(all, population{f.targets, len(w.heads(f.targets))})
+		return all
+	}
+	for p := 0; p < len(w.pairs); p += len(w.deployments) { // once per environment; without deployments there are no pairs
+		targets := w.population(rule, int32(p), none)
+		founders := len(w.heads(targets))
+		if rule.gradual.OrderKey == OrderByBracket {
+			var members, others []int32
+			for _, i := range targets {
+				if f := l.frameOf[i]; f != nil && f.id == rule.bracketID {
+					members = append(members, i)
+				} else {
+					others = append(others, i)
+				}
 			}
+			all = append(all, population{members, len(w.heads(members))})
+			targets = others
 		}
-	default:
-		for p := 0; p < len(w.pairs); p += len(w.deployments) { // once per environment; without deployments there are no pairs
-			targets := w.population(rule, int32(p), none)
-			all = append(all, population{targets, len(w.heads(targets))})
+		if len(targets) > 0 {
+			all = append(all, population{targets, founders})
 		}
 	}
 	return all
