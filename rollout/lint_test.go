@@ -1462,6 +1462,13 @@ func lintRows() []lintRow {
 		{code: rollout.LintCurveOverflows, why: "and so are the members of another bracket", want: "error [0].rules[1].gradualRollout.timeScaleInterval 0", says: "only 1 of 2 turns", fleet: lintLacking("db", "r2"),
 			rules: lintDBAlone + "," + curve(9_000_000_000, ""),
 			more:  other("q", "deployment.name != 'db'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "of what is in no bracket, beside the one member, whose turn comes first", want: "warning rules[1].gradualRollout.timeScaleInterval 4", says: "a rollout to 2 takes 41h", fleet: lintLacking("db", "r2"),
+			rules: lintDBAlone + "," + curve(41*3600, "") + "," + lintOffice},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the one resource of staging is due at once", rules: curve(41*3600, "") + "," + lintOffice, want: "warning rules[0].gradualRollout.timeScaleInterval 6",
+			fleet: func(s *rollout.Snapshot) {
+				lintWithStaging(s)
+				s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "staging" && t.Resource == "r2" })
+			}},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "one that never ends is another finding", rules: curve(9_000_000_000, "") + "," + lintOffice},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the one before it never ends", rules: curve(9_000_000_000, "") + `,{"id":"h","gradualRollout":{"rolloutType":"linear","timeScaleInterval":147600}},` + lintOffice, want: "warning rules[1].gradualRollout.timeScaleInterval 6"},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the first of two runs nothing yet", more: other("q", "deployment.name == 'web'", curve(41*3600, "")+","+lintOffice), want: "warning rules[0].gradualRollout.timeScaleInterval 1",

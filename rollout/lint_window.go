@@ -103,25 +103,33 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 }
 
 // lookAtCurves compares the length of each gradual rollout with the open time that one period of
-// the windows has.
+// the windows has. Rollouts of one rule differ in length: it speaks of the targets of those that are
+// longer.
 func (l *lint) lookAtCurves() {
+	offers := map[*hours]estimate{}
 	for _, rule := range l.w.set.gradual {
-		longest := map[*hours]int{} // → the largest population that waits for them
-		var all []*hours
+		var slow reaches[*hours]    // targets whose rollout takes longer than a period offers
+		longest := map[*hours]int{} // → the largest population among these
 		due, founders := 0, 0
 		for _, own := range l.populations(rule) {
 			if n := rule.gradual.curve(own.founders).within(own.founders, lastInstant().Sub(l.w.now)); own.founders-n > founders-due {
 				due, founders = n, own.founders
 			}
+			length := curveLength(rule, own.founders)
 			for _, i := range own.targets {
 				h := l.w.hoursOf(i, none)
 				if h == nil {
 					continue
 				}
-				if longest[h] == 0 {
-					all = append(all, h)
+				offered, known := offers[h]
+				if !known {
+					offered = l.offered(h, l.period(h))
+					offers[h] = offered
 				}
-				longest[h] = max(longest[h], own.founders)
+				if offered.known && length > offered.duration {
+					slow.at(h).merge(reach{1, i})
+					longest[h] = max(longest[h], own.founders)
+				}
 			}
 		}
 		if due < founders {
@@ -129,28 +137,13 @@ func (l *lint) lookAtCurves() {
 				fmt.Sprintf("only %d of %d turns come before %d, which is as far as instants reach: the others never do", due, founders, lastInstant().Year()), "shorten the curve")
 			continue
 		}
-		for _, h := range all {
-			l.lookAtCurve(rule, h, longest[h])
+		for _, h := range slow.keys {
+			l.add(findingOf(rule, "timeScaleInterval"), LintCurveLongerThanWindowPeriod, SeverityWarning, *slow.at(h),
+				fmt.Sprintf("a rollout to %d takes %v of open time, and every %v the windows let jobs start for %v at most",
+					longest[h], textlist.Duration(curveLength(rule, longest[h])), textlist.Duration(l.period(h)), textlist.Duration(offers[h].duration)),
+				"widen the windows or shorten the curve, unless a rollout may take several periods")
 		}
 	}
-}
-
-func (l *lint) lookAtCurve(rule *compiledRule, h *hours, founders int) {
-	length := curveLength(rule, founders)
-	period := l.period(h)
-	offered, known := l.offered(h, period)
-	if !known || length <= offered || !l.fits(h.calendar, h.longest) {
-		return // or it never opens, which is another finding
-	}
-	var concerns reach // a target without a current version may wait for other hours than its neighbours; hours belong to one view, and so do rules
-	for i := range l.w.targets {
-		if l.w.hoursOf(int32(i), none) == h {
-			concerns.add(int32(i))
-		}
-	}
-	l.add(findingOf(rule, "timeScaleInterval"), LintCurveLongerThanWindowPeriod, SeverityWarning, concerns,
-		fmt.Sprintf("a rollout to %d takes %v of open time, and every %v the windows let jobs start for %v at most", founders, textlist.Duration(length), textlist.Duration(period), textlist.Duration(offered)),
-		"widen the windows or shorten the curve, unless a rollout may take several periods")
 }
 
 // population is what one gradual rollout ranks.
@@ -258,23 +251,24 @@ func times(n int64, d time.Duration) time.Duration {
 
 // offered returns for how long jobs may start in the best of the periods from now on, because a
 // period that a freeze shortens is no measure. Time that must remain open after a start is no time
-// to start in.
-func (l *lint) offered(h *hours, period time.Duration) (best time.Duration, known bool) {
+// to start in. It is not known for windows that never open, which is another finding, and for a
+// recurrence of the host that cannot be followed.
+func (l *lint) offered(h *hours, period time.Duration) estimate {
 	from, to := l.w.now, addTime(l.w.now, period)
 	end := to
 	for next := addTime(end, period); end.Before(next) && !next.After(l.until); next = addTime(end, period) {
 		end = next
 	}
-	if _, err := h.calendar.OpenBetween(from, end); err != nil {
-		return 0, false // a recurrence of the host that cannot be followed
+	if _, err := h.calendar.OpenBetween(from, end); err != nil || !l.fits(h.calendar, h.longest) {
+		return estimate{}
 	}
-	var sum time.Duration
+	var best, sum time.Duration
 	for opens, closes := range h.calendar.Intervals(from, addTime(end, h.longest)) {
 		last := closes.Add(-h.longest) // at or before end
 		for opens.Before(last) {
 			for !opens.Before(to) {
 				best, sum = max(best, sum), 0
-				from, to = to, addTime(to, period)
+				to = addTime(to, period)
 			}
 			part := last
 			if part.After(to) {
@@ -284,7 +278,7 @@ func (l *lint) offered(h *hours, period time.Duration) (best time.Duration, know
 			opens = part
 		}
 	}
-	return max(best, sum), true
+	return estimate{max(best, sum), true}
 }
 
 // lookAtClocks finds occurrences of windows whose ends the clock of their zone skips or shows
