@@ -150,6 +150,7 @@ type lint struct {
 	kindsOf  [][]int32      // per pair: indices in kinds
 	frames   []*frame       // by policy and environment; only those with members
 	frameOf  []*frame       // per target; nil: it is no member
+	usersOf  []*frame       // per pool, see users; nil: not asked for yet
 	circular map[int32]bool // environments whose dependencies Plan refuses
 	medians  map[int32]estimate
 	keys     map[string]map[string]bool // variable → keys that some entity has

@@ -161,7 +161,9 @@ func (l *lint) lookAtBrackets() {
 		l.lookAtHooks(f)
 		l.lookAtPaths(f)
 		l.lookAtOrder(f)
-		l.lookAtMerge(f)
+	}
+	for frames := range stretches(l.frames, func(a, b *frame) bool { return a.rule == b.rule }) {
+		l.lookAtMerge(frames)
 	}
 }
 
@@ -300,10 +302,7 @@ func (l *lint) lookAtOrder(f *frame) {
 		if gradual.gradual.OrderSalt == SaltByGroup || gradual.gradual.OrderKey == OrderByTarget {
 			continue
 		}
-		founders := len(l.w.heads(f.targets))
-		if gradual.bracketID != f.id || gradual.gradual.OrderKey == OrderByResource {
-			founders = len(l.w.heads(l.w.population(gradual, l.w.pairAt(f.environment, 0), none)))
-		}
+		founders := l.founders(gradual, f)
 		if length := curveLength(gradual, founders); length >= between.duration {
 			l.add(findingOf(gradual, "orderSalt"), code, SeverityWarning, reach{},
 				fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but the last of %d resources is due %v after a group closes: it is superseded each time, and it is the same one each time",
@@ -313,51 +312,116 @@ func (l *lint) lookAtOrder(f *frame) {
 	}
 }
 
-// lookAtMerge finds a merge that cannot happen: each group is done everywhere before the next one
-// closes. It reports that only if nothing but the curve and the slots delays a start.
-func (l *lint) lookAtMerge(f *frame) {
-	rule := f.rule.bracket.WithDefaults()
+// lookAtMerge finds a merge that cannot happen: in each environment each group is done everywhere
+// before the next one closes. It reports that only if nothing but the curve and the slots delays a
+// start. The frames are those of one rule.
+func (l *lint) lookAtMerge(frames []*frame) {
+	own := frames[0].rule
+	rule := own.bracket.WithDefaults()
 	if rule.OverlapStrategy != bracket.Merge || rule.ReadinessMode != bracket.CollectionWindow || len(l.w.set.customs) > 0 {
 		return
 	}
-	for _, m := range f.group {
-		if d, _ := l.w.deployment(m.Deployment); !l.duration(d).known {
-			return
-		}
-	}
-	resources := len(l.w.heads(f.targets))
-	batches := 1
-	var curve time.Duration
-	for _, i := range f.targets {
-		view := l.w.viewOf(i)
-		if len(view.cooldowns) > 0 || view.hours != nil || len(l.w.blockingRules(i, f.bracketWork)) > 0 || l.w.dependent[l.w.targets[i].deployment] {
-			return
-		}
-		for _, own := range view.concurrency {
-			if index := l.w.capacity.byRule[own][l.w.targets[i].resource]; index != none {
-				places := l.places(index)
-				if places == 0 || own.pool.MaxActiveKeys.Value() > 0 {
-					return
-				}
-				batches = max(batches, (min(resources, l.w.capacity.snapshot.Pools[index].Total)-1)/places+1)
-			}
-		}
-	}
-	for _, gradual := range l.w.gradualOf(f.targets) {
-		for _, own := range l.populations(gradual) {
-			curve = max(curve, curveLength(gradual, own.founders))
-		}
-	}
-	all := l.longest(f, func(*bracket.GroupMember) bool { return true })
-	if all > math.MaxInt64/time.Duration(batches) {
-		return
-	}
 	window := time.Duration(*rule.ReadinessWindowSeconds) * time.Second
-	if longest := saturating(curve, all*time.Duration(batches)); longest <= window {
-		l.add(findingOf(f.rule, "overlapStrategy"), LintMergeBudgetUnused, SeverityInfo, reach{},
+	longest, grouped := time.Duration(0), false
+	for _, f := range frames {
+		if f.group == nil {
+			continue
+		}
+		takes := l.takes(f)
+		if !takes.known || takes.duration > window {
+			return
+		}
+		longest, grouped = max(longest, takes.duration), true
+	}
+	if grouped {
+		l.add(findingOf(own, "overlapStrategy"), LintMergeBudgetUnused, SeverityInfo, reach{},
 			fmt.Sprintf("groups close at least %v apart, and one is done everywhere after %v unless jobs fail: none is merged into another", textlist.Duration(window), textlist.Duration(longest)),
 			"use overlapStrategy queue, or a shorter readinessWindowSeconds")
 	}
+}
+
+// takes returns after how long at most a group is done everywhere, if that is known: all durations
+// are, only the curve and the slots delay a start, and nothing else takes the slots.
+func (l *lint) takes(f *frame) estimate {
+	for _, m := range f.group {
+		if d, _ := l.w.deployment(m.Deployment); !l.duration(d).known {
+			return estimate{}
+		}
+	}
+	for _, i := range f.targets {
+		view := l.w.viewOf(i)
+		if len(view.cooldowns) > 0 || view.hours != nil || len(l.w.blockingRules(i, f.bracketWork)) > 0 || l.w.dependent[l.w.targets[i].deployment] {
+			return estimate{}
+		}
+	}
+	resources, batches := len(l.w.heads(f.targets)), 1
+	for own := range l.onResources(f) {
+		pools := map[int32]bool{} // in which an execution needs places
+		for _, i := range own {
+			for _, rule := range l.w.viewOf(i).concurrency {
+				if index := l.w.capacity.byRule[rule][l.w.targets[i].resource]; index != none {
+					if rule.pool.MaxActiveKeys.Value() > 0 {
+						return estimate{}
+					}
+					pools[index] = true
+				}
+			}
+		}
+		before := 0 // how many executions, at most, it waits for one after the other, in one pool and then in the next
+		for index := range pools {
+			places := l.places(index)
+			if places == 0 || l.users()[index] != f {
+				return estimate{}
+			}
+			before += (min(resources, l.w.capacity.snapshot.Pools[index].Total) - 1) / places
+		}
+		batches = max(batches, before+1)
+	}
+	var curve time.Duration
+	for _, gradual := range l.w.gradualOf(f.targets) {
+		curve = max(curve, curveLength(gradual, l.founders(gradual, f)))
+	}
+	all := l.longest(f, func(*bracket.GroupMember) bool { return true })
+	if all > math.MaxInt64/time.Duration(batches) {
+		return estimate{}
+	}
+	return estimate{saturating(curve, all*time.Duration(batches)), true}
+}
+
+// users returns for each pool the frame whose members alone need places in it, or nil.
+func (l *lint) users() []*frame {
+	if l.usersOf != nil {
+		return l.usersOf
+	}
+	l.usersOf = make([]*frame, len(l.w.capacity.snapshot.Pools))
+	used := make([]bool, len(l.usersOf))
+	for i := range l.w.targets {
+		for _, rule := range l.w.viewOf(int32(i)).concurrency {
+			switch index := l.w.capacity.byRule[rule][l.w.targets[i].resource]; {
+			case index == none:
+			case !used[index]:
+				used[index], l.usersOf[index] = true, l.frameOf[i]
+			case l.usersOf[index] != l.frameOf[i]:
+				l.usersOf[index] = nil
+			}
+		}
+	}
+	return l.usersOf
+}
+
+// founders returns how many turns a gradual rule gives in a group of a frame.
+func (l *lint) founders(gradual *compiledRule, f *frame) int {
+	switch {
+	case gradual.gradual.OrderKey == OrderByTarget:
+		most := 0
+		for _, d := range f.deployments {
+			most = max(most, len(l.w.population(gradual, l.w.pairAt(f.environment, d), none)))
+		}
+		return most
+	case gradual.bracketID != f.id || gradual.gradual.OrderKey == OrderByResource:
+		return len(l.w.heads(l.w.population(gradual, l.w.pairAt(f.environment, 0), none)))
+	}
+	return len(l.w.heads(f.targets))
 }
 
 func bracketOfFrame(f *frame) *bracketWork {

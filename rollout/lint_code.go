@@ -141,8 +141,9 @@ const (
 	// make none anyway. Write memberRoles.
 	LintBracketRolesDerived LintCode = "bracket_roles_derived"
 	// LintMergeBudgetUnused, information: collection windows are so much longer than a rollout that
-	// groups never meet and nothing is ever merged. Lint looks for it only where all durations are
-	// known and nothing but the curve and the slots delays a start. Use queue, or shorter windows.
+	// in no environment groups ever meet, and nothing is ever merged. Lint looks for it only where
+	// all durations are known, nothing but the curve and the slots delays a start, and nothing but
+	// the bracket takes the slots. Use queue, or shorter windows.
 	LintMergeBudgetUnused LintCode = "merge_budget_unused"
 )
 

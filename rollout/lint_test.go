@@ -853,6 +853,17 @@ func lintRows() []lintRow {
 		{code: rollout.LintMergeBudgetUnused, why: "a curve spreads them over an hour", rules: merging("3600") + "," + curve(3600, `,"orderKey":"resource_bracket"`), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "a curve of ten seconds, which ranks nobody in staging", rules: merging("3600"), more: other("q", "environment.name == 'prod'", curve(10, `,"orderKey":"resource"`)), fleet: lintWithStaging, options: all(2 * minute),
 			want: "info [0].rules[0].deploymentBracket.overlapStrategy 0"},
+		{code: rollout.LintMergeBudgetUnused, why: "staging is done in time, and prod, one after the other, is not", rules: merging("3600"), more: other("q", "environment.name == 'prod'", lintLimited(`"limit":1`)), fleet: lintWithStaging, options: all(20 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "prod would be done in time, if staging did not take its places", rules: merging("7200") + "," + lintLimited(`"limit":1`), fleet: lintWithStaging, options: all(20 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "so would the bracket, if nothing else took them", rules: strings.Replace(merging("7200"), `"true"`, `"deployment.name == 'web'"`, 1) + "," + lintLimited(`"limit":1`), options: all(20 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "r4 waits for r2 in one pool, and for r3 in another, which waits for r1", rules: merging("10800") + "," + lintLimited(`"limit":1,"groupBy":"resource.kind"`) + `,{"id":"d","resourceConcurrency":{"groupSelector":"resource.name in ['r3', 'r4']","limit":1}}`,
+			fleet: func(s *rollout.Snapshot) {
+				lintNodes(4)(s)
+				for i := range s.Resources {
+					s.Resources[i].Kind = []string{"x", "y"}[i%2]
+				}
+			}, options: all(20 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0", says: "done everywhere after 3h"},
+		{code: rollout.LintMergeBudgetUnused, why: "a pool that two rules share is waited for once", rules: merging("7200") + "," + lintLimited(`"limit":1,"sharedPool":"s"`) + `,{"id":"d","resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}}`, options: all(20 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
 		{code: rollout.LintMergeBudgetUnused, why: "nobody knows how long web takes", rules: merging("3600"), options: rollout.LintOptions{Durations: map[string]time.Duration{"db": 1, "cache": 1}}},
 		{code: rollout.LintMergeBudgetUnused, why: "a window may keep a group waiting", rules: merging("3600") + "," + lintOffice, options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "nothing is to be merged", rules: lintImmediate, options: all(2 * minute)},
