@@ -188,7 +188,7 @@ func (s waits) stepOfVersion(own waiter) *waitStep {
 		if k == none {
 			continue
 		}
-		if f := s.l.frameOf[k]; f != nil && f == s.l.frameOf[own.target] || !s.l.attainable(k, d) {
+		if f := s.l.frameOf[k]; f != nil && f == s.l.frameOf[own.target] || !s.l.attainable(own.target, own.version, k, d) {
 			continue // one execution may bring both
 		}
 		matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable

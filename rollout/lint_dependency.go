@@ -178,7 +178,10 @@ func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[questionKey]
 	if answer, known := answers[key]; known && alike {
 		return answer
 	}
-	able := l.obtains(k, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })
+	able := l.newest(k, none, func(k, n int32) bool {
+		b := w.boundWith(k, n)
+		return l.comes(k, n) && ask(rule.dependsOn, &b) == yes
+	}) != none
 	if alike {
 		answers[key] = able
 	}
@@ -206,9 +209,15 @@ func (l *lint) lookAtVersions() {
 					l.add(Finding{Path: path + ".deployment"}, LintDependencyUnmatched, SeverityError, reach{1, int32(i)},
 						fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
 						"correct the id, or leave these targets out with targetSelector")
-				case !l.attainable(other, d):
+				case !l.attainable(int32(i), n, other, d):
 					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
 						"no version that exists satisfies it, of "+d.Deployment, "publish one that does, or correct the expression")
+				case other == int32(i):
+					if l.skipped(int32(i), n, d) {
+						l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
+							fmt.Sprintf("the execution of %q that brings the version brings none of %s before it that satisfies it, and so does not begin", l.frameOf[i].id, d.Deployment),
+							"pause the version until one that satisfies it is deployed, or leave these targets out with targetSelector")
+					}
 				case l.replaced(int32(i), n, other, d):
 					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
 						fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
@@ -227,11 +236,30 @@ func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
 	w := l.w
 	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
 	m := l.newestUsable(k)
-	if f := l.frameOf[i]; f == nil || f != l.frameOf[k] || i == k || m == none || l.newestUsable(i) != n {
+	if f := l.frameOf[i]; f == nil || f != l.frameOf[k] || m == none || l.newestUsable(i) != n {
 		return false
 	}
 	b := w.boundWith(k, m)
 	return ask(matcher, &b) == no
+}
+
+// skipped reports whether the next execution brings target i version n, which depends on what its
+// own deployment runs there before, and the target neither runs nor has started what satisfies the
+// dependency.
+func (l *lint) skipped(i, n int32, d VersionDependency) bool {
+	w := l.w
+	t := &w.targets[i]
+	if l.frameOf[i] == nil || l.newestUsable(i) != n {
+		return false
+	}
+	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
+	return !slices.ContainsFunc([]int32{t.current, t.started}, func(m int32) bool {
+		if m < 0 {
+			return false
+		}
+		b := w.boundWith(i, m)
+		return ask(matcher, &b) == yes
+	})
 }
 
 // newestUsable returns the newest version that a target may have by now, if that is newer than what
@@ -240,22 +268,17 @@ func (l *lint) newestUsable(i int32) int32 {
 	return l.newest(i, l.w.targets[i].current, l.usable)
 }
 
-// attainable reports whether the version that target k runs, or one that it may get, is what a
-// version of another deployment depends on.
-func (l *lint) attainable(k int32, d VersionDependency) bool {
+// attainable reports whether the version that target k runs, or one that it may get, is what version
+// n on target i depends on. Of its own deployment it depends on what is there before it, so that
+// neither it nor a newer one will do.
+func (l *lint) attainable(i, n, k int32, d VersionDependency) bool {
 	matcher, err := l.w.expression(d.VersionSelector)
 	if err != nil {
 		return false
 	}
-	return l.obtains(k, func(b *bound) bool { return ask(matcher, b) == yes })
-}
-
-// obtains reports whether the version that target k runs, or one that it may get, if it gets any,
-// is one for which meant reports true.
-func (l *lint) obtains(k int32, meant func(*bound) bool) bool {
-	return l.newest(k, none, func(k, n int32) bool {
-		b := l.w.boundWith(k, n)
-		return l.comes(k, n) && meant(&b)
+	return l.newest(k, none, func(k, m int32) bool {
+		b := l.w.boundWith(k, m)
+		return (k != i || m < n) && l.comes(k, m) && ask(matcher, &b) == yes
 	}) != none
 }
 

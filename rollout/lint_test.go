@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
 // lintRow is one policy over one fleet, and what is found of one code: severity, path, and how many
@@ -252,6 +254,13 @@ func lintNeeds(deployment, selector string) func(*rollout.Snapshot) {
 				v.Dependencies = []rollout.VersionDependency{{Deployment: deployment, VersionSelector: selector}}
 			}
 		}
+	}
+}
+
+// lintAfter adds a v3 of web that depends on what web runs before it.
+func lintAfter(selector string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0, Dependencies: []rollout.VersionDependency{{Deployment: "web", VersionSelector: selector}}})
 	}
 }
 
@@ -636,6 +645,24 @@ func lintRows() []lintRow {
 			lintNeeds("db", "version.tag == 'v1'")(s)
 			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0})
 		}},
+		{code: rollout.LintDependencyUnmatched, why: "what a version needs before it must be older: it does not satisfy itself", rules: lintLimited(`"limit":1`), want: "warning versions[web@v3].dependencies[0].versionSelector 2", says: "no version that exists satisfies it, of web",
+			fleet: func(s *rollout.Snapshot) { lintAfter("version.tag != 'v1'")(s); lintBuilding("web")(s) }},
+		{code: rollout.LintDependencyUnmatched, why: "v2 comes first, and then v3", rules: lintLimited(`"limit":1`), fleet: lintAfter("version.tag == 'v2'")},
+		{code: rollout.LintDependencyUnmatched, why: "a bracket brings v3 at once", rules: lintMains, fleet: lintAfter("version.tag == 'v2'"), want: "warning versions[web@v3].dependencies[0].versionSelector 2", says: "brings none of web before it that satisfies it"},
+		{code: rollout.LintDependencyUnmatched, why: "v3 is paused until v2 is there", rules: lintMains, fleet: func(s *rollout.Snapshot) {
+			lintAfter("version.tag == 'v2'")(s)
+			s.Versions[len(s.Versions)-1].Status = rollout.VersionPaused
+		}, want: ""},
+		{code: rollout.LintDependencyUnmatched, why: "web runs what v3 needs before it", rules: lintMains, fleet: lintAfter("version.tag == 'v1'")},
+		{code: rollout.LintDependencyUnmatched, why: "r1 runs nothing that v3 could come after", rules: lintMains, want: "warning versions[web@v3].dependencies[0].versionSelector 1", fleet: func(s *rollout.Snapshot) {
+			lintAfter("true")(s)
+			for i := range s.Targets {
+				if t := &s.Targets[i]; t.Resource == "r1" && t.Deployment == "web" {
+					t.Current = ""
+				}
+			}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "v2 is on its way", rules: lintMains, fleet: func(s *rollout.Snapshot) { lintAfter("version.tag == 'v2'")(s); lintStarted("web", "v2")(s) }},
 		{code: rollout.LintDependencyUnmatched, why: "what it depends on does not compile", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag = 'v2'"), want: "warning versions[web@v2].dependencies[0].versionSelector 2"},
 		{code: rollout.LintDependencyUnmatched, why: "a version that nobody is to get depends on what it likes", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
 			lintNeeds("db", "version.tag == 'v3'")(s)
@@ -1936,6 +1963,35 @@ func TestLintUngovernedHeld(t *testing.T) {
 			if row.severity == rollout.SeverityError && start.Deployment != "web" {
 				t.Errorf("%s: %s starts", row.why, start.TargetID)
 			}
+		}
+	}
+}
+
+// TestLintPausedUntilNeeded: a bracket brings a version that needs an older one of its own deployment
+// after that one if it is paused until then, as Lint says, and else never.
+func TestLintPausedUntilNeeded(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		status rollout.VersionStatus
+		starts []string
+	}{{rollout.VersionReady, nil}, {rollout.VersionPaused, []string{"v2", "v3"}}} {
+		world := rollouttest.World{Policies: compile(t, policy(lintMains)), Fleet: lintFleet(), Start: t0}
+		lintAfter("version.tag == 'v2'")(&world.Fleet)
+		last := len(world.Fleet.Versions) - 1
+		world.Fleet.Versions[last].Status = row.status
+		world.Changes = []rollouttest.Change{{At: t0.Add(time.Hour), What: "v3 is ready", Do: func(s *rollout.Snapshot) { s.Versions[last].Status = rollout.VersionReady }}}
+		timeline, err := world.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var starts []string
+		for _, entry := range timeline.Entries {
+			if entry.Kind == rollouttest.Start && entry.Resource == "r1" && entry.Deployment == "web" {
+				starts = append(starts, entry.Version)
+			}
+		}
+		if !slices.Equal(starts, row.starts) {
+			t.Errorf("%s: web gets %q, want %q", row.status, starts, row.starts)
 		}
 	}
 }
