@@ -219,6 +219,8 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 	version := w.versions[d].list[n].ID
 	var newest time.Time
 	open := false // a target may still succeed
+	unverified := *rule.progression
+	unverified.RequireVerificationPassed = false // a success may pass its checks later
 	for _, i := range w.targetsIn(e, d) {
 		if !w.inScope(i, n) {
 			continue
@@ -233,7 +235,7 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 			case rule.progression.success(job):
 				proved = true
 				newest = later(newest, job.end())
-			case !job.Status.Terminal(), rule.progression.RequireVerificationPassed && (job.Verification == "" || job.Verification == VerificationRunning):
+			case !job.Status.Terminal(), unverified.success(job) && (job.Verification == "" || job.Verification.undecided()):
 				pending = true
 			}
 		}

@@ -723,6 +723,15 @@ func lintRows() []lintRow {
 				lintSucceeded(t, "v1", t0.Add(-time.Hour))
 				t.Jobs[0].Verification = rollout.VerificationFailed
 			})},
+		{code: rollout.LintProgressionUnreachable, why: "its checks are neither over nor of a state that is known", more: lintProves(`,"requireVerificationPassed":true`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+			lintSucceeded(t, "v1", t0.Add(-time.Hour))
+			t.Jobs[0].Verification = "canary"
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "a job that failed is not verified", more: lintProves(`,"requireVerificationPassed":true`), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				lintSucceeded(t, "v1", t0.Add(-time.Hour))
+				t.Jobs[0].Status = rollout.JobFailure
+			})},
 		{code: rollout.LintProgressionUnreachable, why: "its checks are not over", more: lintProves(`,"requireVerificationPassed":true`), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
 			lintSucceeded(t, "v1", t0.Add(-time.Hour))
 			t.Jobs[0].Verification = rollout.VerificationRunning
