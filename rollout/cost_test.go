@@ -175,3 +175,63 @@ func TestPoliciesOfTenants(t *testing.T) {
 		}
 	}
 }
+
+// TestLintCostGrowsWithTheFleet: four times as much of two things at once, of which each is looked at
+// for itself, costs Lint about four times as much. A square would be sixteen times.
+func TestLintCostGrowsWithTheFleet(t *testing.T) {
+	const few, factor = 50, 4
+	branches := func(n int) (s rollout.Snapshot) { // a branch for each of n environments beside staging
+		s = fleet(n, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Environments[0] = rollout.Environment{ID: "staging", Name: "staging"}
+		for i := range n {
+			s.Targets[i].Environment = "staging"
+			branch := s.Targets[i]
+			branch.Environment = fmt.Sprintf("branch-%d", i)
+			s.Environments, s.Targets = append(s.Environments, rollout.Environment{ID: branch.Environment}), append(s.Targets, branch)
+		}
+		return s
+	}
+	for _, row := range []struct {
+		why   string
+		rules string
+		fleet func(n int) rollout.Snapshot
+	}{
+		{"environments that all ask the one with most targets", `{"id":"x","environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'"}}`, branches},
+		{"releases, and environments that get them", `{"id":"x","versionCooldown":{"intervalSeconds":1}}`, func(n int) rollout.Snapshot {
+			s := branches(n)
+			for k := range n {
+				s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("old-%d", k), Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0.Add(-time.Duration(k+2) * time.Hour)})
+			}
+			return s
+		}},
+		{"targets, and scopes of versions that nobody gets any more", `{"id":"x","versionCooldown":{"intervalSeconds":1}}`, func(n int) rollout.Snapshot {
+			s := fleet(n, "v1", map[string][]string{"api": {"v1", "v2"}})
+			for k := range n {
+				s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("old-%d", k), Deployment: "api", Status: rollout.VersionReady, CreatedAt: t0.Add(-time.Duration(k+2) * time.Hour), TargetSelector: "resource.name != 'r1'"})
+			}
+			return s
+		}},
+	} {
+		cost := func(n int) (asked, allocated float64) {
+			expressions, scopes := 0, 0
+			set, err := rollout.Load([]byte(policy(row.rules)), counting{newEnv(t), &expressions}, rollout.WithMaxScope(func(rollout.Version, rollout.TargetID) bool { scopes++; return true }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := row.fleet(n)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := set.Lint(s, t0, time.Hour, rollout.LintOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			return float64(expressions + scopes), float64(after.TotalAlloc - before.TotalAlloc)
+		}
+		cost(few) // what is made once
+		asked, allocated := cost(few)
+		askedMore, allocatedMore := cost(few * factor)
+		if askedMore > asked*factor*1.5 || allocatedMore > allocated*factor*1.5 {
+			t.Errorf("%s: %d times as many cost %.1f times the questions and %.1f times the bytes", row.why, factor, askedMore/asked, allocatedMore/allocated)
+		}
+	}
+}

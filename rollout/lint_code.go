@@ -173,7 +173,7 @@ const (
 	// the target out. Correct the expression, or what it reads.
 	LintSelectorFails LintCode = "selector_fails"
 	// LintSelectorUnknownKeys, a warning: an expression reads a key that no entity has: probably a
-	// typo.
+	// typo. Of versions that no target can get any more it is not looked at.
 	LintSelectorUnknownKeys LintCode = "selector_unknown_keys"
 	// LintTargetsUnmatched, a warning: targets that no policy governs start as soon as there is a
 	// version, unless a rule of the host holds them back. An error under [WithUngovernedHeld], where

@@ -27,6 +27,7 @@ func (l *lint) lookAtApprovals() {
 // lookAtCooldowns compares each interval with how often the governed deployments are released.
 func (l *lint) lookAtCooldowns() {
 	w := l.w
+	cadences := map[int32]estimate{} // by deployment
 	for _, rule := range w.set.cooldowns {
 		interval := time.Duration(*rule.cooldown.IntervalSeconds) * time.Second
 		var concerns reach
@@ -34,11 +35,16 @@ func (l *lint) lookAtCooldowns() {
 		var fastest time.Duration
 		for k := range l.governed(rule) {
 			_, d := l.pairOf(k.pair)
-			var releases []time.Time
-			for _, v := range w.versions[d].list {
-				releases = append(releases, v.CreatedAt)
+			between, known := cadences[d]
+			if !known {
+				var releases []time.Time
+				for _, v := range w.versions[d].list {
+					releases = append(releases, v.CreatedAt)
+				}
+				between = cadence(releases)
+				cadences[d] = between
 			}
-			if between := cadence(releases); between.known && between.duration < interval {
+			if between.known && between.duration < interval {
 				if len(names) == 0 || between.duration < fastest {
 					fastest = between.duration
 				}

@@ -142,6 +142,7 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 	w := l.w
 	type question struct{ pair, n int32 }
 	answers := map[question]proof{}
+	shown := map[question]proof{} // in the environments that are named, which many others may name
 	var concerns reach
 	var detail string // of the first
 	for k := range l.governed(rule) {
@@ -154,7 +155,15 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 			q := question{k.pair, n}
 			p, known := answers[q]
 			if !known {
-				p = l.proof(rule, d, e, n)
+				p = l.proof(rule, d, e, func(other int32) proof {
+					q := question{w.pairAt(other, d), n}
+					own, known := shown[q]
+					if !known {
+						own = l.proofIn(rule, d, other, n)
+						shown[q] = own
+					}
+					return own
+				})
 				answers[q] = p
 			}
 			if !p.unproved {
@@ -193,16 +202,16 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 	return text
 }
 
-// proof looks at all environments that a rule names. If the version can be proved in none of them,
-// it returns the proof of the one that comes closest.
-func (l *lint) proof(rule *compiledRule, d, e, n int32) proof {
+// proof looks at all environments that a rule names, by what a version has shown in each. If the
+// version can be proved in none of them, it returns the proof of the one that comes closest.
+func (l *lint) proof(rule *compiledRule, d, e int32, in func(other int32) proof) proof {
 	environments, failed := l.others(rule, d, e)
 	if failed != nil {
 		return proof{} // another finding
 	}
 	best := proof{}
 	for _, other := range environments {
-		own := l.proofIn(rule, d, other, n)
+		own := in(other)
 		if !own.unproved {
 			return proof{}
 		}

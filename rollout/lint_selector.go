@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -132,16 +133,34 @@ func (l *lint) lookAtScopes() {
 		for e := range w.environments {
 			targets = append(targets, w.targetsIn(int32(e), int32(d))...)
 		}
-		for n, v := range w.versions[d].list {
-			newer := func(i int32) bool { return int32(n) > w.targets[i].floor() }
-			if v.TargetSelector == "" || !slices.ContainsFunc(targets, newer) || slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, int32(n)) }) {
+		for n, v := range l.coming(int32(d)) {
+			if v.TargetSelector == "" || slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, n) }) {
 				continue
 			}
 			detail := fmt.Sprintf("the version is for none of the %s of its deployment", textlist.Counted(len(targets), "target"))
-			if err := w.scopeOf(int32(d), int32(n)).err; err != nil {
+			if err := w.scopeOf(int32(d), n).err; err != nil {
 				detail += ", because the expression fails: " + err.Error()
 			}
 			l.add(Finding{Path: "versions[" + v.named() + "].targetSelector"}, LintSelectorMatchesNothing, SeverityWarning, reach{}, detail, "correct the expression, or withdraw the version")
+		}
+	}
+}
+
+// coming yields the versions of a deployment, with their numbers, that are newer than what some
+// target has. The others are history, of which a host may list much, and nobody gets them any more.
+func (l *lint) coming(d int32) iter.Seq2[int32, *Version] {
+	versions := l.w.versions[d].list
+	oldest := int32(len(versions)) // what no target is without
+	for e := range l.w.environments {
+		for _, i := range l.w.targetsIn(int32(e), d) {
+			oldest = min(oldest, l.w.targets[i].floor())
+		}
+	}
+	return func(yield func(int32, *Version) bool) {
+		for n := max(oldest+1, 0); n < int32(len(versions)); n++ {
+			if !yield(n, versions[n]) {
+				return
+			}
 		}
 	}
 }
@@ -174,21 +193,19 @@ func (l *lint) lookAtKeys() {
 		}
 	}
 	for d := range w.versions {
-		for n, v := range w.versions[d].list {
+		for n, v := range l.coming(int32(d)) {
 			if v.TargetSelector == "" {
 				continue
 			}
 			f := Finding{Path: "versions[" + v.named() + "].targetSelector"}
-			newer := false // than what some target has, so that it matters
-			err := l.misses(f, w.scopeOf(int32(d), int32(n)).matcher, func(meet func(bound)) {
+			err := l.misses(f, w.scopeOf(int32(d), n).matcher, func(meet func(bound)) {
 				for e := range w.environments {
 					for _, i := range w.targetsIn(int32(e), int32(d)) {
-						meet(w.boundWith(i, int32(n)))
-						newer = newer || int32(n) > w.targets[i].floor()
+						meet(w.boundWith(i, n))
 					}
 				}
 			})
-			if err != nil && newer {
+			if err != nil {
 				what := "the version is not for the targets where it does"
 				if w.set.scopeErrors == ScopeInclude {
 					what = "the version is for the targets where it does"
