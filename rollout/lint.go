@@ -51,8 +51,8 @@ type Finding struct {
 	Rule     string   `json:"rule,omitempty"`   // id; empty if it is about no single rule
 
 	// Path is the field to look at, as in [FieldError]: rules[2].resourceConcurrency.limitValue,
-	// preceded by [1]. if several policies were compiled; versions[db@v2].targetSelector,
-	// state.pools or targets if it is in the snapshot.
+	// preceded by [1]. if several policies were compiled; versions[db@v2].targetSelector, state or
+	// targets if it is in the snapshot.
 	Path string `json:"path,omitempty"`
 
 	Detail string `json:"detail"` // what happens, with the numbers; for people
