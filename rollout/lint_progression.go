@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 	w := l.w
 	var nowhere, never, seldom, failing reach
 	failure := ""
-	soaks := rule
+	var soaks, often *compiledRule // rules with a soak that is too long for targets of never, and of seldom
 	for k := range l.governed(rule) {
 		e, d := l.pairOf(k.pair)
 		environments, failed := l.others(rule, d, e)
@@ -53,16 +54,22 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 			nowhere.merge(reachOf(k.targets))
 			continue
 		}
+		var surely, mostly *compiledRule // the first rules whose soak is too long
 		for _, other := range w.views.list[k.view].progressions {
-			if outlives, always := l.outlives(rule, other, d, e); outlives {
-				soaks = other
-				if always {
-					never.merge(reachOf(k.targets))
-				} else {
-					seldom.merge(reachOf(k.targets))
-				}
-				break
+			switch outlives, always := l.outlives(rule, other, d, e); {
+			case outlives && always:
+				surely = cmp.Or(surely, other)
+			case outlives:
+				mostly = cmp.Or(mostly, other)
 			}
+		}
+		switch {
+		case surely != nil:
+			never.merge(reachOf(k.targets))
+			soaks = cmp.Or(soaks, surely)
+		case mostly != nil:
+			seldom.merge(reachOf(k.targets))
+			often = cmp.Or(often, mostly)
 		}
 	}
 	if failing.some() {
@@ -73,7 +80,7 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 			"it names no other environment: no new version ever starts on these targets",
 			"correct the expression, or leave their environment out of the policy: the first environment has none before it")
 	}
-	detail := func(end string) string {
+	detail := func(soaks *compiledRule, end string) string {
 		whose := ""
 		if soaks != rule {
 			whose = fmt.Sprintf(" of %q", soaks.id)
@@ -82,10 +89,10 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 			*rule.progression.MaximumAgeHours, soaks.progression.MinimumSoakTimeMinutes, whose, end)
 	}
 	if never.some() {
-		l.add(findingOf(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityError, never, detail("a target gets it once more"), "let maximumAgeHours be longer than the soak")
+		l.add(findingOf(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityError, never, detail(soaks, "a target gets it once more"), "let maximumAgeHours be longer than the soak")
 	}
 	if seldom.some() {
-		l.add(findingOf(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom, detail("one of the targets there gets it late, or once more"), "let maximumAgeHours be longer than the soak")
+		l.add(findingOf(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom, detail(often, "one of the targets there gets it late, or once more"), "let maximumAgeHours be longer than the soak")
 	}
 }
 

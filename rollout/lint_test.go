@@ -1819,6 +1819,38 @@ func TestLintTellsApart(t *testing.T) {
 	}
 }
 
+// TestLintDeadlines: a deadline is over before the soaks of several rules are. Each finding names a
+// soak of the targets that it is about, and the one that makes it an error if there is one.
+func TestLintDeadlines(t *testing.T) {
+	t.Parallel()
+	prod := func(name, deployment, rule string) string {
+		return fmt.Sprintf(`{"name":%q,"selector":"environment.name == 'prod' && deployment.name == '%s'","rules":[%s]}`, name, deployment, rule)
+	}
+	half := lintProgression("y", lintStaging, `,"minimumSoakTimeMinutes":120,"minimumSuccessPercentage":50`)
+	for _, row := range []struct {
+		why, policies string
+		want          []string
+	}{
+		{"db always waits for one rule, and web mostly for another", strings.Join([]string{
+			`{"name":"a","selector":"environment.name == 'prod'","rules":[` + lintProgression("x", lintStaging, `,"maximumAgeHours":1`) + `]}`,
+			prod("b", "web", half), prod("c", "db", lintProgression("z", lintStaging, `,"minimumSoakTimeMinutes":60`)),
+		}, ","), []string{`error 2 minimumSoakTimeMinutes 60 of "z":`, `warning 2 minimumSoakTimeMinutes 120 of "y":`}},
+		{"the first rule mostly keeps web waiting, and the second always", prod("a", "web", half) + "," + prod("b", "web", lintProgression("x", lintStaging, `,"maximumAgeHours":1,"minimumSoakTimeMinutes":60`)),
+			[]string{`error 2 minimumSoakTimeMinutes 60:`}},
+	} {
+		var got []string
+		for _, f := range (lintRow{more: row.policies, fleet: lintWithStaging}).lint(t) {
+			if f.Code == rollout.LintDeadlineBelowSoak {
+				soak := f.Detail[strings.Index(f.Detail, "minimumSoak"):]
+				got = append(got, fmt.Sprintf("%s %d %s", f.Severity, f.Targets, soak[:strings.Index(soak, ":")+1]))
+			}
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 // TestLintFarAhead: past the changes of the clock that are recorded, years are told apart by rule.
 // Lint of a horizon with December 31 of a leap year in it went round for ever.
 func TestLintFarAhead(t *testing.T) {
