@@ -156,9 +156,9 @@ func transition(from, to State) error {
 	case from == to, to == StateRun, to == StateStop && from == StateRun:
 		return nil
 	case to == StateStop:
-		return &FieldError{Code: CodeTransition, Path: "state", Value: "Stop", Hint: "must be Run first: what has not started cannot be stopped; leave it out if Run came and went unseen"}
+		return &FieldError{Code: CodeTransition, Path: "state", Value: quoted(string(to)), Hint: "must be Run first: what has not started cannot be stopped; leave it out if Run came and went unseen"}
 	}
-	return &FieldError{Code: CodeTransition, Path: "state", Value: string(to), Hint: "must be Run or Stop: a run that has started cannot be prepared again"}
+	return &FieldError{Code: CodeTransition, Path: "state", Value: quoted(string(to)), Hint: "must be Run or Stop: a run that has started cannot be prepared again"}
 }
 
 func dnsLabel(name string) bool {

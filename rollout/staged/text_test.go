@@ -460,15 +460,16 @@ func TestRunShowsTwelve(t *testing.T) {
 	}
 }
 
-// TestRefusedStates: the hint says what may follow.
+// TestRefusedStates: the value is quoted, as that of a state that does not exist is, and the hint says
+// what may follow.
 func TestRefusedStates(t *testing.T) {
 	for _, row := range []struct {
 		from, to staged.State
 		hint     string
 	}{
-		{staged.StateInitialize, staged.StateStop, "state: Stop: must be Run first"},
-		{staged.StateRun, staged.StateInitialize, "state: Initialize: must be Run or Stop"},
-		{staged.StateStop, staged.StateInitialize, "state: Initialize: must be Run or Stop"},
+		{staged.StateInitialize, staged.StateStop, `state: "Stop": must be Run first`},
+		{staged.StateRun, staged.StateInitialize, `state: "Initialize": must be Run or Stop`},
+		{staged.StateStop, staged.StateInitialize, `state: "Initialize": must be Run or Stop`},
 	} {
 		from, to := benchSpec(), benchSpec()
 		from.State, to.State = row.from, row.to
