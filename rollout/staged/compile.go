@@ -296,6 +296,9 @@ func several(list *faults, code Code, names []string, what, remedy string) {
 		return
 	}
 	slices.Sort(names)
+	for i := 0; i < len(names) && names[i] == ""; i++ {
+		names[i] = `""` // or else the list begins with a comma
+	}
 	shown, more := strings.Join(names[:min(len(names), 10)], ", "), ""
 	if n := len(names) - 10; n > 0 {
 		more = fmt.Sprintf(" and %d more", n)

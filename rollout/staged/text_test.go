@@ -385,6 +385,15 @@ func TestNamesInFaults(t *testing.T) {
 	}
 }
 
+// TestNamelessInFaults: a target without a name is an entry of the list, not just a comma.
+func TestNamelessInFaults(t *testing.T) {
+	stages := []staged.Stage{{Name: "a", Targets: []string{"c1"}}}
+	_, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleetOf("c1", "c2", ""), staged.Options{})
+	if want := `targets: 2: in no stage: "", c2: change`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestOverlapsInFaults: all targets of two stages are counted, and the others are none.
 func TestOverlapsInFaults(t *testing.T) {
 	stages := []staged.Stage{{Name: "a", Targets: []string{"c1", "c2", "c4"}}, {Name: "b", Targets: []string{"c1", "c3", "c4"}}}
