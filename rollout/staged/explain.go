@@ -9,10 +9,13 @@ import (
 
 // Verdict says why a target or a run does not go on. Its shape is that of the verdicts of package
 // rollout.
+//
+// Until is zero and On is empty where the run starts the target no more, because it is failing,
+// cancelling or over, and before the first step of a run whose state is Run, which that step ends.
 type Verdict struct {
 	Status VerdictStatus `json:"status"`         // always Pending: a target that is denied for good is settled, and has no verdict
 	Reason Reason        `json:"reason"`         // the first that applies
-	Until  time.Time     `json:"until,omitzero"` // the instant at which looking again can help; zero if only an event can
+	Until  time.Time     `json:"until,omitzero"` // the instant at which looking again can help; zero if at most an event can
 	On     []Condition   `json:"on,omitempty"`   // the events that can change it
 	Data   *Data         `json:"data,omitempty"` // the facts behind the reason
 }
@@ -20,15 +23,15 @@ type Verdict struct {
 // VerdictStatus is the status of a verdict, as in the other packages.
 type VerdictStatus string
 
-// Pending is the only status of a verdict in this package: not now, but time or an event will
-// change it.
+// Pending is the only status of a verdict in this package: not now, but time or an event can change
+// it, unless the run is ending or over.
 const Pending VerdictStatus = "pending"
 
 // Reasons why a target waits, in the order in which they are tried.
 const (
 	ReasonEnded       Reason = "ended"       // the run is over; if it failed, Data says why, as for ReasonHeld, and if it was cancelled, by whom; also of commands that come too late
 	ReasonInProgress  Reason = "in_progress" // Data has Since and Stuck, and the state as Detail; Until is the end of a soak, else the deadline
-	ReasonCancelling  Reason = "cancelling"
+	ReasonCancelling  Reason = "cancelling"  // Data says by whom: the run starts nothing more
 	ReasonFailing     Reason = "failing"     // Data says why, as for ReasonHeld, unless a skip or an approval has undone that: the run fails all the same
 	ReasonInitialized Reason = "initialized" // the state is Initialize, or the first step is still to come
 	ReasonStopped     Reason = "stopped"     // or stopping
