@@ -117,7 +117,7 @@ const (
 	OnGroupClose   ConditionKind = "group_close"   // Rule, Environment
 	OnVersion      ConditionKind = "version"       // Deployment
 	OnConfig       ConditionKind = "config"        // Rule; the host's configuration from which it derives the due instant
-	OnOperator     ConditionKind = "operator"      // Group, Resource of the execution that needs a [Command]; none if the execution has ended
+	OnOperator     ConditionKind = "operator"      // Group, Resource of the execution that needs a [Command]; none if the execution has ended: then set OutdatedAt of the [Target]
 )
 
 // Reason is a stable code. Codes are part of the compatibility promise. [Plan.Evaluate] says when

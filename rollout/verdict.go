@@ -48,7 +48,7 @@ const (
 	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
 	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: the version went wrong on the target, and the rollback failed
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
-	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left
+	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left; Rule is empty if there is no retry rule, and so no second attempt
 	ReasonTargetBusy               Reason = "target_busy"                // denied: a job is active on the target
 	ReasonCustomInvalid            Reason = "custom_invalid"             // denied: a rule of the host gave no valid verdict
 	ReasonNotGoverned              Reason = "not_governed"               // denied: no policy governs the target, see [WithUngovernedHeld]
@@ -65,7 +65,9 @@ const (
 	ReasonAlreadyDone   Reason = "already_done"        // the version succeeded, and nothing has outdated it since
 )
 
-// Verdict is what one rule says about one candidate, and what can change it.
+// Verdict is what one rule says about one candidate, and what can change it. A verdict that blocks
+// has Until, On or both. Only a bracket_not_locked may have neither: the version waits for a gate,
+// which is another blocker, or a newer version comes in its place.
 type Verdict struct {
 	Status VerdictStatus `json:"status"`
 	Reason Reason        `json:"reason"`
@@ -115,7 +117,16 @@ const (
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // a change of the policy, the limit of Pool or the fleet
-	OnOperator     ConditionKind = "operator"      // an operator's command; for the execution of Group on Resource, if they are set, see [bracket.Command]
+
+	// OnOperator names no single event. With Group and Resource it is a [bracket.Command] for the
+	// execution of that group on that resource. Without them:
+	//
+	//   - bracket_ended, whose execution no command begins again: the target is outdated since now
+	//     ([Target.OutdatedAt]), and so the next group runs it;
+	//   - retry_exhausted without a Rule, because there is no retry rule to override: such a rule is
+	//     added, or a job of the host's own succeeds;
+	//   - any other verdict: an [Override] of its Rule.
+	OnOperator ConditionKind = "operator"
 )
 
 // Equal reports whether two verdicts are the same in every field. A host that keeps the verdicts of
