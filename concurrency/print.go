@@ -20,7 +20,12 @@ func (h Holder) String() string {
 // String describes the lease for people, such as an operator who reads which leases are orphans.
 // Instants are in UTC.
 func (l Lease) String() string {
-	text := fmt.Sprintf("%s in pool %s, token %d, %s since %s", l.Holder, l.Pool, l.Token, l.State, l.Since.UTC().Format(time.RFC3339))
+	since := l.Since.UTC().Format(time.RFC3339)
+	state := string(l.State) + " since " + since
+	if l.State != Active { // Since is not when it was quarantined
+		state = "taken at " + since + ", " + string(l.State)
+	}
+	text := fmt.Sprintf("%s in pool %s, token %d, %s", l.Holder, l.Pool, l.Token, state)
 	if l.Reason != "" {
 		text += " (" + l.Reason + ")"
 	}

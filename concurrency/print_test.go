@@ -27,7 +27,7 @@ func TestPrint(t *testing.T) {
 		{Holder{Resource: "n1"}, "n1", "the job of nobody's plan has no group"},
 		{crowd[:2], "[n0 for g n1 for g]", "in a list it shows where one ends"},
 		{lease, "n1 for g in pool p, token 2, active since " + at, "a log line about a lease says whose it is, and under which token"},
-		{[]Lease{stalled}, "[n1 for g in pool p, token 2, quarantined since " + at + " (stuck)]", "and why it is out of use"},
+		{[]Lease{stalled}, "[n1 for g in pool p, token 2, taken at " + at + ", quarantined (stuck)]", "and why it is out of use; it was not since it was taken"},
 		{Summary{}, "0 of at most 0 active, 0 members", "an unknown pool"},
 		{Summary{Active: 1, Max: 2, Total: 1, Starts: 1, KeyActive: true}, "1 of at most 2 active, 1 member, 1 new lease, key active", "one is one"},
 		{
