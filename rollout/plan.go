@@ -44,7 +44,8 @@ type Plan struct {
 	// it cannot know whether their jobs are about to be dispatched. The host gives them back with
 	// [Planner.Release], or in a state of its own with [concurrency.Record.Release], once it is
 	// sure that they are not. Beware of jobs on targets that the snapshot does not list: no plan
-	// sees them.
+	// sees them. Quarantined ones are often those of an execution that was abandoned
+	// ([bracket.Abandon]): they are given back once the resource serves again, or is given up.
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
 	// Events are the changes in the brackets since the state of the snapshot; those of one bracket
