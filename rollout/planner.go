@@ -28,6 +28,10 @@ type Planner struct {
 	// all starts together: none of them in an emergency, the first few for a rate, few with
 	// [PurposeRollback] at once. The rest is offered again by the next plan, which the host asks for
 	// when it would choose otherwise: Next does not know. After a conflict Choose is called again.
+	//
+	// A target whose start is left out is in no list of the plan that Plan returns, and that plan's
+	// Pools and Waiting are as if it started: Pool.Active counts it, and what comes after it waits
+	// for it.
 	Choose func(plan *Plan) []Start
 
 	// Recorder, unless nil, is called with every saved plan before Plan returns it, for a decision

@@ -18,7 +18,9 @@ type Step struct {
 	// long as a job that it was about is in progress.
 	Snapshot rollout.Snapshot
 
-	// Plan is the plan, with the State that was saved for its starts.
+	// Plan is the plan, with the State that was saved for its starts. If a Planner with Choose made
+	// it and left starts out, their targets are in none of its lists: then check the [Invariants] one
+	// by one, without "complete".
 	Plan rollout.Plan
 
 	// Dispatched are the starts of earlier plans that were carried out, by run id.
