@@ -18,10 +18,14 @@ import (
 // for concurrent use if its parts are. It keeps the records that it read last, to decode only those
 // that have changed, so a host uses one Planner for as long as it runs. It must not be copied.
 type Planner struct {
-	Policies   *PolicySet             // required
-	Store      bracket.Store          // required
-	Clock      clock.Clock            // required; usually [clock.System]
-	JobCounter concurrency.JobCounter // nil if every job comes from a plan: then only leases, open executions and the active jobs of the targets count
+	Policies *PolicySet    // required
+	Store    bracket.Store // required
+	Clock    clock.Clock   // required; usually [clock.System]
+
+	// JobCounter fills Snapshot.Active. It is nil if every job comes from a plan: then only leases,
+	// open executions and the active jobs of the targets count. It may list the jobs of plans as
+	// well, each with the Group of its Start: a resource that is listed twice counts once.
+	JobCounter concurrency.JobCounter
 
 	// Choose, unless nil, is given every plan before it is committed, and returns the starts to
 	// carry out: any of plan.Start, in any order, without changing the plan. It is for what looks at
