@@ -130,7 +130,7 @@ func (c column) numbers() ([]int64, error) {
 		for ; '0' <= rest[digits] && rest[digits] <= '9' && digits < 18; digits++ {
 			n = n*10 + int64(rest[digits]-'0')
 		}
-		if next := rest[digits]; digits == 0 || next != ',' && next != ']' {
+		if next := rest[digits]; next != ',' && next != ']' {
 			return read[int64](c) // spaces, many digits, or no whole number
 		}
 		if negative {
@@ -272,7 +272,6 @@ func (s *stage) append(out []byte) ([]byte, error) {
 		decided              map[Decision]int // place in stored.Decisions
 		equal                int
 		last                 byte
-		err                  error
 	)
 	// The base is the first start in the order of the members, or the first end if no member was
 	// started.
@@ -300,9 +299,7 @@ func (s *stage) append(out []byte) ([]byte, error) {
 		}
 	}
 	s.tree.all(func(i int, r *record, name string) bool {
-		if names, err = appendName(comma(names), name); err != nil {
-			return false
-		}
+		names = appendName(comma(names), name)
 		if l := r.letter(); l == last {
 			equal++
 		} else {
@@ -338,9 +335,6 @@ func (s *stage) append(out []byte) ([]byte, error) {
 		}
 		return true
 	})
-	if err != nil {
-		return nil, err
-	}
 	flush()
 	stored.States, stored.Causes = string(states), causesOf
 	if based {
@@ -371,12 +365,12 @@ func comma(list []byte) []byte {
 }
 
 // appendName writes a string as encoding/json does; names of clusters need no escape.
-func appendName(out []byte, name string) ([]byte, error) {
+func appendName(out []byte, name string) []byte {
 	for i := range len(name) {
 		if c := name[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			text, err := json.Marshal(name)
-			return append(out, text...), err
+			text, _ := json.Marshal(name) // no string is refused
+			return append(out, text...)
 		}
 	}
-	return append(append(append(out, '"'), name...), '"'), nil
+	return append(append(append(out, '"'), name...), '"')
 }

@@ -175,7 +175,7 @@ func (e *edit) progress(k, i int, r record, other bool, health Health) {
 		}
 		r.state, r.end = Soaking, e.now
 		r.marks &^= stuck
-	case (health == HealthProgressing || health == HealthFailing) && r.state == Soaking:
+	case health == HealthProgressing || health == HealthFailing: // no longer soaking, if it was
 		r.state = Updating
 	}
 	if now, _ := e.run.stage(k).tree.at(i); *now != r {

@@ -21,7 +21,7 @@ func (r Run) String() string {
 	var b strings.Builder
 	all := r.Counts()
 	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", r.plan.spec.Name, r.phase, r.plan.version, r.plan.spec.PlacementName, all.Done, all.Members)
-	if v, ok := r.Waits(); ok && !r.phase.Terminal() {
+	if v, _ := r.Waits(); !r.phase.Terminal() {
 		fmt.Fprintf(&b, "\n  waits: %s", v)
 	} else if v.Data.Detail != "" || v.Data.Decision != nil {
 		fmt.Fprintf(&b, "\n  %s", v)
