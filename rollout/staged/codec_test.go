@@ -134,11 +134,13 @@ func TestStoredForm(t *testing.T) {
 // refusal is a row of a golden file: what is wrong with a stored run, and what is said of it. The
 // words of encoding/json are its own.
 func refusal(why string, err error) string {
-	text, _, cut := strings.Cut(err.Error(), "json: ")
-	if cut {
-		text += "…"
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		if text, _, cut := strings.Cut(line, "json: "); cut {
+			lines[i] = text + "…"
+		}
 	}
-	return why + "\n\t" + strings.ReplaceAll(text, "\n", "\n\t") + "\n"
+	return why + "\n\t" + strings.Join(lines, "\n\t") + "\n"
 }
 
 // TestDamage changes one thing in a stored run per row. Each is an error, and none a panic. What is
@@ -270,6 +272,7 @@ func TestDamage(t *testing.T) {
 		{"in a stage, unsettled, and in the cleanup", `"names":["d1","d2","b4"]`, `"names":["d1","d2","b3"]`},
 		{"names that are none", `"names":["a1","a2","a3"]`, `"names":"a1"`},
 		{"null for a name", `"names":["a1","a2","a3"]`, `"names":["a1",null,"a3"]`},
+		{"numbers for names, so that no quote follows", `"names":["a1","a2","a3"]`, `"names":[1,2,3]`},
 		{"a removal that soaks", `"members":3,"states":"3w"`, `"members":3,"states":"2wc"`},
 		{"a first removal that soaks", `"members":3,"states":"3w"`, `"members":3,"states":"c2w"`},
 		{"something due at the very time", `"time":"2026-03-10T08:06:00Z"`, `"time":"` + due + `"`},
@@ -493,7 +496,7 @@ func TestDuration(t *testing.T) {
 	}
 	for text, hint := range map[string]string{
 		"none": "None", "NONE": "None", "2562048h": "None", // no limit is meant
-		"10": "30m", "1d": "30m", "": "30m",
+		"10": "30m", "1d": "30m", "": "30m", ".5h": "30m", "h": "30m", // it is not too long
 	} {
 		_, err := staged.ParseDuration(text)
 		if fault := new(staged.FieldError); !errors.As(err, &fault) || !strings.Contains(fault.Hint, hint) {
@@ -509,6 +512,9 @@ func TestDuration(t *testing.T) {
 	}
 	if _, err := json.Marshal(staged.For(-1)); err == nil || !strings.Contains(err.Error(), "-1ns: must not be negative") {
 		t.Errorf("a negative duration has no text form: %v", err)
+	}
+	if d := staged.None(); json.Unmarshal([]byte("0"), &d) != nil || d != staged.For(0) {
+		t.Errorf("a bare 0 is %v, want no time, which is not unset", d)
 	}
 	var d staged.Duration
 	for _, text := range []string{`5`, `"x"`, `true`, `{}`} {
@@ -594,6 +600,7 @@ func TestDamageAtTheEnds(t *testing.T) {
 		run      *staged.Run
 		from, to string
 	}{
+		{"an only start that is not the first time", waits, `"starts":[0]`, `"starts":[1]`},
 		{"a frozen wait that is over before its time", waits, `"settled":`, `"elapsed":true,"settled":`},
 		{"a wait that is over, and the last step left it", waits, `"state":"Stop","phase":"Stopped","time":"2026-03-10T08:59:00Z","since":"2026-03-10T08:59:00Z"`,
 			`"state":"Run","phase":"Waiting","time":"2026-03-10T09:00:00Z"`},

@@ -540,6 +540,10 @@ func TestOCM(t *testing.T) {
 		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": 10}}`, three)
 		s.see(staged.HealthFailed, "c1").want(staged.PhaseProgressing, "c1 failed (reported_failed), c2 starting, c3")
 	})
+	t.Run("maxFailures left out tolerates no failure", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 1}}`, three)
+		s.see(staged.HealthFailed, "c1").want(staged.PhaseHeld, "c1 failed (reported_failed), c2, c3")
+	})
 	t.Run("maxFailures below 0 is an error", func(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"type": "Progressive", "progressive": {"maxFailures": -1}}`), new(staged.OCMStrategy)); !slices.Equal(rules(err), []staged.Code{staged.CodeMaxFailures}) {
 			t.Error(err)

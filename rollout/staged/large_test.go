@@ -1,6 +1,7 @@
 package staged_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -67,9 +68,13 @@ func TestLargeReference(t *testing.T) {
 				if n%10 == 9 {
 					in.Leaving = append(in.Leaving, fmt.Sprintf("c%05d", random.IntN(known)))
 				}
+				before, was := run, encode(t, run)
 				var result staged.Result
-				if run, result, err = staged.Step(run, in, now); err != nil {
+				if run, result, err = staged.Step(before, in, now); err != nil {
 					t.Fatal(err)
+				}
+				if !bytes.Equal(was, encode(t, before)) { // only here do runs share nodes that have children
+					t.Fatalf("step %d: the argument changed", n)
 				}
 				wantActions, next := ref.step(in, now)
 				actions = result.Actions

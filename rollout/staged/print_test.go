@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
@@ -84,6 +85,8 @@ func TestTexts(t *testing.T) {
 		{"held, over the budget", newScene(t, plain(all("only", 2)), staged.Options{OnFailure: staged.Hold}, []string{"c1", "c2", "c3"}).see(fails, "c1").run},
 		{"held, refused", tell(newScene(t, plain(gated), staged.Options{OnReject: staged.Hold}, []string{"c1"}), staged.CommandReject, staged.Before).run},
 		{"failing", newScene(t, plain(deadline), staged.Options{StopGrace: staged.For(time.Minute)}, []string{"c1", "c2", "c3"}).see(fails, "c1").run},
+		{"failing, and what failed has been skipped since, so that nothing is over a budget", newScene(t, plain(deadline), staged.Options{}, []string{"c1", "c2", "c3"}).see(fails, "c1").step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}).run},
+		{"a budget of the run, and none of the stage", newScene(t, staged.Strategy{Stages: []staged.Stage{named("a", "c1")}, MaxFailures: concurrency.Count(2)}, staged.Options{}, []string{"c1"}).run},
 		{"failed", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1", "c2"}).see(fails, "c1").run},
 		{"failed with its last member, so that the wait behind it never begins", approve(newScene(t, plain(gated), staged.Options{}, []string{"c1"}), staged.Before).see(fails, "c1").run},
 		{"failed in its wait, which then ends nowhere", tell(approve(newScene(t, plain(gated), staged.Options{}, []string{"c1"}), staged.Before).see(staged.HealthReady, "c1"), staged.CommandReject, staged.After).run},

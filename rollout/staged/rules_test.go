@@ -121,6 +121,7 @@ func TestRules(t *testing.T) {
 		{why: "a target without name", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{}}}, rule: staged.CodeTargetName, path: "targets[0].name"},
 		{why: "a name that JSON cannot hold", strategy: good, fleet: &staged.Fleet{Version: "1", Leaving: []string{"\xff"}}, rule: staged.CodeTargetName, path: "leaving[0]"},
 		{why: "a target twice", strategy: good, fleet: fleet("c1", "c2", "c1", "c1"), rule: staged.CodeTargetDuplicate, path: "targets", value: `"c1"`},
+		{why: "twice, and another one in between", strategy: good, fleet: fleet("c1", "c2", "c1"), rule: staged.CodeTargetDuplicate, path: "targets", value: `"c1"`},
 		{why: "three times, behind another one", strategy: good, fleet: fleet("c2", "c1", "c2", "c2"), rule: staged.CodeTargetDuplicate, path: "targets", value: `"c2"`},
 		{why: "to be updated and removed", strategy: good, fleet: &staged.Fleet{Version: "1", Targets: []staged.Target{{Name: "c1"}}, Leaving: []string{"c1"}}, rule: staged.CodeTargetDuplicate, path: "targets", value: `"c1"`},
 		{why: "in two stages", strategy: `{"stages": [{"name": "a", "labelSelector": {}}, {"name": "b", "targets": ["c2"]}]}`, fleet: fleet("c1", "c2"), rule: staged.CodeTargetOverlap, path: "targets", value: "1"},
@@ -665,6 +666,10 @@ spec.stages: must be a list, not a number`},
 		// The spec of another kind has other fields.
 		{`{"kind": "StagedUpdateRun", "metadata": [], "spec": {"state": "Run"}}`, &staged.Strategy{}, `kind: "StagedUpdateRun": must be ClusterStagedUpdateStrategy or StagedUpdateStrategy
 metadata: must be an object, not a list`},
+		// A spec alone makes an object: a manifest may come without all else.
+		{`{"spec": {"stages": 5}}`, &staged.Strategy{}, `spec.stages: must be a list, not a number`},
+		// The hint says where the field belongs.
+		{`{"spec": {"stages": []}, "minSuccessTime": "1m"}`, &staged.Strategy{}, `minSuccessTime: unknown field: an object has apiVersion, kind, metadata, spec and status; all else is below spec`},
 		{`{"metadata": {"name": 3}, "spec": null}`, &staged.Strategy{}, `spec: must be given: its fields belong below it
 metadata.name: must be a string, not 3: put it in quotes`},
 	} {

@@ -469,6 +469,17 @@ func TestRunShowsTwelve(t *testing.T) {
 	}
 }
 
+// TestNoSuchStage: a stage that the run does not have has no targets; a host may have its index from
+// an event, where -1 means no stage.
+func TestNoSuchStage(t *testing.T) {
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{}, []string{"c1"})
+	for _, stage := range []int{-1, 2} {
+		for target := range s.run.Targets(stage) {
+			t.Errorf("stage %d has %s", stage, target)
+		}
+	}
+}
+
 // TestRefusedStates: the value is quoted, as that of a state that does not exist is, and the hint says
 // what may follow.
 func TestRefusedStates(t *testing.T) {
