@@ -172,7 +172,7 @@ func (c *Compiled) verdict(step *Step, cluster uint32) (Verdict, bool) {
 	switch {
 	case c.paused:
 		v.Reason = BundlePaused
-	case paused && (c.skipPaused || c.mode == FleetController):
+	case paused && c.skipPaused: // as in the mode FleetController, which ignores the option
 		v.Reason = ClusterPaused
 	case isHeld:
 		v.Reason = ClusterOffline
