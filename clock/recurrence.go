@@ -38,12 +38,12 @@ func parseRecurrence(text string, f *faults) pattern {
 		return r
 	}
 	for part := range strings.SplitSeq(strings.Map(capital, text), ";") {
-		name, value, ok := strings.Cut(part, "=")
+		name, value, _ := strings.Cut(part, "=")
 		if part == "" {
 			f.add("rrule", CodeRecurrenceInvalid, text, "has an empty part: parts are separated by single semicolons, with none at the end")
 			continue
 		}
-		if !ok || name == "" || value == "" || strings.ContainsAny(part, " \t\r\n") {
+		if name == "" || value == "" || strings.ContainsAny(part, " \t\r\n") {
 			f.add("rrule", CodeRecurrenceInvalid, part, "must be NAME=VALUE without blanks; parts are separated by semicolons")
 			p.garbled = true
 			continue

@@ -227,6 +227,11 @@ func TestFaultsOfCalendars(t *testing.T) {
 	if _, err := clock.NewCalendar([]clock.Window{zone("Nowhere/Ahead")}, load); !cmp.Equal(found(t, err), []string{"windows[0].timezone timezone_unknown"}) {
 		t.Errorf("a zone that is as far ahead as the other is behind: %v", err)
 	}
+	nowhere := absolute
+	nowhere.Timezone = "Europe/Atlantis"
+	if _, err := clock.NewCalendar([]clock.Window{nowhere}, load); !cmp.Equal(found(t, err), []string{"windows[0].timezone timezone_unknown"}) {
+		t.Errorf("an anchor that could be read only with the zone that is not there: %v", err)
+	}
 	if _, err := clock.NewCalendar([]clock.Window{good, zone("UTC")}, nil); err != nil {
 		t.Errorf("UTC needs no loader: %v", err)
 	}
