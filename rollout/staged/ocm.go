@@ -170,11 +170,7 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 	everything := concurrency.Percent(100)
 	s := Strategy{groups: true, ProgressDeadline: deadline, MinSuccessTime: soak}
 	add := func(name string, targets []string, most, budget concurrency.Limit) {
-		targets = slices.Sorted(slices.Values(targets))
-		if targets == nil {
-			targets = []string{}
-		}
-		s.Stages = append(s.Stages, Stage{Name: name, Targets: targets, MaxConcurrency: most, MaxFailures: budget})
+		s.Stages = append(s.Stages, Stage{Name: name, Targets: slices.Sorted(slices.Values(targets)), MaxConcurrency: most, MaxFailures: budget})
 	}
 	group := func(i int) string { return "group" + strconv.Itoa(i) }
 	for i := range groups {
