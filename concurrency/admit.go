@@ -80,16 +80,9 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 		if p.open() {
 			continue
 		}
-		own, reason := false, Reason("")
-		at := l.placeIn(who, pool)
-		if at != none {
-			if l.places[at].keyed || l.places[at].counting && p.family == none {
-				continue
-			}
-			own = l.places[at].reserved
-		}
-		if at == none || !l.places[at].down {
-			reason = p.refusal(own)
+		reason := Reason("")
+		if at := l.placeIn(who, pool); at == none || !l.places[at].down {
+			reason = p.refusal(at != none && l.places[at].reserved)
 		}
 		if reason == "" && p.family != none && p.keyed == 0 {
 			reason = l.keyRefusal(p, needs[:k]) // also for a resource that is down without a key: from now on it needs one
