@@ -555,6 +555,33 @@ func TestOneTokenPerHolder(t *testing.T) {
 	}
 }
 
+// TestOneTokenPerHolderInACrowd: the same for so many groups on one resource that they are looked up
+// in another way, those that started in this batch included.
+func TestOneTokenPerHolderInACrowd(t *testing.T) {
+	const groups = 60
+	s := newScene(ten(Count(1))).unavailable("nodes", "n7")
+	for range 2 {
+		for i := range groups {
+			s.ask("n7", fmt.Sprintf("g%02d", i), "nodes")
+		}
+	}
+	r := s.plan(t)
+	tokens := map[string]uint64{}
+	for _, a := range r.Admitted {
+		group, token := s.candidates[a.Candidate].Group, a.Claims[0].Token
+		if tokens[group] != 0 && tokens[group] != token {
+			t.Errorf("%s gets the tokens %d and %d", group, tokens[group], token)
+		}
+		tokens[group] = token
+	}
+	if len(r.Admitted) != 2*groups || len(tokens) != groups {
+		t.Errorf("%d admitted of %d groups", len(r.Admitted), len(tokens))
+	}
+	if records, err := Apply(s.Snapshot, s.candidates, r.Admitted, epoch); err != nil || len(records) != 1 || len(records[0].Leases) != groups {
+		t.Errorf("%+v, %v", records, err)
+	}
+}
+
 // TestStuckInOrder: by the pools' keys, not by their places in the snapshot, then by holder.
 func TestStuckInOrder(t *testing.T) {
 	pool := func(key string) Pool {

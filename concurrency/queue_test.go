@@ -346,6 +346,10 @@ func TestQueueOwnReservation(t *testing.T) {
 		{add: []Candidate{{"n1", "h", 5, []int32{0}, false}, {"n1", "g", 1, []int32{0, 1}, false}, {"n1", "i", 4, []int32{0}, false}, {"n2", "g", 2, []int32{0}, false}},
 			want: []string{"n1", "n1"}, why: "both others of n1, although the first and the last that came need the same"},
 	})
+	two := newScene(Pool{Key: "zone", Limit: Count(2), Total: 9}, Pool{Key: "rack", Limit: Count(1), Total: 9, Strict: true}).lease("rack", "r", "g", 0)
+	runQueue(t, two, []queueStep{
+		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}, false}, {"n1", "h", 2, []int32{0}, false}, {"n2", "g", 3, []int32{0}, false}}, want: []string{"n1", "n2"}, why: "who starts in the place that was reserved for it takes no other one"},
+	})
 	runQueue(t, s, []queueStep{
 		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}, false}, {"n2", "g", 2, []int32{0}, false}}, why: "the place is reserved for n1"},
 		{remove: []string{"n1"}, want: []string{"n2"}, why: "nobody wants it any more"},
