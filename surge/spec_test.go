@@ -2,6 +2,7 @@ package surge_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -316,8 +317,9 @@ func TestBlocked(t *testing.T) {
 	if err := json.Unmarshal([]byte(`["Terminating"]`), &replaced); err != nil || replaced != surge.BlockedTerminating {
 		t.Errorf("what was in the set before stays in it: %v, %v", replaced, err)
 	}
-	if _, err := json.Marshal(all + 1); err == nil {
-		t.Error("an unknown bit has no code")
+	var fault *surge.FieldError
+	if _, err := json.Marshal(all + 1); !errors.As(err, &fault) || fault.Code != surge.CodeUnknownValue {
+		t.Errorf("an unknown bit has no code: %v", err)
 	}
 	for _, doc := range []string{`["Nothing"]`, `["Paused","Nothing"]`, `"Paused"`, `[1]`, `[""]`} {
 		set := both
