@@ -545,6 +545,20 @@ func TestFailure(t *testing.T) {
 			h.want("n1/os@v2")
 			h.is(StatusExecuting, "kubelet=waiting")
 		}, "the operator's word counts although the failure is in the same observation"},
+		{"retry of the first member comes before the reaction", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "containerd")
+			if first := h.open("n1").Members[0].Deployment; first != "containerd" {
+				h.t.Fatalf("the first member is %s", first)
+			}
+			h.end("n1", "containerd", RunFailed, 61)
+			h.order(Retry, "n1", "containerd", 61)
+			h.step(61)
+			h.want("n1/containerd@v2")
+			if len(h.plan.Refused) > 0 {
+				h.t.Errorf("refused although the failure is known: %+v", h.plan.Refused)
+			}
+		}, "no place among the members is special"},
 		{"retry is applied once", func(h *host) {
 			h.until(60, "n1", "os")
 			h.fails("os", 61)
