@@ -648,6 +648,13 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("a command that did its work is refused: %+v", h.plan.Refused)
 			}
 		}, "the operator finished by hand"},
+		{"resolve in the step in which the resource is deleted", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Resolve, "n1", "", 70)
+			h.deleted = []string{"n1"}
+			h.step(75)
+			h.endsAs(StatusCompleted, 70)
+		}, "an execution ends once, and as the operator said"},
 		{"resolve by a clock that runs ahead", func(h *host) {
 			h.until(60, "n1", "os")
 			h.order(Resolve, "n1", "", 90)
