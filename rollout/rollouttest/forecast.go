@@ -215,7 +215,7 @@ type Prediction struct {
 // Trial is one run of the world.
 type Trial struct {
 	Done     bool      `json:"done"`             // nothing was left waiting, running or hanging
-	Finish   time.Time `json:"finish,omitzero"`  // when the last job ended, done or not
+	Finish   time.Time `json:"finish,omitzero"`  // see [Timeline].Finish, done or not; the start if no job ended
 	InFlight int       `json:"inFlight"`         // resources in disruption at once, at most
 	Pools    []Peak    `json:"pools,omitempty"`  // see [Timeline.Pools]
 	Drains   int       `json:"drains,omitempty"` // runs of pre members

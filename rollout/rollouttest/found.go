@@ -2,6 +2,7 @@ package rollouttest
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -79,6 +80,7 @@ func (r *running) meet(start rollout.Start, attempt int, job *rollout.Job) {
 		e.Note = "being verified " + since(completed(job))
 	}
 	r.entry(e)
+	r.open[keyOf(start.TargetID, job)] = true
 }
 
 // works reports whether a job is known to be in progress and waits for nobody. A status that is
@@ -136,6 +138,14 @@ func remaining(samples []Outcome, job *rollout.Job, at time.Time) (left []Outcom
 // nameOf returns the run id of a job, or its target if it has none.
 func nameOf(target rollout.TargetID, job *rollout.Job) string {
 	return cmp.Or(job.Run, target.String())
+}
+
+// keyOf tells a job from all others, those of its target too that have no run id either.
+func keyOf(target rollout.TargetID, job *rollout.Job) string {
+	if job.Run != "" {
+		return job.Run
+	}
+	return fmt.Sprintf("%s at %d", target, job.CreatedAt.UnixNano())
 }
 
 // startOf returns the start of a job. Of a job that the world has found, the run id tells purpose

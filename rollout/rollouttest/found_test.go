@@ -526,6 +526,56 @@ func TestChangesEndVerifications(t *testing.T) {
 	}
 }
 
+// TestChangesEndWhatHangs: what would not have ended by itself is over once a change has ended it, and
+// the last of them is the end of the rollout.
+func TestChangesEndWhatHangs(t *testing.T) {
+	t.Parallel()
+	hangs, unverified := rollouttest.Outcome{Status: rollout.JobInProgress}, rollouttest.Outcome{After: minutes(3), Verification: rollout.VerificationRunning}
+	of := func(do func(*rollout.Job)) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) { do(&s.Targets[0].Jobs[len(s.Targets[0].Jobs)-1]) }
+	}
+	succeeds := of(func(job *rollout.Job) { job.Status, job.CompletedAt = rollout.JobSuccessful, at(1, 9, 20) })
+	passes := of(func(job *rollout.Job) { job.Verification = rollout.VerificationPassed })
+	begins := of(func(job *rollout.Job) {
+		job.Status, job.Verification, job.CompletedAt = rollout.JobSuccessful, rollout.VerificationRunning, at(1, 9, 20)
+	})
+	started, found := webWorld(t, 1, `{"id":"none","retry":{"maxRetries":0}}`), atWork(t, 1, func(*rollout.Job) {})
+	nameless := atWork(t, 1, func(*rollout.Job) {})
+	nameless.Fleet.Targets[0].Jobs[0].Run, nameless.Fleet.Targets[0].Jobs[1].Run = "", ""
+	for _, row := range []struct {
+		name, why string
+		w         rollouttest.World
+		outcome   rollouttest.Outcome
+		every     time.Duration
+		changes   []func(*rollout.Snapshot) // at 09:20, 09:21 …
+		running   int
+		finish    time.Time
+	}{
+		{"job", "it is not running any more", started, hangs, 0, []func(*rollout.Snapshot){succeeds}, 0, at(1, 9, 20)},
+		{"found job", "nor is one of the fleet", found, hangs, 0, []func(*rollout.Snapshot){succeeds}, 0, at(1, 9, 20)},
+		{"found job without run", "it is not taken for the one before it", nameless, hangs, 0, []func(*rollout.Snapshot){func(*rollout.Snapshot) {}, succeeds}, 0, at(1, 9, 21)},
+		{"checks", "they are not running any more", started, unverified, 0, []func(*rollout.Snapshot){passes}, 0, at(1, 9, 20)},
+		{"before its time", "there was something to do", started, rollouttest.Outcome{After: time.Hour}, 0, []func(*rollout.Snapshot){succeeds}, 0, at(1, 9, 20)},
+		{"before its time, with checks", "a change has begun checks of which nobody tells the end", started, rollouttest.Outcome{After: time.Hour}, 0, []func(*rollout.Snapshot){begins}, 1, time.Time{}},
+		{"seen late", "it ended when the change came", started, hangs, time.Hour, []func(*rollout.Snapshot){succeeds, func(*rollout.Snapshot) {}}, 0, at(1, 9, 20)},
+		{"another change", "it ends nothing", started, hangs, 0, []func(*rollout.Snapshot){func(*rollout.Snapshot) {}}, 1, time.Time{}},
+	} {
+		w := row.w
+		w.Every, w.Changes = row.every, nil
+		w.Job = func(rollout.Start, int) rollouttest.Outcome { return row.outcome }
+		for k, do := range row.changes {
+			w.Changes = append(w.Changes, rollouttest.Change{At: at(1, 9, 20+k), What: "somebody acts", Do: do})
+		}
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+		if len(timeline.Running) != row.running || timeline.Done != (row.running == 0) || !timeline.Finish.Equal(row.finish) {
+			t.Errorf("%s: %s, but done %t at %v, and %q runs", row.name, row.why, timeline.Done, timeline.Finish, timeline.Running)
+		}
+	}
+}
+
 // TestForecastOfFoundJobs: what has taken long already is drawn from what took longer.
 func TestForecastOfFoundJobs(t *testing.T) {
 	t.Parallel()

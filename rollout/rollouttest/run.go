@@ -105,6 +105,7 @@ func (r *running) wake(next time.Time) time.Time {
 // nothing arrives twice.
 func (r *running) happen(now time.Time) (ended bool) {
 	changed := false // since the targets were indexed
+	var at time.Time // when
 	for {
 		ends := len(r.ends) > 0 && !r.ends[0].at.After(now)
 		arrives := len(r.arrivals) > 0 && !r.arrivals[0].At.After(now)
@@ -112,8 +113,9 @@ func (r *running) happen(now time.Time) (ended bool) {
 			ends = !r.arrivals[0].At.Before(r.ends[0].at)
 			arrives = !ends
 		}
-		if changed && !arrives {
+		if changed && !(arrives && r.arrivals[0].At.Equal(at)) {
 			r.index()
+			r.endedBy(at)
 			changed = false
 		}
 		switch {
@@ -126,12 +128,28 @@ func (r *running) happen(now time.Time) (ended bool) {
 			change := r.arrivals[0]
 			r.arrivals = r.arrivals[1:]
 			change.Do(&r.fleet)
-			changed = true
+			changed, at = true, change.At
 			if change.What != "" {
 				r.entry(Entry{At: change.At.UTC(), Kind: Arrival, Note: change.What})
 			}
 		default:
 			return ended
+		}
+	}
+}
+
+// endedBy notes which jobs, or checks of jobs, the changes of an instant have ended.
+func (r *running) endedBy(at time.Time) {
+	if len(r.open) == 0 {
+		return
+	}
+	for i := range r.fleet.Targets {
+		t := &r.fleet.Targets[i]
+		for k := range t.Jobs {
+			if job := &t.Jobs[k]; job.Status.Terminal() && !verifies(job) && r.open[keyOf(t.TargetID, job)] {
+				r.timeline.Finish = at.UTC()
+				r.leave(t.TargetID, *job)
+			}
 		}
 	}
 }
@@ -160,8 +178,7 @@ func (r *running) end(e ending) {
 	}
 	job := &t.Jobs[k]
 	if e.verified && !verifies(job) || !e.verified && job.Status.Terminal() {
-		r.leave(*job) // a change has ended it
-		return
+		return // a change has ended it
 	}
 	if e.verified {
 		job.Verification = e.outcome.Verification

@@ -17,7 +17,7 @@ type Timeline struct {
 	Start   time.Time `json:"start"`
 	Entries []Entry   `json:"entries"`
 
-	// Finish is when the last job or its verification ended; zero if none did.
+	// Finish is when the last job or its verification ended, or a change ended it; zero if none did.
 	Finish time.Time `json:"finish,omitzero"`
 
 	// Done says that at the end nothing waited, ran or hung. Otherwise see Left.
@@ -111,6 +111,7 @@ type recorder struct {
 	seen     time.Time            // the last instant that was recorded in full
 	stirred  time.Time            // the latest instant of an entry that is no wait
 	running  []string
+	open     map[string]bool // by keyOf: the jobs that have not ended or are still being verified, those of the fleet too
 	stuck    map[rollout.Stuck]bool
 	roles    map[string]member          // of dispatched runs
 	drains   map[member]bool            // pre members that ran
@@ -127,6 +128,7 @@ type member struct {
 func (r *recorder) begin(start time.Time) {
 	r.timeline.Start, r.stirred = start, start
 	r.checked = map[string]time.Time{}
+	r.open = map[string]bool{}
 	r.stuck = map[rollout.Stuck]bool{}
 	r.roles = map[string]member{}
 	r.drains = map[member]bool{}
@@ -283,6 +285,7 @@ func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int,
 		}
 	}
 	r.running = append(r.running, start.Run)
+	r.open[start.Run] = true
 	e := entryOf(start, m)
 	e.At, e.Kind, e.Attempt, e.Reason = now, Start, attempt, start.Reason
 	r.entry(e)
@@ -323,7 +326,7 @@ func (r *recorder) ended(job rollout.Job, e ending) {
 	if job.Verification == rollout.VerificationRunning {
 		entry.Note = "being verified"
 	} else {
-		r.leave(job)
+		r.leave(e.target, job)
 	}
 	r.entry(entry)
 }
@@ -332,7 +335,7 @@ func (r *recorder) verified(job rollout.Job, e ending) {
 	entry := r.over(Verify, job, e)
 	entry.Status = string(job.Verification)
 	r.checked[nameOf(e.target, &job)] = e.at
-	r.leave(job)
+	r.leave(e.target, job)
 	r.entry(entry)
 }
 
@@ -346,7 +349,8 @@ func (r *recorder) over(kind Kind, job rollout.Job, e ending) Entry {
 	}
 }
 
-func (r *recorder) leave(job rollout.Job) {
+func (r *recorder) leave(target rollout.TargetID, job rollout.Job) {
+	delete(r.open, keyOf(target, &job))
 	r.running = slices.DeleteFunc(r.running, func(run string) bool { return run == job.Run })
 }
 
