@@ -299,7 +299,7 @@ func (r *running) got(t *rollout.Target, version string) (at time.Time, ok bool)
 // endOf returns when a job of a target ended, or its verification.
 func (r *running) endOf(t *rollout.Target, job *rollout.Job) time.Time {
 	at := completed(job)
-	if checked := r.checked[nameOf(t.TargetID, job)]; checked.After(at) {
+	if checked := r.checked[keyOf(t.TargetID, job)]; checked.After(at) {
 		return checked
 	}
 	return at

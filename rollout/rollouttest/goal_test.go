@@ -139,6 +139,12 @@ func TestGoals(t *testing.T) {
 		{"v10", "versions are told in the order in which they were created", webWorld(t, 1, oneByOne, version("web", "v10", at(1, 9, 1))), nil,
 			[]string{"web v2 in prod: 1 got it by 09:03", "web v10 in prod: 1 got it by 09:06"}},
 		{"checks", "the end of the checks counts", webWorld(t, 1, oneByOne), func(w *rollouttest.World) { checked(w, nil) }, []string{"web v2 in prod: 1 got it by 09:13"}},
+		{"checks of a job without run", "they are not those of the job before it, which has none either", atWork(t, 1, func(job *rollout.Job) { job.Verification = rollout.VerificationRunning }), func(w *rollouttest.World) {
+			w.Fleet.Targets[0].Jobs[0].Run, w.Fleet.Targets[0].Jobs[1].Run = "", ""
+			w.Job = func(rollout.Start, int) rollouttest.Outcome {
+				return rollouttest.Outcome{Verification: rollout.VerificationPassed, VerifiedAfter: minutes(25)}
+			}
+		}, []string{"web v2 in prod: 1 got it by 09:25"}},
 		{"checks hang", "nobody knows whether it stays", webWorld(t, 1, oneByOne), func(w *rollouttest.World) {
 			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationRunning})
 		}, []string{"web v2 in prod: 0 got it, 1 left, hanging"}},
