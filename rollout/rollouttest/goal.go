@@ -34,7 +34,7 @@ type Progress struct {
 	Got int `json:"got"`
 
 	// Finish is when the last of them did: when its last job of the version ended, or the last
-	// verification, but not before the start of the world. Checks that fail take nothing away unless
+	// verification, or a change ended it, but not before the start of the world. Checks that fail take nothing away unless
 	// a rollback follows. Zero if none did.
 	Finish time.Time `json:"finish,omitzero"`
 
@@ -296,11 +296,11 @@ func (r *running) got(t *rollout.Target, version string) (at time.Time, ok bool)
 	return at, !had && (next == nil || r.startOf(t.TargetID, next).Purpose != rollout.PurposeRollback)
 }
 
-// endOf returns when a job of a target ended, or its verification.
+// endOf returns when a job of a target ended, or its verification, or when a change ended it.
 func (r *running) endOf(t *rollout.Target, job *rollout.Job) time.Time {
 	at := completed(job)
-	if checked := r.checked[keyOf(t.TargetID, job)]; checked.After(at) {
-		return checked
+	if over := r.overAt[keyOf(t.TargetID, job)]; over.After(at) {
+		return over
 	}
 	return at
 }

@@ -145,6 +145,13 @@ func TestGoals(t *testing.T) {
 				return rollouttest.Outcome{Verification: rollout.VerificationPassed, VerifiedAfter: minutes(25)}
 			}
 		}, []string{"web v2 in prod: 1 got it by 09:25"}},
+		{"checks that a change ends", "then it has them behind it", webWorld(t, 1, oneByOne), func(w *rollouttest.World) {
+			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationRunning})
+			w.Changes = []rollouttest.Change{{At: at(1, 9, 50), Do: func(s *rollout.Snapshot) { s.Targets[0].Jobs[1].Verification = rollout.VerificationPassed }}}
+		}, []string{"web v2 in prod: 1 got it by 09:50"}},
+		{"a change ends it", "without saying when", webWorld(t, 1, oneByOne), func(w *rollouttest.World) {
+			w.Changes = []rollouttest.Change{{At: at(1, 9, 2), Do: func(s *rollout.Snapshot) { s.Targets[0].Jobs[1].Status = rollout.JobSuccessful }}}
+		}, []string{"web v2 in prod: 1 got it by 09:02"}},
 		{"checks hang", "nobody knows whether it stays", webWorld(t, 1, oneByOne), func(w *rollouttest.World) {
 			checked(w, map[string]rollout.Verification{"c-0": rollout.VerificationRunning})
 		}, []string{"web v2 in prod: 0 got it, 1 left, hanging"}},

@@ -147,7 +147,7 @@ func (r *running) endedBy(at time.Time) {
 		t := &r.fleet.Targets[i]
 		for k := range t.Jobs {
 			if job := &t.Jobs[k]; job.Status.Terminal() && !verifies(job) && r.open[keyOf(t.TargetID, job)] {
-				r.timeline.Finish = at.UTC()
+				r.timeline.Finish, r.overAt[keyOf(t.TargetID, job)] = at.UTC(), at
 				r.leave(t.TargetID, *job)
 			}
 		}

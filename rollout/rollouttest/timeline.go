@@ -107,7 +107,7 @@ type recorder struct {
 	brief    bool                 // the waits are left out
 	waiting  []rollout.Waiting    // the waits recorded last, in the order of the plan
 	plan     rollout.Plan         // the last one after which nothing more started
-	checked  map[string]time.Time // by keyOf: when the verification ended
+	overAt   map[string]time.Time // by keyOf: when the verification ended, or a change ended the job
 	seen     time.Time            // the last instant that was recorded in full
 	stirred  time.Time            // the latest instant of an entry that is no wait
 	running  []string
@@ -127,7 +127,7 @@ type member struct {
 
 func (r *recorder) begin(start time.Time) {
 	r.timeline.Start, r.stirred = start, start
-	r.checked = map[string]time.Time{}
+	r.overAt = map[string]time.Time{}
 	r.open = map[string]bool{}
 	r.stuck = map[rollout.Stuck]bool{}
 	r.roles = map[string]member{}
@@ -334,7 +334,7 @@ func (r *recorder) ended(job rollout.Job, e ending) {
 func (r *recorder) verified(job rollout.Job, e ending) {
 	entry := r.over(Verify, job, e)
 	entry.Status = string(job.Verification)
-	r.checked[keyOf(e.target, &job)] = e.at
+	r.overAt[keyOf(e.target, &job)] = e.at
 	r.leave(e.target, job)
 	r.entry(entry)
 }
