@@ -370,15 +370,19 @@ func checkLease(s Step) error {
 		}
 	}
 	// Until an execution ends, nothing may take away a slot that one of its runs was started with.
+	gone := map[string][]error{} // by run
 	for run, start := range s.Dispatched {
 		if e, _ := s.execution(start.Resource, start.Group); e == nil || s.Lagging {
 			continue
 		}
 		for _, claim := range start.Claims {
 			if _, held := holds[[3]string{claim.Pool, start.Resource, start.Group}]; !held {
-				faults = append(faults, fmt.Errorf("%s: its execution is open and its slot in pool %s is gone", run, claim.Pool))
+				gone[run] = append(gone[run], fmt.Errorf("%s: its execution is open and its slot in pool %s is gone", run, claim.Pool))
 			}
 		}
+	}
+	for _, run := range slices.Sorted(maps.Keys(gone)) {
+		faults = append(faults, gone[run]...)
 	}
 	return errors.Join(faults...)
 }

@@ -515,6 +515,11 @@ func TestStepFindsEachViolation(t *testing.T) {
 		{"the slot of a run is gone", func(w world) {
 			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Claims: []rollout.Claim{{Pool: "Q", Token: 1}}}
 		}, "lease: a-run: its execution is open and its slot in pool Q is gone"},
+		{"several slots are gone, and are told in order", func(w world) {
+			for _, run := range []string{"a-9", "a-3", "a-7", "a-1", "a-5", "a-2", "a-8", "a-4", "a-6"} {
+				w.Dispatched[run] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Run: run, Claims: []rollout.Claim{{Pool: "Q", Token: 1}}}
+			}
+		}, "lease: " + strings.Join([]string{"a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7", "a-8", "a-9"}, ": its execution is open and its slot in pool Q is gone\n")},
 		{"which a view that lags may have given back", func(w world) {
 			w.Lagging = true
 			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Claims: []rollout.Claim{{Pool: "Q", Token: 1}}}
