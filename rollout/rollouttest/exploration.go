@@ -319,10 +319,14 @@ func (j *ran) others() []Outcome {
 	return []Outcome{{After: expected.After, Status: rollout.JobFailure}, {Status: rollout.JobInProgress}}
 }
 
-// differs reports whether another outcome is one to the job: what has ended does not end again.
+// differs reports whether another outcome is one to the job: what has ended does not end again, and
+// what hangs has no end.
 func (j *ran) differs(other Outcome) bool {
-	if !j.verifies {
-		return other != j.outcome
+	if expected := j.outcome; !j.verifies {
+		if !other.Status.Terminal() && !expected.Status.Terminal() {
+			other.After, expected.After = 0, 0
+		}
+		return other != expected
 	}
 	ends := func(o Outcome) Outcome {
 		if !o.decides() {

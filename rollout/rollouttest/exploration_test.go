@@ -90,6 +90,15 @@ kubelet hangs (2 trials): never done: an unfinished job in 2 trials; 1 resource 
 			`2 trials with faults from 2026-03-10 12:00:00 on
 without faults: done at 2026-03-10 12:01:00 (+1m)
 kubelet fails, kubelet ends as invalidJobAgent (1 trial each): never done: retry_exhausted in 1 trial; 1 resource held`},
+		{"a job that hangs anyway does not hang otherwise for having an end that never comes", func(w *rollouttest.World) {
+			w.Fleet.Targets = w.Fleet.Targets[:1]
+			w.Job = func(rollout.Start, int) rollouttest.Outcome {
+				return rollouttest.Outcome{After: minutes(3), Status: rollout.JobInProgress}
+			}
+		}, nil, 1,
+			`1 trial with faults from 2026-03-10 12:00:00 on
+without faults: never done: an unfinished job in 1 trial
+kubelet fails (1 trial): never done: retry_exhausted in 1 trial`},
 		{"a job that the world finds can fail as well, and what was held before is no consequence", func(w *rollouttest.World) {
 			w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "a", Version: "v2", Status: rollout.JobInProgress, CreatedAt: noon}}
 			w.Fleet.Targets[1].Jobs = []rollout.Job{{Run: "b", Version: "v2", Status: rollout.JobFailure, CreatedAt: noon, CompletedAt: noon}}
