@@ -34,27 +34,27 @@ func (t Timeline) Chart(step time.Duration) string {
 	letters, legend := t.letters()
 	var rows []string
 	cells := map[string][]byte{}
+	owners := map[string][]string{} // the deployment of each cell, since some share a letter
 	width := 0
 	for _, s := range spans {
-		row := cells[s.resource]
+		row, of := cells[s.resource], owners[s.resource]
 		if row == nil {
-			row = []byte(strings.Repeat(".", columns))
-			cells[s.resource] = row
+			row, of = []byte(strings.Repeat(".", columns)), make([]string, columns)
+			cells[s.resource], owners[s.resource] = row, of
 			rows = append(rows, s.resource)
 			width = max(width, len(s.resource))
 		}
 		first, last := int(s.from.Sub(from)/step), int((s.to.Sub(from)+step-1)/step)
 		for c := first; c < last; c++ {
-			letter := letters[s.deployment]
 			switch {
 			case s.deployment == "":
 				if row[c] == '.' {
 					row[c] = '-'
 				}
-			case row[c] == '.' || row[c] == '-' || row[c] == letter:
-				row[c] = letter
+			case row[c] == '.' || row[c] == '-' || of[c] == s.deployment:
+				row[c], of[c] = letters[s.deployment], s.deployment
 			default:
-				row[c] = '#'
+				row[c], of[c] = '#', ""
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (t Timeline) letters() (map[string]byte, string) {
 		}
 	}
 	letters := map[string]byte{}
-	taken := map[byte]bool{'#': true, '-': true, '.': true}
+	taken := map[byte]bool{'#': true, '-': true, '.': true, '?': true}
 	var legend []string
 	for _, name := range names {
 		choices := ""

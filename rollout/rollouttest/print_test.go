@@ -2,6 +2,7 @@ package rollouttest_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +234,30 @@ r1 dunabc
 	chart := (rollouttest.Timeline{Start: noon, Entries: many}).Chart(time.Minute)
 	if lines := strings.Split(chart, "\n"); !strings.Contains(lines[1], "  9 "+strings.Repeat("é", 62)+"  ? "+strings.Repeat("é", 63)+"  ") || !strings.HasSuffix(lines[3], strings.Repeat("?", 58)) {
 		t.Errorf("of many deployments the chart is\n%s", chart)
+	}
+}
+
+// TestChartOfManyDeployments: those that share the letter that says nothing are several at once all
+// the same, and none has it for its own.
+func TestChartOfManyDeployments(t *testing.T) {
+	t.Parallel()
+	var entries []rollouttest.Entry
+	ran := func(from, to int, deployment string) {
+		for _, e := range []rollouttest.Entry{{At: noon.Add(minutes(from)), Kind: rollouttest.Start}, {At: noon.Add(minutes(to)), Kind: rollouttest.End}} {
+			e.Resource, e.Deployment, e.Run = "r1", deployment, fmt.Sprint(deployment, from)
+			entries = append(entries, e)
+		}
+	}
+	ran(0, 1, "?") // the first free letter, as it has none that can be told from the one that says nothing
+	for k := range 61 {
+		ran(k+1, k+2, strings.Repeat("é", k+1))
+	}
+	ran(62, 64, "ö")
+	ran(63, 66, "ü")
+	ran(66, 67, "ü")
+	lines := strings.Split(rollouttest.Timeline{Start: noon, Entries: entries}.Chart(time.Minute), "\n")
+	if !strings.HasPrefix(lines[1], "a ?  b é  ") || !strings.Contains(lines[1], "  ? ö  ? ü  # several") || !strings.HasPrefix(lines[3], "r1 ab") || !strings.HasSuffix(lines[3], "9?#???") {
+		t.Errorf("got\n%s", strings.Join(lines, "\n"))
 	}
 }
 
