@@ -30,7 +30,7 @@ func (t Timeline) Chart(step time.Duration) string {
 	if step <= 0 {
 		step = fitting(to.Sub(from))
 	}
-	columns := int((to.Sub(from) + step - 1) / step)
+	columns := ceiling(to.Sub(from), step)
 	letters, legend := t.letters()
 	var rows []string
 	cells := map[string][]byte{}
@@ -44,7 +44,7 @@ func (t Timeline) Chart(step time.Duration) string {
 			rows = append(rows, s.resource)
 			width = max(width, len(s.resource))
 		}
-		first, last := int(s.from.Sub(from)/step), int((s.to.Sub(from)+step-1)/step)
+		first, last := int(s.from.Sub(from)/step), ceiling(s.to.Sub(from), step)
 		for c := first; c < last; c++ {
 			switch {
 			case s.deployment == "":
@@ -125,8 +125,16 @@ func fitting(d time.Duration) time.Duration {
 			return step
 		}
 	}
-	days := (d + 100*24*time.Hour - 1) / (100 * 24 * time.Hour)
-	return days * 24 * time.Hour
+	return time.Duration(ceiling(d, 100*24*time.Hour)) * 24 * time.Hour
+}
+
+// ceiling returns how many steps a duration takes, the last one perhaps in part.
+func ceiling(d, step time.Duration) int {
+	steps := int(d / step)
+	if d%step > 0 {
+		steps++
+	}
+	return steps
 }
 
 // axis marks every tenth column with the time since the first.
