@@ -137,14 +137,15 @@ func ceiling(d, step time.Duration) int {
 	return steps
 }
 
-// axis marks every tenth column with the time since the first.
+// axis marks every tenth column with the time since the first, where the mark before it leaves room.
 func axis(columns int, step time.Duration) string {
 	var b strings.Builder
 	for c := 0; c < columns; c += 10 {
-		mark := "+" + shortDuration(time.Duration(c)*step)
-		fmt.Fprintf(&b, "%-10s", mark)
+		if n := b.Len(); c == 0 || n < c {
+			fmt.Fprintf(&b, "%*s+%s", c-n, "", shortDuration(time.Duration(c)*step))
+		}
 	}
-	return strings.TrimRight(b.String(), " ")
+	return b.String()
 }
 
 // shortDuration leaves out zero minutes and seconds at the end, and counts whole days.
