@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/textlist"
@@ -42,7 +43,7 @@ func (t Timeline) Chart(step time.Duration) string {
 			row, of = []byte(strings.Repeat(".", columns)), make([]string, columns)
 			cells[s.resource], owners[s.resource] = row, of
 			rows = append(rows, s.resource)
-			width = max(width, len(s.resource))
+			width = max(width, utf8.RuneCountInString(s.resource))
 		}
 		first, last := int(s.from.Sub(from)/step), ceiling(s.to.Sub(from), step)
 		for c := first; c < last; c++ {

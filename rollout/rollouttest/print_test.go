@@ -222,6 +222,7 @@ r1 dunabc
 		{"and more are not", jobs(job("r1", "web", 0, 101)), 0, "2m = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s       +20m      +40m      +1h       +1h20m    +1h40m\nr1 " + strings.Repeat("w", 51) + "\n"},
 		{"a column of centuries", jobs(job("r1", "web", 0, 3)), math.MaxInt64, "2562047h47m16.854775807s = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s\nr1 w\n"},
 		{"marks stay above their columns, and one for which there is no room is left out", jobs(job("r1", "web", 0, 1)), 1500*time.Millisecond + 123456, "1.500123456s = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s       +15.00123456s       +45.00370368s\nr1 " + strings.Repeat("w", 40) + "\n"},
+		{"a name of several bytes a letter is no wider for that", jobs(job("nœud", "web", 0, 1), job("r2", "web", 0, 1)), time.Minute, "1m = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n     +0s\nnœud w\nr2   w\n"},
 		{"months", jobs(job("r1", "web", 0, 60*24*150+1)), 0, "2d = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s       +20d      +40d      +60d      +80d      +100d     +120d     +140d\nr1 " + strings.Repeat("w", 76) + "\n"},
 		{"two hundred days are as many columns of two", jobs(job("r1", "web", 0, 60*24*200)), 0, "2d = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s       +20d      +40d      +60d      +80d      +100d     +120d     +140d     +160d     +180d\nr1 " + strings.Repeat("w", 100) + "\n"},
 	} {
