@@ -473,6 +473,28 @@ func TestAttemptsAreTold(t *testing.T) {
 	}
 }
 
+// TestWhatWasBeforeTheStart: what the first plan finds out of the time before the start is told before
+// what happened at the start.
+func TestWhatWasBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 1)
+	w.Fleet.Versions = w.Fleet.Versions[:5]
+	w.Fleet.Targets[0].Jobs = []rollout.Job{{Run: "x", Version: "v1", Status: rollout.JobInProgress, CreatedAt: at(1, 7, 30)}}
+	w.Changes = []rollouttest.Change{{At: at(1, 8, 0), What: "second", Do: func(*rollout.Snapshot) {}}, {At: at(1, 7, 0), What: "first", Do: func(*rollout.Snapshot) {}}}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := 1; k < len(timeline.Entries); k++ {
+		if timeline.Entries[k].At.Before(timeline.Entries[k-1].At) {
+			t.Errorf("entry %d is not in order:\n%s", k, timeline)
+		}
+	}
+	if first := timeline.Entries[0]; !first.At.Before(w.Start) || first.Kind == rollouttest.Found {
+		t.Errorf("nothing was before the start:\n%s", timeline)
+	}
+}
+
 // TestChangesEndJobs: what a change has ended stays so, whoever started it, and its end by World.Job
 // does not come any more.
 func TestChangesEndJobs(t *testing.T) {

@@ -50,7 +50,7 @@ type World struct {
 	Every time.Duration
 
 	// Changes are everything else that happens, in any order; those of one instant happen in the
-	// order of the list.
+	// order of the list, and those before Start before the first plan.
 	Changes []Change
 
 	// Job returns the outcome of a job when it starts, and of those in progress at Start. It must be
