@@ -43,6 +43,11 @@ func TestDrawnWorlds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
+		for k := 1; k < len(timeline.Entries); k++ {
+			if timeline.Entries[k].At.Before(timeline.Entries[k-1].At) {
+				t.Fatalf("entry %d lies before the one that is told first:\n%s\n%s", k, timeline, text)
+			}
+		}
 		tally(seen, timeline)
 		if world.Every > 0 {
 			polled(t, seen, world, timeline)

@@ -319,13 +319,47 @@ func TestEventsNoticedLate(t *testing.T) {
 	}
 	const want = `2026-03-10
   12:00:00  group 1 in prod opened
-  12:01:00  group 2 in prod opened, as of 2026-03-10 11:59:59
   12:00:00  group 3 in prod opened
   12:00:01  group 4 in prod opened
+  12:01:00  group 2 in prod opened, as of 2026-03-10 11:59:59
   12:01:00  group 4 in prod closed, timed out, locked web v2
   12:01:00  group 5 in prod closed, nothing locked
 `
 	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestEndsNoticedLate: an execution of which nobody knows that its last job was the last one, because
+// the checks of another have not ended, has ended with that job all the same, and it is told there.
+func TestEndsNoticedLate(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 1, `{"id":"bracket","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},{"id":"undo","rollback":{"onVerificationFailure":true}}`)
+	w.Fleet.Deployments = append(w.Fleet.Deployments, rollout.Deployment{ID: "api"})
+	w.Fleet.Versions = append(w.Fleet.Versions, version("api", "v2", at(1, 9, 0)))
+	w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "c-0", Environment: "prod", Deployment: "api"}})
+	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+		if start.Deployment == "api" {
+			return rollouttest.Outcome{After: minutes(5)}
+		}
+		return rollouttest.Outcome{After: minutes(1), Verification: rollout.VerificationPassed, VerifiedAfter: 24 * time.Hour}
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := timeline.Trace()
+	const want = `  09:05:00  c-0: api v2 ended: successful
+  09:05:00  c-0: group 1 in prod ended: completed
+2026-03-11
+  09:01:00  c-0: verification of web v2: passed
+`
+	if !strings.HasSuffix(trace, want) {
+		t.Errorf("want\n%sin\n%s", want, trace)
+	}
+	for k := 1; k < len(timeline.Entries); k++ {
+		if timeline.Entries[k].At.Before(timeline.Entries[k-1].At) {
+			t.Errorf("entry %d is not in order:\n%s", k, trace)
+		}
 	}
 }

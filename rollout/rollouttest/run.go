@@ -48,10 +48,8 @@ func (r *running) run(ctx context.Context) error {
 		}
 		r.inFlight(&plan) // of what was at work before anything started, or is by a change
 		r.settled(&plan)
-		if r.Every > 0 || now.Equal(r.Start) { // the first look finds out what was before it, too
-			r.inOrder(began)
-			began = len(r.timeline.Entries)
-		}
+		r.inOrder(began)
+		began = len(r.timeline.Entries)
 		wake := r.wake(plan.Next)
 		if !r.Trust {
 			if err := r.quiet(snapshot, plan, wake); err != nil {

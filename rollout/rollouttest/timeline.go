@@ -214,8 +214,9 @@ func (r *recorder) settled(plan *rollout.Plan) {
 	r.waiting = waiting
 }
 
-// inOrder sorts the entries of a look at what has happened since the one before. The first of them
-// is entry from.
+// inOrder sorts the entries of a look at what has happened since the one before: a plan may find out
+// late what has become of a group or an execution, and the first one what was before the start. The
+// first of them is entry from.
 func (r *recorder) inOrder(from int) {
 	slices.SortStableFunc(r.timeline.Entries[from:], func(a, b Entry) int { return a.At.Compare(b.At) })
 }
