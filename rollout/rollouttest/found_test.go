@@ -473,6 +473,62 @@ func TestAttemptsAreTold(t *testing.T) {
 	}
 }
 
+// TestDrainsBeforeTheStart: a drain that the world has found serves the first upgrade, and is not saved;
+// one whose upgrade was before the start, too, has nothing to do with those to come.
+func TestDrainsBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 2)
+	_, plans, err := watched(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained := map[[3]int]bool{}
+	for _, own := range plans {
+		for _, state := range []string{"known", "lost"} {
+			rest := own.from(w)
+			if state == "lost" {
+				rest.Fleet.State = rollout.State{}
+			}
+			timeline, err := rest.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, upgraded, upgrades := map[string]bool{}, map[string]bool{}, 0
+			for _, target := range own.fleet.Targets {
+				switch {
+				case len(target.Jobs) == 0:
+				case target.Deployment == drain:
+					before[target.Resource] = true
+				case target.Deployment != uncordon:
+					upgraded[target.Resource] = true
+				}
+			}
+			free := map[string]bool{}
+			for _, e := range timeline.Entries {
+				if e.Kind == rollouttest.Start && e.Role == bracket.Main {
+					upgrades++
+					free[e.Resource] = before[e.Resource] && !upgraded[e.Resource]
+				}
+			}
+			served := 0
+			for _, yes := range free {
+				if yes {
+					served++
+				}
+			}
+			if want := upgrades - served - timeline.Drains; timeline.DrainsSaved != want {
+				t.Errorf("from %s, with the state %s: %d drains and %d upgrades, the first of %d behind a drain of before: %d saved, want %d", own.at, state, timeline.Drains, upgrades, served, timeline.DrainsSaved, want)
+			}
+			drained[[3]int{timeline.Drains, upgrades, served}] = true
+		}
+	}
+	for _, want := range [][3]int{{2, 6, 0}, {1, 6, 1}, {1, 5, 0}, {0, 3, 1}} {
+		if !drained[want] {
+			t.Errorf("no world of %d drains, %d upgrades and %d drained before: %v", want[0], want[1], want[2], drained)
+		}
+	}
+}
+
 // TestWhatWasBeforeTheStart: what the first plan finds out of the time before the start is told before
 // what happened at the start.
 func TestWhatWasBeforeTheStart(t *testing.T) {

@@ -233,6 +233,7 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 		}
 		t.Jobs = append(t.Jobs, job)
 		r.started(plan, start, attempt, now)
+		r.drainedBefore(plan, start)
 	}
 	r.inFlight(plan)
 	return nil

@@ -44,7 +44,7 @@ type Timeline struct {
 	Drains int `json:"drains"`
 
 	// DrainsSaved is how many more drains there would have been if every upgrade of a main member
-	// had brought its own.
+	// had brought its own. What was drained for an upgrade before the start needs no other drain.
 	DrainsSaved int `json:"drainsSaved"`
 }
 
@@ -117,6 +117,7 @@ type recorder struct {
 	drains   map[member]bool            // pre members that ran
 	upgrades map[member]map[string]bool // main members that ran → versions
 	pres     map[[2]string]int          // (group, resource) → pre members of the execution
+	drained  map[[2]string]int          // (group, resource) → those of them that had run before the start, and no main member had
 }
 
 // member is a member of an execution.
@@ -134,6 +135,7 @@ func (r *recorder) begin(start time.Time) {
 	r.drains = map[member]bool{}
 	r.upgrades = map[member]map[string]bool{}
 	r.pres = map[[2]string]int{}
+	r.drained = map[[2]string]int{}
 }
 
 func (r *recorder) entry(e Entry) {
@@ -321,6 +323,34 @@ func (r *recorder) memberOf(plan *rollout.Plan, start rollout.Start) member {
 	return own
 }
 
+// drainedBefore notes, when the first main member of an execution starts, which of its drains are not
+// of this world: they serve that upgrade, unless another one had them before.
+func (r *running) drainedBefore(plan *rollout.Plan, start rollout.Start) {
+	key := [2]string{start.Group, start.Resource}
+	if _, known := r.drained[key]; known || r.roles[start.Run].role != bracket.Main {
+		return
+	}
+	r.drained[key] = 0
+	ran := func(deployment string) bool {
+		i, known := r.targets[rollout.TargetID{Resource: start.Resource, Environment: start.Environment, Deployment: deployment}]
+		return known && slices.ContainsFunc(r.fleet.Targets[i].Jobs, func(job rollout.Job) bool {
+			_, ours := r.dispatched[job.Run]
+			return !ours && r.startOf(r.fleet.Targets[i].TargetID, &job).Group == start.Group
+		})
+	}
+	n := 0
+	for _, m := range openIn(plan.State, start.Resource, start.Group).Members {
+		switch {
+		case !ran(m.Deployment):
+		case m.Role == bracket.Main:
+			return
+		case m.Role == bracket.Pre && !r.drains[member{start.Group, start.Resource, m.Deployment, bracket.Pre}]:
+			n++
+		}
+	}
+	r.drained[key] = n
+}
+
 func (r *recorder) ended(job rollout.Job, e ending) {
 	entry := r.over(End, job, e)
 	entry.Status = string(job.Status)
@@ -402,6 +432,9 @@ func (r *recorder) finish(found []string) {
 	separate := 0
 	for m, versions := range r.upgrades {
 		separate += len(versions) * r.pres[[2]string{m.group, m.resource}]
+	}
+	for _, n := range r.drained {
+		separate -= n
 	}
 	t.DrainsSaved = max(0, separate-t.Drains)
 }
