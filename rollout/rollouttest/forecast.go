@@ -227,9 +227,10 @@ type Trial struct {
 	Hanging bool             `json:"hanging,omitempty"`
 	CutOff  bool             `json:"cutOff,omitempty"`
 
-	// Goals tell how far every version came in every environment: those that a target ran at the
-	// start, or at the end, or had a job of or awaited. They are ordered by environment and
-	// deployment, the oldest version first.
+	// Goals tell how far every version came in every environment: those that a target ran or awaited
+	// at the end, or had a job of since the start. A version that all had at the start, and left for
+	// another one, is none of them. They are ordered by environment and deployment, the oldest
+	// version first.
 	Goals []Progress `json:"goals,omitempty"`
 }
 

@@ -24,18 +24,19 @@ func (g Goal) String() string {
 	return fmt.Sprintf("%s %s in %s", g.Deployment, g.Version, g.Environment)
 }
 
-// Progress is how far a trial came with a goal. A target that goes from the version to a newer one
-// has got it. A target that goes past the version, or for which the version is not meant, does not
+// Progress is how far a trial came with a goal. A target that gets the version and goes from it to a
+// newer one has got it. A target that goes past the version, or for which the version is not meant, does not
 // count, and neither does one that left.
 type Progress struct {
 	Goal Goal `json:"goal"`
 
-	// Got is how many targets got the version, those that had it at the start included.
+	// Got is how many targets got the version, those included that had it at the start and still have
+	// it.
 	Got int `json:"got"`
 
 	// Finish is when the last of them did: when its last job of the version ended, or the last
-	// verification, or a change ended it, but not before the start of the world. Checks that fail take nothing away unless
-	// a rollback follows. Zero if none did.
+	// verification, or a change ended it, but not before the start of the world. Checks that fail
+	// take nothing away unless a rollback follows. Zero if none did.
 	Finish time.Time `json:"finish,omitzero"`
 
 	// Left is how many targets were still to get the version at the end, or to get it again: those
@@ -137,8 +138,8 @@ type task struct{ deployment, environment string }
 
 func taskOf(t rollout.TargetID) task { return task{t.Deployment, t.Environment} }
 
-// progress returns how far the world came with everything that a target ran at the start or had to
-// do since, ordered by environment, deployment and version.
+// progress returns how far the world came with everything that a target runs or awaits at the end, or
+// had to do since the start, ordered by environment, deployment and version.
 func (r *running) progress() []Progress {
 	gone := map[string]bool{}
 	for _, id := range r.fleet.DeletedResources {
