@@ -50,6 +50,13 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 	case world.Store != nil:
 		return Prediction{}, errors.New("rollouttest: World.Store must be nil in a forecast: every trial begins anew")
 	}
+	for _, deployment := range slices.Sorted(maps.Keys(samples)) {
+		for k, o := range samples[deployment] {
+			if err := o.validate(); err != nil {
+				return Prediction{}, fmt.Errorf("rollouttest: samples[%s][%d] lets a job %w", deployment, k, err)
+			}
+		}
+	}
 	world.Pure = world.Pure || known(world.Fleet.State)
 	f := forecast{world: world, samples: samples, seed: seed, outcomes: make([]trialOutcome, trials)}
 	f.run(ctx, 0)

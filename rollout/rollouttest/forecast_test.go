@@ -243,3 +243,23 @@ func TestForecastOfPlansThatDoNotExplain(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestImpossibleSamples: a sample that no job can be is named, whether it would be drawn or not. Before
+// that, World.Job was blamed for it, if it was drawn.
+func TestImpossibleSamples(t *testing.T) {
+	t.Parallel()
+	good := rollouttest.Outcome{After: minutes(1)}
+	for _, row := range []struct {
+		why     string
+		samples map[string][]rollouttest.Outcome
+		want    string
+	}{
+		{"a job that ends before it starts", map[string][]rollouttest.Outcome{"web": {good, {After: -time.Second}}}, "rollouttest: samples[web][1] lets a job end 1s before it starts"},
+		{"of a deployment that does not run", map[string][]rollouttest.Outcome{"web": {good}, "wbe": {{VerifiedAfter: time.Second}}}, "rollouttest: samples[wbe][0] lets a job be verified after 1s without an outcome"},
+		{"the first of several", map[string][]rollouttest.Outcome{"b": {{After: -2}}, "c": {{After: -3}}, "a": {good, {After: -1}, {After: -4}}}, "rollouttest: samples[a][1] lets a job end 1ns before it starts"},
+	} {
+		if _, err := rollouttest.Forecast(t.Context(), webWorld(t, 1, oneByOne), row.samples, 1, 1); err == nil || !strings.HasPrefix(err.Error(), row.want) {
+			t.Errorf("%s: got %v, want %s", row.why, err, row.want)
+		}
+	}
+}

@@ -25,8 +25,8 @@ func (g Goal) String() string {
 }
 
 // Progress is how far a trial came with a goal. A target that gets the version and goes from it to a
-// newer one has got it. A target that goes past the version, or for which the version is not meant, does not
-// count, and neither does one that left.
+// newer one has got it. A target that goes past the version, or for which the version is not meant,
+// does not count, and neither does one that left.
 type Progress struct {
 	Goal Goal `json:"goal"`
 
