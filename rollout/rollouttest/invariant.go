@@ -57,7 +57,11 @@ func (v *Violation) Unwrap() error { return v.Err }
 // those that it got, and the saved leases do not say when.
 func checkLimit(s Step) error {
 	var faults []error
-	atWork := s.atWork()
+	atWork, starts := claimants(s.atWork()), claimants(s.Plan.Start)
+	leases := map[string][]concurrency.Lease{} // by pool
+	for _, record := range s.Plan.State.Pools {
+		leases[record.Key] = append(leases[record.Key], record.Leases...)
+	}
 	for _, p := range s.Plan.Pools {
 		before := map[string]bool{}
 		for _, holder := range slices.Concat(p.Holders, s.Snapshot.Active[p.Key]) {
@@ -66,35 +70,26 @@ func checkLimit(s Step) error {
 		for _, id := range p.Unavailable {
 			before[id] = true
 		}
-		for _, start := range atWork {
-			if claims(start, p.Key) {
-				before[start.Resource] = true
-			}
+		for _, start := range atWork[p.Key] {
+			before[start.Resource] = true
 		}
 		in := maps.Clone(before)
-		for _, record := range s.Plan.State.Pools {
-			if record.Key != p.Key {
-				continue
-			}
-			for _, lease := range record.Leases {
-				in[lease.Resource] = true
-			}
+		for _, lease := range leases[p.Key] {
+			in[lease.Resource] = true
 		}
 		again := map[string]bool{} // down with a quarantined lease that does not count: what starts there needs no place, and counts
 		let := map[string]bool{}   // let in regardless of the limit: the resource is at work already and needs this pool as well, or there is an override
-		for _, start := range s.Plan.Start {
-			if claims(start, p.Key) {
-				in[start.Resource] = true
-				if slices.ContainsFunc(p.Quarantined, func(h concurrency.Holder) bool { return h.Resource == start.Resource }) {
-					again[start.Resource] = true
-				}
-				let[start.Resource] = let[start.Resource] || start.Reason == rollout.Reason(concurrency.SlotHeld) || start.Reason == rollout.ReasonOverridden
+		for _, start := range starts[p.Key] {
+			in[start.Resource] = true
+			if slices.ContainsFunc(p.Quarantined, func(h concurrency.Holder) bool { return h.Resource == start.Resource }) {
+				again[start.Resource] = true
 			}
+			let[start.Resource] = let[start.Resource] || start.Reason == rollout.Reason(concurrency.SlotHeld) || start.Reason == rollout.ReasonOverridden
 		}
 		// A limit that was lowered, or a node that broke, may leave more in the pool than is
 		// allowed: then no other resource may come in.
-		taken := slices.ContainsFunc(s.Plan.Start, func(start rollout.Start) bool {
-			return claims(start, p.Key) && !before[start.Resource] && !let[start.Resource]
+		taken := slices.ContainsFunc(starts[p.Key], func(start rollout.Start) bool {
+			return !before[start.Resource] && !let[start.Resource]
 		})
 		if taken && len(in) > p.Max+len(p.Quarantined) {
 			faults = append(faults, fmt.Errorf("pool %s has %d members in disruption and admits only %d: %s", p.Key, len(in), p.Max, names(in)))
@@ -138,8 +133,15 @@ func (s *Step) dismissed(start rollout.Start) bool {
 	})
 }
 
-func claims(start rollout.Start, pool string) bool {
-	return slices.ContainsFunc(start.Claims, func(c rollout.Claim) bool { return c.Pool == pool })
+// claimants returns the starts that claim each pool.
+func claimants(starts []rollout.Start) map[string][]rollout.Start {
+	byPool := map[string][]rollout.Start{}
+	for _, start := range starts {
+		for _, claim := range start.Claims {
+			byPool[claim.Pool] = append(byPool[claim.Pool], start)
+		}
+	}
+	return byPool
 }
 
 func names(set map[string]bool) string {
