@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
 )
 
 // Explanation is the whole answer to "why does this target get what it gets": every version it
@@ -268,8 +270,11 @@ func (v *VersionExplanation) Blockers() []RuleVerdict {
 
 // Until returns the instant by which time alone has opened every blocker once; zero if a blocker
 // needs more than time, or if there is none. It does not foresee what closes before it: a window,
-// or a rule whose [Override] expires. Nor does it foresee an Override that becomes active before it.
-// A plan at that instant tells; [Plan.Next] misses none of these.
+// or a rule whose [Override] expires. Nor does it foresee an Override that becomes active before it,
+// what the rules say of a version that is of the future now, or what a bracket says next: when a
+// group has closed its turn has to come, and in its turn one member waits for another, unless the
+// next group closes before and takes its place. A plan at that instant tells; [Plan.Next] misses none
+// of these.
 func (v *VersionExplanation) Until() time.Time {
 	var until time.Time
 	for _, r := range v.Blockers() {
@@ -281,17 +286,26 @@ func (v *VersionExplanation) Until() time.Time {
 	return until
 }
 
-// mayClose reports whether a rule that is open, or opens before an instant, may block the version
-// again at that instant: a window that does not open just then, or a rule whose override is over.
-func (v *VersionExplanation) mayClose(until time.Time) bool {
-	return slices.ContainsFunc(v.Rules, func(r RuleVerdict) bool {
+// mayWait reports whether the version may be blocked at an instant by which time alone has opened
+// every blocker once: by a window that does not open just then, by a rule whose override is over, by
+// a rule that is not asked about a version of the future, or by the bracket, which has more to say
+// once a group has closed or a turn has come. The next attempt of a member is the last that a
+// bracket waits for.
+func (v *VersionExplanation) mayWait(until time.Time) bool {
+	return v.Prospect == ProspectFuture || slices.ContainsFunc(v.Rules, func(r RuleVerdict) bool {
 		switch r.Reason {
 		case ReasonNotApplicable:
 			return false
 		case ReasonOverridden:
 			return !r.Until.IsZero() && !r.Until.After(until)
 		}
-		return r.Kind == KindWindow && !r.Until.Equal(until)
+		switch r.Kind {
+		case KindWindow:
+			return !r.Until.Equal(until)
+		case KindBracket:
+			return r.Status != Allowed && r.Reason != Reason(bracket.ReasonWaitsForMembers)
+		}
+		return false
 	})
 }
 
@@ -481,7 +495,7 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 	}
 	if until := v.Until(); !until.IsZero() {
 		at := "at"
-		if v.mayClose(until) {
+		if v.mayWait(until) {
 			at = "not before"
 		}
 		fmt.Fprintf(b, "       opens by itself %s %s\n", at, until.UTC().Format(time.RFC3339))

@@ -279,7 +279,7 @@ func TestExplanationInFull(t *testing.T) {
   policies  p, q
   v5: future
     └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
-       opens by itself at 2025-01-01T00:30:00Z
+       opens by itself not before 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
     ├─ + version                allowed
@@ -294,7 +294,7 @@ func TestExplanationInFull(t *testing.T) {
   bracket   B
   v5: future
     └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
-       opens by itself at 2025-01-01T00:30:00Z
+       opens by itself not before 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
     ├─ + version                allowed
@@ -312,7 +312,7 @@ func TestExplanationInFull(t *testing.T) {
   bracket   B
   v5: future
     └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
-       opens by itself at 2025-01-01T00:30:00Z
+       opens by itself not before 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
     ├─ + version                allowed
@@ -355,7 +355,7 @@ func TestExplanationInFull(t *testing.T) {
   held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
   v5: future
     └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
-       opens by itself at 2025-01-01T00:30:00Z
+       opens by itself not before 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
     └─ + version                allowed
@@ -371,7 +371,7 @@ func TestExplanationInFull(t *testing.T) {
   held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
   v5: future
     └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
-       opens by itself at 2025-01-01T00:30:00Z
+       opens by itself not before 2025-01-01T00:30:00Z
   v4, scoped: out of scope
   v3 (3.0), scoped: waits
     ├─ + version                allowed

@@ -475,6 +475,75 @@ func TestExplainDoesNotPromiseAnOpening(t *testing.T) {
 	}
 }
 
+// TestExplainDoesNotPromiseWhatABracketHasYetToSay: once a group has closed its turn has to come, and
+// in its turn the members come one after the other; and no rule has been asked about a version of
+// the future. So no text says that such a version opens when what is listed is over.
+func TestExplainDoesNotPromiseWhatABracketHasYetToSay(t *testing.T) {
+	t.Parallel()
+	const (
+		immediate = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.id == 'drain'"}}}`
+		collected = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{"pre":"deployment.id == 'drain'"}}}`
+		curve     = `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":1800,"orderKey":"resource_bracket"}}`
+	)
+	for _, row := range []struct {
+		why        string
+		rules      string
+		deployment string
+		created    time.Time // of v2
+		failed     bool      // the job that the first plan starts
+		want       string
+		starts     bool // then
+	}{
+		{why: "a main member, which comes after the drain", rules: collected, deployment: "api", want: "not before 2025-01-01T00:10:00Z"},
+		{why: "a main member in its turn", rules: immediate + "," + curve, deployment: "api", want: "not before 2025-01-01T00:30:00Z"},
+		{why: "what was drained is finished", rules: immediate + `,{"id":"R","retry":{"maxRetries":2,"backoffSeconds":600}}`, deployment: "drain", failed: true, want: "at 2025-01-01T00:11:00Z", starts: true},
+		{why: "a version of the future, which has to be approved", rules: `{"id":"A","anyApproval":{"minApprovals":1}}`, deployment: "api", created: minute(20), want: "not before 2025-01-01T00:20:00Z"},
+	} {
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "drain": {"v1"}})
+		for k := range s.Versions {
+			if v := &s.Versions[k]; v.ID == "v1" {
+				v.CreatedAt = t0.Add(-time.Hour)
+			} else {
+				v.CreatedAt = t0
+				if !row.created.IsZero() {
+					v.CreatedAt = row.created
+				}
+			}
+		}
+		set, now := compile(t, policy(row.rules)), t0
+		plan := mustPlan(t, set, s, now)
+		if row.failed {
+			s.State = mustCommit(t, plan, now)
+			for _, start := range plan.Start {
+				for k := range s.Targets {
+					if s.Targets[k].TargetID == start.TargetID {
+						s.Targets[k].Jobs = []rollout.Job{{Run: start.Run, Version: start.Version, Status: rollout.JobFailure, CreatedAt: now, CompletedAt: minute(1)}}
+					}
+				}
+			}
+			now = minute(1)
+			plan = mustPlan(t, set, s, now)
+		}
+		k := slices.IndexFunc(s.Targets, func(target rollout.Target) bool {
+			e, err := plan.Explain(target.TargetID)
+			return err == nil && target.Deployment == row.deployment && len(e.Versions) > 0 && !e.Versions[0].Until().IsZero()
+		})
+		if k < 0 {
+			t.Errorf("%s: nothing opens by itself: %v", row.why, &plan)
+			continue
+		}
+		e, err := plan.Explain(s.Targets[k].TargetID)
+		if err != nil || !strings.Contains(e.String()+"\n", "opens by itself "+row.want+"\n") {
+			t.Errorf("%s: want %q, got %v\n%s", row.why, row.want, err, e)
+		}
+		s.State = plan.State
+		then := mustPlan(t, set, s, e.Versions[0].Until())
+		if starts := slices.ContainsFunc(then.Start, func(start rollout.Start) bool { return start.TargetID == e.TargetID }); starts != row.starts {
+			t.Errorf("%s: it starts then: %v, want %v", row.why, starts, row.starts)
+		}
+	}
+}
+
 // TestExplanationNamesTheHolders: the line of a pool names each resource once, in order, and ten of
 // them at most. Who asks for the text changes nothing.
 func TestExplanationNamesTheHolders(t *testing.T) {
