@@ -371,9 +371,26 @@ func (r RuleVerdict) String() string {
 	return text
 }
 
+// source says in brackets whose verdict it is, and after an arrow who can open it.
+func (v Verdict) source() string {
+	text := ""
+	if v.Rule != "" {
+		text = "  [" + v.Rule + "]"
+	}
+	if actors := v.Actors(); len(actors) > 0 {
+		names := make([]string, len(actors))
+		for k, a := range actors {
+			names[k] = string(a)
+		}
+		text += "  <- " + strings.Join(names, ", ")
+	}
+	return text
+}
+
 // String draws the explanation as a tree, with a line per rule: + is satisfied, ~ is pending and -
 // is denied. The reason follows, then the id of the rule in brackets, and after an arrow who can
-// open it. The text does not end with a newline.
+// open it. What holds the target whatever the version stands before the versions, with the id of
+// the rule or policy. The text does not end with a newline.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s\n", e.TargetID, e.Now.UTC().Format(time.RFC3339))
@@ -395,7 +412,7 @@ func (e Explanation) String() string {
 		line("bracket", e.Bracket)
 	}
 	for _, verdict := range e.Held {
-		line("held", verdict.String())
+		line("held", verdict.String()+verdict.source())
 	}
 	for _, v := range e.Versions {
 		v.draw(&b)
@@ -481,16 +498,7 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 		if !r.Since.IsZero() {
 			fmt.Fprintf(b, " since %s", r.Since.UTC().Format(time.RFC3339))
 		}
-		if r.Rule != "" {
-			fmt.Fprintf(b, "  [%s]", r.Rule)
-		}
-		if actors := r.Actors(); len(actors) > 0 {
-			names := make([]string, len(actors))
-			for k, a := range actors {
-				names[k] = string(a)
-			}
-			fmt.Fprintf(b, "  <- %s", strings.Join(names, ", "))
-		}
+		b.WriteString(r.source())
 		b.WriteByte('\n')
 	}
 	if until := v.Until(); !until.IsZero() {

@@ -337,7 +337,7 @@ func TestExplanationInFull(t *testing.T) {
   runs      v1
   policies  p
   bracket   B
-  held      version_unknown: v1, waits for a version of drain
+  held      version_unknown: v1, waits for a version of drain  <- the release
   without version: waits
     ├─ ~ deploymentBracket      bracket_not_due, waits for a version of drain  [B]  <- the release
     └─ - target                 version_unknown: v1, waits for a version of drain  <- the release
@@ -352,7 +352,7 @@ func TestExplanationInFull(t *testing.T) {
 		{why: "a policy cannot be asked", of: "api", world: world("v1"), policies: `{"name":"p","selector":"int(resource.id) > 1","rules":[{"id":"R","retry":{"maxRetries":0}}]}`, want: `r1 / prod / api at 2025-01-01T00:05:00Z
   runs      v1
   policies  none
-  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
+  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [p]  <- the policy owner
   v5: future
     └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
        opens by itself not before 2025-01-01T00:30:00Z
@@ -368,7 +368,7 @@ func TestExplanationInFull(t *testing.T) {
   runs      v1
   policies  p
   bracket   B
-  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
+  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- the policy owner
   v5: future
     └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time
        opens by itself not before 2025-01-01T00:30:00Z
@@ -388,8 +388,8 @@ func TestExplanationInFull(t *testing.T) {
   runs      v1
   policies  p
   bracket   B
-  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy
-  held      version_unknown: v1, waits for a version of drain
+  held      selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- the policy owner
+  held      version_unknown: v1, waits for a version of drain  <- the release
   without version: waits
     ├─ ~ deploymentBracket      bracket_not_due, waits for a change of the policy or a version of drain  [B]  <- the policy owner, the release
     ├─ - policy                 selector_error: fails: int(resource.id) > 1, waits for a change of the policy  [q]  <- the policy owner

@@ -52,6 +52,11 @@ func TestExplanationReads(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 
+	e.Held[0] = rollout.Verdict{Status: rollout.Denied, Reason: rollout.ReasonSelectorError, Rule: "q", On: []rollout.Condition{{Kind: rollout.OnConfig, Rule: "q"}}}
+	if got, want := e.String(), "\n  held      selector_error, waits for a change of the policy  [q]  <- the policy owner\n"; !strings.Contains(got, want) {
+		t.Errorf("what holds the target says whose it is and who can change it: got\n%s\nwant\n%s", got, want)
+	}
+
 	if v := e.Waits(); v != &e.Versions[1] {
 		t.Errorf("the listed one waits: %+v", v)
 	}
