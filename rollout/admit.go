@@ -18,6 +18,7 @@ type admitting struct {
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 	past       map[poolPlace]bool              // places beyond a limit that the plan gives because of an override
+	letPast    map[int32][]int32               // per start, as in wait.start: the pools past whose rules an override lets it
 	awakened   map[int32]bool                  // pools that are in use again once a start of the plan is carried out, see awaken
 
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
@@ -254,6 +255,18 @@ func (w *work) forced(c *candidate, pool int32) bool {
 	return let(c.target, c.version)
 }
 
+// noteLetPast notes the pools past whose rules an override lets a start.
+func (w *work) noteLetPast(c *candidate, start int32) {
+	for _, claim := range w.answer.Admitted[start-1].Claims {
+		if w.forced(c, claim.Pool) {
+			if w.letPast == nil {
+				w.letPast = map[int32][]int32{}
+			}
+			w.letPast[start] = append(w.letPast[start], claim.Pool)
+		}
+	}
+}
+
 // starts lists the admitted candidates in turn.
 func (w *work) starts() {
 	list := w.answer.Admitted
@@ -283,6 +296,7 @@ func (w *work) starts() {
 		start.Scoped = w.isScoped(w.targets[c.target].deployment, c.version)
 		if c.forced {
 			start.Reason = ReasonOverridden
+			w.noteLetPast(c, place)
 		}
 		if c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {
 			start.Purpose = PurposeRollback

@@ -243,7 +243,11 @@ func (w *work) slotRules(i int32, version string) []RuleVerdict {
 		var rules []RuleVerdict
 		for _, claim := range start.Claims {
 			if pool, known := w.capacity.keys[claim.Pool]; known {
-				rules = append(rules, RuleVerdict{Kind: KindConcurrency, Verdict: Verdict{Status: Allowed, Reason: start.Reason, Rule: w.capacity.owner[pool]}})
+				own := RuleVerdict{Kind: KindConcurrency, Verdict: Verdict{Status: Allowed, Reason: start.Reason, Rule: w.capacity.owner[pool]}}
+				if start.Reason == ReasonOverridden && !slices.Contains(w.letPast[k], pool) {
+					own.Reason = ReasonAllowed // an override lets the start past another pool
+				}
+				rules = append(rules, own)
 			}
 		}
 		if n := w.versions[w.targets[i].deployment].number(version); n >= 0 {

@@ -549,6 +549,41 @@ func TestExplainDoesNotPromiseWhatABracketHasYetToSay(t *testing.T) {
 	}
 }
 
+// TestExplainTellsWhichPoolIsOverridden: an override of one concurrency rule lets a version start,
+// and the explanation does not say of the other pools, which have room, that somebody let it past
+// them. An override for one member of a bracket is for its execution, whoever asks.
+func TestExplainTellsWhichPoolIsOverridden(t *testing.T) {
+	t.Parallel()
+	const pools = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}},{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	for _, row := range []struct {
+		why   string
+		rules string
+		of    string // the deployment of the override
+		want  []string
+	}{
+		{"outside brackets", pools, "api", []string{"P overridden", "Q allowed"}},
+		{"in a bracket, with an override for another member", `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + pools, "db", []string{"P overridden", "Q allowed"}},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1", "v2"}})
+		s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Deployment: row.of, CreatedAt: t0, CreatedBy: "ann", Reason: "INC-1"}}
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, minute(5))
+		e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
+		if err != nil || len(e.Versions) == 0 || e.Versions[0].Prospect != rollout.ProspectStarts {
+			t.Errorf("%s: it does not start: %v\n%s", row.why, err, e)
+			continue
+		}
+		var got []string
+		for _, r := range e.Versions[0].Rules {
+			if r.Kind == rollout.KindConcurrency {
+				got = append(got, r.Rule+" "+string(r.Reason))
+			}
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+	}
+}
+
 // TestExplanationNamesTheHolders: the line of a pool names each resource once, in order, and ten of
 // them at most. Who asks for the text changes nothing.
 func TestExplanationNamesTheHolders(t *testing.T) {
