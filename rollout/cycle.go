@@ -16,10 +16,10 @@ type CycleError struct {
 // Error names the deployments in the order of Path, the rules and the remedy.
 func (e *CycleError) Error() string {
 	text := "rollout: dependency cycle: " + e.around()
-	if len(e.Rules) > 0 {
-		text += " (rules " + strings.Join(e.Rules, ", ") + ")"
+	if len(e.Rules) == 0 {
+		return text + ": publish a version without one of these dependencies"
 	}
-	return text + ": remove one of these dependencies, or narrow it with appliesTo"
+	return text + " (rules " + strings.Join(e.Rules, ", ") + "): remove one of these dependencies, or narrow it with appliesTo"
 }
 
 // around names the members of the circle, each with what it needs, and the first once more at the

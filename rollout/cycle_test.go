@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 	}
 	const v1, v2 = "version.tag == 'v1'", "version.tag == 'v2'"
 	mutual := []func(*rollout.Snapshot){needs("a", "v2", "b", v2), needs("b", "v2", "a", v2)}
-	const circle = "rollout: dependency cycle: a@v2 needs b@v2 needs a@v2: remove one of these dependencies, or narrow it with appliesTo"
+	const circle = "rollout: dependency cycle: a@v2 needs b@v2 needs a@v2: publish a version without one of these dependencies"
 	for _, row := range []struct {
 		why   string
 		rules string
@@ -44,21 +44,21 @@ func TestCheck(t *testing.T) {
 		{"a line has a first", "", []func(*rollout.Snapshot){needs("a", "v2", "b", v2), needs("b", "v2", "c", v2)}, nil},
 		{"two that wait for each other", "", mutual, []string{circle}},
 		{"three, found once and from the first", "", []func(*rollout.Snapshot){needs("a", "v2", "c", v2), needs("b", "v2", "a", v2), needs("c", "v2", "b", v2)},
-			[]string{"rollout: dependency cycle: a@v2 needs c@v2 needs b@v2 needs a@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+			[]string{"rollout: dependency cycle: a@v2 needs c@v2 needs b@v2 needs a@v2: publish a version without one of these dependencies"}},
 		{"who waits for a circle is not in it", "", append(mutual[:2:2], needs("c", "v2", "a", v2)), []string{circle}},
 		{"two circles", "", append(mutual[:2:2], needs("c", "v2", "d", v2), needs("d", "v2", "c", v2)),
-			[]string{circle, "rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+			[]string{circle, "rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: publish a version without one of these dependencies"}},
 		{"each version in one of them", "", append(mutual[:2:2], needs("a", "v2", "c", v2), needs("c", "v2", "a", v2)), []string{circle}},
 		{"in every environment, and told once", "", append(mutual[:2:2], func(s *rollout.Snapshot) { *s = inEnvironments(*s, "qa") }), []string{circle}},
 		{"each version in one of them, also where one is in a circle that is found later", "", append(mutual[:2:2], needs("b", "v2", "c", v2), needs("c", "v2", "b", v2)), []string{circle}},
 		{"or in one of three", "", []func(*rollout.Snapshot){needs("a", "v2", "b", v2), needs("b", "v2", "c", v2), needs("c", "v2", "a", v2), needs("a", "v2", "d", v2), needs("d", "v2", "a", v2)},
-			[]string{"rollout: dependency cycle: a@v2 needs b@v2 needs c@v2 needs a@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+			[]string{"rollout: dependency cycle: a@v2 needs b@v2 needs c@v2 needs a@v2: publish a version without one of these dependencies"}},
 		{"who waits for one that is known is not in the next", "", append(mutual[:2:2], needs("c", "v2", "a", v2), needs("a", "v3", "d", v2), needs("d", "v2", "c", v2), needs("d", "v2", "a", "version.tag == 'v3'")),
-			[]string{circle, "rollout: dependency cycle: a@v3 needs d@v2 needs a@v3: remove one of these dependencies, or narrow it with appliesTo"}},
+			[]string{circle, "rollout: dependency cycle: a@v3 needs d@v2 needs a@v3: publish a version without one of these dependencies"}},
 		{"those that have another way are in none, whoever waits for them", "", []func(*rollout.Snapshot){needs("c", "v2", "a", v2), needs("c", "v2", "d", v2), needs("d", "v2", "c", v2), needs("a", "v2", "b", "true"), needs("b", "v2", "a", v2)},
-			[]string{"rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+			[]string{"rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: publish a version without one of these dependencies"}},
 		{"who could do without it and comes first", "", []func(*rollout.Snapshot){needs("a", "v2", "c", v2+" || "+v1), needs("c", "v2", "d", v2), needs("d", "v2", "c", v2)},
-			[]string{"rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: remove one of these dependencies, or narrow it with appliesTo"}},
+			[]string{"rollout: dependency cycle: c@v2 needs d@v2 needs c@v2: publish a version without one of these dependencies"}},
 		{"another version will do, which has to wait itself", "", []func(*rollout.Snapshot){needs("a", "v2", "b", "true"), needs("b", "v2", "a", v2), needs("b", "v1", "a", v2), needs("b", "v3", "c", v2), needs("c", "v2", "d", v1), runs("b", ""), func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(5000), Dependencies: []rollout.VersionDependency{{Deployment: "c", VersionSelector: v2}}})
 		}}, nil},
@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 		{"the oldest version waits for nothing where it runs, though another target has none", "", []func(*rollout.Snapshot){runs("a", ""), func(s *rollout.Snapshot) { s.Targets[0].Current = "v1" }, needs("a", "v1", "b", v2), needs("b", "v2", "a", v1)}, nil},
 		{"the oldest version of a deployment that runs nowhere", "", []func(*rollout.Snapshot){runs("a", ""), needs("a", "v1", "b", v2), needs("b", "v2", "a", v1), func(s *rollout.Snapshot) {
 			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "a" && v.ID != "v1" })
-		}}, []string{"rollout: dependency cycle: a@v1 needs b@v2 needs a@v1: remove one of these dependencies, or narrow it with appliesTo"}},
+		}}, []string{"rollout: dependency cycle: a@v1 needs b@v2 needs a@v1: publish a version without one of these dependencies"}},
 		{"a deployment without targets chooses nothing", "", append(mutual[:2:2], func(s *rollout.Snapshot) {
 			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Deployment == "b" })
 		}), nil},
