@@ -170,7 +170,11 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		}
 		return rules, prospect(starts)
 	}
-	var rules []RuleVerdict
+	return []RuleVerdict{keptRule(t, n)}, ProspectKept
+}
+
+// keptRule is the answer about a version that needs no further job on a target outside brackets.
+func keptRule(t *target, n int32) RuleVerdict {
 	own := RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonCurrent}}
 	switch {
 	case t.busy:
@@ -178,7 +182,7 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	case n != t.current || !t.OutdatedAt.IsZero(): // it has succeeded, even if the host calls another version current
 		own.Reason = ReasonAlreadyDone
 	}
-	return append(rules, own), ProspectKept
+	return own
 }
 
 // backRules returns the answers about an older version that a target outside brackets goes back to.

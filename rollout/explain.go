@@ -102,11 +102,18 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 	t := &w.targets[i]
 	floor, chosen := t.floor(), false
+	back := int32(none) // what a rollback has taken the target back to
+	if s := w.setbackOf(i, floor); s != nil {
+		back = s.keeps(t, floor)
+	}
 	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
 		own, starts := w.explained(i, n)
 		switch {
 		case n < floor && !starts && len(w.waitingFor(i, own.Version)) == 0:
-			continue
+			if n != back {
+				continue
+			}
+			own.Rules, own.Prospect = []RuleVerdict{keptRule(t, n)}, ProspectKept
 		case n < floor:
 			own.Rules, own.Prospect = w.backRules(i, floor, own.Version, starts)
 		case n == floor:

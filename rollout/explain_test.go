@@ -162,6 +162,40 @@ func TestExplainTellsARollbackBesideANewerVersion(t *testing.T) {
 	}
 }
 
+// TestExplainTellsWhatARollbackCameTo: the version that a target goes back to is listed while the
+// rollback waits, so it is while the rollback runs, too, and afterwards, when the target keeps that
+// version. Without it the only line says that a version waits, of a target that does not.
+func TestExplainTellsWhatARollbackCameTo(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"back","rollback":{"onJobStatuses":["failure"]}}`))
+	back := func(status rollout.JobStatus) rollout.Job {
+		return rollout.Job{Run: "r1/prod/api/v1/2/rollback", Version: "v1", Status: status, CreatedAt: minute(6)}
+	}
+	for _, row := range []struct {
+		why     string
+		current string
+		jobs    []rollout.Job
+		want    []string
+		says    string // the last line
+	}{
+		{"it runs", "", []rollout.Job{back(rollout.JobInProgress)}, []string{"v2 waits rollback_triggered target_busy", "v1 kept"}, "+ target                 started"},
+		{"it has succeeded", "", []rollout.Job{back(rollout.JobSuccessful)}, []string{"v2 waits rollback_triggered", "v1 kept"}, "+ target                 current"},
+		{"the host went on from there", "v1b", []rollout.Job{back(rollout.JobSuccessful)}, []string{"v2 waits rollback_triggered", "v1b kept"}, "+ target                 current"},
+		{"it has failed, so that nobody knows what is there", "", []rollout.Job{back(rollout.JobFailure)}, []string{"v2 waits rollback_failed"}, "an operator, the release"},
+	} {
+		s := fleet(1, row.current, map[string][]string{"api": {"v1", "v1b", "v2"}})
+		s.Targets[0].Jobs = append([]rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, 5)}, row.jobs...)
+		plan := mustPlan(t, set, s, minute(9))
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := prospects(e); !slices.Equal(got, row.want) || !strings.HasSuffix(e.String(), row.says) {
+			t.Errorf("%s: %q, want %q and %q\n%s", row.why, got, row.want, row.says, e)
+		}
+	}
+}
+
 // TestExplainTellsWhoWaitsOutOfTurn: whoever is chosen with an older version waits for its slot in
 // the order of a rollout, which is not that of the targets. Each has the older version that is for
 // it.

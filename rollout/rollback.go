@@ -108,6 +108,20 @@ func (w *work) setbackOf(i, n int32) *setback {
 	return s
 }
 
+// keeps returns the number of the version that the target keeps, or is on its way back to; none if
+// the way back has not begun, or has failed.
+func (s *setback) keeps(t *target, floor int32) int32 {
+	switch {
+	case s.active:
+		return s.to
+	case s.done && t.current < floor:
+		return max(s.to, t.current) // the target has gone on from there, and the version that went wrong became the newer one only later
+	case s.done:
+		return s.to
+	}
+	return none
+}
+
 // verdicts returns what the rules say about the version that went wrong.
 func (s *setback) verdicts(w *work, t *target) []Verdict {
 	verdict := Verdict{
@@ -158,10 +172,7 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	case s.stuck, s.to < 0:
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	case s.done:
-		kept := s.to
-		if t.current < floor {
-			kept = max(kept, t.current) // the target has gone on from there, and the version that went wrong became the newer one only later
-		}
+		kept := s.keeps(t, floor)
 		if blockers, needed := w.repeat(i, kept); needed && len(blockers) == 0 {
 			w.offer(i, kept, w.repeatDue(i, kept), 0)
 		}
