@@ -72,6 +72,13 @@ func (d Diagnostic) String() string {
 		text += " [" + d.Rule + "]"
 	}
 	text += ": " + d.Detail
+	switch { // a status that is not given has no name
+	case d.Detail != "":
+	case d.Code == DiagnosticJobStatusUnknown:
+		return text + "a job without a status counts as active" + d.where()
+	case d.Code == DiagnosticApprovalStatusUnknown:
+		return text + "an approval without a status does not count" + d.where()
+	}
 	switch d.Code { // the detail of these codes is a bare name, which programs look for
 	case DiagnosticExecutionUnseen:
 		text += " is open where the snapshot holds nothing, and keeps its slots"
@@ -84,16 +91,21 @@ func (d Diagnostic) String() string {
 	case DiagnosticUnknownRun:
 		text += " is of a group that the state does not know"
 	}
+	return text + d.where()
+}
+
+// where says how often it was met, and where first.
+func (d Diagnostic) where() string {
 	where := d.Example.String()
 	switch {
 	case d.Count > 1 && where != "":
-		return fmt.Sprintf("%s (%d times, such as %s)", text, d.Count, where)
+		return fmt.Sprintf(" (%d times, such as %s)", d.Count, where)
 	case d.Count > 1:
-		return fmt.Sprintf("%s (%d times)", text, d.Count)
+		return fmt.Sprintf(" (%d times)", d.Count)
 	case where != "":
-		return fmt.Sprintf("%s (%s)", text, where)
+		return fmt.Sprintf(" (%s)", where)
 	}
-	return text
+	return ""
 }
 
 type diagnosticKey struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
@@ -24,10 +25,26 @@ func (p Plan) String() string {
 	}
 	lines = textlist.Lines(lines, "pool       ", p.Pools)
 	lines = textlist.Lines(lines, "stuck      ", p.Stuck)
-	lines = textlist.Lines(lines, "orphan     ", p.Orphans)
+	lines = textlist.Lines(lines, "orphan     ", orphansOf(p.Orphans))
 	lines = textlist.Lines(lines, "event      ", p.Events)
 	lines = textlist.Lines(lines, "diagnostic ", p.Diagnostics)
 	return strings.Join(lines, "\n")
+}
+
+// orphan is a lease that prints the name of its pool as the other lines of a plan do.
+type orphan concurrency.Lease
+
+func (o orphan) String() string {
+	o.Pool = poolName(o.Pool)
+	return concurrency.Lease(o).String()
+}
+
+func orphansOf(leases []concurrency.Lease) []orphan {
+	list := make([]orphan, len(leases))
+	for k := range leases {
+		list[k] = orphan(leases[k])
+	}
+	return list
 }
 
 // String describes the list for people. Targets that wait for the same reasons of the same rules

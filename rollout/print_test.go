@@ -96,6 +96,39 @@ pool       p: 0 of 1 active`},
 	}
 }
 
+// TestPlanPrintsPoolsAlike: a pool has one name in all lines of a plan. The key of one that is named
+// after a rule without an id has escapes, which the orphans alone would show.
+func TestPlanPrintsPoolsAlike(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	set := compile(t, policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s.State = mustCommit(t, mustPlan(t, set, s, t0), t0) // and nothing is dispatched
+	s.Versions[1].Status = rollout.VersionPaused
+	plan := mustPlan(t, set, s, minute(1))
+	if len(plan.Orphans) != 1 || plan.Orphans[0].Pool != "p%2FresourceConcurrency%2F0" {
+		t.Fatalf("orphans: %v", plan.Orphans)
+	}
+	text := plan.String()
+	for _, line := range []string{"\npool       p/resourceConcurrency/0: 1 of 1 active: r1", "\norphan     r1 for target/prod/api in pool p/resourceConcurrency/0, token 1, active since 2025-01-01T00:00:00Z"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
+
+// TestPlanPrintsAMissingStatus: a job or an approval without a status is told as such, and not as one
+// whose name is empty.
+func TestPlanPrintsAMissingStatus(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{{Version: "v2", CreatedAt: t0}}
+	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", At: t0}}
+	text := mustPlan(t, compile(t, policy(`{"id":"a","anyApproval":{"minApprovals":1}}`)), s, minute(1)).String()
+	for _, line := range []string{"\ndiagnostic approval_status_unknown: an approval without a status does not count (prod / api)", "\ndiagnostic job_status_unknown: a job without a status counts as active (r1 / prod / api)"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
+
 // TestChangesPrint: what changes alike for many targets is told once, and nothing is told as alike
 // that a reader would want to know apart.
 func TestChangesPrint(t *testing.T) {
