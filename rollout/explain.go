@@ -264,7 +264,8 @@ func (e *Explanation) Waits() *VersionExplanation {
 // Blockers returns the rules that block the version, in the order of the chain: without them it
 // starts, capacity aside. The allowing windows of a policy count as one. Some may go with another
 // one: [ReasonRolloutNotStarted] with the gate that it waits for, and [ReasonRolloutNotDue] with a
-// closed window that has stopped its curve.
+// closed window that has stopped its curve. Of a version that a [Rollback] denies nothing else is
+// asked: without the denial a window or its attempts may hold it.
 func (v *VersionExplanation) Blockers() []RuleVerdict {
 	var blockers []RuleVerdict
 	for _, r := range v.Rules {

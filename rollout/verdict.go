@@ -66,8 +66,8 @@ const (
 )
 
 // Verdict is what one rule says about one candidate, and what can change it. A verdict that blocks
-// has Until, On or both. Only a bracket_not_locked may have neither: the version waits for a gate,
-// which is another blocker, or a newer version comes in its place.
+// has Until, On or both. Only a bracket_not_locked or a bracket_next_group may have neither: the
+// version waits for a gate, which is another blocker, or a newer version comes in its place.
 type Verdict struct {
 	Status VerdictStatus `json:"status"`
 	Reason Reason        `json:"reason"`
