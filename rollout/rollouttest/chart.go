@@ -141,9 +141,12 @@ func ceiling(d, step time.Duration) int {
 // axis marks every tenth column with the time since the first, where the mark before it leaves room.
 func axis(columns int, step time.Duration) string {
 	var b strings.Builder
+	width := 0
 	for c := 0; c < columns; c += 10 {
-		if n := b.Len(); c == 0 || n < c {
-			fmt.Fprintf(&b, "%*s+%s", c-n, "", shortDuration(time.Duration(c)*step))
+		if c == 0 || width < c {
+			mark := "+" + shortDuration(time.Duration(c)*step)
+			fmt.Fprintf(&b, "%*s%s", c-width, "", mark)
+			width = c + utf8.RuneCountInString(mark)
 		}
 	}
 	return b.String()
