@@ -14,7 +14,7 @@ import (
 // runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one
 // group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
-	groups := groupsOfRuns(state)
+	groups, awaited := groupsOfRuns(state)
 	if len(groups) == 0 {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	over := w.over(state)
 	for _, i := range b.targets {
 		t := &w.targets[i]
-		if !t.worked {
+		if !t.worked || !awaited && over(t.resource) {
 			continue
 		}
 		for k := range t.Jobs {
@@ -61,9 +61,10 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 }
 
 // groupsOfRuns returns the groups that the state still knows, by what the ids of their runs begin
-// with. There may be as many as executions are stuck, where each hangs in a group of its own.
-func groupsOfRuns(state bracket.State) map[string]string {
-	groups := map[string]string{}
+// with, and whether an execution is open, which waits for one of them. There may be as many groups
+// as executions are stuck, where each hangs in a group of its own.
+func groupsOfRuns(state bracket.State) (groups map[string]string, awaited bool) {
+	groups = map[string]string{}
 	last := ""
 	know := func(id string) {
 		if id != last { // neighbours mostly are of the same group
@@ -78,9 +79,10 @@ func groupsOfRuns(state bracket.State) map[string]string {
 	for _, record := range state.Executions {
 		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
 			know(open.Group)
+			awaited = true
 		}
 	}
-	return groups
+	return groups, awaited
 }
 
 // over returns a function that reports whether no execution is open on a resource and the last one
