@@ -63,12 +63,13 @@ const (
 	// something else might still come first. Remove one of the edges, or narrow it with appliesTo.
 	LintDependencyCycle LintCode = "dependency_cycle"
 	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no
-	// deployment that has a target on the resource. A warning if it names one, but no existing
-	// version of that deployment satisfies it. A version that satisfies it counts even if a newer
-	// one overtakes it, or a group is locked without it. It does not count for a version whose
-	// execution would bring that newer one; that is a warning, too. Nor does it count for a version
-	// of its own deployment that an execution would bring at once instead. Correct dependsOn, narrow
-	// appliesTo, publish the version, or pause the one that must come after it.
+	// deployment that has a target on the resource. A warning if it names one, but no version of
+	// that deployment satisfies it that is there, or that its status and the version selectors let
+	// come. A version that satisfies it counts even if a newer one overtakes it, or a group is
+	// locked without it. It does not count for a version whose execution would bring that newer one;
+	// that is a warning, too. Nor does it count for a version of its own deployment that an
+	// execution would bring at once instead. Correct dependsOn, narrow appliesTo, publish the
+	// version, let it through, or pause the one that must come after it.
 	LintDependencyUnmatched LintCode = "dependency_unmatched"
 	// LintDependencyAcrossRoles, an error: a hook of a bracket needs a member that runs after it.
 	// Nothing at all is planned while it does. Change memberRoles, or narrow appliesTo.

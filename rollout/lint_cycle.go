@@ -57,7 +57,7 @@ type waits struct {
 	blocked     map[int32][]*compiledRule // target → the rules that are not satisfied now
 	order       []int32
 	needy       map[waiter]bool // versions with a dependency that is not met yet
-	satisfiable map[questionKey]bool
+	satisfiable map[viewQuestion]bool
 	later       bool // a member also holds its execution for what it may get later: once it is approved, has succeeded elsewhere, or is released
 }
 

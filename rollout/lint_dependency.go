@@ -39,7 +39,7 @@ func (t tallies) of(rule *compiledRule) *tally {
 	return t[rule]
 }
 
-// want notes that no version that exists satisfies the rule for a target.
+// want notes that no version that is deployed, or may be, satisfies the rule for a target.
 func (t *tally) want(i int32, verdict Verdict) {
 	t.wanting.add(i)
 	for _, name := range verdict.Data.Names {
@@ -51,7 +51,7 @@ func (t *tally) want(i int32, verdict Verdict) {
 func (l *lint) lookAtDependencies() {
 	w := l.w
 	all := tallies{}
-	held := waits{l: l, blocked: map[int32][]*compiledRule{}, satisfiable: map[questionKey]bool{}}
+	held := waits{l: l, blocked: map[int32][]*compiledRule{}, satisfiable: map[viewQuestion]bool{}}
 	for i := range w.targets {
 		t := int32(i)
 		for _, rule := range w.blockingRules(t, bracketOfFrame(l.frameOf[i])) {
@@ -99,7 +99,7 @@ func (l *lint) letPast(rule *compiledRule, i int32) bool {
 
 // lookAtOrders looks at the rules that order the members of a bracket. A member that is ordered for
 // some versions only, none of which comes, waits for them like any other target.
-func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[questionKey]bool) {
+func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[viewQuestion]bool) {
 	w := l.w
 	for e := range f.edges {
 		all.of(e.rule).concerned = true
@@ -139,13 +139,17 @@ func (l *lint) tell(rule *compiledRule, own *tally) {
 	}
 	if own.wanting.some() {
 		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
-			"no version that exists satisfies it, of "+strings.Join(slices.Sorted(maps.Keys(own.names)), ", "),
-			"publish one that does, or correct the expression")
+			noneSatisfies(slices.Sorted(maps.Keys(own.names))...), "publish one that does, let one through that is held back, or correct the expression")
 	}
 }
 
+// noneSatisfies says of a dependency that it names deployments whose versions do not satisfy it.
+func noneSatisfies(deployments ...string) string {
+	return fmt.Sprintf("no version of %s that is deployed, or may be, satisfies it", strings.Join(deployments, ", "))
+}
+
 // wanting reports whether no existing version can satisfy a dependency that names a deployment.
-func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[questionKey]bool) bool {
+func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[viewQuestion]bool) bool {
 	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k, satisfiable) })
 }
 
@@ -168,13 +172,20 @@ func (l *lint) couldMeet(rule *compiledRule, i int32, able func(k int32) bool) b
 	return can > 0
 }
 
+// viewQuestion is what a dependency rule is asked about, and which version selectors there are.
+type viewQuestion struct {
+	questionKey
+	*view
+}
+
 // satisfiable reports whether the version that target k runs, or one that it may get, satisfies a
 // rule that names it.
-func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[questionKey]bool) bool {
+func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[viewQuestion]bool) bool {
 	w := l.w
-	t := &w.targets[k]
-	alike := !rule.readsResource && !w.scoped[t.deployment] && t.started == none
-	key := questionKey{rule, t.environment, t.deployment, t.current}
+	t, view := &w.targets[k], w.viewOf(k)
+	alike := !rule.readsResource && !w.scoped[t.deployment] && t.started == none &&
+		(len(view.selectors) == 0 || !view.selective && len(w.overrides) == 0)
+	key := viewQuestion{questionKey{rule, t.environment, t.deployment, t.current}, view}
 	if answer, known := answers[key]; known && alike {
 		return answer
 	}
@@ -211,7 +222,7 @@ func (l *lint) lookAtVersions() {
 						"correct the id, or leave these targets out with targetSelector")
 				case !l.attainable(int32(i), n, other, d):
 					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
-						"no version that exists satisfies it, of "+d.Deployment, "publish one that does, or correct the expression")
+						noneSatisfies(d.Deployment), "publish one that does, let one through that is held back, or correct the expression")
 				case other == int32(i):
 					if l.skipped(int32(i), n, d) {
 						l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
@@ -283,10 +294,10 @@ func (l *lint) attainable(i, n, k int32, d VersionDependency) bool {
 }
 
 // comes reports whether a target runs a version, has started it, or may get it, if it gets anything
-// newer.
+// newer. Who waits for one that a version selector refuses waits for a change of the configuration.
 func (l *lint) comes(k, n int32) bool {
 	if t := &l.w.targets[k]; n <= t.floor() {
 		return n == t.current || n == t.started
 	}
-	return l.awaited(k, n)
+	return l.obtainable(k, n)
 }

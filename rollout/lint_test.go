@@ -615,9 +615,11 @@ func lintRows() []lintRow {
 			}
 		}, want: "error versions[web@v2].dependencies[0].deployment 1"},
 		{code: rollout.LintDependencyUnmatched, why: "the version depends on one of db that does not exist", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v3'"),
-			want: "warning versions[web@v2].dependencies[0].versionSelector 2", says: "no version that exists satisfies it, of db"},
+			want: "warning versions[web@v2].dependencies[0].versionSelector 2", says: "no version of db that is deployed, or may be, satisfies it"},
 		{code: rollout.LintDependencyUnmatched, why: "of db there is a v2 to come", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v2'")},
 		{code: rollout.LintDependencyUnmatched, why: "db runs the v1 that it depends on", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v1'")},
+		{code: rollout.LintDependencyUnmatched, why: "the v2 of db that it depends on is refused", rules: `{"id":"v","versionSelector":{"selector":"deployment.name != 'db' || version.tag != 'v2'"}}`, fleet: lintNeeds("db", "version.tag == 'v2'"),
+			want: "warning versions[web@v2].dependencies[0].versionSelector 2", says: "no version of db that is deployed, or may be, satisfies it"},
 		{code: rollout.LintDependencyUnmatched, why: "the v2 of db that it depends on is withdrawn", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].dependencies[0].versionSelector 2", fleet: func(s *rollout.Snapshot) {
 			lintNeeds("db", "version.tag == 'v2'")(s)
 			for i := range s.Versions {
@@ -645,7 +647,7 @@ func lintRows() []lintRow {
 			lintNeeds("db", "version.tag == 'v1'")(s)
 			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0})
 		}},
-		{code: rollout.LintDependencyUnmatched, why: "what a version needs before it must be older: it does not satisfy itself", rules: lintLimited(`"limit":1`), want: "warning versions[web@v3].dependencies[0].versionSelector 2", says: "no version that exists satisfies it, of web",
+		{code: rollout.LintDependencyUnmatched, why: "what a version needs before it must be older: it does not satisfy itself", rules: lintLimited(`"limit":1`), want: "warning versions[web@v3].dependencies[0].versionSelector 2", says: "no version of web that is deployed, or may be, satisfies it",
 			fleet: func(s *rollout.Snapshot) { lintAfter("version.tag != 'v1'")(s); lintBuilding("web")(s) }},
 		{code: rollout.LintDependencyUnmatched, why: "v2 comes first, and then v3", rules: lintLimited(`"limit":1`), fleet: lintAfter("version.tag == 'v2'")},
 		{code: rollout.LintDependencyUnmatched, why: "a bracket brings v3 at once", rules: lintMains, fleet: lintAfter("version.tag == 'v2'"), want: "warning versions[web@v3].dependencies[0].versionSelector 2", says: "brings none of web before it that satisfies it"},
@@ -1207,6 +1209,15 @@ func lintRows() []lintRow {
 			}
 		}},
 		{code: rollout.LintDependencyUnmatched, why: "a rule that wants v2 of db on r1, and v3 on r2", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && (resource.name == 'r1' && version.tag == 'v2' || version.tag == 'v3')","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 1"},
+		{code: rollout.LintDependencyUnmatched, why: "a rule that wants v2 of db, which another policy refuses on r2", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`), want: "warning [0].rules[0].deploymentDependency.dependsOn 1",
+			more: other("q", "resource.name == 'r2'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2' || deployment.name != 'db'"}}`)},
+		{code: rollout.LintDependencyUnmatched, why: "which its own selector refuses on r2", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"v","versionSelector":{"selector":"resource.name == 'r1' || version.tag != 'v2' || deployment.name != 'db'"}}`, want: "warning rules[0].deploymentDependency.dependsOn 1"},
+		{code: rollout.LintDependencyUnmatched, why: "which a selector refuses, and somebody lets past it on r1", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"v","versionSelector":{"selector":"version.tag != 'v2' || deployment.name != 'db'"}}`, want: "warning rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "1", Rule: "v", Version: "v2", Deployment: "db", Resource: "r1", CreatedAt: t0.Add(-time.Hour), CreatedBy: "ann", Reason: "urgent"}}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "and everywhere", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"v","versionSelector":{"selector":"version.tag != 'v2' || deployment.name != 'db'"}}`, fleet: func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "1", Rule: "v", Version: "v2", Deployment: "db", CreatedAt: t0.Add(-time.Hour), CreatedBy: "ann", Reason: "urgent"}}
+		}},
 		{code: rollout.LintCooldownLongerThanReleases, why: "the faster of two is named, and is the second", rules: cooldown(9 * 3600), fleet: lintCadences(2*hour, hour), want: "warning rules[0].versionCooldown.intervalSeconds 4", says: "every 1h or so"},
 		{code: rollout.LintCooldownLongerThanReleases, why: "the faster of two is the first", rules: cooldown(9 * 3600), fleet: lintCadences(hour, 2*hour), want: "warning rules[0].versionCooldown.intervalSeconds 4", says: "every 1h or so"},
 		// Circles in and around brackets.
