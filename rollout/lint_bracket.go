@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -173,14 +174,11 @@ func (l *lint) lookAtRoles(f *frame) {
 	}
 	pre, post := rolesOf(f.group, bracket.Pre), rolesOf(f.group, bracket.Post)
 	environment := l.w.environments[f.environment].ID
-	quoted := func(ids []string) string {
-		return fmt.Sprintf("deployment.id == '%s'", strings.Join(ids, "' || deployment.id == '"))
-	}
 	if alone, pre, post := apart(f); len(pre)+len(post) > 0 {
 		l.add(findingOf(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
 			fmt.Sprintf("in %s no member is a hook, and but for %s, without any dependency, %s would be pre and %s post: as it is, they run only for new versions of their own, and everything else runs without them",
 				environment, strings.Join(alone, ", "), strings.Join(pre, ", "), strings.Join(post, ", ")),
-			fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}, or {} if no hook is meant`, quoted(pre), quoted(post)))
+			fmt.Sprintf(`write "memberRoles": %s, or {} if no hook is meant`, rolesInJSON(pre, post)))
 		return
 	}
 	if len(pre)+len(post) == 0 {
@@ -191,7 +189,21 @@ func (l *lint) lookAtRoles(f *frame) {
 	}
 	l.add(findingOf(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
 		fmt.Sprintf("in %s the dependencies make %s pre and %s post; a further member may change that", environment, strings.Join(pre, ", "), strings.Join(post, ", ")),
-		fmt.Sprintf(`write "memberRoles": {"pre": "%s", "post": "%s"}`, quoted(pre), quoted(post)))
+		fmt.Sprintf(`write "memberRoles": %s`, rolesInJSON(pre, post)))
+}
+
+// rolesInJSON writes roles as a policy gives them.
+func rolesInJSON(pre, post []string) string {
+	literal := strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`)
+	anyOf := func(ids []string) string {
+		var terms []string
+		for _, id := range ids {
+			terms = append(terms, "deployment.id == '"+literal.Replace(id)+"'")
+		}
+		return strings.Join(terms, " || ")
+	}
+	text, _ := json.Marshal(bracket.MemberRoles{Pre: anyOf(pre), Post: anyOf(post)}) // no text is refused
+	return string(text)
 }
 
 // apart returns the members that need no other member and that none needs, and the hooks that the

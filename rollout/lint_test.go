@@ -138,6 +138,26 @@ func lintForStaging(s *rollout.Snapshot) {
 	}
 }
 
+// lintRenamed gives a deployment another id.
+func lintRenamed(deployment, id string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		rename := func(own *string) {
+			if *own == deployment {
+				*own = id
+			}
+		}
+		for i := range s.Deployments {
+			rename(&s.Deployments[i].ID)
+		}
+		for i := range s.Versions {
+			rename(&s.Versions[i].Deployment)
+		}
+		for i := range s.Targets {
+			rename(&s.Targets[i].Deployment)
+		}
+	}
+}
+
 // lintStarted lets a version be on its way to all targets of its deployment.
 func lintStarted(deployment, version string) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
@@ -873,6 +893,9 @@ func lintRows() []lintRow {
 		{code: rollout.LintStuckBeforeRetry, why: "there is no third", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":2,"backoffSeconds":75,"backoffStrategy":"exponential"`)},
 		{code: rollout.LintStuckBeforeRetry, why: "nothing is ever stuck", rules: lintLimited(`"limit":1`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`)},
 		{code: rollout.LintBracketRolesDerived, why: "a chain of three has hooks at both ends", want: "warning rules[0].deploymentBracket.memberRoles 0",
+			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`},
+		{code: rollout.LintBracketRolesDerived, why: "the advice is an expression whatever the id", want: "warning rules[0].deploymentBracket.memberRoles 0",
+			says: `write "memberRoles": {"pre":"deployment.id == 'd\\'b\\\\'","post":"deployment.id == 'cache'"}`, fleet: lintRenamed("db", `d'b\`),
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`},
 		{code: rollout.LintBracketRolesDerived, why: "without an order there are none, today", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`, want: "info rules[0].deploymentBracket.memberRoles 0"},
 		{code: rollout.LintBracketRolesDerived, why: "one more member without dependencies, and nothing is drained", want: "warning rules[0].deploymentBracket.memberRoles 0", says: "but for gpu,",
