@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
@@ -145,7 +146,7 @@ func (l *lint) lookAtUngrouped(rule *compiledRule, members int) {
 		return // it limits nothing there
 	}
 	l.add(findingOf(rule, "groupBy"), LintPoolWithoutValue, SeverityWarning, concerns,
-		fmt.Sprintf("for %d of %s, such as %s, %s has no value: they are limited together, in a pool of their own, %s, besides those of the values", count, textlist.Counted(members, "member"), first, rule.pool.GroupBy, poolName(w.capacity.snapshot.Pools[index].Key)),
+		fmt.Sprintf("for %d of %s, such as %s, %s has no value: they are limited together, in a pool of their own, %s, besides those of the values", count, textlist.Counted(members, "member"), first, rule.pool.GroupBy, textkey.Plain(w.capacity.snapshot.Pools[index].Key)),
 		"give them a value; left out of groupSelector they would not be limited at all")
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // ErrDecodedPlan is returned by [Plan.Commit] and [Plan.Explain] for a plan that does not come from
@@ -140,7 +141,7 @@ type Pool struct {
 // String describes the pool on one line, with the first ten resources that hold a slot or are down.
 func (p Pool) String() string {
 	names := p.resources()
-	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
+	text := fmt.Sprintf("%s: %d of %d active", textkey.Plain(p.Key), p.Active, p.Max)
 	if len(names) == 0 {
 		return text
 	}
@@ -181,7 +182,7 @@ type Stuck struct {
 func (s Stuck) String() string {
 	what := s.Run
 	if what == "" {
-		what = fmt.Sprintf("the slot of %s in %s", s.Group, poolName(s.Pool))
+		what = fmt.Sprintf("the slot of %s in %s", s.Group, textkey.Plain(s.Pool))
 	}
 	return fmt.Sprintf("%s: %s is stuck since %s", s.Resource, what, s.Since.UTC().Format(time.RFC3339))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
@@ -35,7 +36,7 @@ func (p Plan) String() string {
 type orphan concurrency.Lease
 
 func (o orphan) String() string {
-	o.Pool = poolName(o.Pool)
+	o.Pool = textkey.Plain(o.Pool)
 	return concurrency.Lease(o).String()
 }
 

@@ -169,14 +169,14 @@ func (c Condition) String() string {
 	case OnGroupClose:
 		return fmt.Sprintf("the next group in %s", c.Environment)
 	case OnSlot:
-		return fmt.Sprintf("a free slot in %s", poolName(c.Pool))
+		return fmt.Sprintf("a free slot in %s", textkey.Plain(c.Pool))
 	case OnOrphan:
-		return fmt.Sprintf("the release of an orphan in %s", poolName(c.Pool))
+		return fmt.Sprintf("the release of an orphan in %s", textkey.Plain(c.Pool))
 	case OnVersion:
 		return fmt.Sprintf("a version of %s", c.Deployment)
 	case OnConfig:
 		if c.Pool != "" {
-			return fmt.Sprintf("a change of the limit of %s", poolName(c.Pool))
+			return fmt.Sprintf("a change of the limit of %s", textkey.Plain(c.Pool))
 		}
 		return "a change of the policy"
 	case OnOperator:
@@ -186,15 +186,6 @@ func (c Condition) String() string {
 		return "an operator"
 	}
 	return string(c.Kind)
-}
-
-// poolName is the key of a pool without its escapes, for people.
-func poolName(key string) string {
-	parts, err := textkey.Split(key)
-	if err != nil {
-		return key
-	}
-	return strings.Join(parts, "/")
 }
 
 // String describes the verdict for people: the reason, what it is about, until when and what it
@@ -246,7 +237,7 @@ func phrases(on []Condition, keys bool) []string {
 	for _, c := range on {
 		text := c.String()
 		if keys && c.Kind == OnSlot {
-			text = "an empty " + poolName(c.Pool)
+			text = "an empty " + textkey.Plain(c.Pool)
 		}
 		if several[text] {
 			text += " in " + c.Environment
@@ -318,7 +309,7 @@ func (d *Data) about(reason Reason) string {
 			text, names = " for "+names, ""
 		}
 	case Reason(concurrency.SlotKeysFull):
-		text, names = " in "+poolName(names), "" // which may well be empty
+		text, names = " in "+textkey.Plain(names), "" // which may well be empty
 	case Reason(bracket.ReasonFailedHolding), Reason(bracket.ReasonQueued), Reason(bracket.ReasonMergeBudget):
 		if names != "" {
 			text, names = fmt.Sprintf(" (%s failed)", names), ""

@@ -89,6 +89,15 @@ func Split(key string) ([]string, error) {
 	return parts, nil
 }
 
+// Plain returns the key without its escapes, for people. What [Join] did not write stays as it is.
+func Plain(key string) string {
+	parts, err := Split(key)
+	if err != nil {
+		return key
+	}
+	return strings.Join(parts, "/")
+}
+
 // Scan splits a key as [Split] does and stores each part in one of the texts. It returns false if
 // the key is malformed or does not have exactly one part for each text. It allocates nothing unless
 // a part has an escape.

@@ -52,6 +52,18 @@ func TestJoiner(t *testing.T) {
 	}
 }
 
+func TestPlain(t *testing.T) {
+	for _, row := range []struct{ key, want, why string }{
+		{textkey.Join("per-rack", "a/b"), "per-rack/a/b", "a person reads no escapes"},
+		{textkey.Join("100%"), "100%", "nor those of percents"},
+		{"%zz/x%2Fy", "%zz/x%2Fy", "what is no key is not touched"},
+	} {
+		if got := textkey.Plain(row.key); got != row.want {
+			t.Errorf("Plain(%q) = %q, want %q: %s", row.key, got, row.want, row.why)
+		}
+	}
+}
+
 func TestSplitRefusesForeignEscapes(t *testing.T) {
 	for _, key := range []string{"%", "a%2", "a%2f", "%41", "x/%zz"} {
 		if parts, err := textkey.Split(key); err == nil {

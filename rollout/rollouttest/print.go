@@ -53,7 +53,7 @@ func (t Timeline) Summary() string {
 	}
 	fmt.Fprintf(&b, "at most %s in flight at once\n", textlist.Counted(t.InFlight, "resource"))
 	for _, p := range t.Pools {
-		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed\n", poolName(p.Pool), p.Active, p.Total, p.Max)
+		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed\n", textkey.Plain(p.Pool), p.Active, p.Total, p.Max)
 	}
 	if t.Drains > 0 {
 		fmt.Fprintf(&b, "drains: %d", t.Drains)
@@ -183,7 +183,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 				needs = append(needs, need)
 			}
 		case rollout.OnSlot:
-			pools = append(pools, poolName(c.Pool))
+			pools = append(pools, textkey.Plain(c.Pool))
 		case rollout.OnOperator:
 			commands = true
 		}
@@ -214,16 +214,6 @@ func verdictText(v rollout.Verdict, deployment string) string {
 		text += where + strings.Join(pools, ", ")
 	}
 	return text
-}
-
-// poolName returns the key of a pool without its escapes: the id of its rule, and the value that it
-// stands for.
-func poolName(key string) string {
-	parts, err := textkey.Split(key)
-	if err != nil {
-		return key
-	}
-	return strings.Join(parts, " ")
 }
 
 func describe(same []Entry) string {
@@ -266,7 +256,7 @@ func describe(same []Entry) string {
 		return fmt.Sprintf("%s: %s", whom(same), waitText(e))
 	case Stuck:
 		if e.Note != "" {
-			return fmt.Sprintf("%s: stuck, its slot in %s sees no progress", e.Resource, poolName(e.Note))
+			return fmt.Sprintf("%s: stuck, its slot in %s sees no progress", e.Resource, textkey.Plain(e.Note))
 		}
 		return fmt.Sprintf("%s: stuck, no outcome of %s", e.Resource, e.Run)
 	}

@@ -47,7 +47,7 @@ func TestSummary(t *testing.T) {
 		{"five are named", rollouttest.Timeline{Running: strings.Fields("a b c d e")},
 			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill running: a, b, c, d, e\n"},
 		{"pools are named without escapes, if they have any", rollouttest.Timeline{Done: true, Pools: []rollouttest.Peak{{Pool: "a%2Fb/c", Active: 1, Max: 2, Total: 3}, {Pool: "50%"}}},
-			"nothing to do\nat most 0 resources in flight at once\na/b c: at most 1 of 3 active, 2 allowed\n50%: at most 0 of 0 active, 0 allowed\n"},
+			"nothing to do\nat most 0 resources in flight at once\na/b/c: at most 1 of 3 active, 2 allowed\n50%: at most 0 of 0 active, 0 allowed\n"},
 	} {
 		if diff := cmp.Diff(row.want, row.timeline.Summary()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", row.why, diff)
@@ -83,7 +83,7 @@ func TestWaitsAreTold(t *testing.T) {
 			"bracket_waits_for_members, needs drain, the end of its own run"},
 		{"members, or somebody", []rollout.Verdict{{Reason: "bracket_failed_holding", On: []rollout.Condition{member("drain"), operator}}}, nil,
 			"bracket_failed_holding, waits for drain on r1 or an operator"},
-		{"a slot", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotFull), On: []rollout.Condition{slot("a%2Fb/c"), slot("d")}}}, []string{"r2", "r3"}, "slot_full in a/b c, d, held by r2, r3"},
+		{"a slot", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotFull), On: []rollout.Condition{slot("a%2Fb/c"), slot("d")}}}, []string{"r2", "r3"}, "slot_full in a/b/c, d, held by r2, r3"},
 		{"a slot, or somebody", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotFull), On: []rollout.Condition{slot("d"), operator}}}, nil, "slot_full, waits for a free slot in d or an operator"},
 		{"a key, for which others must go", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotKeysFull), On: []rollout.Condition{slot("d")}}}, nil, "slot_keys_full beside d"},
 		{"gates that are listed beside it", []rollout.Verdict{{Reason: rollout.ReasonRolloutNotStarted, On: []rollout.Condition{{Kind: rollout.OnApproval, Version: "v2", Environment: "prod"}}}, {Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{operator}}}, nil,
@@ -121,7 +121,7 @@ func TestEntriesAreTold(t *testing.T) {
 		{"an end with checks", rollouttest.Entry{Kind: rollouttest.End, Resource: "r1", Deployment: "web", Version: "v2", Status: "successful", Note: "being verified"}, "r1: web v2 ended: successful, being verified"},
 		{"the end of checks", rollouttest.Entry{Kind: rollouttest.Verify, Resource: "r1", Deployment: "web", Version: "v2", Status: "passed"}, "r1: verification of web v2: passed"},
 		{"a run that is stuck", rollouttest.Entry{Kind: rollouttest.Stuck, Resource: "r1", Run: "r1/prod/web/v2/1"}, "r1: stuck, no outcome of r1/prod/web/v2/1"},
-		{"a slot that is stuck", rollouttest.Entry{Kind: rollouttest.Stuck, Resource: "r1", Note: "a/b"}, "r1: stuck, its slot in a b sees no progress"},
+		{"a slot that is stuck", rollouttest.Entry{Kind: rollouttest.Stuck, Resource: "r1", Note: "a/b"}, "r1: stuck, its slot in a/b sees no progress"},
 		{"a group closes", rollouttest.Entry{Kind: rollouttest.Bracket, Event: bracket.GroupClosed, Group: "R/prod/1", Locks: map[string]string{"b": "2", "a": "1"}}, "group 1 in prod closed, locked a 1, b 2"},
 		{"without waiting any longer", rollouttest.Entry{Kind: rollouttest.Bracket, Event: bracket.GroupClosed, Group: "R/prod/1", TimedOut: true}, "group 1 in prod closed, timed out, nothing locked"},
 		{"a group merges", rollouttest.Entry{Kind: rollouttest.Bracket, Event: bracket.GroupMerged, Resource: "r1", Group: "R/prod/2", Into: "R/prod/1"}, "r1: group 2 in prod merged into group 1 in prod"},
