@@ -48,6 +48,9 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 	end := wake
 	if wake.IsZero() {
 		end = now.Add(never)
+		if last := lastInstant(); end.After(last) {
+			end = last
+		}
 	}
 	for _, at := range [...]time.Time{now.Add(end.Sub(now) / 2), end.Add(-time.Nanosecond)} {
 		when := at.UTC().Format(time.RFC3339Nano)

@@ -10,7 +10,7 @@ import (
 
 // Outcome is how a job ends.
 type Outcome struct {
-	After  time.Duration     `json:"after"`            // from start to end, at least 0
+	After  time.Duration     `json:"after"`            // from start to end, at least 0; an end after 2262-04-11, which is as far as instants reach, never comes
 	Status rollout.JobStatus `json:"status,omitempty"` // empty: successful. If it is not terminal, the job hangs with it for ever
 
 	// Verification is what the checks after a successful job find out: passed or failed. Empty:

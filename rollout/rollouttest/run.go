@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -197,11 +198,17 @@ func (r *running) end(e ending) {
 	}
 }
 
-// await puts an ending behind those of the same instant.
+// await puts an ending behind those of the same instant, unless no plan will ever see it.
 func (r *running) await(e ending) {
+	if e.at.After(lastInstant()) {
+		return
+	}
 	k, _ := slices.BinarySearchFunc(r.ends, e.at, func(e ending, at time.Time) int { return cmp.Or(e.at.Compare(at), -1) })
 	r.ends = slices.Insert(r.ends, k, e)
 }
+
+// lastInstant is the last one at which there can be a plan.
+func lastInstant() time.Time { return time.Unix(0, math.MaxInt64) }
 
 // dispatch creates the jobs of the plan, if they do not exist yet, and decides how they will end.
 func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -522,6 +523,33 @@ func TestWorldEnds(t *testing.T) {
 	w.End = at(2, 9, 16) // what happens at the end belongs to it
 	if timeline, err = w.Run(t.Context()); err != nil || !timeline.CutOff || !timeline.Finish.Equal(at(2, 9, 16)) {
 		t.Errorf("%v, cut off %t, finish %v", err, timeline.CutOff, timeline.Finish)
+	}
+}
+
+// TestEndsBeyondAllInstants: what would end later than any plan can be made never does, and raises no
+// alarm; what ends at the last instant of all is seen.
+func TestEndsBeyondAllInstants(t *testing.T) {
+	t.Parallel()
+	last := time.Unix(0, math.MaxInt64).UTC()
+	for _, row := range []struct {
+		why     string
+		start   time.Time
+		outcome rollouttest.Outcome
+		finish  time.Time
+		done    bool
+	}{
+		{"a job that takes three centuries", at(1, 9, 0), rollouttest.Outcome{After: math.MaxInt64}, time.Time{}, false},
+		{"so do its checks", at(1, 9, 0), rollouttest.Outcome{After: minutes(3), Verification: rollout.VerificationPassed, VerifiedAfter: math.MaxInt64}, at(1, 9, 3), false},
+		{"there is no plan after the last instant", last.Add(-time.Minute), rollouttest.Outcome{After: minutes(1) + 1}, time.Time{}, false},
+		{"and one at it", last.Add(-time.Minute), rollouttest.Outcome{After: minutes(1)}, last, true},
+	} {
+		w := webWorld(t, 1, oneByOne)
+		w.Start = row.start
+		w.Job = func(rollout.Start, int) rollouttest.Outcome { return row.outcome }
+		timeline, err := w.Run(t.Context())
+		if err != nil || timeline.Done != row.done || !timeline.Finish.Equal(row.finish) || len(timeline.Running) == 0 != row.done {
+			t.Errorf("%s: %v, done %t at %v, %q runs", row.why, err, timeline.Done, timeline.Finish, timeline.Running)
+		}
 	}
 }
 
