@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -223,15 +224,18 @@ func (w *work) step(b *bracketWork) error {
 // each such instant. No execution begins or ends in this.
 func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) error {
 	b.state = state
-	wakes := w.plan.Next
+	widenings := b.widenings(state.Group)
+	wakes, rollouts := w.plan.Next, w.rollouts
+	if len(widenings) > 0 {
+		w.rollouts = maps.Clone(rollouts) // a group that is decided otherwise below begins no rollout
+	}
 	if err := w.decide(b); err != nil {
 		return err
 	}
-	widenings := b.widenings(state.Group)
 	if len(widenings) == 0 || !b.happened(bracket.GroupOpened, bracket.GroupClosed) {
 		return nil
 	}
-	b.state, w.plan.Next = state, wakes
+	b.state, w.plan.Next, w.rollouts = state, wakes, rollouts
 	var events []bracket.Event
 	for _, at := range widenings {
 		at = at.Add(-1)

@@ -248,6 +248,45 @@ func TestLatePlanFindsTheGroupsOfTheScopeThen(t *testing.T) {
 	}
 }
 
+// TestLatePlanCountsTurnsFromTheGroupThen: api v2 and then v3 come into scope in the west, after the
+// group that locked them for the east has ended there. The window opens with v2 and closes in time for
+// v3, and the turns count from that. A late plan used to count them from the end of a window that
+// opened with v3, because of a decision that it had already given up.
+func TestLatePlanCountsTurnsFromTheGroupThen(t *testing.T) {
+	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
+	set := compile(t, `[{"name":"all","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":1800,"memberRoles":{}}},
+			{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600,"orderKey":"resource_bracket"}}]},
+		{"name":"west","selector":"resource.metadata['cluster'] == 'west' && deployment.name == 'api'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2", "v3"}, "db": {"v1", "v2"}})
+	s.Resources[1].Metadata = map[string]string{"cluster": "west"}
+	s.Resources[2].Metadata = map[string]string{"cluster": "west"}
+	for i := range s.Versions {
+		s.Versions[i].CreatedAt = at(-300)
+	}
+	carryOut(t, &s, mustPlan(t, set, s, at(-100)), at(-100), rollout.JobSuccessful)
+	s.State = mustPlan(t, set, s, at(-90)).State
+	approved := func(version string, minute int) rollout.Approval {
+		return rollout.Approval{Version: version, Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: at(minute)}
+	}
+	s.Approvals = []rollout.Approval{approved("v2", 20), approved("v3", 40)}
+	for _, looks := range [][]int{{20, 40, 50, 65}, {65}, {75}} {
+		look := s
+		var plan rollout.Plan
+		for _, minute := range looks {
+			plan = mustPlan(t, set, look, at(minute))
+			look.State = plan.State
+		}
+		for _, record := range plan.State.Rollouts {
+			if !record.StartAt.Equal(at(50)) || plan.State.Brackets[0].Closed[0].ID != record.Group {
+				t.Errorf("looks %v: %s begins at %v", looks, record.Group, record.StartAt)
+			}
+		}
+		if want := map[int]int{65: 1, 75: 2}[looks[len(looks)-1]]; len(plan.State.Rollouts) != 1 || len(plan.Start) != want {
+			t.Errorf("looks %v: starts %q, waits %q, %d rollouts", looks, started(plan), blockers(plan), len(plan.State.Rollouts))
+		}
+	}
+}
+
 // TestRetryInsideBracket: attempts count per group, the delay from the end of the attempt, and
 // without a rule the first failure holds the slot.
 func TestRetryInsideBracket(t *testing.T) {
