@@ -654,6 +654,25 @@ func TestChangesEndWhatHangs(t *testing.T) {
 	}
 }
 
+// TestChangesEndJobsBeforeTheStart: a job of the fleet that a change ends before the start of the world
+// does not end the rollout before it has begun.
+func TestChangesEndJobsBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	w := atWork(t, 1, func(*rollout.Job) {})
+	w.Changes = []rollouttest.Change{{At: at(1, 9, 5), Do: func(s *rollout.Snapshot) {
+		job := &s.Targets[0].Jobs[len(s.Targets[0].Jobs)-1]
+		job.Status, job.CompletedAt = rollout.JobSuccessful, at(1, 9, 5)
+	}}}
+	timeline, err := w.Run(t.Context())
+	if err != nil || !timeline.Done || !timeline.Finish.Equal(w.Start) {
+		t.Errorf("done %t at %v, and the start is at %v: %v", timeline.Done, timeline.Finish, w.Start, err)
+	}
+	forecast, err := rollouttest.Forecast(t.Context(), w, nil, 1, 1)
+	if err != nil || !forecast.Trials[0].Finish.Equal(w.Start) {
+		t.Errorf("a forecast: %v, %v", forecast, err)
+	}
+}
+
 // TestForecastOfFoundJobs: what has taken long already is drawn from what took longer.
 func TestForecastOfFoundJobs(t *testing.T) {
 	t.Parallel()

@@ -146,7 +146,10 @@ func (r *running) endedBy(at time.Time) {
 		t := &r.fleet.Targets[i]
 		for k := range t.Jobs {
 			if job := &t.Jobs[k]; job.Status.Terminal() && !verifies(job) && r.open[keyOf(t.TargetID, job)] {
-				r.timeline.Finish, r.overAt[keyOf(t.TargetID, job)] = at.UTC(), at
+				r.overAt[keyOf(t.TargetID, job)] = at
+				if r.timeline.Finish = at.UTC(); at.Before(r.Start) {
+					r.timeline.Finish = r.Start // as that of a job whose time was over before
+				}
 				r.leave(t.TargetID, *job)
 			}
 		}

@@ -17,7 +17,8 @@ type Timeline struct {
 	Start   time.Time `json:"start"`
 	Entries []Entry   `json:"entries"`
 
-	// Finish is when the last job or its verification ended, or a change ended it; zero if none did.
+	// Finish is when the last job or its verification ended, or a change ended it, but not before
+	// Start; zero if none did.
 	Finish time.Time `json:"finish,omitzero"`
 
 	// Done says that at the end nothing waited, ran or hung. Otherwise see Left.
