@@ -17,11 +17,11 @@ import (
 // one for targets that run the version already opens no window for those that do not.
 func (w *work) observed(b *bracketWork, kinds kinds, at time.Time) ([]bracket.Version, bracket.Targets) {
 	var versions []bracket.Version
-	var shut, open []viewed
+	var shut, open []memberKind
 	var instants, widened []time.Time // instants are of the open kinds
 	excluded, late := map[viewed][]string{}, map[viewed][]lateVersion{}
 	latest := b.latest()
-	for same := range stretches(kinds.list, func(a, b viewed) bool { return a.deployment == b.deployment }) {
+	for same := range stretches(kinds.list, func(a, b memberKind) bool { return a.deployment == b.deployment }) {
 		for number, v := range w.versions[same[0].deployment].list {
 			if v.CreatedAt.After(at) { // no target may have it yet; one that runs it already is not taken back
 				w.wake(v.CreatedAt)
@@ -31,35 +31,32 @@ func (w *work) observed(b *bracketWork, kinds kinds, at time.Time) ([]bracket.Ve
 			observed := bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt}
 			shut, open, instants = shut[:0], open[:0], instants[:0]
 			for _, kind := range same {
-				g := w.gateAt(kinds.first[kind], int32(number))
+				g := w.gateAt(kind.first, int32(number))
 				if len(g.blockers) > 0 {
 					shut = append(shut, kind)
 					continue
 				}
-				eligible := w.eligible(b, kind, kinds.first[kind], g)
+				eligible := w.eligible(b, kind.viewed, kind.first, g)
 				if eligible.After(at) {
 					shut = append(shut, kind)
 					continue
 				}
 				open, instants = append(open, kind), append(instants, eligible)
 				if latest != nil && eligible.After(latest.ReadyAt) && b.locked(v) {
-					late[kind] = append(late[kind], lateVersion{int32(number), eligible})
-				} else if len(late[kind]) > 0 {
-					late[kind] = append(late[kind], lateVersion{number: int32(number)})
+					late[kind.viewed] = append(late[kind.viewed], lateVersion{int32(number), eligible})
+				} else if len(late[kind.viewed]) > 0 {
+					late[kind.viewed] = append(late[kind.viewed], lateVersion{number: int32(number)})
 				}
 			}
 			if len(open) > 0 {
 				observed.EligibleAt = slices.MinFunc(instants, time.Time.Compare)
 				for _, kind := range shut {
-					excluded[kind] = append(excluded[kind], v.ID)
+					excluded[kind.viewed] = append(excluded[kind.viewed], v.ID)
 				}
 			}
 			if soonest := observed.EligibleAt; slices.ContainsFunc(instants, soonest.Before) {
 				var first time.Time
-				for k, kind := range open {
-					if !w.lacking(b, kind, int32(number)) {
-						continue
-					}
+				for _, k := range w.lacking(b, open, int32(number)) {
 					first = sooner(first, instants[k])
 					if instants[k].After(soonest) {
 						widened = append(widened, instants[k])
@@ -78,14 +75,39 @@ func (w *work) observed(b *bracketWork, kinds kinds, at time.Time) ([]bracket.Ve
 	return versions, &observedTargets{w, b, at, excluded, widened, late, latest, b.state.Executions, w.unseenTargets(b), false}
 }
 
-// lacking reports whether a target of a kind runs an older version than one that it may have.
-func (w *work) lacking(b *bracketWork, kind viewed, number int32) bool {
-	return slices.ContainsFunc(b.targets, func(i int32) bool {
-		if w.viewed(i) != kind || w.targets[i].current >= number || b.former[i] || !w.inScope(i, number) {
-			return false
+// lacking returns the indices, in no order, of those of some kinds of one deployment of which a
+// target runs an older version than one that it may have. There may be as many kinds as targets, so
+// it does not look for the targets of each.
+func (w *work) lacking(b *bracketWork, list []memberKind, number int32) (lack []int) {
+	var asked map[viewed]int // kinds whose targets have to be asked one by one
+	for k, kind := range list {
+		switch {
+		case kind.oldest >= number:
+		case !w.scoped[kind.deployment] && len(w.gateOf(kind.first, number).perResource) == 0:
+			lack = append(lack, k)
+		default:
+			if asked == nil {
+				asked = map[viewed]int{}
+			}
+			asked[kind.viewed] = k
 		}
-		return !slices.ContainsFunc(w.gateOf(i, number).perResource, func(rule *compiledRule) bool { return !w.selects(rule, i, number) })
-	})
+	}
+	if len(asked) == 0 {
+		return lack
+	}
+	for _, i := range b.targets {
+		t := &w.targets[i]
+		if t.deployment != list[0].deployment || t.current >= number || b.former[i] {
+			continue
+		}
+		k, open := asked[w.viewed(i)]
+		if !open || !w.inScope(i, number) || slices.ContainsFunc(w.gateOf(i, number).perResource, func(rule *compiledRule) bool { return !w.selects(rule, i, number) }) {
+			continue
+		}
+		lack = append(lack, k)
+		delete(asked, list[k].viewed)
+	}
+	return lack
 }
 
 // eligible returns the instant at which the open gates of a version first opened for any target of
@@ -146,32 +168,43 @@ func (w *work) viewed(i int32) viewed {
 
 // kinds are the kinds of targets that a bracket has.
 type kinds struct {
-	list  []viewed // by deployment
-	first map[viewed]int32
-	left  []int32 // deployments with former targets only, ascending
+	list []memberKind // by deployment
+	left []int32      // deployments with former targets only, ascending
+}
+
+type memberKind struct {
+	viewed
+	first  int32 // its first target
+	oldest int32 // number of the oldest version that a target of it runs; less than all numbers if one runs none, or one that is not known
 }
 
 func (w *work) kindsOf(b *bracketWork) kinds {
-	all := kinds{first: map[viewed]int32{}}
-	last := make([]viewed, len(w.deployments)) // the kind seen last, by deployment; neighbours are mostly of one kind
+	var all kinds
+	known := map[viewed]int32{}               // → index in all.list
+	last := make([]int32, len(w.deployments)) // index of the kind seen last, by deployment; neighbours are mostly of one kind
 	for d := range last {
-		last[d].deployment = none
+		last[d] = none
 	}
 	for _, i := range b.targets {
-		kind := w.viewed(i)
-		if kind == last[kind.deployment] || len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so its gates do not matter
+		if len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so its gates do not matter
 			continue
 		}
-		if _, known := all.first[kind]; !known {
-			all.first[kind] = i
-			all.list = append(all.list, kind)
+		t, own := &w.targets[i], w.viewed(i)
+		k := last[t.deployment]
+		if k == none || all.list[k].viewed != own {
+			var met bool
+			if k, met = known[own]; !met {
+				k = int32(len(all.list))
+				known[own], all.list = k, append(all.list, memberKind{own, i, t.current})
+			}
+			last[t.deployment] = k
 		}
-		last[kind.deployment] = kind
+		all.list[k].oldest = min(all.list[k].oldest, t.current)
 	}
-	slices.SortFunc(all.list, func(a, b viewed) int { return cmp.Compare(a.deployment, b.deployment) })
+	slices.SortFunc(all.list, func(a, b memberKind) int { return cmp.Compare(a.deployment, b.deployment) })
 	if len(b.former) > 0 {
 		for _, i := range b.targets {
-			if d := w.targets[i].deployment; last[d].deployment == none && !slices.Contains(all.left, d) {
+			if d := w.targets[i].deployment; last[d] == none && !slices.Contains(all.left, d) {
 				all.left = append(all.left, d)
 			}
 		}
