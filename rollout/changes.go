@@ -29,9 +29,10 @@ type Situation struct {
 // Changes returns the targets about which the plan differs from an earlier one, in ascending order
 // of resource, environment and deployment: targets that start now, that wait for something else or
 // until another time, and that have nothing left to do. It does not compare the facts of a verdict
-// ([Data]), such as a count of successes, nor the events that can change the verdict. A nil before
-// stands for a plan that says nothing. Either plan may be a decoded copy; if it is not, its
-// snapshot must not have been modified. Changes takes time in proportion to both plans.
+// ([Data]), such as a count of successes, nor the events that can change the verdict, nor the order
+// of the verdicts. A nil before stands for a plan that says nothing. Either plan may be a decoded
+// copy; if it is not, its snapshot must not have been modified. Changes takes time in proportion to
+// both plans.
 func (p *Plan) Changes(before *Plan) Changes {
 	if before == nil {
 		before = &Plan{}
@@ -91,9 +92,21 @@ func (p *Plan) situations() []placed {
 }
 
 func (s Situation) equal(other Situation) bool {
-	return s.Start == other.Start && s.Wait == other.Wait && slices.EqualFunc(s.Blockers, other.Blockers, func(a, b Verdict) bool {
-		return a.Status == b.Status && a.Reason == b.Reason && a.Rule == b.Rule && a.Until.Equal(b.Until)
-	})
+	if s.Start != other.Start || s.Wait != other.Wait || len(s.Blockers) != len(other.Blockers) {
+		return false
+	}
+	alike := func(a, b Verdict) bool { return compareBlockers(a, b) == 0 }
+	// What the members of a bracket wait for comes in another order once one of them waits no more.
+	return slices.EqualFunc(s.Blockers, other.Blockers, alike) || slices.EqualFunc(sortedBlockers(s.Blockers), sortedBlockers(other.Blockers), alike)
+}
+
+func sortedBlockers(list []Verdict) []Verdict {
+	return slices.SortedFunc(slices.Values(list), compareBlockers)
+}
+
+// compareBlockers orders verdicts by what makes one another blocker.
+func compareBlockers(a, b Verdict) int {
+	return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Rule, b.Rule), a.Until.Compare(b.Until))
 }
 
 // String describes the situation in a few words. What several rules say in the same words is said

@@ -107,6 +107,39 @@ func TestChangesOfAVerdict(t *testing.T) {
 	}
 }
 
+// TestChangesOfTheOrder: what the members of a bracket wait for is collected from one after the other.
+// Once a needs nothing, b has its own two blockers the other way round, and waits for nothing else. It
+// was listed as changed, from two reasons to the same two.
+func TestChangesOfTheOrder(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'b']","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"db","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'b'"}},
+		{"id":"lib","deploymentDependency":{"dependsOn":"deployment.name == 'lib' && version.tag == 'v2'","appliesTo":"deployment.name in ['a', 'b']"}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "db": {"v1"}, "lib": {"v1"}})
+	before := mustPlan(t, set, s, t0)
+	s.State = before.State
+	s.Targets = slices.Clone(s.Targets)
+	id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"}
+	for i := range s.Targets {
+		if s.Targets[i].TargetID == id {
+			s.Targets[i].Current = "v2"
+		}
+	}
+	after := mustPlan(t, set, s, t0)
+	rules := func(plan rollout.Plan) (list []string) {
+		b, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "b"})
+		for _, verdict := range b.Blockers {
+			list = append(list, verdict.Rule)
+		}
+		return list
+	}
+	if a, b := rules(before), rules(after); !slices.Equal(a, []string{"B", "lib", "db"}) || !slices.Equal(b, []string{"B", "db", "lib"}) {
+		t.Fatalf("b waits for %q and then for %q: this test is about another order", a, b)
+	}
+	if changes := after.Changes(&before); len(changes) != 1 || changes[0].TargetID != id {
+		t.Errorf("only a has nothing left to do:\n%s", changes)
+	}
+}
+
 // TestExplainErrors: a decoded copy explains nothing, and neither does a plan about a target that
 // it does not know.
 func TestExplainErrors(t *testing.T) {
