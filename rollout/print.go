@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,7 +88,14 @@ func (c Changes) String() string {
 	return strings.Join(groups.Lines(nil, "", "and %d more, of %d other kinds"), "\n")
 }
 
+// writeReasons writes the reasons and rules in an order of their own: what the members of a bracket
+// wait for comes in that of the members.
 func writeReasons(b *strings.Builder, blockers []Verdict) {
+	if len(blockers) > 1 {
+		blockers = slices.SortedFunc(slices.Values(blockers), func(a, b Verdict) int {
+			return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Rule, b.Rule))
+		})
+	}
 	for _, verdict := range blockers {
 		fmt.Fprintf(b, "%q %q ", verdict.Reason, verdict.Rule)
 	}

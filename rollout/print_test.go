@@ -173,6 +173,31 @@ func TestChangesPrint(t *testing.T) {
 	}
 }
 
+// TestReasonsInAnyOrderPrintOnce: what the members of a bracket wait for comes in the order of the
+// members. Targets with the same reasons of the same rules share a line all the same; they had as many
+// lines as there were orders, each of which said the same.
+func TestReasonsInAnyOrderPrintOnce(t *testing.T) {
+	wait := func(resource string, rules ...string) rollout.Waiting {
+		w := rollout.Waiting{TargetID: rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "api"}, Version: "v2"}
+		for _, rule := range rules {
+			w.Blockers = append(w.Blockers, rollout.Verdict{Status: rollout.Denied, Reason: rollout.ReasonDependencyUnmet, Rule: rule, On: []rollout.Condition{{Kind: rollout.OnDependency, Deployment: rule, Resource: resource}}})
+		}
+		return w
+	}
+	plan := rollout.Plan{Waiting: rollout.NewWaitingList(wait("r1", "db", "lib"), wait("r2", "lib", "db"), wait("r3", "lib"))}
+	want := "r1 / prod / api: v2 waits: dependency_unmet, waits for db on r1; dependency_unmet, waits for lib on r1; and 1 more likewise\nr3 / prod / api: v2 waits: dependency_unmet, waits for lib on r3"
+	if got := plan.Waiting.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	want = "r1 / prod / api: nothing to do -> v2 waits: dependency_unmet, waits for db on r1; dependency_unmet, waits for lib on r1; and 1 more likewise\nr3 / prod / api: nothing to do -> v2 waits: dependency_unmet, waits for lib on r3"
+	if got := plan.Changes(nil).String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if first, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "api"}); first.Blockers[0].Rule != "lib" {
+		t.Errorf("printing a list puts it into another order: %v", first)
+	}
+}
+
 // TestTargetPrints: a target says more than its id.
 func TestTargetPrints(t *testing.T) {
 	id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}
