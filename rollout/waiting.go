@@ -15,7 +15,7 @@ import (
 type Waiting struct {
 	TargetID
 	Version  string    `json:"version,omitempty"` // the candidate, or what a rollback takes the target back to; empty if the target itself is held
-	Blockers []Verdict `json:"blockers"`          // all of them, in the order of the rules; may be shared, do not modify
+	Blockers []Verdict `json:"blockers"`          // all of them, in the order of the rules, for an execution of a bracket member by member; may be shared, do not modify
 }
 
 // String returns "target: version waits: blockers". Without it the String of the embedded id would
