@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -237,22 +238,15 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 	}
 	b.state, w.plan.Next, w.rollouts = state, wakes, rollouts
 	var events []bracket.Event
-	for _, at := range widenings {
-		at = at.Add(-1)
-		then := bracket.Observation{
-			Members:          b.observation.Members,
-			DeletedResources: b.observation.DeletedResources,
-			Due:              func(p bracket.PendingGroup) []time.Time { return make([]time.Time, len(p.Resources)) },
-		}
-		then.Versions, then.Targets = w.observed(b, kinds, at)
-		next, plan, err := bracket.Step(b.ruleInForce, b.state, then, at)
+	for len(widenings) > 0 {
+		k, next, news, err := w.firstNews(b, kinds, widenings)
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(next.Executions, state.Executions) {
-			break // a target of an open execution is gone, which is news of now
+		if k == len(widenings) || !slices.Equal(next.Executions, state.Executions) {
+			break // nothing happened by then, or a target of an open execution is gone, which is news of now
 		}
-		b.state, events = next, append(events, plan.Events...)
+		b.state, events, widenings = next, append(events, news...), widenings[k+1:]
 	}
 	b.observation.Versions, b.observation.Targets = w.observed(b, kinds, w.now)
 	if err := w.decide(b); err != nil {
@@ -260,6 +254,40 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 	}
 	b.plan.Events = slices.Concat(events, b.plan.Events)
 	return nil
+}
+
+// firstNews returns the index of the first of some instants, ascending, by which something happens
+// in a bracket, with the state just before that instant and what has happened; the number of the
+// instants if nothing does by the last. Scopes only widen with time: what has happened by one of
+// them has happened by all later ones, perhaps as of another instant. So it need not look at all,
+// which in a large fleet may be very many.
+func (w *work) firstNews(b *bracketWork, kinds kinds, instants []time.Time) (first int, state bracket.State, events []bracket.Event, err error) {
+	before := func(k int) bool {
+		at := instants[k].Add(-1)
+		then := bracket.Observation{
+			Members:          b.observation.Members,
+			DeletedResources: b.observation.DeletedResources,
+			Due:              func(p bracket.PendingGroup) []time.Time { return make([]time.Time, len(p.Resources)) },
+		}
+		then.Versions, then.Targets = w.observed(b, kinds, at)
+		next, plan, failed := bracket.Step(b.ruleInForce, b.state, then, at)
+		if failed != nil {
+			err = failed
+			return true
+		}
+		happens := len(plan.Events) > 0
+		if happens {
+			first, state, events = k, next, plan.Events // of all that are looked at, the last for which this holds is the first
+		}
+		return happens
+	}
+	first = len(instants)
+	quiet, step := -1, 1 // nothing happens by then
+	for quiet+step < len(instants) && !before(quiet+step) {
+		quiet, step = quiet+step, 2*step
+	}
+	sort.Search(min(quiet+step, len(instants))-(quiet+1), func(k int) bool { return before(quiet + 1 + k) })
+	return first, state, events, err
 }
 
 // widenings returns the instants, ascending, at which a version came into scope for more targets

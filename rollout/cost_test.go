@@ -99,6 +99,8 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 		}},
 		{"resources that a pool cannot judge", `{"resourceConcurrency":{"groupSelector":"int(resource.metadata['cluster']) == 1","limit":1}}`, resources},
 		{"overrides of an approval", `{"id":"rule","anyApproval":{"minApprovals":1}},` + curve, overridden},
+		{"overrides of an approval in a bracket", `{"id":"rule","anyApproval":{"minApprovals":1}},` + members + curve, overridden},
+		{"overrides of an approval in a bracket that collects", `{"id":"rule","anyApproval":{"minApprovals":1}},{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{}}},` + curve, overridden},
 		{"overrides of a limit", `{"id":"rule","resourceConcurrency":{"groupSelector":"true","limit":1}}`, overridden},
 		{"overrides of a window", `{"id":"rule","deploymentWindow":{"from":"2030-01-01T00:00:00Z","until":"2030-01-02T00:00:00Z"}},` + curve, overridden},
 		{"versions for others", members + curve, func(n int) rollout.Snapshot {
