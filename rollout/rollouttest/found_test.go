@@ -654,6 +654,34 @@ func TestChangesEndWhatHangs(t *testing.T) {
 	}
 }
 
+// TestTargetsLeaveWithTheirJobs: what runs on a target that leaves is not reported any more, whoever
+// started it, so that nothing is left running, and nothing has ended.
+func TestTargetsLeaveWithTheirJobs(t *testing.T) {
+	t.Parallel()
+	started, found := webWorld(t, 1, `{"id":"none","retry":{"maxRetries":0}}`), atWork(t, 1, func(*rollout.Job) {})
+	for _, row := range []struct {
+		why    string
+		w      rollouttest.World
+		change func(*rollout.Snapshot)
+		done   bool
+	}{
+		{"the target of a job that the world has started", started, func(s *rollout.Snapshot) { s.Targets = nil }, true},
+		{"of one that it has found", found, func(s *rollout.Snapshot) { s.Targets = nil }, true},
+		{"the target stays, and comes without the jobs that it had", found, func(s *rollout.Snapshot) { s.Targets[0].Current, s.Targets[0].Jobs = "v2", nil }, true},
+		{"another change", started, func(*rollout.Snapshot) {}, false},
+	} {
+		w := row.w
+		w.Job = func(rollout.Start, int) rollouttest.Outcome {
+			return rollouttest.Outcome{Status: rollout.JobInProgress}
+		}
+		w.Changes = []rollouttest.Change{{At: at(1, 9, 20), What: "a node leaves", Do: row.change}}
+		timeline, err := w.Run(t.Context())
+		if err != nil || timeline.Done != row.done || len(timeline.Running) == 0 != row.done || !timeline.Finish.IsZero() {
+			t.Errorf("%s: %v, done %t at %v, and %q runs", row.why, err, timeline.Done, timeline.Finish, timeline.Running)
+		}
+	}
+}
+
 // TestChangesEndJobsBeforeTheStart: a job of the fleet that a change ends before the start of the world
 // does not end the rollout before it has begun.
 func TestChangesEndJobsBeforeTheStart(t *testing.T) {

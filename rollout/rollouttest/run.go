@@ -137,21 +137,34 @@ func (r *running) happen(now time.Time) (ended bool) {
 	}
 }
 
-// endedBy notes which jobs, or checks of jobs, the changes of an instant have ended.
+// endedBy notes which jobs, or checks of jobs, the changes of an instant have ended, and which are
+// not reported any more, because their target has left or lists them no longer.
 func (r *running) endedBy(at time.Time) {
 	if len(r.open) == 0 {
 		return
 	}
+	listed := map[string]bool{}
 	for i := range r.fleet.Targets {
 		t := &r.fleet.Targets[i]
 		for k := range t.Jobs {
-			if job := &t.Jobs[k]; job.Status.Terminal() && !verifies(job) && r.open[keyOf(t.TargetID, job)] {
-				r.overAt[keyOf(t.TargetID, job)] = at
-				if r.timeline.Finish = at.UTC(); at.Before(r.Start) {
-					r.timeline.Finish = r.Start // as that of a job whose time was over before
-				}
-				r.leave(t.TargetID, *job)
+			job := &t.Jobs[k]
+			key := keyOf(t.TargetID, job)
+			if !r.open[key] {
+				continue
 			}
+			if listed[key] = true; !job.Status.Terminal() || verifies(job) {
+				continue
+			}
+			r.overAt[key] = at
+			if r.timeline.Finish = at.UTC(); at.Before(r.Start) {
+				r.timeline.Finish = r.Start // as that of a job whose time was over before
+			}
+			r.leave(key)
+		}
+	}
+	for key := range r.open {
+		if !listed[key] {
+			r.leave(key)
 		}
 	}
 }

@@ -31,7 +31,8 @@ type Timeline struct {
 	Left []rollout.Waiting `json:"left,omitempty"`
 
 	// Running lists the runs that had not ended at the end, or were still being verified, in the
-	// order of their start. The fleet's own jobs without a run id are listed by their target.
+	// order of their start. The fleet's own jobs without a run id are listed by their target. What
+	// runs on a target that leaves is not listed: nobody reports it any more.
 	Running []string `json:"running,omitempty"`
 
 	// Pools gives the greatest use of every pool, by key.
@@ -358,7 +359,7 @@ func (r *recorder) ended(job rollout.Job, e ending) {
 	if job.Verification == rollout.VerificationRunning {
 		entry.Note = "being verified"
 	} else {
-		r.leave(e.target, job)
+		r.leave(keyOf(e.target, &job))
 	}
 	r.entry(entry)
 }
@@ -367,7 +368,7 @@ func (r *recorder) verified(job rollout.Job, e ending) {
 	entry := r.over(Verify, job, e)
 	entry.Status = string(job.Verification)
 	r.overAt[keyOf(e.target, &job)] = e.at
-	r.leave(e.target, job)
+	r.leave(keyOf(e.target, &job))
 	r.entry(entry)
 }
 
@@ -381,9 +382,9 @@ func (r *recorder) over(kind Kind, job rollout.Job, e ending) Entry {
 	}
 }
 
-func (r *recorder) leave(target rollout.TargetID, job rollout.Job) {
-	delete(r.open, keyOf(target, &job))
-	r.running = slices.DeleteFunc(r.running, func(run string) bool { return run == job.Run })
+func (r *recorder) leave(key string) {
+	delete(r.open, key)
+	r.running = slices.DeleteFunc(r.running, func(run string) bool { return run == key })
 }
 
 // left returns the reasons for which targets wait that time alone does not open, ascending.
