@@ -68,6 +68,8 @@ func firstSlip(text string) *slip {
 				if found := wordSlip(text, start, i); found != nil {
 					return found
 				}
+			} else if word := text[start:i]; word == "in" || word == "true" || word == "false" || word == "null" {
+				return &slip{start, word, "a key with the name of a word of the language is written in brackets: m[" + quote(word) + "]"}
 			}
 		case c == '=' || c == '<' || c == '>' || c == '!':
 			start := i
