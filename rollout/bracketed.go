@@ -238,8 +238,9 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 	}
 	b.state, w.plan.Next, w.rollouts = state, wakes, rollouts
 	var events []bracket.Event
+	changes := w.scopeChanges(b, kinds, widenings)
 	for len(widenings) > 0 {
-		k, next, news, err := w.firstNews(b, kinds, widenings)
+		k, next, news, err := w.firstNews(b, kinds, widenings, changes)
 		if err != nil {
 			return err
 		}
@@ -256,12 +257,52 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 	return nil
 }
 
-// firstNews returns the index of the first of some instants, ascending, by which something happens
-// in a bracket, with the state just before that instant and what has happened; the number of the
-// instants if nothing does by the last. Scopes only widen with time: what has happened by one of
-// them has happened by all later ones, perhaps as of another instant. So it need not look at all,
-// which in a large fleet may be very many.
-func (w *work) firstNews(b *bracketWork, kinds kinds, instants []time.Time) (first int, state bracket.State, events []bracket.Event, err error) {
+// scopeChange is an instant at which targets get to see a version, or are there for the first time.
+type scopeChange struct {
+	at                 time.Time
+	deployment, number int32 // none if the targets are new, or outdated
+}
+
+// scopeChanges lists the changes from the first of some instants on, in order of time. It lists none
+// if there is only one instant.
+func (w *work) scopeChanges(b *bracketWork, kinds kinds, instants []time.Time) (changes []scopeChange) {
+	if len(instants) < 2 {
+		return nil
+	}
+	add := func(at time.Time, deployment, number int32) {
+		if !at.Before(instants[0]) {
+			changes = append(changes, scopeChange{at, deployment, number})
+		}
+	}
+	for _, kind := range kinds.list {
+		for number := range w.versions[kind.deployment].list {
+			if g := w.gateAt(kind.first, int32(number)); len(g.blockers) == 0 {
+				add(w.eligible(b, kind.viewed, kind.first, g), kind.deployment, int32(number))
+			}
+		}
+	}
+	for _, i := range b.targets {
+		if t := &w.targets[i]; t.placed || t.outdated {
+			add(t.JoinedAt, none, none)
+			add(t.OutdatedAt, none, none)
+		}
+	}
+	slices.SortFunc(changes, func(a, b scopeChange) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.number, b.number))
+	})
+	return changes
+}
+
+// firstNews returns the index of the first of some instants by which something happens in a bracket,
+// with the state just before that instant and what has happened; the number of the instants if
+// nothing does by the last.
+//
+// It need not look at all of them, of which there may be as many as targets. As long as one version
+// alone gets to more targets, these come to need a run one after the other, or one after the other
+// need none any more, but not both: what has happened by one instant has happened by all later ones,
+// perhaps otherwise. Between two versions that does not hold. A target that needs a run because of
+// the first may need none because of the second, which a group has locked.
+func (w *work) firstNews(b *bracketWork, kinds kinds, instants []time.Time, changes []scopeChange) (first int, state bracket.State, events []bracket.Event, err error) {
 	before := func(k int) bool {
 		at := instants[k].Add(-1)
 		then := bracket.Observation{
@@ -275,19 +316,42 @@ func (w *work) firstNews(b *bracketWork, kinds kinds, instants []time.Time) (fir
 			err = failed
 			return true
 		}
-		happens := len(plan.Events) > 0
+		happens := len(plan.Events) > 0 || next.Group != b.state.Group
 		if happens {
 			first, state, events = k, next, plan.Events // of all that are looked at, the last for which this holds is the first
 		}
 		return happens
 	}
 	first = len(instants)
-	quiet, step := -1, 1 // nothing happens by then
-	for quiet+step < len(instants) && !before(quiet+step) {
-		quiet, step = quiet+step, 2*step
+	for from := 0; from < len(instants); from++ {
+		if before(from) {
+			break
+		}
+		last := alike(instants[from:], changes) + from
+		if last > from && before(last) {
+			sort.Search(last-from-1, func(k int) bool { return before(from + 1 + k) })
+			break
+		}
+		from = last
 	}
-	sort.Search(min(quiet+step, len(instants))-(quiet+1), func(k int) bool { return before(quiet + 1 + k) })
 	return first, state, events, err
+}
+
+// alike returns the index of the last of some instants before which all changes since the first of
+// them are of one version.
+func alike(instants []time.Time, changes []scopeChange) int {
+	from, _ := slices.BinarySearchFunc(changes, instants[0], func(c scopeChange, at time.Time) int { return c.at.Compare(at) })
+	for _, c := range changes[from:] {
+		if one := changes[from]; c.deployment == one.deployment && c.number == one.number && c.number != none {
+			continue
+		}
+		last, known := slices.BinarySearchFunc(instants, c.at, time.Time.Compare)
+		if !known {
+			last--
+		}
+		return max(last, 0)
+	}
+	return len(instants) - 1
 }
 
 // widenings returns the instants, ascending, at which a version came into scope for more targets

@@ -248,6 +248,41 @@ func TestLatePlanFindsTheGroupsOfTheScopeThen(t *testing.T) {
 	}
 }
 
+// TestLatePlanBetweenTwoVersions: r2 needs a group of its own from when it may have v2, which group 1
+// did not bring it, to when it may have v4, which group 1 has locked. A late plan finds that group all
+// the same, although nobody needs it at the last instant at which a version came to more resources.
+func TestLatePlanBetweenTwoVersions(t *testing.T) {
+	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
+	set := compile(t, policy(`{"id":"rule","anyApproval":{"minApprovals":1}},{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(4, "v1", map[string][]string{"api": {"v1", "v2", "v3", "v4"}, "db": {"v1", "v2"}})
+	s.Targets[0].Current = "v3" // api on r1
+	for _, own := range []struct {
+		resource, deployment, version string
+		minute                        int
+	}{
+		{"r1", "api", "v4", 0}, {"r1", "api", "v2", 5}, {"r2", "api", "v2", 12}, {"r2", "api", "v4", 30}, {"r3", "api", "v4", 40}, {"r4", "api", "v4", 45}, {"r1", "db", "v2", 50},
+	} {
+		s.Overrides = append(s.Overrides, override("rule", only(own.resource), of(own.deployment), func(o *rollout.Override) {
+			o.ID, o.Version, o.CreatedAt = own.resource+own.deployment+own.version, own.version, at(own.minute)
+		}))
+	}
+	want := []string{"group_opened b/prod/1 0", "group_closed b/prod/1 0", "group_opened b/prod/2 12", "group_closed b/prod/2 12", "group_superseded b/prod/1 12",
+		"group_opened b/prod/3 50", "group_closed b/prod/3 50", "group_superseded b/prod/2 50"}
+	for _, looks := range [][]int{{0, 5, 12, 30, 40, 45, 50, 60}, {0, 60}, {60}} {
+		look, events := s, []string{}
+		for _, minute := range looks {
+			plan := mustPlan(t, set, look, at(minute))
+			for _, e := range plan.Events {
+				events = append(events, fmt.Sprintf("%s %s %v", e.Kind, e.Group, e.At.Sub(t0).Minutes()))
+			}
+			look.State = plan.State
+		}
+		if !slices.Equal(events, want) {
+			t.Errorf("looks %v: %q", looks, events)
+		}
+	}
+}
+
 // TestLatePlanCountsTurnsFromTheGroupThen: api v2 and then v3 come into scope in the west, after the
 // group that locked them for the east has ended there. The window opens with v2 and closes in time for
 // v3, and the turns count from that. A late plan used to count them from the end of a window that
