@@ -478,16 +478,31 @@ func TestAttemptsAreTold(t *testing.T) {
 func TestDrainsBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 2)
+	w.Policies = policyFile(t, "node-policy.json", withRules(`{"id":"again","retry":{"maxRetries":1}}`))
+	for i := range w.Fleet.Targets { // what ran long before is of another group, and no drain or upgrade of this one
+		target := &w.Fleet.Targets[i]
+		target.Jobs = []rollout.Job{{Run: "set up " + target.String(), Version: target.Current, Status: rollout.JobSuccessful, CreatedAt: at(-20, 10, 0), CompletedAt: at(-20, 10, 1)}}
+	}
 	_, plans, err := watched(w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	drained := map[[3]int]bool{}
+	twice := false // a drain that was at work at the start failed, and the node was drained once more
 	for _, own := range plans {
-		for _, state := range []string{"known", "lost"} {
+		for _, state := range []string{"known", "lost", "known, and what drains fails"} {
 			rest := own.from(w)
-			if state == "lost" {
+			switch state {
+			case "lost":
 				rest.Fleet.State = rollout.State{}
+			case "known, and what drains fails":
+				rest.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+					outcome := w.Job(start, attempt)
+					if start.Deployment == drain && attempt == 1 {
+						outcome.Status = rollout.JobFailure
+					}
+					return outcome
+				}
 			}
 			timeline, err := rest.Run(t.Context())
 			if err != nil {
@@ -496,18 +511,23 @@ func TestDrainsBeforeTheStart(t *testing.T) {
 			before, upgraded, upgrades := map[string]bool{}, map[string]bool{}, 0
 			for _, target := range own.fleet.Targets {
 				switch {
-				case len(target.Jobs) == 0:
+				case len(target.Jobs) == 1:
 				case target.Deployment == drain:
 					before[target.Resource] = true
 				case target.Deployment != uncordon:
 					upgraded[target.Resource] = true
 				}
 			}
-			free := map[string]bool{}
+			free, again := map[string]bool{}, map[string]bool{}
 			for _, e := range timeline.Entries {
-				if e.Kind == rollouttest.Start && e.Role == bracket.Main {
+				switch {
+				case e.Kind != rollouttest.Start:
+				case e.Role == bracket.Pre:
+					again[e.Resource] = true // which is among the drains of this world
+					twice = twice || before[e.Resource]
+				case e.Role == bracket.Main:
 					upgrades++
-					free[e.Resource] = before[e.Resource] && !upgraded[e.Resource]
+					free[e.Resource] = before[e.Resource] && !upgraded[e.Resource] && !again[e.Resource]
 				}
 			}
 			served := 0
@@ -526,6 +546,9 @@ func TestDrainsBeforeTheStart(t *testing.T) {
 		if !drained[want] {
 			t.Errorf("no world of %d drains, %d upgrades and %d drained before: %v", want[0], want[1], want[2], drained)
 		}
+	}
+	if !twice {
+		t.Error("no world has a node that was drained before and is drained again")
 	}
 }
 
@@ -659,22 +682,26 @@ func TestChangesEndWhatHangs(t *testing.T) {
 func TestTargetsLeaveWithTheirJobs(t *testing.T) {
 	t.Parallel()
 	started, found := webWorld(t, 1, `{"id":"none","retry":{"maxRetries":0}}`), atWork(t, 1, func(*rollout.Job) {})
+	nothing := func(*rollout.Snapshot) {}
+	var away []rollout.Target
 	for _, row := range []struct {
 		why    string
 		w      rollouttest.World
 		change func(*rollout.Snapshot)
+		next   func(*rollout.Snapshot) // at the same instant
 		done   bool
 	}{
-		{"the target of a job that the world has started", started, func(s *rollout.Snapshot) { s.Targets = nil }, true},
-		{"of one that it has found", found, func(s *rollout.Snapshot) { s.Targets = nil }, true},
-		{"the target stays, and comes without the jobs that it had", found, func(s *rollout.Snapshot) { s.Targets[0].Current, s.Targets[0].Jobs = "v2", nil }, true},
-		{"another change", started, func(*rollout.Snapshot) {}, false},
+		{"the target of a job that the world has started", started, func(s *rollout.Snapshot) { s.Targets = nil }, nothing, true},
+		{"of one that it has found", found, func(s *rollout.Snapshot) { s.Targets = nil }, nothing, true},
+		{"the target stays, and comes without the jobs that it had", found, func(s *rollout.Snapshot) { s.Targets[0].Current, s.Targets[0].Jobs = "v2", nil }, nothing, true},
+		{"another change", started, nothing, nothing, false},
+		{"who leaves and comes back in one instant was never seen to be away", started, func(s *rollout.Snapshot) { away, s.Targets = s.Targets, nil }, func(s *rollout.Snapshot) { s.Targets = away }, false},
 	} {
 		w := row.w
 		w.Job = func(rollout.Start, int) rollouttest.Outcome {
 			return rollouttest.Outcome{Status: rollout.JobInProgress}
 		}
-		w.Changes = []rollouttest.Change{{At: at(1, 9, 20), What: "a node leaves", Do: row.change}}
+		w.Changes = []rollouttest.Change{{At: at(1, 9, 20), What: "a node leaves", Do: row.change}, {At: at(1, 9, 20), Do: row.next}}
 		timeline, err := w.Run(t.Context())
 		if err != nil || timeline.Done != row.done || len(timeline.Running) == 0 != row.done || !timeline.Finish.IsZero() {
 			t.Errorf("%s: %v, done %t at %v, and %q runs", row.why, err, timeline.Done, timeline.Finish, timeline.Running)
