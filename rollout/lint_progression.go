@@ -57,7 +57,7 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 		var surely, mostly *compiledRule // the first rules whose soak is too long
 		for _, other := range w.views.list[k.view].progressions {
 			switch outlives, always := l.outlives(rule, other, d, e); {
-			case outlives && always:
+			case always:
 				surely = cmp.Or(surely, other)
 			case outlives:
 				mostly = cmp.Or(mostly, other)

@@ -134,7 +134,7 @@ func (l *lint) lookAtScopes() {
 			targets = append(targets, w.targetsIn(int32(e), int32(d))...)
 		}
 		for n, v := range l.coming(int32(d)) {
-			if v.TargetSelector == "" || slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, n) }) {
+			if slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, n) }) {
 				continue
 			}
 			detail := fmt.Sprintf("the version is for none of the %s of its deployment", textlist.Counted(len(targets), "target"))

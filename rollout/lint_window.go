@@ -180,9 +180,7 @@ func (l *lint) populations(rule *compiledRule) []population {
 			all = append(all, population{members, len(w.heads(members))})
 			targets = others
 		}
-		if len(targets) > 0 {
-			all = append(all, population{targets, founders})
-		}
+		all = append(all, population{targets, founders})
 	}
 	return all
 }
