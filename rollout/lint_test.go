@@ -928,6 +928,15 @@ func lintRows() []lintRow {
 		{code: rollout.LintMergeBudgetUnused, why: "nobody knows how long web takes", rules: merging("3600"), options: rollout.LintOptions{Durations: map[string]time.Duration{"db": 1, "cache": 1}}},
 		{code: rollout.LintMergeBudgetUnused, why: "a window may keep a group waiting", rules: merging("3600") + "," + lintOffice, options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "nothing is to be merged", rules: lintImmediate, options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "members that are all hooks have no groups, which is told", rules: strings.Replace(merging("3600"), lintHooks, `"memberRoles":{"pre":"true"}`, 1), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "the bracket would be done in time, if those that come after it did not take its places", options: all(20 * minute),
+			rules: strings.NewReplacer(`"true"`, `"deployment.name == 'cache'"`, lintHooks, `"memberRoles":{}`).Replace(merging("7200")) + "," + lintLimited(`"limit":1`)},
+		{code: rollout.LintMergeBudgetUnused, why: "the targets of db, which alone has two, come an hour apart", rules: merging("3600"), more: other("q", "true", curve(3600, `,"orderKey":"target"`)), options: all(2 * minute), fleet: func(s *rollout.Snapshot) {
+			lintLacking("web", "r2")(s)
+			lintLacking("cache", "r2")(s)
+		}},
+		{code: rollout.LintMergeBudgetUnused, why: "a curve in the order of another bracket ranks the one resource of this one with all that it governs", options: all(2 * minute), fleet: lintLacking("web", "r2"),
+			rules: strings.NewReplacer(`"true"`, `"deployment.name == 'web'"`, lintHooks, `"memberRoles":{}`).Replace(merging("3600")), more: other("q", "true", strings.Replace(lintDBAlone, `"b"`, `"a"`, 1)+","+curve(3600, ""))},
 
 		// Pace, names and selectors.
 		{code: rollout.LintCooldownLongerThanReleases, why: "a release an hour, and two hours to stand", rules: cooldown(7200), fleet: lintReleased(hour, hour, 3*hour), want: "warning rules[0].versionCooldown.intervalSeconds 2"},
@@ -1545,6 +1554,12 @@ func lintRows() []lintRow {
 			more:  other("q", "deployment.name != 'db'", `{"id":"z","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "of what is in no bracket, beside the one member, whose turn comes first", want: "warning rules[1].gradualRollout.timeScaleInterval 4", says: "a rollout to 2 takes 41h", fleet: lintLacking("db", "r2"),
 			rules: lintDBAlone + "," + curve(41*3600, "") + "," + lintOffice},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "of what is in another bracket than the one that orders it, too", want: "warning [0].rules[1].gradualRollout.timeScaleInterval 4", fleet: lintLacking("db", "r2"),
+			rules: lintDBAlone + "," + curve(41*3600, "") + "," + lintOffice, more: other("q", "deployment.name == 'cache'", strings.NewReplacer(`"b"`, `"a"`, "'db'", "'cache'").Replace(lintDBAlone))},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the one member is ranked with all the others, where resources are", want: "warning rules[1].gradualRollout.timeScaleInterval 5", fleet: lintLacking("db", "r2"),
+			rules: lintDBAlone + "," + curve(41*3600, `,"orderKey":"resource"`) + "," + lintOffice},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "all there is is one deployment in one environment", rules: curve(41*3600, "") + "," + lintOffice, want: "warning rules[0].gradualRollout.timeScaleInterval 2",
+			fleet: func(s *rollout.Snapshot) { *s = fleet(2, "v1", map[string][]string{"web": {"v1", "v2"}}) }},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the one resource of staging is due at once", rules: curve(41*3600, "") + "," + lintOffice, want: "warning rules[0].gradualRollout.timeScaleInterval 6",
 			fleet: func(s *rollout.Snapshot) {
 				lintWithStaging(s)
@@ -1637,6 +1652,7 @@ func lintRows() []lintRow {
 			lintNeeds("db", "version.tag == 'v3'")(s)
 		}},
 		{code: rollout.LintDependencyCycle, why: "a version needs a deployment that is not there, which is told", rules: lintBack, fleet: lintNeeds("queue", "true")},
+		{code: rollout.LintDependencyCycle, why: "a version needs what cannot be read, which is told", rules: lintBack, fleet: lintNeeds("db", "version.tag ==")},
 		{code: rollout.LintDependencyCycle, why: "on the resource where the other is", rules: lintBack, want: "error rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
 			lintNeeds("db", "version.tag == 'v2'")(s)
 			for i := range s.Targets {
