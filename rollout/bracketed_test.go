@@ -189,19 +189,52 @@ func TestOthersApprovalDelaysNobody(t *testing.T) {
 	}
 }
 
-// TestApprovalOpensTheWindowOfWhoNeedsIt: one of two nodes runs the version already, from its image,
-// and may have had it for an hour. The other one, which needs an approval besides, gets it now. The
-// window is its own: it used to be the first node's, over before the approval.
+// TestApprovalOpensTheWindowOfWhoNeedsIt: a node in the east runs the version already, from its
+// image, and may have had it for an hour. One in the west, which needs an approval besides, gets it
+// now. The window is its own: it used to be that of the east, over before the approval. So it is
+// beside nodes that run an older version and may not have this one.
 func TestApprovalOpensTheWindowOfWhoNeedsIt(t *testing.T) {
-	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
-	s.Resources[1].Metadata = map[string]string{"cluster": "west"}
-	s.Targets[0].Current = "v2"
-	set := compile(t, `[{"name":"all","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}]},
-		{"name":"west","selector":"resource.metadata['cluster'] == 'west'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
-	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0.Add(time.Hour)}}
-	plan := mustPlan(t, set, s, t0.Add(time.Hour+time.Minute))
-	if c := plan.State.Brackets[0].Collecting; c == nil || !c.OpenedAt.Equal(t0.Add(time.Hour)) || !plan.Next.Equal(t0.Add(70*time.Minute)) || len(plan.Start) > 0 {
-		t.Errorf("starts %q, waits %q until %v", started(plan), blockers(plan), plan.Next)
+	for _, row := range []struct {
+		why, nodes string // nodes: the clusters of r1, r2 …; with a + where the version runs
+		scope      string // of the version
+		more       string // a policy
+		opened     int    // the minute
+	}{
+		{"the first node runs it already", "east+ west", "", "", 60},
+		{"another one in the east needs it, too, and did so first", "east+ east west", "", "", 0},
+		{"as one of two for which it is", "east+ west east", "resource.name != 'r9'", "", 0},
+		{"it is not for another one in the east, and not approved for the north", "east+ west east north", "resource.name != 'r3'", "", 60},
+		{"also where the node that needs it comes first", "west east+ east north", "resource.name != 'r3'", "", 60},
+		{"a version selector refuses it to another one in the east", "east+ west east north", "", `{"name":"m","selector":"resource.metadata['cluster'] == 'east'","rules":[{"versionSelector":{"selector":"resource.name != 'r3'"}}]}`, 60},
+		{"a version selector refuses it to another one in the west", "east+ west west north", "", `{"name":"m","selector":"resource.metadata['cluster'] == 'west'","rules":[{"versionSelector":{"selector":"resource.name != 'r3'"}}]}`, 60},
+	} {
+		nodes := strings.Fields(row.nodes)
+		s := fleet(len(nodes), "v1", map[string][]string{"api": {"v1", "v2"}})
+		for i, cluster := range nodes {
+			own, runs := strings.CutSuffix(cluster, "+")
+			if s.Resources[i].Metadata = map[string]string{"cluster": own}; runs {
+				s.Targets[i].Current = "v2"
+			}
+		}
+		for i := range s.Versions {
+			if s.Versions[i].ID == "v2" {
+				s.Versions[i].TargetSelector = row.scope
+			}
+		}
+		policies := `[{"name":"all","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}]},
+			{"name":"west","selector":"resource.metadata['cluster'] == 'west'","rules":[{"anyApproval":{"minApprovals":1}}]},
+			{"name":"north","selector":"resource.metadata['cluster'] == 'north'","rules":[{"anyApproval":{"minApprovals":2}}]}`
+		if row.more != "" {
+			policies += "," + row.more
+		}
+		s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0.Add(time.Hour)}}
+		plan := mustPlan(t, compile(t, policies+"]"), s, t0.Add(time.Hour+time.Minute))
+		first := plan.Events[slices.IndexFunc(plan.Events, func(e rollout.Event) bool { return e.Kind == bracket.GroupOpened })]
+		if opened := t0.Add(time.Duration(row.opened) * time.Minute); !first.At.Equal(opened) {
+			t.Errorf("%s: the window opened at %v: %v", row.why, first.At, plan.Events)
+		} else if over := row.opened == 0; len(plan.Start) > 0 != over || !over && !plan.Next.Equal(opened.Add(10*time.Minute)) {
+			t.Errorf("%s: starts %q, waits %q until %v", row.why, started(plan), blockers(plan), plan.Next)
+		}
 	}
 }
 
@@ -280,6 +313,59 @@ func TestLatePlanBetweenTwoVersions(t *testing.T) {
 		if !slices.Equal(events, want) {
 			t.Errorf("looks %v: %q", looks, events)
 		}
+	}
+}
+
+// TestLatePlanFindsTheGroupsAmongManyApprovals: every node is let past an approval in a minute of its
+// own, which is not in their order. Windows open and close among these minutes, and a host that looks
+// late finds the same ones as a host that looks at each.
+func TestLatePlanFindsTheGroupsAmongManyApprovals(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}},{"id":"ok","anyApproval":{"minApprovals":1}}`))
+	s := fleet(24, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.ID == "v3" {
+			v.CreatedAt = minute(30)
+		}
+	}
+	for k, r := range s.Resources {
+		for version, from := range map[string]int{"v2": 0, "v3": 30} {
+			s.Overrides = append(s.Overrides, override("ok", only(r.ID), func(o *rollout.Override) {
+				o.ID, o.Version, o.CreatedAt = version+r.ID, version, minute(from+(k+1)*7%25)
+			}))
+		}
+	}
+	var inTime []int
+	for m := range 91 {
+		inTime = append(inTime, m)
+	}
+	told := func(plan rollout.Plan) (events []string) {
+		for _, e := range plan.Events {
+			events = append(events, fmt.Sprintf("%s %s %v", e.Kind, e.Group, e.At.Sub(t0).Minutes()))
+		}
+		return events
+	}
+	var want []string
+	for _, looks := range [][]int{inTime, {90}, {0, 90}, {5, 90}, {0, 13, 90}} {
+		look, events := s, []string(nil)
+		for _, m := range looks {
+			plan := mustPlan(t, set, look, minute(m))
+			look.State, events = plan.State, append(events, told(plan)...)
+		}
+		if want == nil {
+			want = events
+		}
+		if !slices.Equal(events, want) || len(want) < 4 {
+			t.Errorf("looks at %v: %q, want %q", looks, events, want)
+		}
+	}
+	// What ends because its resource is gone ends when that is seen.
+	plan := mustPlan(t, set, s, minute(12))
+	carryOut(t, &s, plan, minute(12), rollout.JobInProgress)
+	gone := plan.Start[0].TargetID
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.TargetID == gone })
+	s.DeletedResources = []string{gone.Resource}
+	if events := told(mustPlan(t, set, s, minute(90))); !slices.Contains(events, "execution_ended b/prod/1 90") {
+		t.Errorf("after a resource was deleted: %q", events)
 	}
 }
 

@@ -180,10 +180,11 @@ func TestExplainTellsWhatARollbackCameTo(t *testing.T) {
 	}{
 		{"it runs", "", []rollout.Job{back(rollout.JobInProgress)}, []string{"v2 waits rollback_triggered target_busy", "v1 kept"}, "+ target                 started"},
 		{"it has succeeded", "", []rollout.Job{back(rollout.JobSuccessful)}, []string{"v2 waits rollback_triggered", "v1 kept"}, "+ target                 current"},
+		{"the host still calls the other one current", "v2", []rollout.Job{back(rollout.JobSuccessful)}, []string{"v2 waits rollback_triggered", "v1 kept"}, "+ target                 already_done"},
 		{"the host went on from there", "v1b", []rollout.Job{back(rollout.JobSuccessful)}, []string{"v2 waits rollback_triggered", "v1b kept"}, "+ target                 current"},
 		{"it has failed, so that nobody knows what is there", "", []rollout.Job{back(rollout.JobFailure)}, []string{"v2 waits rollback_failed"}, "an operator, the release"},
 	} {
-		s := fleet(1, row.current, map[string][]string{"api": {"v1", "v1b", "v2"}})
+		s := fleet(1, row.current, map[string][]string{"api": {"v0", "v1", "v1b", "v2"}}) // v0 is older than all that the target had
 		s.Targets[0].Jobs = append([]rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, 5)}, row.jobs...)
 		plan := mustPlan(t, set, s, minute(9))
 		e, err := plan.Explain(s.Targets[0].TargetID)
