@@ -226,6 +226,28 @@ func TestFormerMemberOpensNoGate(t *testing.T) {
 	}
 }
 
+// TestFormerMemberOpensNoWindow: nor does it open a window at the instant from which it might have had
+// the version: that of who is still a member is as long as ever.
+func TestFormerMemberOpensNoWindow(t *testing.T) {
+	set := compile(t, `{"name":"p","selector":"resource.metadata['cluster'] == 'east'","rules":[{"anyApproval":{"minApprovals":1}},
+		{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600,"memberRoles":{}}}]}`)
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	approve := func(version string, at time.Time) {
+		s.Approvals = append(s.Approvals, rollout.Approval{Version: version, Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: at})
+	}
+	approve("v2", t0)
+	s.State = mustPlan(t, set, s, t0).State
+	carryOut(t, &s, mustPlan(t, set, s, minute(10)), minute(10), rollout.JobSuccessful)
+	s.Targets[0].Jobs[0].Status = rollout.JobInProgress // r1, which has left
+	s.Resources[0].Metadata = map[string]string{"cluster": "west"}
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(11)})
+	approve("v3", minute(40))
+	plan := mustPlan(t, set, s, minute(41))
+	if c := plan.State.Brackets[0].Collecting; c == nil || !c.OpenedAt.Equal(minute(40)) || len(plan.Start) > 0 {
+		t.Errorf("starts %q, waits %q: %v", started(plan), blockers(plan), plan.Events)
+	}
+}
+
 // TestFormerMemberOfTheNextGroup: a deployment left the bracket while the execution ran, and after
 // the next group had closed with it. When the execution ends the next one begins without it in the
 // same plan, which says one thing of the target: it is kept.
