@@ -80,28 +80,33 @@ func TestChangesFromTheStart(t *testing.T) {
 // TestChangesOfAVerdict: whoever waits for something else is told, and nobody because of a fact
 // that a verdict mentions.
 func TestChangesOfAVerdict(t *testing.T) {
-	plan := func(change func(*rollout.Verdict)) *rollout.Plan {
-		verdict := rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Rule: "w", Until: minute(1), Data: &rollout.Data{Detail: "one"}}
-		change(&verdict)
+	type wait struct {
+		rollout.Verdict
+		version string
+	}
+	plan := func(change func(*wait)) *rollout.Plan {
+		own := wait{rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Rule: "w", Until: minute(1), Data: &rollout.Data{Detail: "one"}}, "v2"}
+		change(&own)
 		id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}
-		return &rollout.Plan{Waiting: rollout.NewWaitingList(rollout.Waiting{TargetID: id, Version: "v2", Blockers: []rollout.Verdict{verdict}})}
+		return &rollout.Plan{Waiting: rollout.NewWaitingList(rollout.Waiting{TargetID: id, Version: own.version, Blockers: []rollout.Verdict{own.Verdict}})}
 	}
 	for _, row := range []struct {
 		why    string
-		change func(*rollout.Verdict)
+		change func(*wait)
 		want   int
 	}{
-		{"nothing is changed", func(*rollout.Verdict) {}, 0},
-		{"another status", func(v *rollout.Verdict) { v.Status = rollout.Denied }, 1},
-		{"another reason", func(v *rollout.Verdict) { v.Reason = rollout.ReasonWindowTooShort }, 1},
-		{"another rule", func(v *rollout.Verdict) { v.Rule = "x" }, 1},
-		{"another time", func(v *rollout.Verdict) { v.Until = minute(2) }, 1},
-		{"the same time in another zone", func(v *rollout.Verdict) { v.Until = v.Until.In(time.FixedZone("", 3600)) }, 0},
-		{"another fact", func(v *rollout.Verdict) { v.Data = &rollout.Data{Detail: "two"} }, 0},
-		{"another place in the same queue", func(v *rollout.Verdict) { v.Data = &rollout.Data{Position: 2} }, 0},
-		{"a further event, as when a slot that it waits for is found to be an orphan's", func(v *rollout.Verdict) { v.On = []rollout.Condition{{Kind: rollout.OnOrphan, Pool: "P"}} }, 0},
+		{"nothing is changed", func(*wait) {}, 0},
+		{"another status", func(v *wait) { v.Status = rollout.Denied }, 1},
+		{"another reason", func(v *wait) { v.Reason = rollout.ReasonWindowTooShort }, 1},
+		{"another rule", func(v *wait) { v.Rule = "x" }, 1},
+		{"another time", func(v *wait) { v.Until = minute(2) }, 1},
+		{"another version, which waits for the same", func(v *wait) { v.version = "v3" }, 1},
+		{"the same time in another zone", func(v *wait) { v.Until = v.Until.In(time.FixedZone("", 3600)) }, 0},
+		{"another fact", func(v *wait) { v.Data = &rollout.Data{Detail: "two"} }, 0},
+		{"another place in the same queue", func(v *wait) { v.Data = &rollout.Data{Position: 2} }, 0},
+		{"a further event, as when a slot that it waits for is found to be an orphan's", func(v *wait) { v.On = []rollout.Condition{{Kind: rollout.OnOrphan, Pool: "P"}} }, 0},
 	} {
-		if got := plan(row.change).Changes(plan(func(*rollout.Verdict) {})); len(got) != row.want {
+		if got := plan(row.change).Changes(plan(func(*wait) {})); len(got) != row.want {
 			t.Errorf("%s: %v", row.why, got)
 		}
 	}
