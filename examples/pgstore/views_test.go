@@ -3,10 +3,13 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
@@ -29,6 +32,63 @@ func TestMigrateAgain(t *testing.T) {
 	var n int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tranche_migration`).Scan(&n); err != nil || n != 4 {
 		t.Errorf("%d migrations, %v, want 4", n, err)
+	}
+}
+
+// TestMigrateAtEveryLevel: of several hosts that start together on an empty schema one migrates, and
+// the others find it done, also where transactions see by default what there was when they began:
+// before they waited. All wait here, until the lock is free.
+func TestMigrateAtEveryLevel(t *testing.T) {
+	s := sharedServer(t)
+	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			const hosts = 3
+			schema := fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
+			pool, err := connect(t.Context(), s.dir, schema)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			config := pool.Config()
+			config.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+			config.ConnConfig.RuntimeParams["application_name"] = schema
+			starting, err := pgxpool.NewWithConfig(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer starting.Close()
+			if _, err := pool.Exec(t.Context(), `CREATE SCHEMA `+schema); err != nil {
+				t.Fatal(err)
+			}
+			held, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := held.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
+				t.Fatal(err)
+			}
+			errs := make(chan error, hosts)
+			for range hosts {
+				go func() { errs <- Migrate(context.Background(), starting) }()
+			}
+			for waiting := 0; waiting < hosts; {
+				if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, schema).Scan(&waiting); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			if err := held.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range hosts {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := NewStore(starting, 0).Save(t.Context(), "key", nil, 0); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
