@@ -176,12 +176,13 @@ func (j *Jobs) write(ctx context.Context, old controller.Job, revision int64, jo
 	conditions := append(also, clientv3.Compare(clientv3.ModRevision(j.jobKey(job.Run)), "=", revision))
 	effects := []clientv3.Op{clientv3.OpPut(j.jobKey(job.Run), string(value))}
 	was := revision > 0 && !old.Status.Terminal()
+	arrives := false // it becomes active on a target, so no other job may be
 	if is := !job.Status.Terminal(); is {
 		effects = append(effects, clientv3.OpPut(j.activeKey(job.Run), string(holder)))
 		if job.Deployment != "" {
 			busy := j.busyKey(job.TargetID)
 			effects = append(effects, clientv3.OpPut(busy, job.Run))
-			if !was || old.TargetID != job.TargetID {
+			if arrives = !was || old.TargetID != job.TargetID; arrives {
 				conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(busy), "=", 0))
 			}
 		}
@@ -203,7 +204,7 @@ func (j *Jobs) write(ctx context.Context, old controller.Job, revision int64, jo
 	if err != nil || done.Succeeded {
 		return err
 	}
-	if kvs := done.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && job.Deployment != "" && string(kvs[0].Value) != job.Run {
+	if kvs := done.Responses[0].GetResponseRange().Kvs; arrives && len(kvs) > 0 && string(kvs[0].Value) != job.Run {
 		return fmt.Errorf("run %s: run %s: %w", job.Run, kvs[0].Value, controller.ErrBusy)
 	}
 	return errChanged
