@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
@@ -88,6 +89,9 @@ func TestValidation(t *testing.T) {
 			changed := job.DeepCopyObject().(*v1alpha1.NodeJob)
 			changed.Status.State = ""
 			return c.Status().Update(t.Context(), changed)
+		}, "an end is final"},
+		{"… not even with a status that is taken away as a whole", func() error {
+			return c.Status().Patch(t.Context(), job.DeepCopyObject().(*v1alpha1.NodeJob), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))
 		}, "an end is final"},
 		{"… but may be verified", func() error {
 			changed := job.DeepCopyObject().(*v1alpha1.NodeJob)
