@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
@@ -27,27 +28,17 @@ func NewScheme() (*runtime.Scheme, error) {
 }
 
 // Install creates or updates the definitions of the custom resources and waits until the server
-// serves them, or until the context ends.
+// serves them, or until the context ends. Several programs may install at once: whoever writes last
+// wins.
 func Install(ctx context.Context, c client.Client) error {
 	definitions, err := v1alpha1.CRDs()
 	if err != nil {
 		return err
 	}
 	for _, wanted := range definitions {
-		var found apiextensionsv1.CustomResourceDefinition
-		switch err := c.Get(ctx, client.ObjectKeyFromObject(wanted), &found); {
-		case apierrors.IsNotFound(err):
-			err = c.Create(ctx, wanted)
-			if err != nil && !apierrors.IsAlreadyExists(err) {
-				return fmt.Errorf("controller: install %s: %w", wanted.Name, err)
-			}
-		case err != nil:
+		err := retry.OnError(retry.DefaultBackoff, overtaken, func() error { return put(ctx, c, wanted) })
+		if err != nil {
 			return fmt.Errorf("controller: install %s: %w", wanted.Name, err)
-		default:
-			found.Spec = wanted.Spec
-			if err := c.Update(ctx, &found); err != nil {
-				return fmt.Errorf("controller: install %s: %w", wanted.Name, err)
-			}
 		}
 	}
 	for _, wanted := range definitions {
@@ -69,3 +60,20 @@ func Install(ctx context.Context, c client.Client) error {
 	}
 	return nil
 }
+
+// put creates a definition, or updates it as it was read. If somebody else was quicker, another
+// program that installs or the server that reports in the status of the definition, it is an error
+// of which overtaken is true.
+func put(ctx context.Context, c client.Client, wanted *apiextensionsv1.CustomResourceDefinition) error {
+	var found apiextensionsv1.CustomResourceDefinition
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(wanted), &found); {
+	case apierrors.IsNotFound(err):
+		return c.Create(ctx, wanted.DeepCopy())
+	case err != nil:
+		return err
+	}
+	found.Spec = wanted.Spec
+	return c.Update(ctx, &found)
+}
+
+func overtaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
