@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -104,6 +105,18 @@ func (p *process) signal(signal os.Signal) {
 	p.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		p.Fatalf("%v: %v\n%s", p.cmd.Args, err, p.said())
+	}
+}
+
+// TestProgramKnowsZones: windows name time zones, and an image that holds little else than the
+// program has no database of them.
+func TestProgramKnowsZones(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/nodeupgrader").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(strings.Fields(string(out)), "time/tzdata") {
+		t.Error("the program does not hold the database of time zones")
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"time"
+	_ "time/tzdata" // policies name zones, and not every machine has them
 
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
