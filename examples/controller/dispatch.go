@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -165,4 +166,16 @@ func (d *dispatcher) create(ctx context.Context, spec v1alpha1.NodeJobSpec) (boo
 		return false, fmt.Errorf("controller: create the job of run %s: %w", spec.Run, err)
 	}
 	return true, nil
+}
+
+// denied reports whether a server that is well has refused this one object, as a webhook or a quota
+// does: it may accept the next one. Of a server that does not answer, or is too busy, nothing more
+// is asked.
+func denied(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusUnauthorized && code != http.StatusTooManyRequests
 }

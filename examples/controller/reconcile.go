@@ -95,6 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	jobs := &dispatcher{store: own.store, writer: r.Client}
 	again := false
+	var denials error
 	for _, start := range plan.Start {
 		at := r.Clock.Now()
 		if at.Before(plan.Now) {
@@ -104,14 +105,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		switch {
 		case errors.Is(err, errOvertaken):
 			again = true
+		case denied(err):
+			denials = errors.Join(denials, err) // it is offered again; the others do not wait for it
 		case err != nil:
-			return ctrl.Result{}, err
+			return ctrl.Result{}, errors.Join(denials, err)
 		case created:
 			report.event(seen.machine(start.Resource), corev1.EventTypeNormal, string(start.Reason), "Dispatch", start.Deployment+" "+start.Version)
 		}
 	}
 	given, due, err := r.giveBack(ctx, own, jobs, report, seen, plan)
-	if err := errors.Join(err, report.planned(ctx, found, seen, plan)); err != nil {
+	if err := errors.Join(denials, err, report.planned(ctx, found, seen, plan)); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: r.sleep(again || given, plan.Next, due)}, nil

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -394,6 +396,62 @@ func TestUnavailable(t *testing.T) {
 				t.Errorf("%d jobs were dispatched, want %d", dispatched, row.want)
 			}
 		})
+	}
+}
+
+// TestOneJobRefused: the server refuses a job again and again, for reasons of its own. That is an
+// error, and the job keeps its slot, for nobody knows what becomes of it. The other machines do not
+// wait for it beyond that, and all of them say what they wait for.
+func TestOneJobRefused(t *testing.T) {
+	const machines = 4
+	refused, asked := apierrors.NewForbidden(schema.GroupResource{Resource: "nodejobs"}, "", errors.New("by an admission webhook")), 0
+	victim := "" // the first machine that is due
+	c := newFake(t, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if job, ok := object.(*v1alpha1.NodeJob); ok {
+				if victim == "" {
+					victim = job.Spec.Machine
+				}
+				if job.Spec.Machine == victim {
+					asked++
+					return refused
+				}
+			}
+			return c.Create(ctx, object, options...)
+		},
+	})
+	create(t, c, newPolicy("fleet", "flat", readPolicy(t, "policy-flat.json")), inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "agent"), newRelease("fleet", "agent", "v1", day1))
+	for i := range machines {
+		create(t, c, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod", JoinedAt: day1.AddDate(-1, 0, 0)}}, "fleet", fmt.Sprint("node-", i)))
+	}
+	h := newHost(t, c, "fleet", day2)
+	reconcile := h.reconcile
+	h.reconcile = func(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+		_, err := reconcile(ctx, request)
+		if !errors.Is(err, refused) {
+			t.Fatalf("error %v, want that of the server", err)
+		}
+		return ctrl.Result{RequeueAfter: 5 * time.Second}, nil
+	}
+	h.run(day2.Add(time.Minute))
+	if jobs := listJobs(t, c, "fleet"); len(jobs) != machines-1 || asked < 2 {
+		t.Errorf("asked %d times for the job of %s, and of the others there are %v", asked, victim, starts(jobs))
+	}
+	for i := range machines {
+		want := "current"
+		if machine := fmt.Sprint("node-", i); machine == victim {
+			want = "started"
+		}
+		if got := reason(t, c, "fleet", fmt.Sprint("node-", i)); got != want {
+			t.Errorf("node-%d says %s, want %s", i, got, want)
+		}
+	}
+	var policy v1alpha1.RolloutPolicy
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "flat"}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	if policy.Status.Running != 1 {
+		t.Errorf("%d jobs are said to run", policy.Status.Running)
 	}
 }
 
