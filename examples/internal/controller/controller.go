@@ -94,7 +94,9 @@ func checkInstants(what string, instants ...time.Time) error {
 type Jobs interface {
 	concurrency.JobCounter
 
-	// SetPool replaces the members of a pool, in one step.
+	// SetPool replaces the members of a pool, in one step. Jobs are counted in no pool that was never
+	// set, so the host sets all of them, as [rollout.PolicySet.PoolKeys] has them, before the first
+	// plan, and again whenever its resources or policies change. A [Controller] does not.
 	SetPool(ctx context.Context, pool string, resources []string) error
 
 	// All returns all jobs in ascending order of their runs, as they were at one instant.
