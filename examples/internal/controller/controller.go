@@ -156,7 +156,7 @@ func (j Job) Reported(status rollout.JobStatus, at time.Time) (Job, bool, error)
 		return j, false, fmt.Errorf("controller: run %s: is %s since %s and cannot become %s: %w",
 			j.Run, j.Status, j.CompletedAt.Format(time.RFC3339Nano), status, bracket.ErrConflict)
 	}
-	if err := checkInstants("run "+j.Run, at); err != nil {
+	if err := errors.Join(checkNames("run "+j.Run, string(status)), checkInstants("run "+j.Run, at)); err != nil {
 		return j, false, err
 	}
 	if j.Status = status; status.Terminal() {

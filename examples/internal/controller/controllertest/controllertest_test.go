@@ -390,6 +390,9 @@ func (r *remote) Dispatch(ctx context.Context, start rollout.Start, seen int, at
 }
 
 func (r *remote) Report(ctx context.Context, run string, status rollout.JobStatus, at time.Time) error {
+	if _, _, err := (controller.Job{}).Reported(status, at); err != nil {
+		return err // the protocol would change it
+	}
 	_, err := r.ask(ctx, Question{Call: "report", Key: run, Status: status, At: at})
 	return err
 }

@@ -82,6 +82,9 @@ func checkJobs(t *testing.T, d Driver) {
 	if err := jobs.Report(ctx, "2", rollout.JobFailure, at.AddDate(300, 0, 0)); err == nil {
 		t.Error("an end in three hundred years is stored")
 	}
+	if err := jobs.Report(ctx, "2", "a status\xfe", at); err == nil {
+		t.Error("a status that is not UTF-8 is stored")
+	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := jobs.All(cancelled)
