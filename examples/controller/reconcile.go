@@ -51,7 +51,7 @@ type Reconciler struct {
 	Resync time.Duration
 
 	compiler   compiler
-	namespaces sync.Map // name → *namespace
+	namespaces sync.Map // name → *namespace; of those that have policies
 }
 
 // namespace is what is kept of a namespace between requests.
@@ -79,6 +79,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	found, err := r.compiler.load(ctx, r.Client, request.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if len(found.items) == 0 {
+		r.namespaces.Delete(request.Namespace) // it may be gone, and others come
 	}
 	if err := report.accepted(ctx, found); err != nil || found.set == nil {
 		return ctrl.Result{}, err

@@ -455,6 +455,32 @@ func TestOneJobRefused(t *testing.T) {
 	}
 }
 
+// TestForgottenNamespace: of a namespace that has no policies any more nothing is kept, for it may
+// be gone, and others come. If it has some again it is planned as before.
+func TestForgottenNamespace(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	create(t, c, newFleet(t, "fleet", 3)...)
+	h := newHost(t, c, "fleet", day2)
+	r := &Reconciler{Client: c, Server: c, Clock: h.clock}
+	h.reconcile = r.Reconcile
+	kept := func() (n int) {
+		r.namespaces.Range(func(any, any) bool { n++; return true })
+		return n + len(r.compiler.compiled)
+	}
+	if h.once(); kept() != 2 {
+		t.Fatalf("%d things are kept of one namespace", kept())
+	}
+	if err := c.DeleteAllOf(t.Context(), &v1alpha1.RolloutPolicy{}, client.InNamespace("fleet")); err != nil {
+		t.Fatal(err)
+	}
+	if h.once(); kept() != 0 {
+		t.Errorf("%d things are kept of a namespace without policies", kept())
+	}
+	create(t, c, newPolicy("fleet", "node-lifecycle", readPolicy(t, "policy.json")))
+	h.run(day2.Add(2 * time.Hour))
+	audit(t, listJobs(t, c, "fleet"), 3, 1)
+}
+
 // TestFailure: a job that fails ends the attempt; without a retry rule the machine stays drained,
 // keeps its slot and says so.
 func TestFailure(t *testing.T) {
