@@ -224,7 +224,7 @@ func (r Rule) validate(path string, f *faults) {
 		f.add(path, CodeRequired, nil, "must hold one kind of rule, such as %s or %s", KindBracket, KindConcurrency).reading(join(path, strictjson.AnyField))
 	case 1:
 	default:
-		f.add(path, CodeConflict, nil, "must hold only one kind of rule, and holds %d: make a rule of each", held)
+		f.add(path, CodeConflict, nil, "must hold only one kind of rule: make a rule of each") // how many is not told: a mistyped one may be another
 	}
 }
 

@@ -135,7 +135,7 @@ func TestBadPolicies(t *testing.T) {
 		{"in a list, and beside one that is nearly right", "[" + policy(`{"anyAproval":{"minApprovals":1}},{"freeze":[]}`) + "]", []string{`unknown_field [0].rules[0].anyAproval: unknown field; did you mean "anyApproval"?`,
 			`unknown_field [0].rules[1].freeze: unknown field: besides id and createdAt a rule holds one of `}},
 		{"no kind", policy(`{"id":"x"}`), []string{"required rules[0]: must hold one kind"}},
-		{"two kinds", policy(`{"retry":{"maxRetries":1},"anyApproval":{"minApprovals":1}}`), []string{"conflict rules[0]: must hold only one kind of rule, and holds 2"}},
+		{"two kinds", policy(`{"retry":{"maxRetries":1},"anyApproval":{"minApprovals":1}}`), []string{"conflict rules[0]: must hold only one kind of rule: make a rule of each"}},
 		{"wrong type", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":"5"}}`), []string{"type rules[0].resourceConcurrency.limitValue: must be"}},
 		{"negative limit", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":-5}}`), []string{"out_of_range rules[0].resourceConcurrency.limitValue: -5"}},
 		{"fraction of a percent", policy(`{"resourceConcurrency":{"groupSelector":"true","limit":"12.5%"}}`), []string{"type rules[0].resourceConcurrency.limit: "}},

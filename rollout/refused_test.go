@@ -639,6 +639,17 @@ func one(rule string) string {
 	return `[{"name":"p","selector":"true","rules":[{` + rule + `}]}]`
 }
 
+// TestMistypedKind: what is said of two kinds of rules in one does not depend on a third that is
+// mistyped. It used to count them.
+func TestMistypedKind(t *testing.T) {
+	for _, third := range []string{"", `,"retryx":{"maxRetries":1}`, `,"retry":{"maxRetries":1}`} {
+		_, err := rollout.Load([]byte(one(`"rollback":{"onVerificationFailure":true},"anyApproval":{"minApprovals":1}`+third)), newEnv(t))
+		if err == nil || !strings.Contains(err.Error(), "[0].rules[0]: must hold only one kind of rule: make a rule of each") || strings.Contains(err.Error(), "retryx") != strings.Contains(third, "retryx") {
+			t.Errorf("with %q: %v", third, err)
+		}
+	}
+}
+
 // TestRefusedField: as in TestEveryFault, in documents that are drawn.
 func TestRefusedField(t *testing.T) {
 	all := valuesOf()
