@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,12 +35,12 @@ func build(t *testing.T) (binary string) {
 }
 
 // kubeconfig writes what says where a server is and who asks.
-func (s *server) kubeconfig(t *testing.T) (file string) {
+func (s *server) kubeconfig(t *testing.T, said string) (file string) {
 	t.Helper()
 	from := s.config()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: from.Host, CertificateAuthority: from.CAFile}
-	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: from.BearerToken}
+	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: said}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"
 	file = filepath.Join(t.TempDir(), "kubeconfig")
@@ -121,8 +122,9 @@ func TestProgramKnowsZones(t *testing.T) {
 }
 
 // TestProgram runs the program as it is on a cluster: it installs its definitions, and one process
-// after the other rolls out a release while an agent carries out the jobs. The first one is killed
-// in the middle, the second one is told to stop when all is done.
+// after the other, with no more rights than rbac.yaml gives it, rolls out a release while an agent
+// carries out the jobs. The first one is killed in the middle, the second one is told to stop when
+// all is done.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
@@ -131,7 +133,7 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	config := s.kubeconfig(t)
+	config, asItself := s.kubeconfig(t, token), s.kubeconfig(t, limited)
 
 	if p := run(t, filepath.Join(t.TempDir(), "none"), binary, "-install"); p.wait() != 1 || !strings.Contains(p.said(), "KUBECONFIG, or") {
 		t.Errorf("without a cluster it ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
@@ -159,7 +161,7 @@ func TestProgram(t *testing.T) {
 		create(t, c, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod"}}, namespace, fmt.Sprint("m", i)))
 	}
 	arguments := []string{"-namespace", namespace, "-leader-election=false", "-metrics-bind-address=0"}
-	p := run(t, config, binary, arguments...)
+	p := run(t, asItself, binary, arguments...)
 	killed, peak := false, 0
 	deadline := time.Now().Add(4 * time.Minute)
 	for !rolledOut(t, c, namespace, machines) {
@@ -176,7 +178,7 @@ func TestProgram(t *testing.T) {
 			killed = true
 			p.signal(syscall.SIGKILL)
 			p.wait()
-			p = run(t, config, binary, arguments...)
+			p = run(t, asItself, binary, arguments...)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -186,6 +188,41 @@ func TestProgram(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {
 		t.Errorf("told to stop it ends with %d:\n%s", code, p.said())
+	}
+	s.refused.Range(func(what, _ any) bool {
+		t.Errorf("rbac.yaml does not allow what it does: %s", what)
+		return true
+	})
+}
+
+// TestRoles: the roles allow what the program of TestProgram comes to rarely, and nothing that it has
+// no use for.
+func TestRoles(t *testing.T) {
+	s := &server{}
+	var err error
+	if s.roles, err = roles(); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		why                                string
+		verb, group, resource, subresource string
+		allowed                            bool
+	}{
+		{"a machine that is missing from the cache is asked for", "get", "rollout.tranche.dev", "machines", "", true},
+		{"so is the last job of a target whose slot may be given back", "get", "rollout.tranche.dev", "nodejobs", "", true},
+		{"records that are not needed any more", "delete", "rollout.tranche.dev", "plannerstates", "", true},
+		{"the leader's lease", "update", "coordination.k8s.io", "leases", "", true},
+		{"what is repeated is counted in one event", "patch", "events.k8s.io", "events", "", true},
+		{"an agent reports, and the program does not", "patch", "rollout.tranche.dev", "nodejobs", "status", false},
+		{"a job is never deleted", "delete", "rollout.tranche.dev", "nodejobs", "", false},
+		{"what a policy says is not the program's", "patch", "rollout.tranche.dev", "rolloutpolicies", "", false},
+		{"definitions are installed by somebody else", "update", "apiextensions.k8s.io", "customresourcedefinitions", "", false},
+		{"nothing is drained", "create", "", "pods", "eviction", false},
+	} {
+		a := authorizer.AttributesRecord{Verb: row.verb, APIGroup: row.group, Resource: row.resource, Subresource: row.subresource, ResourceRequest: true}
+		if got := s.allows(a); got != row.allowed {
+			t.Errorf("%s: allowed is %v, want %v", row.why, got, row.allowed)
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	noopoteltrace "go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
 	generatedopenapi "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
@@ -26,6 +29,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -35,10 +39,15 @@ import (
 	"k8s.io/client-go/rest"
 	basecompatibility "k8s.io/component-base/compatibility"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 )
 
-// token is what clients of the test server say.
-const token = "test"
+// What clients of the test server say: those that may do everything, and those that may do what the
+// roles in rbac.yaml allow.
+const (
+	token   = "test"
+	limited = "limited"
+)
 
 // server is an API server for custom resources, in this process, on an etcd of its own. It can be
 // stopped and started again at the same address.
@@ -49,6 +58,8 @@ type server struct {
 	port int
 
 	handler http.Handler // what serves, without the network
+	roles   []rbacv1.PolicyRule
+	refused sync.Map // what limited clients asked for and may not do
 	stop    context.CancelFunc
 	stopped chan error
 }
@@ -59,6 +70,9 @@ func newServer() (*server, error) {
 		return nil, err
 	}
 	s := &server{dir: dir}
+	if s.roles, err = roles(); err != nil {
+		return nil, err
+	}
 	for range 5 { // a port may be taken between looking and listening
 		if err = s.startEtcd(); err == nil {
 			break
@@ -140,8 +154,15 @@ func (s *server) start() error {
 	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, openapinamer.NewDefinitionNamer(apiserver.Scheme))
 	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, openapinamer.NewDefinitionNamer(apiserver.Scheme))
 	generic.Authentication.Authenticator = bearertoken.New(authenticator.TokenFunc(func(_ context.Context, said string) (*authenticator.Response, bool, error) {
-		return &authenticator.Response{User: &user.DefaultInfo{Name: "test"}}, said == token, nil
+		return &authenticator.Response{User: &user.DefaultInfo{Name: said}}, said == token || said == limited, nil
 	}))
+	generic.Authorization.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetUser().GetName() == limited && a.IsResourceRequest() && !s.allows(a) {
+			s.refused.Store(fmt.Sprintf("%s %s.%s %s", a.GetVerb(), a.GetResource(), a.GetAPIGroup(), a.GetSubresource()), true)
+			return authorizer.DecisionDeny, "no role allows it", nil
+		}
+		return authorizer.DecisionAllow, "", nil
+	})
 	config := apiserver.Config{GenericConfig: generic, ExtraConfig: apiserver.ExtraConfig{
 		CRDRESTOptionsGetter: options.NewCRDRESTOptionsGetter(*r.Etcd, generic.ResourceTransformers, generic.StorageObjectCountTracker),
 		ServiceResolver:      webhook.NewDefaultServiceResolver(),
@@ -159,6 +180,32 @@ func (s *server) start() error {
 	s.stop, s.stopped = cancel, make(chan error, 1)
 	go func() { s.stopped <- definitionsServer.GenericAPIServer.PrepareRun().RunWithContext(ctx) }()
 	return s.waitReady()
+}
+
+// roles reads what the roles in rbac.yaml allow.
+func roles() (rules []rbacv1.PolicyRule, err error) {
+	file, err := os.ReadFile("rbac.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, document := range strings.Split(string(file), "\n---\n") {
+		var role rbacv1.ClusterRole // a Role has the same fields
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			return nil, err
+		}
+		rules = append(rules, role.Rules...)
+	}
+	return rules, nil
+}
+
+func (s *server) allows(a authorizer.Attributes) bool {
+	resource := a.GetResource()
+	if below := a.GetSubresource(); below != "" {
+		resource += "/" + below
+	}
+	return slices.ContainsFunc(s.roles, func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.APIGroups, a.GetAPIGroup()) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, a.GetVerb())
+	})
 }
 
 func listen(port int) (l net.Listener, err error) {
