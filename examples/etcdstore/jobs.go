@@ -30,6 +30,16 @@ type Jobs struct{ store *Store }
 
 var _ controller.Jobs = (*Jobs)(nil)
 
+// Job is a job as [Jobs.Put] takes it and [Jobs.All] returns it.
+type Job = controller.Job
+
+// What [Jobs.Dispatch] returns if it creates no job, besides [concurrency.ErrFenced], and ErrBusy
+// also [Jobs.Put].
+var (
+	ErrBusy      = controller.ErrBusy      // another job is active on the target
+	ErrOvertaken = controller.ErrOvertaken // jobs came to the target, and ended, that the plan did not see
+)
+
 // NewJobs returns the jobs beside the records of a store.
 func NewJobs(store *Store) *Jobs { return &Jobs{store} }
 
@@ -107,15 +117,15 @@ func (j *Jobs) Active(ctx context.Context, pool string) ([]concurrency.Holder, e
 }
 
 // All implements controller.Jobs. All pages are read at one revision.
-func (j *Jobs) All(ctx context.Context) ([]controller.Job, error) {
+func (j *Jobs) All(ctx context.Context) ([]Job, error) {
 	ctx, cancel, err := j.store.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	var jobs []controller.Job
+	var jobs []Job
 	err = j.store.pages(ctx, j.jobKey(""), func() { jobs = nil }, func(key string, value []byte, _ int64) error {
-		var job controller.Job
+		var job Job
 		if err := json.Unmarshal(value, &job); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
@@ -153,7 +163,7 @@ func (j *Jobs) change(ctx context.Context, call, run string, try func(context.Co
 }
 
 // load reads a job. A missing one has revision 0.
-func (j *Jobs) load(ctx context.Context, run string) (job controller.Job, revision int64, err error) {
+func (j *Jobs) load(ctx context.Context, run string) (job Job, revision int64, err error) {
 	found, err := j.store.client.Get(ctx, j.jobKey(run))
 	if err != nil || len(found.Kvs) == 0 {
 		return job, 0, err
@@ -164,7 +174,7 @@ func (j *Jobs) load(ctx context.Context, run string) (job controller.Job, revisi
 
 // write replaces old, which was read at the given revision, by job, together with what is derived
 // from it.
-func (j *Jobs) write(ctx context.Context, old controller.Job, revision int64, job controller.Job, also ...clientv3.Cmp) error {
+func (j *Jobs) write(ctx context.Context, old Job, revision int64, job Job, also ...clientv3.Cmp) error {
 	value, err := json.Marshal(job)
 	if err != nil {
 		return err
@@ -211,7 +221,7 @@ func (j *Jobs) write(ctx context.Context, old controller.Job, revision int64, jo
 }
 
 // Put implements controller.Jobs.
-func (j *Jobs) Put(ctx context.Context, job controller.Job) error {
+func (j *Jobs) Put(ctx context.Context, job Job) error {
 	if err := job.Validate(); err != nil {
 		return err
 	}
@@ -273,7 +283,7 @@ func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, seen int, at t
 			return fmt.Errorf("run %s: %d jobs were seen, there are %d: %w", job.Run, seen, n, controller.ErrOvertaken)
 		}
 		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(on), "<", read.Header.Revision+1).WithPrefix())
-		err = j.write(ctx, controller.Job{}, 0, job, conditions...)
+		err = j.write(ctx, Job{}, 0, job, conditions...)
 		created = err == nil
 		return err
 	})

@@ -60,10 +60,10 @@ func TestDispatchComparesTheTarget(t *testing.T) {
 		want   error
 	}{
 		{"nothing", nil, nil, nil},
-		{"a job that has ended by then", nil, []controller.Job{job("1", target, rollout.JobSuccessful)}, controller.ErrOvertaken},
-		{"one that is still active", nil, []controller.Job{job("1", target, rollout.JobInProgress)}, controller.ErrBusy},
+		{"a job that has ended by then", nil, []controller.Job{job("1", target, rollout.JobSuccessful)}, ErrOvertaken},
+		{"one that is still active", nil, []controller.Job{job("1", target, rollout.JobInProgress)}, ErrBusy},
 		{"one on another target, whose name begins alike", nil, []controller.Job{job("1", elsewhere, rollout.JobSuccessful)}, nil},
-		{"one that is moved there", []controller.Job{job("1", elsewhere, rollout.JobSuccessful)}, []controller.Job{job("1", target, rollout.JobSuccessful)}, controller.ErrOvertaken},
+		{"one that is moved there", []controller.Job{job("1", elsewhere, rollout.JobSuccessful)}, []controller.Job{job("1", target, rollout.JobSuccessful)}, ErrOvertaken},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			client, prefix := connect(t, sharedMember(t)), space()
@@ -115,7 +115,7 @@ func TestReportOvertaken(t *testing.T) {
 		{"another end comes too late", func(j *Jobs) error { return j.Report(t.Context(), "1", rollout.JobFailure, at) }, bracket.ErrConflict},
 		{"and so does news of its progress", func(j *Jobs) error { return j.Report(t.Context(), "1", rollout.JobInProgress, at) }, bracket.ErrConflict},
 		{"a job that is put as ended is not active", func(j *Jobs) error { return j.Put(t.Context(), ended) }, nil},
-		{"one that is put as active is", func(j *Jobs) error { return j.Put(t.Context(), controller.NewJob(start("1"), at)) }, controller.ErrBusy},
+		{"one that is put as active is", func(j *Jobs) error { return j.Put(t.Context(), controller.NewJob(start("1"), at)) }, ErrBusy},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			client, prefix := connect(t, sharedMember(t)), space()

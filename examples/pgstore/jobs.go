@@ -24,6 +24,16 @@ type Jobs struct{ store *Store }
 
 var _ controller.Jobs = (*Jobs)(nil)
 
+// Job is a job as [Jobs.Put] takes it and [Jobs.All] returns it.
+type Job = controller.Job
+
+// What [Jobs.Dispatch] returns if it creates no job, besides [concurrency.ErrFenced], and ErrBusy
+// also [Jobs.Put].
+var (
+	ErrBusy      = controller.ErrBusy      // another job is active on the target
+	ErrOvertaken = controller.ErrOvertaken // jobs came to the target, and ended, that the plan did not see
+)
+
 // NewJobs returns the jobs beside the records of a store.
 func NewJobs(store *Store) *Jobs { return &Jobs{store} }
 
@@ -80,8 +90,8 @@ func (j *Jobs) Active(ctx context.Context, pool string) ([]concurrency.Holder, e
 
 const columns = `run, resource_id, environment_id, deployment_id, version_id, group_id, status, created_ns, completed_ns`
 
-func scan(row pgx.CollectableRow) (controller.Job, error) {
-	var job controller.Job
+func scan(row pgx.CollectableRow) (Job, error) {
+	var job Job
 	var status string
 	var created, completed *int64
 	err := row.Scan(&job.Run, &job.Resource, &job.Environment, &job.Deployment, &job.Version, &job.Group, &status, &created, &completed)
@@ -104,7 +114,7 @@ func nanoseconds(at time.Time) *int64 {
 	return &n
 }
 
-func arguments(job controller.Job) []any {
+func arguments(job Job) []any {
 	return []any{job.Run, job.Resource, job.Environment, job.Deployment, job.Version, job.Group, string(job.Status), nanoseconds(job.CreatedAt), nanoseconds(job.CompletedAt)}
 }
 
@@ -130,7 +140,7 @@ func arrive(ctx context.Context, tx pgx.Tx, target rollout.TargetID) error {
 }
 
 // All implements controller.Jobs: one statement, so it is one instant.
-func (j *Jobs) All(ctx context.Context) ([]controller.Job, error) {
+func (j *Jobs) All(ctx context.Context) ([]Job, error) {
 	ctx, cancel, err := j.store.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -138,7 +148,7 @@ func (j *Jobs) All(ctx context.Context) ([]controller.Job, error) {
 	defer cancel()
 	rows, err := j.store.pool.Query(ctx, `SELECT `+columns+` FROM release_job ORDER BY run`)
 	if err == nil {
-		var jobs []controller.Job
+		var jobs []Job
 		if jobs, err = pgx.CollectRows(rows, scan); err == nil {
 			return jobs, nil
 		}
@@ -147,14 +157,14 @@ func (j *Jobs) All(ctx context.Context) ([]controller.Job, error) {
 }
 
 // Put implements controller.Jobs.
-func (j *Jobs) Put(ctx context.Context, job controller.Job) error {
+func (j *Jobs) Put(ctx context.Context, job Job) error {
 	if err := job.Validate(); err != nil {
 		return err
 	}
 	return j.transaction(ctx, "put job", job.Run, func(ctx context.Context, tx pgx.Tx) error { return put(ctx, tx, job) })
 }
 
-func put(ctx context.Context, tx pgx.Tx, job controller.Job) error {
+func put(ctx context.Context, tx pgx.Tx, job Job) error {
 	if err := arrive(ctx, tx, job.TargetID); err != nil {
 		return err
 	}

@@ -28,8 +28,8 @@ func TestDispatchWaits(t *testing.T) {
 		waits   bool
 		want    error
 	}{
-		{"what is committed counts", "read committed", start.TargetID, true, true, controller.ErrOvertaken},
-		{"also if it was committed after this transaction began", "repeatable read", start.TargetID, true, true, controller.ErrOvertaken},
+		{"what is committed counts", "read committed", start.TargetID, true, true, ErrOvertaken},
+		{"also if it was committed after this transaction began", "repeatable read", start.TargetID, true, true, ErrOvertaken},
 		{"what is rolled back was never there", "read committed", start.TargetID, false, true, nil},
 		{"other targets keep nobody waiting", "read committed", rollout.TargetID{Resource: "r", Environment: "prod", Deployment: "web"}, true, false, nil},
 	} {
