@@ -347,9 +347,9 @@ func alike(instants []time.Time, changes []scopeChange) int {
 		}
 		last, known := slices.BinarySearchFunc(instants, c.at, time.Time.Compare)
 		if !known {
-			last--
+			last-- // c is not before the first of them
 		}
-		return max(last, 0)
+		return last
 	}
 	return len(instants) - 1
 }
