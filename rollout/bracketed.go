@@ -207,10 +207,11 @@ func (w *work) step(b *bracketWork) error {
 	observation.Versions, observation.Targets = w.observed(b, kinds, w.now)
 	b.observation, b.ruleInForce = observation, rule
 	w.stepped = append(w.stepped, b)
+	decision := w.toDecide()
 	if err := w.decideFrom(b, kinds, state); err != nil {
 		return err
 	}
-	if err := w.recover(b, kinds, state); err != nil {
+	if err := w.recover(b, kinds, state, decision); err != nil {
 		return err
 	}
 	return w.observeAgain(b, kinds)

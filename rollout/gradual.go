@@ -185,6 +185,7 @@ func compareRollouts(a, b RolloutRecord) int {
 // rolling holds the rollouts of versions and groups.
 type rolling struct {
 	rollouts map[rolloutKey]RolloutRecord // kept and new
+	stored   []rolloutKey                 // of the new ones, in the order in which they began
 	bases    map[rolloutKey]time.Time     // of versions: when rollouts without a record begin
 	begun    map[rolloutKey]*rollout      // of versions: the rollout, once it was ranked
 	rosters  map[rosterKey]*roster        // of rules that do not rank by target
@@ -420,6 +421,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 		}
 		if store && !w.now.Before(base) {
 			w.rollouts[key] = record
+			w.stored = append(w.stored, key)
 		}
 	}
 	own, known := roster.ranked[hash]

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -21,17 +20,15 @@ import (
 func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) error {
 	b.state = state
 	widenings := b.widenings(state.Group)
-	wakes, rollouts := w.plan.Next, w.rollouts
-	if len(widenings) > 0 {
-		w.rollouts = maps.Clone(rollouts) // a group that is decided otherwise below begins no rollout
-	}
+	decision := w.toDecide()
 	if err := w.decide(b); err != nil {
 		return err
 	}
 	if len(widenings) == 0 || !b.happened(bracket.GroupOpened, bracket.GroupClosed) {
 		return nil
 	}
-	b.state, w.plan.Next, w.rollouts = state, wakes, rollouts
+	b.state = state
+	w.giveUp(decision)
 	var events []bracket.Event
 	changes := w.scopeChanges(b, kinds, widenings)
 	for len(widenings) > 0 {
@@ -50,6 +47,24 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 	}
 	b.plan.Events = slices.Concat(events, b.plan.Events)
 	return nil
+}
+
+// decision is where a decision about a bracket begins that may be given up for another one.
+type decision struct {
+	next   time.Time
+	stored int
+}
+
+func (w *work) toDecide() decision { return decision{next: w.plan.Next, stored: len(w.stored)} }
+
+// giveUp takes back what a decision leaves in the plan besides the bracket's own: when it wakes the
+// host, and the rollouts that its groups began. Another group that closes under the number of one of
+// these begins anew.
+func (w *work) giveUp(d decision) {
+	for _, key := range w.stored[d.stored:] {
+		delete(w.rollouts, key)
+	}
+	w.plan.Next, w.stored = d.next, w.stored[:d.stored]
 }
 
 // scopeChange is an instant at which targets get to see a version, or are there for the first time.

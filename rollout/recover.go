@@ -18,9 +18,9 @@ import (
 // them as runs of this group would let mains start without their drain, and leave out versions that
 // never ran. The group then takes a number that no group has had.
 
-// recover looks for the runs of the groups that have just closed. before is the state as it was
-// read.
-func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State) error {
+// recover looks for the runs of the groups that have just closed, by a decision that it may give up.
+// before is the state as it was read.
+func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State, decision decision) error {
 	found, same, last := w.recovered(b)
 	if !found {
 		return nil
@@ -29,6 +29,7 @@ func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State) error 
 		if same {
 			break
 		}
+		w.giveUp(decision)
 		group := *before.Group
 		group.Number, group.Collecting = number, nil
 		if err := w.decideFrom(b, kinds, bracket.State{Group: &group, Executions: before.Executions}); err != nil {

@@ -588,3 +588,34 @@ func TestPlannedAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestRolloutOfAGroupThatIsGivenUp: a backup has a group that still collects, whose first version
+// is gone by now. It closes, and a second one after it; but a job says that the first number has been
+// another group's. So one group is found instead, with the number of the second and another end: its
+// turns count from that, not from the end of the group that has been given up.
+func TestRolloutOfAGroupThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":3600,"memberRoles":{}}},
+		{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+	s := fleet(2, "v0", map[string][]string{"a": {"v0", "v1", "v2", "v3"}})
+	for k, at := range []int{-60, 0, 50, 70} { // the window of v1 is over before v3 comes, that of v2 is not
+		s.Versions[k].CreatedAt = minute(at)
+	}
+	early := s
+	early.Versions = s.Versions[:2]
+	s.State = mustPlan(t, set, early, t0).State
+	s.Versions[1].Status = "withdrawn"
+	add(&s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"}},
+		rollout.Job{Run: "B%2Fprod%2F1/r1/a/1/1/deploy", Version: "v0", Status: rollout.JobFailure, CreatedAt: minute(1), CompletedAt: minute(2)})
+	plan := mustPlan(t, set, s, minute(200))
+	groups := plan.State.Brackets[0].Closed
+	last := groups[len(groups)-1]
+	if last.ID != "B/prod/2" || !last.ReadyAt.Equal(minute(110)) {
+		t.Fatalf("the last group is %s, ready at %v: this tests nothing", last.ID, last.ReadyAt)
+	}
+	for _, record := range plan.State.Rollouts {
+		if record.Group != last.ID || !record.StartAt.Equal(last.ReadyAt) {
+			t.Errorf("the rollout of %s starts at %v, and %s was ready at %v", record.Group, record.StartAt, last.ID, last.ReadyAt)
+		}
+	}
+}
