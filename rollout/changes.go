@@ -30,9 +30,9 @@ type Situation struct {
 // of resource, environment and deployment: targets that start now, that wait for something else or
 // until another time, and that have nothing left to do. It does not compare the facts of a verdict
 // ([Data]), such as a count of successes, nor the events that can change the verdict, nor the order
-// of the verdicts. A nil before stands for a plan that says nothing. Either plan may be a decoded
-// copy; if it is not, its snapshot must not have been modified. Changes takes time in proportion to
-// both plans.
+// of the verdicts, nor how many of them are alike but for that. A nil before stands for a plan that
+// says nothing. Either plan may be a decoded copy; if it is not, its snapshot must not have been
+// modified. Changes takes time in proportion to both plans.
 func (p *Plan) Changes(before *Plan) Changes {
 	if before == nil {
 		before = &Plan{}
@@ -96,12 +96,13 @@ func (s Situation) equal(other Situation) bool {
 		return false
 	}
 	alike := func(a, b Verdict) bool { return compareBlockers(a, b) == 0 }
-	// What the members of a bracket wait for comes in another order once one of them waits no more.
-	return slices.EqualFunc(s.Blockers, other.Blockers, alike) || slices.EqualFunc(sortedBlockers(s.Blockers), sortedBlockers(other.Blockers), alike)
+	// What the members of a bracket wait for comes in another order once one of them waits no more,
+	// and what two of them wait for comes once.
+	return slices.EqualFunc(s.Blockers, other.Blockers, alike) || slices.EqualFunc(distinctBlockers(s.Blockers), distinctBlockers(other.Blockers), alike)
 }
 
-func sortedBlockers(list []Verdict) []Verdict {
-	return slices.SortedFunc(slices.Values(list), compareBlockers)
+func distinctBlockers(list []Verdict) []Verdict {
+	return slices.CompactFunc(slices.SortedFunc(slices.Values(list), compareBlockers), func(a, b Verdict) bool { return compareBlockers(a, b) == 0 })
 }
 
 // compareBlockers orders verdicts by what makes one another blocker.

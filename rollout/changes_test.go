@@ -83,12 +83,13 @@ func TestChangesOfAVerdict(t *testing.T) {
 	type wait struct {
 		rollout.Verdict
 		version string
+		more    []rollout.Verdict
 	}
 	plan := func(change func(*wait)) *rollout.Plan {
-		own := wait{rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Rule: "w", Until: minute(1), Data: &rollout.Data{Detail: "one"}}, "v2"}
+		own := wait{rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonWindowClosed, Rule: "w", Until: minute(1), Data: &rollout.Data{Detail: "one"}}, "v2", nil}
 		change(&own)
 		id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}
-		return &rollout.Plan{Waiting: rollout.NewWaitingList(rollout.Waiting{TargetID: id, Version: own.version, Blockers: []rollout.Verdict{own.Verdict}})}
+		return &rollout.Plan{Waiting: rollout.NewWaitingList(rollout.Waiting{TargetID: id, Version: own.version, Blockers: append(own.more, own.Verdict)})}
 	}
 	for _, row := range []struct {
 		why    string
@@ -105,6 +106,14 @@ func TestChangesOfAVerdict(t *testing.T) {
 		{"another fact", func(v *wait) { v.Data = &rollout.Data{Detail: "two"} }, 0},
 		{"another place in the same queue", func(v *wait) { v.Data = &rollout.Data{Position: 2} }, 0},
 		{"a further event, as when a slot that it waits for is found to be an orphan's", func(v *wait) { v.On = []rollout.Condition{{Kind: rollout.OnOrphan, Pool: "P"}} }, 0},
+		{"two members of a bracket wait for the same rule, each with a fact of its own", func(v *wait) {
+			v.more = []rollout.Verdict{v.Verdict}
+			v.more[0].Data = &rollout.Data{Detail: "two"}
+		}, 0},
+		{"another rule besides", func(v *wait) {
+			v.more = []rollout.Verdict{v.Verdict}
+			v.more[0].Rule = "x"
+		}, 1},
 	} {
 		if got := plan(row.change).Changes(plan(func(*wait) {})); len(got) != row.want {
 			t.Errorf("%s: %v", row.why, got)
