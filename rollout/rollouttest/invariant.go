@@ -1,6 +1,7 @@
 package rollouttest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -27,7 +28,7 @@ func Invariants() []Invariant {
 		{"locked", "bracket I1: only the version frozen for a member is started, or the one it had, under rollback", checkLocked},
 		{"order", "bracket I3: no main starts before every pre, no post before every main, and nothing before what it needs", checkOrder},
 		{"once", "rollout I2, bracket I7: no run is offered twice, and none under the id of another", checkOnce},
-		{"forward", "rollout I3: no target is given a version older than the one it has, except by rollback", checkForward},
+		{"forward", "rollout I3: no target is given a version older than the one it has, or has begun with since it was last rolled back, except by rollback", checkForward},
 		{"alone", "rollout I13: nothing starts on a target with a job in progress", checkAlone},
 		{"next", "rollout I6: Next lies after now, and no wait lasts until an instant before it", checkNext},
 		{"wakeup", "bracket I11, rollout I15: every pending verdict names an instant after now or an event", checkWakeUp},
@@ -290,15 +291,30 @@ func checkForward(s Step) error {
 		if t == nil || start.Purpose == rollout.PurposeRollback || !known && (s.Lagging || s.begun(start)) {
 			continue
 		}
-		has := order[[2]string{start.Deployment, current(t)}] // zero, and so older than all, if it is not known
-		switch {
-		case !known:
+		if !known {
 			faults = append(faults, fmt.Errorf("%s on %s: starts %s, which does not exist", start.Deployment, start.Resource, start.Version))
-		case next.CreatedAt.Before(has.CreatedAt) || next.CreatedAt.Equal(has.CreatedAt) && next.ID < has.ID:
+			continue
+		}
+		has := order[[2]string{start.Deployment, current(t)}] // zero, and so older than all, if it is not known
+		began := has
+		for _, version := range begunVersions(t) {
+			if v := order[[2]string{start.Deployment, version}]; older(began, v) {
+				began = v
+			}
+		}
+		switch {
+		case older(next, has):
 			faults = append(faults, fmt.Errorf("%s on %s: starts %s, and has the newer %s", start.Deployment, start.Resource, start.Version, has.ID))
+		case older(next, began):
+			faults = append(faults, fmt.Errorf("%s on %s: starts %s, and has begun with the newer %s", start.Deployment, start.Resource, start.Version, began.ID))
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// older reports whether one version of a deployment comes before another one.
+func older(a, b rollout.Version) bool {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID)) < 0
 }
 
 func checkAlone(s Step) error {

@@ -434,6 +434,21 @@ func TestStepFindsEachViolation(t *testing.T) {
 			}
 		}, ""},
 		{"what it has is not known any more", func(w world) { target(w, "b").Current = "b9" }, ""},
+		{"older than what it has begun with, which failed", func(w world) {
+			target(w, "b").Jobs = []rollout.Job{{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun}}
+		}, "forward: b on r1: starts b2, and has begun with the newer b3"},
+		{"and from which it was taken back since", func(w world) {
+			target(w, "b").Jobs = []rollout.Job{
+				{Run: "r1/prod/b/b1/2/rollback", Version: "b1", Status: rollout.JobFailure, CreatedAt: begun.Add(1), CompletedAt: begun.Add(1)},
+				{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun},
+			}
+		}, ""},
+		{"or before", func(w world) {
+			target(w, "b").Jobs = []rollout.Job{
+				{Run: "r1/prod/b/b1/2/rollback", Version: "b1", Status: rollout.JobSuccessful, CreatedAt: begun, CompletedAt: begun},
+				{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun.Add(1), CompletedAt: begun.Add(1)},
+			}
+		}, "forward: b on r1: starts b2, and has begun with the newer b3"},
 		{"a version that does not exist", func(w world) { w.Snapshot.Versions = w.Snapshot.Versions[:1] }, "forward: b on r1: starts b2, which does not exist"},
 		{"which a view that lags does not show yet", func(w world) { w.Snapshot.Versions, w.Lagging = w.Snapshot.Versions[:1], true }, ""},
 		{"which was deleted after the execution had begun with it", func(w world) {

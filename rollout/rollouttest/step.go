@@ -3,6 +3,7 @@ package rollouttest
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -122,6 +123,20 @@ func current(t *rollout.Target) string {
 		return ""
 	}
 	return newest.Version
+}
+
+// begunVersions returns the versions of the jobs that a target was given since it was last rolled
+// back.
+func begunVersions(t *rollout.Target) (versions []string) {
+	jobs := slices.Clone(t.Jobs)
+	slices.SortFunc(jobs, func(a, b rollout.Job) int { return compareJobs(&b, &a) })
+	for _, job := range jobs {
+		if runid.IsRollback(job.Run) {
+			break
+		}
+		versions = append(versions, job.Version)
+	}
+	return versions
 }
 
 // compareJobs is the order of the jobs of a target. Of jobs of one instant a rollback is the last,
