@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/celtext"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
@@ -194,11 +195,10 @@ func (l *lint) lookAtRoles(f *frame) {
 
 // rolesInJSON writes roles as a policy gives them.
 func rolesInJSON(pre, post []string) string {
-	literal := strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`)
 	anyOf := func(ids []string) string {
 		var terms []string
 		for _, id := range ids {
-			terms = append(terms, "deployment.id == '"+literal.Replace(id)+"'")
+			terms = append(terms, "deployment.id == "+celtext.Quote(id))
 		}
 		return strings.Join(terms, " || ")
 	}

@@ -1819,6 +1819,40 @@ func lintCodes(t *testing.T) []rollout.LintCode {
 	return codes
 }
 
+// TestLintRolesOfAnyID: the roles that lint writes down are those that the dependencies make, whatever
+// an id holds, and a terminal that shows them obeys none of it.
+func TestLintRolesOfAnyID(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ id, pre, why string }{
+		{"db", `"deployment.id == 'db'"`, "a plain id"},
+		{`d'b\`, `"deployment.id == 'd\\'b\\\\'"`, "the end of a literal, and the beginning of an escape"},
+		{"d\nb\r\t", `"deployment.id == 'd\\nb\\r\\t'"`, "a literal of one line"},
+		{"d\x00\x1bb", `"deployment.id == 'd\\u0000\\u001bb'"`, "an escape sequence"},
+		{"d\u009bb\x7f", `"deployment.id == 'd\\u009bb\\u007f'"`, "control characters that JSON lets pass"},
+	} {
+		bracketed := func(roles string) lintRow {
+			return lintRow{why: row.why, fleet: lintRenamed("db", row.id),
+				rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"` + roles + `}},` +
+					lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`}
+		}
+		want := `"memberRoles": {"pre":` + row.pre + `,"post":"deployment.id == 'cache'"}`
+		var fixes []string
+		for _, f := range bracketed("").lint(t) {
+			if f.Code == rollout.LintBracketRolesDerived {
+				fixes = append(fixes, f.Fix)
+			}
+		}
+		if !slices.Equal(fixes, []string{"write " + want}) {
+			t.Errorf("%s: %q, want %q", row.why, fixes, "write "+want)
+		}
+		for _, f := range bracketed("," + want).lint(t) {
+			if f.Code == rollout.LintBracketRolesDerived || f.Code == rollout.LintSelectorMatchesNothing {
+				t.Errorf("%s: %s, with what was to be written", row.why, f)
+			}
+		}
+	}
+}
+
 // TestLintMergeBesideHostRules: a rule of the host may delay a start for any time, so that nothing
 // is said of merges that would not happen without it.
 func TestLintMergeBesideHostRules(t *testing.T) {

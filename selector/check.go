@@ -6,6 +6,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/celtext"
 )
 
 // fault is a place in a tree and what is wrong there.
@@ -133,7 +135,7 @@ func (e *Env) rules(tree *expr) *fault {
 // empty.
 func (l *layout) compared(n *expr) string {
 	if f, ok := l.field(n); ok && f.keyed {
-		return f.variable + "[" + quote(f.key) + "] == '…'"
+		return f.variable + "[" + celtext.Quote(f.key) + "] == '…'"
 	}
 	for typ, format := range map[Type]string{String: "%s == '…'", Int: "%s > 0", Timestamp: "%s < timestamp('2026-01-31T09:00:00Z')", StringList: "'…' in %s", StringMap: "%s['…'] == '…'"} {
 		if name, ok := l.variable(n, typ); ok {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tranche-dev/tranche/internal/celtext"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -127,12 +128,12 @@ type missingKey struct {
 }
 
 func (e *missingKey) Error() string {
-	return "selector: " + cut(e.MissingKey()) + " is missing: test it first, as in " + cut(quote(e.key)) + " in " + e.variable // a computed key comes from the data
+	return "selector: " + cut(e.MissingKey()) + " is missing: test it first, as in " + cut(celtext.Quote(e.key)) + " in " + e.variable // a computed key comes from the data
 }
 
 // MissingKey returns the variable and key as an expression would write them.
 func (e *missingKey) MissingKey() string {
-	return e.variable + "[" + quote(e.key) + "]"
+	return e.variable + "[" + celtext.Quote(e.key) + "]"
 }
 
 func (e *missingKey) Is(target error) bool { return target == ErrMissingKey }

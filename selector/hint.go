@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tranche-dev/tranche/internal/celtext"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -69,7 +70,7 @@ func firstSlip(text string) *slip {
 					return found
 				}
 			} else if word := text[start:i]; word == "in" || word == "true" || word == "false" || word == "null" {
-				return &slip{start, word, "a key with the name of a word of the language is written in brackets: m[" + quote(word) + "]"}
+				return &slip{start, word, "a key with the name of a word of the language is written in brackets: m[" + celtext.Quote(word) + "]"}
 			}
 		case c == '=' || c == '<' || c == '>' || c == '!':
 			start := i
@@ -255,7 +256,7 @@ func (l *layout) bracketed(text string, at int) string {
 	}
 	for _, v := range l.variables {
 		if key, ok := strings.CutPrefix(chain, v.Name+"."); ok && v.Type == StringMap {
-			return "a key with - or / is written in brackets: " + v.Name + "[" + quote(key) + "]"
+			return "a key with - or / is written in brackets: " + v.Name + "[" + celtext.Quote(key) + "]"
 		}
 	}
 	return ""
@@ -267,7 +268,7 @@ func unquoted(name, text string, at int) string {
 	if word, before := wordAt(text, at); before == 0 && strings.ContainsAny(word, "-/") {
 		name = strings.TrimRight(word, "-/.")
 	}
-	return "if a text is meant, write " + quote(cut(name))
+	return "if a text is meant, write " + celtext.Quote(cut(name))
 }
 
 // wordAt returns what is at an offset in one piece, where dots, - and / are parts of words, and how

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tranche-dev/tranche/internal/celtext"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -166,11 +167,11 @@ func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 func (l LabelSelector) expression(variable string) string {
 	var parts []string
 	for _, r := range l.requirements(slices.Sorted(maps.Keys(l.MatchLabels))) {
-		present := quote(r.key) + " in " + variable
-		value := variable + "[" + quote(r.key) + "]"
+		present := celtext.Quote(r.key) + " in " + variable
+		value := variable + "[" + celtext.Quote(r.key) + "]"
 		quoted := make([]string, len(r.values.list))
 		for i, v := range r.values.list {
-			quoted[i] = quote(v)
+			quoted[i] = celtext.Quote(v)
 		}
 		listed := value + " in [" + strings.Join(quoted, ", ") + "]"
 		if len(quoted) == 1 {

@@ -7,7 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/celtext"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -757,4 +761,35 @@ func TestCompileErrorText(t *testing.T) {
 	if errors.As(err, &fault); len(fault.Expr) != 200 {
 		t.Errorf("200 bytes are cut to %d", len(fault.Expr))
 	}
+}
+
+// TestQuotedTextIsRead: what internal/celtext writes, and with it every hint, term and label selector,
+// compiles to the text that it was given; a byte that is not UTF-8 to U+FFFD.
+func TestQuotedTextIsRead(t *testing.T) {
+	env := newEnv(t, selector.Limits{TextBytes: 1 << 16})
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(
+			rapid.String(),
+			rapid.StringOf(rapid.RuneFrom([]rune("'\"`\\?nrtxuU0\ufeff\ufffd\ufffe\uffff\u2028\U0010ffff"), unicode.Cc)),
+			rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }), // rarely UTF-8
+			rapid.Just("\xed\xa0\x80"), // a lone surrogate
+		).Draw(t, "text")
+		s, err := env.Compile("resource.id == " + celtext.Quote(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := string([]rune(text))
+		for _, id := range []string{read, read + "x", "x" + read} {
+			if ok, err := s.Match(hostVars{"resource.id": id}); err != nil || ok != (id == read) {
+				t.Fatalf("%s of %q: %v, %v", s, id, ok, err)
+			}
+		}
+		again, err := env.Compile(s.String()) // as it is printed
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := again.Match(hostVars{"resource.id": read}); !ok || err != nil {
+			t.Fatalf("%s of %q: %v, %v", again, read, ok, err)
+		}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/celtext"
 )
 
 // Term is a condition that every match of a selector fulfils: a variable, or the value of a key in
@@ -21,13 +23,13 @@ func (t Term) String() string {
 	name := t.Variable
 	if t.Keyed {
 		if t.Values == nil {
-			return quote(t.Key) + " in " + name
+			return celtext.Quote(t.Key) + " in " + name
 		}
-		name += "[" + quote(t.Key) + "]"
+		name += "[" + celtext.Quote(t.Key) + "]"
 	}
 	quoted := make([]string, len(t.Values))
 	for i, v := range t.Values {
-		quoted[i] = quote(v)
+		quoted[i] = celtext.Quote(v)
 	}
 	return name + " in [" + strings.Join(quoted, ", ") + "]"
 }

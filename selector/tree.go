@@ -1,9 +1,7 @@
 package selector
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -125,32 +123,4 @@ func (e *expr) begin(text string) int {
 		return utf8.RuneCountInString(before) - utf8.RuneCountInString(name) + 1
 	}
 	return e.col
-}
-
-// quote writes text as a CEL string literal in single quotes. Control characters, which a terminal
-// would obey, are escaped.
-func quote(text string) string {
-	var b strings.Builder
-	b.WriteByte('\'')
-	for _, r := range text {
-		switch r {
-		case '\'', '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case '\n':
-			b.WriteString(`\n`)
-		case '\r':
-			b.WriteString(`\r`)
-		case '\t':
-			b.WriteString(`\t`)
-		default:
-			if unicode.IsControl(r) {
-				fmt.Fprintf(&b, `\u%04x`, r)
-			} else {
-				b.WriteRune(r)
-			}
-		}
-	}
-	b.WriteByte('\'')
-	return b.String()
 }
