@@ -109,6 +109,16 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 	return &syntaxTree{library: l, ast: checked}, nil
 }
 
+// troubles checks a parsed text and lists the places of all its faults. Without faults it returns
+// the checked tree.
+func (l *library) troubles(parsed *syntaxTree) (checked *syntaxTree, all []trouble) {
+	tree, issues := l.env.Check(parsed.ast)
+	for _, f := range issues.Errors() {
+		all = append(all, trouble{line: f.Location.Line(), col: f.Location.Column() + 1})
+	}
+	return &syntaxTree{library: l, ast: tree}, all
+}
+
 // sound reports whether a node is surely right by itself in a tree that does not type-check: a
 // literal, a variable, or a constant key of a map variable.
 func (l *library) sound(n *expr) bool {

@@ -275,7 +275,7 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 		return ""
 	}
 	switch n.name {
-	case opEqual, opNotEqual, "_<_", "_<=_", "_>_", "_>=_":
+	case opEqual, opNotEqual, opLess, opLessEqual, opGreater, opGreaterEqual:
 		if slices.ContainsFunc(n.args, func(arg *expr) bool { return arg.kind == kindLiteral && arg.value == nil }) {
 			return "nothing is ever null: ask whether a key is there with 'key' in m"
 		}
@@ -283,6 +283,9 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 	case opNot:
 		return "! is for conditions: compare it, as in x != 'a'"
 	case opIn:
+		if n.args[0].relation() {
+			return besides
+		}
 		if n.args[1].kind == kindLiteral {
 			return "the right side must be a list or a map, as in x in ['a', 'b']"
 		}
@@ -324,9 +327,12 @@ func (n *expr) comparable(msg string) string {
 			return "only a text is in quotes: write " + cut(text)
 		}
 	}
+	if n.args[0].relation() {
+		return besides
+	}
 	if (left == "bool" || right == "bool") && left != "string" && right != "string" {
 		// No conversion makes these two the same. Mostly the operator took one operand of a comparison
-		// that was meant as a whole, because all comparisons bind alike.
+		// that was meant as a whole: see relations.
 		return "a bool is compared with a bool: put a comparison that stands beside another in parentheses, as in x == (y > 0)"
 	}
 	return "both sides must have the same type: convert one with int(), string() or timestamp()"

@@ -46,14 +46,18 @@ const (
 
 // Names of CEL's operators, as its syntax tree spells them.
 const (
-	opAnd       = "_&&_"
-	opOr        = "_||_"
-	opNot       = "!_"
-	opEqual     = "_==_"
-	opNotEqual  = "_!=_"
-	opIn        = "@in"
-	opIndex     = "_[_]"
-	opCondition = "_?_:_"
+	opAnd          = "_&&_"
+	opOr           = "_||_"
+	opNot          = "!_"
+	opEqual        = "_==_"
+	opNotEqual     = "_!=_"
+	opLess         = "_<_"
+	opLessEqual    = "_<=_"
+	opGreater      = "_>_"
+	opGreaterEqual = "_>=_"
+	opIn           = "@in"
+	opIndex        = "_[_]"
+	opCondition    = "_?_:_"
 )
 
 // walk calls visit for e and everything below it, parents first.
@@ -67,6 +71,15 @@ func (e *expr) walk(visit func(*expr)) {
 // call reports whether e calls the function with that many operands, the receiver included.
 func (e *expr) call(function string, operands int) bool {
 	return e.kind == kindCall && e.name == function && len(e.args) == operands
+}
+
+// relation reports whether e compares two values, or asks whether a list or a map has one.
+func (e *expr) relation() bool {
+	switch e.name {
+	case opEqual, opNotEqual, opLess, opLessEqual, opGreater, opGreaterEqual, opIn:
+		return e.kind == kindCall
+	}
+	return false
 }
 
 // flatten lists the operands of a chain of one operator, from left to right: a && (b && c) and (a
