@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "nobody starts it, so that nothing can be stopped", Args: []string{"-stop-at", "5m", "-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: production-rollout}\n")}, Faults: []string{`^-stop-at: .*state Initialize`}},
 		{Why: "a file for nothing", Args: []string{"-state", "run.json"}, Faults: []string{`^-state: .*-crash-every-step`}},
 		{Why: "a file in a folder that is not there", Args: []string{"-approve-after", "1m", "-crash-every-step", "-state", "missing/run.json"}, Faults: []string{`^-state: open missing/run\.json: no such file`}},
-		{Why: "a run is no strategy", Args: []string{"-f", "run.yaml"}, Faults: []string{`must be ClusterStagedUpdateStrategy`}},
+		{Why: "a run is no strategy", Args: []string{"-f", "run.yaml"}, Faults: []string{`must be "ClusterStagedUpdateStrategy" or "StagedUpdateStrategy"`}},
 		{Why: "no stages", Args: []string{"-f", file("stages: []\n")}, Faults: []string{`file\.yaml: stages: .*must be 1 to 31 stages`}},
 		{Why: "nothing at all", Args: []string{"-f", file("null\n")}, Faults: []string{`file\.yaml: must be an object, not null`}},
 		{Why: "a misspelt field", Args: []string{"-f", file("stges: []\n")}, Faults: []string{`stges: .*did you mean`}},
@@ -114,7 +114,7 @@ func TestRefusals(t *testing.T) {
 		{Why: "its other faults have the same paths", Args: []string{"-f", file("spec: {stages: [{name: A, maxConcurrency: 0}]}\n")}, Faults: []string{
 			`file\.yaml: spec\.stages\[0\]\.name: "A": must be`, `file\.yaml: spec\.stages\[0\]\.maxConcurrency: 0: must be`}},
 		{Why: "and so have those of a run", Args: []string{"-run", file("metadata: {name: R}\nspec: {state: Go, stagedRolloutStrategyName: s}\n")}, Faults: []string{
-			`file\.yaml: metadata\.name: "R": must be`, `file\.yaml: spec\.placementName: "": must be`, `file\.yaml: spec\.state: "Go": must be Initialize, Run or Stop`}},
+			`file\.yaml: metadata\.name: "R": must be`, `file\.yaml: spec\.placementName: "": must be`, `file\.yaml: spec\.state: "Go": must be "Initialize", "Run" or "Stop"`}},
 		{Why: "the run of another strategy", Args: []string{"-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: s, state: Run}\n")}, Faults: []string{
 			`file\.yaml: spec\.stagedRolloutStrategyName: "s": the strategy of strategy\.yaml is called "production-rollout": name the same one`}},
 		{Why: "no duration", Args: []string{"-clusters", file("clusters: [{name: a, ready: soon}]\n")}, Faults: []string{`clusters\[0\]\.ready: "soon": must be a duration above 0`}},

@@ -186,7 +186,7 @@ func (c *stageCheck) checkMembers() {
 func (d *decoder) checkRun() {
 	r := d.run
 	if !r.desired.known() {
-		d.wrong("state", "must be Initialize, Run or Stop, not %q", r.desired)
+		d.wrong("state", hintState+", not %q", r.desired)
 	}
 	if !r.begun {
 		if r.phase != PhaseInitialized || r.desired != r.plan.spec.State {

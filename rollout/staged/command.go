@@ -90,7 +90,7 @@ func (c *Command) check(list *faults, i int) {
 	switch c.Kind {
 	case CommandApprove, CommandReject:
 		if c.Side != Before && c.Side != After {
-			list.add(CodeInput, at("commands", i)+".side", quoted(string(c.Side)), "must be before or after")
+			list.add(CodeInput, at("commands", i)+".side", quoted(string(c.Side)), "must be "+strictjson.Choice(Before, After))
 		}
 		refuseTarget("an approval is for all targets behind it")
 	case CommandSkip, CommandRetry:
@@ -100,7 +100,7 @@ func (c *Command) check(list *faults, i int) {
 		refuseStage(why)
 		refuseTarget(why)
 	default:
-		list.add(CodeInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be approve, reject, skip, retry or cancel")
+		list.add(CodeInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be "+strictjson.Choice(CommandApprove, CommandReject, CommandSkip, CommandRetry, CommandCancel))
 	}
 	switch c.Kind {
 	case CommandApprove, CommandReject, CommandSkip, CommandCancel:

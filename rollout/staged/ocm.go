@@ -226,7 +226,7 @@ func (s *OCMStrategy) config(list *faults) (string, OCMConfig) {
 		}
 	}
 	if !known {
-		list.add(CodeOCMType, "type", quoted(string(s.Type)), "must be All, Progressive or ProgressivePerGroup")
+		list.add(CodeOCMType, "type", quoted(string(s.Type)), "must be "+strictjson.Choice(OCMAll, OCMProgressive, OCMProgressivePerGroup))
 		return "type", config
 	}
 	if s.kind() == OCMAll && config.MandatoryDecisionGroups != nil {

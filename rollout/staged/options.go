@@ -2,7 +2,6 @@ package staged
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -133,11 +132,7 @@ func (o Options) Validate() error {
 	var list faults
 	for _, c := range o.choices() {
 		if c.choice != "" && !slices.Contains(c.from, c.choice) {
-			names := make([]string, len(c.from))
-			for i, name := range c.from {
-				names[i] = string(name)
-			}
-			list.add(CodeOption, c.name, quoted(string(c.choice)), "must be "+strings.Join(names, ", ")+"; left out it is "+names[0])
+			list.add(CodeOption, c.name, quoted(string(c.choice)), "must be "+strictjson.Choice(c.from...)+"; left out it is "+strictjson.Choice(c.from[0]))
 		}
 	}
 	if length, given := o.StuckAfter.Value(); !o.StuckAfter.IsZero() && (!given || length <= 0) {

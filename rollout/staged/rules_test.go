@@ -386,7 +386,7 @@ func TestChoicesOfOptions(t *testing.T) {
 				if len(faults) > 0 {
 					t.Errorf("%s: %s: %v", field, choice, faults[0])
 				}
-			} else if len(faults) != 1 || faults[0].Code != staged.CodeOption || faults[0].Path != field || !strings.Contains(faults[0].Hint, "left out it is "+string(accepted[0])) {
+			} else if len(faults) != 1 || faults[0].Code != staged.CodeOption || faults[0].Path != field || !strings.Contains(faults[0].Hint, ` or "`+string(accepted[len(accepted)-1])+`"; left out it is "`+string(accepted[0])+`"`) {
 				t.Errorf("%s: %s: got %v, want one fault that names the default, %s", field, choice, faults, accepted[0])
 			}
 		}
@@ -664,7 +664,7 @@ spec.stat: unknown field; did you mean "state"?`},
 		{`{"metadata": [], "spec": {"stages": 5}}`, &staged.Strategy{}, `metadata: must be an object, not a list
 spec.stages: must be a list, not a number`},
 		// The spec of another kind has other fields.
-		{`{"kind": "StagedUpdateRun", "metadata": [], "spec": {"state": "Run"}}`, &staged.Strategy{}, `kind: "StagedUpdateRun": must be ClusterStagedUpdateStrategy or StagedUpdateStrategy
+		{`{"kind": "StagedUpdateRun", "metadata": [], "spec": {"state": "Run"}}`, &staged.Strategy{}, `kind: "StagedUpdateRun": must be "ClusterStagedUpdateStrategy" or "StagedUpdateStrategy"
 metadata: must be an object, not a list`},
 		// A spec alone makes an object: a manifest may come without all else.
 		{`{"spec": {"stages": 5}}`, &staged.Strategy{}, `spec.stages: must be a list, not a number`},

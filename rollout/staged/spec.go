@@ -41,6 +41,8 @@ const (
 	StateStop       State = "Stop"       // start nothing more until told to run; targets in progress go on, and so do their deadlines
 )
 
+const hintState = `must be "Initialize", "Run" or "Stop"`
+
 func (s State) known() bool { return s == StateInitialize || s == StateRun || s == StateStop }
 
 // UnmarshalJSON reads the spec alone, or a whole object, of which it uses kind, spec and the names
@@ -121,7 +123,7 @@ func (s Spec) Validate() error {
 		list.add(CodeStrategyName, "stagedRolloutStrategyName", quoted(s.StagedRolloutStrategyName), "must be the name of the strategy, valid UTF-8")
 	}
 	if !cmp.Or(s.State, StateInitialize).known() {
-		list.add(CodeState, "state", quoted(string(s.State)), "must be Initialize, Run or Stop")
+		list.add(CodeState, "state", quoted(string(s.State)), hintState)
 	}
 	return append(names, list.within(s.within)...).err()
 }
@@ -142,7 +144,7 @@ func (s Spec) ValidateUpdate(to Spec) error {
 	same("resourceSnapshotIndex", s.ResourceSnapshotIndex, to.ResourceSnapshotIndex)
 	same("stagedRolloutStrategyName", s.StagedRolloutStrategyName, to.StagedRolloutStrategyName)
 	if !cmp.Or(to.State, StateInitialize).known() {
-		list.add(CodeState, "state", quoted(string(to.State)), "must be Initialize, Run or Stop")
+		list.add(CodeState, "state", quoted(string(to.State)), hintState)
 	} else if fault := transition(s.State, to.State); fault != nil {
 		list = append(list, fault)
 	}
@@ -156,9 +158,9 @@ func transition(from, to State) error {
 	case from == to, to == StateRun, to == StateStop && from == StateRun:
 		return nil
 	case to == StateStop:
-		return &FieldError{Code: CodeTransition, Path: "state", Value: quoted(string(to)), Hint: "must be Run first: what has not started cannot be stopped; leave it out if Run came and went unseen"}
+		return &FieldError{Code: CodeTransition, Path: "state", Value: quoted(string(to)), Hint: `must be "Run" first: what has not started cannot be stopped; leave it out if Run came and went unseen`}
 	}
-	return &FieldError{Code: CodeTransition, Path: "state", Value: quoted(string(to)), Hint: "must be Run or Stop: a run that has started cannot be prepared again"}
+	return &FieldError{Code: CodeTransition, Path: "state", Value: quoted(string(to)), Hint: `must be "Run" or "Stop": a run that has started cannot be prepared again`}
 }
 
 func dnsLabel(name string) bool {

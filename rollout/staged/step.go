@@ -112,7 +112,7 @@ func (in *Input) check(from State) error {
 	var list faults
 	if in.State != "" {
 		if !in.State.known() {
-			list.add(CodeState, "state", quoted(string(in.State)), "must be Initialize, Run or Stop")
+			list.add(CodeState, "state", quoted(string(in.State)), hintState)
 		} else if fault := transition(from, in.State); fault != nil {
 			list = append(list, fault)
 		}
@@ -132,7 +132,7 @@ func (in *Input) check(from State) error {
 	}
 	for i := range in.Observations {
 		if health := in.Observations[i].Health; !health.known() {
-			list.add(CodeInput, at("observations", i)+".health", quoted(string(health)), "must be progressing, ready, failing, failed, or left out")
+			list.add(CodeInput, at("observations", i)+".health", quoted(string(health)), "must be "+strictjson.Choice(HealthProgressing, HealthReady, HealthFailing, HealthFailed)+", or left out")
 		}
 	}
 	return list.err()

@@ -487,9 +487,9 @@ func TestRefusedStates(t *testing.T) {
 		from, to staged.State
 		hint     string
 	}{
-		{staged.StateInitialize, staged.StateStop, `state: "Stop": must be Run first`},
-		{staged.StateRun, staged.StateInitialize, `state: "Initialize": must be Run or Stop`},
-		{staged.StateStop, staged.StateInitialize, `state: "Initialize": must be Run or Stop`},
+		{staged.StateInitialize, staged.StateStop, `state: "Stop": must be "Run" first`},
+		{staged.StateRun, staged.StateInitialize, `state: "Initialize": must be "Run" or "Stop"`},
+		{staged.StateStop, staged.StateInitialize, `state: "Initialize": must be "Run" or "Stop"`},
 	} {
 		from, to := benchSpec(), benchSpec()
 		from.State, to.State = row.from, row.to

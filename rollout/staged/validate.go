@@ -80,7 +80,7 @@ func (s *Stage) validate(list *faults, i int) {
 		at := fmt.Sprintf("%s[%d].", after, k)
 		switch {
 		case t.Type != Approval && t.Type != TimedWait:
-			list.add(CodeAfterType, at+"type", quoted(string(t.Type)), "must be Approval or TimedWait")
+			list.add(CodeAfterType, at+"type", quoted(string(t.Type)), "must be "+strictjson.Choice(Approval, TimedWait))
 		case seen[t.Type]:
 			list.add(CodeAfterTypeUnique, at+"type", quoted(string(t.Type)), "must not be there twice")
 		}
