@@ -61,9 +61,9 @@ type manifest struct {
 }
 
 type manifestSet struct {
-	Replicas       int               `json:"replicas"`
+	Replicas       int               `json:"replicas" least:"0" most:"16777216"`
 	UpdateStrategy *manifestStrategy `json:"updateStrategy"`
-	Partition      int               `json:"partition"`
+	Partition      int               `json:"partition" least:"0"`
 	Paused         bool              `json:"paused"`
 	Template       struct {
 		Cliques       []manifestClique `json:"cliques"`
@@ -101,8 +101,8 @@ func (m *manifestStrategy) strategy() SetUpdateStrategy {
 }
 
 type manifestCounts struct {
-	Replicas     *int `json:"replicas"`
-	MinAvailable *int `json:"minAvailable"`
+	Replicas     *int `json:"replicas" least:"0" most:"16777216"`
+	MinAvailable *int `json:"minAvailable" least:"0"`
 }
 
 // manifestRolling is what the released API has instead of an update strategy.
