@@ -15,7 +15,7 @@ import (
 // guesses. Then thoroughly looks more closely, and finds the words.
 func quickly(data []byte, target reflect.Value) bool {
 	fresh := reflect.New(target.Type())
-	if !utf8.Valid(data) || json.Unmarshal(data, fresh.Interface()) != nil {
+	if !utf8.Valid(data) || json.Unmarshal(data, fresh.Interface()) != nil || halfCharacter(data) >= 0 {
 		return false
 	}
 	s := scan{data: data, shapes: map[reflect.Type]*shape{}}

@@ -7,8 +7,8 @@
 //
 // It follows the struct tags of encoding/json and refuses, in addition to what that package
 // refuses: unknown fields (field names match exactly, not by letter case), a field given twice,
-// null for a value that cannot be absent, bytes that are not UTF-8, base64 for a list of values
-// that decode themselves, and anything after the document.
+// null for a value that cannot be absent, bytes that are not UTF-8, escapes of half a character,
+// base64 for a list of values that decode themselves, and anything after the document.
 package strictjson
 
 import (
@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -85,6 +86,10 @@ func syntax(data []byte) error {
 			line, column := position(data, len(data)-len(rest))
 			return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: one document is expected, more text follows", line, column)}
 		}
+		if offset := halfCharacter(data); offset >= 0 {
+			line, column := position(data, offset)
+			return &Error{Code: CodeSyntax, Hint: fmt.Sprintf("line %d, column %d: %s is half of a character: write both halves, or the character itself", line, column, data[offset:offset+6])}
+		}
 		return nil
 	}
 	offset := len(data)
@@ -112,6 +117,37 @@ func notUTF8(data []byte) int {
 			return offset
 		}
 		offset += size
+	}
+}
+
+// halfCharacter returns the offset of the first escape in a valid document that is half of a surrogate
+// pair without the other half, or -1. encoding/json decodes all of them as the same character, as it
+// does with bytes that are not UTF-8.
+func halfCharacter(data []byte) int {
+	unit := func(at int) rune { // the code unit of an escape such as \u00e9, or -1
+		if at+6 > len(data) || data[at] != '\\' || data[at+1] != 'u' {
+			return -1
+		}
+		n, err := strconv.ParseUint(string(data[at+2:at+6]), 16, 16)
+		if err != nil {
+			return -1
+		}
+		return rune(n)
+	}
+	for at := 0; ; {
+		next := bytes.IndexByte(data[at:], '\\') // outside of a string there is none
+		if next < 0 {
+			return -1
+		}
+		at += next
+		switch first := unit(at); {
+		case !utf16.IsSurrogate(first):
+			at += 2 // the backslash may be escaped itself
+		case utf16.DecodeRune(first, unit(at+6)) == utf8.RuneError:
+			return at
+		default:
+			at += 12
+		}
 	}
 }
 
