@@ -304,6 +304,26 @@ func TestScaledApart(t *testing.T) {
 		t.Errorf("beside a replica that should have nothing: got %q, want %q", got, want)
 	}
 
+	// A surge that should have no unit looked absent too, and nothing said that the update waits for it
+	// in vain. What is said to help does.
+	hollow, state := set(recreate, 1, budgets(1, 0), plain(1, 1)), read([]string{"O", ".:0"})
+	plan := planSet(t, hollow, state)
+	slots = slots[:0]
+	for _, replica := range plan.Replicas {
+		slots = append(slots, replica.Slot)
+	}
+	diagnosis := surge.Diagnose(hollow.Flat(), slots, nil)
+	if !plan.Empty() || plan.Converged || diagnosis.Stuck != surge.SurgeNotReady || fmt.Sprint(diagnosis.Indices) != "[1]" || diagnosis.MaxUnavailable != 1 {
+		t.Errorf("a surge that should have nothing: got %v, %v with %d", plan, diagnosis, diagnosis.MaxUnavailable)
+	}
+	if progress := plan.Progress(hollow); progress.Replicas != 1 || progress.AvailableReplicas != 1 {
+		t.Errorf("a surge that should have nothing: got %+v, want one replica that lives", progress)
+	}
+	hollow.UpdateStrategy.RollingUpdate = surge.UpdateStrategy{MaxSurge: concurrency.Count(0), MaxUnavailable: concurrency.Count(diagnosis.MaxUnavailable)}
+	if plan := planSet(t, hollow, state); plan.Empty() {
+		t.Errorf("without that surge: got %v", plan)
+	}
+
 	var gangs []string
 	for _, gang := range surge.SetGangs(set(rolling, 2, unset, surge.Component{Kind: surge.PodCliqueScalingGroup, Replicas: 1, MinAvailable: 1}), read([]string{"O:3", "O"})) {
 		gangs = append(gangs, fmt.Sprint(gang.Replica, gang.Members))

@@ -241,6 +241,11 @@ func (p *setPlan) recreate() {
 		p.grow(max(len(p.facts), whole.Actions[n-1].Index+1))
 	}
 	result := &p.result
+	for _, action := range whole.Actions {
+		if i := action.Index; i >= p.replicas && action.Op == Create && p.facts[i].empty {
+			result.Replicas[i].Slot = TargetUnavailable // nothing will be created: for Diagnose, a surge that never serves
+		}
+	}
 	result.Whole, result.Blocked = whole, whole.Blocked
 	result.Updated, result.Converged = whole.Updated, whole.Converged
 	actions := whole.Actions

@@ -33,7 +33,8 @@ type ReplicaResult struct {
 	Role Role `json:"role"`
 	// Slot is the replica folded to one slot, before the plan. If under ReplicaRecreate other replicas
 	// should have units and this one below [SetSpec.Replicas] should not, it is at the target and
-	// available.
+	// available. A surge that is needed and should have no unit is at the target and not available:
+	// there is nothing to create, and it never serves.
 	Slot Slot `json:"slot"`
 	// Complete means that every base unit serves at the target and no other unit lives.
 	Complete bool `json:"complete"`
@@ -110,7 +111,9 @@ func (r SetResult) String() string {
 func (r SetResult) Progress(spec SetSpec) Progress {
 	slots := make([]Slot, len(r.Replicas))
 	for i, replica := range r.Replicas {
-		slots[i] = replica.Slot
+		if slots[i] = replica.Slot; i >= spec.Replicas && replica.Role == RoleRecreated {
+			slots[i] = Absent // a surge to be created does not live, nor does one that should have no unit
+		}
 	}
 	p := Project(spec.Flat(), slots, r.Whole)
 	p.UpdatedReplicas, p.Updated = 0, nil
