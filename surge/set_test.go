@@ -324,6 +324,30 @@ func TestScaledApart(t *testing.T) {
 		t.Errorf("without that surge: got %v", plan)
 	}
 
+	// With the count of a component that was scaled up the update goes on, but the count may be more than
+	// the component has by itself. Raising that changes nothing else where the units have a number.
+	scaled, state := set(rolling, 1, unset, plain(2, 0)), read([]string{"nnOOOOn:6"})
+	giveUp := func(replicas, unavailable int) surge.SetSpec {
+		spec := set(rolling, 1, unset, plain(replicas, 0))
+		spec.Components[0].UpdateStrategy = &surge.UpdateStrategy{MaxSurge: concurrency.Count(0), MaxUnavailable: concurrency.Count(unavailable)}
+		return spec
+	}
+	flat := scaled.Components[0].Flat()
+	flat.Replicas, flat.MaxSurge, flat.MaxUnavailable = 6, concurrency.Count(1), concurrency.Count(2)
+	most := surge.Diagnose(flat, state[0][0].Slots, nil).MaxUnavailable
+	if err := giveUp(2, most).Validate(); most != 3 || err == nil || !strings.Contains(err.Error(), "must be at most replicas, 2") {
+		t.Errorf("got %d, which is valid: %v", most, err)
+	}
+	const goesOn = "0/0: -2 Outdated, -6 Condemned\ncurrent: 0\nblocked: Terminating BudgetExhausted WaitingForBase"
+	for _, replicas := range []int{2, 3} {
+		if plan := planSet(t, giveUp(replicas, most), state); plan.String() != goesOn {
+			t.Errorf("with %d replicas: got\n%s\nwant\n%s", replicas, plan, goesOn)
+		}
+	}
+	if err := giveUp(3, most).Validate(); err != nil {
+		t.Error(err)
+	}
+
 	var gangs []string
 	for _, gang := range surge.SetGangs(set(rolling, 2, unset, surge.Component{Kind: surge.PodCliqueScalingGroup, Replicas: 1, MinAvailable: 1}), read([]string{"O:3", "O"})) {
 		gangs = append(gangs, fmt.Sprint(gang.Replica, gang.Members))

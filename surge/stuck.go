@@ -43,6 +43,11 @@ type Diagnosis struct {
 	// without that surge: a caller that has waited for long enough sets the MaxSurge of the Spec to 0
 	// and its MaxUnavailable to this. It is one more than the base replicas that are down and may not
 	// be replaced, so if the target revision is at fault, one more replica is lost with each try.
+	//
+	// Where autoscalers have scaled the components of a set apart, the count is one of the units that
+	// there should be in one replica, and may exceed the Replicas of the [Component]. [PlanSet] takes it,
+	// but Validate refuses such a Spec. So a caller that validates again before it plans raises the
+	// Replicas of the component too, which those of [Units] override.
 	MaxUnavailable int `json:"maxUnavailable,omitempty"`
 }
 
