@@ -1006,3 +1006,23 @@ func TestSetApplyBeforeRevision(t *testing.T) {
 		t.Errorf("at a new one: got %q, want %q", got, want)
 	}
 }
+
+// TestSetApplyUnnamed: the stable revision of a set has no name in a state in which nothing of a
+// replica lives. What is created at it has none until the caller observes it; all of it has the same,
+// so the replica is not taken for one that runs two revisions.
+func TestSetApplyUnnamed(t *testing.T) {
+	for _, strategy := range []surge.StrategyType{surge.RollingUpdate, surge.ReplicaRecreate} {
+		spec := set(strategy, 2, surge.UpdateStrategy{}, plain(2, 0), plain(1, 0))
+		spec.Partition = 2
+		state := parseSet(t, []string{"OO O", ".. ."})
+		state[0][0].Revisions, state[0][1].Revisions = []string{"v1", "v1"}, []string{"v1"}
+		state[1][0].Revisions, state[1][1].Revisions = []string{"v0", "v0"}, []string{"v0"} // of what is gone
+		next := state.Apply(planSet(t, spec, state))
+		if got := fmt.Sprintf("%q %q", next[1][0].Revisions, next[1][1].Revisions); got != `["" ""] [""]` || surge.FormatSlots(next[1][0].Slots) != "oo" {
+			t.Errorf("%s: got %s of %s", strategy, got, surge.FormatSlots(next[1][0].Slots))
+		}
+		if plan := planSet(t, spec, next); !plan.Empty() {
+			t.Errorf("%s: got\n%s\nwant nothing more to do", strategy, plan)
+		}
+	}
+}

@@ -90,7 +90,9 @@ func (s SetState) scaled(spec SetSpec, replica, component int) Component {
 
 // Apply returns the state of the set after the calls for a plan are accepted, as [Apply] does for
 // each component. A unit created at the own revision of a held replica is old, unless that revision
-// is the target; it carries the name of its replica's revision. The result shares no memory with s.
+// is the target; it carries the name of its replica's revision. Where nothing lives, below the
+// partition, that is the stable revision of the set, which no state names: the name is empty until
+// the caller observes the unit or fills it in. The result shares no memory with s.
 func (s SetState) Apply(plan SetResult) SetState {
 	next := make(SetState, max(len(s), len(plan.Replicas)))
 	for r := range next {
