@@ -71,9 +71,14 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	var decoded plain
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		var all []error
-		for _, fault := range strictjson.Faults(err) {
-			if fault.Path == "rolloutStrategy" { // the document is a whole fleet.yaml
+		faults := strictjson.Faults(err)
+		whole := slices.ContainsFunc(faults, func(fault strictjson.Error) bool { return fault.Path == "rolloutStrategy" }) // the document is a whole fleet.yaml
+		for _, fault := range faults {
+			switch {
+			case fault.Path == "rolloutStrategy":
 				fault.Hint = "unknown field: decode what is below it"
+			case !whole && fault.Code == strictjson.CodeUnknownField && neighbour(fault.Path):
+				fault.Hint = `unknown field; it stands beside "rolloutStrategy"`
 			}
 			all = append(all, &fault)
 		}
@@ -81,6 +86,16 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	}
 	*s = Strategy(decoded)
 	return nil
+}
+
+// neighbour reports whether a fleet.yaml has a field of this name beside its rolloutStrategy.
+func neighbour(name string) bool {
+	switch name {
+	case "correctDrift", "defaultNamespace", "dependsOn", "diff", "helm", "ignore", "imageScans", "keepResources", "kustomize", "labels",
+		"namespace", "namespaceAnnotations", "namespaceLabels", "overrideTargets", "paused", "serviceAccount", "targetCustomizations", "yaml":
+		return true
+	}
+	return false
 }
 
 // UnmarshalJSON reads one entry of partitions, as strictly as the strategy.

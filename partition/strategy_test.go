@@ -165,6 +165,23 @@ func TestOneLevelOff(t *testing.T) {
 	}
 }
 
+// TestNeighboursOfTheStrategy: what a fleet.yaml has beside its rolloutStrategy has its place there,
+// as where the indentation of YAML is wrong.
+func TestNeighboursOfTheStrategy(t *testing.T) {
+	for _, row := range []struct{ in, want, why string }{
+		{`"paused": true`, `paused: unknown field; it stands beside "rolloutStrategy"`, "the bundle is paused, not its strategy"},
+		{`"helm": {}, "targetCustomizations": []`, "helm: unknown field; it stands beside \"rolloutStrategy\"\ntargetCustomizations: unknown field; it stands beside \"rolloutStrategy\"", "each is told its place"},
+		{`"partitions": [{"paused": true}]`, "partitions[0].paused: unknown field", "a level further down it may be anything"},
+		{`"paused": true, "rolloutStrategy": {}`, "paused: unknown field\nrolloutStrategy: unknown field: decode what is below it", "in a whole fleet.yaml it is where it belongs"},
+		{`"pause": true`, "pause: unknown field", "no field has this name"},
+	} {
+		var s partition.Strategy
+		if err := json.Unmarshal([]byte(`{`+row.in+`}`), &s); err == nil || err.Error() != row.want {
+			t.Errorf("%s: got %v, want %s: %s", row.in, err, row.want, row.why)
+		}
+	}
+}
+
 // TestWholeFleetYAML: somebody who decodes a whole fleet.yaml is told where the strategy begins.
 func TestWholeFleetYAML(t *testing.T) {
 	var s partition.Strategy
