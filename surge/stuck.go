@@ -47,7 +47,8 @@ type Diagnosis struct {
 	// Where autoscalers have scaled the components of a set apart, the count is one of the units that
 	// there should be in one replica, and may exceed the Replicas of the [Component]. [PlanSet] takes it,
 	// but Validate refuses such a Spec. So a caller that validates again before it plans raises the
-	// Replicas of the component too, which those of [Units] override.
+	// Replicas of the component too, if all [Units] of it have a number of their own: those without one
+	// would be scaled.
 	MaxUnavailable int `json:"maxUnavailable,omitempty"`
 }
 
