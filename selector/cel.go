@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -99,24 +100,15 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 	tree := parsed.tree()
 	checked, issues := l.env.Check(parsed.ast)
 	if t, id := first(issues); t != nil {
+		precedence := ""
 		tree.walk(func(n *expr) {
-			if hint := n.remedy(id, readable(t.msg), l.sound); hint != "" {
-				t.hint = hint
-			}
+			precedence = cmp.Or(precedence, n.precedence(id, readable(t.msg)))
+			t.hint = cmp.Or(n.remedy(id, readable(t.msg), l.sound), t.hint)
 		})
+		t.hint = cmp.Or(precedence, t.hint)
 		return nil, t
 	}
 	return &syntaxTree{library: l, ast: checked}, nil
-}
-
-// troubles checks a parsed text and lists the places of all its faults. Without faults it returns
-// the checked tree.
-func (l *library) troubles(parsed *syntaxTree) (checked *syntaxTree, all []trouble) {
-	tree, issues := l.env.Check(parsed.ast)
-	for _, f := range issues.Errors() {
-		all = append(all, trouble{line: f.Location.Line(), col: f.Location.Column() + 1})
-	}
-	return &syntaxTree{library: l, ast: tree}, all
 }
 
 // sound reports whether a node is surely right by itself in a tree that does not type-check: a

@@ -243,6 +243,25 @@ func digits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
+// sideBySide is what to do with relations that stand beside one another without parentheses. CEL has
+// one level for ==, !=, <, <=, >, >= and in: flag == 'a' in tags is (flag == 'a') in tags.
+const sideBySide = "comparisons and in bind alike, from left to right: put one in parentheses, as in x == (y > 0), or join two with &&"
+
+// precedence returns what to do if the node with this id, which does not type-check, is the left
+// operand of the relation n and was meant to be something else.
+func (n *expr) precedence(id int64, msg string) string {
+	if !n.relation() || n.args[0].id != id {
+		return ""
+	}
+	switch left := n.args[0]; {
+	case left.call(opNot, 1):
+		return "! is for what stands next to it alone: negate the whole in parentheses, as in !(x in y)"
+	case left.relation() && strings.Contains(msg, "bool"): // no conversion of its sides would help
+		return sideBySide
+	}
+	return ""
+}
+
 // remedy returns what to write instead, if n is the cause that the node with this id does not
 // type-check, which msg says in plain words; empty if it has no advice. A value that does not fit
 // where it stands is sound, and then what it stands in is the cause.
@@ -284,7 +303,7 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 		return "! is for conditions: compare it, as in x != 'a'"
 	case opIn:
 		if n.args[0].relation() {
-			return besides
+			return sideBySide
 		}
 		if n.args[1].kind == kindLiteral {
 			return "the right side must be a list or a map, as in x in ['a', 'b']"
@@ -328,12 +347,10 @@ func (n *expr) comparable(msg string) string {
 		}
 	}
 	if n.args[0].relation() {
-		return besides
+		return sideBySide
 	}
-	if (left == "bool" || right == "bool") && left != "string" && right != "string" {
-		// No conversion makes these two the same. Mostly the operator took one operand of a comparison
-		// that was meant as a whole: see relations.
-		return "a bool is compared with a bool: put a comparison that stands beside another in parentheses, as in x == (y > 0)"
+	if (left == "bool" || right == "bool") && left != "string" && right != "string" { // no conversion makes these two the same
+		return "a bool is compared with a bool, as in x == (y > 0)"
 	}
 	return "both sides must have the same type: convert one with int(), string() or timestamp()"
 }

@@ -125,9 +125,6 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	}
 	checked, trouble := e.library.check(parsed)
 	if trouble != nil {
-		if trouble.line > 0 {
-			trouble.hint = cmp.Or(e.regroup(expression, offset(expression, trouble.line, trouble.col)), trouble.hint)
-		}
 		return nil, refuse(trouble.line, trouble.col, readable(trouble.msg), trouble.hint, false)
 	}
 	tree := checked.tree()
