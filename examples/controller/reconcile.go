@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.namespaces.Delete(request.Namespace) // it may be gone, and others come
 	}
 	if err := report.accepted(ctx, found); err != nil || found.set == nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, errors.Join(err, report.denials)
 	}
 	own := r.namespace(request.Namespace)
 	seen, plan, err := r.plan(ctx, own, found.set)
@@ -92,7 +92,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case errors.Is(err, bracket.ErrConflict):
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	case rejected(err):
-		return ctrl.Result{}, report.refused(ctx, found, err)
+		err := report.refused(ctx, found, err)
+		return ctrl.Result{}, errors.Join(err, report.denials)
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -117,7 +118,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	}
 	given, due, err := r.giveBack(ctx, own, jobs, report, seen, plan)
-	if err := errors.Join(denials, err, report.planned(ctx, found, seen, plan)); err != nil {
+	err = errors.Join(denials, err, report.planned(ctx, found, seen, plan))
+	if err = errors.Join(err, report.denials); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: r.sleep(again || given, plan.Next, due)}, nil

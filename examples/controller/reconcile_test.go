@@ -455,6 +455,54 @@ func TestOneJobRefused(t *testing.T) {
 	}
 }
 
+// TestOneReportRefused: the server refuses what is said on one object again and again, for reasons of
+// its own. That is an error, so it is tried again. Nothing else waits for it: the jobs are created,
+// and everybody else says what it waits for.
+func TestOneReportRefused(t *testing.T) {
+	for _, row := range []struct {
+		why, kind, victim string
+	}{
+		{"a machine that is reported before the others", "Machine", "node-0"},
+		{"a policy, whose condition is written before anything is planned", "RolloutPolicy", "node-lifecycle"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			refused := apierrors.NewForbidden(schema.GroupResource{Resource: row.kind}, row.victim, errors.New("by an admission webhook"))
+			c := newFake(t, interceptor.Funcs{
+				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+					if object.GetName() == row.victim {
+						return refused
+					}
+					return c.SubResource(sub).Patch(ctx, object, patch, options...)
+				},
+			})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			create(t, c, newPolicy("fleet", "other", []byte(`{"name":"other","selector":"false","rules":[{"anyApproval":{"minApprovals":1}}]}`)))
+			h := newHost(t, c, "fleet", day2.Add(time.Hour)) // everybody is due
+			for range 2 {
+				if _, err := h.reconcile(t.Context(), h.request()); !errors.Is(err, refused) {
+					t.Fatalf("error %v, want that of the server", err)
+				}
+			}
+			if jobs := listJobs(t, c, "fleet"); len(jobs) != 1 {
+				t.Errorf("jobs %v, want one", starts(jobs))
+			}
+			for i := range 3 {
+				machine := fmt.Sprint("node-", i)
+				if got := reason(t, c, "fleet", machine); (got == "none") != (machine == row.victim) {
+					t.Errorf("%s says %s", machine, got)
+				}
+			}
+			var other v1alpha1.RolloutPolicy
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "other"}, &other); err != nil {
+				t.Fatal(err)
+			}
+			if !meta.IsStatusConditionTrue(other.Status.Conditions, v1alpha1.ConditionPlanned) {
+				t.Errorf("the other policy says %+v", other.Status.Conditions)
+			}
+		})
+	}
+}
+
 // TestForgottenNamespace: of a namespace that has no policies any more nothing is kept, for it may
 // be gone, and others come. If it has some again it is planned as before.
 func TestForgottenNamespace(t *testing.T) {

@@ -43,6 +43,8 @@ type reporter struct {
 	client   client.Client
 	recorder events.EventRecorder
 	now      time.Time
+
+	denials error // what the server refused to have said on single objects: nothing waits for it, and the turn ends with it
 }
 
 func condition(kind string, ok bool, reason, message string, generation int64, now time.Time) metav1.Condition {
@@ -185,13 +187,20 @@ func explain(waits []rollout.Waiting) string {
 	return strings.Join(lines, "\n")
 }
 
-// patch writes a status. An object that is gone needs none.
+// patch writes a status. An object that is gone needs none. That the server refuses the status of
+// this one object is kept in denials, and the next one is written all the same.
 func (r *reporter) patch(ctx context.Context, object, old client.Object, same bool) error {
 	if same {
 		return nil
 	}
-	if err := r.client.Status().Patch(ctx, object, client.MergeFrom(old)); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("controller: report on %s: %w", object.GetName(), err)
+	err := r.client.Status().Patch(ctx, object, client.MergeFrom(old))
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("controller: report on %s: %w", object.GetName(), err)
+	if denied(err) {
+		r.denials = errors.Join(r.denials, err)
+		return nil
+	}
+	return err
 }
