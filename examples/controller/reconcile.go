@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if len(found.items) == 0 {
-		r.namespaces.Delete(request.Namespace) // it may be gone, and others come
+		return r.forget(ctx, report, request.Namespace)
 	}
 	if err := report.accepted(ctx, found); err != nil || found.set == nil {
 		return ctrl.Result{}, errors.Join(err, report.denials)
@@ -123,6 +123,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: r.sleep(again || given, plan.Next, due)}, nil
+}
+
+// forget is the turn of a namespace without policies: nothing is planned, nothing is said on its
+// machines any more, and nothing is kept of it, for it may be gone, and others come. The turn after
+// a plan is repeated once: the cache may not have shown yet what that plan had said.
+func (r *Reconciler) forget(ctx context.Context, report *reporter, name string) (ctrl.Result, error) {
+	err := report.ungoverned(ctx, name)
+	if err = errors.Join(err, report.denials); err != nil {
+		return ctrl.Result{}, err
+	}
+	if _, planned := r.namespaces.LoadAndDelete(name); planned {
+		return ctrl.Result{RequeueAfter: r.sleep(false)}, nil
+	}
+	return ctrl.Result{}, nil
 }
 
 // plan observes and plans. Jobs are counted at the server by the planner itself, after it has read

@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -498,6 +499,80 @@ func TestOneReportRefused(t *testing.T) {
 			}
 			if !meta.IsStatusConditionTrue(other.Status.Conditions, v1alpha1.ConditionPlanned) {
 				t.Errorf("the other policy says %+v", other.Status.Conditions)
+			}
+		})
+	}
+}
+
+// TestLastPolicyDeleted: when nothing governs a machine any more, it no longer says what the last
+// plan said.
+func TestLastPolicyDeleted(t *testing.T) {
+	for _, row := range []struct {
+		why     string
+		restart bool // of the controller, before it sees that the policy is gone
+		behind  bool // the cache shows that before it shows what the last plan had reported
+		turns   int
+	}{
+		{"the next turn says nothing", false, false, 1},
+		{"nor does a controller that never saw the policy", true, false, 1},
+		{"a cache may be behind: the turn is repeated", false, true, 2},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			writes, behind := 0, false
+			funcs := counted(&writes)
+			funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				err := listed(ctx, c, list, options...)
+				if machines, ok := list.(*v1alpha1.MachineList); ok && behind {
+					for i := range machines.Items {
+						machines.Items[i].Status = v1alpha1.MachineStatus{}
+					}
+				}
+				return err
+			}
+			c := newFake(t, funcs)
+			create(t, c, newFleet(t, "fleet", 3)...)
+			h := newHost(t, c, "fleet", day2)
+			h.once()
+			if got := reason(t, c, "fleet", "node-1"); got != "started" {
+				t.Fatalf("node-1 says %s", got)
+			}
+			var machine v1alpha1.Machine
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-1"}, &machine); err != nil {
+				t.Fatal(err)
+			}
+			meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{Type: "Healthy", Status: metav1.ConditionTrue, Reason: "Somebody", LastTransitionTime: metav1.NewTime(day2)})
+			if err := c.Status().Update(t.Context(), &machine); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.DeleteAllOf(t.Context(), &v1alpha1.RolloutPolicy{}, client.InNamespace("fleet")); err != nil {
+				t.Fatal(err)
+			}
+			if row.restart {
+				h = newHost(t, c, "fleet", day2)
+			}
+			behind = row.behind
+			again := h.once()
+			behind = false
+			for turn := 1; turn < row.turns; turn++ {
+				if again == 0 {
+					t.Fatal("no other turn is asked for")
+				}
+				again = h.once()
+			}
+			for i := range 3 {
+				if got := reason(t, c, "fleet", fmt.Sprint("node-", i)); got != "none" {
+					t.Errorf("node-%d says %s", i, got)
+				}
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(&machine), &machine); err != nil {
+				t.Fatal(err)
+			}
+			if !meta.IsStatusConditionTrue(machine.Status.Conditions, "Healthy") {
+				t.Error("what somebody else says on the machine is gone")
+			}
+			writes = 0
+			if h.once(); writes != 0 || h.once() != 0 {
+				t.Errorf("%d writes, or it does not rest, although nothing is left to say", writes)
 			}
 		})
 	}

@@ -172,6 +172,25 @@ func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollo
 	return nil
 }
 
+// ungoverned takes back what the last plan said on the machines of a namespace that has no policies
+// any more.
+func (r *reporter) ungoverned(ctx context.Context, namespace string) error {
+	var machines v1alpha1.MachineList
+	if err := r.client.List(ctx, &machines, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("controller: list machines: %w", err)
+	}
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		var old v1alpha1.Machine
+		machine.DeepCopyInto(&old)
+		said := meta.RemoveStatusCondition(&machine.Status.Conditions, v1alpha1.ConditionUpToDate)
+		if err := r.patch(ctx, machine, &old, !said); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // explain writes the blockers of one machine, one line each; targets with the same blockers share
 // it.
 func explain(waits []rollout.Waiting) string {

@@ -32,7 +32,8 @@ const (
 	// what contradicts itself in the namespace.
 	ConditionPlanned = "Planned"
 	// ConditionUpToDate on a Machine: nothing is left to do there. Otherwise the reason is the code
-	// of what it waits for, such as slot_full, or "started".
+	// of what it waits for, such as slot_full, or "started". There is none in a namespace without
+	// policies.
 	ConditionUpToDate = "UpToDate"
 )
 
