@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,14 @@ type observation struct {
 	running  map[string][]string        // machine → deployments with a job that has not ended
 	turns    map[rollout.TargetID]int64 // the last turn of which a job was seen
 	active   int                        // jobs that have not ended
+
+	unreleased map[jobID]bool // the jobs of versions that there is no release of, as far as the server knows
+}
+
+// jobID tells a job from a later one of the same name.
+type jobID struct {
+	name string
+	uid  types.UID
 }
 
 // observe reads a namespace. The reader may be a cache, and its lists of different age: a job that
@@ -31,8 +40,10 @@ type observation struct {
 // With two exceptions. A machine that is listed as unavailable is believed to be down: it may be
 // repaired without a slot, however full the pool is. And a job of a release that is not seen yet
 // would look like one of a release that was deleted, and the version before it like the newest:
-// then the server is asked.
-func observe(ctx context.Context, reader, server client.Reader, namespace string) (*observation, error) {
+// then the server is asked, unless that job is known: one that was seen before the server answered
+// that it has no release of it. Such a release was deleted, which is usual, for jobs are kept longer;
+// or it never was. If it comes back, the jobs of it that follow are not known.
+func observe(ctx context.Context, reader, server client.Reader, namespace string, known map[jobID]bool) (*observation, error) {
 	var (
 		deployments v1alpha1.NodeDeploymentList
 		releases    v1alpha1.ReleaseList
@@ -44,12 +55,18 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 			return nil, fmt.Errorf("controller: observe %T: %w", list, err)
 		}
 	}
-	if unreleased(jobs.Items, releases.Items) {
+	missing := unreleased(jobs.Items, releases.Items)
+	answered := true
+	for job := range missing {
+		answered = answered && known[job]
+	}
+	if !answered {
 		if err := server.List(ctx, &releases, client.InNamespace(namespace)); err != nil {
 			return nil, fmt.Errorf("controller: observe %T: %w", &releases, err)
 		}
+		missing = unreleased(jobs.Items, releases.Items)
 	}
-	o := &observation{machines: machines.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}}
+	o := &observation{machines: machines.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, unreleased: missing}
 	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for i := range releases.Items {
 		o.release(&releases.Items[i])
@@ -75,14 +92,20 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 	return o, nil
 }
 
-// unreleased reports whether there is a job of a version that there is no release of.
-func unreleased(jobs []v1alpha1.NodeJob, releases []v1alpha1.Release) bool {
+// unreleased returns the jobs of versions that there is no release of.
+func unreleased(jobs []v1alpha1.NodeJob, releases []v1alpha1.Release) map[jobID]bool {
 	type version struct{ deployment, version string }
-	known := make(map[version]bool, len(releases))
+	released := make(map[version]bool, len(releases))
 	for i := range releases {
-		known[version{releases[i].Spec.Deployment, releases[i].Spec.Version}] = true
+		released[version{releases[i].Spec.Deployment, releases[i].Spec.Version}] = true
 	}
-	return slices.ContainsFunc(jobs, func(job v1alpha1.NodeJob) bool { return !known[version{job.Spec.Deployment, job.Spec.Version}] })
+	missing := map[jobID]bool{}
+	for i := range jobs {
+		if job := &jobs[i]; !released[version{job.Spec.Deployment, job.Spec.Version}] {
+			missing[jobID{job.Name, job.UID}] = true
+		}
+	}
+	return missing
 }
 
 func (o *observation) release(release *v1alpha1.Release) {

@@ -62,6 +62,8 @@ type namespace struct {
 	planner rollout.Planner // it decodes only what has changed
 
 	suspects map[lease]time.Time // since when every plan has called them orphans
+
+	unreleased map[jobID]bool // the jobs of which the server had no release; replaced, never changed
 }
 
 func (r *Reconciler) namespace(name string) *namespace {
@@ -143,7 +145,10 @@ func (r *Reconciler) forget(ctx context.Context, report *reporter, name string) 
 // its records: see [NodeJobs]. If the state speaks of machines that are proved gone it plans again
 // without them.
 func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.PolicySet) (*observation, rollout.Plan, error) {
-	seen, err := observe(ctx, r.Client, r.Server, own.name)
+	own.mu.Lock()
+	known := own.unreleased
+	own.mu.Unlock()
+	seen, err := observe(ctx, r.Client, r.Server, own.name, known)
 	if err != nil {
 		return nil, rollout.Plan{}, err
 	}
@@ -152,6 +157,7 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 	}
 	own.mu.Lock()
 	defer own.mu.Unlock()
+	own.unreleased = seen.unreleased
 	planner := &own.planner
 	planner.Policies, planner.Store, planner.Clock = set, own.store, r.Clock
 	planner.JobCounter = NewNodeJobs(r.Server, own.name, seen.pools(set)).PerPlan()

@@ -578,6 +578,68 @@ func TestLastPolicyDeleted(t *testing.T) {
 	}
 }
 
+// TestReleaseDeleted: jobs are kept for longer than their releases. That a release is gone is asked of
+// the server once for each of its jobs, and not for every plan. A job that was not seen before is
+// asked for again, even of the same version: the release may have come back.
+func TestReleaseDeleted(t *testing.T) {
+	asked := 0
+	c := newFake(t, interceptor.Funcs{})
+	hidden := "" // the release that the cache does not show
+	cache := interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			if releases, ok := list.(*v1alpha1.ReleaseList); ok {
+				releases.Items = slices.DeleteFunc(releases.Items, func(r v1alpha1.Release) bool { return r.Name == hidden })
+			}
+			return err
+		},
+	})
+	server := interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, ok := list.(*v1alpha1.ReleaseList); ok {
+				asked++
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	create(t, c, newPolicy("fleet", "flat", readPolicy(t, "policy-flat.json")), inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "agent"))
+	create(t, c, newRelease("fleet", "agent", "v1", day1.AddDate(0, 0, -1)), newRelease("fleet", "agent", "v2", day1))
+	create(t, c, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod", JoinedAt: day1.AddDate(-1, 0, 0)}}, "fleet", "node-0"))
+	job := func(name, version string, ago time.Duration) {
+		t.Helper()
+		create(t, c, inNamespace(&v1alpha1.NodeJob{
+			Spec:   v1alpha1.NodeJobSpec{Run: name, Machine: "node-0", Environment: "prod", Deployment: "agent", Version: version, CreatedAt: day2.Add(-ago)},
+			Status: v1alpha1.NodeJobStatus{State: rollout.JobSuccessful, CompletedAt: day2.Add(-ago)},
+		}, "fleet", name))
+	}
+	job("by-hand-0", "v0", 3*time.Hour)
+	job("by-hand-2", "v2", 2*time.Hour)
+	h := newHost(t, c, "fleet", day2)
+	h.reconcile = (&Reconciler{Client: cache, Server: server, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
+	turns := func(why string, want int) {
+		t.Helper()
+		asked = 0
+		for range 3 {
+			h.once()
+		}
+		if asked != want {
+			t.Errorf("%s: the server was asked %d times for its releases in three plans, want %d", why, asked, want)
+		}
+		if jobs := listJobs(t, c, "fleet"); slices.ContainsFunc(jobs, func(job v1alpha1.NodeJob) bool { return job.Spec.Turn > 0 }) {
+			t.Fatalf("%s: the machine has what it needs, and still there are jobs %v", why, starts(jobs))
+		}
+	}
+	turns("v0 was deleted", 1)
+	job("by-hand-again", "v0", 150*time.Minute)
+	turns("another job of v0", 1)
+	create(t, c, newRelease("fleet", "agent", "v3", day1.Add(time.Hour)))
+	job("by-hand-3", "v3", time.Hour)
+	hidden = "agent-v3"
+	turns("the cache does not show v3, and the server has it: v2 must not look like the newest", 3)
+	hidden = ""
+	turns("the cache shows v3", 0)
+}
+
 // TestForgottenNamespace: of a namespace that has no policies any more nothing is kept, for it may
 // be gone, and others come. If it has some again it is planned as before.
 func TestForgottenNamespace(t *testing.T) {
