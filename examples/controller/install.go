@@ -28,8 +28,9 @@ func NewScheme() (*runtime.Scheme, error) {
 }
 
 // Install creates or updates the definitions of the custom resources and waits until the server
-// serves them, or until the context ends. Several programs may install at once: whoever writes last
-// wins.
+// serves them, or until the context ends. A definition that was served before and is changed is not
+// waited for: each server goes over to it when it hears of the change, and nothing says when all of
+// them have. Several programs may install at once: whoever writes last wins.
 func Install(ctx context.Context, c client.Client) error {
 	definitions, err := v1alpha1.CRDs()
 	if err != nil {
