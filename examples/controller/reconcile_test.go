@@ -306,6 +306,43 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
+// TestNotPlanned: as long as nothing is planned, the policies of the namespace do not say that it is,
+// nor when it will be, whichever of them is at fault.
+func TestNotPlanned(t *testing.T) {
+	for _, row := range []struct {
+		why string
+		bad client.Object
+	}{
+		{"another policy is not valid", newPolicy("fleet", "other", []byte(`{"name":"b","selector":"true","rules":[{"resourceConcurency":{}}]}`))},
+		{"the namespace contradicts itself", inNamespace(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Deployment: "os-patch", Version: "2026-03", PublishedAt: day1}}, "fleet", "again")},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			h := newHost(t, c, "fleet", day1)
+			check := func(when string, want bool) {
+				t.Helper()
+				h.once()
+				var policy v1alpha1.RolloutPolicy
+				if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-lifecycle"}, &policy); err != nil {
+					t.Fatal(err)
+				}
+				planned, next := meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionPlanned), policy.Status.NextPlan
+				if planned != want || (next != nil) != want {
+					t.Errorf("%s: Planned is %t, the next plan is at %v, want %t", when, planned, next, want)
+				}
+			}
+			check("before", true)
+			create(t, c, row.bad)
+			check("with the fault", false)
+			if err := c.Delete(t.Context(), row.bad); err != nil {
+				t.Fatal(err)
+			}
+			check("without it", true)
+		})
+	}
+}
+
 // TestDeletedMachine: what a deleted machine held is given back; one that a cache does not show yet
 // keeps it.
 func TestDeletedMachine(t *testing.T) {

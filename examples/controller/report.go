@@ -82,24 +82,34 @@ func (r *reporter) event(about client.Object, kind, reason, action, note string)
 	}
 }
 
-// accepted reports which policies are valid.
+// nothingPlanned is what a policy says as long as one of the namespace is not valid.
+const nothingPlanned = "nothing is planned until every policy of the namespace is valid"
+
+// accepted reports which policies are valid, and that there is no plan if one is not.
 func (r *reporter) accepted(ctx context.Context, found policies) error {
 	return r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
 		c := condition(v1alpha1.ConditionAccepted, true, reasonValid, "", policy.Generation, r.now)
 		if fault := found.faults[policy.Name]; fault != nil {
 			c = condition(v1alpha1.ConditionAccepted, false, reasonInvalid, fault.Error(), policy.Generation, r.now)
 		} else if len(found.faults) > 0 {
-			c.Message = "nothing is planned until every policy of the namespace is valid"
+			c.Message = nothingPlanned
 		}
 		r.set(policy, &policy.Status.Conditions, c)
+		if len(found.faults) > 0 {
+			r.noPlan(policy, reasonInvalid, nothingPlanned)
+		}
 	})
 }
 
 // refused reports why there is no plan.
 func (r *reporter) refused(ctx context.Context, found policies, fault error) error {
-	return r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
-		r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, false, reasonRejected, fault.Error(), policy.Generation, r.now))
-	})
+	return r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) { r.noPlan(policy, reasonRejected, fault.Error()) })
+}
+
+// noPlan has a policy say that there is no plan, nor will be one until something changes.
+func (r *reporter) noPlan(policy *v1alpha1.RolloutPolicy, reason, message string) {
+	r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, false, reason, message, policy.Generation, r.now))
+	policy.Status.NextPlan = nil
 }
 
 // planned reports a plan, on the policies and on every machine.

@@ -28,8 +28,9 @@ const (
 	// ConditionAccepted on a RolloutPolicy: the policy is valid. As long as one policy of a
 	// namespace is not, nothing is planned there: to plan without it would be to lift its limits.
 	ConditionAccepted = "Accepted"
-	// ConditionPlanned on a RolloutPolicy: the last plan was made. If it is false the message lists
-	// what contradicts itself in the namespace.
+	// ConditionPlanned on a RolloutPolicy: the last plan was made. It is false as long as a policy of
+	// the namespace is not valid, or something contradicts itself there, which the message lists. What
+	// the machines of the namespace say is then still of the last plan that was made.
 	ConditionPlanned = "Planned"
 	// ConditionUpToDate on a Machine: nothing is left to do there. Otherwise the reason is the code
 	// of what it waits for, such as slot_full, or "started". There is none in a namespace without
