@@ -69,7 +69,8 @@ func (c *compiler) load(ctx context.Context, reader client.Reader, namespace str
 }
 
 // compile compiles every policy on its own, to say which one is at fault, and then all of them, for
-// faults between them.
+// faults between them. What no policy governs is held: in a namespace without policies nothing starts
+// either, and a misspelt selector must not lift every limit.
 func compile(items []v1alpha1.RolloutPolicy) (*rollout.PolicySet, map[string]error, error) {
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
@@ -93,7 +94,7 @@ func compile(items []v1alpha1.RolloutPolicy) (*rollout.PolicySet, map[string]err
 	if len(items) == 0 || len(faults) > 0 {
 		return nil, faults, nil
 	}
-	set, err := rollout.Compile(all, env, zones)
+	set, err := rollout.Compile(all, env, zones, rollout.WithUngovernedHeld())
 	if err != nil {
 		for i := range items {
 			faults[items[i].Name] = fmt.Errorf("together with the other policies of the namespace, in order of their names: %w", err)

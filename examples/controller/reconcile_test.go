@@ -615,6 +615,28 @@ func TestLastPolicyDeleted(t *testing.T) {
 	}
 }
 
+// TestMisspeltSelector: a policy whose selector matches nothing governs nothing, and what nobody
+// governs does not start: all machines had got their jobs at once, without a word.
+func TestMisspeltSelector(t *testing.T) {
+	for _, row := range []struct {
+		why, selector string
+		starts        bool
+		says          string
+	}{
+		{"a typo: nothing starts, and the machine says why", "deployment.metadata['layer'] == 'nodes'", false, "not_governed"},
+		{"a policy that does not limit starts limits none", "deployment.metadata['layer'] == 'node'", true, "started"},
+	} {
+		c := newFake(t, interceptor.Funcs{})
+		objects := newFleet(t, "fleet", 3)
+		objects[0] = newPolicy("fleet", "node-lifecycle", fmt.Appendf(nil, `{"name":"Node Lifecycle","selector":%q,"rules":[{"retry":{"maxRetries":0}}]}`, row.selector))
+		create(t, c, objects...)
+		newHost(t, c, "fleet", day2).once()
+		if jobs, says := listJobs(t, c, "fleet"), reason(t, c, "fleet", "node-1"); len(jobs) > 0 != row.starts || says != row.says {
+			t.Errorf("%s: %d jobs, and node-1 says %s", row.why, len(jobs), says)
+		}
+	}
+}
+
 // TestReleaseDeleted: jobs are kept for longer than their releases. That a release is gone is asked of
 // the server once for each of its jobs, and not for every plan. A job that was not seen before is
 // asked for again, even of the same version: the release may have come back.
