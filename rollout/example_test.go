@@ -470,6 +470,63 @@ func ExamplePlanner_Plan() {
 	// n2 / prod / web: v2 waits: slot_full, waits for a free slot in web/resourceConcurrency/0
 }
 
+// ExamplePlanner_rate starts no more than two jobs per hour, although four may be at work at once.
+// What continues where a slot is held is not counted, so that a node that was drained is finished.
+func ExamplePlanner_rate() {
+	const perHour = 2
+	fleet, now, heldBack := exampleFleet(), clock.NewFake(exampleNow), false
+	for _, id := range []string{"n3", "n4", "n5"} {
+		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: id})
+		fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "web"}, Current: "v1"})
+	}
+	var begun []time.Time // when the jobs of the host began that took a slot, oldest first
+	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":4}}]}`),
+		Store: &bracket.MemoryStore{}, Clock: now}
+	planner.Choose = func(plan *rollout.Plan) (chosen []rollout.Start) { // again after a conflict: it must not count by itself
+		left := perHour
+		for _, at := range begun {
+			if plan.Now.Sub(at) < time.Hour {
+				left--
+			}
+		}
+		for _, start := range plan.Start {
+			if start.Reason != "slot_held" {
+				left--
+			}
+			if start.Reason == "slot_held" || left >= 0 {
+				chosen = append(chosen, start)
+			}
+		}
+		heldBack = left < 0
+		return chosen
+	}
+	for {
+		plan, err := planner.Plan(context.Background(), fleet)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, start := range plan.Start {
+			fmt.Println(plan.Now.Format(time.TimeOnly), "start", start.Run)
+			if start.Reason != "slot_held" {
+				begun = append(begun, plan.Now)
+			}
+			i := slices.IndexFunc(fleet.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
+			fleet.Targets[i].Jobs = []rollout.Job{{Run: start.Run, Version: start.Version, Status: rollout.JobSuccessful, CreatedAt: plan.Now, CompletedAt: plan.Now.Add(time.Minute)}}
+			fleet.Targets[i].Current = start.Version
+		}
+		if !heldBack {
+			break
+		}
+		now.Set(begun[len(begun)-perHour].Add(time.Hour)) // or plan.Next, which does not know of this, if that is earlier
+	}
+	// Output:
+	// 00:00:00 start n1/prod/web/v2/1
+	// 00:00:00 start n2/prod/web/v2/1
+	// 01:00:00 start n3/prod/web/v2/1
+	// 01:00:00 start n4/prod/web/v2/1
+	// 02:00:00 start n5/prod/web/v2/1
+}
+
 // A list is read from the first to the last, or asked about one target.
 func ExampleWaitingList() {
 	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
