@@ -83,7 +83,8 @@ func run(ctx context.Context, o options) error {
 	}
 	managed := ctrl.Options{
 		Scheme: scheme, LeaderElection: o.elect, LeaderElectionID: "nodeupgrader.rollout.tranche.dev", LeaderElectionNamespace: o.leases,
-		Metrics: metricsserver.Options{BindAddress: o.metrics},
+		LeaderElectionReleaseOnCancel: true, // the program ends with the manager, so the next one need not wait for the end of the lease
+		Metrics:                       metricsserver.Options{BindAddress: o.metrics},
 	}
 	if o.namespace != "" {
 		managed.Cache.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
