@@ -56,7 +56,8 @@ const (
 	DiagnosticExecutionUnseen DiagnosticCode = "execution_unseen"
 )
 
-// Diagnostic is an oddity that did not prevent the plan. Equal ones are counted, not repeated.
+// Diagnostic is an oddity that did not prevent the plan. Equal ones are counted, not repeated. A plan
+// reports what it met: the gates of a rollout that has begun, for example, are not asked again.
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
