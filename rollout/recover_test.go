@@ -619,3 +619,40 @@ func TestRolloutOfAGroupThatIsGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowAfterAGroupThatIsGivenUp: a window that is open closes before the next turn comes, which
+// moves that turn. The host is woken for it although the decision that asked for the windows first has
+// been given up, by a late plan as well as by one that finds runs of another group.
+func TestWindowAfterAGroupThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	const rest = `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":24000}},
+		{"id":"W","deploymentWindow":{"allowWindow":false,"from":"2025-01-01T03:30:00Z","until":"2025-01-01T14:00:00Z"}}`
+	late := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+	late.Resources[1].Metadata = map[string]string{"cluster": "west"}
+	late.Targets[0].Current = "v2"
+	late.Versions[2].CreatedAt = minute(10)
+	late.Approvals = []rollout.Approval{{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(40)}}
+	found := fleet(2, "v0", map[string][]string{"api": {"v0", "v1"}})
+	add(&found, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}},
+		rollout.Job{Run: "b%2Fprod%2F1/r1/api/1/1/deploy", Version: "v0", Status: rollout.JobFailure, CreatedAt: minute(1), CompletedAt: minute(2)})
+	for _, row := range []struct {
+		why, policies string
+		s             rollout.Snapshot
+	}{
+		{"group 1 closed before v2 came into scope for both", `[{"name":"all","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + rest + `]},
+			{"name":"west","selector":"resource.metadata['cluster'] == 'west'","rules":[{"anyApproval":{"minApprovals":1}}]}]`, late},
+		{"another group had the number", policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + rest), found},
+	} {
+		set := compile(t, row.policies)
+		plan := mustPlan(t, set, row.s, minute(60))
+		again := row.s
+		again.State = plan.State
+		next := mustPlan(t, set, again, minute(60)).Next
+		if plan.Waiting.Len() == 0 || !next.Equal(minute(210)) {
+			t.Errorf("%s: the plan after it wakes the host at %v: this tests nothing\n%v", row.why, next, plan)
+		}
+		if !plan.Next.Equal(next) {
+			t.Errorf("%s: next %v, and the plan after it %v", row.why, plan.Next, next)
+		}
+	}
+}

@@ -77,6 +77,7 @@ type hours struct {
 type hoursNow struct {
 	blockers []Verdict // of rules that are shut, or soon will be
 	opens    time.Time // the next instant that is open for long enough; zero: none within the horizon
+	changes  time.Time // the first instant at which any of this may be otherwise; zero: never
 }
 
 // applied leaves out the windows that a target without a current version does not wait for.
@@ -354,16 +355,25 @@ func (w *work) closed(blockers []Verdict, i, n int32) []Verdict {
 	return blockers
 }
 
-// hoursNow asks a calendar once per plan.
+// hoursNow asks a calendar once per plan. The host is woken for whoever asks: a decision that asked
+// first may have been given up, see giveUp.
 func (w *work) hoursNow(h *hours) *hoursNow {
-	if h.now != nil {
-		return h.now
+	if h.now == nil {
+		next := w.plan.Next
+		w.plan.Next = time.Time{}
+		w.askHours(h)
+		h.now.changes, w.plan.Next = w.plan.Next, next
 	}
+	w.wake(h.now.changes)
+	return h.now
+}
+
+func (w *work) askHours(h *hours) {
 	h.now = &hoursNow{}
 	h.now.opens, _ = h.calendar.NextFit(w.now, h.longest)
 	if h.now.opens.Equal(w.now) {
 		w.wakeBefore(h.calendar.NextClose(w.now), h.longest)
-		return h.now
+		return
 	}
 	reasons := w.shut(h)
 	// Windows that are not shut may ask for more time than is left, even if the shut ones are taken
@@ -397,7 +407,6 @@ func (w *work) hoursNow(h *hours) *hoursNow {
 			h.now.blockers = append(h.now.blockers, verdict)
 		}
 	}
-	return h.now
 }
 
 // shut returns the windows that are closed now, with that as the reason. The allowing windows of a
