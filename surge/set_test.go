@@ -515,6 +515,11 @@ func TestSetProgress(t *testing.T) {
 			t.Errorf("%s, scaled up since the plan: got %+v", kind, p)
 		}
 	}
+	// What the plan recreates lives until it is deleted, wherever it stands by now.
+	one, two := set(surge.ReplicaRecreate, 1, budgets(0, 1), plain(1, 1)), set(surge.ReplicaRecreate, 2, budgets(0, 1), plain(1, 1))
+	if p := planSet(t, two, parseSet(t, []string{"N", "O"})).Progress(one); p.Replicas != 2 || p.AvailableReplicas != 2 {
+		t.Errorf("scaled down since the plan, with a replica that it deletes: got %+v", p)
+	}
 }
 
 func TestProgressStarted(t *testing.T) {

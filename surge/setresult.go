@@ -111,8 +111,11 @@ func (r SetResult) String() string {
 func (r SetResult) Progress(spec SetSpec) Progress {
 	slots := make([]Slot, len(r.Replicas))
 	for i, replica := range r.Replicas {
-		if slots[i] = replica.Slot; i >= spec.Replicas && replica.Role == RoleRecreated {
-			slots[i] = Absent // a surge to be created does not live, nor does one that should have no unit
+		slots[i] = replica.Slot
+	}
+	for _, action := range r.Whole.Actions {
+		if action.Op == Create && action.Index < len(slots) {
+			slots[action.Index] = Absent // it does not live, not even if it should have no unit, see Slot
 		}
 	}
 	p := Project(spec.Flat(), slots, r.Whole)
