@@ -656,3 +656,26 @@ func TestWindowAfterAGroupThatIsGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownRunBesideAGroupThatIsFound: the runs of a bracket are looked at once more when a lost group
+// is found. A job of a group that is open, with a run id that is none, is counted once all the same.
+func TestUnknownRunBesideAGroupThatIsFound(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(2, "v0", map[string][]string{"a": {"v0", "v1", "v2"}})
+	s.Versions[2].CreatedAt = minute(10)
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	r1 := &s.Targets[0]
+	r1.Current, r1.Jobs[0].Status, r1.Jobs[0].CompletedAt = "v1", rollout.JobSuccessful, minute(1)
+	s.State = mustPlan(t, set, s, minute(2)).State // on r2 group 1 is open
+	for _, run := range []string{"B%2Fprod%2F1/another/a/1/1/deploy", "B%2Fprod%2F2/r1/a/1/1/deploy"} {
+		add(&s, rollout.Start{TargetID: r1.TargetID}, rollout.Job{Run: run, Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(11), CompletedAt: minute(12)})
+	}
+	for _, when := range []string{"in the plan that finds group 2", "in the next one"} {
+		plan := mustPlan(t, set, s, minute(20))
+		if list := plan.Diagnostics; len(list) != 1 || list[0].Code != rollout.DiagnosticUnknownRun || list[0].Count != 1 || len(plan.State.Brackets[0].Closed) != 2 {
+			t.Errorf("%s: %v\n%v", when, list, plan)
+		}
+		s.State = plan.State
+	}
+}
