@@ -140,7 +140,12 @@
 //   - A host may take a target back to an older version by a job of its own, one without a run id.
 //     The target stays there while the success of the newer version is listed in Target.Jobs, until
 //     a newer one comes or a Target.OutdatedAt asks for a run. To keep the newer version from the
-//     rest of the fleet as well, set it to paused.
+//     rest of the fleet as well, set it to paused. In a bracket the target stays there until a group
+//     brings it a version that is newer than the one that it runs.
+//   - A bracket goes by what a target runs, not by what it has begun. So where an operator has ended
+//     an execution that failed, and the version is withdrawn, the next group may bring an older one
+//     that is newer than the current one. Outside brackets the target waits for one that is newer
+//     than the one that failed.
 //   - A version that is paused, or whose approval is taken back, stops where it is, and its curve
 //     runs on. Once it may go on, all targets whose turn has come meanwhile start at once, as far
 //     as the limits allow. A closed deployment window stops the curve, too. Where the version has
@@ -164,8 +169,8 @@
 //
 //	I1   a plan is a function of its input; the order of the input changes nothing
 //	I2   planning again after any subset of a plan was carried out starts nothing of it twice
-//	I3   no target is given a version older than its current or started one, except by a rollback,
-//	     which is never rolled back
+//	I3   no target is given a version older than its current one, or outside brackets its started
+//	     one, except by a rollback, which is never rolled back
 //	I4   what a target runs is never cleared
 //	I5   capacity aside, a target that is allowed stays so while its windows are open, unless
 //	     maximumAgeHours or an override expires, or an override of a rollback rule ends its way

@@ -227,3 +227,36 @@ func (m *mover) without(environment string) rollout.Snapshot {
 	s.Targets = slices.DeleteFunc(slices.Clone(s.Targets), func(target rollout.Target) bool { return target.Environment == environment })
 	return s
 }
+
+// TestOlderThanWhatFailed: v3 has failed and is withdrawn, and v2 is older. In a bracket, once somebody
+// has ended the execution, the next group brings v2: its hooks run what is current, so what was begun
+// can bind none of its members. Outside brackets nothing older than v3 comes.
+func TestOlderThanWhatFailed(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		rules string
+		want  []string
+	}{
+		{`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, []string{"r1/a@v2", "r1/b@b2"}},
+		{`{"versionCooldown":{"intervalSeconds":0}}`, []string{"r1/b@b2"}},
+	} {
+		set := compile(t, policy(row.rules))
+		s := fleet(1, "", map[string][]string{"a": {"v1", "v2", "v3"}, "b": {"b1"}})
+		for k := range s.Versions {
+			s.Versions[k].CreatedAt = minute(k)
+		}
+		s.Targets[0].Current, s.Targets[1].Current = "v1", "b1"
+		plan := mustPlan(t, set, s, minute(20))
+		if got := started(plan); !slices.Equal(got, []string{"r1/a@v3"}) {
+			t.Fatalf("starts %q: this tests nothing", got)
+		}
+		carryOut(t, &s, plan, minute(20), rollout.JobFailure)
+		s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: plan.Start[0].Group, Resource: "r1", At: minute(21)}}
+		s.Versions[2].Status = "withdrawn"
+		s.State = mustPlan(t, set, s, minute(22)).State
+		s.Versions = append(s.Versions, rollout.Version{ID: "b2", Tag: "b2", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(30)})
+		if got := started(mustPlan(t, set, s, minute(31))); !slices.Equal(got, row.want) {
+			t.Errorf("under %s: starts %q, want %q", row.rules, got, row.want)
+		}
+	}
+}

@@ -443,7 +443,11 @@ func TestStepFindsEachViolation(t *testing.T) {
 				{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun},
 			}
 		}, ""},
-		{"or before", func(w world) {
+		{"in a bracket, which looks at what the target has: somebody has ended the execution that failed", func(w world) {
+			starts(w).Group = "R/prod/1"
+			target(w, "b").Jobs = []rollout.Job{{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun}}
+		}, "locked: b on r1: it is no member of the execution of R/prod/1; order: b on r1: it is no member of the execution of R/prod/1"},
+		{"taken back, and begun with it again", func(w world) {
 			target(w, "b").Jobs = []rollout.Job{
 				{Run: "r1/prod/b/b1/2/rollback", Version: "b1", Status: rollout.JobSuccessful, CreatedAt: begun, CompletedAt: begun},
 				{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun.Add(1), CompletedAt: begun.Add(1)},
