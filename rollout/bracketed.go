@@ -207,11 +207,11 @@ func (w *work) step(b *bracketWork) error {
 	observation.Versions, observation.Targets = w.observed(b, kinds, w.now)
 	b.observation, b.ruleInForce = observation, rule
 	w.stepped = append(w.stepped, b)
-	decision := w.toDecide()
+	since := w.checkpoint()
 	if err := w.decideFrom(b, kinds, state); err != nil {
 		return err
 	}
-	if err := w.recover(b, kinds, state, decision); err != nil {
+	if err := w.recover(b, kinds, state, since); err != nil {
 		return err
 	}
 	return w.observeAgain(b, kinds)

@@ -20,7 +20,7 @@ import (
 func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) error {
 	b.state = state
 	widenings := b.widenings(state.Group)
-	decision := w.toDecide()
+	since := w.checkpoint()
 	if err := w.decide(b); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 		return nil
 	}
 	b.state = state
-	w.giveUp(decision)
+	w.giveUp(since)
 	var events []bracket.Event
 	changes := w.scopeChanges(b, kinds, widenings)
 	for len(widenings) > 0 {
@@ -49,22 +49,22 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 	return nil
 }
 
-// decision is where a decision about a bracket begins that may be given up for another one.
-type decision struct {
+// checkpoint is where a decision about a bracket begins that may be given up for another one.
+type checkpoint struct {
 	next   time.Time
 	stored int
 }
 
-func (w *work) toDecide() decision { return decision{next: w.plan.Next, stored: len(w.stored)} }
+func (w *work) checkpoint() checkpoint { return checkpoint{next: w.plan.Next, stored: len(w.stored)} }
 
 // giveUp takes back what a decision leaves in the plan besides the bracket's own: when it wakes the
 // host, and the rollouts that its groups began. Another group that closes under the number of one of
 // these begins anew.
-func (w *work) giveUp(d decision) {
-	for _, key := range w.stored[d.stored:] {
+func (w *work) giveUp(since checkpoint) {
+	for _, key := range w.stored[since.stored:] {
 		delete(w.rollouts, key)
 	}
-	w.plan.Next, w.stored = d.next, w.stored[:d.stored]
+	w.plan.Next, w.stored = since.next, w.stored[:since.stored]
 }
 
 // scopeChange is an instant at which targets get to see a version, or are there for the first time.

@@ -21,7 +21,7 @@ import (
 
 // recover looks for the runs of the groups that have just closed, by a decision that it may give up.
 // before is the state as it was read.
-func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State, decision decision) error {
+func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State, since checkpoint) error {
 	found, same, last := w.recovered(b)
 	if !found {
 		return nil
@@ -30,7 +30,7 @@ func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State, decisi
 		if same {
 			break
 		}
-		w.giveUp(decision)
+		w.giveUp(since)
 		group := *before.Group
 		group.Number, group.Collecting = number, nil
 		if err := w.decideFrom(b, kinds, bracket.State{Group: &group, Executions: before.Executions}); err != nil {
