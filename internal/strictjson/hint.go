@@ -146,16 +146,12 @@ func (w *walk) tag(path, key string) (text string) {
 // unit returns the unit of a field that holds a duration as a number: the name of the field ends
 // with it, or the tag unit of the field names it.
 func (w *walk) unit(path string) (name string, length time.Duration) {
-	s := w.scope(path)
-	if s.typ == nil {
-		return "", 0
-	}
-	tag := w.tag(path, "unit")
+	inside, tag := w.scope(path).inside, w.tag(path, "unit")
 	for _, unit := range [...]struct {
 		name, suffix string
 		length       time.Duration
 	}{{"seconds", "Seconds", time.Second}, {"minutes", "Minutes", time.Minute}, {"hours", "Hours", time.Hour}} {
-		if tag == unit.name || strings.HasSuffix(s.inside, unit.suffix) {
+		if tag == unit.name || strings.HasSuffix(inside, unit.suffix) {
 			return unit.name, unit.length
 		}
 	}

@@ -125,13 +125,10 @@ func notUTF8(data []byte) int {
 // does with bytes that are not UTF-8.
 func halfCharacter(data []byte) int {
 	unit := func(at int) rune { // the code unit of an escape such as \u00e9, or -1
-		if at+6 > len(data) || data[at] != '\\' || data[at+1] != 'u' {
+		if data[at] != '\\' || data[at+1] != 'u' {
 			return -1
 		}
-		n, err := strconv.ParseUint(string(data[at+2:at+6]), 16, 16)
-		if err != nil {
-			return -1
-		}
+		n, _ := strconv.ParseUint(string(data[at+2:at+6]), 16, 16) // always four digits
 		return rune(n)
 	}
 	for at := 0; ; {
