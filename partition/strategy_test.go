@@ -174,6 +174,7 @@ func TestNeighboursOfTheStrategy(t *testing.T) {
 		{`"partitions": [{"paused": true}]`, "partitions[0].paused: unknown field", "a level further down it may be anything"},
 		{`"paused": true, "rolloutStrategy": {}`, "paused: unknown field\nrolloutStrategy: unknown field: decode what is below it", "in a whole fleet.yaml it is where it belongs"},
 		{`"pause": true`, "pause: unknown field", "no field has this name"},
+		{`"paused": true, "paused": true`, "paused: unknown field; it stands beside \"rolloutStrategy\"\npaused: given twice", "that it is there twice is another fault, in any place"},
 	} {
 		var s partition.Strategy
 		if err := json.Unmarshal([]byte(`{`+row.in+`}`), &s); err == nil || err.Error() != row.want {
