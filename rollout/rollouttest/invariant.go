@@ -291,10 +291,6 @@ func checkForward(s Step) error {
 		if t == nil || start.Purpose == rollout.PurposeRollback || !known && (s.Lagging || s.begun(start)) {
 			continue
 		}
-		if !known {
-			faults = append(faults, fmt.Errorf("%s on %s: starts %s, which does not exist", start.Deployment, start.Resource, start.Version))
-			continue
-		}
 		has := order[[2]string{start.Deployment, current(t)}] // zero, and so older than all, if it is not known
 		began := has
 		if _, outside := rollout.TargetOf(concurrency.Holder{Resource: start.Resource, Group: start.Group}); outside {
@@ -305,6 +301,8 @@ func checkForward(s Step) error {
 			}
 		}
 		switch {
+		case !known:
+			faults = append(faults, fmt.Errorf("%s on %s: starts %s, which does not exist", start.Deployment, start.Resource, start.Version))
 		case older(next, has):
 			faults = append(faults, fmt.Errorf("%s on %s: starts %s, and has the newer %s", start.Deployment, start.Resource, start.Version, has.ID))
 		case older(next, began):
