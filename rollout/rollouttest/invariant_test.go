@@ -437,6 +437,12 @@ func TestStepFindsEachViolation(t *testing.T) {
 		{"older than what it has begun with, which failed", func(w world) {
 			target(w, "b").Jobs = []rollout.Job{{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun}}
 		}, "forward: b on r1: starts b2, and has begun with the newer b3"},
+		{"and with an older one before that", func(w world) {
+			target(w, "b").Jobs = []rollout.Job{
+				{Run: "b1-run", Version: "b1", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun},
+				{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun.Add(1), CompletedAt: begun.Add(1)},
+			}
+		}, "forward: b on r1: starts b2, and has begun with the newer b3"},
 		{"and from which it was taken back since", func(w world) {
 			target(w, "b").Jobs = []rollout.Job{
 				{Run: "r1/prod/b/b1/2/rollback", Version: "b1", Status: rollout.JobFailure, CreatedAt: begun.Add(1), CompletedAt: begun.Add(1)},
