@@ -324,6 +324,17 @@ func TestScaledApart(t *testing.T) {
 		t.Errorf("without that surge: got %v", plan)
 	}
 
+	// One that has something to create is absent as long as it is not created: it may well serve.
+	plan = planSet(t, set(recreate, 1, budgets(1, 0), plain(1, 1)), read([]string{"O"}))
+	if got := plan.Replicas[1]; got.Slot != surge.Absent || plan.Empty() {
+		t.Errorf("a surge that is created: got slot %q in %v", got.Slot, plan)
+	}
+	// A set without replicas whose components have units still has room for a surge, which is not needed.
+	plan = planSet(t, set(recreate, 0, budgets(1, 0), plain(1, 1)), read([]string{"O"}))
+	if got, want := plan.String(), "0/0: -0 SurplusSurge\nblocked: Terminating"; got != want {
+		t.Errorf("a set without replicas: got\n%s\nwant\n%s", got, want)
+	}
+
 	// With the count of a component that was scaled up the update goes on, but the count may be more than
 	// the component has by itself. Raising that changes nothing else where the units have a number.
 	scaled, state := set(rolling, 1, unset, plain(2, 0)), read([]string{"nnOOOOn:6"})
