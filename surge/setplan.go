@@ -223,7 +223,7 @@ func (p *setPlan) recreate() {
 	// A replica without units cannot be told from an absent one and would be created for ever. So if
 	// all are without, the set is planned as if it had no replicas.
 	scaled := slices.ContainsFunc(p.facts[:p.replicas], func(f facts) bool { return !f.empty })
-	hollow := !scaled && (p.replicas > 0 || !born)
+	hollow := !scaled && p.replicas > 0
 	if hollow {
 		flat = Spec{}
 	}
@@ -242,7 +242,7 @@ func (p *setPlan) recreate() {
 	}
 	result := &p.result
 	for _, action := range whole.Actions {
-		if i := action.Index; i >= p.replicas && action.Op == Create && p.facts[i].empty {
+		if i := action.Index; action.Op == Create && p.facts[i].empty { // a base replica counts as available then, and is not created
 			result.Replicas[i].Slot = TargetUnavailable // nothing will be created: for Diagnose, a surge that never serves
 		}
 	}
