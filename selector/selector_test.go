@@ -408,6 +408,8 @@ func TestCompileErrors(t *testing.T) {
 		{"!'a' in tags", 1, 1, "there is no !string", "as in !(x in y)", "a negation takes one operand"},
 		{"!weight > 3", 1, 1, "there is no !int", "negate the whole in parentheses", "of a comparison too"},
 		{"resource.kind == 'a' in tags", 1, 22, "there is no bool in list(string)", "put one in parentheses, as in x == (y > 0), or join two with &&", "what is meant is not evident"},
+		{"resource.kind != 'a' in tags", 1, 22, "there is no bool in list(string)", "or join two with &&", "whichever comparison it is"},
+		{"weight <= 3 in tags", 1, 13, "there is no bool in list(string)", "or join two with &&", "of numbers too"},
 		{"resource.kind == 'a' == 'z'", 1, 22, "there is no bool == string", "or join two with &&", "no conversion makes a text of a comparison"},
 		{"weight == 'a' == flag", 1, 8, "there is no int == string", "same type: convert one", "the first comparison is at fault by itself, and what stands beside it is right"},
 		{"0 < weight != flag && weight == flag", 1, 30, "there is no int == bool", "a bool is compared with a bool", "also on the other side; the first comparison is right as it stands"},
