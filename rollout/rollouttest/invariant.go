@@ -292,7 +292,7 @@ func checkForward(s Step) error {
 			continue
 		}
 		has := order[[2]string{start.Deployment, current(t)}] // zero, and so older than all, if it is not known
-		var began rollout.Version // the newest one
+		var began rollout.Version                             // the newest one
 		if _, outside := rollout.TargetOf(concurrency.Holder{Resource: start.Resource, Group: start.Group}); outside {
 			for _, version := range begunVersions(t) {
 				if v := order[[2]string{start.Deployment, version}]; older(began, v) {
