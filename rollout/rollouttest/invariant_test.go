@@ -1,6 +1,7 @@
 package rollouttest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -604,6 +605,10 @@ func TestStepFindsEachViolation(t *testing.T) {
 		step.Plan.State.Brackets = []*bracket.GroupRecord{{Rule: "R", Environment: "prod", Number: 1, Closed: []*bracket.Group{group}}}
 		step.Plan.State.Executions = []*bracket.ExecutionRecord{{Rule: "R", Resource: "r1", Open: execution}}
 		row.edit(world{Step: &step, group: group, execution: execution})
+		var given [][]rollout.Job
+		for _, t := range step.Snapshot.Targets {
+			given = append(given, slices.Clone(t.Jobs))
+		}
 		var found []string
 		for _, invariant := range rollouttest.Invariants() {
 			if err := invariant.Check(step); err != nil {
@@ -615,6 +620,11 @@ func TestStepFindsEachViolation(t *testing.T) {
 		}
 		if err := step.Check(); (err != nil) != (row.fault != "") {
 			t.Errorf("%s: Check says %v", row.why, err)
+		}
+		for k, jobs := range given {
+			if !slices.EqualFunc(jobs, step.Snapshot.Targets[k].Jobs, func(a, b rollout.Job) bool { return a.Run == b.Run }) {
+				t.Errorf("%s: Check has put the jobs of target %d in another order", row.why, k)
+			}
 		}
 	}
 }
