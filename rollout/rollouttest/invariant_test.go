@@ -242,6 +242,7 @@ func TestStepFindsEachViolation(t *testing.T) {
 		return nil
 	}
 	starts := func(w world) *rollout.Start { return &w.Plan.Start[0] }
+	outside := func(w world) { starts(w).Group, starts(w).Claims = "target/prod/b", nil } // of brackets
 	waits := func(w world, edit func(*rollout.Waiting)) {
 		var list []rollout.Waiting
 		for one := range w.Plan.Waiting.All() {
@@ -436,25 +437,28 @@ func TestStepFindsEachViolation(t *testing.T) {
 		}, ""},
 		{"what it has is not known any more", func(w world) { target(w, "b").Current = "b9" }, ""},
 		{"older than what it has begun with, which failed", func(w world) {
+			outside(w)
 			target(w, "b").Jobs = []rollout.Job{{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun}}
 		}, "forward: b on r1: starts b2, and has begun with the newer b3"},
 		{"and with an older one before that", func(w world) {
+			outside(w)
 			target(w, "b").Jobs = []rollout.Job{
 				{Run: "b1-run", Version: "b1", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun},
 				{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun.Add(1), CompletedAt: begun.Add(1)},
 			}
 		}, "forward: b on r1: starts b2, and has begun with the newer b3"},
 		{"and from which it was taken back since", func(w world) {
+			outside(w)
 			target(w, "b").Jobs = []rollout.Job{
 				{Run: "r1/prod/b/b1/2/rollback", Version: "b1", Status: rollout.JobFailure, CreatedAt: begun.Add(1), CompletedAt: begun.Add(1)},
 				{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun},
 			}
 		}, ""},
 		{"in a bracket, which looks at what the target has: somebody has ended the execution that failed", func(w world) {
-			starts(w).Group = "R/prod/1"
 			target(w, "b").Jobs = []rollout.Job{{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun, CompletedAt: begun}}
-		}, "locked: b on r1: it is no member of the execution of R/prod/1; order: b on r1: it is no member of the execution of R/prod/1"},
+		}, ""},
 		{"taken back, and begun with it again", func(w world) {
+			outside(w)
 			target(w, "b").Jobs = []rollout.Job{
 				{Run: "r1/prod/b/b1/2/rollback", Version: "b1", Status: rollout.JobSuccessful, CreatedAt: begun, CompletedAt: begun},
 				{Run: "b3-run", Version: "b3", Status: rollout.JobFailure, CreatedAt: begun.Add(1), CompletedAt: begun.Add(1)},
@@ -480,7 +484,7 @@ func TestStepFindsEachViolation(t *testing.T) {
 		}, "forward: b on r1: starts b2, which does not exist"},
 		{"outside of every execution", func(w world) {
 			w.Snapshot.Versions = w.Snapshot.Versions[:1]
-			starts(w).Group, starts(w).Claims = "target/prod/b", nil
+			outside(w)
 			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "target/prod/b", Purpose: rollout.PurposeDeploy}
 		}, "forward: b on r1: starts b2, which does not exist"},
 		{"of no member", func(w world) {
