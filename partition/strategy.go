@@ -91,8 +91,8 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 // neighbour reports whether a fleet.yaml has a field of this name beside its rolloutStrategy.
 func neighbour(name string) bool {
 	switch name {
-	case "correctDrift", "defaultNamespace", "dependsOn", "diff", "helm", "ignore", "imageScans", "keepResources", "kustomize", "labels",
-		"namespace", "namespaceAnnotations", "namespaceLabels", "overrideTargets", "paused", "serviceAccount", "targetCustomizations", "yaml":
+	case "correctDrift", "defaultNamespace", "deleteCRDResources", "deleteNamespace", "dependsOn", "diff", "helm", "ignore", "imageScans", "keepResources",
+		"kustomize", "labels", "namespace", "namespaceAnnotations", "namespaceLabels", "overrideTargets", "paused", "serviceAccount", "targetCustomizations", "yaml":
 		return true
 	}
 	return false

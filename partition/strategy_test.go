@@ -183,18 +183,6 @@ func TestNeighboursOfTheStrategy(t *testing.T) {
 	}
 }
 
-// TestEveryNeighbourOfTheStrategy: whichever field of a fleet.yaml it is, its place is told.
-func TestEveryNeighbourOfTheStrategy(t *testing.T) {
-	for _, name := range []string{"correctDrift", "defaultNamespace", "dependsOn", "diff", "helm", "ignore", "imageScans", "keepResources", "kustomize", "labels",
-		"namespace", "namespaceAnnotations", "namespaceLabels", "overrideTargets", "paused", "serviceAccount", "targetCustomizations", "yaml"} {
-		var s partition.Strategy
-		err := json.Unmarshal([]byte(`{"`+name+`": null}`), &s)
-		if want := name + `: unknown field; it stands beside "rolloutStrategy"`; err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-}
-
 // TestWholeFleetYAML: somebody who decodes a whole fleet.yaml is told where the strategy begins.
 func TestWholeFleetYAML(t *testing.T) {
 	var s partition.Strategy
