@@ -95,15 +95,16 @@ func (s Situation) equal(other Situation) bool {
 	if s.Start != other.Start || s.Wait != other.Wait {
 		return false
 	}
-	alike := func(a, b Verdict) bool { return compareBlockers(a, b) == 0 }
 	// What the members of a bracket wait for comes in another order once one of them waits no more,
 	// and what two of them wait for comes once.
-	return slices.EqualFunc(s.Blockers, other.Blockers, alike) || slices.EqualFunc(distinctBlockers(s.Blockers), distinctBlockers(other.Blockers), alike)
+	return slices.EqualFunc(s.Blockers, other.Blockers, sameBlocker) || slices.EqualFunc(distinctBlockers(s.Blockers), distinctBlockers(other.Blockers), sameBlocker)
 }
 
 func distinctBlockers(list []Verdict) []Verdict {
-	return slices.CompactFunc(slices.SortedFunc(slices.Values(list), compareBlockers), func(a, b Verdict) bool { return compareBlockers(a, b) == 0 })
+	return slices.CompactFunc(slices.SortedFunc(slices.Values(list), compareBlockers), sameBlocker)
 }
+
+func sameBlocker(a, b Verdict) bool { return compareBlockers(a, b) == 0 }
 
 // compareBlockers orders verdicts by what makes one another blocker.
 func compareBlockers(a, b Verdict) int {

@@ -618,6 +618,10 @@ func TestRolloutOfAGroupThatIsGivenUp(t *testing.T) {
 			t.Errorf("the rollout of %s starts at %v, and %s was ready at %v", record.Group, record.StartAt, last.ID, last.ReadyAt)
 		}
 	}
+	// While the second window of the group that is given up is open, nothing waits for its end.
+	if plan := mustPlan(t, set, s, minute(125)); len(plan.Start) != 2 || !plan.Next.IsZero() {
+		t.Errorf("starts %q, and wakes the host at %v", started(plan), plan.Next)
+	}
 }
 
 // TestWindowAfterAGroupThatIsGivenUp: a window that is open closes before the next turn comes, which
