@@ -241,18 +241,15 @@ func TestOlderThanWhatFailed(t *testing.T) {
 		{`{"versionCooldown":{"intervalSeconds":0}}`, []string{"r1/b@b2"}},
 	} {
 		set := compile(t, policy(row.rules))
-		s := fleet(1, "", map[string][]string{"a": {"v1", "v2", "v3"}, "b": {"b1"}})
-		for k := range s.Versions {
-			s.Versions[k].CreatedAt = minute(k)
-		}
-		s.Targets[0].Current, s.Targets[1].Current = "v1", "b1"
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2", "v3"}, "b": {"v1"}})
+		withdrawn := slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.ID == "v3" })
 		plan := mustPlan(t, set, s, minute(20))
 		if got := started(plan); !slices.Equal(got, []string{"r1/a@v3"}) {
 			t.Fatalf("starts %q: this tests nothing", got)
 		}
 		carryOut(t, &s, plan, minute(20), rollout.JobFailure)
 		s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: plan.Start[0].Group, Resource: "r1", At: minute(21)}}
-		s.Versions[2].Status = "withdrawn"
+		s.Versions[withdrawn].Status = "withdrawn"
 		s.State = mustPlan(t, set, s, minute(22)).State
 		s.Versions = append(s.Versions, rollout.Version{ID: "b2", Tag: "b2", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(30)})
 		if got := started(mustPlan(t, set, s, minute(31))); !slices.Equal(got, row.want) {

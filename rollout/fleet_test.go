@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -45,16 +46,15 @@ func policy(rules string) string {
 // combination a target.
 func fleet(resources int, current string, deployments map[string][]string) rollout.Snapshot {
 	s := rollout.Snapshot{Environments: []rollout.Environment{{ID: "prod", Name: "prod"}}}
-	var names []string
-	for name, versions := range deployments {
-		names = append(names, name)
+	names := slices.Sorted(maps.Keys(deployments))
+	for _, name := range names {
+		versions := deployments[name]
 		for i, id := range versions {
 			s.Versions = append(s.Versions, rollout.Version{
 				ID: id, Tag: id, Deployment: name, Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(i-len(versions)+1) * time.Hour),
 			})
 		}
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		s.Deployments = append(s.Deployments, rollout.Deployment{ID: name, Name: name})
 	}
