@@ -21,7 +21,7 @@ type Options struct {
 	Releases  Releases  `json:"releases,omitzero"`  // what limits the update of healthy clusters
 	// MaxPerStep is the largest number of releases in one step, over all partitions. It must be at
 	// least 1. Nil means no such limit.
-	MaxPerStep *int `json:"maxPerStep,omitempty" least:"1"`
+	MaxPerStep *int `json:"maxPerStep,omitempty"`
 	// DisplayNameLabel is the label whose value a partition's clusterName is compared with, besides
 	// the name of the cluster. Nil means the constant [DisplayNameLabel]; the empty string means no
 	// label.

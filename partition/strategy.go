@@ -35,7 +35,7 @@ type Strategy struct {
 	AutoPartitionThreshold *int `json:"autoPartitionThreshold,omitempty"`
 	// MaxNew is the size of a batch; 50 if nil. It must be at least 1, except in the mode
 	// FleetController, which then never deploys to a new cluster.
-	MaxNew *int `json:"maxNew,omitempty" least:"1"`
+	MaxNew *int `json:"maxNew,omitempty"`
 	// Partitions are the manual partitions in the order of the rollout. If there are none, the
 	// clusters are cut into automatic partitions.
 	Partitions []Definition `json:"partitions,omitempty"`

@@ -785,28 +785,3 @@ func TestWhy(t *testing.T) {
 		}
 	}
 }
-
-// A number in quotes is told to leave them out only if the number alone is accepted.
-func TestQuotedNumbersLeadToWhatIsAccepted(t *testing.T) {
-	for _, row := range []struct{ field, number string }{
-		{"maxNew", "0"}, {"maxNew", "-5"}, {"maxNew", "1"}, {"maxNew", "2147483647"},
-		{"autoPartitionThreshold", "0"}, {"autoPartitionThreshold", "-1"}, {"autoPartitionThreshold", "7"},
-	} {
-		testseed.FollowHint(t, row.field, row.number, func(value string) error {
-			var s partition.Strategy
-			if err := json.Unmarshal([]byte(fmt.Sprintf(`{%q: %s}`, row.field, value)), &s); err != nil {
-				return err
-			}
-			return s.Validate()
-		})
-	}
-	for _, number := range []string{"0", "-5", "1"} {
-		testseed.FollowHint(t, "maxPerStep", number, func(value string) error {
-			var o partition.Options
-			if err := json.Unmarshal([]byte(`{"maxPerStep": `+value+`}`), &o); err != nil {
-				return err
-			}
-			return o.Validate()
-		})
-	}
-}

@@ -61,9 +61,9 @@ type manifest struct {
 }
 
 type manifestSet struct {
-	Replicas       int               `json:"replicas" least:"0" most:"16777216"`
+	Replicas       int               `json:"replicas"`
 	UpdateStrategy *manifestStrategy `json:"updateStrategy"`
-	Partition      int               `json:"partition" least:"0"`
+	Partition      int               `json:"partition"`
 	Paused         bool              `json:"paused"`
 	Template       struct {
 		Cliques       []manifestClique `json:"cliques"`
@@ -101,8 +101,8 @@ func (m *manifestStrategy) strategy() SetUpdateStrategy {
 }
 
 type manifestCounts struct {
-	Replicas     *int `json:"replicas" least:"0" most:"16777216"`
-	MinAvailable *int `json:"minAvailable" least:"0"`
+	Replicas     *int `json:"replicas"`
+	MinAvailable *int `json:"minAvailable"`
 }
 
 // manifestRolling is what the released API has instead of an update strategy.

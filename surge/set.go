@@ -14,12 +14,12 @@ import (
 // them as Grove nests them.
 type SetSpec struct {
 	// Replicas is the desired number of set replicas. At most [MaxReplicas].
-	Replicas int `json:"replicas" least:"0" most:"16777216"`
+	Replicas int `json:"replicas"`
 	// UpdateStrategy says how the replicas of the set are updated. Unset means RollingUpdate, one
 	// replica at a time.
 	UpdateStrategy SetUpdateStrategy `json:"updateStrategy,omitzero"`
 	// Partition is the lowest set replica that is updated. Zero updates all.
-	Partition int `json:"partition,omitempty" least:"0"`
+	Partition int `json:"partition,omitempty"`
 	// Paused stops further updates; holes are still filled.
 	Paused bool `json:"paused,omitempty"`
 	// Components are the components of each replica, in the order of the state.
@@ -62,10 +62,10 @@ type UpdateStrategy struct {
 // Component is a standalone PodClique, whose units are pods, or a PodCliqueScalingGroup, whose
 // units are replicas of all its cliques together.
 type Component struct {
-	Name         string `json:"name"`                               // unique in the set
-	Kind         Kind   `json:"kind,omitempty"`                     // unset means PodClique
-	Replicas     int    `json:"replicas" least:"0" most:"16777216"` // units at rest
-	MinAvailable int    `json:"minAvailable,omitempty" least:"0"`   // size of the base gang in units; 0 means no gang
+	Name         string `json:"name"`                   // unique in the set
+	Kind         Kind   `json:"kind,omitempty"`         // unset means PodClique
+	Replicas     int    `json:"replicas"`               // units at rest
+	MinAvailable int    `json:"minAvailable,omitempty"` // size of the base gang in units; 0 means no gang
 	// UpdateStrategy is nil if the component has none. Nil differs from an empty strategy: under
 	// ReplicaRecreate it must be nil.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
@@ -84,9 +84,9 @@ const (
 
 // Clique is a member of a scaling group. One unit of the group is the [Fold] of its cliques.
 type Clique struct {
-	Name         string `json:"name"`                               // unique in the set
-	Replicas     int    `json:"replicas" least:"0" most:"16777216"` // pods at rest, at most [MaxReplicas]
-	MinAvailable int    `json:"minAvailable,omitempty" least:"0"`   // pods that a unit needs to serve, at most Replicas; 0 counts as 1, see [Member]
+	Name         string `json:"name"`                   // unique in the set
+	Replicas     int    `json:"replicas"`               // pods at rest, at most [MaxReplicas]
+	MinAvailable int    `json:"minAvailable,omitempty"` // pods that a unit needs to serve, at most Replicas; 0 counts as 1, see [Member]
 	// UpdateStrategy must be nil: a member is updated with its group. The field exists so that it
 	// can be refused with a reason.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`

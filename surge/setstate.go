@@ -27,7 +27,7 @@ type Units struct {
 	// scale the components of each replica apart: without it, what they have added is deleted. The
 	// budgets of the component are of this number. A replica that should have no unit at all counts
 	// as available below [SetSpec.Replicas], and never above.
-	Replicas *int `json:"replicas,omitempty" least:"0" most:"16777216"`
+	Replicas *int `json:"replicas,omitempty"`
 }
 
 // UnmarshalJSON reads Units strictly: unknown fields, repeated fields and malformed values are

@@ -13,7 +13,7 @@ import (
 type Spec struct {
 	// Replicas is the desired number of replicas; at rest exactly the indices [0, Replicas) exist.
 	// At most [MaxReplicas].
-	Replicas int `json:"replicas" least:"0" most:"16777216"`
+	Replicas int `json:"replicas"`
 	// MaxSurge is how many replicas may exist above Replicas during an update, at the indices from
 	// Replicas on. Percentages round up. Unset means 0. There is no upper bound: the planner uses
 	// only what it needs.
@@ -23,12 +23,12 @@ type Spec struct {
 	MaxUnavailable concurrency.Limit `json:"maxUnavailable,omitzero"`
 	// Partition is the lowest index that is updated. Replicas below it keep the stable revision and
 	// are never deleted. Zero updates all. A Partition of Replicas or more updates none.
-	Partition int `json:"partition,omitempty" least:"0"`
+	Partition int `json:"partition,omitempty"`
 	// MinAvailable is the size of the base gang, the indices [0, MinAvailable), which are scheduled
 	// together and before all others. Zero means no gang. Members of the base gang that are both
 	// outdated and unavailable are replaced at once, because all other gangs wait for them.
 	// MinAvailable is not a floor for availability.
-	MinAvailable int `json:"minAvailable,omitempty" least:"0"`
+	MinAvailable int `json:"minAvailable,omitempty"`
 	// Order says which replica is updated first among those of equal rank. Unset means Ascending.
 	Order Order `json:"order,omitempty"`
 	// Force replaces every unavailable outdated replica at once, instead of at most MaxUnavailable

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -396,66 +394,5 @@ func TestIndices(t *testing.T) {
 	}
 	if surge.FreeIndices(nil, 0) != nil || surge.FreeIndices(nil, -1) != nil {
 		t.Error("none are wanted")
-	}
-}
-
-// A number in quotes is told to leave them out only if the number alone is accepted.
-func TestQuotedNumbersLeadToWhatIsAccepted(t *testing.T) {
-	spec := func(doc string) error {
-		var s surge.Spec
-		if err := json.Unmarshal([]byte(doc), &s); err != nil {
-			return err
-		}
-		return s.Validate()
-	}
-	set := func(doc string) error {
-		var s surge.SetSpec
-		if err := json.Unmarshal([]byte(doc), &s); err != nil {
-			return err
-		}
-		return s.Validate()
-	}
-	manifest := func(doc string) error {
-		_, _, err := surge.ParsePodCliqueSet([]byte(doc))
-		return err
-	}
-	state := func(doc string) error {
-		var units surge.Units
-		if err := json.Unmarshal([]byte(doc), &units); err != nil {
-			return err
-		}
-		spec := surge.SetSpec{Replicas: 1, Components: []surge.Component{{Name: "a", Replicas: 1}}}
-		if _, err := surge.PlanSet(spec, surge.SetState{{units}}); err != nil {
-			return &surge.FieldError{Path: "replicas", Code: surge.CodeOutOfRange, Hint: err.Error()} // without the place of the units
-		}
-		return nil
-	}
-	for _, row := range []struct {
-		try       func(doc string) error
-		doc, path string
-	}{
-		{spec, `{"replicas":%s}`, "replicas"},
-		{spec, `{"replicas":0,"partition":%s}`, "partition"},
-		{spec, `{"replicas":0,"minAvailable":%s}`, "minAvailable"},
-		{spec, `{"replicas":0,"maxSurge":%s}`, "maxSurge"},
-		{spec, `{"replicas":0,"maxUnavailable":%s,"maxSurge":1}`, "maxUnavailable"},
-		{set, `{"replicas":%s}`, "replicas"},
-		{set, `{"replicas":0,"partition":%s}`, "partition"},
-		{set, `{"replicas":1,"components":[{"name":"a","replicas":%s}]}`, "components[0].replicas"},
-		{set, `{"replicas":1,"components":[{"name":"a","replicas":0,"minAvailable":%s}]}`, "components[0].minAvailable"},
-		{set, `{"replicas":1,"components":[{"name":"a","kind":"PodCliqueScalingGroup","replicas":1,"cliques":[{"name":"b","replicas":%s}]}]}`, "components[0].cliques[0].replicas"},
-		{set, `{"replicas":1,"components":[{"name":"a","kind":"PodCliqueScalingGroup","replicas":1,"cliques":[{"name":"b","replicas":0,"minAvailable":%s}]}]}`, "components[0].cliques[0].minAvailable"},
-		{manifest, `{"spec":{"replicas":%s,"template":{}}}`, "spec.replicas"},
-		{manifest, `{"spec":{"replicas":0,"partition":%s,"template":{}}}`, "spec.partition"},
-		{manifest, `{"spec":{"replicas":1,"template":{"cliques":[{"name":"a","spec":{"replicas":%s}}]}}}`, "spec.template.cliques[0].spec.replicas"},
-		{manifest, `{"spec":{"replicas":1,"template":{"cliques":[{"name":"a","spec":{"replicas":0,"minAvailable":%s}}]}}}`, "spec.template.cliques[0].spec.minAvailable"},
-		{state, `{"slots":["O"],"replicas":%s}`, "replicas"},
-	} {
-		for _, number := range []string{"-5", "-1", "0", "1", strconv.Itoa(surge.MaxReplicas), strconv.Itoa(surge.MaxReplicas + 1)} {
-			if len(number) > 2 && strings.Contains(row.doc, "slots") {
-				continue // it would take seconds to plan them
-			}
-			testseed.FollowHint(t, row.path, number, func(value string) error { return row.try(fmt.Sprintf(row.doc, value)) })
-		}
 	}
 }

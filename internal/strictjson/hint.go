@@ -2,7 +2,6 @@ package strictjson
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -46,8 +45,7 @@ func slip(data []byte, offset int) string {
 
 // instead says what to write for a value of the wrong type if that is clear: a quoted value without
 // quotes, or the other way round; a whole number without its fraction; a duration in the unit of
-// its field; or a text that a neighbouring field takes: "20%" is no limitValue, but a limit. A
-// number that the field would refuse next is no advice: then it says what the field takes.
+// its field; or a text that a neighbouring field takes: "20%" is no limitValue, but a limit.
 func (w *walk) instead(path string, raw json.RawMessage, typ reflect.Type) string {
 	fits := func(text string) bool { return json.Unmarshal([]byte(text), reflect.New(typ).Interface()) == nil }
 	if kind := kindOf(raw); typ.Kind() == reflect.String {
@@ -58,7 +56,7 @@ func (w *walk) instead(path string, raw json.RawMessage, typ reflect.Type) strin
 	} else if kind == "a number" {
 		if n, err := strconv.ParseFloat(string(raw), 64); err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
 			if text := strconv.FormatFloat(n, 'f', 0, 64); fits(text) {
-				return ": write " + cmp.Or(w.bound(path, text), text)
+				return ": write " + text
 			}
 		}
 		return ""
@@ -68,15 +66,11 @@ func (w *walk) instead(path string, raw json.RawMessage, typ reflect.Type) strin
 		return ""
 	}
 	if fits(text) && text != "null" {
-		if bound := w.bound(path, text); bound != "" {
-			return ": leave the quotes out, and write " + bound
-		}
 		return ": leave the quotes out"
 	}
 	if _, unit := w.unit(path); unit > 0 {
 		if n, ok := Whole(raw, unit); ok && fits(strconv.FormatInt(n, 10)) {
-			number := strconv.FormatInt(n, 10)
-			return ": write " + cmp.Or(w.bound(path, number), number)
+			return ": write " + strconv.FormatInt(n, 10)
 		}
 	}
 	return w.neighbour(path, raw)
@@ -111,47 +105,24 @@ func (w *walk) scope(path string) scope {
 	return scope{}
 }
 
-// bound returns the bound of a field that a number exceeds, as in "at least 1", or "". The tags least
-// and most of a field are its bounds.
-func (w *walk) bound(path, number string) string {
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return ""
-	}
-	for _, bound := range [...]struct {
-		tag  string
-		sign int
-	}{{"least", -1}, {"most", 1}} {
-		if limit, err := strconv.ParseInt(w.tag(path, bound.tag), 10, 64); err == nil && cmp.Compare(n, limit) == bound.sign {
-			return fmt.Sprintf("at %s %d", bound.tag, limit)
-		}
-	}
-	return ""
-}
-
-// tag returns a tag of a field, or "".
-func (w *walk) tag(path, key string) (text string) {
-	s := w.scope(path)
-	if s.typ == nil {
-		return ""
-	}
-	for _, field := range reflect.VisibleFields(s.typ) {
-		if own, _, _ := strings.Cut(field.Tag.Get("json"), ","); own == s.inside {
-			text = field.Tag.Get(key)
-		}
-	}
-	return text
-}
-
 // unit returns the unit of a field that holds a duration as a number: the name of the field ends
 // with it, or the tag unit of the field names it.
 func (w *walk) unit(path string) (name string, length time.Duration) {
-	inside, tag := w.scope(path).inside, w.tag(path, "unit")
+	s := w.scope(path)
+	if s.typ == nil {
+		return "", 0 // an entry of a list or map
+	}
+	tag := ""
+	for _, field := range reflect.VisibleFields(s.typ) {
+		if own, _, _ := strings.Cut(field.Tag.Get("json"), ","); own == s.inside {
+			tag = field.Tag.Get("unit")
+		}
+	}
 	for _, unit := range [...]struct {
 		name, suffix string
 		length       time.Duration
 	}{{"seconds", "Seconds", time.Second}, {"minutes", "Minutes", time.Minute}, {"hours", "Hours", time.Hour}} {
-		if tag == unit.name || strings.HasSuffix(inside, unit.suffix) {
+		if tag == unit.name || strings.HasSuffix(s.inside, unit.suffix) {
 			return unit.name, unit.length
 		}
 	}

@@ -2,8 +2,7 @@
 // guess is an error here, and all faults of a document are reported at once, each with its path.
 //
 // A field with a tag such as fault:"time_invalid" gives that code, instead of [CodeType], to the
-// faults in it. Tags such as least:"1" and most:"9" keep its hints within the bounds of the field,
-// which the caller checks.
+// faults in it.
 //
 // It follows the struct tags of encoding/json and refuses, in addition to what that package
 // refuses: unknown fields (field names match exactly, not by letter case), a field given twice,

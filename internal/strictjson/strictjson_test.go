@@ -74,8 +74,6 @@ type rule struct {
 	Sleep   uint              `json:"sleepSeconds"`
 	Pace    int               `json:"pace" unit:"minutes"`
 	Delay   int               `json:"delay"`
-	Batch   *int              `json:"batch" least:"1" most:"9"`
-	Idle    int               `json:"idleSeconds" most:"60"`
 	Quota   quota             `json:"quota"`
 	Kind    string            `json:"quotaType"`
 	Value   *int              `json:"quotaValue"`
@@ -117,16 +115,8 @@ func TestFaults(t *testing.T) {
 		{`{"limitValue":1.5}`, []string{`limitValue: must be a whole number, not 1.5`}, "fraction"},
 		{`{"share":-1}`, []string{`share: must be a whole number, not negative, of at most 8 bits, not -1`}, "negative for unsigned"},
 		{`{"limitValue":"1"}`, []string{`limitValue: must be a whole number, not a string: leave the quotes out`}, "text for a number"},
-		{`{"batch":"0"}`, []string{`batch: must be a whole number, not a string: leave the quotes out, and write at least 1`}, "a text for a number that would be too small"},
-		{`{"batch":"10"}`, []string{`batch: must be a whole number, not a string: leave the quotes out, and write at most 9`}, "or too large"},
-		{`{"batch":"1"}`, []string{`batch: must be a whole number, not a string: leave the quotes out`}, "the smallest one is right"},
-		{`{"batch":"9"}`, []string{`batch: must be a whole number, not a string: leave the quotes out`}, "so is the largest one"},
-		{`{"batch":0.0}`, []string{`batch: must be a whole number, not 0.0: write at least 1`}, "a fraction that is none"},
-		{`{"batch":1e1}`, []string{`batch: must be a whole number, not 1e1: write at most 9`}, "and an exponent"},
-		{`{"batch":"\t1"}`, []string{`batch: must be a whole number, not a string: leave the quotes out`}, "white space before a number, which JSON allows, does not make it too small"},
-		{`{"idleSeconds":"60"}`, []string{`idleSeconds: must be a whole number of seconds, not a string: leave the quotes out`}, "the largest one is right with two digits too"},
-		{`{"pair":["1",2]}`, []string{`pair[0]: must be a whole number, not a string: leave the quotes out`}, "an element is no field, and has no bounds"},
-		{`{"idleSeconds":"5m"}`, []string{`idleSeconds: must be a whole number of seconds, not a string: write at most 60`}, "a duration that would be too long"},
+		{`{"limitValue":"\t1"}`, []string{`limitValue: must be a whole number, not a string: leave the quotes out`}, "white space in the quotes, which JSON allows around a number"},
+		{`{"pair":["1",2]}`, []string{`pair[0]: must be a whole number, not a string: leave the quotes out`}, "an element is no field, and has no unit"},
 		{`{"limitValue":"null","ratio":"half","enabled":"no"}`, []string{`limitValue: must be a whole number, not a string`, `ratio: must be a number, not a string`, `enabled: must be true or false, not a string`}, "texts that are no better without quotes"},
 		{`{"enabled":"false","ratio":"0.5"}`, []string{`enabled: must be true or false, not a string: leave the quotes out`, `ratio: must be a number, not a string: leave the quotes out`}, "a truth value and a number in quotes"},
 		{`{"limitValue":300.0,"share":3e2}`, []string{`limitValue: must be a whole number, not 300.0: write 300`, `share: must be a whole number, not negative, not 3e2`}, "a whole number with a fraction, and one that does not fit either"},
