@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -23,6 +24,20 @@ func TestValidation(t *testing.T) {
 	state := NewStore(c, c, namespace).object("key")
 	state.Spec.Encoding = v1alpha1.EncodingText
 	create(t, c, job, machine, release, policy, state)
+	approval := inNamespace(&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{Deployment: "d", Version: "v1", Environment: "prod", By: "ann", Decision: rollout.Approved}}, namespace, "approval")
+	override := inNamespace(&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v1", By: "ann", Reason: "INC-7"}}, namespace, "override")
+	order := inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Retry, Machine: "m", Group: "g", Deployment: "d", By: "ann", Reason: "INC-7"}}, namespace, "command")
+	create(t, c, approval, override, order)
+	overriding := func(change func(*v1alpha1.RuleOverrideSpec)) error {
+		changed := override.DeepCopyObject().(*v1alpha1.RuleOverride)
+		change(&changed.Spec)
+		return c.Update(t.Context(), changed)
+	}
+	ordering := func(name string, change func(*v1alpha1.BracketCommandSpec)) error {
+		other := inNamespace(&v1alpha1.BracketCommand{Spec: order.Spec}, namespace, name)
+		change(&other.Spec)
+		return c.Create(t.Context(), other)
+	}
 	job.Status.State = rollout.JobCancelled
 	if err := c.Status().Update(t.Context(), job); err != nil {
 		t.Fatal(err)
@@ -108,6 +123,58 @@ func TestValidation(t *testing.T) {
 			changed.Spec.Encoding = "rot13"
 			return c.Update(t.Context(), changed)
 		}, "spec.encoding"},
+		{"a decision is yes or no", func() error {
+			other := inNamespace(&v1alpha1.ReleaseApproval{Spec: approval.Spec}, namespace, "maybe")
+			other.Spec.Decision = "maybe"
+			return c.Create(t.Context(), other)
+		}, "spec.decision"},
+		{"a decision was somebody's", func() error {
+			other := inNamespace(&v1alpha1.ReleaseApproval{Spec: approval.Spec}, namespace, "nobody")
+			other.Spec.By = ""
+			return c.Create(t.Context(), other)
+		}, "spec.by"},
+		{"a decision is what was decided then", func() error {
+			changed := approval.DeepCopyObject().(*v1alpha1.ReleaseApproval)
+			changed.Spec.Decision = rollout.Rejected
+			return c.Update(t.Context(), changed)
+		}, "a decision does not change"},
+		{"an override for the whole fleet is not narrowed: it is another one", func() error {
+			return overriding(func(s *v1alpha1.RuleOverrideSpec) { s.Machine = "m" })
+		}, "only expiresAt changes"},
+		{"… nor given to another environment", func() error {
+			return overriding(func(s *v1alpha1.RuleOverrideSpec) { s.Environment = "prod" })
+		}, "only expiresAt changes"},
+		{"… nor to another release", func() error {
+			return overriding(func(s *v1alpha1.RuleOverrideSpec) { s.Version = "v2" })
+		}, "only expiresAt changes"},
+		{"an override may end", func() error {
+			return overriding(func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 })
+		}, ""},
+		{"an override without a reason tells nobody anything", func() error {
+			other := inNamespace(&v1alpha1.RuleOverride{Spec: override.Spec}, namespace, "unfounded")
+			other.Spec.Reason = ""
+			return c.Create(t.Context(), other)
+		}, "spec.reason"},
+		{"a command that no bracket knows", func() error {
+			return ordering("restart", func(s *v1alpha1.BracketCommandSpec) { s.Command = "restart" })
+		}, "spec.command"},
+		{"a command names an execution", func() error {
+			return ordering("anywhere", func(s *v1alpha1.BracketCommandSpec) { s.Group = "" })
+		}, "spec.group"},
+		{"an execution ends as a whole", func() error {
+			return ordering("partly", func(s *v1alpha1.BracketCommandSpec) { s.Command = bracket.Resolve })
+		}, "leave deployment out"},
+		{"… but every failed member may be repeated", func() error {
+			return ordering("all", func(s *v1alpha1.BracketCommandSpec) { s.Deployment = "" })
+		}, ""},
+		{"… and an execution ended", func() error {
+			return ordering("whole", func(s *v1alpha1.BracketCommandSpec) { s.Command, s.Deployment = bracket.Abandon, "" })
+		}, ""},
+		{"a command may have been carried out", func() error {
+			changed := order.DeepCopyObject().(*v1alpha1.BracketCommand)
+			changed.Spec.Command = bracket.Skip
+			return c.Update(t.Context(), changed)
+		}, "a command is given once"},
 	} {
 		switch err := row.do(); {
 		case row.want == "" && err != nil:

@@ -123,6 +123,12 @@ func (h *stale) list(_ context.Context, _ client.WithWatch, list client.ObjectLi
 		*list.(*v1alpha1.MachineList) = *cached
 	case *v1alpha1.NodeJobList:
 		*list.(*v1alpha1.NodeJobList) = *cached
+	case *v1alpha1.ReleaseApprovalList:
+		*list.(*v1alpha1.ReleaseApprovalList) = *cached
+	case *v1alpha1.RuleOverrideList:
+		*list.(*v1alpha1.RuleOverrideList) = *cached
+	case *v1alpha1.BracketCommandList:
+		*list.(*v1alpha1.BracketCommandList) = *cached
 	}
 	return nil
 }
@@ -198,7 +204,10 @@ func (m *machine) meanwhile(h *stale) {
 }
 
 func kinds() []client.ObjectList {
-	return []client.ObjectList{&v1alpha1.RolloutPolicyList{}, &v1alpha1.NodeDeploymentList{}, &v1alpha1.ReleaseList{}, &v1alpha1.MachineList{}, &v1alpha1.NodeJobList{}}
+	return []client.ObjectList{
+		&v1alpha1.RolloutPolicyList{}, &v1alpha1.NodeDeploymentList{}, &v1alpha1.ReleaseList{}, &v1alpha1.MachineList{}, &v1alpha1.NodeJobList{},
+		&v1alpha1.ReleaseApprovalList{}, &v1alpha1.RuleOverrideList{}, &v1alpha1.BracketCommandList{},
+	}
 }
 
 func (m *machine) reconcile(h *stale) {
@@ -324,7 +333,7 @@ func TestTurns(t *testing.T) {
 			"deploy or not": func(*rapid.T) { m.deploy(!m.deployed) },
 			"refresh": func(r *rapid.T) {
 				h := host(r)
-				list := kinds()[rapid.IntRange(0, 4).Draw(r, "kind")]
+				list := kinds()[rapid.IntRange(0, 4).Draw(r, "kind")] // nobody decides anything here
 				m.refresh(h, list)
 			},
 			"publish": func(*rapid.T) { m.publish() },

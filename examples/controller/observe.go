@@ -26,7 +26,14 @@ type observation struct {
 	turns    map[rollout.TargetID]int64 // the last turn of which a job was seen
 	active   int                        // jobs that have not ended
 
-	unreleased map[jobID]bool // the jobs of versions that there is no release of, as far as the server knows
+	known known // for the next observation
+}
+
+// known is what an observation knows of earlier ones, so as not to ask the server for it again. It
+// is replaced, never changed.
+type known struct {
+	unreleased map[jobID]bool  // the jobs of versions that there is no release of, as far as the server knows
+	commands   map[string]bool // the ids of the commands that were planned with
 }
 
 // jobID tells a job from a later one of the same name.
@@ -37,36 +44,53 @@ type jobID struct {
 
 // observe reads a namespace. The reader may be a cache, and its lists of different age: a job that
 // is not seen yet is offered again under the same run id, and what else is old makes somebody wait.
-// With two exceptions. A machine that is listed as unavailable is believed to be down: it may be
-// repaired without a slot, however full the pool is. And a job of a release that is not seen yet
+// With three exceptions. A machine that is listed as unavailable is believed to be down: it may be
+// repaired without a slot, however full the pool is. A job of a release that is not seen yet
 // would look like one of a release that was deleted, and the version before it like the newest:
 // then the server is asked, unless that job is known: one that was seen before the server answered
 // that it has no release of it. Such a release was deleted, which is usual, for jobs are kept longer;
-// or it never was. If it comes back, the jobs of it that follow are not known.
-func observe(ctx context.Context, reader, server client.Reader, namespace string, known map[jobID]bool) (*observation, error) {
+// or it never was. If it comes back, the jobs of it that follow are not known. And a command is
+// heard once: one that is seen before the failure that it answers would be refused for good. So the
+// server is asked for the jobs when a command is new.
+func observe(ctx context.Context, reader, server client.Reader, namespace string, before known) (*observation, error) {
 	var (
 		deployments v1alpha1.NodeDeploymentList
 		releases    v1alpha1.ReleaseList
 		machines    v1alpha1.MachineList
 		jobs        v1alpha1.NodeJobList
 	)
-	for _, list := range []client.ObjectList{&deployments, &releases, &machines, &jobs} {
-		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return nil, fmt.Errorf("controller: observe %T: %w", list, err)
+	decided, err := decide(ctx, reader, namespace)
+	if err != nil {
+		return nil, err
+	}
+	now := known{commands: make(map[string]bool, len(decided.commands))}
+	jobsFrom := reader
+	for _, command := range decided.commands {
+		now.commands[command.ID] = true
+		if !before.commands[command.ID] {
+			jobsFrom = server
 		}
+	}
+	if err := list(ctx, reader, namespace, &deployments, &releases, &machines); err != nil {
+		return nil, err
+	}
+	if err := list(ctx, jobsFrom, namespace, &jobs); err != nil {
+		return nil, err
 	}
 	missing := unreleased(jobs.Items, releases.Items)
 	answered := true
 	for job := range missing {
-		answered = answered && known[job]
+		answered = answered && before.unreleased[job]
 	}
 	if !answered {
-		if err := server.List(ctx, &releases, client.InNamespace(namespace)); err != nil {
-			return nil, fmt.Errorf("controller: observe %T: %w", &releases, err)
+		if err := list(ctx, server, namespace, &releases); err != nil {
+			return nil, err
 		}
 		missing = unreleased(jobs.Items, releases.Items)
 	}
-	o := &observation{machines: machines.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, unreleased: missing}
+	now.unreleased = missing
+	o := &observation{machines: machines.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, known: now}
+	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Commands = decided.approvals, decided.overrides, decided.commands
 	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for i := range releases.Items {
 		o.release(&releases.Items[i])
@@ -90,6 +114,16 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 		}
 	}
 	return o, nil
+}
+
+// list reads lists of a namespace, one after the other.
+func list(ctx context.Context, reader client.Reader, namespace string, lists ...client.ObjectList) error {
+	for _, list := range lists {
+		if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("controller: observe %T: %w", list, err)
+		}
+	}
+	return nil
 }
 
 // unreleased returns the jobs of versions that there is no release of.

@@ -217,6 +217,8 @@ func TestRoles(t *testing.T) {
 		{"a job is never deleted", "delete", "rollout.tranche.dev", "nodejobs", "", false},
 		{"what a policy says is not the program's", "patch", "rollout.tranche.dev", "rolloutpolicies", "", false},
 		{"definitions are installed by somebody else", "update", "apiextensions.k8s.io", "customresourcedefinitions", "", false},
+		{"people decide", "list", "rollout.tranche.dev", "bracketcommands", "", true},
+		{"… and not the program", "create", "rollout.tranche.dev", "releaseapprovals", "", false},
 		{"nothing is drained", "create", "", "pods", "eviction", false},
 	} {
 		a := authorizer.AttributesRecord{Verb: row.verb, APIGroup: row.group, Resource: row.resource, Subresource: row.subresource, ResourceRequest: true}

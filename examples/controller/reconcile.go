@@ -63,7 +63,7 @@ type namespace struct {
 
 	suspects map[lease]time.Time // since when every plan has called them orphans
 
-	unreleased map[jobID]bool // the jobs of which the server had no release; replaced, never changed
+	known known // what the last observation knew
 }
 
 func (r *Reconciler) namespace(name string) *namespace {
@@ -146,9 +146,9 @@ func (r *Reconciler) forget(ctx context.Context, report *reporter, name string) 
 // without them.
 func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.PolicySet) (*observation, rollout.Plan, error) {
 	own.mu.Lock()
-	known := own.unreleased
+	before := own.known
 	own.mu.Unlock()
-	seen, err := observe(ctx, r.Client, r.Server, own.name, known)
+	seen, err := observe(ctx, r.Client, r.Server, own.name, before)
 	if err != nil {
 		return nil, rollout.Plan{}, err
 	}
@@ -157,7 +157,7 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 	}
 	own.mu.Lock()
 	defer own.mu.Unlock()
-	own.unreleased = seen.unreleased
+	own.known.unreleased = seen.known.unreleased
 	planner := &own.planner
 	planner.Policies, planner.Store, planner.Clock = set, own.store, r.Clock
 	planner.JobCounter = NewNodeJobs(r.Server, own.name, seen.pools(set)).PerPlan()
@@ -165,6 +165,7 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 	if err != nil {
 		return nil, rollout.Plan{}, err
 	}
+	own.known.commands = seen.known.commands // a plan that failed has heard none
 	if seen.snapshot.DeletedResources, err = seen.gone(ctx, r.Server, own.name, plan.State); err == nil && len(seen.snapshot.DeletedResources) > 0 {
 		plan, err = planner.Plan(ctx, seen.snapshot)
 	}
@@ -210,6 +211,9 @@ func setup(mgr ctrl.Manager, r reconcile.Reconciler, options controller.Options)
 		Watches(&v1alpha1.NodeDeployment{}, fleet, wanted).
 		Watches(&v1alpha1.Release{}, fleet, wanted).
 		Watches(&v1alpha1.Machine{}, fleet, wanted).
+		Watches(&v1alpha1.ReleaseApproval{}, fleet, wanted).
+		Watches(&v1alpha1.RuleOverride{}, fleet, wanted).
+		Watches(&v1alpha1.BracketCommand{}, fleet, wanted).
 		Watches(&v1alpha1.NodeJob{}, fleet).
 		Complete(r)
 }

@@ -201,14 +201,18 @@ func (r *reporter) ungoverned(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// explain writes the blockers of one machine, one line each; targets with the same blockers share
-// it.
+// explain writes the blockers of one machine, each on a line with the rule that it is of; targets
+// with the same blockers share it.
 func explain(waits []rollout.Waiting) string {
 	var lines []string
 	for _, wait := range waits {
 		for _, verdict := range wait.Blockers {
 			verdict.Data = nil
-			if line := verdict.String(); !slices.Contains(lines, line) {
+			line := verdict.String()
+			if verdict.Rule != "" {
+				line = verdict.Rule + ": " + line
+			}
+			if !slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}
 		}

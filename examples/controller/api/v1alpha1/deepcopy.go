@@ -145,6 +145,69 @@ func (in *NodeJobList) DeepCopyObject() runtime.Object {
 }
 
 // DeepCopyInto copies everything that in refers to.
+func (in *ReleaseApproval) DeepCopyInto(out *ReleaseApproval) {
+	*out = *in
+	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (in *ReleaseApproval) DeepCopyObject() runtime.Object {
+	out := new(ReleaseApproval)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (in *ReleaseApprovalList) DeepCopyObject() runtime.Object {
+	out := *in
+	in.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Items = list(in.Items)
+	return &out
+}
+
+// DeepCopyInto copies everything that in refers to.
+func (in *RuleOverride) DeepCopyInto(out *RuleOverride) {
+	*out = *in
+	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (in *RuleOverride) DeepCopyObject() runtime.Object {
+	out := new(RuleOverride)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (in *RuleOverrideList) DeepCopyObject() runtime.Object {
+	out := *in
+	in.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Items = list(in.Items)
+	return &out
+}
+
+// DeepCopyInto copies everything that in refers to.
+func (in *BracketCommand) DeepCopyInto(out *BracketCommand) {
+	*out = *in
+	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (in *BracketCommand) DeepCopyObject() runtime.Object {
+	out := new(BracketCommand)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (in *BracketCommandList) DeepCopyObject() runtime.Object {
+	out := *in
+	in.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Items = list(in.Items)
+	return &out
+}
+
+// DeepCopyInto copies everything that in refers to.
 func (in *PlannerState) DeepCopyInto(out *PlannerState) {
 	*out = *in
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)

@@ -25,6 +25,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Release{}, &ReleaseList{},
 		&Machine{}, &MachineList{},
 		&NodeJob{}, &NodeJobList{},
+		&ReleaseApproval{}, &ReleaseApprovalList{},
+		&RuleOverride{}, &RuleOverrideList{},
+		&BracketCommand{}, &BracketCommandList{},
 		&PlannerState{}, &PlannerStateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion())

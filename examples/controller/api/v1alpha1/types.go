@@ -7,6 +7,9 @@
 //	Release          one version of a deployment
 //	Machine          what is deployed to
 //	NodeJob          one execution on one machine, created by the controller and carried out by an agent
+//	ReleaseApproval  a person's yes or no to a release in an environment
+//	RuleOverride     lets one release past one rule for a time
+//	BracketCommand   an operator's decision about a machine on which a bracket has failed
 //	PlannerState     one record of the planner; only the planner writes it
 //
 // The manifests that [CRDs] returns check what a server can check without knowing the library:
@@ -20,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -220,6 +224,91 @@ type NodeJobList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []NodeJob `json:"items"`
+}
+
+// ReleaseApproval is one person's decision on a release in an environment, for the policies' rules
+// anyApproval. To take it back, delete it: what has started by then goes on.
+type ReleaseApproval struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              ReleaseApprovalSpec `json:"spec"`
+}
+
+// ReleaseApprovalSpec is [rollout.Approval]. It counts from the creation of the object, to the
+// second, and never changes.
+type ReleaseApprovalSpec struct {
+	Deployment  string                 `json:"deployment"`
+	Version     string                 `json:"version"`
+	Environment string                 `json:"environment"`
+	By          string                 `json:"by"` // the person: several approvals by one person count once
+	Decision    rollout.ApprovalStatus `json:"decision"`
+}
+
+// ReleaseApprovalList is a list of approvals.
+type ReleaseApprovalList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ReleaseApproval `json:"items"`
+}
+
+// RuleOverride lets one release past one rule for a time, such as a hotfix that must not wait for a
+// window. To end it early, delete it: what has started by then goes on.
+type RuleOverride struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              RuleOverrideSpec `json:"spec"`
+}
+
+// RuleOverrideSpec is [rollout.Override]. It is active from the creation of the object, to the
+// second, and only ExpiresAt may change.
+type RuleOverrideSpec struct {
+	Rule        string `json:"rule"` // id of the rule, as the conditions of machines name it
+	Deployment  string `json:"deployment"`
+	Version     string `json:"version"`
+	Environment string `json:"environment,omitempty"` // empty: all
+	Machine     string `json:"machine,omitempty"`     // empty: all
+	By          string `json:"by"`
+	Reason      string `json:"reason"`
+
+	// ExpiresAt is the first instant at which the override is not active any more. Zero: there is
+	// none. An override that expires before it was created has no effect.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+}
+
+// RuleOverrideList is a list of overrides.
+type RuleOverrideList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RuleOverride `json:"items"`
+}
+
+// BracketCommand is an operator's decision about what a bracket does on one machine, for example to
+// repeat a job that has failed for good. The first plan that sees both the command and the open
+// execution carries it out, once. A command that does not apply then never will: the condition
+// [ConditionPlanned] of the policies names it, and a new object gives a new command. To delete a
+// command that was carried out takes nothing back.
+type BracketCommand struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              BracketCommandSpec `json:"spec"`
+}
+
+// BracketCommandSpec is [bracket.Command], given at the creation of the object, to the second. It
+// never changes.
+type BracketCommandSpec struct {
+	Command    bracket.CommandKind `json:"command"`
+	Machine    string              `json:"machine"`
+	Group      string              `json:"group"`                // that of the jobs of the execution
+	Deployment string              `json:"deployment,omitempty"` // for retry and skip; empty: every member that has failed
+	By         string              `json:"by"`
+	Reason     string              `json:"reason"`
+}
+
+// BracketCommandList is a list of commands.
+type BracketCommandList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []BracketCommand `json:"items"`
 }
 
 // PlannerState is one record of the planner's store.

@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// decisions are what people have decided in a namespace. They may be as old as a cache: what is not
+// seen yet is heard later. What was deleted may be heard once more; where it was decided is not for
+// a plan to say.
+type decisions struct {
+	approvals []rollout.Approval
+	overrides []rollout.Override
+	commands  []bracket.Command
+}
+
+// decide reads them.
+func decide(ctx context.Context, reader client.Reader, namespace string) (decisions, error) {
+	var (
+		approvals v1alpha1.ReleaseApprovalList
+		overrides v1alpha1.RuleOverrideList
+		commands  v1alpha1.BracketCommandList
+	)
+	if err := list(ctx, reader, namespace, &approvals, &overrides, &commands); err != nil {
+		return decisions{}, err
+	}
+	var d decisions
+	for i := range approvals.Items {
+		spec := &approvals.Items[i].Spec
+		d.approvals = append(d.approvals, rollout.Approval{
+			Deployment: spec.Deployment, Version: spec.Version, Environment: spec.Environment,
+			By: spec.By, Status: spec.Decision, At: approvals.Items[i].CreationTimestamp.Time,
+		})
+	}
+	for i := range overrides.Items {
+		object, spec := &overrides.Items[i], &overrides.Items[i].Spec
+		override := rollout.Override{
+			ID: identity(object), Rule: spec.Rule, Deployment: spec.Deployment, Version: spec.Version, Environment: spec.Environment, Resource: spec.Machine,
+			CreatedAt: object.CreationTimestamp.Time, ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
+		}
+		if never := !spec.ExpiresAt.IsZero() && !spec.ExpiresAt.After(override.CreatedAt); !never { // a plan would refuse it, and with it the fleet
+			d.overrides = append(d.overrides, override)
+		}
+	}
+	for i := range commands.Items {
+		object, spec := &commands.Items[i], &commands.Items[i].Spec
+		d.commands = append(d.commands, bracket.Command{
+			ID: identity(object), Kind: spec.Command, Group: spec.Group, Resource: spec.Machine, Deployment: spec.Deployment,
+			By: spec.By, Reason: spec.Reason, At: object.CreationTimestamp.Time,
+		})
+	}
+	return d, nil
+}
+
+// identity tells an object from a later one of the same name, and can be read.
+func identity(object client.Object) string {
+	return object.GetName() + "/" + string(object.GetUID())
+}

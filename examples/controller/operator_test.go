@@ -1,0 +1,297 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// written gives an object what a server would give it.
+func written[T client.Object](object T, namespace, name string, at time.Time) T {
+	object = inNamespace(object, namespace, name)
+	object.SetUID(types.UID("uid-of-" + name))
+	object.SetCreationTimestamp(metav1.NewTime(at))
+	return object
+}
+
+// approvals is a fleet of one machine, in which a release needs two approvals.
+func approvals(t *testing.T, c client.Client) *host {
+	create(t, c, newPolicy("fleet", "approved", []byte(`{"name":"Approved","selector":"true","rules":[{"id":"two-of-us","anyApproval":{"minApprovals":2}}]}`)))
+	create(t, c, inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "agent"), newRelease("fleet", "agent", "v1", day1.AddDate(0, 0, -1)), newRelease("fleet", "agent", "v2", day1))
+	machine := v1alpha1.MachineSpec{Environment: "prod", Versions: map[string]string{"agent": "v1"}, JoinedAt: day1.AddDate(-1, 0, 0)}
+	create(t, c, inNamespace(&v1alpha1.Machine{Spec: machine}, "fleet", "node-0"))
+	h := newHost(t, c, "fleet", day2)
+	h.once()
+	return h
+}
+
+func TestApprovals(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	h := approvals(t, c)
+	for i, row := range []struct {
+		why      string
+		by       string
+		decision rollout.ApprovalStatus
+		at       time.Time
+		want     string // what the machine says then
+	}{
+		{"one of two", "ann", rollout.Approved, day2, "approval_missing"},
+		{"the same person once more", "ann", rollout.Approved, day2, "approval_missing"},
+		{"no is not yes", "ben", rollout.Rejected, day2, "approval_missing"},
+		{"a server whose clock is ahead: it counts from then on", "cy", rollout.Approved, day2.Add(time.Hour), "approval_missing"},
+		{"two of two", "dee", rollout.Approved, day2, "started"},
+	} {
+		create(t, c, written(&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{
+			Deployment: "agent", Version: "v2", Environment: "prod", By: row.by, Decision: row.decision,
+		}}, "fleet", fmt.Sprint("approval-", i), row.at))
+		h.once()
+		if got := reason(t, c, "fleet", "node-0"); got != row.want {
+			t.Errorf("%s: the machine says %s, want %s", row.why, got, row.want)
+		}
+	}
+	if got, want := starts(listJobs(t, c, "fleet")), []string{"0 node-0 agent@v2"}; !slices.Equal(got, want) {
+		t.Errorf("jobs %v, want %v", got, want)
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	for _, row := range []struct {
+		why     string
+		created time.Time
+		change  func(*v1alpha1.RuleOverrideSpec)
+		want    string // what the machine says then
+	}{
+		{"it lets the release past the rule", day2, func(*v1alpha1.RuleOverrideSpec) {}, "started"},
+		{"it is for this machine", day2, func(s *v1alpha1.RuleOverrideSpec) { s.Environment, s.Machine = "prod", "node-0" }, "started"},
+		{"it is for another machine", day2, func(s *v1alpha1.RuleOverrideSpec) { s.Machine = "node-1" }, "approval_missing"},
+		{"it is for another environment", day2, func(s *v1alpha1.RuleOverrideSpec) { s.Environment = "staging" }, "approval_missing"},
+		{"it is of another rule", day2, func(s *v1alpha1.RuleOverrideSpec) { s.Rule = "one-of-us" }, "approval_missing"},
+		{"it holds still", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2.Add(time.Second) }, "started"},
+		{"it has expired", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing"},
+		{"it expired before it was written: the rest of the fleet goes on without it", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day1 }, "approval_missing"},
+		{"it expires in the second in which it was written", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing"},
+	} {
+		c := newFake(t, interceptor.Funcs{})
+		h := approvals(t, c)
+		rule, _, _ := strings.Cut(message(t, c, "node-0"), ":") // people know rules from there
+		override := &v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: rule, Deployment: "agent", Version: "v2", By: "ann", Reason: "INC-7"}}
+		row.change(&override.Spec)
+		create(t, c, written(override, "fleet", "hotfix", row.created))
+		h.once()
+		if got := reason(t, c, "fleet", "node-0"); got != row.want {
+			t.Errorf("%s: the machine says %s, want %s", row.why, got, row.want)
+		}
+	}
+}
+
+// message returns what a machine says in full.
+func message(t *testing.T, c client.Client, machine string) string {
+	t.Helper()
+	var m v1alpha1.Machine
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: machine}, &m); err != nil {
+		t.Fatal(err)
+	}
+	return meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionUpToDate).Message
+}
+
+// failed is the fleet of three of which one machine may be down at a time, after the first kubelet
+// upgrade has failed for good. The others succeed. It returns the job.
+func failed(t *testing.T, c client.Client) (*host, v1alpha1.NodeJob) {
+	create(t, c, newFleet(t, "fleet", 3)...)
+	h := newHost(t, c, "fleet", day2)
+	first := ""
+	h.outcome = func(job v1alpha1.NodeJob) rollout.JobStatus {
+		if job.Spec.Deployment != "kubelet-upgrade" || first != "" && first != job.Name {
+			return rollout.JobSuccessful
+		}
+		first = job.Name
+		return rollout.JobFailure
+	}
+	h.run(day2.Add(time.Hour))
+	for _, job := range listJobs(t, c, "fleet") {
+		if job.Name == first {
+			return h, job
+		}
+	}
+	t.Fatal("nothing has failed")
+	return nil, v1alpha1.NodeJob{}
+}
+
+func command(about v1alpha1.NodeJob, kind bracket.CommandKind, name string, at time.Time) *v1alpha1.BracketCommand {
+	return written(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{
+		Command: kind, Machine: about.Spec.Machine, Group: about.Spec.Group, By: "ann", Reason: "INC-7",
+	}}, "fleet", name, at)
+}
+
+// TestCommands: a machine that a bracket holds because a job has failed for good waits for a person,
+// and each command ends that wait in its way.
+func TestCommands(t *testing.T) {
+	for _, row := range []struct {
+		kind      bracket.CommandKind
+		own       []string       // the further jobs on the machine
+		elsewhere int            // jobs on the two other machines
+		reasons   map[string]int // what the machines say in the end
+	}{
+		{bracket.Retry, []string{"kubelet-upgrade", "node-uncordon"}, 10, map[string]int{"current": 3}},
+		{bracket.Skip, []string{"node-uncordon"}, 10, map[string]int{"current": 2, "bracket_ended": 1}},
+		{bracket.Resolve, nil, 10, map[string]int{"current": 2, "bracket_ended": 1}},
+		{bracket.Abandon, nil, 0, map[string]int{"slot_full": 2, "bracket_ended": 1}}, // the slot is not free before somebody knows that the machine serves
+	} {
+		t.Run(string(row.kind), func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			h, job := failed(t, c)
+			before := len(listJobs(t, c, "fleet"))
+			create(t, c, command(job, row.kind, "decided", h.clock.Now()))
+			h.run(day2.Add(12 * time.Hour))
+			var own []string
+			elsewhere := 0
+			for _, further := range listJobs(t, c, "fleet")[before:] {
+				if further.Spec.Machine == job.Spec.Machine {
+					own = append(own, further.Spec.Deployment)
+				} else {
+					elsewhere++
+				}
+			}
+			reasons := map[string]int{}
+			for i := range 3 {
+				reasons[reason(t, c, "fleet", fmt.Sprint("node-", i))]++
+			}
+			if !slices.Equal(own, row.own) || elsewhere != row.elsewhere || fmt.Sprint(reasons) != fmt.Sprint(row.reasons) {
+				t.Errorf("jobs %v there and %d elsewhere, the machines say %v; want %v, %d, %v", own, elsewhere, reasons, row.own, row.elsewhere, row.reasons)
+			}
+			if said := planned(t, c); strings.Contains(said, "command") {
+				t.Errorf("the command has done its work, and the policy says %q", said)
+			}
+		})
+	}
+}
+
+// planned returns what the policy says of the last plan.
+func planned(t *testing.T, c client.Client) string {
+	t.Helper()
+	var policy v1alpha1.RolloutPolicy
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-lifecycle"}, &policy); err != nil {
+		t.Fatal(err)
+	}
+	return meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionPlanned).Message
+}
+
+// TestCommandWithoutEffect: a command that does not apply is named, and a new object is a new
+// command although it has the old name.
+func TestCommandWithoutEffect(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	h, job := failed(t, c)
+	if said := message(t, c, job.Spec.Machine); !strings.Contains(said, job.Spec.Group) {
+		t.Errorf("the machine does not name the group %s: %q", job.Spec.Group, said)
+	}
+	wrong := command(job, bracket.Retry, "again", h.clock.Now())
+	wrong.Spec.Deployment = "os-patch" // which has succeeded
+	create(t, c, wrong)
+	h.once()
+	if said := planned(t, c); !strings.Contains(said, "command_without_effect: again/uid-of-again") {
+		t.Errorf("the policy says %q", said)
+	}
+	if err := c.Delete(t.Context(), wrong); err != nil {
+		t.Fatal(err)
+	}
+	right := command(job, bracket.Retry, "again", h.clock.Now())
+	right.UID = "another"
+	create(t, c, right)
+	h.run(day2.Add(12 * time.Hour))
+	if got := reason(t, c, "fleet", job.Spec.Machine); got != "current" {
+		t.Errorf("the machine says %s", got)
+	}
+}
+
+// TestCommandSeenFirst: a command may come from the cache before the failure that it answers. It is
+// heard once, so it must not be refused for that.
+func TestCommandSeenFirst(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	h, job := failed(t, c)
+	asked := 0
+	server := interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			var asks client.ListOptions
+			asks.ApplyOptions(options)
+			if _, jobs := list.(*v1alpha1.NodeJobList); jobs && asks.FieldSelector == nil {
+				asked++
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	cache := interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			if jobs, ok := list.(*v1alpha1.NodeJobList); ok {
+				for i := range jobs.Items {
+					if jobs.Items[i].Name == job.Name {
+						jobs.Items[i].Status = v1alpha1.NodeJobStatus{State: rollout.JobInProgress}
+					}
+				}
+			}
+			return err
+		},
+	})
+	h.reconcile = (&Reconciler{Client: cache, Server: server, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
+	for range 3 {
+		h.once()
+	}
+	if asked != 0 {
+		t.Errorf("without a command the server was asked for its jobs %d times", asked)
+	}
+	create(t, c, command(job, bracket.Retry, "again", h.clock.Now()))
+	for range 3 {
+		h.once()
+	}
+	if asked != 1 {
+		t.Errorf("for one command the server was asked for its jobs %d times in three plans, want once", asked)
+	}
+	attempts := 0
+	for _, other := range listJobs(t, c, "fleet") {
+		if other.Spec.Machine == job.Spec.Machine && other.Spec.Deployment == job.Spec.Deployment {
+			attempts++
+		}
+	}
+	if said := planned(t, c); attempts != 2 || strings.Contains(said, "command") {
+		t.Errorf("%d attempts, want 2; the policy says %q", attempts, said)
+	}
+}
+
+// TestDecisionsOnServer: what a server returns of them is what was written, under an id of its own
+// and with the instant of its creation.
+func TestDecisionsOnServer(t *testing.T) {
+	c, namespace := newClient(t, sharedServer(t)), newNamespace()
+	approval := inNamespace(&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{Deployment: "d", Version: "v", Environment: "e", By: "ann", Decision: rollout.Approved}}, namespace, "a")
+	override := inNamespace(&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v", Environment: "e", Machine: "m", By: "ann", Reason: "why", ExpiresAt: time.Now().Add(time.Hour).UTC()}}, namespace, "o")
+	order := inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Skip, Machine: "m", Group: "g", Deployment: "d", By: "ann", Reason: "why"}}, namespace, "c")
+	create(t, c, approval, override, order)
+	got, err := decide(t.Context(), c, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := decisions{
+		[]rollout.Approval{{Version: "v", Deployment: "d", Environment: "e", By: "ann", Status: rollout.Approved, At: approval.CreationTimestamp.Time}},
+		[]rollout.Override{{
+			ID: "o/" + string(override.UID), Rule: "r", Version: "v", Deployment: "d", Environment: "e", Resource: "m",
+			CreatedAt: override.CreationTimestamp.Time, ExpiresAt: override.Spec.ExpiresAt, CreatedBy: "ann", Reason: "why",
+		}},
+		[]bracket.Command{{ID: "c/" + string(order.UID), Kind: bracket.Skip, Group: "g", Resource: "m", Deployment: "d", By: "ann", Reason: "why", At: order.CreationTimestamp.Time}},
+	}
+	if !reflect.DeepEqual(got, want) || approval.CreationTimestamp.IsZero() || override.UID == "" {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
