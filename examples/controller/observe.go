@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -25,6 +26,8 @@ type observation struct {
 	running  map[string][]string        // machine → deployments with a job that has not ended
 	turns    map[rollout.TargetID]int64 // the last turn of which a job was seen
 	active   int                        // jobs that have not ended
+
+	released map[concurrency.Holder]bool // see decisions
 
 	known known // for the next observation
 }
@@ -90,7 +93,7 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 	}
 	now.unreleased = missing
 	o := &observation{machines: machines.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, known: now}
-	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Commands = decided.approvals, decided.overrides, decided.commands
+	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Commands, o.released = decided.approvals, decided.overrides, decided.commands, decided.released
 	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for i := range releases.Items {
 		o.release(&releases.Items[i])

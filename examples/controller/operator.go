@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -17,6 +18,7 @@ type decisions struct {
 	approvals []rollout.Approval
 	overrides []rollout.Override
 	commands  []bracket.Command
+	released  map[concurrency.Holder]bool // whose slots are given back if they are quarantined
 }
 
 // decide reads them.
@@ -29,7 +31,7 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 	if err := list(ctx, reader, namespace, &approvals, &overrides, &commands); err != nil {
 		return decisions{}, err
 	}
-	var d decisions
+	d := decisions{released: map[concurrency.Holder]bool{}}
 	for i := range approvals.Items {
 		spec := &approvals.Items[i].Spec
 		d.approvals = append(d.approvals, rollout.Approval{
@@ -49,6 +51,10 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 	}
 	for i := range commands.Items {
 		object, spec := &commands.Items[i], &commands.Items[i].Spec
+		if spec.Command == v1alpha1.CommandRelease {
+			d.released[concurrency.Holder{Resource: spec.Machine, Group: spec.Group}] = true
+			continue
+		}
 		d.commands = append(d.commands, bracket.Command{
 			ID: identity(object), Kind: spec.Command, Group: spec.Group, Resource: spec.Machine, Deployment: spec.Deployment,
 			By: spec.By, Reason: spec.Reason, At: object.CreationTimestamp.Time,

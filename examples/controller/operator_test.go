@@ -2,8 +2,10 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -150,6 +153,7 @@ func TestCommands(t *testing.T) {
 		{bracket.Skip, []string{"node-uncordon"}, 10, map[string]int{"current": 2, "bracket_ended": 1}},
 		{bracket.Resolve, nil, 10, map[string]int{"current": 2, "bracket_ended": 1}},
 		{bracket.Abandon, nil, 0, map[string]int{"slot_full": 2, "bracket_ended": 1}}, // the slot is not free before somebody knows that the machine serves
+		{v1alpha1.CommandRelease, nil, 0, map[string]int{"slot_full": 2, "bracket_failed_holding": 1}},
 	} {
 		t.Run(string(row.kind), func(t *testing.T) {
 			c := newFake(t, interceptor.Funcs{})
@@ -177,6 +181,94 @@ func TestCommands(t *testing.T) {
 				t.Errorf("the command has done its work, and the policy says %q", said)
 			}
 		})
+	}
+}
+
+// TestReleaseCommand: the slot of an abandoned machine counts until a person says that the machine
+// serves again, and may say so before. A job that is still at work there keeps the slot.
+func TestReleaseCommand(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	h, job := failed(t, c)
+	create(t, c, command(job, v1alpha1.CommandRelease, "serves", h.clock.Now()))
+	h.once()
+	late := inNamespace(&v1alpha1.NodeJob{Spec: job.Spec}, "fleet", "late")
+	late.Spec.Run, late.Spec.Turn = strings.Replace(job.Spec.Run, "/1/1/", "/1/2/", 1), job.Spec.Turn+1
+	if create(t, c, late); late.Spec.Run == job.Spec.Run {
+		t.Fatalf("%s has no second attempt", job.Spec.Run)
+	}
+	create(t, c, command(job, bracket.Abandon, "given-up", h.clock.Now()))
+	before := len(listJobs(t, c, "fleet"))
+	for range 3 {
+		h.once()
+	}
+	if jobs := listJobs(t, c, "fleet"); len(jobs) != before {
+		t.Errorf("while a job of the execution is active others start: %v", starts(jobs[before:]))
+	}
+	if err := report(t.Context(), c, late, rollout.JobFailure, h.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	h.run(day2.Add(12 * time.Hour))
+	if further := len(listJobs(t, c, "fleet")) - before; further != 10 {
+		t.Errorf("%d jobs on the other machines, want 10", further)
+	}
+	var records v1alpha1.PlannerStateList
+	if err := c.List(t.Context(), &records, client.InNamespace("fleet")); err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records.Items {
+		if strings.Contains(record.Spec.Value, `"quarantined"`) {
+			t.Errorf("a slot is left: %s", record.Spec.Value)
+		}
+	}
+}
+
+// TestReleaseCommandSparesClaims: the slot that a controller claimed for a bracket is not one that an
+// execution left behind. The controller may only sleep, with the start in hand.
+func TestReleaseCommandSparesClaims(t *testing.T) {
+	died := errors.New("died")
+	orphans := 0
+	for n, alive := 0, false; !alive; n++ {
+		writes := 0
+		alive = true
+		c := newFake(t, interceptor.Funcs{})
+		create(t, c, newFleet(t, "fleet", 3)...)
+		h := newHost(t, c, "fleet", day1)
+		h.run(day2.Add(-time.Second))
+		h.clock.Set(day2)
+		mortal := interceptor.NewClient(c, failing(func() error {
+			if writes++; writes > n {
+				alive = false
+				return died
+			}
+			return nil
+		}))
+		if _, err := (&Reconciler{Client: mortal, Server: mortal, Clock: h.clock}).Reconcile(t.Context(), h.request()); err != nil && !errors.Is(err, died) {
+			t.Fatal(err)
+		}
+		for _, object := range newFleet(t, "fleet", 0) {
+			if release, ok := object.(*v1alpha1.Release); ok && !release.Spec.PublishedAt.Before(day1) {
+				if err := c.Delete(t.Context(), release); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		h.once()
+		lost := regexp.MustCompile(`orphan: (\S+) holds a slot of \S.* for (\S.*/prod/1) with`).FindStringSubmatch(planned(t, c))
+		if lost == nil {
+			continue
+		}
+		orphans++
+		claim := v1alpha1.NodeJob{Spec: v1alpha1.NodeJobSpec{Machine: lost[1], Group: lost[2]}}
+		create(t, c, command(claim, v1alpha1.CommandRelease, "mine", day2))
+		for range 3 {
+			h.once()
+		}
+		if said := planned(t, c); !strings.Contains(said, lost[0]) {
+			t.Errorf("after write %d the slot of %s is given back: %q", n, lost[1], said)
+		}
+	}
+	if orphans == 0 {
+		t.Error("no controller left a slot behind")
 	}
 }
 
@@ -290,6 +382,7 @@ func TestDecisionsOnServer(t *testing.T) {
 			CreatedAt: override.CreationTimestamp.Time, ExpiresAt: override.Spec.ExpiresAt, CreatedBy: "ann", Reason: "why",
 		}},
 		[]bracket.Command{{ID: "c/" + string(order.UID), Kind: bracket.Skip, Group: "g", Resource: "m", Deployment: "d", By: "ann", Reason: "why", At: order.CreationTimestamp.Time}},
+		map[concurrency.Holder]bool{},
 	}
 	if !reflect.DeepEqual(got, want) || approval.CreationTimestamp.IsZero() || override.UID == "" {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -27,10 +27,26 @@ type lease struct {
 	token uint64
 }
 
-// giveBack gives back the orphans of targets outside brackets that are due. It reports whether to
-// plan again, and otherwise when the next one is due. The planner only lists them, for it cannot
-// know whether somebody is about to dispatch.
+// giveBack gives back the orphans of targets outside brackets that are due, and those of abandoned
+// executions on machines that serve again. It reports whether to plan again, and otherwise when the
+// next one is due. The planner only lists them, for it cannot know whether somebody is about to
+// dispatch, or has repaired a machine.
 func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatcher, report *reporter, seen *observation, plan rollout.Plan) (again bool, next time.Time, err error) {
+	for _, orphan := range plan.Orphans {
+		if orphan.State != concurrency.Quarantined || !seen.released[orphan.Holder] {
+			continue
+		}
+		switch err := (&rollout.Planner{Store: own.store}).Release(ctx, orphan); {
+		case err == nil:
+			again = true
+			report.event(seen.machine(orphan.Resource), corev1.EventTypeNormal, reasonGivenBack, "GiveBack",
+				fmt.Sprintf("the slot of %s in %s with token %d: the machine serves again", orphan.Group, orphan.Pool, orphan.Token))
+		case errors.Is(err, bracket.ErrConflict), errors.Is(err, bracket.ErrNotFound), errors.Is(err, concurrency.ErrFenced):
+			again = true // somebody else was quicker
+		default:
+			return false, time.Time{}, err
+		}
+	}
 	due, next := own.due(plan)
 	for _, orphan := range due {
 		if _, observed := seen.find(orphan.Resource); !observed {
