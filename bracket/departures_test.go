@@ -41,9 +41,15 @@ func TestDefects(t *testing.T) {
 			h.start()
 			h.state = old
 			h.order(Skip, "n1", "nobody", 126)
+			h.commands = append(h.commands,
+				Command{ID: "next", Kind: Skip, Group: GroupID("rule", "prod", 2), Resource: "n1", Deployment: "os"},
+				Command{ID: "never", Kind: Resolve, Group: GroupID("rule", "prod", 2), Resource: "n0"})
 			plan := h.step(127) // which makes sure that nothing changes when it is repeated
-			if len(plan.Refused) != 1 || plan.Refused[0].Deployment != "nobody" {
-				h.t.Errorf("%+v", plan.Refused)
+			if len(plan.Refused) != 2 || plan.Refused[0].ID != "never" || plan.Refused[1].Deployment != "nobody" {
+				h.t.Errorf("each refused command once, by resource, and not the one that the opened execution takes: %+v", plan.Refused)
+			}
+			if m := h.open("n1").Members; !slices.ContainsFunc(m, func(m ExecutionMember) bool { return m.Deployment == "os" && m.Status == MemberSkipped }) {
+				h.t.Errorf("%+v", m)
 			}
 			if x := h.open("n1"); number(x.Group) != 2 || x.Members[1].Status != MemberRunning {
 				h.t.Errorf("%s", describe(h.state))

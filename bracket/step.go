@@ -23,6 +23,7 @@ type step struct {
 	counted      bool                 // the ended executions of the latest group were counted; end counts later ones
 	ended        int                  // executions of the latest group that ended
 	endedFailed  int
+	astray       []Command   // commands whose execution is not open
 	conditions   []Condition // what is left of the array that backs the plan's On lists
 	level, order []int       // scratch of deriveOpen, and blockers
 	blockers     []int
@@ -76,9 +77,11 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 		if err != nil {
 			return fail(err)
 		}
-		plan.Events, plan.Refused = slices.Concat(s.plan.Events, plan.Events), slices.Concat(s.plan.Refused, plan.Refused)
+		plan.Events = slices.Concat(s.plan.Events, plan.Events)
+		plan.refuse(s.plan.Refused) // without those astray, about which the other step has decided
 		return next, plan, nil
 	}
+	s.plan.refuse(s.astray)
 	s.derive()
 	s.plan.view = v
 	return s.state, s.plan, nil
@@ -230,7 +233,7 @@ func (s *step) foldAll() {
 			runs = runs[1:]
 		}
 		for len(commands) > 0 && commands[0].Resource < resource {
-			s.refuse(commands[0])
+			s.stray(commands[0])
 			commands = commands[1:]
 		}
 		var mine []Command
@@ -238,7 +241,7 @@ func (s *step) foldAll() {
 			if commands[0].Group == w.Group {
 				mine = append(mine, commands[0])
 			} else {
-				s.refuse(commands[0])
+				s.stray(commands[0])
 			}
 			commands = commands[1:]
 		}
@@ -254,17 +257,14 @@ func (s *step) foldAll() {
 		s.followTargets(w)
 	}
 	for _, c := range commands {
-		s.refuse(c)
+		s.stray(c)
 	}
-	slices.SortFunc(s.plan.Refused, func(a, b Command) int {
-		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.ID, b.ID))
-	})
 }
 
-// refuse lists a command whose execution is not open, unless the execution has ended: then the
+// stray notes a command whose execution is not open, unless the execution has ended: then the
 // command was applied or came too late. The execution of a group counts as ended once a later group
 // has ended on the resource, because the earlier one never begins there any more.
-func (s *step) refuse(c Command) {
+func (s *step) stray(c Command) {
 	if record := s.state.recordOn(c.Resource); record != nil {
 		v := s.view
 		last := record.Last[v.environment]
@@ -273,7 +273,15 @@ func (s *step) refuse(c Command) {
 			return
 		}
 	}
-	s.plan.Refused = append(s.plan.Refused, c)
+	s.astray = append(s.astray, c)
+}
+
+// refuse adds commands to those refused.
+func (p *Plan) refuse(commands []Command) {
+	p.Refused = append(p.Refused, commands...)
+	slices.SortFunc(p.Refused, func(a, b Command) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.ID, b.ID))
+	})
 }
 
 // findPending lists the resources on which the latest group has still to run, with the instants at
