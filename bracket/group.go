@@ -67,9 +67,8 @@ func (s *step) close(at time.Time, timedOut bool, strategy UnchangedMemberStrate
 		d := &v.deployments[v.find(m.Deployment)]
 		m.Locks = d.locks(at)
 		if m.Role == Main && len(m.Locks) > 0 {
-			newest, mark := m.Locks[0], g.Marks[d.id]
-			if newest.compare(mark) > 0 {
-				g.Marks[d.id] = newest
+			if mark := g.Marks[d.id]; mark.ID == "" || m.Locks[0].compare(mark) > 0 {
+				g.Marks[d.id] = m.Locks[0]
 			}
 		}
 	}
