@@ -1381,6 +1381,19 @@ func TestFailure(t *testing.T) {
 				h.t.Error(describe(h.state))
 			}
 		}, "it runs to its end, and the group stays cancelled: what it had locked is new again when the rule comes back"},
+		{"a deleted rule with an unknown reaction, and a record without a rule of its own", func(h *host) {
+			h.until(60, "n1", "os")
+			own := *h.record("n1")
+			open := *own.Open
+			own.Open, open.Rule = &open, nil
+			h.state.Executions = []*ExecutionRecord{&own}
+			h.gone, h.rule.OnMemberFailure = true, "rollback"
+			h.fails("os", 61)
+			h.is(StatusFailed, "os=failed uncordon=waiting")
+			if w := h.wait("uncordon"); w.Reason != ReasonFailedHolding || len(w.On) != 1 || w.On[0].Kind != OnOperator {
+				h.t.Errorf("%+v", w)
+			}
+		}, "nobody checks what is gone: the execution holds, and Step ends"},
 		{"a group that has failed when its rule is deleted", func(h *host) {
 			h.rule.OnMemberFailure = RunPost
 			h.until(60, "n1", "os")
