@@ -40,8 +40,11 @@ func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 			continue
 		}
 		n := f.group(path+".id", c.ID, &g, 0)
-		if n > 0 && n <= last {
+		switch {
+		case n > 0 && n <= last:
 			f.add(path+".id", CodeConflict, c.ID, "must come before group %d", last)
+		case n > 0 && n == g.Number && g.Collecting != nil:
+			f.add(path+".id", CodeConflict, c.ID, "must not be the group that is collecting")
 		}
 		last = n
 		c.check(&f, path)
