@@ -9,8 +9,8 @@ import (
 )
 
 // UnmarshalJSON decodes a stored record and refuses what [Step] would misread: unknown fields,
-// another schema, unknown enum values, instants that are not in UTC, groups and members out of
-// order or without an id. A record encoded by encoding/json decodes to an equal record if all its
+// another schema, unknown enum values, instants that are not in UTC, groups, members and locks out
+// of order or without an id. A record encoded by encoding/json decodes to an equal record if all its
 // ids are valid UTF-8.
 func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 	type plain GroupRecord
@@ -71,7 +71,11 @@ func (g *Group) check(f *faults, path string) {
 			f.add(path+".deployment", CodeConflict, m.Deployment, "must come after %q, once", g.Members[i-1].Deployment)
 		}
 		for k, l := range m.Locks {
-			f.mark(fmt.Sprintf("%s.locks[%d]", path, k), l)
+			path := fmt.Sprintf("%s.locks[%d]", path, k)
+			f.mark(path, l)
+			if k > 0 && l.compare(m.Locks[k-1]) >= 0 {
+				f.add(path, CodeConflict, l.ID, "must be older than %q: the newest comes first", m.Locks[k-1].ID)
+			}
 		}
 	}
 }

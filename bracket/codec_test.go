@@ -81,6 +81,8 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"deployment":"drain","role":"pre","needs":[],"locks"`, `"deployment":"z","role":"pre","needs":[],"locks"`, "closed[0].members[1].deployment", "members are searched in order"},
 		{`"role":"pre","needs":[],"locks"`, `"role":"hook","needs":[],"locks"`, "closed[0].members[0].role", "enums fail closed"},
 		{`"locks":[{"id":"v1.29.2"`, `"locks":[{"id":""`, "closed[0].members[1].locks[0].id", "a version has an id"},
+		{`"locks":[{"id":"v1.29.2"`, `"locks":[{"id":"v1.29.1","createdAt":"2026-03-09T09:00:00Z"},{"id":"v1.29.2"`, "closed[0].members[1].locks[1]", "a resource would get the older one, and the newer one would be new once more"},
+		{`"locks":[{"id":"v1.29.2"`, `"locks":[{"id":"v1.29.2","createdAt":"2026-03-10T09:00:00Z"},{"id":"v1.29.2"`, "closed[0].members[1].locks[1]", "a version is locked once"},
 		{`{"kubelet":{"id":"v1.29.2"`, `{"kubelet":{"id":""`, "marks.kubelet.id", "a version has an id"},
 		{`"closed":[`, `"closed":[null,`, "closed[0]", "a group is missing"},
 		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/8"},`, "closed[1].id: \"node lifecycle/prod/7\": must come before group 8", "the last one is the latest"},
