@@ -137,6 +137,9 @@ func (x *Execution) check(f *faults) {
 		if m.Attempt < 0 || m.Attempt > math.MaxInt32 || m.Generation < 0 || m.Generation >= x.Generation {
 			f.add(path, CodeOutOfRange, nil, "attempt %d and generation %d must be from 0 to %d, and the generation older than the execution's", m.Attempt, m.Generation, math.MaxInt32)
 		}
+		if m.Status == MemberWaiting && (m.Attempt == 0 || m.Generation != 0) { // its next run would have an id that is not its own
+			f.add(path, CodeConflict, nil, "attempt %d and generation %d of a waiting member must be at least 1, and 0", m.Attempt, m.Generation)
+		}
 		f.instant(path+".startedAt", m.StartedAt, false)
 		f.instant(path+".endedAt", m.EndedAt, false)
 		f.instant(path+".retryAt", m.RetryAt, false)

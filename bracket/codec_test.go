@@ -111,6 +111,8 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":-1`, "open.members[1]: attempt 1 and generation -1", "nobody ever gave a run that identity"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":2`, "open.members[1]", "a run of a generation to come"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":1`, "open.members[1]", "the present generation is written as none"},
+		{`"status":"running","attempt":1`, `"status":"waiting","attempt":0`, "open.members[1]: attempt 0 and generation 0 of a waiting member", "the first run is attempt 1"},
+		{`"status":"running","attempt":1`, `"status":"waiting","attempt":1,"generation":1`, "attempt 1 and generation 1 of a waiting member", "an older generation had that run"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"purpose":"deploy"`, "open.members[1].purpose", "only a rollback is written"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"startedAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].startedAt", "times are UTC"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"endedAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].endedAt", "times are UTC"},
