@@ -61,7 +61,8 @@ type namespace struct {
 	mu      sync.Mutex
 	planner rollout.Planner // it decodes only what has changed
 
-	suspects map[lease]time.Time // since when every plan has called them orphans
+	suspects map[lease]time.Time  // since when every plan has called them orphans
+	unsaid   map[string]time.Time // since when every turn has had the status of these objects refused
 
 	known known // what the last observation knew
 }
@@ -85,17 +86,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if len(found.items) == 0 {
 		return r.forget(ctx, report, request.Namespace)
 	}
-	if err := report.accepted(ctx, found); err != nil || found.set == nil {
-		return ctrl.Result{}, errors.Join(err, report.denials)
-	}
 	own := r.namespace(request.Namespace)
+	if err := report.accepted(ctx, found); err != nil || found.set == nil {
+		return r.rest(ctx, own, report, err)
+	}
 	seen, plan, err := r.plan(ctx, own, found.set)
 	switch {
 	case errors.Is(err, bracket.ErrConflict):
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	case rejected(err):
-		err := report.refused(ctx, found, err)
-		return ctrl.Result{}, errors.Join(err, report.denials)
+		return r.rest(ctx, own, report, report.refused(ctx, found, err))
 	case err != nil:
 		return ctrl.Result{}, err
 	}
@@ -121,10 +121,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	given, due, err := r.giveBack(ctx, own, jobs, report, seen, plan)
 	err = errors.Join(denials, err, report.planned(ctx, found, seen, plan))
-	if err = errors.Join(err, report.denials); err != nil {
+	unsaid := own.again(ctx, report)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: r.sleep(again || given, plan.Next, due)}, nil
+	return ctrl.Result{RequeueAfter: r.sleep(again || given, plan.Next, due, unsaid)}, nil
+}
+
+// rest ends a turn after which only an event asks for another one, unless it failed or something is
+// to be reported again.
+func (r *Reconciler) rest(ctx context.Context, own *namespace, report *reporter, err error) (ctrl.Result, error) {
+	unsaid := own.again(ctx, report)
+	if err != nil || unsaid.IsZero() {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.sleep(false, unsaid)}, nil
 }
 
 // forget is the turn of a namespace without policies: nothing is planned, nothing is said on its
@@ -132,8 +143,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // a plan is repeated once: the cache may not have shown yet what that plan had said.
 func (r *Reconciler) forget(ctx context.Context, report *reporter, name string) (ctrl.Result, error) {
 	err := report.ungoverned(ctx, name)
-	if err = errors.Join(err, report.denials); err != nil {
-		return ctrl.Result{}, err
+	if err != nil || len(report.unsaid) > 0 {
+		return r.rest(ctx, r.namespace(name), report, err)
 	}
 	if _, planned := r.namespaces.LoadAndDelete(name); planned {
 		return ctrl.Result{RequeueAfter: r.sleep(false)}, nil

@@ -10,14 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
@@ -494,7 +497,7 @@ func TestOneJobRefused(t *testing.T) {
 }
 
 // TestOneReportRefused: the server refuses what is said on one object again and again, for reasons of
-// its own. That is an error, so it is tried again. Nothing else waits for it: the jobs are created,
+// its own. That is logged, and it is tried again. Nothing else waits for it: the jobs are created,
 // and everybody else says what it waits for.
 func TestOneReportRefused(t *testing.T) {
 	for _, row := range []struct {
@@ -517,8 +520,11 @@ func TestOneReportRefused(t *testing.T) {
 			create(t, c, newPolicy("fleet", "other", []byte(`{"name":"other","selector":"false","rules":[{"anyApproval":{"minApprovals":1}}]}`)))
 			h := newHost(t, c, "fleet", day2.Add(time.Hour)) // everybody is due
 			for range 2 {
-				if _, err := h.reconcile(t.Context(), h.request()); !errors.Is(err, refused) {
-					t.Fatalf("error %v, want that of the server", err)
+				var logged strings.Builder
+				ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{}))
+				result, err := h.reconcile(ctx, h.request())
+				if err != nil || result.RequeueAfter != retryDelay || !strings.Contains(logged.String(), "by an admission webhook") {
+					t.Fatalf("error %v, again after %v, want %v; logged: %q, want the error of the server", err, result.RequeueAfter, retryDelay, logged.String())
 				}
 			}
 			if jobs := listJobs(t, c, "fleet"); len(jobs) != 1 {
@@ -539,6 +545,100 @@ func TestOneReportRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReportRefusedForGood: what the server refuses again and again is written again after delays that
+// grow to a minute, and there is no event about it each time: every five seconds the namespace had been
+// planned, with an event. When the server takes it there is one event for each condition.
+func TestReportRefusedForGood(t *testing.T) {
+	for _, row := range []struct {
+		why, victim string
+		change      func(t *testing.T, c client.Client)
+		conditions  int // that are new on the victim
+	}{
+		{"a machine that waits", "node-0", func(*testing.T, client.Client) {}, 1},
+		{"a policy beside one that is not valid", "node-lifecycle", func(t *testing.T, c client.Client) {
+			create(t, c, newPolicy("fleet", "other", []byte(`{"name":"b","selector":"true","rules":[{"resourceConcurency":{}}]}`)))
+		}, 2},
+		{"a policy in a namespace that contradicts itself", "node-lifecycle", func(t *testing.T, c client.Client) {
+			create(t, c, inNamespace(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Deployment: "os-patch", Version: "2026-03", PublishedAt: day1}}, "fleet", "again"))
+		}, 2},
+		{"a machine in a namespace without policies", "node-0", func(t *testing.T, c client.Client) {
+			newHost(t, c, "fleet", day2.Add(time.Hour)).once()
+			if err := c.DeleteAllOf(t.Context(), &v1alpha1.RolloutPolicy{}, client.InNamespace("fleet")); err != nil {
+				t.Fatal(err)
+			}
+		}, 0},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			refuse, tried := false, 0
+			c := newFake(t, interceptor.Funcs{
+				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+					if object.GetName() == row.victim {
+						if tried++; refuse {
+							return apierrors.NewForbidden(schema.GroupResource{}, row.victim, errors.New("by an admission webhook"))
+						}
+					}
+					return c.SubResource(sub).Patch(ctx, object, patch, options...)
+				},
+			})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			row.change(t, c)
+			h, about := newHost(t, c, "fleet", day2.Add(time.Hour)), recorder{} // everybody is due
+			h.reconcile = (&Reconciler{Client: c, Server: c, Clock: h.clock, Recorder: about}).Reconcile
+			refuse = true
+			turns, last := 0, time.Duration(0)
+			for begun := h.clock.Now(); h.clock.Now().Sub(begun) < time.Hour; turns++ {
+				if last = h.once(); last <= 0 || last > DefaultResync {
+					t.Fatalf("turn %d asks for the next one after %v", turns, last)
+				}
+				h.clock.Advance(last)
+			}
+			if turns < 60 || turns > 75 || last != DefaultResync { // 0.1 s doubles ten times until it is a minute
+				t.Errorf("%d turns in an hour, and the last one asks for another after %v", turns, last)
+			}
+			if tried < turns || about[row.victim] != 0 {
+				t.Errorf("%d tries in %d turns, and %d events about them", tried, turns, about[row.victim])
+			}
+			refuse = false
+			h.once()
+			if about[row.victim] != row.conditions {
+				t.Errorf("%d events when the server takes it, want %d", about[row.victim], row.conditions)
+			}
+			tried = 0
+			if h.once(); tried > 0 {
+				t.Errorf("it is written %d times more", tried)
+			}
+		})
+	}
+}
+
+// TestReportRefusedMeanwhile: the delay is that of the object which the server has refused for the
+// shortest time, and turns in between, for other reasons, make none longer.
+func TestReportRefusedMeanwhile(t *testing.T) {
+	n := &namespace{}
+	turn := func(why string, after time.Duration, want time.Duration, objects ...string) {
+		t.Helper()
+		now := day1.Add(after)
+		next := n.again(t.Context(), &reporter{now: now, unsaid: objects})
+		if got := next.Sub(now); next.IsZero() != (want == 0) || want > 0 && got != want {
+			t.Errorf("%s: again after %v, want %v", why, got, want)
+		}
+	}
+	turn("the first refusal", 0, retryDelay, "a")
+	turn("an event asks for a turn at once", time.Millisecond, retryDelay, "a")
+	turn("after eight seconds it waits for eight more", 8*time.Second, 8*time.Second, "a")
+	turn("another object is refused for the first time", 10*time.Second, retryDelay, "a", "b")
+	turn("… and is said", 11*time.Second, 11*time.Second, "a")
+	turn("everything is said", 12*time.Second, 0)
+	turn("what is refused anew begins anew", 13*time.Second, retryDelay, "a")
+}
+
+// recorder counts the events about each object.
+type recorder map[string]int
+
+func (r recorder) Eventf(about, _ runtime.Object, _, _, _, _ string, _ ...any) {
+	r[about.(client.Object).GetName()]++
 }
 
 // TestLastPolicyDeleted: when nothing governs a machine any more, it no longer says what the last

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
@@ -44,7 +45,9 @@ type reporter struct {
 	recorder events.EventRecorder
 	now      time.Time
 
-	denials error // what the server refused to have said on single objects: nothing waits for it, and the turn ends with it
+	news    []func() // the events of what the next patch says; they are emitted when the server has taken it
+	unsaid  []string // the objects whose status the server refused: nothing waits for them, see namespace.again
+	denials error    // why it refused them
 }
 
 func condition(kind string, ok bool, reason, message string, generation int64, now time.Time) metav1.Condition {
@@ -58,7 +61,8 @@ func condition(kind string, ok bool, reason, message string, generation int64, n
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now)}
 }
 
-// set puts a condition into a list and emits an event if its reason is new.
+// set puts a condition into a list. If its reason is new there is an event about it, after the next
+// patch: a status that the server refuses again and again would have one each time.
 func (r *reporter) set(about client.Object, list *[]metav1.Condition, c metav1.Condition) {
 	before := meta.FindStatusCondition(*list, c.Type)
 	news := before == nil || before.Reason != c.Reason
@@ -69,7 +73,7 @@ func (r *reporter) set(about client.Object, list *[]metav1.Condition, c metav1.C
 			kind = corev1.EventTypeWarning
 		}
 		note, _, _ := strings.Cut(c.Message, "\n")
-		r.event(about, kind, c.Reason, c.Type, note)
+		r.news = append(r.news, func() { r.event(about, kind, c.Reason, c.Type, note) })
 	}
 }
 
@@ -220,20 +224,53 @@ func explain(waits []rollout.Waiting) string {
 	return strings.Join(lines, "\n")
 }
 
-// patch writes a status. An object that is gone needs none. That the server refuses the status of
-// this one object is kept in denials, and the next one is written all the same.
+// patch writes a status, and emits the events about it. An object that is gone needs none. That the
+// server refuses the status of this one object is noted, and the next one is written all the same.
 func (r *reporter) patch(ctx context.Context, object, old client.Object, same bool) error {
+	news := r.news
+	r.news = nil
 	if same {
 		return nil
 	}
-	err := r.client.Status().Patch(ctx, object, client.MergeFrom(old))
-	if err == nil || apierrors.IsNotFound(err) {
+	switch err := r.client.Status().Patch(ctx, object, client.MergeFrom(old)); {
+	case err == nil:
+		for _, emit := range news {
+			emit()
+		}
+		return nil
+	case apierrors.IsNotFound(err):
+		return nil
+	default:
+		err = fmt.Errorf("controller: report on %s: %w", object.GetName(), err)
+		if !denied(err) {
+			return err
+		}
+		r.unsaid, r.denials = append(r.unsaid, fmt.Sprintf("%T %s", object, object.GetName())), errors.Join(r.denials, err)
 		return nil
 	}
-	err = fmt.Errorf("controller: report on %s: %w", object.GetName(), err)
-	if denied(err) {
-		r.denials = errors.Join(r.denials, err)
-		return nil
+}
+
+// again returns when to report again what the server refused in this turn, and logs why it did:
+// when it has refused it for twice as long. So each delay doubles until it is that of the resync,
+// and turns in between, for other reasons, change nothing about that. It is zero if the server has
+// taken everything.
+func (n *namespace) again(ctx context.Context, report *reporter) (next time.Time) {
+	if report.denials != nil {
+		log.FromContext(ctx).Error(report.denials, "the server refuses a status; it is written again after a delay that grows")
 	}
-	return err
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	unsaid := map[string]time.Time{}
+	for _, object := range report.unsaid {
+		since, known := n.unsaid[object]
+		if !known {
+			since = report.now
+		}
+		unsaid[object] = since
+		if at := report.now.Add(max(report.now.Sub(since), retryDelay)); next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	n.unsaid = unsaid
+	return next
 }
