@@ -62,7 +62,7 @@ type namespace struct {
 	planner rollout.Planner // it decodes only what has changed
 
 	suspects map[lease]time.Time  // since when every plan has called them orphans
-	unsaid   map[string]time.Time // since when every turn has had the status of these objects refused
+	unsaid   map[string]time.Time // since when no turn has got the status of these objects written
 
 	known known // what the last observation knew
 }

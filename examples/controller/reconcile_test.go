@@ -554,28 +554,32 @@ func TestReportRefusedForGood(t *testing.T) {
 	for _, row := range []struct {
 		why, victim string
 		change      func(t *testing.T, c client.Client)
-		conditions  int // that are new on the victim
+		conditions  int  // that are new on the victim
+		overtaken   bool // it is refused because somebody else is always quicker
 	}{
-		{"a machine that waits", "node-0", func(*testing.T, client.Client) {}, 1},
+		{"a machine that waits", "node-0", func(*testing.T, client.Client) {}, 1, false},
+		{"a machine that somebody else always writes first", "node-0", func(*testing.T, client.Client) {}, 1, true},
 		{"a policy beside one that is not valid", "node-lifecycle", func(t *testing.T, c client.Client) {
 			create(t, c, newPolicy("fleet", "other", []byte(`{"name":"b","selector":"true","rules":[{"resourceConcurency":{}}]}`)))
-		}, 2},
+		}, 2, false},
 		{"a policy in a namespace that contradicts itself", "node-lifecycle", func(t *testing.T, c client.Client) {
 			create(t, c, inNamespace(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Deployment: "os-patch", Version: "2026-03", PublishedAt: day1}}, "fleet", "again"))
-		}, 2},
+		}, 2, false},
 		{"a machine in a namespace without policies", "node-0", func(t *testing.T, c client.Client) {
 			newHost(t, c, "fleet", day2.Add(time.Hour)).once()
 			if err := c.DeleteAllOf(t.Context(), &v1alpha1.RolloutPolicy{}, client.InNamespace("fleet")); err != nil {
 				t.Fatal(err)
 			}
-		}, 0},
+		}, 0, false},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			refuse, tried := false, 0
 			c := newFake(t, interceptor.Funcs{
 				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 					if object.GetName() == row.victim {
-						if tried++; refuse {
+						if tried++; refuse && row.overtaken {
+							return apierrors.NewConflict(schema.GroupResource{}, row.victim, errors.New("somebody else was quicker"))
+						} else if refuse {
 							return apierrors.NewForbidden(schema.GroupResource{}, row.victim, errors.New("by an admission webhook"))
 						}
 					}
@@ -608,6 +612,91 @@ func TestReportRefusedForGood(t *testing.T) {
 			tried = 0
 			if h.once(); tried > 0 {
 				t.Errorf("it is written %d times more", tried)
+			}
+		})
+	}
+}
+
+// TestConditionsOfOthers: a condition that somebody else has written, and that the cache does not show
+// yet, survives what this controller says on the same object: its patch had replaced the whole list. It
+// is said when the cache has caught up, and nothing else waits for it.
+func TestConditionsOfOthers(t *testing.T) {
+	for _, row := range []struct {
+		why, want string
+		object    client.Object
+		list      func(client.Object) *[]metav1.Condition
+		ours      string
+		deleted   bool // the policy, so that what was said is taken back
+	}{
+		{"a machine", "slot_full", inNamespace(&v1alpha1.Machine{}, "fleet", "node-0"), func(o client.Object) *[]metav1.Condition {
+			return &o.(*v1alpha1.Machine).Status.Conditions
+		}, v1alpha1.ConditionUpToDate, false},
+		{"a policy", "planned", inNamespace(&v1alpha1.RolloutPolicy{}, "fleet", "node-lifecycle"), func(o client.Object) *[]metav1.Condition {
+			return &o.(*v1alpha1.RolloutPolicy).Status.Conditions
+		}, v1alpha1.ConditionPlanned, false},
+		{"a machine of which nothing is to be said any more", "none", inNamespace(&v1alpha1.Machine{}, "fleet", "node-0"), func(o client.Object) *[]metav1.Condition {
+			return &o.(*v1alpha1.Machine).Status.Conditions
+		}, v1alpha1.ConditionUpToDate, true},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			if row.deleted {
+				newHost(t, c, "fleet", day2.Add(time.Hour)).once()
+				if err := c.DeleteAllOf(t.Context(), &v1alpha1.RolloutPolicy{}, client.InNamespace("fleet")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			get := func() []metav1.Condition {
+				t.Helper()
+				if err := c.Get(t.Context(), client.ObjectKeyFromObject(row.object), row.object); err != nil {
+					t.Fatal(err)
+				}
+				return *row.list(row.object)
+			}
+			get()
+			behind, old := true, row.object.DeepCopyObject()
+			meta.SetStatusCondition(row.list(row.object), metav1.Condition{Type: "Healthy", Status: metav1.ConditionTrue, Reason: "Somebody", LastTransitionTime: metav1.NewTime(day2)})
+			if err := c.Status().Update(t.Context(), row.object); err != nil {
+				t.Fatal(err)
+			}
+			cache := interceptor.NewClient(c, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					err := c.List(ctx, list, options...)
+					switch list := list.(type) {
+					case *v1alpha1.MachineList:
+						for i := range list.Items {
+							if machine, is := old.(*v1alpha1.Machine); is && behind && machine.Name == list.Items[i].Name {
+								list.Items[i] = *machine
+							}
+						}
+					case *v1alpha1.RolloutPolicyList:
+						if policy, is := old.(*v1alpha1.RolloutPolicy); is && behind {
+							list.Items[0] = *policy
+						}
+					}
+					return err
+				},
+			})
+			h, about := newHost(t, c, "fleet", day2.Add(time.Hour)), recorder{} // everybody is due
+			h.reconcile = (&Reconciler{Client: cache, Server: c, Clock: h.clock, Recorder: about}).Reconcile
+			if again := h.once(); again != retryDelay {
+				t.Errorf("again after %v, want %v", again, retryDelay)
+			}
+			if list := get(); !meta.IsStatusConditionTrue(list, "Healthy") || about[row.object.GetName()] > 0 {
+				t.Errorf("what somebody else says is gone, or there are %d events about what was not said: %+v", about[row.object.GetName()], list)
+			}
+			if jobs := listJobs(t, c, "fleet"); len(jobs) != 1 {
+				t.Errorf("jobs %v, want one", starts(jobs))
+			}
+			behind = false
+			h.once()
+			list, says := get(), "none"
+			if condition := meta.FindStatusCondition(list, row.ours); condition != nil {
+				says = condition.Reason
+			}
+			if says != row.want || !meta.IsStatusConditionTrue(list, "Healthy") {
+				t.Errorf("in the end it says %s, want %s, and all of %+v", says, row.want, list)
 			}
 		})
 	}

@@ -46,8 +46,8 @@ type reporter struct {
 	now      time.Time
 
 	news    []func() // the events of what the next patch says; they are emitted when the server has taken it
-	unsaid  []string // the objects whose status the server refused: nothing waits for them, see namespace.again
-	denials error    // why it refused them
+	unsaid  []string // the objects whose status the server did not take: nothing waits for them, see namespace.again
+	denials error    // why it refused them, unless somebody else was quicker
 }
 
 func condition(kind string, ok bool, reason, message string, generation int64, now time.Time) metav1.Condition {
@@ -225,14 +225,19 @@ func explain(waits []rollout.Waiting) string {
 }
 
 // patch writes a status, and emits the events about it. An object that is gone needs none. That the
-// server refuses the status of this one object is noted, and the next one is written all the same.
+// server does not take the status of this one object is noted, and the next one is written all the
+// same.
+//
+// The patch replaces the list of conditions as a whole, and may hold only what the cache shows.
+// Therefore it applies to the version that was read and to no other: the condition that somebody
+// else has written since would be lost.
 func (r *reporter) patch(ctx context.Context, object, old client.Object, same bool) error {
 	news := r.news
 	r.news = nil
 	if same {
 		return nil
 	}
-	switch err := r.client.Status().Patch(ctx, object, client.MergeFrom(old)); {
+	switch err := r.client.Status().Patch(ctx, object, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{})); {
 	case err == nil:
 		for _, emit := range news {
 			emit()
@@ -240,20 +245,20 @@ func (r *reporter) patch(ctx context.Context, object, old client.Object, same bo
 		return nil
 	case apierrors.IsNotFound(err):
 		return nil
+	case apierrors.IsConflict(err): // no denial: the cache is about to show what was written
+	case denied(err):
+		r.denials = errors.Join(r.denials, fmt.Errorf("controller: report on %s: %w", object.GetName(), err))
 	default:
-		err = fmt.Errorf("controller: report on %s: %w", object.GetName(), err)
-		if !denied(err) {
-			return err
-		}
-		r.unsaid, r.denials = append(r.unsaid, fmt.Sprintf("%T %s", object, object.GetName())), errors.Join(r.denials, err)
-		return nil
+		return fmt.Errorf("controller: report on %s: %w", object.GetName(), err)
 	}
+	r.unsaid = append(r.unsaid, fmt.Sprintf("%T %s", object, object.GetName()))
+	return nil
 }
 
-// again returns when to report again what the server refused in this turn, and logs why it did:
-// when it has refused it for twice as long. So each delay doubles until it is that of the resync,
-// and turns in between, for other reasons, change nothing about that. It is zero if the server has
-// taken everything.
+// again returns when to report again what the server did not take in this turn, and logs what it
+// refused: when that has been so for twice as long. So each delay doubles until it is that of the
+// resync, and turns in between, for other reasons, change nothing about that. It is zero if the
+// server has taken everything.
 func (n *namespace) again(ctx context.Context, report *reporter) (next time.Time) {
 	if report.denials != nil {
 		log.FromContext(ctx).Error(report.denials, "the server refuses a status; it is written again after a delay that grows")
