@@ -4,10 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -182,6 +185,71 @@ func TestValidation(t *testing.T) {
 		case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
 			t.Errorf("%s: %v, want %q", row.why, err, row.want)
 		}
+	}
+}
+
+// TestConditionsAreApplied: an agent that applies a condition of its own, on the server's side and
+// without a look at what is there, leaves those of the controller alone, and the other way round.
+func TestConditionsAreApplied(t *testing.T) {
+	namespace, c := newNamespace(), newClient(t, sharedServer(t))
+	create(t, c, newFleet(t, namespace, 1)...)
+	r := &Reconciler{Client: c, Server: c, Clock: clock.NewFake(day1)}
+	turn := func() {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, row := range []struct {
+		kind, name string
+		ours       []string
+	}{
+		{"Machine", "node-0", []string{v1alpha1.ConditionUpToDate}},
+		{"RolloutPolicy", "node-lifecycle", []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionPlanned}},
+	} {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(row.kind))
+		object.SetNamespace(namespace)
+		object.SetName(row.name)
+		says := func(status string) {
+			t.Helper()
+			applied := object.DeepCopy()
+			applied.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+				"type": "Healthy", "status": status, "reason": "Probed", "message": "", "lastTransitionTime": "2026-03-10T09:00:00Z",
+			}}}
+			if err := c.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("agent")); err != nil {
+				t.Fatalf("%s: %v", row.kind, err)
+			}
+		}
+		check := func(when, status string, want ...string) {
+			t.Helper()
+			found := object.DeepCopy()
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), found); err != nil {
+				t.Fatal(err)
+			}
+			list, _, _ := unstructured.NestedSlice(found.Object, "status", "conditions")
+			said := map[string]any{}
+			for _, condition := range list {
+				said[condition.(map[string]any)["type"].(string)] = condition.(map[string]any)["status"]
+			}
+			if said["Healthy"] != status || len(said) != 1+len(want) {
+				t.Errorf("%s, %s: %v, want Healthy %s and %v", row.kind, when, said, status, want)
+			}
+			for _, kind := range want {
+				if said[kind] == nil {
+					t.Errorf("%s, %s: %v, want %s", row.kind, when, said, kind)
+				}
+			}
+		}
+		if row.kind == "Machine" {
+			says("True")
+			check("the agent speaks first", "True")
+		}
+		turn()
+		says("False")
+		check("after a turn the agent speaks again", "False", row.ours...)
+		turn()
+		check("after one more turn", "False", row.ours...)
 	}
 }
 
