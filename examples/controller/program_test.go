@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,6 +112,36 @@ func (p *process) signal(signal os.Signal) {
 	}
 }
 
+// free returns an address at which nobody listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// answers waits until a process answers a probe in a certain way.
+func (p *process) answers(address, path string, code int, want string) {
+	p.Helper()
+	said := ""
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) {
+		answer, err := http.Get("http://" + address + path)
+		if err != nil {
+			said = err.Error()
+			continue
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if said = fmt.Sprint(answer.StatusCode, " ", string(body), err); err == nil && answer.StatusCode == code && strings.Contains(string(body), want) {
+			return
+		}
+	}
+	p.Fatalf("%s is answered by %s, want %d with %q\n%s", path, said, code, want, p.said())
+}
+
 // TestProgramKnowsZones: windows name time zones, and an image that holds little else than the
 // program has no database of them.
 func TestProgramKnowsZones(t *testing.T) {
@@ -124,7 +157,8 @@ func TestProgramKnowsZones(t *testing.T) {
 // TestProgram runs the program as it is on a cluster: it installs its definitions, and one process
 // after the other, with no more rights than rbac.yaml gives it, rolls out a release while an agent
 // carries out the jobs. The first one is killed in the middle, the second one is told to stop when
-// all is done.
+// all is done. Before that, one that does not lead is healthy all the time, and ready as soon as the
+// definitions are there.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
@@ -144,13 +178,24 @@ func TestProgram(t *testing.T) {
 	if p := run(t, config, binary, "-leader-election", "false", "-namespace", "fleet"); p.wait() != 2 || !strings.Contains(p.said(), `unexpected argument "false"`) {
 		t.Errorf("a switch with its value apart, behind which no flag counts: it ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
 	}
-	if p := run(t, config, binary, "-metrics-bind-address=0"); p.wait() != 1 || !strings.Contains(p.said(), "-leader-election-namespace") {
+	if p := run(t, config, binary, "-metrics-bind-address=0", "-health-probe-bind-address=0"); p.wait() != 1 || !strings.Contains(p.said(), "-leader-election-namespace") {
 		t.Errorf("with a leader outside a pod: it ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
 	}
-	for range 2 { // the second time the definitions are there
+	probed := free(t)
+	standby := run(t, asItself, binary, "-leader-election-namespace=nodeupgrader", "-metrics-bind-address=0", "-health-probe-bind-address="+probed) // this server knows no leases, so it never leads
+	standby.answers(probed, "/healthz", http.StatusOK, "ok")
+	standby.answers(probed, "/readyz", http.StatusInternalServerError, "[-]caches failed")
+	standby.answers(probed, "/readyz/caches", http.StatusInternalServerError, "the cache of *v1alpha1.RolloutPolicy") // there are no definitions yet
+	for range 2 {                                                                                                     // the second time the definitions are there
 		if p := run(t, config, binary, "-install"); p.wait() != 0 || p.said() != "" {
 			t.Fatalf("-install ends with %d and says %q", p.cmd.ProcessState.ExitCode(), p.said())
 		}
+	}
+
+	standby.answers(probed, "/readyz", http.StatusOK, "ok")
+	standby.signal(syscall.SIGTERM)
+	if code := standby.wait(); code != 0 {
+		t.Errorf("told to stop, the instance that does not lead ends with %d:\n%s", code, standby.said())
 	}
 
 	const machines = 6
@@ -160,8 +205,9 @@ func TestProgram(t *testing.T) {
 	for i := range machines {
 		create(t, c, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod"}}, namespace, fmt.Sprint("m", i)))
 	}
-	arguments := []string{"-namespace", namespace, "-leader-election=false", "-metrics-bind-address=0"}
+	arguments := []string{"-namespace", namespace, "-leader-election=false", "-metrics-bind-address=0", "-health-probe-bind-address=" + probed}
 	p := run(t, asItself, binary, arguments...)
+	p.answers(probed, "/readyz", http.StatusOK, "ok")
 	killed, peak := false, 0
 	deadline := time.Now().Add(4 * time.Minute)
 	for !rolledOut(t, c, namespace, machines) {

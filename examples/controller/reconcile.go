@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -19,9 +20,11 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -217,14 +220,40 @@ func setup(mgr ctrl.Manager, r reconcile.Reconciler, options controller.Options)
 	// A status does not count as a change of what is wanted, or every report would ask for a plan.
 	// Only that of a job does.
 	wanted := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))
-	return ctrl.NewControllerManagedBy(mgr).Named("rollout").WithOptions(options).
-		Watches(&v1alpha1.RolloutPolicy{}, fleet, wanted).
-		Watches(&v1alpha1.NodeDeployment{}, fleet, wanted).
-		Watches(&v1alpha1.Release{}, fleet, wanted).
-		Watches(&v1alpha1.Machine{}, fleet, wanted).
-		Watches(&v1alpha1.ReleaseApproval{}, fleet, wanted).
-		Watches(&v1alpha1.RuleOverride{}, fleet, wanted).
-		Watches(&v1alpha1.BracketCommand{}, fleet, wanted).
-		Watches(&v1alpha1.NodeJob{}, fleet).
-		Complete(r)
+	b := ctrl.NewControllerManagedBy(mgr).Named("rollout").WithOptions(options)
+	for _, object := range watched() {
+		if _, job := object.(*v1alpha1.NodeJob); job {
+			b.Watches(object, fleet)
+		} else {
+			b.Watches(object, fleet, wanted)
+		}
+	}
+	return b.Complete(r)
+}
+
+// watched has an object of every kind that a plan is made from.
+func watched() []client.Object {
+	return []client.Object{
+		&v1alpha1.RolloutPolicy{}, &v1alpha1.NodeDeployment{}, &v1alpha1.Release{}, &v1alpha1.Machine{}, &v1alpha1.NodeJob{},
+		&v1alpha1.ReleaseApproval{}, &v1alpha1.RuleOverride{}, &v1alpha1.BracketCommand{},
+	}
+}
+
+// Ready returns a check of whether a reconciler that reads from a cache could plan now: the cache
+// holds all kinds. It does not ask who leads. An instance that waits to lead must be ready, or no
+// deployment of two would ever be, and none could be updated; and it fills its cache by being asked,
+// so that it takes over at once.
+func Ready(c cache.Cache) healthz.Checker {
+	return func(request *http.Request) error {
+		for _, object := range watched() {
+			informer, err := c.GetInformer(request.Context(), object, cache.BlockUntilSynced(false)) // it is started if it is not yet there
+			if err != nil {
+				return fmt.Errorf("controller: the cache of %T: %w", object, err)
+			}
+			if !informer.HasSynced() {
+				return fmt.Errorf("controller: the cache of %T is not filled yet", object)
+			}
+		}
+		return nil
+	}
 }
