@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -102,7 +103,12 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 	environments := map[string]bool{}
 	for i := range o.machines {
 		machine := &o.machines[i]
-		o.snapshot.Resources = append(o.snapshot.Resources, rollout.Resource{ID: machine.Name, Name: machine.Name, Kind: "Machine", Metadata: machine.Labels})
+		metadata := machine.Labels
+		if deleted(machine) {
+			metadata = map[string]string{metadataDeleted: "true"}
+			maps.Copy(metadata, machine.Labels)
+		}
+		o.snapshot.Resources = append(o.snapshot.Resources, rollout.Resource{ID: machine.Name, Name: machine.Name, Kind: "Machine", Metadata: metadata})
 		if machine.Spec.Unavailable {
 			o.snapshot.Unavailable = append(o.snapshot.Unavailable, machine.Name)
 		}

@@ -94,7 +94,7 @@ func compile(items []v1alpha1.RolloutPolicy) (*rollout.PolicySet, map[string]err
 	if len(items) == 0 || len(faults) > 0 {
 		return nil, faults, nil
 	}
-	set, err := rollout.Compile(all, env, zones, rollout.WithUngovernedHeld())
+	set, err := rollout.Compile(all, env, zones, rollout.WithUngovernedHeld(), rollout.WithRule(leaving{}))
 	if err != nil {
 		for i := range items {
 			faults[items[i].Name] = fmt.Errorf("together with the other policies of the namespace, in order of their names: %w", err)
@@ -103,6 +103,28 @@ func compile(items []v1alpha1.RolloutPolicy) (*rollout.PolicySet, map[string]err
 	}
 	return set, faults, nil
 }
+
+// leaving is the rule that nothing new begins on a machine that is being deleted, which a finalizer
+// may take time over. What has begun there is finished: its bracket, or the attempts of its retry
+// rule.
+type leaving struct{}
+
+// ID implements [rollout.CustomRule].
+func (leaving) ID() string { return "machine" }
+
+// Judge implements [rollout.CustomRule].
+func (leaving) Judge(c rollout.Candidate) rollout.Verdict {
+	if _, is := c.Resource.Metadata[metadataDeleted]; !is {
+		return rollout.Verdict{Status: rollout.Allowed}
+	}
+	return rollout.Verdict{Status: rollout.Denied, Reason: reasonDeleted}
+}
+
+// metadataDeleted is in the metadata of a machine that is being deleted, beside its labels.
+const metadataDeleted = "rollout.tranche.dev/being-deleted"
+
+// deleted reports whether a machine is being deleted, which nothing revokes.
+func deleted(machine *v1alpha1.Machine) bool { return !machine.DeletionTimestamp.IsZero() }
 
 // errRejected marks what the namespace itself says wrong: no second try helps, only a change.
 var errRejected = errors.New("controller: rejected")

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -391,6 +392,79 @@ func TestDeletedMachine(t *testing.T) {
 			}
 			if len(on) != row.want {
 				t.Errorf("jobs on %v, want %d machines", on, row.want)
+			}
+		})
+	}
+}
+
+// TestMachineBeingDeleted: nothing new begins on a machine that is being deleted and is held by a
+// finalizer. What has begun is finished, gives its slots back, and the others do not wait for longer.
+func TestMachineBeingDeleted(t *testing.T) {
+	for _, row := range []struct {
+		why     string
+		bracket bool
+		at      time.Duration // after the second day's morning, when all are due
+		want    []string      // jobs on the machine
+	}{
+		{"before its only job", false, -time.Minute, nil},
+		{"while that runs", false, time.Minute, []string{"os-patch"}},
+		{"before its bracket", true, -time.Minute, nil},
+		{"in its bracket, which goes on to its end: the machine is not left drained with a slot", true, 9 * time.Minute,
+			[]string{"node-drain", "os-patch", "containerd-upgrade", "kubelet-upgrade", "node-uncordon"}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			const first = "node-1" // in the order of the bracket
+			c := newFake(t, interceptor.Funcs{})
+			objects := newFleet(t, "fleet", 3)
+			if !row.bracket {
+				objects = append(objects[len(objects)-3:], newPolicy("fleet", "flat", readPolicy(t, "policy-flat.json")), inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "os-patch"),
+					newRelease("fleet", "os-patch", "2026-02", day1), newRelease("fleet", "os-patch", "2026-03", day2))
+			}
+			for _, object := range objects {
+				if object.GetName() == first {
+					object.SetFinalizers([]string{"example.com/provider"})
+				}
+			}
+			create(t, c, objects...)
+			h := newHost(t, c, "fleet", day2.Add(-2*time.Minute))
+			h.run(day2.Add(row.at))
+			h.clock.Set(day2.Add(row.at))
+			machine := inNamespace(&v1alpha1.Machine{}, "fleet", first)
+			if err := c.Delete(t.Context(), machine); err != nil {
+				t.Fatal(err)
+			}
+			h.run(day2.Add(3 * time.Hour))
+			on := map[string][]string{}
+			for _, job := range listJobs(t, c, "fleet") {
+				on[job.Spec.Machine] = append(on[job.Spec.Machine], job.Spec.Deployment)
+				if job.Status.State != rollout.JobSuccessful {
+					t.Errorf("%s is %q", job.Spec.Run, job.Status.State)
+				}
+			}
+			slices.Sort(on[first])
+			slices.Sort(row.want)
+			if !slices.Equal(on[first], row.want) || len(on["node-0"]) == 0 || len(on["node-2"]) == 0 {
+				t.Errorf("jobs %v, want %v on %s and all on the others", on, row.want, first)
+			}
+			create(t, c, newRelease("fleet", "os-patch", "2026-04", h.clock.Now()))
+			h.run(h.clock.Now().Add(30 * time.Hour))
+			n := 0
+			for _, job := range listJobs(t, c, "fleet") {
+				if job.Spec.Machine == first {
+					n++
+				}
+			}
+			if got := reason(t, c, "fleet", first); n != len(row.want) || got != "being_deleted" {
+				t.Errorf("after the next release it has %d jobs and says %s", n, got)
+			}
+			entries, err := NewStore(c, c, "fleet").List(t.Context(), "pool/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, entry := range entries {
+				if record, err := concurrency.ParseRecord(entry.Value); err != nil || len(record.Leases) > 0 {
+					t.Errorf("%s still holds %v: %v", entry.Key, record.Leases, err)
+				}
 			}
 		})
 	}

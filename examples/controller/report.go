@@ -31,6 +31,8 @@ const (
 	reasonRunning  = string(rollout.ReasonStarted)
 	reasonCurrent  = string(rollout.ReasonCurrent)
 
+	reasonDeleted = "being_deleted" // of a rule of this controller, see leaving
+
 	reasonGivenBack = "given_back" // of an event
 )
 
@@ -155,7 +157,7 @@ func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*
 }
 
 // onMachines says on every machine what it waits for: the first blocker of its first waiting target
-// is the reason, all of them are the message. The facts behind them, such as who holds the slots,
+// is the reason, unless the machine is being deleted, all of them are the message. The facts behind them, such as who holds the slots,
 // are left out: they change with every start elsewhere, and would have the whole fleet written each
 // time.
 func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollout.Plan) error {
@@ -176,7 +178,11 @@ func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollo
 		if waits := waiting[machine.Name]; len(at) > 0 {
 			c = condition(v1alpha1.ConditionUpToDate, false, reasonRunning, strings.Join(at, ", "), machine.Generation, r.now)
 		} else if len(waits) > 0 {
-			c = condition(v1alpha1.ConditionUpToDate, false, string(waits[0].Blockers[0].Reason), explain(waits), machine.Generation, r.now)
+			why := waits[0].Blockers[0].Reason
+			if deleted(machine) {
+				why = reasonDeleted // a bracket has reasons of its own, and does not begin for this one
+			}
+			c = condition(v1alpha1.ConditionUpToDate, false, string(why), explain(waits), machine.Generation, r.now)
 		}
 		r.set(machine, &machine.Status.Conditions, c)
 		if err := r.patch(ctx, machine, &old, equality.Semantic.DeepEqual(machine.Status, old.Status)); err != nil {

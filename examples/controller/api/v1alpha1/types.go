@@ -37,8 +37,8 @@ const (
 	// the machines of the namespace say is then still of the last plan that was made.
 	ConditionPlanned = "Planned"
 	// ConditionUpToDate on a Machine: nothing is left to do there. Otherwise the reason is the code
-	// of what it waits for, such as slot_full, or "started". There is none in a namespace without
-	// policies.
+	// of what it waits for, such as slot_full, or "started", or "being_deleted". There is none in a
+	// namespace without policies.
 	ConditionUpToDate = "UpToDate"
 )
 
@@ -126,6 +126,8 @@ type ReleaseList struct {
 // its name is id and name.
 //
 // To delete a Machine is to prove that the machine is gone: the slots that it held are given back.
+// While a finalizer holds it nothing new begins there, and expressions find
+// rollout.tranche.dev/being-deleted in its metadata.
 type Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
