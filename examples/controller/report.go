@@ -157,9 +157,9 @@ func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*
 }
 
 // onMachines says on every machine what it waits for: the first blocker of its first waiting target
-// is the reason, unless the machine is being deleted, all of them are the message. The facts behind them, such as who holds the slots,
-// are left out: they change with every start elsewhere, and would have the whole fleet written each
-// time.
+// is the reason, unless the machine is being deleted; all of them are the message. The facts behind
+// them, such as who holds the slots, are left out: they change with every start elsewhere, and would
+// have the whole fleet written each time.
 func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollout.Plan) error {
 	waiting := map[string][]rollout.Waiting{}
 	for wait := range plan.Waiting.All() {
