@@ -85,7 +85,7 @@ func (r *Rule) UnmarshalJSON(data []byte) error {
 	var f faults
 	f.under("", strictjson.Unmarshal(data, (*plain)(r)))
 	for _, fault := range f {
-		if fault, ok := fault.(*FieldError); ok && fault.Path == "maxActiveKeys" {
+		if fault, ok := fault.(*FieldError); ok && fault.Path == "maxActiveKeys" && fault.Code == CodeType {
 			fault.Hint = hintActiveKeys // that of a limit names values that Validate refuses
 		}
 	}

@@ -101,6 +101,9 @@ func TestRuleFaults(t *testing.T) {
 			t.Errorf("maxActiveKeys %s: %v", value, err)
 		}
 	}
+	if _, err := ParseRule([]byte(`{"groupSelector":"x","limit":1,"groupBy":"z","maxActiveKeys":1,"maxActiveKeys":2}`)); err == nil || strings.Contains(err.Error(), hintActiveKeys) {
+		t.Errorf("the second one is too many, whatever its value: %v", err)
+	}
 	bad := Rule{GroupSelector: "x", Limit: Count(1), Rounding: "up", OnStuck: "release"}
 	err := bad.Validate()
 	var e *FieldError
