@@ -18,7 +18,7 @@ func (s *step) groups() {
 		g := s.state.Group
 		w := v.window(g)
 		if g.Collecting == nil {
-			if !w.any {
+			if w.trigger.IsZero() {
 				return // I15
 			}
 			opened := w.trigger
@@ -34,7 +34,7 @@ func (s *step) groups() {
 			g.Collecting = &Collecting{ID: GroupID(g.Rule, g.Environment, g.Number), OpenedAt: opened}
 			s.event(Event{Kind: GroupOpened, Group: g.Collecting.ID, At: opened, Status: StatusCollecting})
 		}
-		if !w.any {
+		if w.trigger.IsZero() {
 			g = s.changeGroup()
 			s.event(Event{Kind: GroupCancelled, Group: g.Collecting.ID, At: utc(v.now), Status: StatusCancelled})
 			g.Collecting = nil

@@ -4,8 +4,7 @@ import "time"
 
 // window holds the instants that decide when a group opens and closes, as the members are now.
 type window struct {
-	any      bool      // some main has a new version with a defined trigger
-	trigger  time.Time // the earliest trigger, if any
+	trigger  time.Time // the earliest instant at which a new version of a main opens a group; zero if none does
 	earliest time.Time // E: the earliest instant at which a main had a new eligible version; zero if none has
 	all      time.Time // A: the instant by which every main had one; zero if one has none
 }
@@ -28,7 +27,6 @@ func (v *view) window(g *GroupRecord) window {
 			}
 		}
 		if !own.trigger.IsZero() {
-			w.any = true
 			earlier(&w.trigger, own.trigger)
 		}
 		if own.eligible.IsZero() {

@@ -123,7 +123,7 @@ func TestClosingMatchesTheTable(t *testing.T) {
 		}
 		seconds := int64(w) * 60
 		rule := Rule{ReadinessMode: mode, UnchangedMemberStrategy: strategy, ReadinessWindowSeconds: &seconds, RequireAllTimeoutSeconds: int64(r) * 60}
-		got, timedOut, inForce, ok := closing(&rule, at(opened), window{any: true, earliest: instant(first), all: instant(all)})
+		got, timedOut, inForce, ok := closing(&rule, at(opened), window{earliest: instant(first), all: instant(all)})
 
 		want, wantTimedOut := -1, false
 		for c := opened; c < 40 && want < 0 && first >= 0; c++ {
