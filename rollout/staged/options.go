@@ -93,30 +93,6 @@ const (
 // defaultStuckAfter is KubeFleet's constant.
 const defaultStuckAfter = 5 * time.Minute
 
-// chosen is the value of one field, and what the field accepts, the default first.
-type chosen struct {
-	name   string
-	choice Choice
-	from   []Choice
-}
-
-func (o *Options) choices() []chosen {
-	return []chosen{
-		{"unmatched", o.Unmatched, []Choice{Reject, Ignore, Last}},
-		{"overlap", o.Overlap, []Choice{Reject, First}},
-		{"missingSortKey", o.MissingSortKey, []Choice{Reject, Last}},
-		{"added", o.Added, []Choice{Ignore, Append}},
-		{"removed", o.Removed, []Choice{Skip, Fail}},
-		{"lateLeaving", o.LateLeaving, []Choice{Ignore, Clean}},
-		{"waitDuringStop", o.WaitDuringStop, []Choice{Count, Freeze}},
-		{"verifyDone", o.VerifyDone, []Choice{DuringWait, Never, Always}},
-		{"onRegression", o.OnRegression, []Choice{Block, Note, Fail}},
-		{"onFailure", o.OnFailure, []Choice{Fail, Hold}},
-		{"onReject", o.OnReject, []Choice{Fail, Hold}},
-		{"rounding", o.Rounding, []Choice{Down, Up}},
-	}
-}
-
 // UnmarshalJSON reads the options strictly: an unknown field is an error. All faults are reported,
 // each a *[FieldError].
 func (o *Options) UnmarshalJSON(data []byte) error {
@@ -130,7 +106,24 @@ func (o *Options) UnmarshalJSON(data []byte) error {
 // Validate reports every fault, joined, each a *[FieldError].
 func (o Options) Validate() error {
 	var list faults
-	for _, c := range o.choices() {
+	for _, c := range []struct {
+		name   string
+		choice Choice
+		from   []Choice // the default first
+	}{
+		{"unmatched", o.Unmatched, []Choice{Reject, Ignore, Last}},
+		{"overlap", o.Overlap, []Choice{Reject, First}},
+		{"missingSortKey", o.MissingSortKey, []Choice{Reject, Last}},
+		{"added", o.Added, []Choice{Ignore, Append}},
+		{"removed", o.Removed, []Choice{Skip, Fail}},
+		{"lateLeaving", o.LateLeaving, []Choice{Ignore, Clean}},
+		{"waitDuringStop", o.WaitDuringStop, []Choice{Count, Freeze}},
+		{"verifyDone", o.VerifyDone, []Choice{DuringWait, Never, Always}},
+		{"onRegression", o.OnRegression, []Choice{Block, Note, Fail}},
+		{"onFailure", o.OnFailure, []Choice{Fail, Hold}},
+		{"onReject", o.OnReject, []Choice{Fail, Hold}},
+		{"rounding", o.Rounding, []Choice{Down, Up}},
+	} {
 		if c.choice != "" && !slices.Contains(c.from, c.choice) {
 			list.add(CodeOption, c.name, quoted(string(c.choice)), "must be "+strictjson.Choice(c.from...)+"; left out it is "+strictjson.Choice(c.from[0]))
 		}
