@@ -198,16 +198,6 @@ func (r Record) find(h Holder) (int, bool) {
 	return slices.BinarySearchFunc(r.Leases, h, func(l Lease, h Holder) int { return l.Holder.compare(h) })
 }
 
-// with returns the record with other leases, which it takes over. An empty list is written as [],
-// not as null.
-func (r Record) with(leases []Lease) Record {
-	if leases == nil {
-		leases = []Lease{}
-	}
-	r.Leases = leases
-	return r
-}
-
 // held returns the index of the holder's lease, and [ErrFenced] if there is none with the token.
 func (r Record) held(h Holder, token uint64) (int, error) {
 	i, ok := r.find(h)
@@ -298,7 +288,8 @@ func (r Record) claim(added []Lease) (Record, error) {
 		old = old[i:]
 	}
 	r.NextToken = last + 1
-	return r.with(append(merged, old...)), nil
+	r.Leases = append(merged, old...)
+	return r, nil
 }
 
 // Release returns the record without the holder's lease: its group has ended, its resource is
@@ -309,7 +300,8 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 	if err != nil {
 		return r, err
 	}
-	return r.with(slices.Concat(r.Leases[:i], r.Leases[i+1:])), nil
+	r.Leases = slices.Delete(slices.Clone(r.Leases), i, i+1) // never nil, so that an empty list is written as []
+	return r, nil
 }
 
 // Renew returns the record after progress of the holder (start, heartbeat or end of a run) at the
@@ -348,9 +340,9 @@ func (r Record) edit(h Holder, token uint64, change func(*Lease)) (Record, error
 	if err != nil {
 		return r, err
 	}
-	leases := slices.Clone(r.Leases)
-	change(&leases[i])
-	return r.with(leases), nil
+	r.Leases = slices.Clone(r.Leases)
+	change(&r.Leases[i])
+	return r, nil
 }
 
 // utc returns t in the form in which instants are stored: UTC, without a monotonic reading.
