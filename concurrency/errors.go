@@ -65,11 +65,11 @@ func (f *faults) reading(fields ...string) {
 	(*f)[last] = strictjson.About((*f)[last], fields...)
 }
 
-// instant adds a fault if an instant is not set, as by a clock that was never started. why says what
-// would be wrong with it.
-func (f *faults) instant(path string, at time.Time, why string) *faults {
-	if at.IsZero() {
-		f.add(path, CodeRequired, nil, "must be set to the present instant: %s", why)
+// present adds a fault if now is not set, as by a clock that was never started. why says what would
+// be wrong with it.
+func (f *faults) present(now time.Time, why string) *faults {
+	if now.IsZero() {
+		f.add("now", CodeRequired, nil, "must be set to the present instant: %s", why)
 	}
 	return f
 }
@@ -91,13 +91,6 @@ func (f *faults) under(path string, err error) {
 }
 
 func (f faults) err() error { return strictjson.Join(f...) }
-
-// decoded turns what the strict decoder reports into FieldErrors; nil stays nil.
-func decoded(err error) error {
-	var f faults
-	f.under("", err)
-	return f.err()
-}
 
 const (
 	hintCount      = "must be a whole number from 0 to 2147483647"

@@ -118,7 +118,9 @@ func NewRecord(key string) Record {
 func ParseRecord(data []byte) (Record, error) {
 	var r Record
 	if err := strictjson.Unmarshal(data, &r); err != nil {
-		return Record{}, decoded(err)
+		var f faults
+		f.under("", err)
+		return Record{}, f.err()
 	}
 	if err := r.Validate(); err != nil {
 		return Record{}, err
@@ -257,7 +259,7 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 // where no lease would be added: whether it is refused must not depend on what others hold.
 func checkClaiming(now time.Time) error {
 	var f faults
-	return f.instant("now", now, "a lease since the zero time would be stuck at once, and older than every job").storable("now", now).err()
+	return f.present(now, "a lease since the zero time would be stuck at once, and older than every job").storable("now", now).err()
 }
 
 // claim adds leases, in the order of their tokens, of holders that have none. It takes the slice

@@ -106,12 +106,10 @@ type Candidate struct {
 	Begins bool
 }
 
-const whyNow = "at the zero time no lease is ever stuck"
-
 // validate reports all faults of the snapshot, and of the instant at which it is to be planned on.
 func (s Snapshot) validate(now time.Time) error {
 	var f faults
-	f.instant("now", now, whyNow)
+	f.present(now, "at the zero time no lease is ever stuck")
 	var keys map[string]int // nil while the keys ascend, as they usually do
 	families := make(map[string]int)
 	for i := range s.Pools {
