@@ -127,27 +127,21 @@ func (r Rule) Validate() error {
 
 const maxSeconds = int64(math.MaxInt64 / time.Second)
 
-// pair returns those of limitType and limitValue that are given.
-func (r Rule) pair() []string {
-	var fields []string
+func (r Rule) validateLimit(f *faults) {
+	var pair []string // those of limitType and limitValue that are given
 	if r.LimitType != "" {
-		fields = append(fields, "limitType")
+		pair = append(pair, "limitType")
 	}
 	if r.LimitValue != nil {
-		fields = append(fields, "limitValue")
+		pair = append(pair, "limitValue")
 	}
-	return fields
-}
-
-func (r Rule) validateLimit(f *faults) {
-	pair := r.LimitType != "" || r.LimitValue != nil
 	switch {
-	case !r.Limit.IsZero() && pair:
-		f.add("limit", CodeConflict, r.Limit, "must not be given together with limitType and limitValue: write one of them").reading(r.pair()...)
+	case !r.Limit.IsZero() && len(pair) > 0:
+		f.add("limit", CodeConflict, r.Limit, "must not be given together with limitType and limitValue: write one of them").reading(pair...)
 		return
 	case !r.Limit.IsZero():
 		return
-	case !pair:
+	case len(pair) == 0:
 		f.add("limit", CodeRequired, nil, "is required, or limitType and limitValue: %s; 0 pauses", hintLimit).reading("limitType", "limitValue")
 		return
 	}
