@@ -263,7 +263,7 @@ func checkClaiming(now time.Time) error {
 }
 
 // claim adds leases, in the order of their tokens, of holders that have none. It takes the slice
-// over.
+// over. The error is [ErrFenced] if two of them have one token or one holder.
 func (r Record) claim(added []Lease) (Record, error) {
 	last := added[len(added)-1].Token
 	if last == math.MaxUint64 {
@@ -280,8 +280,18 @@ func (r Record) claim(added []Lease) (Record, error) {
 	if len(f) > 0 {
 		return r, f.err()
 	}
+	for i := 1; i < len(added); i++ {
+		if a, b := added[i-1], added[i]; a.Token == b.Token {
+			return r, fmt.Errorf("%w: %s and %s claim pool %s with the same token %d", ErrFenced, a.Holder, b.Holder, r.Key, a.Token)
+		}
+	}
 	byHolder := func(a, b Lease) int { return a.Holder.compare(b.Holder) }
 	slices.SortFunc(added, byHolder)
+	for i := 1; i < len(added); i++ {
+		if a, b := added[i-1], added[i]; a.Holder == b.Holder {
+			return r, fmt.Errorf("%w: %s claims pool %s with the tokens %d and %d", ErrFenced, a.Holder, r.Key, min(a.Token, b.Token), max(a.Token, b.Token))
+		}
+	}
 	merged := make([]Lease, 0, len(r.Leases)+len(added))
 	old := r.Leases
 	for _, l := range added {

@@ -82,6 +82,19 @@ func TestRecordLife(t *testing.T) {
 	if records, err := Apply(odd.Snapshot, odd.candidates, odd.plan(t).Admitted, epoch); !errors.As(err, &fault) || records != nil {
 		t.Errorf("what JSON makes one holder of: %v, %v", records, err)
 	}
+	// Starts of two plans, of which the second did not know the first: a record has a token once, and a
+	// holder once.
+	two := newScene(ten(Count(2))).ask("n1", "g", "nodes").ask("n1", "g", "nodes").ask("n2", "g", "nodes")
+	admitted := two.plan(t).Admitted
+	for _, token := range [][2]uint64{{1, 1}, {2, 2}, {2, 1}} { // of the second start of n1, and of that of n2
+		mixed := slices.Clone(admitted)
+		for i, token := range token {
+			mixed[1+i].Claims = []Claim{{Pool: 0, Token: token}}
+		}
+		if records, err := Apply(two.Snapshot, two.candidates, mixed, epoch); !errors.Is(err, ErrFenced) || records != nil {
+			t.Errorf("tokens 1, %v: %v, %v", token, records, err)
+		}
+	}
 	if _, err := r.Claim(Claim{Revision: 1, Token: 4}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrConflict) {
 		t.Errorf("a claim planned at another revision: %v", err)
 	}
