@@ -15,7 +15,8 @@ type Pool struct {
 	Rounding Rounding
 	// Total is the number of members now, the candidates' resources included. The greatest number
 	// of active members is min(Total, Limit.Of(Total, Rounding)). With Total 0, whatever the limit,
-	// only holders start; other candidates are refused with SlotPaused.
+	// only holders start, and candidates whose resource is down already; others are refused with
+	// SlotPaused.
 	Total int
 	// Strict lets a refused candidate that needs this pool reserve a place in all pools it needs,
 	// for the rest of the batch.
