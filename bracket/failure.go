@@ -71,7 +71,7 @@ func (w *work) holds() bool {
 			continue
 		}
 		switch {
-		case rule.OnMemberFailure == Hold, m.Role == Post, m.Purpose == Rollback:
+		case !rule.reacts(), m.Role == Post, m.Purpose == Rollback:
 			return true // a rollback is never rolled back
 		case rule.OnMemberFailure == RollbackMember && (m.Role == Pre || m.From == ""):
 			return true

@@ -1394,6 +1394,18 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%+v", w)
 			}
 		}, "nobody checks what is gone: the execution holds, and Step ends"},
+		{"a record that was built in Go, with a rule without defaults", func(h *host) {
+			h.until(60, "n1", "os")
+			own := *h.record("n1")
+			open := *own.Open
+			own.Open, open.Rule = &open, &Rule{DeploymentSelector: "true", ReadinessMode: Immediate}
+			h.state.Executions = []*ExecutionRecord{&own}
+			h.fails("os", 61)
+			h.is(StatusFailed, "os=failed uncordon=waiting")
+			if w := h.wait("uncordon"); w.Reason != ReasonFailedHolding || len(w.On) != 1 || w.On[0].Kind != OnOperator {
+				h.t.Errorf("%+v", w)
+			}
+		}, "absent means hold, as in every rule: only decoding writes defaults out, and a host may keep records in another form than JSON"},
 		{"a group that has failed when its rule is deleted", func(h *host) {
 			h.rule.OnMemberFailure = RunPost
 			h.until(60, "n1", "os")

@@ -228,11 +228,9 @@ func (r Rule) Validate() error {
 	return f.err()
 }
 
-// hooksIdempotent and maxMerges return their fields with the defaults applied, because a rule made
-// by hand may lack them.
+// hooksIdempotent, maxMerges and reacts apply the defaults, because a rule made by hand may lack
+// them, and nobody has checked a deleted one.
 func (r *Rule) hooksIdempotent() bool { return r.HooksIdempotent == nil || *r.HooksIdempotent }
-
-func (r *Rule) stuckAfter() time.Duration { return time.Duration(r.StuckAfterSeconds) * time.Second }
 
 func (r *Rule) maxMerges() int {
 	if r.MaxMerges == nil {
@@ -240,6 +238,17 @@ func (r *Rule) maxMerges() int {
 	}
 	return *r.MaxMerges
 }
+
+// reacts reports whether anything follows a failure without an operator.
+func (r *Rule) reacts() bool {
+	switch r.OnMemberFailure {
+	case RunPost, RollbackMember, RollbackAll:
+		return true
+	}
+	return false
+}
+
+func (r *Rule) stuckAfter() time.Duration { return time.Duration(r.StuckAfterSeconds) * time.Second }
 
 // UnmarshalJSON decodes a rule strictly: unknown fields, fields given twice and values of the wrong
 // type are errors. All faults are reported, joined, each a *[FieldError]; the rule is unchanged if

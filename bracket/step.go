@@ -39,13 +39,10 @@ type step struct {
 // One call makes a pass over the targets, and needs memory for what waits, runs or may start.
 func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
 	fail := func(err error) (State, Plan, error) { return state, Plan{}, err }
-	if err := rule.Validate(); err != nil {
-		if !observation.RuleDeleted {
-			var f faults
-			f.under("rule", err)
-			return fail(f.err())
-		}
-		rule = Rule{} // with the defaults: only an execution whose record has no rule still follows it
+	if err := rule.Validate(); err != nil && !observation.RuleDeleted {
+		var f faults
+		f.under("rule", err)
+		return fail(f.err())
 	}
 	if err := checkNow(now); err != nil {
 		return fail(err)
