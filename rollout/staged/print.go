@@ -69,8 +69,11 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 			b.WriteString(", over")
 		case !s.WaitUntil.IsZero():
 			fmt.Fprintf(b, ", until %s", s.WaitUntil.Format(time.RFC3339))
-		case !s.WaitFrom.IsZero():
+		case s.WaitFrom.IsZero():
+		case r.frozen():
 			b.WriteString(", frozen")
+		default:
+			b.WriteString(", until after 2261")
 		}
 		b.WriteByte('\n')
 	}

@@ -41,6 +41,16 @@ func TestResultString(t *testing.T) {
 	}
 }
 
+// TestEndlessWait: a wait that ends when no step can be made any more is no frozen one.
+func TestEndlessWait(t *testing.T) {
+	stage := all("only", 1)
+	stage.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(250 * 365 * 24 * time.Hour)}}
+	s := newScene(t, staged.Strategy{Stages: []staged.Stage{stage}}, staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1")
+	if text := s.run.String(); !strings.Contains(text, "after: wait 2190000h, until after 2261") || strings.Contains(text, "frozen") {
+		t.Error(text)
+	}
+}
+
 // TestTexts shows runs in every condition as people see them: the run itself, what it waits for,
 // and what each of its targets waits for, in words and as data.
 func TestTexts(t *testing.T) {
