@@ -1084,7 +1084,7 @@ func TestStepRefusesContradictions(t *testing.T) {
 		{"version without id", func(h *host, o *Observation) {
 			o.Versions = append(o.Versions, Version{Deployment: "os", CreatedAt: day0})
 		}, "required observation.versions[8]", "empty means none"},
-		{"member twice", func(h *host, o *Observation) { o.Members = append(o.Members, o.Members[0]) }, `duplicate brackets["rule"].members[5].deployment: "drain"`, "whose needs count?"},
+		{"member twice", func(h *host, o *Observation) { o.Members = append(o.Members, o.Members[0]) }, `duplicate observation.members[5].deployment: "drain"`, "whose needs count?"},
 		{"cycle", func(h *host, o *Observation) { o.Members[0].Needs = []string{"os"} }, "cycle", "nothing could start"},
 		{"run twice", func(h *host, o *Observation) {
 			f := RunFact{Run: Run{Group: "g", Resource: "n1", Deployment: "os", Generation: 1, Attempt: 1, Purpose: Deploy}, Status: RunRunning}

@@ -24,9 +24,13 @@ type Bracket struct {
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {
-		faults = append(faults, checkMembers(b.ID, b.Members, b.Rule.MemberRoles != nil))
+		list := "members"
+		if b.ID != "" {
+			list = fmt.Sprintf("brackets[%q].members", b.ID)
+		}
+		faults = append(faults, checkMembers(list, b.ID, b.Members, b.Rule.MemberRoles != nil))
 		if !hasMain(b) {
-			faults = append(faults, fault(inBracket(b.ID, "members"), CodeRequired, nil, "at least one main member, or nothing would ever open a group: widen deploymentSelector or narrow memberRoles"))
+			faults = append(faults, fault(list, CodeRequired, nil, "at least one main member, or nothing would ever open a group: widen deploymentSelector or narrow memberRoles"))
 		}
 	}
 	sorted := make([][]Target, len(brackets))
@@ -69,10 +73,11 @@ func firstCommon(a, b []Target) *Target {
 	return nil
 }
 
-// checkMembers reports every fault of the members and of the edges between them.
-func checkMembers(id string, members []Member, declared bool) error {
+// checkMembers reports every fault of the members and of the edges between them. list is the path of
+// the members, and id the rule id for messages.
+func checkMembers(list, id string, members []Member, declared bool) error {
 	var f faults
-	path := func(i int, field string) string { return inBracket(id, fmt.Sprintf("members[%d].%s", i, field)) }
+	path := func(i int, field string) string { return fmt.Sprintf("%s[%d].%s", list, i, field) }
 	at := make(map[string]int, len(members))
 	for i, m := range members {
 		if m.Deployment == "" {
@@ -102,15 +107,6 @@ func checkMembers(id string, members []Member, declared bool) error {
 		f = append(f, &CycleError{id, cycle})
 	}
 	return f.sorted()
-}
-
-// inBracket returns the path of a field of the bracket with the given id; without an id it is the
-// field alone.
-func inBracket(id, field string) string {
-	if id == "" {
-		return field
-	}
-	return fmt.Sprintf("brackets[%q].%s", id, field)
 }
 
 // needsOf yields the deployments of needs and conditional needs alike.

@@ -122,7 +122,7 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 		members = nil
 	}
 	declared := rule.MemberRoles != nil
-	if err := checkMembers(group.Rule, members, declared); err != nil {
+	if err := checkMembers("observation.members", group.Rule, members, declared); err != nil {
 		return nil, err
 	}
 	v.addDeployments(members, group.Closed)
