@@ -77,7 +77,7 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 			last = max(last, number)
 			if group, just := closed[number]; just {
 				found = true
-				same = same && group != nil && began(group, t.Target, job)
+				same = same && group != nil && w.began(group, t, job)
 			}
 			if number > known {
 				later[t.resource] = true
@@ -108,10 +108,10 @@ func numberOf(run, prefix string) int {
 // began reports whether a group may have dispatched a job: not before it closed and, for a job of a
 // main that is no rollback, with a version that it has locked, or the current one if the group
 // deploys that again.
-func began(group *bracket.Group, t *Target, job *Job) bool {
+func (w *work) began(group *bracket.Group, t *target, job *Job) bool {
 	m := groupMember(group, t.Deployment)
 	if m == nil || job.CreatedAt.Before(group.ReadyAt) {
 		return false
 	}
-	return m.Role != bracket.Main || runid.IsRollback(job.Run) || group.Strategy == bracket.RedeployCurrent && job.Version == t.Current || locks(m, job.Version)
+	return m.Role != bracket.Main || runid.IsRollback(job.Run) || group.Strategy == bracket.RedeployCurrent && job.Version == w.currentID(t) || locks(m, job.Version)
 }

@@ -440,6 +440,31 @@ func TestRunsOfALostGroup(t *testing.T) {
 	}
 }
 
+// TestStateLostAfterARedeployment: a bracket runs again what has no new version, and the state is
+// lost before its last run. What was run again tells that the group is the same, so nothing is
+// drained twice. Of what is current only the jobs tell.
+func TestStateLostAfterARedeployment(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":0,"unchangedMemberStrategy":"redeploy_current","memberRoles":{"pre":"deployment.name == 'drain'"}}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`))
+	s, now := fleet(1, "", map[string][]string{"a": {"v1"}, "b": {"v1", "v2"}, "drain": {"v1"}}), t0
+	s.Versions[0].Status = rollout.VersionPaused // the group does not lock the version of a
+	for k := range s.Targets {
+		s.Targets[k].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: now.Add(-time.Hour)}}
+	}
+	for k, want := range []string{"B%2Fprod%2F1/r1/drain/1/1/deploy", "B%2Fprod%2F1/r1/a/1/1/deploy", "B%2Fprod%2F1/r1/b/1/1/deploy"} {
+		if k == 2 {
+			s.State = rollout.State{}
+		}
+		plan := mustPlan(t, set, s, now)
+		if len(plan.Start) != 1 || plan.Start[0].Run != want {
+			t.Fatalf("starts %v, want %s", plan.Start, want)
+		}
+		carryOut(t, &s, plan, now, rollout.JobSuccessful)
+		now = now.Add(time.Minute)
+	}
+}
+
 // TestStateLostAfterTheNextRelease: a version is released while the last hook of a group is still
 // to run, and then the state is lost. The group that closes is that of the release: the hook, which
 // ran after it, is not its own, for what ran before it is not.
