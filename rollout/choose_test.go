@@ -287,6 +287,22 @@ func TestStartsInOrderOfIDs(t *testing.T) {
 	}
 }
 
+// TestRepeatedInOrderOfTheirEnds: of two jobs to repeat, the one that ended first gets the slot. That
+// its target is outdated too, or will be, does not move it behind the other one.
+func TestRepeatedInOrderOfTheirEnds(t *testing.T) {
+	set := compile(t, policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1}},{"retry":{"maxRetries":1}}`))
+	for _, outdated := range []time.Time{{}, minute(4), minute(60)} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for k := range s.Targets {
+			s.Targets[k].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: minute(1 + k)}}
+		}
+		s.Targets[0].OutdatedAt = outdated
+		if got := started(mustPlan(t, set, s, minute(5))); !slices.Equal(got, []string{"r1/a@v2"}) {
+			t.Errorf("outdated at %v: starts %q", outdated, got)
+		}
+	}
+}
+
 // TestOutdatedAndAnotherVersionSucceeded: a target needs another run of what it has. That another
 // version succeeded there since does not count for it.
 func TestOutdatedAndAnotherVersionSucceeded(t *testing.T) {

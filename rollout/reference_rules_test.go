@@ -613,7 +613,7 @@ func (r *reference) setBack(t rollout.Target, floor, current, waiting string, ru
 			kept = current
 		}
 		if blockers, needed := r.repeat(t, rules, kept, current); needed && len(blockers) == 0 {
-			return text, r.attempt(t, kept, r.repeatDue(t, kept, rules), 0, rules)
+			return text, r.attempt(t, kept, r.repeatDue(t, kept, current, rules), 0, rules)
 		}
 	}
 	return text, nil

@@ -694,11 +694,7 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	if len(row) > 0 && !row[0].Status.Terminal() {
 		return nil, false
 	}
-	back := false // the host took it back from what had succeeded
-	for _, job := range all {
-		back = back || all[0].Run == "" && all[0].Status == rollout.JobSuccessful && job.Version == floor && job.Status == rollout.JobSuccessful
-	}
-	if floor == current || len(row) > 0 && row[0].Status == rollout.JobSuccessful || back {
+	if referenceDone(t, row, floor, current) {
 		if t.OutdatedAt.IsZero() {
 			return nil, false
 		}
@@ -758,11 +754,29 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	return blockers, true
 }
 
-// repeatDue is the latest of: the target became outdated, its last job ended, the delay after the
-// failed attempts was over.
-func (r *reference) repeatDue(t rollout.Target, floor string, rules []namedRule) time.Time {
-	due := t.OutdatedAt
+// referenceDone says whether nothing but a change makes the target need a job of what it keeps. row
+// are its newest jobs, all of that version.
+func referenceDone(t rollout.Target, row []rollout.Job, floor, current string) bool {
 	all := jobs(t)
+	back := false // the host took it back from what had succeeded
+	for _, job := range all {
+		back = back || all[0].Run == "" && all[0].Status == rollout.JobSuccessful && job.Version == floor && job.Status == rollout.JobSuccessful
+	}
+	return floor == current || len(row) > 0 && row[0].Status == rollout.JobSuccessful || back
+}
+
+// repeatDue is the latest of: the target became outdated, if it needs the job only because of that,
+// its last job ended, the delay after the failed attempts was over.
+func (r *reference) repeatDue(t rollout.Target, floor, current string, rules []namedRule) time.Time {
+	all := jobs(t)
+	row := all
+	if k := slices.IndexFunc(all, func(job rollout.Job) bool { return job.Version != floor }); k >= 0 {
+		row = all[:k]
+	}
+	var due time.Time
+	if referenceDone(t, row, floor, current) {
+		due = t.OutdatedAt
+	}
 	if len(all) == 0 {
 		return due
 	}
@@ -1241,7 +1255,7 @@ func (r *reference) decide(t rollout.Target, out *outcome) (waiting string, a *a
 		case len(blockers) > 0:
 			return waiting, nil
 		case needed:
-			return waiting, r.attempt(t, floor, r.repeatDue(t, floor, rules), 0, rules)
+			return waiting, r.attempt(t, floor, r.repeatDue(t, floor, current, rules), 0, rules)
 		}
 	}
 	if waiting == "" {

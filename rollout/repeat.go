@@ -41,14 +41,18 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 // it is not in progress, and has not succeeded, or not since the target is outdated.
 func (w *work) needsJob(i, floor int32, own []Job) bool {
 	t := &w.targets[i]
-	id := w.version(i, floor).ID
 	if len(own) > 0 && !own[0].Status.Terminal() {
 		return false // in progress
 	}
-	// A success needs no further job, even if the host has not noted yet that the version is
-	// current.
-	done := floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(id)
-	return !done || w.outdated(t, id)
+	return !w.done(i, floor, own) || w.outdated(t, w.version(i, floor).ID)
+}
+
+// done reports whether the version that a target keeps, after its newest ended jobs, needs a further
+// one only if the target is outdated. A success needs none, even if the host has not noted yet that
+// the version is current.
+func (w *work) done(i, floor int32, own []Job) bool {
+	t := &w.targets[i]
+	return floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(w.version(i, floor).ID)
 }
 
 // takenBack reports whether a job of the host's own took a target back from a version that has
@@ -68,11 +72,15 @@ func (t *target) takenBack(version string) bool {
 // happens.
 func (w *work) repeatDue(i, floor int32) time.Time {
 	t := &w.targets[i]
-	due := t.OutdatedAt
+	own := t.latest(w.version(i, floor).ID)
+	due := w.after(i, floor, own).next
 	if len(t.Jobs) > 0 {
 		due = later(due, t.Jobs[0].end())
 	}
-	return later(due, w.after(i, floor, t.latest(w.version(i, floor).ID)).next)
+	if w.done(i, floor, own) { // else it is repeated whether outdated or not, and a change does not move it back
+		due = later(due, t.OutdatedAt)
+	}
+	return due
 }
 
 // latest returns the newest jobs, up to the first one of another version.
