@@ -524,6 +524,29 @@ func TestOutdatedAndNotDeployable(t *testing.T) {
 	}
 }
 
+// TestOutdatedInTheFuture: a target says that it will need a run later. What makes it need one by now,
+// a version that is approved there after the execution has ended, does not wait for that, and the
+// host is woken for the later run all the same.
+func TestOutdatedInTheFuture(t *testing.T) {
+	t.Parallel()
+	set := compile(t, `[{"name":"all","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},
+		{"name":"gold","selector":"deployment.name == 'a' && resource.id == 'r2'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	s.State = mustPlan(t, set, s, minute(1)).State
+	s.Targets[2].OutdatedAt = minute(60)
+	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(10)}}
+	plan := mustPlan(t, set, s, minute(10))
+	if got := started(plan); !slices.Equal(got, []string{"r2/a@v2"}) || !plan.Next.Equal(minute(60)) {
+		t.Errorf("starts %q, waits %q, next %v", got, blockers(plan), plan.Next)
+	}
+	carryOut(t, &s, plan, minute(10), rollout.JobSuccessful)
+	s.State = mustPlan(t, set, s, minute(11)).State
+	if got := started(mustPlan(t, set, s, minute(60))); !slices.Equal(got, []string{"r2/a@v2"}) {
+		t.Errorf("once it is outdated %q start", got)
+	}
+}
+
 // TestApprovedThereLater: a policy asks for more on some resources of a bracket, so a group can
 // lock a version that these may have only later. If their execution did without it, another group
 // makes up for it, there and nowhere else; otherwise they would wait for the next release.
@@ -1153,6 +1176,7 @@ func TestJoinedLate(t *testing.T) {
 		{why: "at the instant at which it ended", joins: 10},
 		{why: "it says itself that it needs a run, and later", joins: 11, edit: func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = minute(12) }, group: "B/prod/2", opened: 12, starts: "v2"},
 		{why: "it says itself that it needs a run, before it joins", joins: 40, edit: func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = minute(12) }, group: "B/prod/2", opened: 12, starts: "v2"},
+		{why: "it says that it will need a run: what it needs already does not wait for that", joins: 11, edit: func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = minute(60) }, group: "B/prod/2", opened: 11, starts: "v2"},
 		{why: "a newer version is published at this very instant", joins: 11, edit: release("v3", "", 30)},
 		{why: "a newer version is not published yet", joins: 11, edit: release("v3", "", 31), group: "B/prod/2", opened: 11, starts: "v2"},
 		{why: "a newer one is for others: the group of that follows its own", joins: 11, edit: release("v3", "resource.id == 'r2'", 20), group: "B/prod/3", opened: 20, starts: "v2"},

@@ -254,7 +254,10 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 		if o.mayJoin(t) {
 			own.OutdatedAt = o.joined(i, own)
 		}
-		o.dated = o.dated || !own.OutdatedAt.Equal(at)
+		if !own.OutdatedAt.Equal(at) {
+			o.dated = true
+			o.wake(at) // of the future: the bracket is not told of it yet
+		}
 	}
 	return own
 }
@@ -277,7 +280,7 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 		return own.OutdatedAt
 	}
 	version := versions[len(versions)-1]
-	if t.current == missing || t.current >= version.number || !version.since.After(own.OutdatedAt) {
+	if t.current == missing || t.current >= version.number || !version.since.After(o.past(own.OutdatedAt)) {
 		return own.OutdatedAt
 	}
 	if slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Version == id(version) }) {
@@ -307,6 +310,15 @@ func (o *observedTargets) mayJoin(t *target) bool {
 	return o.latest != nil && t.placed && t.JoinedAt.After(o.latest.ReadyAt) && t.current != missing
 }
 
+// past returns an instant since which a target is outdated, or zero if it is not yet: what makes the
+// target need a run before then must not wait for that.
+func (o *observedTargets) past(outdated time.Time) time.Time {
+	if outdated.After(o.asOf) {
+		return time.Time{}
+	}
+	return outdated
+}
+
 // anyDated reports whether missed or joined finds any target that needs a run.
 func (o *observedTargets) anyDated() bool {
 	for k, i := range o.bracket.targets {
@@ -332,7 +344,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 		return own.OutdatedAt
 	}
 	record := executionOn(o.executions, own.Resource)
-	if record == nil || !at.After(own.OutdatedAt) {
+	if record == nil || !at.After(o.past(own.OutdatedAt)) {
 		return own.OutdatedAt
 	}
 	last := record.Last[o.environments[o.bracket.environment].ID]
