@@ -474,6 +474,28 @@ func TestVersionsThatNeedOneAnother(t *testing.T) {
 	}
 }
 
+// TestCircleInTwoEnvironments: two versions need one another. In one environment a third one needs
+// the second of them and still waits, in the other it has run already. It is one circle all the
+// same, and is reported once.
+func TestCircleInTwoEnvironments(t *testing.T) {
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}}), "staging")
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.ID == "v2" {
+			needs := map[string]string{"a": "c", "b": "c", "c": "b"}[v.Deployment]
+			v.Dependencies = []rollout.VersionDependency{{Deployment: needs, VersionSelector: "version.tag == 'v2'"}}
+		}
+	}
+	s.Targets[slices.IndexFunc(s.Targets, func(x rollout.Target) bool { return x.Environment == "staging" && x.Deployment == "a" })].Current = "v2"
+	const circle = "rollout: dependency cycle: b@v2 needs c@v2 needs b@v2: publish a version without one of these dependencies"
+	set := compile(t, "[]")
+	if plan := mustPlan(t, set, s, t0); len(plan.Diagnostics) != 1 || plan.Diagnostics[0].Detail != circle || plan.Diagnostics[0].Count != 1 {
+		t.Errorf("the plan tells %v", plan.Diagnostics)
+	}
+	if err := set.Check(s); err == nil || err.Error() != circle {
+		t.Errorf("Check says %v", err)
+	}
+}
+
 // TestVersionsInTheOrderOfTheirExecution: a version waits for what it needs of another member of
 // its execution, as long as that can come first, whether or not a hook drains the resource before
 // both. Where it comes later or needs the other in turn, the two are brought all the same: the

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -145,8 +146,12 @@ func (w *work) circles(waiting []released, stuck map[released]bool, options map[
 				switch {
 				case !stuck[next] || state[next] == done:
 				case state[next] == open:
+					ring := path[slices.Index(path, next):]
+					first := slices.Index(ring, slices.MinFunc(ring, func(a, b released) int { // whichever way led into the circle, so that it is known again in another environment
+						return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.version, b.version))
+					}))
 					cycle := &CycleError{}
-					for _, member := range path[slices.Index(path, next):] {
+					for _, member := range slices.Concat(ring[first:], ring[:first]) {
 						cycle.Path = append(cycle.Path, w.versions[member.deployment].list[member.version].named())
 					}
 					found = append(found, cycle)
