@@ -32,14 +32,13 @@ func (d *deployment) lowestLock(c time.Time) int32 {
 
 // served is what the groups so far have locked of one deployment.
 type served struct {
-	mark      VersionMark // the greatest version of all groups
-	latest    *Group      // nil if none has closed
-	locked    []VersionMark
-	cancelled bool // latest was cancelled with its rule
+	mark   VersionMark // the greatest version of all groups
+	latest *Group      // nil if none has closed
+	locked []VersionMark
 }
 
 func (g *GroupRecord) served(deployment string) served {
-	s := served{mark: g.Marks[deployment], latest: g.latest(), cancelled: g.cancelled()}
+	s := served{mark: g.Marks[deployment], latest: g.latest()}
 	if s.latest != nil {
 		s.locked = s.latest.locks(deployment)
 	}
@@ -53,8 +52,10 @@ func (d *deployment) isNew(s *served, r int32) bool {
 }
 
 // unlocked reports whether a version is newer than every version ever locked, or one of three
-// exceptions: the latest group was cancelled and had locked it or a newer one, the latest group
-// missed it, or it is awaited.
+// exceptions: the latest group was cancelled with its rule and had locked it or a newer one, the
+// latest group missed it, or it is awaited. A cancelled group starts nothing any more, even if the
+// rule comes back. Without the first exception, a rule that was deleted for an hour would keep the
+// versions that the group had locked from all targets for ever.
 func (d *deployment) unlocked(s *served, r int32) bool {
 	n, last := &d.versions[r], len(s.locked)-1
 	switch {
@@ -62,7 +63,7 @@ func (d *deployment) unlocked(s *served, r int32) bool {
 		return true
 	case s.latest == nil:
 		return false
-	case s.cancelled && last >= 0 && n.mark().compare(s.locked[0]) <= 0: // compared with the lock, not the mark: an earlier group may have locked a newer version, withdrawn since
+	case s.latest.Status == StatusCancelled && last >= 0 && n.mark().compare(s.locked[0]) <= 0: // compared with the lock, not the mark: an earlier group may have locked a newer version, withdrawn since
 		return true
 	case n.awaited:
 	case last >= 0 && n.mark().compare(s.locked[last]) <= 0:
@@ -85,7 +86,7 @@ func (d *deployment) unmarked(mark VersionMark) int32 {
 
 // unserved returns a rank below which no version is new: see unlocked.
 func (d *deployment) unserved(s *served) int32 {
-	if s.cancelled || len(s.locked) == 0 {
+	if len(s.locked) == 0 || s.latest.Status == StatusCancelled {
 		return 0
 	}
 	return min(d.above(s.locked[len(s.locked)-1]), d.awaited)
@@ -147,19 +148,10 @@ func (g *Group) locks(deployment string) []VersionMark {
 	return nil
 }
 
-// cancelled reports whether the latest closed group was cancelled with its rule. If the rule comes
-// back, the group starts nothing any more, but the versions it locked are new again on targets that
-// do not run them. Otherwise a rule that was deleted for an hour would keep these versions from all
-// targets for ever.
-func (g *GroupRecord) cancelled() bool {
-	latest := g.latest()
-	return latest != nil && latest.Status == StatusCancelled
-}
-
 // servedUntil returns the instant up to which the latest group takes care of outdated targets, zero
 // if no group does.
 func (g *GroupRecord) servedUntil() time.Time {
-	if latest := g.latest(); latest != nil && !g.cancelled() {
+	if latest := g.latest(); latest != nil && latest.Status != StatusCancelled {
 		return latest.ReadyAt
 	}
 	return time.Time{}
