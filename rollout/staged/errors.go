@@ -152,6 +152,8 @@ func codeOf(path string) Code {
 	switch {
 	case strings.Contains(path, "labelSelector."):
 		return CodeSelector
+	case strings.HasPrefix(path, "cleanup."):
+		return CodeType // of the options: their rules are not those of stages
 	case inStage && field == "maxConcurrency":
 		return CodeMaxConcurrency
 	case inStage && field == "maxFailures":
@@ -160,7 +162,7 @@ func codeOf(path string) Code {
 		return CodeMaxConcurrency
 	case strings.HasPrefix(path, "progressive") && field == "maxFailures", path == "all.maxFailures":
 		return CodeMaxFailures
-	case field == "maxFailures" && !strings.Contains(path, "cleanup"):
+	case field == "maxFailures":
 		return CodeRunMaxFailures
 	case field == "waitTime" && strings.Contains(path, "before"):
 		return CodeBeforeWaitTime

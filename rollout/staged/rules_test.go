@@ -639,6 +639,8 @@ func TestRulesOfUnreadableValues(t *testing.T) {
 		{`{"stages": [{"maxFailures": "0"}]}`, &staged.Strategy{}, staged.CodeMaxFailures}, // no percentage, and shorter than one with a 0 in front
 		{`{"stages": [{"maxFailures": "05"}]}`, &staged.Strategy{}, staged.CodeMaxFailures},
 		{`{"cleanup": {"maxConcurrency": "50"}}`, &staged.Options{}, staged.CodeType},
+		{`{"cleanup": {"maxFailures": "x"}}`, &staged.Options{}, staged.CodeType},
+		{`{"cleanup": {"progressDeadline": "1d"}}`, &staged.Options{}, staged.CodeType}, // no rule of a stage
 		{`{"kind": 5, "spec": {"stages": []}}`, &staged.Strategy{}, staged.CodeType},
 		{`{"metadata": {"namespace": []}, "spec": {"stages": []}}`, &staged.Strategy{}, staged.CodeType},
 		{`{"rolloutTyp": "All"}`, &staged.OCMStrategy{}, staged.CodeUnknownField},
