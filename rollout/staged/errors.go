@@ -30,8 +30,8 @@ func (e *FieldError) Error() string {
 // part of the compatibility promise.
 type Code string
 
-// Codes of documents, which are the same in every package. A value of the wrong type has the code
-// of its field, if the field has one.
+// Codes of documents, which are the same in every package. A limit, a duration or a part of a label
+// selector that cannot be read has the code of its field in a strategy instead of CodeType.
 const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
