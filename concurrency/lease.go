@@ -323,14 +323,15 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 // lease's or the lease is gone, the error is [ErrFenced]; for an instant that is zero or not in the
 // years 0 to 9999 it is a *[FieldError].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
-	if _, err := r.held(h, token); err == nil {
-		var f faults
-		if at.IsZero() { // it would end a quarantine without any progress
-			f.add("at", CodeRequired, nil, "must be the instant of the progress")
-		}
-		if f.storable("at", at); len(f) > 0 {
-			return r, f.err()
-		}
+	if _, err := r.held(h, token); err != nil {
+		return r, err
+	}
+	var f faults
+	if at.IsZero() { // it would end a quarantine without any progress
+		f.add("at", CodeRequired, nil, "must be the instant of the progress")
+	}
+	if f.storable("at", at); len(f) > 0 {
+		return r, f.err()
 	}
 	return r.edit(h, token, func(l *Lease) {
 		if at := utc(at); at.After(l.ProgressAt) {
