@@ -124,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	given, due, err := r.giveBack(ctx, own, jobs, report, seen, plan)
 	err = errors.Join(denials, err, report.planned(ctx, found, seen, plan))
-	unsaid := own.again(ctx, report)
+	unsaid := own.again(ctx, report, r.Clock.Now())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -134,7 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // rest ends a turn after which only an event asks for another one, unless it failed or something is
 // to be reported again.
 func (r *Reconciler) rest(ctx context.Context, own *namespace, report *reporter, err error) (ctrl.Result, error) {
-	unsaid := own.again(ctx, report)
+	unsaid := own.again(ctx, report, r.Clock.Now())
 	if err != nil || unsaid.IsZero() {
 		return ctrl.Result{}, err
 	}

@@ -783,7 +783,7 @@ func TestReportRefusedMeanwhile(t *testing.T) {
 	turn := func(why string, after time.Duration, want time.Duration, objects ...string) {
 		t.Helper()
 		now := day1.Add(after)
-		next := n.again(t.Context(), &reporter{now: now, unsaid: objects})
+		next := n.again(t.Context(), &reporter{unsaid: objects}, now)
 		if got := next.Sub(now); next.IsZero() != (want == 0) || want > 0 && got != want {
 			t.Errorf("%s: again after %v, want %v", why, got, want)
 		}

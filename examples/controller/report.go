@@ -265,7 +265,7 @@ func (r *reporter) patch(ctx context.Context, object, old client.Object, same bo
 // refused: when that has been so for twice as long. So each delay doubles until it is that of the
 // resync, and turns in between, for other reasons, change nothing about that. It is zero if the
 // server has taken everything.
-func (n *namespace) again(ctx context.Context, report *reporter) (next time.Time) {
+func (n *namespace) again(ctx context.Context, report *reporter, now time.Time) (next time.Time) {
 	if report.denials != nil {
 		log.FromContext(ctx).Error(report.denials, "the server refuses a status; it is written again after a delay that grows")
 	}
@@ -275,10 +275,10 @@ func (n *namespace) again(ctx context.Context, report *reporter) (next time.Time
 	for _, object := range report.unsaid {
 		since, known := n.unsaid[object]
 		if !known {
-			since = report.now
+			since = now // the end of the turn, which may have taken long
 		}
 		unsaid[object] = since
-		if at := report.now.Add(max(report.now.Sub(since), retryDelay)); next.IsZero() || at.Before(next) {
+		if at := now.Add(max(now.Sub(since), retryDelay)); next.IsZero() || at.Before(next) {
 			next = at
 		}
 	}
