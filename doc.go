@@ -86,7 +86,7 @@
 //     and sleeps until then misses nothing. NextAfter is Next for a host that starts something.
 //   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no
 //     sense are errors, all of them reported at once. json.Unmarshal refuses unknown fields in every
-//     document as a whole, such as a policy, a version or an override, without any setting. A part
+//     document as a whole, such as a policy, an override or a state, without any setting. A part
 //     of one, such as a rule of a policy, is checked within it; a clock.Window alone is read by
 //     ParseWindow. Every package reports each fault of a
 //     document as its FieldError, with the path of the field, a stable code, the value and what to

@@ -117,15 +117,23 @@ func NewRecord(key string) Record {
 // none, what Validate reports.
 func ParseRecord(data []byte) (Record, error) {
 	var r Record
-	if err := strictjson.Unmarshal(data, &r); err != nil {
-		var f faults
-		f.under("", err)
-		return Record{}, f.err()
+	if err := r.UnmarshalJSON(data); err != nil {
+		return Record{}, err
 	}
 	if err := r.Validate(); err != nil {
 		return Record{}, err
 	}
 	return r, nil
+}
+
+// UnmarshalJSON decodes a record strictly: unknown fields, fields given twice and values of the wrong
+// form are errors, all of them reported, joined, each a *[FieldError]. The record is then unchanged.
+// Values are checked by [Record.Validate].
+func (r *Record) UnmarshalJSON(data []byte) error {
+	type plain Record
+	var f faults
+	f.under("", strictjson.Unmarshal(data, (*plain)(r)))
+	return f.err()
 }
 
 // Validate reports every fault of the record, joined, each a *[FieldError]: it contradicts itself,

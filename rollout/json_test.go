@@ -109,6 +109,10 @@ func TestStrictWhoeverDecodes(t *testing.T) {
 	override := decodes(new(rollout.Override), `{"id":"kept","ruleId":"r","versionId":"v","createdAt":"2026-03-01T00:00:00Z","createdBy":"ann","reason":"urgent"}`)
 	snapshot := decodes(new(rollout.Snapshot), `{"resources":[{"id":"kept"}],"environments":[],"deployments":[],"versions":[],"targets":[]}`)
 	pool := decodes(new(concurrency.Rule), `{"groupSelector":"kept"}`)
+	state := decodes(new(rollout.State), `{"rollouts":[{"schema":1,"rule":"kept","environment":"e","startAt":"2026-03-01T00:00:00Z","n0":1}]}`)
+	begun := decodes(new(rollout.RolloutRecord), `{"schema":1,"rule":"kept","environment":"e","startAt":"2026-03-01T00:00:00Z","n0":1}`)
+	leases := decodes(new(concurrency.Record), `{"schema":1,"key":"kept","revision":3,"nextToken":1,"leases":[]}`)
+	recording := decodes(new(rollout.Recording), `{"schema":1,"snapshot":{"resources":[{"id":"kept"}],"environments":[],"deployments":[],"versions":[],"targets":[]},"plan":{"now":"2026-03-01T00:00:00Z","keep":{}}}`)
 	for _, row := range []struct {
 		why    string
 		decode func(string) (error, bool)
@@ -130,6 +134,13 @@ func TestStrictWhoeverDecodes(t *testing.T) {
 		{"and into the targets", snapshot, `{"targets":[{"resource":"r","jobs":[{"run":5}]}]}`, "targets[0].jobs[0].run: must be a string, not 5: put it in quotes"},
 		{"a pool that would be paused for nobody", pool, `{"groupSelector":"true","limits":0}`, `limits: unknown field; did you mean "limit"?`},
 		{"a limit that is none", pool, `{"groupSelector":"true","limit":"many"}`, `limit: "many": must be a count from 0 to 2147483647 such as 5, or a percentage from "0%" to "1000%" such as "20%"`},
+		{"a state whose slots would be lost", state, `{"pool":[]}`, `pool: unknown field; did you mean "pools"?`},
+		{"what a later release keeps of a pool would be lost with the next save", state, `{"pools":[{"schema":1,"key":"k","nextToken":1,"leases":[],"paused":true}]}`, "pools[0].paused: unknown field"},
+		{"and of a rollout", state, `{"rollouts":[{"schema":1,"order":"hash"}]}`, "rollouts[0].order: unknown field"},
+		{"a record of a rollout by itself", begun, `{"schema":1,"order":"hash"}`, "order: unknown field"},
+		{"a record of a bracket in a state", state, `{"brackets":[{"schema":1,"rule":"r","environment":"e","number":0,"marks":{},"closed":[],"collect":null}]}`, `brackets[0].collect: unknown field; did you mean "collecting"?`},
+		{"a record of a pool by itself", leases, `{"schema":1,"key":"k","nextToken":1,"leases":[],"confirmd":[]}`, `confirmd: unknown field; did you mean "confirmed"?`},
+		{"a recording in a log of the host's own", recording, `{"schema":1,"snapshot":{"state":{"pool":[]}},"plan":{"now":"2026-03-01T00:00:00Z"}}`, `snapshot.state.pool: unknown field; did you mean "pools"?`},
 	} {
 		if err, kept := row.decode(row.in); err == nil || err.Error() != row.want || !kept {
 			t.Errorf("%s: %v, kept %v, want\n%s", row.why, err, kept, row.want)

@@ -33,15 +33,22 @@ type Recording struct {
 // joined, each a *[FieldError]. [PolicySet.Replay] finds contradictions within the snapshot.
 func ParseRecording(data []byte) (Recording, error) {
 	var r Recording
-	if err := strictjson.Unmarshal(data, &r); err != nil {
-		var f faults
-		f.under("", err)
-		return Recording{}, f.few()
+	if err := r.UnmarshalJSON(data); err != nil {
+		return Recording{}, err
 	}
 	if err := r.validate(); err != nil {
 		return Recording{}, err
 	}
 	return r, nil
+}
+
+// UnmarshalJSON decodes a recording as strictly as [ParseRecording] does, which also checks Schema
+// and Now.
+func (r *Recording) UnmarshalJSON(data []byte) error {
+	type plain Recording
+	var f faults
+	f.under("", strictjson.Unmarshal(data, (*plain)(r)))
+	return f.few()
 }
 
 func (r *Recording) validate() error {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // State is what plans remember between calls: a plain value that goes into a plan and comes out of
@@ -17,6 +18,15 @@ type State struct {
 	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // ordered by rule and resource
 	Rollouts   []RolloutRecord            `json:"rollouts,omitempty"`   // ordered by rule, environment, deployment, version and group
 	Pools      []concurrency.Record       `json:"pools,omitempty"`      // ordered by key
+}
+
+// UnmarshalJSON decodes a state strictly, since a field of another release that is dropped here is
+// lost with the next save: unknown fields, fields given twice, values of the wrong type and records
+// that package bracket would misread are errors, all of them reported, joined, each a *[FieldError].
+// The state is then unchanged. [PolicySet.Plan] checks the rest.
+func (s *State) UnmarshalJSON(data []byte) error {
+	type plain State
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(s)))
 }
 
 // validate reports what no plan has left: null entries, two records of one thing, of which one
@@ -54,6 +64,12 @@ func distinct[T any](f *faults, path string, list []T, compare func(a, b T) int,
 			f.add(path, CodeDuplicate, nil, "two records of %s: keep the one that was saved last", name(list[i]))
 		}
 	}
+}
+
+// UnmarshalJSON decodes a record as strictly as a [State] is decoded.
+func (r *RolloutRecord) UnmarshalJSON(data []byte) error {
+	type plain RolloutRecord
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(r)))
 }
 
 // validate refuses a record that no planner wrote: wrong positions would follow from it unnoticed.
