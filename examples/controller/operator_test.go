@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
@@ -386,5 +388,24 @@ func TestDecisionsOnServer(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) || approval.CreationTimestamp.IsZero() || override.UID == "" {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestCommandInREADME: the server takes the command that the README shows.
+func TestCommandInREADME(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "```yaml\n")
+	text, _, found := strings.Cut(rest, "```")
+	var shown v1alpha1.BracketCommand
+	if err := yaml.UnmarshalStrict([]byte(text), &shown); err != nil || !found {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	shown.Namespace = newNamespace()
+	create(t, newClient(t, sharedServer(t)), &shown)
+	if rule, _, _, ok := bracket.ParseGroupID(shown.Spec.Group); !ok || rule != "Node Lifecycle/deploymentBracket/0" {
+		t.Errorf("the group is of rule %q", rule)
 	}
 }
