@@ -73,7 +73,7 @@ func billionths(share float64) (uint64, error) {
 	if math.IsNaN(share) || share < 0 || share > 100 {
 		return 0, errors.New("must be from 0 to 100")
 	}
-	whole, fraction, _ := strings.Cut(strconv.FormatFloat(share, 'f', -1, 64), ".")
+	whole, fraction, _ := strings.Cut(strconv.FormatFloat(math.Abs(share), 'f', -1, 64), ".") // Abs: -0 is 0, too
 	if len(fraction) > 9 {
 		return 0, errors.New("must have at most 9 decimals")
 	}

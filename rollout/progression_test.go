@@ -88,6 +88,7 @@ func TestProgression(t *testing.T) {
 		{"half of three is two", progress(`"minimumSuccessPercentage":50`), [][]rollout.Job{ok(1), ok(4), nil}, nil, 10, "", 4, ""},
 		{"0 percent ask for one", progress(`"minimumSuccessPercentage":0`), times(3), nil, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
 		{"which is enough", progress(`"minimumSuccessPercentage":0`), [][]rollout.Job{nil, ok(5), nil}, nil, 10, "", 5, ""},
+		{"so does what JSON writes as -0", progress(`"minimumSuccessPercentage":-0`), [][]rollout.Job{nil, ok(5), nil}, nil, 10, "", 5, ""},
 		{"33.4 percent of 3 are more than 1", progress(`"minimumSuccessPercentage":33.4`), [][]rollout.Job{ok(1), nil, nil}, nil, 10, "progression_waiting e 1 of 2; rollout_not_started g", 0, ""},
 		{"33.3 percent of 3 are 1", progress(`"minimumSuccessPercentage":33.3`), [][]rollout.Job{ok(1), nil, nil}, nil, 10, "", 1, ""},
 		{"99.5 percent of 200 are 199", progress(`"minimumSuccessPercentage":99.5`), append(times(199, ok(1)...), nil), nil, 10, "", 1, ""},
