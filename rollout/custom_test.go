@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -155,6 +156,27 @@ func TestCustomRuleInItsWords(t *testing.T) {
 		e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"})
 		if err != nil || !slices.ContainsFunc(e.Versions[0].Rules, func(r rollout.RuleVerdict) bool { return text(t, r.Verdict) == text(t, want) }) {
 			t.Errorf("%v\n%v", err, e)
+		}
+	}
+}
+
+// TestCustomRuleNamesAPool: a rule of the host speaks as pools do, of one that there is not, while
+// there are orphans of another. Its verdict stays as it is.
+func TestCustomRuleNamesAPool(t *testing.T) {
+	t.Parallel()
+	for _, pools := range []string{`{"retry":{"maxRetries":0}}`, `{"id":"Z","resourceConcurrency":{"groupSelector":"true","limit":9,"groupBy":"resource.name","maxActiveKeys":9}}`} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		for _, pool := range []string{"gone", "Z/r1"} {
+			record := concurrency.NewRecord(pool)
+			record.NextToken, record.Leases = 2, []concurrency.Lease{{
+				Pool: pool, Holder: concurrency.Holder{Resource: "r9", Group: "target/prod/api"}, Token: 1, State: concurrency.Active, Since: t0, ProgressAt: t0,
+			}}
+			s.State.Pools = append(s.State.Pools, record)
+		}
+		full := rollout.Verdict{Status: rollout.Pending, Reason: "slot_keys_full", Rule: "x", On: []rollout.Condition{{Kind: rollout.OnSlot, Pool: "elsewhere"}}}
+		plan := mustPlan(t, compile(t, policy(pools), rollout.WithRule(hostRule{"x", func(rollout.Candidate) rollout.Verdict { return full }})), s, t0)
+		if got := waitingOf(plan); len(plan.Orphans) != 2 || len(got) != 1 || len(got[0].Blockers) != 1 || !got[0].Blockers[0].Equal(full) {
+			t.Errorf("waits %v, orphans %v", got, plan.Orphans)
 		}
 	}
 }

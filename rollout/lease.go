@@ -165,16 +165,22 @@ func (w *work) nameOrphans() {
 			if len(v.On) == 0 || v.On[0].Kind != OnSlot || v.On[len(v.On)-1].Kind == OnOrphan { // two entries may share a list, which may have its orphans already
 				continue
 			}
-			if key := v.On[0].Pool; v.Reason != Reason(concurrency.SlotKeysFull) {
+			key := v.On[0].Pool
+			pool, known := w.capacity.keys[key]
+			switch {
+			case !known: // a rule of the host may name whatever it likes
+			case v.Reason != Reason(concurrency.SlotKeysFull):
 				if inPool[key] {
 					v.On = withOrphans(v.On, key)
 				}
-			} else if pools := inFamily[w.capacity.snapshot.Pools[w.capacity.keys[key]].Family]; len(pools) > 0 {
-				shared := &v.On[0]
-				if families[shared] == nil {
-					families[shared] = withOrphans(v.On, pools...)
+			default:
+				if pools := inFamily[w.capacity.snapshot.Pools[pool].Family]; len(pools) > 0 {
+					shared := &v.On[0]
+					if families[shared] == nil {
+						families[shared] = withOrphans(v.On, pools...)
+					}
+					v.On = families[shared]
 				}
-				v.On = families[shared]
 			}
 		}
 	}
