@@ -205,7 +205,9 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		k, _ := poolAt(c.records, record.Key)
 		c.records[k], c.own[k] = record, true
 	}
-	c.again()
+	if err := c.again(); err != nil {
+		return nil, err
+	}
 	c.mark()
 	c.activate()
 	return c.records, nil
@@ -242,14 +244,18 @@ func (p *Plan) executes(start *Start) bool {
 // start from an end at the same instant; see [proves]. For the same reason the note, also in a new
 // lease, is no earlier than the ends that the start follows, which may lie ahead of a clock that is
 // behind.
-func (c *claiming) again() {
+func (c *claiming) again() error {
 	for n, start := range c.starts {
 		if c.executes(start) {
 			continue
 		}
 		var jobs []Job // on the target
 		if strings.HasPrefix(start.Group, runid.Reserved+"/") {
-			jobs = c.work.targets[c.work.target(start.TargetID)].Jobs
+			i := c.work.target(start.TargetID)
+			if i == none { // the host has changed the start in the plan
+				return fmt.Errorf("rollout: start %s is on %s, which the snapshot does not hold: %w", start.Run, start.TargetID, bracket.ErrStale)
+			}
+			jobs = c.work.targets[i].Jobs
 		}
 		for _, claim := range c.admitted[n].Claims {
 			_, held := c.State.Pools[claim.Pool].Lease(start.holder())
@@ -274,6 +280,7 @@ func (c *claiming) again() {
 			}
 		}
 	}
+	return nil
 }
 
 // lastEnd returns the instant from which the jobs that pass for jobs of a lease prove nothing; zero

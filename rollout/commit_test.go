@@ -227,6 +227,20 @@ func TestClaimsAreOfOneStart(t *testing.T) {
 	}
 }
 
+// TestStartChangedInThePlan: a host writes another resource into the plan's own start. There is no
+// such target, so nothing is claimed for it.
+func TestStartChangedInThePlan(t *testing.T) {
+	t.Parallel()
+	plan := mustPlan(t, compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`)), fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
+	plan.Start[0].Resource = "r9"
+	if state, err := plan.Commit(plan.Start, t0); !errors.Is(err, bracket.ErrStale) || len(state.Pools) > 0 {
+		t.Errorf("%v, and the state is %+v", err, state)
+	}
+	if next := plan.NextAfter(plan.Start); !next.IsZero() {
+		t.Errorf("next %v", next)
+	}
+}
+
 // TestFirstStartNeedsAllPools: one lease covers a whole execution, so its first member does not
 // start before there is a place in the pools of the others as well: the resource would be drained,
 // and wait.
