@@ -78,7 +78,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 		return Explanation{}, fmt.Errorf("%w: %s", ErrUnknownTarget, id)
 	}
 	t := &w.targets[i]
-	e := Explanation{TargetID: t.TargetID, Now: p.Now, Current: w.currentID(t), Held: w.held[i]}
+	e := Explanation{TargetID: t.TargetID, Now: p.Now, Current: w.currentID(t), Held: slices.Clone(w.held[i])}
 	if t.started >= 0 {
 		e.Started = w.version(i, t.started).ID
 	}
@@ -86,7 +86,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 		e.Policies = append(e.Policies, policy.id)
 	}
 	if t.current == missing {
-		e.Held = append(slices.Clip(e.Held), w.unknownVersion(t))
+		e.Held = append(e.Held, w.unknownVersion(t))
 	}
 	if b := w.bracketAt(i); b != nil {
 		e.Bracket = b.id

@@ -353,6 +353,23 @@ func TestExplainTellsWhatIsBegun(t *testing.T) {
 	}
 }
 
+// TestExplainOwnsItsLists: what holds a target is a list of the explanation's own. A program that
+// edits it for display does not edit the plan.
+func TestExplainOwnsItsLists(t *testing.T) {
+	t.Parallel()
+	set := compile(t, `[{"name":"p","selector":"int(resource.name) > 1","rules":[{"retry":{"maxRetries":0}}]}]`)
+	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
+	before := blockers(plan)
+	e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+	if err != nil || len(e.Held) != 1 || len(before) != 1 {
+		t.Fatalf("%v, held by %v, waits %q", err, e.Held, before)
+	}
+	e.Held[0] = rollout.Verdict{}
+	if after := blockers(plan); !slices.Equal(after, before) {
+		t.Errorf("waits %q, before %q", after, before)
+	}
+}
+
 // TestExplainUnknownTarget: whoever asks for what is not there is told so, whichever part of the
 // name it is.
 func TestExplainUnknownTarget(t *testing.T) {
