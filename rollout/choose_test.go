@@ -303,6 +303,26 @@ func TestRepeatedInOrderOfTheirEnds(t *testing.T) {
 	}
 }
 
+// TestAttemptsOfOneInstant: a clock tells only seconds, and many attempts fit into one. The tenth
+// comes behind the ninth: it succeeded, so the version is done, also for a host that has not noted
+// yet that it is current.
+func TestAttemptsOfOneInstant(t *testing.T) {
+	for _, row := range []struct{ why, rule, runs string }{
+		{"outside brackets", `{"retry":{"maxRetries":20}}`, "r1/prod/a/v2/%d"},
+		{"a success is not rolled back", `{"rollback":{"onJobStatuses":["failure"]}}`, "r1/prod/a/v2/%d"},
+		{"in a bracket that is gone", `{"retry":{"maxRetries":20}}`, "B%%2Fprod%%2F1/r1/a/1/%d/deploy"},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for n := range 10 {
+			s.Targets[0].Jobs = append(s.Targets[0].Jobs, rollout.Job{Run: fmt.Sprintf(row.runs, n+1), Version: "v2", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: t0})
+		}
+		s.Targets[0].Jobs[9].Status = rollout.JobSuccessful
+		if plan := mustPlan(t, compile(t, policy(row.rule)), s, minute(1)); len(plan.Start) > 0 || plan.Waiting.Len() > 0 {
+			t.Errorf("%s: starts %v, waits %q", row.why, plan.Start, blockers(plan))
+		}
+	}
+}
+
 // TestOutdatedAndAnotherVersionSucceeded: a target needs another run of what it has. That another
 // version succeeded there since does not count for it.
 func TestOutdatedAndAnotherVersionSucceeded(t *testing.T) {

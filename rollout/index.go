@@ -8,7 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/runid"
+	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // index is a snapshot in a stable order, with numbers instead of names, so that nothing after it
@@ -242,8 +244,8 @@ func (t *target) floor() int32 {
 }
 
 // newer orders jobs, the newest first. Of jobs of one instant a rollback is the newest, because it
-// answers another job. The rest are ordered by their run ids, and without these by everything else,
-// so that the order of the input does not matter.
+// answers another job. The rest are ordered by their run ids, the tenth attempt behind the ninth, and
+// without these by everything else, so that the order of the input does not matter.
 func newer(a, b Job) int {
 	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
 		return c
@@ -254,9 +256,26 @@ func newer(a, b Job) int {
 		}
 		return 1
 	}
-	if c := strings.Compare(b.Run, a.Run); c != 0 {
-		return c
+	if a.Run != b.Run {
+		ofA, numberA := attemptOf(a.Run)
+		ofB, numberB := attemptOf(b.Run)
+		return cmp.Or(strings.Compare(ofB, ofA), cmp.Compare(numberB, numberA), strings.Compare(b.Run, a.Run))
 	}
 	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt),
 		strings.Compare(string(b.Verification), string(a.Verification)))
+}
+
+// attemptOf splits a run id into what it shares with the other attempts and the number of the
+// attempt; 0 if it has none.
+func attemptOf(run string) (shared string, number int) {
+	rest := run
+	for _, purpose := range [...]bracket.Purpose{bracket.Deploy, bracket.Rollback} { // behind the number
+		rest = strings.TrimSuffix(rest, "/"+string(purpose))
+	}
+	slash := strings.LastIndexByte(rest, '/')
+	number, ok := textkey.Number(rest[slash+1:])
+	if !ok {
+		return run, 0
+	}
+	return rest[:slash+1], number
 }
