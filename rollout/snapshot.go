@@ -223,15 +223,15 @@ type Target struct {
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for
-	// example because its variables changed. Zero: it needs none. A bracket runs the target again
-	// only while its version may be deployed. A target whose version was paused since, or succeeded
-	// elsewhere too long ago, is left as it is until the next group. Outside brackets such a target
-	// is run again all the same.
+	// example because its variables changed. Zero: it needs none; while it is in the future, it needs
+	// none yet. A bracket runs the target again only while its version may be deployed. A target
+	// whose version was paused since, or succeeded elsewhere too long ago, is left as it is until the
+	// next group. Outside brackets such a target is run again all the same.
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
-	// Priority moves a target forward among those present at the start of a rollout; higher goes
-	// first. A bracket takes the highest of a resource. It is not stored: changing it while a
-	// rollout runs changes the order of the targets that have not started yet.
+	// Priority moves a target forward among those present at the start of a rollout, or back if it is
+	// less than 0; higher goes first. A bracket takes the highest of a resource. It is not stored:
+	// changing it while a rollout runs changes the order of the targets that have not started yet.
 	Priority int `json:"priority,omitempty"`
 }
 
