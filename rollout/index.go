@@ -100,9 +100,7 @@ func newIndex(f *faults, s *Snapshot) *index {
 				if t.Jobs[k].Version == "" {
 					f.add(fmt.Sprintf("targets[%d].jobs[%d].version", i, k), CodeRequired, nil, "is required: the version that the job deploys")
 				}
-				if t.Jobs[k].CreatedAt.IsZero() {
-					f.add(fmt.Sprintf("targets[%d].jobs[%d].createdAt", i, k), CodeRequired, nil, "is required: jobs are ordered by it, and attempts and successes count from it")
-				}
+				f.created(fmt.Sprintf("targets[%d].jobs[%d].createdAt", i, k), t.Jobs[k].CreatedAt, "jobs are ordered by it, and attempts and successes count from it")
 			}
 		}
 	}
@@ -130,8 +128,8 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		if !utf8.ValidString(v.ID) {
 			f.encoded(fmt.Sprintf("versions[%d].id", i), v.ID)
 		}
-		if v.CreatedAt.IsZero() {
-			f.add(fmt.Sprintf("versions[%d].createdAt", i), CodeRequired, nil, "is required: versions are ordered by it, and rollouts start from it")
+		if isUnset(v.CreatedAt) {
+			f.created(fmt.Sprintf("versions[%d].createdAt", i), v.CreatedAt, "versions are ordered by it, and rollouts start from it")
 		}
 		if !ok {
 			f.add(fmt.Sprintf("versions[%d].deployment", i), CodeUnknownValue, v.Deployment, "is not the id of a deployment")
@@ -212,7 +210,7 @@ func (x *index) observe(t *target) {
 		if n := versions.number(t.Jobs[i].Version); n > t.current {
 			t.started = max(t.started, n)
 		}
-		x.incomplete = x.incomplete || t.Jobs[i].Version == "" || t.Jobs[i].CreatedAt.IsZero()
+		x.incomplete = x.incomplete || t.Jobs[i].Version == "" || isUnset(t.Jobs[i].CreatedAt)
 		if status := t.Jobs[i].Status; !status.Terminal() {
 			t.busy = true
 			x.strange = x.strange || !status.active()

@@ -32,3 +32,17 @@ func sooner(a, b time.Time) time.Time {
 }
 
 func lastInstant() time.Time { return time.Unix(0, math.MaxInt64).UTC() }
+
+// created adds a fault if what must have been created was not. An instant before that of the
+// zero time.Time passes for none: some databases write a missing date as the year 0.
+func (f *faults) created(path string, at time.Time, why string) {
+	switch {
+	case at.IsZero():
+		f.add(path, CodeRequired, nil, "is required: %s", why)
+	case isUnset(at):
+		f.add(path, CodeOutOfRange, at.UTC().Format(time.RFC3339), "must be in the year 1 or later: %s; some databases write the year 0 for none", why)
+	}
+}
+
+// isUnset reports whether an instant is zero or before.
+func isUnset(at time.Time) bool { return !at.After(time.Time{}) }

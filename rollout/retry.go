@@ -96,7 +96,7 @@ func (r Retry) counts(status JobStatus) bool {
 // end returns when a job ended. If the host does not record that, it is the instant of creation, so
 // that the delay is never unbounded.
 func (j Job) end() time.Time {
-	if j.CompletedAt.IsZero() {
+	if isUnset(j.CompletedAt) {
 		return j.CreatedAt
 	}
 	return j.CompletedAt

@@ -117,3 +117,16 @@ func TestBackoffInUTC(t *testing.T) {
 		t.Errorf("until %v", got)
 	}
 }
+
+// TestBackoffWithoutAnEnd: the end of a job is missing, as a zero time or as the year 0 that some
+// databases write for it. The delay counts from its creation.
+func TestBackoffWithoutAnEnd(t *testing.T) {
+	for _, end := range []time.Time{{}, time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Targets[0].Jobs = []rollout.Job{{Run: "r", Version: "v2", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: end}}
+		plan := mustPlan(t, compile(t, policy(`{"retry":{"maxRetries":1,"backoffSeconds":60}}`)), s, t0)
+		if waits := waitingOf(plan); len(waits) != 1 || !waits[0].Blockers[0].Until.Equal(t0.Add(time.Minute)) {
+			t.Errorf("end %v: waits %q", end, blockers(plan))
+		}
+	}
+}

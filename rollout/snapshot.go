@@ -112,7 +112,7 @@ type Version struct {
 	Name       string            `json:"name,omitempty"`
 	Tag        string            `json:"tag,omitempty"`
 	Status     VersionStatus     `json:"status"`
-	CreatedAt  time.Time         `json:"createdAt"` // required; while it is in the future, the version does not exist yet
+	CreatedAt  time.Time         `json:"createdAt"` // required, and in the year 1 or later; while it is in the future, the version does not exist yet
 	Metadata   map[string]string `json:"metadata,omitempty"`
 
 	// TargetSelector is CEL on resource, environment, deployment and version. For a target on which
@@ -246,8 +246,8 @@ type Job struct {
 	Version string    `json:"version"` // id, required
 	Status  JobStatus `json:"status"`
 
-	// CreatedAt is required: jobs are ordered by it. It must not be before the Now of the plan that
-	// offered the start.
+	// CreatedAt is required, and in the year 1 or later: jobs are ordered by it. It must not be
+	// before the Now of the plan that offered the start.
 	CreatedAt   time.Time `json:"createdAt"`
 	CompletedAt time.Time `json:"completedAt,omitzero"` // zero while active; an ended job without it is taken to have ended when it was created
 

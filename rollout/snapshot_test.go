@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
@@ -84,6 +85,15 @@ func TestSnapshotFaults(t *testing.T) {
 		{"jobs without an instant have no order, and a progression would wait for their success for ever", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful}}
 		}, 1, "required targets[1].jobs[0].createdAt: is required: jobs are ordered by it, and attempts and successes count from it"},
+		{"a missing date, as some databases write it, is no instant either", func(s *rollout.Snapshot) {
+			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: time.Date(0, 6, 1, 0, 0, 0, 0, time.UTC)}}
+		}, 1, "out_of_range targets[1].jobs[0].createdAt: \"0000-06-01T00:00:00Z\": must be in the year 1 or later: jobs are ordered by it, and attempts and successes count from it; some databases write the year 0 for none"},
+		{"nor is it one for a version: rollouts would start from it", func(s *rollout.Snapshot) {
+			s.Versions[1].CreatedAt = time.Time{}.Add(-1)
+		}, 1, "out_of_range versions[1].createdAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: versions are ordered by it, and rollouts start from it; some databases write the year 0 for none"},
+		{"or for the start of a rollout", func(s *rollout.Snapshot) {
+			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 1, Rule: "g", Environment: "prod", StartAt: time.Time{}.Add(-1), Founders: 1}}
+		}, 1, "out_of_range state.rollouts[0].startAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: positions are counted from it; some databases write the year 0 for none"},
 		{"an approval of no deployment would approve nothing, and nobody would know why", func(s *rollout.Snapshot) {
 			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
 		}, 1, "required approvals[0].deployment: is required: the deployment that the version belongs to"},

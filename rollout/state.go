@@ -79,9 +79,7 @@ func (r RolloutRecord) validate() error {
 		f.add("schema", CodeUnknownValue, r.Schema, "must be 1: written by another release of the library")
 		return f.err()
 	}
-	if r.StartAt.IsZero() {
-		f.add("startAt", CodeRequired, nil, "is required: positions are counted from it")
-	}
+	f.created("startAt", r.StartAt, "positions are counted from it")
 	if r.Founders < 1 {
 		f.add("n0", CodeOutOfRange, r.Founders, "must be at least 1")
 	}

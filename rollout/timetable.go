@@ -43,7 +43,7 @@ func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 func (r *rollout) timetable(h *hours, first, last int) *timetable {
 	to := &timetable{dues: make([]time.Time, last-first+1)}
 	stages := []*hours{h} // latest first
-	for h.before != nil && h.since.After(r.record.StartAt) {
+	for h.since.After(r.record.StartAt) {
 		h = h.before
 		stages = append(stages, h)
 	}

@@ -600,19 +600,3 @@ func TestBracketNamesTheWindowThatNeverOpens(t *testing.T) {
 		}
 	}
 }
-
-// TestCurveBeforeTheYearOne: a version is older than the instant at which time.Time begins, which
-// JSON can say. The curve under windows has long come to everybody; it does not look for an override
-// that took windows away.
-func TestCurveBeforeTheYearOne(t *testing.T) {
-	t.Parallel()
-	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
-	for k := range s.Versions {
-		s.Versions[k].CreatedAt = instantOf(t, "0000-06-01T00:00:00Z").Add(time.Duration(k))
-	}
-	set := compile(t, policy(weekly("w", "09:00", "17:00", "")+`,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
-	plan := mustPlan(t, set, s, t0.Add(10*time.Hour))
-	if got := started(plan); len(got) != 2 {
-		t.Errorf("starts %q, waits %q", got, blockers(plan))
-	}
-}
