@@ -46,3 +46,27 @@ func (f *faults) created(path string, at time.Time, why string) {
 
 // isUnset reports whether an instant is zero or before.
 func isUnset(at time.Time) bool { return !at.After(time.Time{}) }
+
+// alarm rings at the first instant after now at which what set it may change by itself.
+type alarm struct {
+	now   time.Time
+	rings time.Time // zero: never
+}
+
+// wake sets the alarm to an instant, unless it rings earlier. One that is not after now is none. Like
+// every instant in a plan, the alarm is in UTC, whatever zone the host uses: of two equal instants it
+// must not matter which comes first.
+func (a *alarm) wake(at time.Time) {
+	if at.After(a.now) && (a.rings.IsZero() || at.Before(a.rings)) {
+		a.rings = at.UTC()
+	}
+}
+
+// wakeBefore sets the alarm to the instant from which on less than d is left until closes, and to
+// closes itself if d is 0. A zero closes stands for never.
+func (a *alarm) wakeBefore(closes time.Time, d time.Duration) {
+	if d > 0 {
+		closes = closes.Add(1 - d)
+	}
+	a.wake(closes)
+}

@@ -254,7 +254,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	w.nameOrphans()
 	w.keepRollouts()
 	w.unheeded()
-	w.plan.Diagnostics = w.diagnosed()
+	w.plan.Next, w.plan.Diagnostics = w.rings, w.diagnosed()
 	w.release()
 	w.plan.work, w.plan.Waiting = w, WaitingList{plan: w}
 	return w.plan, nil

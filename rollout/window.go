@@ -77,7 +77,7 @@ type hours struct {
 type hoursNow struct {
 	blockers []Verdict // of rules that are shut, or soon will be
 	opens    time.Time // the next instant that is open for long enough; zero: none within the horizon
-	changes  time.Time // the first instant at which any of this may be otherwise; zero: never
+	alarm              // when any of this may be otherwise
 }
 
 // applied leaves out the windows that a target without a current version does not wait for.
@@ -208,7 +208,7 @@ func (s *PolicySet) without(h *hours, gone func(*compiledRule) bool) (*hours, er
 func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) {
 	why = map[*compiledRule]string{}
 	for rest := h; rest != nil && opens.IsZero(); {
-		guilty, apart := w.neverOpening(rest, w.now)
+		guilty, apart := w.neverOpening(rest, w.now, &h.now.alarm)
 		text := neverOpens(h.longest)
 		if apart {
 			text = neverMeet(guilty, h.longest)
@@ -224,7 +224,7 @@ func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) 
 			opens, _ = rest.calendar.NextFit(w.now, h.longest)
 		}
 		if opens.Equal(w.now) { // what asks for more time than a doomed window leaves
-			w.wakeBefore(rest.calendar.NextClose(w.now), h.longest)
+			h.now.wakeBefore(rest.calendar.NextClose(w.now), h.longest)
 			return time.Time{}, why
 		}
 	}
@@ -235,12 +235,12 @@ func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) 
 // instant on: of each policy whose own windows are not, the rules that alone keep it shut, or all
 // if only several of them do together. If every policy is open at times, but never all of them at
 // once, it returns all rules, and apart is true. If at is now, the last time that a policy was open
-// for long enough may end by itself, and then its rules are among them.
-func (w *work) neverOpening(h *hours, at time.Time) (guilty []*compiledRule, apart bool) {
+// for long enough may end by itself, and then its rules are among them: the alarm is set for that.
+func (w *work) neverOpening(h *hours, at time.Time, a *alarm) (guilty []*compiledRule, apart bool) {
 	shut := func(calendar clock.Calendar) bool {
 		opens, err := calendar.NextFit(at, h.longest)
 		if err == nil && opens.Equal(w.now) {
-			w.wakeBefore(calendar.NextClose(w.now), h.longest)
+			a.wakeBefore(calendar.NextClose(w.now), h.longest)
 		}
 		return err != nil
 	}
@@ -359,20 +359,17 @@ func (w *work) closed(blockers []Verdict, i, n int32) []Verdict {
 // first may have been given up, see giveUp.
 func (w *work) hoursNow(h *hours) *hoursNow {
 	if h.now == nil {
-		next := w.plan.Next
-		w.plan.Next = time.Time{}
+		h.now = &hoursNow{alarm: alarm{now: w.now}}
 		w.askHours(h)
-		h.now.changes, w.plan.Next = w.plan.Next, next
 	}
-	w.wake(h.now.changes)
+	w.wake(h.now.rings)
 	return h.now
 }
 
 func (w *work) askHours(h *hours) {
-	h.now = &hoursNow{}
 	h.now.opens, _ = h.calendar.NextFit(w.now, h.longest)
 	if h.now.opens.Equal(w.now) {
-		w.wakeBefore(h.calendar.NextClose(w.now), h.longest)
+		h.now.wakeBefore(h.calendar.NextClose(w.now), h.longest)
 		return
 	}
 	reasons := w.shut(h)
@@ -386,7 +383,7 @@ func (w *work) askHours(h *hours) {
 			case closes.Sub(w.now) < d:
 				reasons[rule] = ReasonWindowTooShort
 			default:
-				w.wakeBefore(closes, d)
+				h.now.wakeBefore(closes, d)
 			}
 		}
 	}
@@ -422,7 +419,7 @@ func (w *work) shut(h *hours) map[*compiledRule]Reason {
 		if !open {
 			changes, _ = rule.calendar.NextOpen(w.now)
 		}
-		w.wake(changes) // a closed window does not open before one of them changes
+		h.now.wake(changes) // a closed window does not open before one of them changes
 	}
 	reasons := map[*compiledRule]Reason{}
 	for _, rule := range h.rules {
@@ -457,13 +454,4 @@ func neverMeet(rules []*compiledRule, d time.Duration) string {
 
 func withinHorizon() string {
 	return fmt.Sprintf(" within %d years", int64(clock.DefaultHorizon/(365*24*time.Hour)))
-}
-
-// wakeBefore notes the instant from which on less than d is left until closes, and closes itself if
-// d is 0. A zero closes stands for never.
-func (w *work) wakeBefore(closes time.Time, d time.Duration) {
-	if d > 0 {
-		closes = closes.Add(1 - d)
-	}
-	w.wake(closes)
 }

@@ -8,8 +8,8 @@ type work struct {
 	*index
 	snapshot *Snapshot // nil once the plan is made, which refers to its lists only
 	set      *PolicySet
-	now      time.Time
 	plan     Plan
+	alarm
 
 	pairing
 	governing
@@ -57,7 +57,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		return nil, err
 	}
 	w := &work{
-		index: x, snapshot: snapshot, set: s, now: now, plan: Plan{Now: now.UTC()},
+		index: x, snapshot: snapshot, set: s, plan: Plan{Now: now.UTC()}, alarm: alarm{now: now},
 		governing:  governing{held: map[int32][]Verdict{}, diagnostics: map[diagnosticKey]*Diagnostic{}},
 		gating:     newGating(),
 		timing:     timing{hours: map[overriddenHours]*hours{}},
@@ -112,12 +112,4 @@ func (w *work) boundIn(environment, deployment int32) bound {
 func (w *work) id(i int32) TargetID {
 	t := &w.targets[i]
 	return TargetID{Resource: w.resources[t.resource].ID, Environment: w.environments[t.environment].ID, Deployment: w.deployments[t.deployment].ID}
-}
-
-// wake notes an instant at which the plan may change by itself. Like every instant in a plan it is
-// in UTC, whatever zone the host uses: of two equal instants it must not matter which comes first.
-func (w *work) wake(at time.Time) {
-	if at.After(w.now) && (w.plan.Next.IsZero() || at.Before(w.plan.Next)) {
-		w.plan.Next = at.UTC()
-	}
 }
