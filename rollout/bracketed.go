@@ -42,6 +42,7 @@ type bracketWork struct {
 	pending     []pendingResource // resources on which the latest group has still to run
 	runs        []pendingRun      // of all pending resources, in their order
 	started     map[int32]string  // targets of open executions on which a run may start now → version
+	unknown     []jobOn           // jobs whose run no group has, see runFacts
 	plan        bracket.Plan
 	state       bracket.State
 
@@ -72,6 +73,9 @@ type pendingRun struct {
 	target  int32
 	version int32 // number; missing if the snapshot no longer holds the version, none for a hook without a version
 }
+
+// jobOn is a job of a target.
+type jobOn struct{ target, job int32 }
 
 // memberNeed is a member that another one needs.
 type memberNeed struct {
@@ -213,6 +217,10 @@ func (w *work) step(b *bracketWork) error {
 	}
 	if err := w.recover(b, kinds, state, since); err != nil {
 		return err
+	}
+	for _, on := range b.unknown {
+		t := &w.targets[on.target]
+		w.diagnose(DiagnosticUnknownRun, b.id, t.Jobs[on.job].Run, t.TargetID)
 	}
 	return w.observeAgain(b, kinds)
 }

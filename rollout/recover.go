@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -38,9 +37,6 @@ func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State, since 
 		}
 		_, same, _ = w.recovered(b)
 	}
-	maps.DeleteFunc(w.diagnostics, func(key diagnosticKey, d *Diagnostic) bool { // what the first look at the runs told, which counts jobs
-		return key.code == DiagnosticUnknownRun && key.rule == b.id && d.Example.Environment == w.environments[b.environment].ID
-	})
 	b.observation.Runs = w.runFacts(b, b.state)
 	return w.decideAgain(b)
 }

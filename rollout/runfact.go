@@ -11,9 +11,10 @@ import (
 
 // What the jobs of the snapshot tell package bracket about its runs.
 
-// runFacts reads the jobs of the groups that the state still knows. Attempts are counted within one
-// group, generation and purpose.
+// runFacts reads the jobs of the groups that the state still knows, and notes those that claim to be
+// of such a group and are not. Attempts are counted within one group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
+	b.unknown = nil
 	groups, awaited := groupsOfRuns(state)
 	if len(groups) == 0 {
 		return nil
@@ -46,7 +47,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 			}
 			run, ok := parseRun(group, job.Run[len(prefix):])
 			if !ok || run.Resource != t.Resource || run.Deployment != t.Deployment {
-				w.diagnose(DiagnosticUnknownRun, b.id, job.Run, t.TargetID)
+				b.unknown = append(b.unknown, jobOn{i, int32(k)})
 				continue
 			}
 			if !over(t.resource) {
