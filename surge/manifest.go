@@ -204,7 +204,7 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 			}
 		}
 		budgets := path + ".updateStrategy."
-		if g.RollingUpdate != nil {
+		if g.RollingUpdate != nil && g.UpdateStrategy == nil { // of both, the strategy counts
 			budgets = path + ".rollingUpdate."
 		}
 		groups, groupPlaces, members = append(groups, c), append(groupPlaces, place{path, below(path+".", budgets)}), append(members, inside)
@@ -258,7 +258,9 @@ func (c manifestClique) clique(path string, faults *faults) (Clique, place) {
 	minAvailable := or(count("minAvailable", c.MinAvailable, inSpec.MinAvailable), max(replicas, 0))
 	budgets := path + ".updateStrategy."
 	if rolling, at := c.rolling(path); rolling != nil {
-		budgets = at + "."
+		if c.UpdateStrategy == nil { // of both, the strategy counts
+			budgets = at + "."
+		}
 		if c.RollingUpdate != nil && c.Spec != nil && c.Spec.RollingUpdate != nil {
 			faults.add(at, CodeConflict, "", "is given in spec, too")
 		}

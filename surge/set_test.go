@@ -664,6 +664,13 @@ func TestParsePodCliqueSet(t *testing.T) {
 		{"both forms of a budget", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{},"updateStrategy":{}}],"podCliqueScalingGroups":[{"name":"g","rollingUpdate":{},"updateStrategy":{}}]}}}`, []string{
 			"conflict spec.template.podCliqueScalingGroups[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them",
 			"conflict spec.template.cliques[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them"}},
+		{"both forms, and the fault is in the one that counts", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{},"updateStrategy":{"maxUnavailable":"200%"}},{"name":"b","spec":{"rollingUpdate":{}},"updateStrategy":{"maxUnavailable":0}}],"podCliqueScalingGroups":[{"name":"g","rollingUpdate":{},"updateStrategy":{"maxUnavailable":2}}]}}}`, []string{
+			"conflict spec.template.podCliqueScalingGroups[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them",
+			"conflict spec.template.cliques[0].rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them",
+			"conflict spec.template.cliques[1].spec.rollingUpdate: is the released form of updateStrategy, which is given, too: keep one of them",
+			`out_of_range spec.template.cliques[0].updateStrategy.maxUnavailable: "200%": must be at most 100%`,
+			"conflict spec.template.cliques[1].updateStrategy.maxUnavailable: 0: maxSurge is 0 too, so nothing could ever be updated: raise one of them",
+			"out_of_range spec.template.podCliqueScalingGroups[0].updateStrategy.maxUnavailable: 2: must be at most replicas, 1"}},
 		{"a released budget twice", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1},"spec":{"rollingUpdate":{"maxUnavailable":2}}}]}}}`, []string{
 			"conflict spec.template.cliques[0].rollingUpdate: is given in spec, too"}},
 		{"budgets that Grove refuses, too", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":0}},{"name":"b","spec":{"rollingUpdate":{"maxUnavailable":"50%"}}}]}}}`, []string{
