@@ -289,7 +289,7 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 func (h hosted) startedLast(start, t time.Time) time.Time {
 	later := func(after time.Time) bool {
 		next := h.recurrence.Next(after.In(h.location))
-		if !next.After(after) || next.After(t) {
+		if next.IsZero() || !next.After(after) || next.After(t) {
 			return false
 		}
 		start = next.UTC()

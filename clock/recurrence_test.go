@@ -62,6 +62,17 @@ func TestHostRecurrence(t *testing.T) {
 	if u, err := last.NextFit(at("9999-12-31T00:00:00Z"), 2*time.Hour); !errors.Is(err, clock.ErrNeverFits) {
 		t.Errorf("two hours in the last one: %v, %v", u, err)
 	}
+	// They begin with the year 1, where what a recurrence says of its end, the zero time, is the time
+	// of the question.
+	early := calendar(t, clock.Window{DurationMinutes: 60, Recurrence: next(func(t time.Time) time.Time {
+		if start := at("0001-01-01T00:00:00Z").Add(-30 * time.Minute); t.Before(start) {
+			return start
+		}
+		return time.Time{}
+	})})
+	if got := early.NextClose(at("0001-01-01T00:10:00Z")); !got.Equal(at("0001-01-01T00:30:00Z")) {
+		t.Errorf("the only occurrence ends at %v", got)
+	}
 	// Beside another allow window it closes nothing: allow windows are united.
 	united := calendar(t, parse(t, daily("09:00", "17:00")), clock.Window{Recurrence: next(firstOfMonth), DurationMinutes: 60})
 	if !united.Open(at("2026-03-15T12:00:00Z")) || !united.Open(at("2026-04-01T00:30:00Z")) || united.Open(at("2026-03-15T18:00:00Z")) {
