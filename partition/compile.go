@@ -20,7 +20,7 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 		byBudget:   options.Releases == ByBudget,
 		skipPaused: options.Paused != BlockPaused,
 		paused:     fleet.Paused,
-		maxPerStep: options.perStep(),
+		maxPerStep: or(options.MaxPerStep, 0),
 	}
 	if c.mode == FleetController && len(fleet.Clusters) == 0 {
 		strategy = Strategy{} // without a target Fleet does not look at the strategy
@@ -32,7 +32,7 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 	if faults = append(faults, wrong...); len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
-	c.maxNew = strategy.maxNew()
+	c.maxNew = or(strategy.MaxNew, defaultMaxNew)
 	for f := range facts(factSets) {
 		if c.mode == FleetController {
 			c.classOf[f] = f.controllerClass()
@@ -216,7 +216,7 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 			break
 		}
 	}
-	m := newMatcher(c.mode, options.displayName(), strategy.Partitions[:len(compiled)], compiled, fleet.Groups)
+	m := newMatcher(c.mode, or(options.DisplayNameLabel, DisplayNameLabel), strategy.Partitions[:len(compiled)], compiled, fleet.Groups)
 	err := c.match(m, fleet.Clusters, order)
 	if err != nil {
 		return err

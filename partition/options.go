@@ -113,17 +113,10 @@ func (o Options) effective() Options {
 	return o
 }
 
-func (o Options) displayName() string {
-	if o.DisplayNameLabel == nil {
-		return DisplayNameLabel
+// or returns what is given, or the other value if nothing is.
+func or[T any](given *T, otherwise T) T {
+	if given == nil {
+		return otherwise
 	}
-	return *o.DisplayNameLabel
-}
-
-// perStep returns MaxPerStep, or 0 for no limit.
-func (o Options) perStep() int {
-	if o.MaxPerStep == nil {
-		return 0
-	}
-	return *o.MaxPerStep
+	return *given
 }

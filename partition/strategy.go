@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -115,11 +114,10 @@ func (d *Definition) UnmarshalJSON(data []byte) error {
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		return explained(err) // the decoder of the strategy continues its paths
 	}
-	text := func(s *string) string { return *cmp.Or(s, new(string)) }
 	*d = Definition{
-		Name: text(decoded.Name), MaxUnavailable: decoded.MaxUnavailable,
-		ClusterName: text(decoded.ClusterName), ClusterSelector: decoded.ClusterSelector,
-		ClusterGroup: text(decoded.ClusterGroup), ClusterGroupSelector: decoded.ClusterGroupSelector,
+		Name: or(decoded.Name, ""), MaxUnavailable: decoded.MaxUnavailable,
+		ClusterName: or(decoded.ClusterName, ""), ClusterSelector: decoded.ClusterSelector,
+		ClusterGroup: or(decoded.ClusterGroup, ""), ClusterGroupSelector: decoded.ClusterGroupSelector,
 	}
 	return nil
 }
@@ -172,7 +170,7 @@ func (s *Strategy) validate(leftovers bool) error {
 	if len(s.Partitions) == 0 || leftovers {
 		check(global(s.AutoPartitionSize, "autoPartitionSize"))
 	}
-	if n := s.maxNew(); n < 1 {
+	if n := or(s.MaxNew, defaultMaxNew); n < 1 {
 		faults = append(faults, &FieldError{Code: CodeValue, Path: "maxNew", Value: strconv.Itoa(n),
 			Hint: "must be at least 1: without a batch nothing is ever released" + onlyController})
 	}
@@ -183,20 +181,6 @@ func (s *Strategy) validate(leftovers bool) error {
 		faults = append(faults, strictjson.Parts(err)...)
 	}
 	return errors.Join(faults...)
-}
-
-func (s *Strategy) maxNew() int {
-	if s.MaxNew == nil {
-		return defaultMaxNew
-	}
-	return *s.MaxNew
-}
-
-func (s *Strategy) threshold() int {
-	if s.AutoPartitionThreshold == nil {
-		return defaultThreshold
-	}
-	return *s.AutoPartitionThreshold
 }
 
 // maxUnavailable returns the limit of a partition of count members. manual is the index of its
@@ -217,7 +201,7 @@ func (s *Strategy) maxPartitions(mode Mode, count int) (int, error) {
 // autoSize returns the number of members of each automatic partition of n clusters. 0 means one
 // partition without a range in its name.
 func (s *Strategy) autoSize(mode Mode, n int) (int, error) {
-	if threshold := s.threshold(); threshold <= 0 || n < threshold {
+	if threshold := or(s.AutoPartitionThreshold, defaultThreshold); threshold <= 0 || n < threshold {
 		return 0, nil
 	}
 	return limit(mode, n, global(s.AutoPartitionSize, "autoPartitionSize"), global(FromString(defaultAutoSize), "autoPartitionSize"))
