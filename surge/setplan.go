@@ -241,11 +241,6 @@ func (p *setPlan) recreate() {
 		p.grow(max(len(p.facts), whole.Actions[n-1].Index+1))
 	}
 	result := &p.result
-	for _, action := range whole.Actions {
-		if i := action.Index; action.Op == Create && p.facts[i].empty { // a base replica counts as available then, and is not created
-			result.Replicas[i].Slot = TargetUnavailable // nothing will be created: for Diagnose, a surge that never serves
-		}
-	}
 	result.Whole, result.Blocked = whole, whole.Blocked
 	result.Updated, result.Converged = whole.Updated, whole.Converged
 	actions := whole.Actions
@@ -263,13 +258,13 @@ func (p *setPlan) recreate() {
 			}
 			continue
 		}
-		if f := &p.facts[i]; f.all.live() == 0 {
+		f, replica := &p.facts[i], &result.Replicas[i]
+		if f.all.live() == 0 {
 			p.hold(i, gone)
 			continue
 		}
 		p.hold(i, keptWhole)
-		replica := &result.Replicas[i]
-		if p.facts[i].old() == 0 {
+		if f.old() == 0 {
 			replica.Role = RoleTarget
 		}
 		for _, component := range replica.Components {
@@ -360,6 +355,9 @@ func (p *setPlan) removeAll(i int, role Role, reason Reason) {
 func (p *setPlan) createAll(i int, whole Action) {
 	replica := &p.result.Replicas[i]
 	replica.Role = RoleRecreated
+	if p.facts[i].empty { // a surge: a base replica without units counts as available, and is not created
+		replica.Slot = TargetUnavailable // nothing will be created: for Diagnose, a surge that never serves
+	}
 	for c := range p.spec.Components {
 		plan := Result{Blocked: BlockedWaitingForBase}
 		if whole.Revision == Stable {
