@@ -64,8 +64,8 @@ type UpdateStrategy struct {
 type Component struct {
 	Name         string `json:"name"`                   // unique in the set
 	Kind         Kind   `json:"kind,omitempty"`         // unset means PodClique
-	Replicas     int    `json:"replicas"`               // units at rest
-	MinAvailable int    `json:"minAvailable,omitempty"` // size of the base gang in units; 0 means no gang
+	Replicas     int    `json:"replicas"`               // units at rest, at most [MaxReplicas]
+	MinAvailable int    `json:"minAvailable,omitempty"` // size of the base gang in units, at most Replicas; 0 means no gang
 	// UpdateStrategy is nil if the component has none. Nil differs from an empty strategy: under
 	// ReplicaRecreate it must be nil.
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`

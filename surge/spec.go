@@ -19,7 +19,7 @@ type Spec struct {
 	// only what it needs.
 	MaxSurge concurrency.Limit `json:"maxSurge,omitzero"`
 	// MaxUnavailable is how many base replicas may be missing. Percentages round down. Unset means
-	// 1. A count must not exceed Replicas. MaxUnavailable and MaxSurge must not both be zero.
+	// 1. It must not exceed 100 %, or as a count Replicas, unless that is 0. MaxUnavailable and MaxSurge must not both be zero.
 	MaxUnavailable concurrency.Limit `json:"maxUnavailable,omitzero"`
 	// Partition is the lowest index that is updated. Replicas below it keep the stable revision and
 	// are never deleted. Zero updates all. A Partition of Replicas or more updates none.
@@ -27,7 +27,7 @@ type Spec struct {
 	// MinAvailable is the size of the base gang, the indices [0, MinAvailable), which are scheduled
 	// together and before all others. Zero means no gang. Members of the base gang that are both
 	// outdated and unavailable are replaced at once, because all other gangs wait for them.
-	// MinAvailable is not a floor for availability.
+	// MinAvailable is not a floor for availability. It must not exceed Replicas, unless that is 0.
 	MinAvailable int `json:"minAvailable,omitempty"`
 	// Order says which replica is updated first among those of equal rank. Unset means Ascending.
 	Order Order `json:"order,omitempty"`
