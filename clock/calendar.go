@@ -59,7 +59,7 @@ func NewCalendar(windows []Window, load func(name string) (*time.Location, error
 	return Calendar{sets: []set{all}}, nil
 }
 
-// compile returns nil after a fault.
+// compile returns the rule of a window, which is of no use after a fault.
 func (w Window) compile(zones *zones, f *faults) rule {
 	s := w.schedule(f)
 	z, err := zones.zone(w.Timezone)

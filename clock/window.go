@@ -181,20 +181,15 @@ func ParseWindow(data []byte) (Window, error) {
 	var w Window
 	if err := strictjson.Unmarshal(data, &w); err != nil {
 		var f faults
-		f.decoding(err)
+		for _, fault := range strictjson.Faults(err) {
+			f.list = append(f.list, &FieldError{Path: fault.Path, Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
+		}
 		return Window{}, f.err()
 	}
 	if err := w.Validate(); err != nil {
 		return Window{}, err
 	}
 	return w, nil
-}
-
-// decoding turns the faults of a document into those of a window.
-func (f *faults) decoding(err error) {
-	for _, fault := range strictjson.Faults(err) {
-		f.list = append(f.list, &FieldError{Path: fault.Path, Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
-	}
 }
 
 // Validate reports every fault of the window that can be seen without zone data, joined, each a
