@@ -20,14 +20,10 @@ type fault struct {
 // typeValues are names that can stand in an expression as values, as in type(x) == string.
 const typeValues = " bool bytes double int list map null_type string type uint google.protobuf.Duration google.protobuf.Timestamp "
 
-// names finds the first name in a parsed tree that is neither declared nor bound by a macro, or the
-// first function that does not exist. The CEL library finds them too, but distinguishes them only
-// in the text of its messages.
-func (e *Env) names(tree *expr) *fault {
-	return e.namesIn(tree, nil)
-}
-
-func (e *Env) namesIn(n *expr, local []string) *fault {
+// names finds the first name in a parsed tree that is neither declared nor local, that is bound by a
+// macro around it, or the first function that does not exist. The CEL library finds them too, but
+// distinguishes them only in the text of its messages.
+func (e *Env) names(n *expr, local []string) *fault {
 	if path, ok := n.path(); ok {
 		return e.resolve(n, path, local)
 	}
@@ -54,19 +50,19 @@ func (e *Env) namesIn(n *expr, local []string) *fault {
 		if e.layout.hidden(n.name) {
 			return &fault{at: n, msg: "the loop variable " + n.name + " hides a declared variable", hint: "give it another name"}
 		}
-		if f := e.namesIn(n.args[0], local); f != nil {
+		if f := e.names(n.args[0], local); f != nil {
 			return f
 		}
 		local = append(local, n.name)
 		for _, arg := range n.args[1:] {
-			if f := e.namesIn(arg, local); f != nil {
+			if f := e.names(arg, local); f != nil {
 				return f
 			}
 		}
 		return nil
 	}
 	for _, arg := range n.args {
-		if f := e.namesIn(arg, local); f != nil {
+		if f := e.names(arg, local); f != nil {
 			return f
 		}
 	}

@@ -111,7 +111,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	if nodes > e.limits.Nodes {
 		return nil, refuse(1, 1, fmt.Sprintf("the expression has %d nodes, the limit is %d", nodes, e.limits.Nodes), shorter, true)
 	}
-	if f := e.names(parsed.tree()); f != nil {
+	if f := e.names(parsed.tree(), nil); f != nil {
 		// The parser takes a word such as AND in front of a parenthesis for a call.
 		if s := firstSlip(expression); s != nil && f.at.kind != kindHas && strings.EqualFold(s.found, f.at.name) {
 			line, col := place(expression, s.at)
