@@ -19,8 +19,9 @@ type Units struct {
 	Slots []Slot `json:"slots"`
 	// Revisions names the revision of each old unit, by index; the caller chooses the names. It is
 	// needed only if several old revisions may exist, to detect a replica that runs two of them.
-	// Nil means that all old units run the same revision. Entries of units that are not old are
-	// ignored.
+	// Nil means that all old units run the same revision, the one of the empty name: within a
+	// replica of the set, name the revisions in all components or in none. Entries of units that
+	// are not old are ignored.
 	Revisions []string `json:"revisions,omitempty"`
 	// Replicas is how many units the component should have in this replica of the set, within 0 and
 	// [MaxReplicas]. Nil means as many as [Component.Replicas] says. It is for autoscalers, which
