@@ -14,7 +14,9 @@ import (
 // their members, and computes every limit. The errors are those of [Plan].
 func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error) {
 	faults := strictjson.Parts(options.Validate())
-	options = options.effective()
+	if options.Mode == FleetController {
+		options = Options{Mode: FleetController} // it ignores the others
+	}
 	c := &Compiled{
 		mode:       options.Mode,
 		byBudget:   options.Releases == ByBudget,
@@ -186,7 +188,7 @@ func (c *Compiled) cut(strategy *Strategy, n int, single, several string, at fun
 		to := min(n, from+size)
 		title := single
 		if !whole && (single == "All" || size < n) {
-			title = rangeName(several, from, to)
+			title = fmt.Sprintf("%s %d - %d", several, from, to) // half open, as Fleet writes it
 		}
 		limit, err := strategy.maxUnavailable(c.mode, to-from, -1)
 		if err != nil {

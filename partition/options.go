@@ -105,14 +105,6 @@ func (o Options) Validate() error {
 	return errors.Join(faults...)
 }
 
-// effective returns the options without those that the mode ignores.
-func (o Options) effective() Options {
-	if o.Mode == FleetController {
-		return Options{Mode: FleetController}
-	}
-	return o
-}
-
 // or returns what is given, or the other value if nothing is.
 func or[T any](given *T, otherwise T) T {
 	if given == nil {

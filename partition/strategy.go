@@ -249,6 +249,3 @@ func (d *Definition) grouped() bool { return d.ClusterGroup != "" || d.ClusterGr
 func (d *Definition) empty() bool {
 	return !d.grouped() && d.ClusterName == "" && d.ClusterSelector == nil
 }
-
-// rangeName returns the name of a half-open range of the clusters.
-func rangeName(kind string, from, to int) string { return fmt.Sprintf("%s %d - %d", kind, from, to) }
