@@ -3,6 +3,7 @@ package surge
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Slot is the state of one index of the set. An index has at most one occupant, and a terminating
@@ -93,25 +94,16 @@ func ParseSlots(text string) ([]Slot, error) {
 	var faults faults
 	slots := make([]Slot, 0, len(text))
 	for _, char := range text {
-		slot, ok := slotOf(char)
-		if !ok {
+		slot := strings.IndexRune(notation, char)
+		if slot < 0 {
 			faults.add(fmt.Sprintf("slots[%d]", len(slots)), CodeUnknownValue, strconv.QuoteRune(char), "must be one of "+notation)
 		}
-		slots = append(slots, slot)
+		slots = append(slots, Slot(slot))
 	}
 	if err := faults.err(); err != nil {
 		return nil, err
 	}
 	return slots, nil
-}
-
-func slotOf(char rune) (Slot, bool) {
-	for slot, known := range notation {
-		if known == char {
-			return Slot(slot), true
-		}
-	}
-	return Absent, false
 }
 
 // FormatSlots writes a state in the notation that [ParseSlots] reads.
