@@ -287,7 +287,7 @@ func (h hosted) at(t time.Time) (bool, time.Time, error) {
 // start. It ignores a start that breaks the host's promise; the question at the end of the
 // occurrence detects that.
 func (h hosted) startedLast(start, t time.Time) time.Time {
-	later := func(after time.Time) bool {
+	advance := func(after time.Time) bool {
 		next := h.recurrence.Next(after.In(h.location))
 		if next.IsZero() || !next.After(after) || next.After(t) {
 			return false
@@ -296,11 +296,11 @@ func (h hosted) startedLast(start, t time.Time) time.Time {
 		return true
 	}
 	late := func() bool { return t.Sub(start) <= h.length/2 }
-	if late() || !later(start) {
+	if late() || !advance(start) {
 		return start
 	}
 	for step := h.length / 2; step > 0 && !late(); step /= 2 {
-		later(start.Add(step))
+		advance(start.Add(step))
 	}
 	return start
 }
