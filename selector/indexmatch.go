@@ -122,13 +122,13 @@ func (x *Index) search(conditions []condition, complete bool, match func(i int) 
 		if k == from {
 			continue
 		}
-		any, ok := x.postingsOf(c, size)
+		found, ok := x.postingsOf(c, size)
 		if !ok {
 			complete = false
 			continue
 		}
 		f := filter{negated: c.negated}
-		for _, p := range any {
+		for _, p := range found {
 			f.any = append(f.any, cursor{posting: p})
 		}
 		filters = append(filters, f)
