@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -70,7 +71,7 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 		}
 		for _, text := range [...]struct{ field, value string }{{"namespace", clusters[i].Namespace}, {"name", clusters[i].Name}} {
 			if !utf8.ValidString(text.value) { // JSON would change it, and perhaps make two clusters equal
-				faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].%s", i, text.field), Value: quoted(text.value), Hint: "must be valid UTF-8"})
+				faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].%s", i, text.field), Value: strconv.Quote(text.value), Hint: "must be valid UTF-8"})
 			}
 		}
 		if clusters[i].Wanted == "" {
@@ -139,7 +140,7 @@ func (c *Compiled) duplicates(order []uint32) (faults []error) {
 				n := c.names[i]
 				if earlier, ok := first[n.namespace]; ok {
 					faults = append(faults, &FieldError{Code: CodeDuplicate, Path: fmt.Sprintf("clusters[%d]", order[i]),
-						Value: quoted(ID{Namespace: n.namespace, Name: n.name}.String()), Hint: fmt.Sprintf("is given as clusters[%d] already", earlier)})
+						Value: strconv.Quote(ID{Namespace: n.namespace, Name: n.name}.String()), Hint: fmt.Sprintf("is given as clusters[%d] already", earlier)})
 					continue
 				}
 				first[n.namespace] = order[i]

@@ -3,7 +3,6 @@ package partition
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -51,5 +50,3 @@ func fieldErrors(err error) error {
 
 // inPartition returns the path of a field of a manual partition.
 func inPartition(i int, field string) string { return fmt.Sprintf("partitions[%d].%s", i, field) }
-
-func quoted(text string) string { return strconv.Quote(text) }

@@ -89,8 +89,8 @@ func (o Options) Validate() error {
 	var faults []error
 	oneOf := func(path, got, zero, other string) {
 		if got != "" && got != zero && got != other {
-			faults = append(faults, &FieldError{Code: CodeValue, Path: path, Value: quoted(got),
-				Hint: "must be " + quoted(zero) + " or " + quoted(other)})
+			faults = append(faults, &FieldError{Code: CodeValue, Path: path, Value: strconv.Quote(got),
+				Hint: "must be " + strictjson.Choice(zero, other)})
 		}
 	}
 	oneOf("mode", string(o.Mode), string(Default), string(FleetController))

@@ -265,7 +265,7 @@ func (w *Why) UnmarshalJSON(data []byte) error {
 	for _, code := range list {
 		bit := slices.Index(w.codes(), code)
 		if bit < 0 {
-			return &FieldError{Code: CodeValue, Value: quoted(code), Hint: "is none of the reasons"}
+			return &FieldError{Code: CodeValue, Value: strconv.Quote(code), Hint: "is none of the reasons"}
 		}
 		set |= 1 << bit
 	}

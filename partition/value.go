@@ -44,7 +44,7 @@ func (v IntOrString) String() string {
 	case isInt:
 		return strconv.Itoa(int(v.n))
 	case isString:
-		return quoted(v.text)
+		return strconv.Quote(v.text)
 	}
 	return "null"
 }
