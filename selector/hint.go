@@ -217,12 +217,17 @@ func place(text string, offset int) (line, col int) {
 func nearest(name string, known []string) string {
 	best, edits := "", len(name)/3+1
 	dot := strings.LastIndexByte(name, '.') + 1
+	written := strings.ToLower(name)
 	for _, k := range known {
 		most := edits
 		if strings.HasPrefix(k, name[:dot]) {
 			most = min(most, (len(name)-dot)/3+1)
 		}
-		if d := strictjson.Distance(strings.ToLower(name), strings.ToLower(k)); d < most {
+		meant := strings.ToLower(k)
+		if longer := len(written) - len(meant); max(longer, -longer) >= most {
+			continue // it takes as many edits at least, and a name may be as long as a whole text
+		}
+		if d := strictjson.Distance(written, meant); d < most {
 			best, edits = k, d
 		}
 	}

@@ -105,6 +105,30 @@ func TestLongTextsCompile(t *testing.T) {
 	}
 }
 
+// TestHintsForLongNames: a name that nobody can have meant is not compared letter by letter with
+// every name that is known, once for each of its parts: that took half a second for a text within
+// the default limits.
+func TestHintsForLongNames(t *testing.T) {
+	if testseed.Race {
+		t.Skip("the race detector allocates")
+	}
+	env := newEnv(t, selector.Limits{})
+	part := strings.Repeat("q", 87)
+	for why, text := range map[string]string{
+		"a chain of parts": strings.Repeat(part+".", 44) + part + " == 'x'",
+		"a variable":       strings.Repeat("q", 4000) + " == 'x'",
+		"a function":       strings.Repeat("q", 4000) + "(1) == 1",
+	} {
+		if n := testing.AllocsPerRun(1, func() {
+			if _, err := env.Compile(text); err == nil {
+				t.Errorf("%s: it compiles", why)
+			}
+		}); n > 10_000 {
+			t.Errorf("%s: the error takes %v allocations", why, n)
+		}
+	}
+}
+
 // TestNothingOfTheHostIsKept: what is reused from one evaluation to the next holds nothing of the
 // first.
 func TestNothingOfTheHostIsKept(t *testing.T) {
