@@ -19,7 +19,8 @@ type Spec struct {
 	// only what it needs.
 	MaxSurge concurrency.Limit `json:"maxSurge,omitzero"`
 	// MaxUnavailable is how many base replicas may be missing. Percentages round down. Unset means
-	// 1. It must not exceed 100 %, or as a count Replicas, unless that is 0. MaxUnavailable and MaxSurge must not both be zero.
+	// 1. It must not exceed 100 %, or as a count Replicas, unless that is 0. MaxUnavailable and
+	// MaxSurge must not both be zero.
 	MaxUnavailable concurrency.Limit `json:"maxUnavailable,omitzero"`
 	// Partition is the lowest index that is updated. Replicas below it keep the stable revision and
 	// are never deleted. Zero updates all. A Partition of Replicas or more updates none.
