@@ -106,7 +106,8 @@ func ParseSlots(text string) ([]Slot, error) {
 	return slots, nil
 }
 
-// FormatSlots writes a state in the notation that [ParseSlots] reads.
+// FormatSlots writes a state in the notation that [ParseSlots] reads. A slot that is none of the
+// constants is "?", which ParseSlots refuses.
 func FormatSlots(slots []Slot) string {
 	text := make([]byte, len(slots))
 	for i, slot := range slots {
