@@ -29,7 +29,7 @@ func parseRecurrence(text string, f *faults) pattern {
 		p.garbled = true
 		return p
 	}
-	var seen []string
+	seen := map[string]bool{}
 	// Only ASCII letters: other letters, such as the long s, have an ASCII letter as their capital.
 	capital := func(r rune) rune {
 		if 'a' <= r && r <= 'z' {
@@ -48,11 +48,11 @@ func parseRecurrence(text string, f *faults) pattern {
 			p.garbled = true
 			continue
 		}
-		if slices.Contains(seen, name) {
+		if seen[name] {
 			f.add("rrule", CodeRecurrenceInvalid, part, "%s is given twice", name)
 			continue
 		}
-		seen = append(seen, name)
+		seen[name] = true
 		switch name {
 		case "FREQ":
 			p.weekly = value == "WEEKLY"
@@ -86,7 +86,7 @@ func parseRecurrence(text string, f *faults) pattern {
 			f.add("rrule", CodeRecurrenceUnsupported, part, "%s is not supported: %s", name, hintBeyond)
 		}
 	}
-	if !slices.Contains(seen, "FREQ") {
+	if !seen["FREQ"] {
 		f.add("rrule", CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
 	}
 	return p
