@@ -162,8 +162,7 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 		return SetSpec{}, nil, faults.err()
 	}
 	template, strategy := m.Spec.Template, m.Spec.UpdateStrategy.strategy()
-	released := strategy.Type
-	if released == rollingRecreate {
+	if strategy.Type == rollingRecreate {
 		strategy.Type = RollingUpdate
 	}
 	spec := SetSpec{Replicas: m.Spec.Replicas, UpdateStrategy: strategy, Partition: m.Spec.Partition, Paused: m.Spec.Paused}
@@ -184,7 +183,7 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 	for i, g := range template.ScalingGroups {
 		path := fmt.Sprintf("spec.template.podCliqueScalingGroups[%d]", i)
 		c := Component{Name: g.Name, Kind: PodCliqueScalingGroup, Replicas: or(g.Replicas, 1), MinAvailable: or(g.MinAvailable, 1)}
-		c.UpdateStrategy = g.RollingUpdate.strategy(path+".rollingUpdate", c.Replicas, g.UpdateStrategy, released, &faults)
+		c.UpdateStrategy = g.RollingUpdate.strategy(path+".rollingUpdate", c.Replicas, g.UpdateStrategy, spec.recreate(), &faults)
 		var inside []place
 		for j, name := range g.CliqueNames {
 			at := fmt.Sprintf("%s.cliqueNames[%d]", path, j)
@@ -216,7 +215,7 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 			rolling, path := template.Cliques[i].rolling(places[i].path)
 			spec.Components = append(spec.Components, Component{
 				Name: c.Name, Kind: PodClique, Replicas: c.Replicas, MinAvailable: c.MinAvailable,
-				UpdateStrategy: rolling.strategy(path, c.Replicas, c.UpdateStrategy, released, &faults)})
+				UpdateStrategy: rolling.strategy(path, c.Replicas, c.UpdateStrategy, spec.recreate(), &faults)})
 			at = append(at, places[i])
 		}
 	}
@@ -284,8 +283,8 @@ func (c manifestClique) rolling(path string) (*manifestRolling, string) {
 }
 
 // strategy returns the update strategy of a component: the given one, or what the released form
-// means.
-func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrategy, set StrategyType, faults *faults) *UpdateStrategy {
+// means. recreate says that the set recreates whole replicas.
+func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrategy, recreate bool, faults *faults) *UpdateStrategy {
 	if r == nil {
 		return given
 	}
@@ -293,7 +292,7 @@ func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrat
 	switch {
 	case given != nil:
 		faults.add(path, CodeConflict, "", "is the released form of updateStrategy, which is given, too: keep one of them")
-	case set == ReplicaRecreate:
+	case recreate:
 		faults.add(path, CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
 	case !most.IsZero() && (most.IsPercent() || most.Value() == 0):
 		faults.add(path+".maxUnavailable", CodeOutOfRange, strictjson.Value(most), hintReleased)
