@@ -191,6 +191,9 @@ func nearest(name string, fields map[string]reflect.Type) string {
 	}
 	best, bestEdits := "", len(name)/3+1
 	for _, field := range known {
+		if longer := len(field) - len(name); max(longer, -longer) >= bestEdits {
+			continue // it takes as many edits at least, and a name may be as long as a whole document
+		}
 		if edits := Distance(strings.ToLower(name), strings.ToLower(field)); edits < bestEdits {
 			best, bestEdits = field, edits
 		}

@@ -596,3 +596,11 @@ func TestCodesOfFields(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestLongNames: a name as long as a document is not compared letter by letter with the fields.
+func TestLongNames(t *testing.T) {
+	long := []byte(`{"` + strings.Repeat("limitValue", 1000) + `":1}`)
+	if n := testing.AllocsPerRun(1, func() { _ = strictjson.Unmarshal(long, new(rule)) }); n > 1000 {
+		t.Errorf("%v allocations for the fault of one name", n)
+	}
+}

@@ -79,18 +79,18 @@ func (c *Command) check(list *faults, i int) {
 			refuse(".stage", strconv.Itoa(c.Stage), why)
 		}
 		if c.Side != "" {
-			refuse(".side", quoted(string(c.Side)), why)
+			refuse(".side", strconv.Quote(string(c.Side)), why)
 		}
 	}
 	refuseTarget := func(why string) {
 		if c.Target != "" {
-			refuse(".target", quoted(c.Target), why)
+			refuse(".target", strconv.Quote(c.Target), why)
 		}
 	}
 	switch c.Kind {
 	case CommandApprove, CommandReject:
 		if c.Side != Before && c.Side != After {
-			list.add(CodeInput, at("commands", i)+".side", quoted(string(c.Side)), "must be "+strictjson.Choice(Before, After))
+			list.add(CodeInput, at("commands", i)+".side", strconv.Quote(string(c.Side)), "must be "+strictjson.Choice(Before, After))
 		}
 		refuseTarget("an approval is for all targets behind it")
 	case CommandSkip, CommandRetry:
@@ -100,7 +100,7 @@ func (c *Command) check(list *faults, i int) {
 		refuseStage(why)
 		refuseTarget(why)
 	default:
-		list.add(CodeInput, at("commands", i)+".kind", quoted(string(c.Kind)), "must be "+strictjson.Choice(CommandApprove, CommandReject, CommandSkip, CommandRetry, CommandCancel))
+		list.add(CodeInput, at("commands", i)+".kind", strconv.Quote(string(c.Kind)), "must be "+strictjson.Choice(CommandApprove, CommandReject, CommandSkip, CommandRetry, CommandCancel))
 	}
 	switch c.Kind {
 	case CommandApprove, CommandReject, CommandSkip, CommandCancel:
@@ -111,7 +111,7 @@ func (c *Command) check(list *faults, i int) {
 	// A stored run must be decoded as it was.
 	for _, text := range []struct{ field, value string }{{".by", c.By}, {".reason", c.Reason}} {
 		if !utf8.ValidString(text.value) {
-			list.add(CodeInput, at("commands", i)+text.field, quoted(text.value), "must be valid UTF-8")
+			list.add(CodeInput, at("commands", i)+text.field, strconv.Quote(text.value), "must be valid UTF-8")
 		}
 	}
 	if !c.At.IsZero() {

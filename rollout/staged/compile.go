@@ -62,10 +62,10 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	if version == "" {
 		list.add(CodeVersion, "version", "", "must be given where the spec leaves resourceSnapshotIndex out: the version that is really used")
 	} else if !utf8.ValidString(version) {
-		list.add(CodeVersion, "version", quoted(version), "must be valid UTF-8: a stored run would take every target for another version's")
+		list.add(CodeVersion, "version", strconv.Quote(version), "must be valid UTF-8: a stored run would take every target for another version's")
 	}
 	if fleet.PlacementStrategy != "" && fleet.PlacementStrategy != "External" {
-		list.add(CodePlacementExternal, "placementStrategy", quoted(fleet.PlacementStrategy), "must be External: the placement rolls out by itself")
+		list.add(CodePlacementExternal, "placementStrategy", strconv.Quote(fleet.PlacementStrategy), "must be External: the placement rolls out by itself")
 	}
 	checkNames(&list, &fleet)
 	if wrong != nil {
@@ -100,20 +100,20 @@ func checkNames(list *faults, fleet *Fleet) {
 		if name := fleet.Targets[i].Name; targetName(name) {
 			names = append(names, name)
 		} else {
-			list.add(CodeTargetName, fmt.Sprintf("targets[%d].name", i), quoted(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, fmt.Sprintf("targets[%d].name", i), strconv.Quote(name), "must not be empty, and valid UTF-8")
 		}
 	}
 	for i, name := range fleet.Leaving {
 		if targetName(name) {
 			names = append(names, name)
 		} else {
-			list.add(CodeTargetName, fmt.Sprintf("leaving[%d]", i), quoted(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, fmt.Sprintf("leaving[%d]", i), strconv.Quote(name), "must not be empty, and valid UTF-8")
 		}
 	}
 	slices.Sort(names)
 	for i := 1; i < len(names); i++ {
 		if names[i] == names[i-1] && (i == 1 || names[i] != names[i-2]) {
-			list.add(CodeTargetDuplicate, "targets", quoted(names[i]), "must be there once, and not both as a target and leaving")
+			list.add(CodeTargetDuplicate, "targets", strconv.Quote(names[i]), "must be there once, and not both as a target and leaving")
 		}
 	}
 }
@@ -283,7 +283,7 @@ func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
 	for _, t := range targets {
 		path := fmt.Sprintf("targets[%q].labels[%q]", t.Name, label)
 		if text, given := t.Labels[label]; given {
-			list.add(CodeSortKey, path, quoted(text), fmt.Sprintf("must be a whole number from 0 to 9223372036854775807, in digits: %s sorts by it", inStage(stage, "sortingLabelKey")))
+			list.add(CodeSortKey, path, strconv.Quote(text), fmt.Sprintf("must be a whole number from 0 to 9223372036854775807, in digits: %s sorts by it", inStage(stage, "sortingLabelKey")))
 		} else {
 			list.add(CodeSortKey, path, "", fmt.Sprintf(`must be there, because %s sorts by it, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
 		}

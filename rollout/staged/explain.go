@@ -3,6 +3,7 @@ package staged
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -394,7 +395,7 @@ func Conflicts(a, b *Run) ([]string, error) {
 	}
 	slices.Sort(both)
 	if a.plan.hash != b.plan.hash {
-		return both, &FieldError{Code: CodeConflict, Path: "placementName", Value: quoted(s.PlacementName),
+		return both, &FieldError{Code: CodeConflict, Path: "placementName", Value: strconv.Quote(s.PlacementName),
 			Hint: fmt.Sprintf("runs %s and %s have different strategies: let one end first", s.Name, t.Name)}
 	}
 	return both, nil

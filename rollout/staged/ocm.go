@@ -226,7 +226,7 @@ func (s *OCMStrategy) config(list *faults) (string, OCMConfig) {
 		}
 	}
 	if !known {
-		list.add(CodeOCMType, "type", quoted(string(s.Type)), "must be "+strictjson.Choice(OCMAll, OCMProgressive, OCMProgressivePerGroup))
+		list.add(CodeOCMType, "type", strconv.Quote(string(s.Type)), "must be "+strictjson.Choice(OCMAll, OCMProgressive, OCMProgressivePerGroup))
 		return "type", config
 	}
 	if s.kind() == OCMAll && config.MandatoryDecisionGroups != nil {
@@ -272,9 +272,9 @@ func clusters(list *faults, groups []DecisionGroup) int {
 		for k, name := range groups[i].Clusters {
 			path := fmt.Sprintf("groups[%d].clusters[%d]", i, k)
 			if !targetName(name) {
-				list.add(CodeDecisionGroup, path, quoted(name), "must be a name: not empty, valid UTF-8")
+				list.add(CodeDecisionGroup, path, strconv.Quote(name), "must be a name: not empty, valid UTF-8")
 			} else if other, ok := in[name]; ok {
-				list.add(CodeDecisionGroup, path, quoted(name), fmt.Sprintf("is in groups[%d] already", other))
+				list.add(CodeDecisionGroup, path, strconv.Quote(name), fmt.Sprintf("is in groups[%d] already", other))
 			}
 			in[name] = i
 		}
@@ -302,10 +302,10 @@ func ocmDuration(list *faults, path, text string) Duration {
 		if hint == hintDuration {
 			hint = "must be digits and one of the units s, m and h, such as 90m"
 		}
-		list.add(CodeDuration, path, quoted(text), hint)
+		list.add(CodeDuration, path, strconv.Quote(text), hint)
 	}
 	if length, given := d.Value(); given && length == 0 && isDeadline {
-		list.add(CodeDuration, path, quoted(text), "must be more than zero, or None")
+		list.add(CodeDuration, path, strconv.Quote(text), "must be more than zero, or None")
 	}
 	return d
 }

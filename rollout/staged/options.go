@@ -2,6 +2,7 @@ package staged
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -125,14 +126,14 @@ func (o Options) Validate() error {
 		{"rounding", o.Rounding, []Choice{Down, Up}},
 	} {
 		if c.choice != "" && !slices.Contains(c.from, c.choice) {
-			list.add(CodeOption, c.name, quoted(string(c.choice)), "must be "+strictjson.Choice(c.from...)+"; left out it is "+strictjson.Choice(c.from[0]))
+			list.add(CodeOption, c.name, strconv.Quote(string(c.choice)), "must be "+strictjson.Choice(c.from...)+"; left out it is "+strictjson.Choice(c.from[0]))
 		}
 	}
 	if length, given := o.StuckAfter.Value(); !o.StuckAfter.IsZero() && (!given || length <= 0) {
-		list.add(CodeOption, "stuckAfter", quoted(o.StuckAfter.String()), "must be more than zero; left out it is 5m")
+		list.add(CodeOption, "stuckAfter", strconv.Quote(o.StuckAfter.String()), "must be more than zero; left out it is 5m")
 	}
 	if length, given := o.StopGrace.Value(); given && length < 0 {
-		list.add(CodeOption, "stopGrace", quoted(o.StopGrace.String()), "must be a duration, 0, or None")
+		list.add(CodeOption, "stopGrace", strconv.Quote(o.StopGrace.String()), "must be a duration, 0, or None")
 	}
 	limit(&list, CodeOption, "cleanup.maxConcurrency", o.Cleanup.MaxConcurrency, 1)
 	limit(&list, CodeOption, "cleanup.maxFailures", o.Cleanup.MaxFailures, 0)

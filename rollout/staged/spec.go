@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -103,27 +104,27 @@ func translated(err error) error {
 func (s Spec) Validate() error {
 	var names, list faults
 	if !dnsLabel(s.Name) {
-		names.add(CodeRunName, "metadata.name", quoted(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
+		names.add(CodeRunName, "metadata.name", strconv.Quote(s.Name), "must be 1 to 63 lower-case letters, digits and -, beginning and ending with a letter or digit")
 	}
 	// A stored run must be decoded as it was: JSON replaces invalid UTF-8, and a decoded run would
 	// not know its own tokens.
 	if !utf8.ValidString(s.Namespace) {
-		names.add(CodeRunName, "metadata.namespace", quoted(s.Namespace), "must be valid UTF-8")
+		names.add(CodeRunName, "metadata.namespace", strconv.Quote(s.Namespace), "must be valid UTF-8")
 	}
 	if !utf8.ValidString(s.ID) {
-		names.add(CodeRunName, "id", quoted(s.ID), "must be valid UTF-8")
+		names.add(CodeRunName, "id", strconv.Quote(s.ID), "must be valid UTF-8")
 	}
 	if s.PlacementName == "" || utf8.RuneCountInString(s.PlacementName) > 255 || !utf8.ValidString(s.PlacementName) {
-		list.add(CodePlacementName, "placementName", quoted(s.PlacementName), "must be the name of the placement, at most 255 characters, valid UTF-8")
+		list.add(CodePlacementName, "placementName", strconv.Quote(s.PlacementName), "must be the name of the placement, at most 255 characters, valid UTF-8")
 	}
 	if digitsOf(s.ResourceSnapshotIndex) != s.ResourceSnapshotIndex {
-		list.add(CodeSnapshotIndex, "resourceSnapshotIndex", quoted(s.ResourceSnapshotIndex), "must be decimal digits, or left out for the newest version")
+		list.add(CodeSnapshotIndex, "resourceSnapshotIndex", strconv.Quote(s.ResourceSnapshotIndex), "must be decimal digits, or left out for the newest version")
 	}
 	if s.StagedRolloutStrategyName == "" || !utf8.ValidString(s.StagedRolloutStrategyName) {
-		list.add(CodeStrategyName, "stagedRolloutStrategyName", quoted(s.StagedRolloutStrategyName), "must be the name of the strategy, valid UTF-8")
+		list.add(CodeStrategyName, "stagedRolloutStrategyName", strconv.Quote(s.StagedRolloutStrategyName), "must be the name of the strategy, valid UTF-8")
 	}
 	if !cmp.Or(s.State, StateInitialize).known() {
-		list.add(CodeState, "state", quoted(string(s.State)), hintState)
+		list.add(CodeState, "state", strconv.Quote(string(s.State)), hintState)
 	}
 	return append(names, list.within(s.within)...).err()
 }
@@ -137,14 +138,14 @@ func (s Spec) ValidateUpdate(to Spec) error {
 	var list faults
 	same := func(field, a, b string) {
 		if a != b {
-			list.add(CodeImmutable, field, quoted(b), fmt.Sprintf("must stay %q: create another run instead", a))
+			list.add(CodeImmutable, field, strconv.Quote(b), fmt.Sprintf("must stay %q: create another run instead", a))
 		}
 	}
 	same("placementName", s.PlacementName, to.PlacementName)
 	same("resourceSnapshotIndex", s.ResourceSnapshotIndex, to.ResourceSnapshotIndex)
 	same("stagedRolloutStrategyName", s.StagedRolloutStrategyName, to.StagedRolloutStrategyName)
 	if !cmp.Or(to.State, StateInitialize).known() {
-		list.add(CodeState, "state", quoted(string(to.State)), hintState)
+		list.add(CodeState, "state", strconv.Quote(string(to.State)), hintState)
 	} else if fault := transition(s.State, to.State); fault != nil {
 		list = append(list, fault)
 	}
@@ -158,9 +159,9 @@ func transition(from, to State) error {
 	case from == to, to == StateRun, to == StateStop && from == StateRun:
 		return nil
 	case to == StateStop:
-		return &FieldError{Code: CodeTransition, Path: "state", Value: quoted(string(to)), Hint: `must be "Run" first: what has not started cannot be stopped; leave it out if Run came and went unseen`}
+		return &FieldError{Code: CodeTransition, Path: "state", Value: strconv.Quote(string(to)), Hint: `must be "Run" first: what has not started cannot be stopped; leave it out if Run came and went unseen`}
 	}
-	return &FieldError{Code: CodeTransition, Path: "state", Value: quoted(string(to)), Hint: `must be "Run" or "Stop": a run that has started cannot be prepared again`}
+	return &FieldError{Code: CodeTransition, Path: "state", Value: strconv.Quote(string(to)), Hint: `must be "Run" or "Stop": a run that has started cannot be prepared again`}
 }
 
 func dnsLabel(name string) bool {

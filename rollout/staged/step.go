@@ -1,6 +1,7 @@
 package staged
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -112,7 +113,7 @@ func (in *Input) check(from State) error {
 	var list faults
 	if in.State != "" {
 		if !in.State.known() {
-			list.add(CodeState, "state", quoted(string(in.State)), hintState)
+			list.add(CodeState, "state", strconv.Quote(string(in.State)), hintState)
 		} else if fault := transition(from, in.State); fault != nil {
 			list = append(list, fault)
 		}
@@ -122,17 +123,17 @@ func (in *Input) check(from State) error {
 	}
 	for i := range in.Added {
 		if !targetName(in.Added[i].Name) {
-			list.add(CodeTargetName, at("added", i)+".name", quoted(in.Added[i].Name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, at("added", i)+".name", strconv.Quote(in.Added[i].Name), "must not be empty, and valid UTF-8")
 		}
 	}
 	for i, name := range in.Leaving {
 		if !targetName(name) {
-			list.add(CodeTargetName, at("leaving", i), quoted(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, at("leaving", i), strconv.Quote(name), "must not be empty, and valid UTF-8")
 		}
 	}
 	for i := range in.Observations {
 		if health := in.Observations[i].Health; !health.known() {
-			list.add(CodeInput, at("observations", i)+".health", quoted(string(health)), "must be "+strictjson.Choice(HealthProgressing, HealthReady, HealthFailing, HealthFailed)+", or left out")
+			list.add(CodeInput, at("observations", i)+".health", strconv.Quote(string(health)), "must be "+strictjson.Choice(HealthProgressing, HealthReady, HealthFailing, HealthFailed)+", or left out")
 		}
 	}
 	return list.err()

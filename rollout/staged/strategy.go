@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -192,7 +193,7 @@ func objectOf(data []byte, kinds ...string) (object, faults) {
 	kind := ""
 	if part("kind", document.Kind, &kind); kind != "" && !slices.Contains(kinds, kind) {
 		o.spec = nil // the spec of something else
-		list.add(CodeFormat, "kind", quoted(kind), "must be "+strictjson.Choice(kinds...))
+		list.add(CodeFormat, "kind", strconv.Quote(kind), "must be "+strictjson.Choice(kinds...))
 	}
 	var metadata map[string]json.RawMessage
 	part("metadata", document.Metadata, &metadata)

@@ -3,6 +3,7 @@ package staged
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -88,7 +89,7 @@ func (s *TargetState) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return &FieldError{Code: CodeType, Value: quoted(string(text)), Hint: "is not a state of a target"}
+	return &FieldError{Code: CodeType, Value: strconv.Quote(string(text)), Hint: "is not a state of a target"}
 }
 
 // record is what a run keeps of a target besides its name, in 24 bytes.

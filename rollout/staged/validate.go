@@ -26,10 +26,10 @@ func (s Strategy) Validate() error {
 	for i := range s.Stages {
 		stage := &s.Stages[i]
 		if !stageName(stage.Name) {
-			list.add(CodeStageName, inStage(i, "name"), quoted(stage.Name), "must be 1 to 63 lower-case letters and digits")
+			list.add(CodeStageName, inStage(i, "name"), strconv.Quote(stage.Name), "must be 1 to 63 lower-case letters and digits")
 		}
 		if first, taken := names[stage.Name]; taken && stage.Name != "" {
-			list.add(CodeStageNameUnique, inStage(i, "name"), quoted(stage.Name), fmt.Sprintf("is the name of stages[%d] already", first))
+			list.add(CodeStageNameUnique, inStage(i, "name"), strconv.Quote(stage.Name), fmt.Sprintf("is the name of stages[%d] already", first))
 		} else {
 			names[stage.Name] = i
 		}
@@ -54,16 +54,16 @@ func (s *Stage) validate(list *faults, i int) {
 	for k, name := range s.Targets {
 		path := fmt.Sprintf("stages[%d].targets[%d]", i, k)
 		if !targetName(name) {
-			list.add(CodeSelector, path, quoted(name), "must be a name: not empty, valid UTF-8")
+			list.add(CodeSelector, path, strconv.Quote(name), "must be a name: not empty, valid UTF-8")
 		} else if listed[name] {
-			list.add(CodeSelector, path, quoted(name), "is listed twice")
+			list.add(CodeSelector, path, strconv.Quote(name), "is listed twice")
 		}
 		listed[name] = true
 	}
 	if s.SortingLabelKey != "" {
 		probe := selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: s.SortingLabelKey, Operator: selector.Exists}}}
 		if probe.Validate() != nil {
-			list.add(CodeSortKey, inStage(i, "sortingLabelKey"), quoted(s.SortingLabelKey), "must be the key of a label")
+			list.add(CodeSortKey, inStage(i, "sortingLabelKey"), strconv.Quote(s.SortingLabelKey), "must be the key of a label")
 		}
 	}
 	limit(list, CodeMaxConcurrency, inStage(i, "maxConcurrency"), s.MaxConcurrency, 1)
@@ -80,9 +80,9 @@ func (s *Stage) validate(list *faults, i int) {
 		at := fmt.Sprintf("%s[%d].", after, k)
 		switch {
 		case t.Type != Approval && t.Type != TimedWait:
-			list.add(CodeAfterType, at+"type", quoted(string(t.Type)), "must be "+strictjson.Choice(Approval, TimedWait))
+			list.add(CodeAfterType, at+"type", strconv.Quote(string(t.Type)), "must be "+strictjson.Choice(Approval, TimedWait))
 		case seen[t.Type]:
-			list.add(CodeAfterTypeUnique, at+"type", quoted(string(t.Type)), "must not be there twice")
+			list.add(CodeAfterTypeUnique, at+"type", strconv.Quote(string(t.Type)), "must not be there twice")
 		}
 		seen[t.Type] = true
 		length, given := t.WaitTime.Value()
@@ -90,9 +90,9 @@ func (s *Stage) validate(list *faults, i int) {
 		case t.Type == TimedWait && t.WaitTime.IsZero():
 			list.add(CodeWaitTimeMissing, at+"waitTime", "", "must be given for a TimedWait, such as 1h")
 		case t.Type == TimedWait && (!given || length <= 0):
-			list.add(CodeWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be more than zero")
+			list.add(CodeWaitTime, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be more than zero")
 		case t.Type == Approval && !t.WaitTime.IsZero():
-			list.add(CodeWaitTimeForbidden, at+"waitTime", quoted(t.WaitTime.String()), "must be left out for an Approval: add a TimedWait beside it")
+			list.add(CodeWaitTimeForbidden, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be left out for an Approval: add a TimedWait beside it")
 		}
 	}
 }
@@ -105,10 +105,10 @@ func beforeTasks(list *faults, path string, tasks []Task) {
 	for k, t := range tasks {
 		at := fmt.Sprintf("%s[%d].", path, k)
 		if t.Type != Approval {
-			list.add(CodeBeforeType, at+"type", quoted(string(t.Type)), "must be Approval: a wait belongs after the stage before")
+			list.add(CodeBeforeType, at+"type", strconv.Quote(string(t.Type)), "must be Approval: a wait belongs after the stage before")
 		}
 		if !t.WaitTime.IsZero() {
-			list.add(CodeBeforeWaitTime, at+"waitTime", quoted(t.WaitTime.String()), "must be left out: an approval does not wait for time")
+			list.add(CodeBeforeWaitTime, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be left out: an approval does not wait for time")
 		}
 	}
 }
@@ -128,10 +128,10 @@ func limitHint(least int) string {
 
 func durations(list *faults, code Code, base string, deadline, soak Duration) {
 	if length, given := deadline.Value(); given && length <= 0 {
-		list.add(code, base+"progressDeadline", quoted(deadline.String()), "must be more than zero, or None")
+		list.add(code, base+"progressDeadline", strconv.Quote(deadline.String()), "must be more than zero, or None")
 	}
 	if length, given := soak.Value(); !soak.IsZero() && (!given || length < 0) {
-		list.add(code, base+"minSuccessTime", quoted(soak.String()), "must be a duration, or 0")
+		list.add(code, base+"minSuccessTime", strconv.Quote(soak.String()), "must be a duration, or 0")
 	}
 }
 
@@ -147,5 +147,3 @@ func stageName(name string) bool {
 // targetName reports whether a name is valid: not empty and, because names are written into JSON,
 // valid UTF-8.
 func targetName(name string) bool { return name != "" && utf8.ValidString(name) }
-
-func quoted(text string) string { return strconv.Quote(text) }
