@@ -56,7 +56,7 @@ func (l *lint) frame() error {
 				}
 			}
 			for _, other := range overlaps.keys {
-				l.add(findingOf(rule, "deploymentSelector"), LintBracketOverlapping, SeverityError, *overlaps.at(other),
+				l.addApart(findingOf(rule, "deploymentSelector"), other.id, LintBracketOverlapping, SeverityError, *overlaps.at(other),
 					fmt.Sprintf("%q claims targets that %q claims too, and nothing is planned as long as they do", rule.id, other.id),
 					"narrow one of the two, by its deploymentSelector or by the selector of its policy")
 			}
@@ -143,7 +143,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 					concerns.add(i)
 				}
 			}
-			l.add(findingOf(rule, field), LintDependencyAcrossRoles, SeverityError, concerns,
+			l.addApart(findingOf(rule, field), against.Deployment+"\n"+against.Need, LintDependencyAcrossRoles, SeverityError, concerns,
 				fmt.Sprintf("the %s member %q needs the %s member %q, which runs after it, and nothing is planned as long as it does", against.Role, against.Deployment, against.NeedRole, against.Need),
 				"leave the hook out with appliesTo, or declare it "+string(against.NeedRole)+" in memberRoles")
 		default:

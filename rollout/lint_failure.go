@@ -54,7 +54,7 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 			"add a retry rule with maxRetries of at least 1, or another onMemberFailure")
 	}
 	for _, own := range back.keys {
-		l.add(findingOf(own, ""), LintRollbackWithHold, SeverityWarning, *back.at(own),
+		l.addApart(findingOf(own, ""), rule.id, LintRollbackWithHold, SeverityWarning, *back.at(own),
 			fmt.Sprintf("members of the bracket %q are not rolled back, because it holds after a failure", rule.id),
 			"set its onMemberFailure to rollback_member or rollback_all, or keep its members out of the policy of this rule")
 	}

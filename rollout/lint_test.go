@@ -1881,19 +1881,30 @@ func TestLintMergeBesideHostRules(t *testing.T) {
 // another rule.
 func TestLintTellsApart(t *testing.T) {
 	t.Parallel()
+	inBracket := func(id, deployment, rules string) string {
+		return `{"name":"` + id + `","selector":"deployment.name == '` + deployment + `'","rules":[{"id":"` + id + `","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}` + rules + `]}`
+	}
 	for _, row := range []struct {
 		why, rules string
+		more       string // policies
 		take       func(*rollout.Snapshot)
 		want       []string
 	}{
-		{"r1 has no db at all, and r2 none that will do", `{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v9'","appliesTo":"deployment.name == 'web'"}}`, lintLacking("db", "r1"),
+		{"r1 has no db at all, and r2 none that will do", `{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v9'","appliesTo":"deployment.name == 'web'"}}`, "", lintLacking("db", "r1"),
 			[]string{"error dependency_unmatched rules[0].deploymentDependency.dependsOn 1", "warning dependency_unmatched rules[0].deploymentDependency.dependsOn 1"}},
-		{"the last pool has members in common with each of the others", lintLimited(`"limit":1`) + `,{"id":"d","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`, func(*rollout.Snapshot) {},
+		{"the last pool has members in common with each of the others", lintLimited(`"limit":1`) + `,{"id":"d","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "", func(*rollout.Snapshot) {},
 			[]string{"info pools_overlap_unshared rules[1].resourceConcurrency.groupSelector 0", "info pools_overlap_unshared rules[2].resourceConcurrency.groupSelector 0", "info pools_overlap_unshared rules[2].resourceConcurrency.groupSelector 0"}},
+		{"the last bracket claims what each of the others has", "", inBracket("a", "web", "") + "," + inBracket("b", "db", "") + "," + policy(`{"id":"c","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`), func(*rollout.Snapshot) {},
+			[]string{"error bracket_overlapping [2].rules[0].deploymentBracket.deploymentSelector 2", "error bracket_overlapping [2].rules[0].deploymentBracket.deploymentSelector 2"}},
+		{"two brackets hold, and one rule is for the members of both", "", inBracket("a", "web", "") + "," + inBracket("b", "db", "") + "," + policy(`{"id":"r","rollback":{"onJobStatuses":["failure"]}}`), func(*rollout.Snapshot) {},
+			[]string{"warning rollback_with_hold [2].rules[0].rollback 2", "warning rollback_with_hold [2].rules[0].rollback 2"}},
+		{"the drain needs two that run after it", lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name in ['web', 'cache']","appliesTo":"deployment.name == 'db'"`), "", func(*rollout.Snapshot) {},
+			[]string{"error dependency_across_roles rules[1].deploymentDependency.dependsOn 2", "error dependency_across_roles rules[1].deploymentDependency.dependsOn 2"}},
 	} {
+		codes := []rollout.LintCode{rollout.LintDependencyUnmatched, rollout.LintPoolsOverlapUnshared, rollout.LintBracketOverlapping, rollout.LintRollbackWithHold, rollout.LintDependencyAcrossRoles}
 		var got []string
-		for _, f := range (lintRow{rules: row.rules, fleet: row.take}).lint(t) {
-			if f.Code == rollout.LintDependencyUnmatched || f.Code == rollout.LintPoolsOverlapUnshared {
+		for _, f := range (lintRow{rules: row.rules, more: row.more, fleet: row.take}).lint(t) {
+			if slices.Contains(codes, f.Code) {
 				got = append(got, fmt.Sprintf("%s %s %s %d", f.Severity, f.Code, f.Path, f.Targets))
 			}
 		}
