@@ -35,16 +35,16 @@ func (l *lint) lookAtCycles() {
 		l.addApart(findingOf(rule, "dependsOn"), strings.Join(cycle.Path, "\n"), LintDependencyCycle, SeverityError, concerns, detail,
 			"remove one of these dependencies, or narrow it with appliesTo")
 	}
-	in := map[string][]string{} // circles → the environments in which they are
+	in := map[string][]string{}         // circles → the environments in which they are
+	circles := map[string]*CycleError{} // by the same text
 	for e := range w.environments {
 		for _, cycle := range w.versionCyclesIn(int32(e)) {
 			text := cycle.around()
-			in[text] = append(in[text], w.environments[e].ID)
+			in[text], circles[text] = append(in[text], w.environments[e].ID), cycle
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(in)) {
-		first, _, _ := strings.Cut(text, " needs ")
-		l.addApart(Finding{Path: "versions[" + first + "].dependencies"}, text, LintDependencyCycle, SeverityError, reach{},
+		l.addApart(Finding{Path: "versions[" + circles[text].Path[0] + "].dependencies"}, text, LintDependencyCycle, SeverityError, reach{},
 			fmt.Sprintf("%s: in %s none of these versions can ever be the first to start", text, strings.Join(in[text], ", ")),
 			"publish a version without one of these dependencies")
 	}

@@ -151,6 +151,9 @@ func lintRenamed(deployment, id string) func(*rollout.Snapshot) {
 		}
 		for i := range s.Versions {
 			rename(&s.Versions[i].Deployment)
+			for k := range s.Versions[i].Dependencies {
+				rename(&s.Versions[i].Dependencies[k].Deployment)
+			}
 		}
 		for i := range s.Targets {
 			rename(&s.Targets[i].Deployment)
@@ -1253,6 +1256,8 @@ func lintRows() []lintRow {
 		{code: rollout.LintCooldownLongerThanReleases, why: "the faster of two is named, and is the second", rules: cooldown(9 * 3600), fleet: lintCadences(2*hour, hour), want: "warning rules[0].versionCooldown.intervalSeconds 4", says: "every 1h or so"},
 		{code: rollout.LintCooldownLongerThanReleases, why: "the faster of two is the first", rules: cooldown(9 * 3600), fleet: lintCadences(hour, 2*hour), want: "warning rules[0].versionCooldown.intervalSeconds 4", says: "every 1h or so"},
 		// Circles in and around brackets.
+		{code: rollout.LintDependencyCycle, why: "a deployment whose id reads like a circle", rules: lintLimited(`"limit":1`), want: "error versions[a needs b@v2].dependencies 0", says: "a needs b@v2 needs web@v2 needs a needs b@v2: in prod",
+			fleet: func(s *rollout.Snapshot) { lintMutual(s); lintRenamed("db", "a needs b")(s) }},
 		{code: rollout.LintDependencyCycle, why: "versions that need one another come in one execution", rules: lintMains, fleet: lintMutual},
 		{code: rollout.LintDependencyCycle, why: "versions that need one another, of which the bracket has one", want: "error versions[db@v2].dependencies 0", fleet: lintMutual,
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'db'","readinessMode":"immediate","memberRoles":{}}}`},
