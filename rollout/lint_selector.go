@@ -429,7 +429,7 @@ func (l *lint) leftOver(id string, own leftovers) {
 	}
 	for _, p := range l.w.set.disabled {
 		for _, rule := range p.rules {
-			if rule.id == id || rule.pool != nil && rule.pool.SharedPool == id {
+			if !own.inForce && (rule.id == id || rule.pool != nil && rule.pool.SharedPool == id) {
 				f = findingOf(rule, "")
 				where = fmt.Sprintf("is in the disabled policy %q", p.id)
 			}
