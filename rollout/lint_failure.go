@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +20,13 @@ func (l *lint) lookAtFailures() {
 	l.lookAtFinal()
 	for k := range l.kinds {
 		view := l.w.views.list[l.kinds[k].view]
+		attempts := math.MaxInt // after the first; of several rules the one with the fewest counts
+		for _, retry := range view.retries {
+			attempts = min(attempts, *retry.retry.MaxRetries)
+		}
 		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
 			for _, retry := range view.retries {
-				l.lookAtStuck(rule, retry)
+				l.lookAtStuck(rule, retry, attempts)
 			}
 		}
 	}
@@ -98,7 +103,9 @@ func (l *lint) lookAtFinal() {
 	}
 }
 
-func (l *lint) lookAtStuck(rule, retry *compiledRule) {
+// lookAtStuck compares how long a rule lets a holder be without progress with the delay before the
+// last of so many further attempts.
+func (l *lint) lookAtStuck(rule, retry *compiledRule, attempts int) {
 	severity := SeverityInfo
 	var seconds int64
 	if rule.pool != nil {
@@ -109,7 +116,6 @@ func (l *lint) lookAtStuck(rule, retry *compiledRule) {
 	} else {
 		seconds = rule.bracket.StuckAfterSeconds
 	}
-	attempts := *retry.retry.MaxRetries
 	if seconds == 0 || attempts == 0 {
 		return
 	}

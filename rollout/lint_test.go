@@ -894,6 +894,8 @@ func lintRows() []lintRow {
 		{code: rollout.LintStuckBeforeRetry, why: "and then it is quarantined", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300,"onStuck":"quarantine"`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`), want: "warning rules[0].resourceConcurrency.stuckAfterSeconds 0"},
 		{code: rollout.LintStuckBeforeRetry, why: "the third delay is the one that is too long", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":3,"backoffSeconds":75,"backoffStrategy":"exponential"`), want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
 		{code: rollout.LintStuckBeforeRetry, why: "there is no third", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":2,"backoffSeconds":75,"backoffStrategy":"exponential"`)},
+		{code: rollout.LintStuckBeforeRetry, why: "another rule allows fewer attempts, so that the long delay never comes", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," +
+			retry(`"maxRetries":9,"backoffSeconds":75,"backoffStrategy":"exponential"`) + `,{"id":"t","retry":{"maxRetries":2}}`},
 		{code: rollout.LintStuckBeforeRetry, why: "nothing is ever stuck", rules: lintLimited(`"limit":1`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`)},
 		{code: rollout.LintBracketRolesDerived, why: "a chain of three has hooks at both ends", want: "warning rules[0].deploymentBracket.memberRoles 0",
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`},
