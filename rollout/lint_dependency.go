@@ -11,22 +11,21 @@ import (
 
 // tally counts what one dependency rule does on all targets.
 type tally struct {
-	concerned bool  // it applies to some target
-	unmatched reach // targets for which it names no deployment
-	wanting   reach // targets for which it names a deployment, but no existing version satisfies it
-	failing   reach // appliesTo fails, or dependsOn does
-	failure   string
-	field     string
+	concerned bool              // it applies to some target
+	unmatched reach             // targets for which it names no deployment
+	wanting   reach             // targets for which it names a deployment, but no existing version satisfies it
+	failing   reaches[string]   // targets for which appliesTo fails, or dependsOn does
+	failures  map[string]string // → the first failure
 	names     map[string]bool
 }
 
 // fail notes that an expression of the rule has no answer for a target.
 func (t *tally) fail(i int32, field string, err error) {
-	if !t.failing.some() {
-		t.field, t.failure = field, err.Error()
+	own := t.failing.at(field)
+	if own.add(i); own.targets == 1 {
+		t.failures[field] = err.Error()
 	}
 	t.concerned = true
-	t.failing.add(i)
 }
 
 // tallies holds the tally of each dependency rule, made when first asked for.
@@ -34,7 +33,7 @@ type tallies map[*compiledRule]*tally
 
 func (t tallies) of(rule *compiledRule) *tally {
 	if t[rule] == nil {
-		t[rule] = &tally{names: map[string]bool{}}
+		t[rule] = &tally{failures: map[string]string{}, names: map[string]bool{}}
 	}
 	return t[rule]
 }
@@ -125,12 +124,12 @@ func (l *lint) tell(rule *compiledRule, own *tally) {
 			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", textlist.Counted(governed.targets, "target")),
 			"correct the expression, or remove the rule")
 	}
-	if own.failing.some() {
+	for _, field := range own.failing.keys {
 		severity := SeverityError
-		if own.field == "dependsOn" && rule.readsVersion {
+		if field == "dependsOn" && rule.readsVersion {
 			severity = SeverityWarning // it need not fail on the next version of the other
 		}
-		l.failed(findingOf(rule, own.field), severity, own.failing, own.failure, "nothing newer starts as long as it does")
+		l.failed(findingOf(rule, field), severity, *own.failing.at(field), own.failures[field], "nothing newer starts as long as it does")
 	}
 	if own.unmatched.some() {
 		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,

@@ -1909,8 +1909,10 @@ func TestLintTellsApart(t *testing.T) {
 			[]string{"warning rollback_with_hold [2].rules[0].rollback 2", "warning rollback_with_hold [2].rules[0].rollback 2"}},
 		{"the drain needs two that run after it", lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name in ['web', 'cache']","appliesTo":"deployment.name == 'db'"`), "", func(*rollout.Snapshot) {},
 			[]string{"error dependency_across_roles rules[1].deploymentDependency.dependsOn 2", "error dependency_across_roles rules[1].deploymentDependency.dependsOn 2"}},
+		{"who waits is not known on r2, and on r1 what for", lintDependsOn(`"dependsOn":"deployment.name == 'db' && int(version.tag) > 1","appliesTo":"deployment.name == 'web' && (resource.name == 'r1' || int(resource.metadata['cluster']) > 3)"`), "", func(*rollout.Snapshot) {},
+			[]string{"error selector_fails rules[0].deploymentDependency.appliesTo 1", "warning selector_fails rules[0].deploymentDependency.dependsOn 1"}},
 	} {
-		codes := []rollout.LintCode{rollout.LintDependencyUnmatched, rollout.LintPoolsOverlapUnshared, rollout.LintBracketOverlapping, rollout.LintRollbackWithHold, rollout.LintDependencyAcrossRoles}
+		codes := []rollout.LintCode{rollout.LintSelectorFails, rollout.LintDependencyUnmatched, rollout.LintPoolsOverlapUnshared, rollout.LintBracketOverlapping, rollout.LintRollbackWithHold, rollout.LintDependencyAcrossRoles}
 		var got []string
 		for _, f := range (lintRow{rules: row.rules, more: row.more, fleet: row.take}).lint(t) {
 			if slices.Contains(codes, f.Code) {
