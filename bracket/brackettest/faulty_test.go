@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -473,5 +474,36 @@ func TestKitFindsFaults(t *testing.T) {
 		if brackettest.Fails(t, name, &naive{}) && name != "a cancelled context writes nothing" && name != "keys that cannot be are errors" {
 			t.Errorf("%q: a store without a mistake that it is about fails", name)
 		}
+	}
+}
+
+// unlisted is a store whose lists fail, and that saves nothing before the first of them has.
+type unlisted struct {
+	bracket.MemoryStore
+	once   sync.Once
+	failed chan struct{}
+	saves  atomic.Int64
+}
+
+func (u *unlisted) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	<-u.failed
+	defer u.saves.Add(1)
+	return u.MemoryStore.Save(ctx, key, value, revision)
+}
+
+func (u *unlisted) List(context.Context, string) ([]bracket.Entry, error) {
+	u.once.Do(func() { close(u.failed) })
+	return nil, errors.New("no list")
+}
+
+// TestWritersEndWithTheirCase: a case that fails used to leave its writers behind. They reported to
+// a test that was over, which ends the whole program, as soon as their store was closed.
+func TestWritersEndWithTheirCase(t *testing.T) {
+	store := &unlisted{failed: make(chan struct{})}
+	if !brackettest.Fails(t, "a list never mixes versions", store) {
+		t.Error("a list that fails passes")
+	}
+	if saves := store.saves.Load(); saves != 4*60 {
+		t.Errorf("the case ended after %d saves, and the writers go on", saves)
 	}
 }

@@ -112,6 +112,7 @@ var listing = []promise{
 				}
 			})
 		}
+		defer group.Wait() // if a list fails, too: no writer may report to a case that is over
 		done := make(chan struct{})
 		go func() { group.Wait(); close(done) }()
 		for finished := false; !finished; {
