@@ -78,6 +78,7 @@ func (r *running) schedule() error {
 		}
 		r.arrivals = append(r.arrivals, c)
 	}
+	r.arrivals = slices.DeleteFunc(r.arrivals, func(c Change) bool { return c.At.After(lastInstant()) }) // no plan will ever see them
 	slices.SortStableFunc(r.arrivals, func(a, b Change) int { return a.At.Compare(b.At) })
 	return nil
 }

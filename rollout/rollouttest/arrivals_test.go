@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,34 @@ func TestArrivals(t *testing.T) {
 `
 	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatComesTooLate: nobody can plan at an instant after the last one, so what is dated after it
+// never comes. The world went there all the same, and said that the planner had broken a promise.
+func TestWhatComesTooLate(t *testing.T) {
+	t.Parallel()
+	last := time.Unix(0, math.MaxInt64).UTC()
+	for _, row := range []struct {
+		why  string
+		at   time.Time
+		want string // the last line of the trace
+	}{
+		{"at the last instant", last, "  23:47:16  it ends"},
+		{"after it", last.Add(1), "  09:03:00  c-0: web v2 ended: successful"},
+		{"long after it", time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), "  09:03:00  c-0: web v2 ended: successful"},
+	} {
+		w := webWorld(t, 1, oneByOne)
+		w.Changes = []rollouttest.Change{{At: row.at, What: "it ends", Do: func(*rollout.Snapshot) {}}}
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", row.why, err)
+			continue
+		}
+		lines := strings.Split(strings.TrimSuffix(timeline.Trace(), "\n"), "\n")
+		if got := lines[len(lines)-1]; got != row.want || !timeline.Done {
+			t.Errorf("%s: the last line is %q, done: %v", row.why, got, timeline.Done)
+		}
 	}
 }
 

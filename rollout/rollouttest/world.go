@@ -20,7 +20,8 @@ type World struct {
 
 	// Fleet is what exists, and what will. The planner does not know a version or an override
 	// before its CreatedAt, an approval or a command before its At, and a target before its
-	// JoinedAt. Nor does it know a resource whose targets have all still to join.
+	// JoinedAt. Nor does it know a resource whose targets have all still to join. What is to come
+	// after 2262-04-11, which is as far as instants reach, never comes.
 	//
 	// A job that is in progress, pending or queued at Start ends as Job says, counted from its
 	// CreatedAt, and a verification that is running ends as Job says, counted from the end of its
@@ -50,7 +51,8 @@ type World struct {
 	Every time.Duration
 
 	// Changes are everything else that happens, in any order; those of one instant happen in the
-	// order of the list, and those before Start before the first plan.
+	// order of the list, and those before Start before the first plan. One after 2262-04-11 never
+	// happens.
 	Changes []Change
 
 	// Job returns the outcome of a job when it starts, and of those in progress at Start. It must be
