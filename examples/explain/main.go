@@ -50,8 +50,8 @@ func parse(args []string, present time.Time, out io.Writer) (options, error) {
 			if *into, err = time.Parse(time.RFC3339, text); err != nil {
 				return fmt.Errorf("%q: is not an instant: write one such as 2026-03-11T11:00:00Z", text)
 			}
-			if year := into.Year(); year < 1970 || year >= 3000 {
-				return fmt.Errorf("%q: must lie in the years 1970 to 2999", text)
+			if year := into.Year(); year < program.FirstYear || year > program.LastYear {
+				return fmt.Errorf("%q: must lie in the years %d to %d", text, program.FirstYear, program.LastYear)
 			}
 			return nil
 		})

@@ -157,6 +157,7 @@ func TestWrongInput(t *testing.T) {
 		{Why: "no instant", Args: []string{"-why", "us-1"}, Faults: []string{`^-why: "us-1": write a cluster and an instant`}},
 		{Why: "a day is no instant", Args: []string{"-why", "us-1@2026-03-10"}, Faults: []string{`^-why: "us-1@2026-03-10": "2026-03-10" is no instant: write one such as in us-1@`}},
 		{Why: "no such cluster", Args: []string{"-why", "us-9@2026-03-10T18:05:00Z"}, Faults: []string{`^-why: fleet\.yaml has no cluster "us-9": there are ap-1, ap-2, eu-1, eu-2, eu-3, staging-eu and 4 more$`}},
+		{Why: "after all instants", Args: []string{"-why", "us-1@9999-03-10T18:05:00Z"}, Faults: []string{`^-why: 9999-03-10T18:05:00Z lies after the year 2199, up to which the files are played$`}},
 		{Why: "before anything happened", Args: []string{"-why", "us-1@2020-03-10T18:05:00Z"}, Faults: []string{`^-why: 2020-03-10T18:05:00Z lies before the start, 2026-03-09T08:00:00Z$`}},
 		{Why: "two sets of releases", Args: []string{"-typo", "-releases", "releases.yaml"}, Faults: []string{`^-typo: has releases of its own, .*-unchecked`}},
 		{Why: "no policies", Args: []string{"-policy", "testdata/no-policies.yaml"}, Faults: []string{`^testdata/no-policies\.yaml: must hold at least one policy`}},

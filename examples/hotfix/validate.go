@@ -186,6 +186,8 @@ func (in *input) faultsOf(q question, fleetName string) (wrong []fault) {
 	}
 	if q.At.Before(in.releases.Start) {
 		wrong = append(wrong, fault{"at", fmt.Sprintf("%s lies before the start, %s", q.At.Format(time.RFC3339), in.releases.Start.Format(time.RFC3339))})
+	} else if q.At.Year() > program.LastYear {
+		wrong = append(wrong, fault{"at", fmt.Sprintf("%s lies after the year %d, up to which the files are played", q.At.Format(time.RFC3339), program.LastYear)})
 	}
 	return wrong
 }

@@ -205,7 +205,7 @@ func TestWrongInput(t *testing.T) {
 			`^releases\.json: trace: the fleet has no resource "node-3": there is only n`, `versions\[0\]`, `versions\[1\]`, `versions\[2\]`, `versions\[3\]`, `versions\[4\]`, `versions\[5\]`, `versions\[6\]`, `versions\[7\]`,
 			`durations\.containerd-upgrade`, `durations\.kubelet-upgrade`, `durations\.node-drain`, `durations\.node-uncordon`, `durations\.os-patch`, `durations\.a: is required`,
 			`samples\.containerd-upgrade`, `samples\.kubelet-upgrade`, `samples\.node-drain`, `samples\.node-uncordon`, `samples\.os-patch`, `^-fleet: releases\.json was made for another fleet: name releases of your own with -releases`}},
-		{Why: "a clock that ends before the rollout does", Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-node.yaml", "-releases", "testdata/far.yaml"}, Faults: []string{`^testdata/far\.yaml: start: 9999-12-31T00:00:00Z: must lie in the years 1970 to 2999`}},
+		{Why: "a clock that ends before the rollout does", Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-node.yaml", "-releases", "testdata/far.yaml"}, Faults: []string{`^testdata/far\.yaml: start: 9999-12-31T00:00:00Z: must lie in the years 1970 to 2199`}},
 		{Why: "no attempt fails", Args: []string{"-fail-attempts", "0"}, Faults: []string{`^-fail-attempts: "0": must be a whole number (from 1 to|of at least 1)`}},
 		{Why: "a place without a failure", Args: []string{"-fail-on", "node-1"}, Faults: []string{`^-fail-on: .*-fail`}},
 		{Why: "attempts without a failure", Args: []string{"-fail-attempts", "1"}, Faults: []string{`^-fail-attempts: .*-fail`}},

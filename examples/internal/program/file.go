@@ -121,14 +121,17 @@ func Below(field string, fault error) error {
 	return Within(fault, func(inner string) string { return strictjson.Path(field, inner) })
 }
 
+// FirstYear and LastYear bound the instants for which programs plan. The library plans at no instant
+// after April 2262, and a rollout that is played goes on for a while.
+const FirstYear, LastYear = 1970, 2199
+
 // Start returns what is wrong with the instant at which a virtual clock starts; nil if nothing is.
-// JSON and calendars end with the year 9999, and a rollout that is played goes on for a while.
 func Start(at time.Time) error {
 	switch {
 	case at.IsZero():
 		return errors.New("start: is required: the instant at which the virtual clock starts, such as 2026-03-10T08:00:00Z")
-	case at.Year() < 1970 || at.Year() >= 3000:
-		return fmt.Errorf("start: %s: must lie in the years 1970 to 2999", at.Format(time.RFC3339))
+	case at.Year() < FirstYear || at.Year() > LastYear:
+		return fmt.Errorf("start: %s: must lie in the years %d to %d", at.Format(time.RFC3339), FirstYear, LastYear)
 	}
 	return nil
 }
