@@ -10,7 +10,6 @@ import (
 
 // world is a fleet on a virtual clock that does what is planned for it.
 type world struct {
-	mode     partition.Mode
 	compiled *partition.Compiled
 	clusters []simulated // in cluster order
 	now      time.Duration
@@ -29,7 +28,7 @@ func newWorld(strategy partition.Strategy, fleet partition.Fleet, behaviours map
 	if err != nil {
 		return nil, err
 	}
-	w := &world{mode: options.Mode, compiled: compiled, clusters: make([]simulated, compiled.Len())}
+	w := &world{compiled: compiled, clusters: make([]simulated, compiled.Len())}
 	for _, c := range fleet.Clusters {
 		if at, ok := compiled.Find(c.Namespace, c.Name); ok {
 			w.clusters[at] = simulated{behaviour: behaviours[c.Namespace+"/"+c.Name], state: c.State}
@@ -107,7 +106,6 @@ type moment struct {
 // batch is what one partition released in one step.
 type batch struct {
 	step, partition int
-	name            string
 	first, last     partition.ID
 	count           int
 }
@@ -121,7 +119,7 @@ func (w *world) play() (list []moment, err error) {
 			for _, r := range m.plan.Releases {
 				at := slices.IndexFunc(m.batches, func(b batch) bool { return b.step == step && b.partition == r.Partition })
 				if at < 0 {
-					m.batches = append(m.batches, batch{step: step, partition: r.Partition, name: m.plan.Partitions[r.Partition].Name, first: r.ID})
+					m.batches = append(m.batches, batch{step: step, partition: r.Partition, first: r.ID})
 					at = len(m.batches) - 1
 				}
 				m.batches[at].last = r.ID

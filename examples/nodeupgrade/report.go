@@ -43,16 +43,15 @@ func report(policies []rollout.Policy, fleet rollout.Snapshot, timeline rolloutt
 
 // group is a bracket's group as the timeline tells of it.
 type group struct {
-	name        string
-	opened      time.Time
-	collected   []string // what was published while it collected
-	closed      time.Time
-	locks       []lock
-	timedOut    bool
-	resources   []string // in the order of their starts
-	start, end  map[string]time.Time
-	status      map[string]string
-	environment string
+	name       string
+	opened     time.Time
+	collected  []string // what was published while it collected
+	closed     time.Time
+	locks      []lock
+	timedOut   bool
+	resources  []string // in the order of their starts
+	start, end map[string]time.Time
+	status     map[string]string
 }
 
 type lock struct{ deployment, version, before string }
@@ -67,7 +66,7 @@ func groupsOf(fleet rollout.Snapshot, timeline rollouttest.Timeline) []*group {
 	for _, e := range timeline.Entries {
 		g := byID[e.Group]
 		if g == nil && e.Event == bracket.GroupOpened {
-			g = &group{name: groupName(e.Group), environment: e.Environment, opened: e.At, start: map[string]time.Time{}, end: map[string]time.Time{}, status: map[string]string{}}
+			g = &group{name: groupName(e.Group), opened: e.At, start: map[string]time.Time{}, end: map[string]time.Time{}, status: map[string]string{}}
 			byID[e.Group] = g
 			list = append(list, g)
 		}

@@ -65,7 +65,6 @@ type cluster struct {
 
 type request struct {
 	action staged.Action
-	since  time.Time
 	reject bool
 	why    string
 	at     time.Time // when it is answered
@@ -194,7 +193,7 @@ func (w *world) act(a staged.Action) {
 
 // ask finds out when a request is answered, and how.
 func (w *world) ask(a staged.Action) *request {
-	r := &request{action: a, since: w.now, at: w.now}
+	r := &request{action: a, at: w.now}
 	for w.approveAfter == 0 {
 		fmt.Fprintf(w.out, "            approve %s? [y/n, and why] ", a.Name)
 		line, err := w.in.ReadString('\n')
