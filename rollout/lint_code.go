@@ -171,7 +171,8 @@ const (
 	// a text that is no number. An error if that holds targets, so that nothing newer, or not the
 	// version that would be next, ever starts there. A warning if the versions of other deployments
 	// decide whether it fails, if it holds no target yet, and for a targetSelector, which leaves
-	// the target out. Correct the expression, or what it reads.
+	// the target out or, under [ScopeInclude], takes it in. Correct the expression, or what it
+	// reads.
 	LintSelectorFails LintCode = "selector_fails"
 	// LintSelectorUnknownKeys, a warning: an expression reads a key that no entity has: probably a
 	// typo. Of versions that no target can get any more it is not looked at.

@@ -198,18 +198,22 @@ func (l *lint) lookAtKeys() {
 				continue
 			}
 			f := Finding{Path: "versions[" + v.named() + "].targetSelector"}
-			err := l.misses(f, w.scopeOf(int32(d), n).matcher, func(meet func(bound)) {
+			own := w.scopeOf(int32(d), n)
+			err := l.misses(f, own.matcher, func(meet func(bound)) {
 				for e := range w.environments {
 					for _, i := range w.targetsIn(int32(e), int32(d)) {
 						meet(w.boundWith(i, n))
 					}
 				}
 			})
-			if err != nil {
-				what := "the version is not for the targets where it does"
-				if w.set.scopeErrors == ScopeInclude {
-					what = "the version is for the targets where it does"
+			what := "the version is not for the targets where it does"
+			if w.set.scopeErrors == ScopeInclude {
+				what = "the version is for the targets where it does"
+				if own.err != nil {
+					err = own.err // else lookAtScopes says that it is for no target
 				}
+			}
+			if err != nil {
 				l.failed(f, SeverityWarning, reach{}, err.Error(), what)
 			}
 		}

@@ -2065,14 +2065,16 @@ func TestLintHostRecurrence(t *testing.T) {
 // TestLintScopeInclude: a host that lets a version through where its expression fails reads that,
 // and not the opposite.
 func TestLintScopeInclude(t *testing.T) {
-	s := lintFleet()
-	lintRacks(&s)
-	lintScoped(lintRack)(&s)
-	findings, err := compile(t, policy(lintLimited(`"limit":1`)), rollout.WithScopeErrors(rollout.ScopeInclude)).Lint(s, t0, 30*24*time.Hour, rollout.LintOptions{})
-	if err != nil || !slices.ContainsFunc(findings, func(f rollout.Finding) bool {
-		return f.Code == rollout.LintSelectorFails && strings.HasPrefix(f.Detail, "it fails, and the version is for the targets where it does: ")
-	}) {
-		t.Errorf("%v, %v", findings, err)
+	for _, selector := range []string{lintRack, "resource."} { // the second one does not compile: it is for all targets
+		s := lintFleet()
+		lintRacks(&s)
+		lintScoped(selector)(&s)
+		findings, err := compile(t, policy(lintLimited(`"limit":1`)), rollout.WithScopeErrors(rollout.ScopeInclude)).Lint(s, t0, 30*24*time.Hour, rollout.LintOptions{})
+		if err != nil || !slices.ContainsFunc(findings, func(f rollout.Finding) bool {
+			return f.Code == rollout.LintSelectorFails && f.Path == "versions[web@v2].targetSelector" && strings.HasPrefix(f.Detail, "it fails, and the version is for the targets where it does: ")
+		}) {
+			t.Errorf("%s: %v, %v", selector, findings, err)
+		}
 	}
 }
 
