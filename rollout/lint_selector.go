@@ -141,7 +141,12 @@ func (l *lint) lookAtScopes() {
 			if err := w.scopeOf(int32(d), n).err; err != nil {
 				detail += ", because the expression fails: " + err.Error()
 			}
-			l.add(Finding{Path: "versions[" + v.named() + "].targetSelector"}, LintSelectorMatchesNothing, SeverityWarning, reach{}, detail, "correct the expression, or withdraw the version")
+			f, fix := Finding{Path: "versions[" + v.named() + "].targetSelector"}, "correct the expression, or withdraw the version"
+			if v.TargetSelector == "" {
+				f.Path, fix = "versions["+v.named()+"]", "let the function of WithMaxScope admit targets, or withdraw the version"
+				detail += ", because WithMaxScope admits none"
+			}
+			l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, detail, fix)
 		}
 	}
 }

@@ -2078,6 +2078,23 @@ func TestLintScopeInclude(t *testing.T) {
 	}
 }
 
+// TestLintMaxScope: a version without an expression that the host lets reach nobody was said to have
+// one that is wrong.
+func TestLintMaxScope(t *testing.T) {
+	none := rollout.WithMaxScope(func(v rollout.Version, _ rollout.TargetID) bool { return v.Deployment != "web" || v.ID != "v2" })
+	for selector, want := range map[string]string{
+		"":                      "warning selector_matches_nothing versions[web@v2]: the version is for none of the 2 targets of its deployment, because WithMaxScope admits none; let the function of WithMaxScope admit targets, or withdraw the version",
+		"resource.name == 'r1'": "warning selector_matches_nothing versions[web@v2].targetSelector: the version is for none of the 2 targets of its deployment; correct the expression, or withdraw the version",
+	} {
+		s := lintFleet()
+		lintScoped(selector)(&s)
+		findings, err := compile(t, policy(lintLimited(`"limit":1`)), none).Lint(s, t0, 30*24*time.Hour, rollout.LintOptions{})
+		if err != nil || !slices.ContainsFunc(findings, func(f rollout.Finding) bool { return f.String() == want }) {
+			t.Errorf("%q: %v, %v", selector, findings, err)
+		}
+	}
+}
+
 // TestLintUngovernedHeld: a host that holds what no policy governs was told that it starts at once,
 // and so was one whose own rules may hold it.
 func TestLintUngovernedHeld(t *testing.T) {
