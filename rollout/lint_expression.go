@@ -68,8 +68,10 @@ func (l *lint) lookAtSelected() {
 				answers[q] = answer
 			}
 			if answer != "" && w.overriddenAt(rule.id, int32(i), n) == nil {
+				if !concerns.some() {
+					detail = answer // of the example
+				}
 				concerns.add(int32(i))
-				detail = answer
 			}
 		}
 		if concerns.some() {

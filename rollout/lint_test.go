@@ -1310,6 +1310,8 @@ func lintRows() []lintRow {
 		{code: rollout.LintSelectorFails, why: "what a dependency depends on, because of the version that runs now", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && int(version.tag) > 1","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 2"},
 		{code: rollout.LintSelectorFails, why: "the version that comes next", rules: `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`, want: "error rules[0].versionSelector.selector 6", says: "the version that would be next never starts"},
 		{code: rollout.LintSelectorFails, why: "the version that comes next, on one resource", rules: `{"id":"s","versionSelector":{"selector":"version.tag == 'v2' && ` + lintRack + `"}}`, fleet: lintRacks, want: "error rules[0].versionSelector.selector 3"},
+		{code: rollout.LintSelectorFails, why: "the version that comes next, for a reason of its own on each resource: that of the first is told", want: "error rules[0].versionSelector.selector 6", says: "conversion error from 'string' to 'int'",
+			rules: `{"id":"s","versionSelector":{"selector":"resource.name == 'r1' && int(version.tag) > 1 || resource.name == 'r2' && duration(version.tag) > duration('1s')"}}`},
 		{code: rollout.LintSelectorFails, why: "no version comes next", rules: `{"id":"s","versionSelector":{"selector":"int(version.tag) > 1"}}`, fleet: func(s *rollout.Snapshot) {
 			lintRuns(s, "web", "v2")
 			lintRuns(s, "db", "v2")
