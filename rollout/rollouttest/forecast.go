@@ -285,13 +285,17 @@ func (p Prediction) DoneBy(at time.Time) float64 {
 // Halted returns the share of the trials, from 0 to 1, that were never done: something failed for
 // good, hung, or waited for an event that never came.
 func (p Prediction) Halted() float64 {
-	halted := 0
+	return float64(p.halted()) / float64(max(1, len(p.Trials)))
+}
+
+// halted counts the trials that were never done.
+func (p Prediction) halted() (n int) {
 	for _, trial := range p.Trials {
 		if !trial.Done {
-			halted++
+			n++
 		}
 	}
-	return float64(halted) / float64(max(1, len(p.Trials)))
+	return n
 }
 
 // Peak returns how many resources a share q of all trials had in disruption at once, at most: in so

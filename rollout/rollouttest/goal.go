@@ -121,13 +121,8 @@ func (p Prediction) outlook(goal Goal) string {
 	if about := p.About(goal, max(0, least)); got > 0 {
 		text += fmt.Sprintf(", median %s, 90 %% %s", about.when(0.5), about.when(0.9))
 	}
-	if all := p.About(goal, 0); all.Halted() > 0 {
-		halted := 0
-		for _, trial := range all.Trials {
-			if !trial.Done {
-				halted++
-			}
-		}
+	all := p.About(goal, 0)
+	if halted := all.halted(); halted > 0 {
 		text += fmt.Sprintf("; not all in %s%s", textlist.Counted(halted, "trial"), all.why())
 	}
 	return fmt.Sprintf("%s: %s", goal, text)
