@@ -50,7 +50,7 @@ type input struct {
 	set      *rollout.PolicySet
 	fleet    fleet
 	releases releases
-	refused  map[string]error // version → what is wrong with its targetSelector, where these are played nevertheless
+	refused  map[[2]string]error // deployment and version → what is wrong with its targetSelector, where these are played nevertheless
 }
 
 func load(o options) (input, error) {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -121,6 +123,28 @@ func TestWithoutOverride(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"Wed 10:00 us-3", "Wed 10:20 us-2", "Wed 10:40 us-1"}, starts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRefusedVersion: of two deployments with a version of the same id, only that one is said to be
+// refused whose version is.
+func TestRefusedVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"fleet.yaml": "deployments: [{id: a}, {id: b}]\nenvironments: [{id: e}]\nclusters: [{id: n, environment: e}]\n",
+		"releases.yaml": "start: 2026-01-01T00:00:00Z\nversions:\n" +
+			"  - {deployment: a, id: v1, status: ready, createdAt: 2026-01-01T01:00:00Z, targetSelector: \"==\"}\n" +
+			"  - {deployment: b, id: v1, status: ready, createdAt: 2026-01-01T02:00:00Z}\n" +
+			"durations: {a: 1m, b: 1m}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := programtest.Print(t, run, "-policy", "testdata/one.yaml", "-fleet", filepath.Join(dir, "fleet.yaml"), "-releases", filepath.Join(dir, "releases.yaml"), "-unchecked")
+	if n := strings.Count(text, "CheckVersion refuses it"); n != 1 {
+		t.Errorf("%d versions are refused, want that of a alone:\n%s", n, text)
 	}
 }
 

@@ -34,7 +34,7 @@ func report(in input, told story, all bool) string {
 			scope = v.TargetSelector
 		}
 		fmt.Fprintf(&b, "  %-7s %s  %s, for %s\n", v.ID, instant(v.CreatedAt), cmp.Or(v.Name, v.Deployment), scope)
-		if err := in.refused[v.ID]; err != nil {
+		if err := in.refused[[2]string{v.Deployment, v.ID}]; err != nil {
 			fmt.Fprintf(&b, "          CheckVersion refuses it: %s\n", err)
 		}
 	}

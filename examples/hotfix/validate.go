@@ -127,7 +127,7 @@ func (in *input) checkFleet(f *faults) {
 // checkVersions refuses versions that no fleet could have, but for a targetSelector that is to be
 // played as it is.
 func (in *input) checkVersions(f *faults, unchecked bool) {
-	in.refused = map[string]error{}
+	in.refused = map[[2]string]error{}
 	for i, v := range in.releases.Versions {
 		for _, fault := range strictjson.Parts(in.set.CheckVersion(v)) {
 			var field *rollout.FieldError
@@ -135,7 +135,7 @@ func (in *input) checkVersions(f *faults, unchecked bool) {
 			case !errors.As(fault, &field) || field.Path != "targetSelector":
 				f.inReleases("versions[%d].%w", i, fault)
 			case unchecked:
-				in.refused[v.ID] = fault
+				in.refused[[2]string{v.Deployment, v.ID}] = fault
 			default:
 				f.inReleases("versions[%d].%w (-unchecked plays it all the same)", i, fault)
 			}
