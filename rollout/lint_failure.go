@@ -20,16 +20,25 @@ func (l *lint) lookAtFailures() {
 	l.lookAtFinal()
 	for k := range l.kinds {
 		view := l.w.views.list[l.kinds[k].view]
-		attempts := math.MaxInt // after the first; of several rules the one with the fewest counts
-		for _, retry := range view.retries {
-			attempts = min(attempts, *retry.retry.MaxRetries)
-		}
 		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
 			for _, retry := range view.retries {
-				l.lookAtStuck(rule, retry, attempts)
+				l.lookAtStuck(rule, retry, view.furtherAttempts())
 			}
 		}
 	}
+}
+
+// furtherAttempts returns how many attempts may follow the first. Of several retry rules the one
+// with the fewest counts.
+func (v *view) furtherAttempts() int {
+	fewest := math.MaxInt
+	for _, rule := range v.retries {
+		fewest = min(fewest, *rule.retry.MaxRetries)
+	}
+	if len(v.retries) == 0 {
+		return 0
+	}
+	return fewest
 }
 
 // lookAtHold finds brackets that hold after a failure that nothing repeats, and rollback rules that
@@ -45,8 +54,7 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 			continue
 		}
 		view := l.w.viewOf(int32(i))
-		// Of several retry rules the one with the fewest attempts counts.
-		if len(view.retries) == 0 || slices.ContainsFunc(view.retries, func(r *compiledRule) bool { return *r.retry.MaxRetries == 0 }) {
+		if view.furtherAttempts() == 0 {
 			once.add(int32(i))
 		}
 		for _, own := range view.rollbacks {
@@ -72,10 +80,13 @@ func (l *lint) lookAtFinal() {
 	statuses := map[both][]string{} // that both rules name
 	meets := make([][]both, len(l.w.views.list))
 	for k, view := range l.w.views.list {
+		if view.furtherAttempts() == 0 {
+			continue // nothing is tried again anyway
+		}
 		for _, back := range view.rollbacks {
 			for _, retry := range view.retries {
 				own := both{back, retry}
-				if _, known := statuses[own]; !known && *retry.retry.MaxRetries > 0 {
+				if _, known := statuses[own]; !known {
 					statuses[own] = nil
 					for _, status := range back.rollback.OnJobStatuses {
 						if retry.retry.counts(status) {
