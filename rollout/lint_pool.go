@@ -171,12 +171,16 @@ func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
 	if count == 0 {
 		return
 	}
+	is := fmt.Sprintf("%d.%d %%", places*100/total, places*1000/total%10)
+	if places*1000/total == share*10 { // in a large pool it is less than a tenth
+		is = fmt.Sprintf("just above %d %%", share)
+	}
 	where := ""
 	if len(pools) > 1 {
 		where = fmt.Sprintf(", in %d of %d pools", count, len(pools))
 	}
 	l.add(findingOf(rule, limitField(rule)), LintCeilExceedsPercent, SeverityInfo, reach{},
-		fmt.Sprintf("%v of %d, rounded up, is %d, which is %d.%d %%%s", limit, total, places, places*100/total, places*1000/total%10, where),
+		fmt.Sprintf("%v of %d, rounded up, is %d, which is %s%s", limit, total, places, is, where),
 		"round by floor or floor_min_1, or write a count, if that is too many")
 }
 

@@ -563,6 +563,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintPoolWithoutValue, why: "all are meant to be one pool", rules: lintLimited(`"limit":1`), fleet: lintKinds("", "")},
 		{code: rollout.LintPoolWithoutValue, why: "the one without is no member", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.kind != ''","limit":1,"groupBy":"resource.kind"}}`, fleet: lintKinds("a", "")},
 		{code: rollout.LintPoolWithoutValue, why: "nor is it limited", more: other("p", "resource.name == 'r1'", lintLimited(`"limit":1,"groupBy":"resource.kind"`)), fleet: lintKinds("a", "")},
+		{code: rollout.LintCeilExceedsPercent, why: "by less than a tenth of a percent", rules: lintLimited(`"limit":"20%"`), fleet: lintKinds(make([]string, 1001)...), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 1001, rounded up, is 201, which is just above 20 %;"},
 		{code: rollout.LintCeilExceedsPercent, why: "20 % of 2 is half", rules: lintLimited(`"limit":"20%"`), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 2, rounded up, is 1, which is 50.0 %"},
 		{code: rollout.LintCeilExceedsPercent, why: "a third and more", rules: lintLimited(`"limit":"20%"`), fleet: lintKinds("a", "a", "a"), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 3, rounded up, is 1, which is 33.3 %"},
 		{code: rollout.LintCeilExceedsPercent, why: "of each alone it is all", rules: lintLimited(`"limit":"20%","groupBy":"resource.name"`), want: "info rules[0].resourceConcurrency.limit 0", says: "in 2 of 2 pools"},
