@@ -381,11 +381,11 @@ func (l *lint) takes(f *frame) estimate {
 		}
 		before := 0 // how many executions, at most, it waits for one after the other, in one pool and then in the next
 		for index := range pools {
-			places := l.places(index)
-			if places == 0 || l.users()[index] != f {
+			places, p := l.places(index), &l.w.capacity.snapshot.Pools[index]
+			if places == 0 || l.users()[index] != f || len(p.Unavailable) > 0 { // what is down takes places, too
 				return estimate{}
 			}
-			before += (min(resources, l.w.capacity.snapshot.Pools[index].Total) - 1) / places
+			before += (min(resources, p.Total) - 1) / places
 		}
 		batches = max(batches, before+1)
 	}

@@ -1182,6 +1182,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintMergeBudgetUnused, why: "a cooldown may keep a group waiting", rules: merging("3600") + "," + cooldown(60), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "so may a deployment of another policy", rules: merging("3600"), more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "or one that a version depends on", rules: merging("3600"), fleet: lintNeeds("db", "true"), options: all(2 * minute)},
+		{code: rollout.LintMergeBudgetUnused, why: "so does a node that is down, for as long as it is", rules: merging("3600") + "," + lintLimited(`"limit":1`), options: all(2 * minute), fleet: func(s *rollout.Snapshot) { s.Unavailable = []string{"r1"} }},
 		{code: rollout.LintMergeBudgetUnused, why: "a pool that is shut keeps it waiting for ever", rules: merging("3600") + "," + lintLimited(`"limit":0`), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "a pool that lets one key at a time be active", rules: merging("3600") + "," + lintLimited(`"limit":1,"groupBy":"resource.metadata['cluster']","maxActiveKeys":1`), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "four nodes, two at a time, take twice as long as one", rules: merging("720") + "," + lintLimited(`"limit":2`), options: all(2 * minute), fleet: lintNodes(4), want: "info rules[0].deploymentBracket.overlapStrategy 0", says: "done everywhere after 12m"},
