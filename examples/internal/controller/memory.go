@@ -78,20 +78,16 @@ func (m *Memory) Active(ctx context.Context, pool string) ([]concurrency.Holder,
 	for _, resource := range m.pools[pool] {
 		members[resource] = true
 	}
-	return active(m.jobs, func(job Job) bool { return members[job.Resource] }), nil
-}
-
-func active(jobs map[string]Job, counts func(Job) bool) []concurrency.Holder {
 	var holders []concurrency.Holder
-	for _, job := range jobs {
-		if !job.Status.Terminal() && counts(job) {
+	for _, job := range m.jobs {
+		if !job.Status.Terminal() && members[job.Resource] {
 			holders = append(holders, job.Holder())
 		}
 	}
 	slices.SortFunc(holders, func(a, b concurrency.Holder) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group))
 	})
-	return slices.Compact(holders)
+	return slices.Compact(holders), nil
 }
 
 // All implements [Jobs].
