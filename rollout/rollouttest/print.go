@@ -38,14 +38,15 @@ func (t Timeline) Trace() string {
 	return b.String()
 }
 
-// Summary returns in a few lines how the world ended, what it cost, and what is left.
+// Summary returns in a few lines how the world ended, what it cost, and what is left; instants are
+// in UTC.
 func (t Timeline) Summary() string {
 	var b strings.Builder
 	switch {
 	case t.Done && t.Finish.IsZero():
 		b.WriteString("nothing to do\n")
 	case t.Done:
-		fmt.Fprintf(&b, "done at %s\n", t.Finish.Format("2006-01-02 15:04:05"))
+		fmt.Fprintf(&b, "done at %s\n", t.Finish.UTC().Format("2006-01-02 15:04:05"))
 	case t.CutOff:
 		b.WriteString("not done when the world ended\n")
 	default:

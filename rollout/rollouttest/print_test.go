@@ -365,3 +365,11 @@ func TestEndsNoticedLate(t *testing.T) {
 		}
 	}
 }
+
+// TestSummaryInUTC: a timeline that was stored with another offset reads like its trace.
+func TestSummaryInUTC(t *testing.T) {
+	timeline := rollouttest.Timeline{Done: true, Finish: time.Date(2026, 3, 10, 11, 0, 0, 0, time.FixedZone("", 2*3600))}
+	if got, want := timeline.Summary(), "done at 2026-03-10 09:00:00\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
