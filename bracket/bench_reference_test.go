@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // naiveVerdicts is the RFC's evaluator written plainly: every release target is asked on its own,
@@ -129,7 +129,7 @@ func BenchmarkEvaluate(b *testing.B) {
 
 // Memory and allocations grow with the work that there is, not with the targets.
 func TestStepAllocations(t *testing.T) {
-	if testseed.Race {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	allocations := func(targets, done, open int) float64 {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 var deep = flag.Bool("bracket.deep", false, "explore larger worlds")
@@ -798,7 +798,7 @@ func TestExhaustiveWorld(t *testing.T) {
 	configs := []worldConfig{
 		operated(Merge, Hold, false), operated(Merge, RollbackMember, true), operated(Queue, RunPost, false), two(Merge, RunPost),
 	}
-	if testseed.Race {
+	if testkit.Race {
 		configs = configs[2:3]
 	} else if !testing.Short() {
 		configs = append(configs, two(Queue, Hold), two(Merge, RollbackMember),
@@ -837,7 +837,7 @@ func TestExhaustiveWorld(t *testing.T) {
 		}
 	})
 	t.Logf("%d states in all: %v", total, tally)
-	if testseed.Race { // which a single world is enough for
+	if testkit.Race { // which a single world is enough for
 		return
 	}
 	for _, outcome := range []string{"completed", "failed", "cancelled", "merged", "superseded", "held", "conflict", "retried", "bad end", "orphan", "rest"} {

@@ -10,15 +10,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // TestHostileRecords: whatever stored records and an observation say, nothing panics: there is an
 // error, or a state that can be stored, read, stepped and committed again.
 func TestHostileRecords(t *testing.T) {
-	out := testseed.Tally{}
+	out := testkit.Tally{}
 	out.Check(t, func(t *rapid.T) {
-		m := newMachine(t, testseed.Tally{})
+		m := newMachine(t, testkit.Tally{})
 		r := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
 		for n := range rapid.IntRange(2, 5).Draw(t, "rounds") {
 			m.publish(rapid.SampledFrom([]string{"os", "kubelet", "containerd", "drain"}).Draw(t, "deployment"), fmt.Sprint("v", n+2), m.minute)
@@ -44,7 +44,7 @@ func (m *machine) survives(r *rand.Rand, changes int) string {
 		if err != nil {
 			m.Fatal(err)
 		}
-		data = testseed.Spoil(r, data, r.Intn(changes+1))
+		data = testkit.Spoil(r, data, r.Intn(changes+1))
 		m.Logf("%s", data) // shown if what follows fails
 		return json.Unmarshal(data, into) == nil
 	}

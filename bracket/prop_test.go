@@ -12,13 +12,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // TestI9LateEqualsTimely: if versions only appear and nothing is revoked, one late Step yields the
 // same groups and locks as many timely ones.
 func TestI9LateEqualsTimely(t *testing.T) {
-	reached := testseed.Tally{}
+	reached := testkit.Tally{}
 	reached.Check(t, func(t *rapid.T) {
 		rule := Rule{DeploymentSelector: "true",
 			ReadinessMode:           rapid.SampledFrom([]ReadinessMode{CollectionWindow, WaitForAll, Immediate}).Draw(t, "mode"),
@@ -171,7 +171,7 @@ func checkNew(t *rapid.T, rule Rule, group *GroupRecord, o Observation, now time
 type machine struct {
 	*rapid.T
 	host
-	out       testseed.Tally
+	out       testkit.Tally
 	began     map[Run]int // order of dispatch
 	minute    int
 	locks     map[string]string
@@ -180,7 +180,7 @@ type machine struct {
 	disturbed bool    // something kept a version from some target, other than time
 }
 
-func newMachine(t *rapid.T, out testseed.Tally) *machine {
+func newMachine(t *rapid.T, out testkit.Tally) *machine {
 	m := &machine{T: t, host: *newHost(t, "n1", "n2"), out: out, began: make(map[Run]int), locks: make(map[string]string)}
 	m.drawRule(t)
 	m.plans()
@@ -447,7 +447,7 @@ func (m *machine) running() []*RunFact {
 	return list
 }
 
-func propMachine(out testseed.Tally) func(*rapid.T) {
+func propMachine(out testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := newMachine(t, out)
 		published := 1
@@ -809,7 +809,7 @@ func (m *machine) dispatch(s Start) {
 }
 
 func TestMachine(t *testing.T) {
-	out := testseed.Tally{}
+	out := testkit.Tally{}
 	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "appeared", "outdated", "by hand", "scoped", "deleted", "edited", "saved by another", "conflict", "up to date", "rest", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
 		"group_superseded superseded", "something happens at Next",
 		string(ReasonRun), string(ReasonInProgress), string(ReasonWaitsForMembers), string(ReasonFailedHolding), string(ReasonCurrent), string(ReasonQueued),
@@ -824,5 +824,5 @@ func FuzzMachine(f *testing.F) {
 		}
 		f.Add(seed)
 	}
-	f.Fuzz(rapid.MakeFuzz(propMachine(testseed.Tally{})))
+	f.Fuzz(rapid.MakeFuzz(propMachine(testkit.Tally{})))
 }

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // The decision table, row by row, with the instants on both sides of each boundary. T is minute 0,
@@ -97,7 +97,7 @@ func TestDecisionTable(t *testing.T) {
 // The table once more as an oracle: it tries every instant of a discrete time instead of computing
 // one.
 func TestClosingMatchesTheTable(t *testing.T) {
-	outcomes := testseed.Tally{}
+	outcomes := testkit.Tally{}
 	outcomes.Check(t, func(t *rapid.T) {
 		w := rapid.IntRange(0, 6).Draw(t, "W")
 		r := rapid.IntRange(0, 3).Draw(t, "R")

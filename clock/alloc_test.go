@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // nights is a calendar as policies have it: nights and a weekend window in one zone, a freeze in
@@ -19,7 +19,7 @@ func nights(t testing.TB) clock.Calendar {
 }
 
 func TestQuestionsDoNotAllocate(t *testing.T) {
-	if testseed.Race {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	c := nights(t)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // stuttering gives the same start for ever.
@@ -72,7 +72,7 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	// The list of codes is read from the source, so that a new one cannot be forgotten here.
-	for _, code := range testseed.Constants(t, ".", "Code") {
+	for _, code := range testkit.Constants(t, ".", "Code") {
 		code = strings.TrimPrefix(code, "Code ")
 		if !seen[code] {
 			t.Errorf("%s has no row here", code)

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // place is a time and zones whose clocks are changed around it.
@@ -158,14 +158,14 @@ func (w world) next(i int, open bool) (int, bool) {
 }
 
 // checkWorlds checks a property until each of the outcomes was reached.
-func checkWorlds(t *testing.T, outcomes []string, property func(t *rapid.T, w world, seen testseed.Tally)) {
+func checkWorlds(t *testing.T, outcomes []string, property func(t *rapid.T, w world, seen testkit.Tally)) {
 	t.Helper()
-	seen, cache := testseed.Tally{}, clockCache{}
+	seen, cache := testkit.Tally{}, clockCache{}
 	seen.Check(t, func(t *rapid.T) { property(t, drawWorld(t, cache), seen) }, outcomes...)
 }
 
 func TestI1OpenAgreesWithTheReference(t *testing.T) {
-	checkWorlds(t, []string{"open", "closed"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"open", "closed"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		for i, want := range w.minutes {
 			if got := w.calendar.Open(w.time(i)); got != want {
 				t.Fatalf("Open(%v) = %v\n%v", w.time(i), got, w.plans)
@@ -184,7 +184,7 @@ func TestI1OpenAgreesWithTheReference(t *testing.T) {
 }
 
 func TestI2NextOpenAndNextClose(t *testing.T) {
-	checkWorlds(t, []string{"opens", "never opens", "closes", "never closes", "at once"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"opens", "never opens", "closes", "never closes", "at once"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		i := w.minute(t, "t")
 		if rapid.Bool().Draw(t, "short horizon") {
 			w.minutes = w.minutes[:min(len(w.minutes), i+rapid.IntRange(1, 200).Draw(t, "horizon"))]
@@ -217,7 +217,7 @@ func TestI2NextOpenAndNextClose(t *testing.T) {
 }
 
 func TestI3IntervalsAreTheOpenSet(t *testing.T) {
-	checkWorlds(t, []string{"several"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"several"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		i, j := w.minute(t, "from"), w.minute(t, "to")
 		var got []int
 		for start, end := range w.calendar.Intervals(w.time(i), w.time(j)) {
@@ -254,7 +254,7 @@ func (w world) openMinutes(i, j int) int {
 }
 
 func TestI4OpenBetweenIsAdditive(t *testing.T) {
-	checkWorlds(t, []string{"some", "added"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"some", "added"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		of := []int{w.minute(t, "a"), w.minute(t, "b"), w.minute(t, "c")}
 		slices.Sort(of)
 		between := func(i, j int) time.Duration {
@@ -285,7 +285,7 @@ func TestI4OpenBetweenIsAdditive(t *testing.T) {
 }
 
 func TestI5AddOpenIsAdditiveAndMonotone(t *testing.T) {
-	checkWorlds(t, []string{"found", "never"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"found", "never"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		i := w.minute(t, "t")
 		limit := w.time(len(w.minutes))
 		add := func(from time.Time, d time.Duration) (time.Time, bool) {
@@ -340,7 +340,7 @@ func TestI5AddOpenIsAdditiveAndMonotone(t *testing.T) {
 }
 
 func TestI5WalkIsAddOpen(t *testing.T) {
-	checkWorlds(t, []string{"found", "never", "back"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"found", "never", "back"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		i := w.minute(t, "t")
 		c := w.until(i)
 		walk := c.Walk(w.time(i))
@@ -371,7 +371,7 @@ func TestI5WalkIsAddOpen(t *testing.T) {
 // I6: an allow window more closes nothing if there was one before, and a deny window more opens
 // nothing. I7: the order of windows does not matter.
 func TestI6I7AddingAndOrderingWindows(t *testing.T) {
-	checkWorlds(t, []string{"allow", "deny", "shuffled"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"allow", "deny", "shuffled"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		more := drawPlan(t, rapid.SampledFrom(places()).Draw(t, "elsewhere"))
 		wider := compilePlans(t, append(slices.Clone(w.plans), more))
 		shuffled := slices.Clone(w.plans)
@@ -405,7 +405,7 @@ func TestI6I7AddingAndOrderingWindows(t *testing.T) {
 
 // Laws of sets: allow windows are united, deny windows subtracted, calendars intersected.
 func TestAlgebraOfCalendars(t *testing.T) {
-	checkWorlds(t, []string{"open", "closed"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"open", "closed"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		var allow, deny []plan
 		for _, p := range w.plans {
 			if p.allow {
@@ -441,7 +441,7 @@ func TestAlgebraOfCalendars(t *testing.T) {
 }
 
 func TestI8AnswersDoNotDependOnTheQuestionsBefore(t *testing.T) {
-	checkWorlds(t, []string{"asked"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"asked"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		i := w.minute(t, "t")
 		fresh := compilePlans(t, w.plans)
 		for range 10 {
@@ -498,7 +498,7 @@ func TestI9LongClosedTimeIsOneStep(t *testing.T) {
 	deny, always := `{"allowWindow":false,`+eachMinute, `{`+eachMinute
 	freeze := `{"allowWindow":false,"from":"2026-01-01T00:00:00Z","until":"2300-01-01T00:00:00Z"}`
 	allow := `{"from":"2300-01-01T00:00:00Z","until":"2301-01-01T00:00:00Z"}`
-	before := testseed.CPUTime()
+	before := testkit.CPUTime()
 	for name, c := range map[string]clock.Calendar{
 		"a deny window and a freeze":           parsed(t, deny, freeze),
 		"a freeze and a deny window":           parsed(t, freeze, deny),
@@ -510,7 +510,7 @@ func TestI9LongClosedTimeIsOneStep(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if spent := testseed.CPUTime() - before; spent > 2*time.Second {
+	if spent := testkit.CPUTime() - before; spent > 2*time.Second {
 		t.Errorf("%v for five questions", spent)
 	}
 }
@@ -541,7 +541,7 @@ func TestWalkOfOtherDurations(t *testing.T) {
 }
 
 func TestI10NextFitIsTheFirst(t *testing.T) {
-	checkWorlds(t, []string{"at once", "later", "never"}, func(t *rapid.T, w world, seen testseed.Tally) {
+	checkWorlds(t, []string{"at once", "later", "never"}, func(t *rapid.T, w world, seen testkit.Tally) {
 		i := w.minute(t, "t")
 		d := rapid.OneOf(rapid.IntRange(1, 200), rapid.IntRange(1, 2000)).Draw(t, "minutes")
 		// Starts in the first part of the world only, so that the reference sees the end of what
@@ -573,7 +573,7 @@ func TestI10NextFitIsTheFirst(t *testing.T) {
 }
 
 func TestI11DecodingAgainIsTheSame(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		w := drawPlan(t, rapid.SampledFrom(places()).Draw(t, "place")).window()
 		if rapid.IntRange(0, 3).Draw(t, "one-off") == 0 {

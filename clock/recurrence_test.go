@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // next is a host's recurrence made of a function.
@@ -140,7 +140,7 @@ func TestI9StartsCloseToOneAnother(t *testing.T) {
 // occurrences, put together one by one.
 func TestHostRecurrenceIsTheUnion(t *testing.T) {
 	from := at("2026-03-15T00:00:00Z")
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		minutes := rapid.IntRange(1, 3).Draw(t, "minutes")
 		gap := rapid.OneOf(rapid.SampledFrom([]int64{1, 2, int64(time.Minute) - 1, int64(time.Minute), int64(time.Minute) + 1}), rapid.Int64Range(1, int64(4*time.Minute)))

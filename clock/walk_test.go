@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // each lists every step-th number below limit, from first on.
@@ -57,7 +57,7 @@ func drawMany(t *rapid.T, day time.Time, host bool) []clock.Window {
 
 // TestWalkIsEager: what is left out of a walk makes no difference.
 func TestWalkIsEager(t *testing.T) {
-	seen, day := testseed.Tally{}, at("2026-05-05T00:00:00Z")
+	seen, day := testkit.Tally{}, at("2026-05-05T00:00:00Z")
 	seen.Check(t, func(t *rapid.T) {
 		host, c := rapid.IntRange(0, 2).Draw(t, "host") == 0, clock.Intersect() // beside a host's recurrence everything is asked
 		for range rapid.IntRange(1, 5).Draw(t, "policies") {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // TestI1AllZones compares Open, minute by minute, with the reference evaluator around the changes
@@ -34,7 +34,7 @@ func TestI1AllZones(t *testing.T) {
 		}
 	} else {
 		years, sample := []int{1993, 2011, 1990 + random.IntN(10), 2000 + random.IntN(26), 2027 + random.IntN(11)}, 120
-		if testseed.Race || testing.Short() {
+		if testkit.Race || testing.Short() {
 			years, sample = years[1:2], 8
 		} else if chosen = changesOfZones(t, 2026); len(chosen) < 50 {
 			t.Fatalf("only %d changes in 2026", len(chosen))
@@ -47,7 +47,7 @@ func TestI1AllZones(t *testing.T) {
 			chosen = append(chosen, others[random.IntN(len(others))])
 		}
 	}
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	for _, c := range chosen {
 		if c.compare(t, random, seen); t.Failed() {
 			return
@@ -118,7 +118,7 @@ func changesOfZones(t testing.TB, year int) []change {
 }
 
 // compare checks random windows, most of them near the change, over 60 hours around it.
-func (c change) compare(t *testing.T, random *rand.Rand, seen testseed.Tally) {
+func (c change) compare(t *testing.T, random *rand.Rand, seen testkit.Tally) {
 	location, err := time.LoadLocation(c.zone)
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func (c change) plan(random *rand.Rand, local time.Time) plan {
 	return p
 }
 
-func (p plan) count(seen testseed.Tally) {
+func (p plan) count(seen testkit.Tally) {
 	for name, is := range map[string]bool{
 		"skip": p.skip, "last": p.last, "rrule": !p.byFields, "weekly": p.byFields, "deny": !p.allow,
 		"elapsed": p.length > 0, "by the clock": p.length == 0,

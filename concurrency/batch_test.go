@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // A batch looks at a block of candidates before it decides on them. What makes it give up may come
@@ -63,7 +63,7 @@ func TestLongBatches(t *testing.T) {
 	for _, what := range []string{orderly, disorder, exempt, wrong} {
 		wanted = append(wanted, what+" late, idle true", what+" late, idle false")
 	}
-	tally := testseed.Tally{}
+	tally := testkit.Tally{}
 	tally.Check(t, func(t *rapid.T) {
 		s := drawSnapshot(t, epoch)
 		idle := rapid.Bool().Draw(t, "idle")

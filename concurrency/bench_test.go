@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // fleet is n candidates over three pools each: one of all, one of ten of a tenth, one of a thousand
@@ -79,11 +79,11 @@ func naive(s Snapshot, candidates []Candidate) (admitted []string) {
 // shared machine says more.
 func perCandidate(b *testing.B, n int, run func()) {
 	b.ReportAllocs()
-	before := testseed.CPUTime()
+	before := testkit.CPUTime()
 	for b.Loop() {
 		run()
 	}
-	spent := testseed.CPUTime() - before
+	spent := testkit.CPUTime() - before
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/candidate")
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/float64(n), "cpu-ns/candidate")
 }

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 func FuzzParseLimit(f *testing.F) {
@@ -82,12 +82,12 @@ func again[T any](t *testing.T, v T, parse func([]byte) (T, error)) {
 }
 
 func FuzzQueue(f *testing.F) {
-	f.Add(testseed.Bytes(32768))
-	f.Add(testseed.Bytes(8192)[1:])
+	f.Add(testkit.Bytes(32768))
+	f.Add(testkit.Bytes(8192)[1:])
 	f.Fuzz(rapid.MakeFuzz(propQueue(map[string]int{})))
 }
 
 func FuzzStore(f *testing.F) {
-	f.Add(testseed.Bytes(4096))
+	f.Add(testkit.Bytes(4096))
 	f.Fuzz(rapid.MakeFuzz(propStore(map[string]int{})))
 }

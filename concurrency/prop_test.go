@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 var epoch = time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
@@ -174,7 +174,7 @@ func disrupted(s Snapshot, resource string) bool {
 // or where a holder or a resource that was disrupted already came in; and holders exceed that by no
 // more than the allowance.
 func TestI1AndI8(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		s := drawSnapshot(t, epoch)
 		candidates := drawCandidates(t, s)
@@ -215,7 +215,7 @@ func TestI1AndI8(t *testing.T) {
 
 // TestI2: a holder is never refused.
 func TestI2(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		s := drawSnapshot(t, epoch)
 		candidates := drawCandidates(t, s)
@@ -285,7 +285,7 @@ func indices(n int) []int {
 // gone. One candidate per holder: a holder that asks twice, for different pools, is let into the
 // second above its limit, and that may help another candidate of its resource.
 func TestI5AndI6(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		s := drawSnapshot(t, epoch)
 		candidates := drawCandidates(t, s)
@@ -316,7 +316,7 @@ func TestI5AndI6(t *testing.T) {
 // TestI7: with one pool per candidate a higher limit refuses nobody who was admitted, and a pool
 // nobody needs changes nothing.
 func TestI7(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		s := drawSnapshot(t, epoch)
 		for i := range s.Pools {
@@ -417,7 +417,7 @@ func end(t *rapid.T, s Snapshot, h Holder) Snapshot {
 }
 
 func TestPlanAgainstReference(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		s := drawSnapshot(t, epoch)
 		for range 10 {

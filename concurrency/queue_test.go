@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // queueModel keeps what a host keeps without a queue, the records and the waiting candidates, and
@@ -22,7 +22,7 @@ type queueModel struct {
 	snapshot Snapshot
 	waiting  map[int32]Candidate
 	queue    *Queue
-	tally    testseed.Tally
+	tally    testkit.Tally
 }
 
 func (m *queueModel) ids() []int32 { return slices.Sorted(maps.Keys(m.waiting)) }
@@ -147,7 +147,7 @@ func (m *queueModel) store(t *rapid.T, records []Record) {
 	}
 }
 
-func propQueue(tally testseed.Tally) func(*rapid.T) {
+func propQueue(tally testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := &queueModel{snapshot: drawSnapshot(t, epoch), waiting: map[int32]Candidate{}, tally: tally}
 		var err error
@@ -162,7 +162,7 @@ func propQueue(tally testseed.Tally) func(*rapid.T) {
 }
 
 func TestQueueIsPlan(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propQueue(seen), string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused),
 		string(SlotKeysFull), string(SlotReserved), string(PoolUnknown), "removed", "released", "released in a crowd")
 }

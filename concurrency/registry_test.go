@@ -7,13 +7,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // TestRegistryIsAMap: whatever the hashes are, equal ones and those with equal tags included, the
 // registry answers as a map does, of entries, of starts, and of starts that became entries.
 func TestRegistryIsAMap(t *testing.T) {
-	tally := testseed.Tally{}
+	tally := testkit.Tally{}
 	tally.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfDistinct(rapid.StringN(0, 3, -1), rapid.ID[string]).Draw(t, "names")
 		hashOf := func(name string) uint64 { return hash(name) }
@@ -88,7 +88,7 @@ func TestSortedTexts(t *testing.T) {
 	if got := sortedTexts([]string{"a", "a", "b"}); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%q: in order, but not distinct", got)
 	}
-	tally := testseed.Tally{}
+	tally := testkit.Tally{}
 	tally.Check(t, func(t *rapid.T) {
 		prefix := rapid.StringN(0, 12, -1).Draw(t, "prefix")
 		texts := rapid.SliceOf(rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 'a', 'b', 255}), 0, 12),

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // storeModel is a store of pool records with compare and swap, several planners with snapshots of
@@ -22,7 +22,7 @@ type storeModel struct {
 	ceiling  []int               // how many counted when the limit last shrank, while they still do
 	issued   []map[uint64]Holder // every token ever issued, per pool
 	gone     []map[uint64]Holder // those given up
-	tally    testseed.Tally
+	tally    testkit.Tally
 }
 
 type storePlanner struct {
@@ -304,7 +304,7 @@ func (m *storeModel) check(t *rapid.T) {
 	}
 }
 
-func propStore(tally testseed.Tally) func(*rapid.T) {
+func propStore(tally testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := &storeModel{t: t, now: epoch, tally: tally}
 		keys := rapid.IntRange(0, 2).Draw(t, "keys")
@@ -332,7 +332,7 @@ func propStore(tally testseed.Tally) func(*rapid.T) {
 
 // TestI9AndI10 runs planners with snapshots of any age over one store.
 func TestI9AndI10(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propStore(seen), "claimed", "conflict", "crash", "ended", "fenced", "resized", "above", "stuck", "quarantined", "recovered",
 		string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
 )
 
@@ -19,10 +19,10 @@ import (
 // some cluster, in the mode that knows it; each warning, each cause of being NotReady and each
 // class occurs. What Count and Limit say is true of the plan that they are in.
 func TestEveryReasonIsGiven(t *testing.T) {
-	wanted := append(testseed.Constants(t, ".", "Reason", "ConditionKind", "WarningCode", "VerdictStatus"),
+	wanted := append(testkit.Constants(t, ".", "Reason", "ConditionKind", "WarningCode", "VerdictStatus"),
 		"why not_applied", "why not_ready", "why offline", "why paused", "class done", "class held", "class updating", "class blocked", "class broken", "class pending", "class outOfSync",
 		"a budget that this step used up", "a budget of nothing", "open", "closed")
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom(modes()).Draw(t, "mode")
 		fleet := genFleet(t, 12)
@@ -63,7 +63,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 	}, wanted...)
 }
 
-func numbersAreTrue(t *rapid.T, seen testseed.Tally, mode partition.Mode, p *partition.Result, w partition.Waiting) {
+func numbersAreTrue(t *rapid.T, seen testkit.Tally, mode partition.Mode, p *partition.Result, w partition.Waiting) {
 	var s partition.Status
 	if w.Partition >= 0 {
 		s = p.Partitions[w.Partition]
@@ -116,7 +116,7 @@ func TestEveryCodeIsGiven(t *testing.T) {
 		"Code value":         plan(partition.Strategy{MaxNew: count(0)}, one),
 		"Code duplicate":     plan(partition.Strategy{}, twice),
 	}
-	for _, code := range testseed.Constants(t, ".", "Code") {
+	for _, code := range testkit.Constants(t, ".", "Code") {
 		var fault *partition.FieldError
 		if !errors.As(given[code], &fault) || "Code "+string(fault.Code) != code {
 			t.Errorf("%s: got %v", code, given[code])
@@ -208,7 +208,7 @@ func TestReasonsInTheSingular(t *testing.T) {
 // TestTextsStay: the texts of codes and choices are what hosts store and compare, so that none of
 // them may change, whatever the constant is called.
 func TestTextsStay(t *testing.T) {
-	testseed.TextsStay(t, ".", map[string]string{
+	testkit.TextsStay(t, ".", map[string]string{
 		"Code":          "duplicate limit_format limit_number selector syntax type unknown_field value",
 		"Reason":        "batch budget bundle_paused gate offline paused step_limit threshold total_budget unmatched",
 		"ConditionKind": "cluster config member operator partition step",

@@ -11,7 +11,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -429,7 +429,7 @@ func TestNoAllocations(t *testing.T) {
 
 // TestCompileAllocations: the slices of a compiled plan do not grow with the fleet.
 func TestCompileAllocations(t *testing.T) {
-	if testseed.Race {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	strategy := partition.Strategy{Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"k": "v"}}}}}

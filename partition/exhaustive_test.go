@@ -7,7 +7,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
 )
 
@@ -17,7 +17,7 @@ import (
 // planned from as well.
 func TestExhaustive(t *testing.T) {
 	states := "dopbuzfa"
-	if testing.Short() || testseed.Race {
+	if testing.Short() || testkit.Race {
 		states = "dopb"
 	}
 	planned, ended := 0, 0

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
 )
 
@@ -21,7 +21,7 @@ type question struct {
 // TestHostileInput: whatever a strategy, a fleet and options say, nothing panics: there is an
 // error, or a plan that explains every cluster.
 func TestHostileInput(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom([]partition.Mode{partition.Default, partition.FleetController}).Draw(t, "mode")
 		data, err := json.Marshal(question{genStrategy(t, false), genFleet(t, 8), genOptions(t, mode)})
@@ -30,7 +30,7 @@ func TestHostileInput(t *testing.T) {
 		}
 		r := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
 		for range 10 {
-			seen[survives(t, testseed.Spoil(r, data, 1+r.Intn(4)))]++
+			seen[survives(t, testkit.Spoil(r, data, 1+r.Intn(4)))]++
 		}
 	}, "not decoded", "refused", "released", "nothing to do")
 }

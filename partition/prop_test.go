@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -26,7 +26,7 @@ func modes() []partition.Mode {
 // propReference: in both modes, whatever the state, the strategy and the options, each of several
 // steps is the one that the reference finds, fault for fault in the order in which Fleet meets
 // them.
-func propReference(seen testseed.Tally) func(*rapid.T) {
+func propReference(seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		mode := rapid.SampledFrom(modes()).Draw(t, "mode")
 		wrong := mode == partition.FleetController && rapid.Bool().Draw(t, "wrong")
@@ -70,7 +70,7 @@ func propReference(seen testseed.Tally) func(*rapid.T) {
 }
 
 func TestReference(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propReference(seen), "limit_format", "limit_number", "selector", "default bundle_paused", "default paused", "default offline", "default gate",
 		"default threshold", "default budget", "default batch", "default step_limit", "default unmatched", "default more", "default unready",
 		"fleet_controller bundle_paused", "fleet_controller paused", "fleet_controller gate", "fleet_controller budget", "fleet_controller total_budget",
@@ -78,9 +78,9 @@ func TestReference(t *testing.T) {
 }
 
 func FuzzReference(f *testing.F) {
-	f.Add(testseed.Bytes(4096))
-	f.Add(testseed.Bytes(16384))
-	f.Fuzz(rapid.MakeFuzz(propReference(testseed.Tally{})))
+	f.Add(testkit.Bytes(4096))
+	f.Add(testkit.Bytes(16384))
+	f.Fuzz(rapid.MakeFuzz(propReference(testkit.Tally{})))
 }
 
 func compile(t *rapid.T, strategy partition.Strategy, fleet partition.Fleet, options partition.Options) *partition.Compiled {
@@ -122,7 +122,7 @@ func apply(fleet partition.Fleet, step *partition.Step) partition.Fleet {
 // TestI1I2I3ReleasesAreDue: what is released is due, at most once, in order, within the batch, by a
 // partition that was reached and open.
 func TestI1I2I3ReleasesAreDue(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		strategy, fleet, options := genStrategy(t, false), genFleet(t, 14), genOptions(t, partition.Default)
 		p := plan(t, strategy, fleet, options)
@@ -204,7 +204,7 @@ func steps(t *rapid.T, strategy partition.Strategy, fleet partition.Fleet, optio
 // TestI4NoDeadlock: as long as nothing is paused or offline and what is released becomes ready,
 // every matched cluster is done in time, at maxUnavailable 0 as well.
 func TestI4NoDeadlock(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		strategy, fleet := genStrategy(t, false), genFleet(t, 12)
 		if rapid.Bool().Draw(t, "strict") {
@@ -284,7 +284,7 @@ type events struct {
 	fleet    partition.Fleet
 	compiled *partition.Compiled
 	step     partition.Step
-	seen     testseed.Tally
+	seen     testkit.Tally
 }
 
 func (m *events) put(t *rapid.T, i int, state partition.State) {
@@ -380,7 +380,7 @@ func (m *events) Check(t *rapid.T) {
 	}
 }
 
-func propEvents(seen testseed.Tally) func(*rapid.T) {
+func propEvents(seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := &events{strategy: genStrategy(t, false), fleet: genFleet(t, 10), options: genOptions(t, rapid.SampledFrom(modes()).Draw(t, "mode")), seen: seen}
 		m.compiled = compile(t, m.strategy, m.fleet, m.options)
@@ -391,13 +391,13 @@ func propEvents(seen testseed.Tally) func(*rapid.T) {
 // TestI6CompiledFollowsEvents: after any sequence of events, relists, pauses and plans carried out
 // in part, a compiled plan says what one compiled from nothing says.
 func TestI6CompiledFollowsEvents(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propEvents(seen), "released", "more", "nothing new")
 }
 
 func FuzzCompiledFollowsEvents(f *testing.F) {
-	f.Add(testseed.Bytes(16384))
-	f.Fuzz(rapid.MakeFuzz(propEvents(testseed.Tally{})))
+	f.Add(testkit.Bytes(16384))
+	f.Fuzz(rapid.MakeFuzz(propEvents(testkit.Tally{})))
 }
 
 // disjoint replaces the partitions by one per value of a label, so that no cluster is in two.
@@ -414,7 +414,7 @@ func disjoint(t *rapid.T, strategy partition.Strategy) partition.Strategy {
 // in two partitions; without a budget and a cap per step, those released under the smaller one are
 // among them unless the batch is full.
 func TestI7Monotone(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		strategy, fleet, options := disjoint(t, genStrategy(t, false)), genFleet(t, 14), genOptions(t, partition.Default)
 		fleet.Paused = false

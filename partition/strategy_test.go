@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -413,7 +413,7 @@ func TestLimitWarnings(t *testing.T) {
 // TestIdleLimitsAreIdle: a limit that is said to have no effect on releases has none: with it, every
 // step of a rollout releases the same as without it.
 func TestIdleLimitsAreIdle(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		strategy, fleet, options := genStrategy(t, false), genFleet(t, 12), genOptions(t, partition.Default)
 		// Else few limits would be idle.

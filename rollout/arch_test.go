@@ -34,7 +34,7 @@ func allowed() map[string][]string {
 		"internal/textkey":            nil,
 		"internal/textlist":           nil,
 		"internal/textorder":          nil,
-		"internal/testseed":           {"internal/strictjson", "pgregory.net/rapid"}, // for tests
+		"internal/testkit":            {"internal/strictjson", "pgregory.net/rapid"}, // for tests
 		"internal/golden":             {"github.com/google/go-cmp"},
 		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"},
 		"bracket/brackettest":         {"bracket", "pgregory.net/rapid"},
@@ -58,7 +58,7 @@ func shells() []string {
 		"bracket/brackettest",         // kits
 		"concurrency/concurrencytest", //
 		"rollout/rollouttest",         //
-		"internal/testseed",           //
+		"internal/testkit",            //
 		"internal/golden",             //
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -39,7 +39,7 @@ func largeFleet(targets int) rollout.Snapshot {
 func benchmarkPlan(b *testing.B, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) {
 	b.ReportAllocs()
 	runtime.GC() // of what was made before
-	spent := testseed.CPUTime()
+	spent := testkit.CPUTime()
 	for b.Loop() {
 		plan, err := set.Plan(s, now)
 		if err != nil {
@@ -47,7 +47,7 @@ func benchmarkPlan(b *testing.B, set *rollout.PolicySet, s rollout.Snapshot, now
 		}
 		sink = plan
 	}
-	spent = testseed.CPUTime() - spent
+	spent = testkit.CPUTime() - spent
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.Targets)), "ns/target")
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/float64(len(s.Targets)), "cpu-ns/target") // of all cores, the collector's included
 	held := heap()

@@ -12,14 +12,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
 // TestI16OnePositionPerResource: all members of a bracket that wait for their turn on one resource
 // have the same position and the same instant.
 func TestI16OnePositionPerResource(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
 		type place struct{ environment, resource, rule string }
 		turns := map[place]rollout.Verdict{}

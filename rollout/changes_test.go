@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
 // TestChanges: what two plans say differently, target by target, and nothing that they say alike.
 func TestChanges(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 40, nil, func(t *rapid.T, w *world) {
 		if got := w.plan.Changes(&w.plan); len(got) != 0 {
 			t.Fatalf("a plan differs from itself: %v", got)

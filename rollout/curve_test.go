@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 func curveRule(kind RolloutType, seconds int64) GradualRollout {
@@ -113,7 +113,7 @@ func TestGoldenDecay(t *testing.T) {
 
 // TestI8OffsetsAreMonotone, and agree with arbitrary precision where the curve is a fraction.
 func TestI8OffsetsAreMonotone(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		g := curveRule(rapid.SampledFrom([]RolloutType{Linear, LinearNormalized, Exponential, Waves}).Draw(t, "type"), rapid.Int64Range(0, 1_000_000).Draw(t, "interval"))
 		if g.RolloutType == Exponential {

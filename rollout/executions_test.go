@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -34,7 +34,7 @@ func TestWhatElseAResourceHas(t *testing.T) {
 	if testing.Short() {
 		seeds = 60
 	}
-	if testseed.Race {
+	if testkit.Race {
 		seeds = 10
 	}
 	counts := map[string]int{}
@@ -95,7 +95,7 @@ func TestWhatElseAResourceHas(t *testing.T) {
 	t.Log(counts)
 	for _, outcome := range []string{"an environment is not read", "an execution is open where nothing is any more", "an execution is open, and its targets are elsewhere",
 		"executions have ended in several environments", "a start", string(bracket.GroupMerged), string(bracket.ExecutionEnded)} {
-		if counts[outcome] == 0 && !testseed.Race {
+		if counts[outcome] == 0 && !testkit.Race {
 			t.Errorf("never reached: %s", outcome)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -17,7 +17,7 @@ import (
 // TestHostileRecordings: whatever a snapshot, its stored state and the policies say, nothing panics
 // and nothing takes for ever: there is an error, or a plan whose every method works.
 func TestHostileRecordings(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		data, err := json.Marshal(rollout.Recording{Schema: 1, Policies: w.policies, Snapshot: w.s, Plan: rollout.Plan{Now: w.plan.Now}})
 		if err != nil {
@@ -25,7 +25,7 @@ func TestHostileRecordings(t *testing.T) {
 		}
 		r := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
 		for range 3 {
-			seen[survives(t, env, w, testseed.Spoil(r, data, 1+r.Intn(4)))]++
+			seen[survives(t, env, w, testkit.Spoil(r, data, 1+r.Intn(4)))]++
 		}
 	}, "not decoded", "not compiled", "not planned", "planned", "started")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tranche-dev/tranche/bracket/brackettest"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -26,7 +26,7 @@ import (
 // more zones are at work than may be, no zone has more at work than it may, and once the faults
 // stop everything ends, although nobody gives a slot back that was claimed and never used.
 func TestKeysUnderFaults(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	sets := map[string]*rollout.PolicySet{}
 	for _, also := range []string{"", `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":2}}`} {
 		for _, bracketed := range []string{"", `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'a'"}}}`} {
@@ -47,7 +47,7 @@ func TestKeysUnderFaults(t *testing.T) {
 
 type keyWorld struct {
 	*rapid.T
-	seen   testseed.Tally
+	seen   testkit.Tally
 	set    *rollout.PolicySet
 	store  *bracket.MemoryStore
 	fleet  rollout.Snapshot
@@ -73,7 +73,7 @@ type lateKeyStart struct {
 	seen map[string]bool // jobs
 }
 
-func newKeyWorld(t *rapid.T, seen testseed.Tally, sets map[string]*rollout.PolicySet) *keyWorld {
+func newKeyWorld(t *rapid.T, seen testkit.Tally, sets map[string]*rollout.PolicySet) *keyWorld {
 	w := &keyWorld{T: t, seen: seen, store: &bracket.MemoryStore{}, now: t0, starts: map[string]rollout.Start{}, faults: true,
 		places: between(t, "places", 1, 2), keys: between(t, "keys", 1, 2)}
 	w.set = sets[fmt.Sprint([2]int{w.places, w.keys}, uniform(t, "another pool", 3) == 2, uniform(t, "bracket", 3) == 2)]

@@ -13,7 +13,7 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 	"github.com/tranche-dev/tranche/selector"
@@ -25,7 +25,7 @@ import (
 // before.
 type machine struct {
 	set  map[string]*rollout.PolicySet
-	seen testseed.Tally
+	seen testkit.Tally
 
 	variant    string
 	s          rollout.Snapshot // what is true, with the state that is stored
@@ -128,7 +128,7 @@ func machineWindow() *rollout.DeploymentWindow {
 	return w
 }
 
-func newMachine(t *rapid.T, env *selector.Env, seen testseed.Tally) *machine {
+func newMachine(t *rapid.T, env *selector.Env, seen testkit.Tally) *machine {
 	m := &machine{set: machinePolicies(t, env), seen: seen, variant: "full", now: t0, dispatched: map[string]rollout.Start{}, saved: map[string]bool{}, deleted: map[string]bool{}, versions: 1}
 	m.s.Environments = []rollout.Environment{{ID: "prod"}, {ID: "staging"}}[:between(t, "environments", 1, 2)]
 	for _, id := range []string{"a", "b", "c", "d", "x"} {
@@ -556,7 +556,7 @@ func (m *machine) rest(t *rapid.T, plan rollout.Plan) {
 
 // TestI14Machine drives the pure planner through bad luck, and then lets it come to rest.
 func TestI14Machine(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		m := newMachine(t, env, seen)
 		t.Repeat(map[string]func(*rapid.T){

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -348,7 +348,7 @@ func TestNextAfterAnySubset(t *testing.T) {
 		`{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name != 'web'","readinessMode":"immediate","memberRoles":{},"stuckAfterSeconds":5400}}`,
 		`{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":4000}}`,
 	}, ",")))
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "web": {"v1", "v2"}})
 		now := t0

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -68,7 +68,7 @@ type pairWorld struct {
 	rules    []string
 	approves bool
 	limited  bool
-	seen     testseed.Tally
+	seen     testkit.Tally
 	visited  map[string]bool
 }
 
@@ -82,7 +82,7 @@ type moment struct {
 	idle  int  // how often time alone has passed
 }
 
-func newPairWorld(t *testing.T, env rollout.Compiler, seen testseed.Tally, pair ...ingredient) (*pairWorld, moment, bool) {
+func newPairWorld(t *testing.T, env rollout.Compiler, seen testkit.Tally, pair ...ingredient) (*pairWorld, moment, bool) {
 	w := &pairWorld{T: t, seen: seen, visited: map[string]bool{}}
 	needs, host := "", false
 	var policies []string
@@ -518,7 +518,7 @@ func (w *pairWorld) rest(m moment, plan rollout.Plan) {
 // any of its states.
 func TestPairs(t *testing.T) {
 	t.Parallel()
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	all, pair := ingredients(), 0
 	for k := range all {
 		for _, other := range all[k+1:] {

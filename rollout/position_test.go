@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 func nodes(ids ...int) []TargetID {
@@ -174,7 +174,7 @@ func TestRank(t *testing.T) {
 // of one that has its place, and removing some only moves others forward.
 func TestI7JoinersMoveNobody(t *testing.T) {
 	start := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "n")
 		type element struct {

@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -346,7 +346,7 @@ func found(faults []*rollout.FieldError, but string, as func(*rollout.FieldError
 
 // refuse checks what Load says of a document if it refuses a field: because of its type, because it
 // is given twice, or because it is mistyped.
-func refuse(t rapid.TB, v values, d document, path string, as func(*rollout.FieldError) string, seen testseed.Tally) {
+func refuse(t rapid.TB, v values, d document, path string, as func(*rollout.FieldError) string, seen testkit.Tally) {
 	sound := make([]map[string]bool, len(v.sound))
 	whatever := map[string]int{}
 	absent := ""
@@ -533,7 +533,7 @@ func (d document) fields(all map[string]values) (paths []string, rules int) {
 }
 
 // refuseSome checks what Load says of a document if it refuses some of its fields, one at a time.
-func refuseSome(t rapid.TB, d document, all map[string]values, some func() bool, seen testseed.Tally) {
+func refuseSome(t rapid.TB, d document, all map[string]values, some func() bool, seen testkit.Tally) {
 	paths, rules := d.fields(all)
 	as := words
 	if rules > 1 {
@@ -549,7 +549,7 @@ func refuseSome(t rapid.TB, d document, all map[string]values, some func() bool,
 // TestEveryFault: of policies that have every fault there is, each field is refused, and no fault
 // is reported that may only follow from that. A new fault wants to be in one of the rows.
 func TestEveryFault(t *testing.T) {
-	all, formats, seen := valuesOf(), formats(t), testseed.Tally{}
+	all, formats, seen := valuesOf(), formats(t), testkit.Tally{}
 	fields := 0
 	for _, row := range []struct{ why, in string }{
 		{"nothing is given", `[{"selector":""}]`},
@@ -625,7 +625,7 @@ func TestEveryFault(t *testing.T) {
 				}
 			}
 		}
-		refuseSome(t, d, all, func() bool { fields++; return !testseed.Race || fields%5 == 0 }, seen)
+		refuseSome(t, d, all, func() bool { fields++; return !testkit.Race || fields%5 == 0 }, seen)
 	}
 	for _, format := range slices.Sorted(maps.Keys(formats)) {
 		if seen[format] == 0 {
@@ -664,7 +664,7 @@ func TestRefusedField(t *testing.T) {
 		v := all[placeless(path)]
 		return oneOf(t, path, slices.Concat(v.sound, v.odd)...)
 	}
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		if chance(t, "one rule", 60) {
 			kind := oneOf(t, "kind", append(slices.Sorted(maps.Keys(kinds)), "deploymentBracket", "deploymentBracket", "deploymentWindow", "deploymentWindow")...)

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -20,7 +20,7 @@ import (
 // say: a plan only ever starts, waits or keeps, and what it starts is not older, but for a way back
 // to what succeeded there.
 func TestI4NeverCleared(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, nil, func(t *rapid.T, w *world) {
 		r := &reference{s: &w.s}
 		starts := map[rollout.TargetID]rollout.Start{}
@@ -55,7 +55,7 @@ func TestI4NeverCleared(t *testing.T) {
 // nothing happens, nothing newer takes its place, no window shuts, no override ends and no success
 // grows too old.
 func TestI5AllowedStaysAllowed(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	steady := func(list []rollout.Policy) []rollout.Policy {
 		list = without(rollout.KindConcurrency, rollout.KindWindow)(list)
 		for i := range list {
@@ -114,7 +114,7 @@ func (o openings) openTime(from, to time.Time) (sum time.Duration) {
 // TestI8I9DueTimes: in the open time of windows due times are monotone, lie at open instants not
 // before the start, and are as far apart as the offsets of their positions.
 func TestI8I9DueTimes(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		for range 4 {
 			g := genGradual(t, rollout.OrderByTarget)
@@ -187,7 +187,7 @@ func TestI8I9DueTimes(t *testing.T) {
 // TestExplanationAgrees: what a plan does and what its explanations say is the same, for every
 // target, with and without brackets.
 func TestExplanationAgrees(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
 		starts := byTarget(w.plan)
 		waiting := map[rollout.TargetID]rollout.Waiting{}
@@ -282,7 +282,7 @@ func TestReasonsHaveOneStatus(t *testing.T) {
 	if len(statuses) < 25 {
 		t.Fatalf("only %d reasons", len(statuses))
 	}
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
 		check := func(id rollout.TargetID, v rollout.Verdict) {
 			if want := statuses[v.Reason]; want != "" && v.Status != want {
@@ -319,7 +319,7 @@ func TestReasonsHaveOneStatus(t *testing.T) {
 
 // TestOverridesOnlyHelp: capacity and rollback aside, an override lets start and holds nobody up.
 func TestOverridesOnlyHelp(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRollback), func(t *rapid.T, w *world) {
 		s := w.s
 		s.Overrides = append(slices.Clone(s.Overrides), rollout.Override{
@@ -347,7 +347,7 @@ func TestOverridesOnlyHelp(t *testing.T) {
 // TestEveryKindInMinutes lets random worlds run on nothing but Next and the ends of jobs: they come
 // to rest, and Next never stands still.
 func TestEveryKindInMinutes(t *testing.T) {
-	env, seen := newEnv(t), testseed.Tally{}
+	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 30, nil, func(t *rapid.T, w *world) {
 		s := cloneFleet(w.s)
 		now := clock.NewFake(w.now)

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // TestNewer: two jobs that differ in anything have an order, so that the order of the input says
@@ -37,7 +37,7 @@ func TestNewer(t *testing.T) {
 // hashes that are spread evenly, equal, or alike in all leading bits as those of the old order may
 // be.
 func TestByHash(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		number := rapid.Uint64()
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
@@ -82,7 +82,7 @@ func TestAscending(t *testing.T) {
 // spread over time, at once, or thousands of years apart, as a version without a date of its own is
 // from the others.
 func TestTakeTurns(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom([]string{"at once", "spread", "far apart"}).Draw(t, "kind")
 		due := rapid.Map(rapid.Int64Range(0, map[string]int64{"at once": 2, "spread": 1 << 50, "far apart": 2}[kind]), func(n int64) time.Time {

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -16,7 +16,7 @@ import (
 type indexModel struct {
 	index    *selector.Index
 	elements map[int]map[string]string
-	seen     testseed.Tally
+	seen     testkit.Tally
 }
 
 func (m *indexModel) Put(t *rapid.T) {
@@ -108,7 +108,7 @@ func (m *indexModel) Check(t *rapid.T) {
 	}
 }
 
-func propIndex(seen testseed.Tally) func(*rapid.T) {
+func propIndex(seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := &indexModel{index: selector.NewIndex(selector.LabelsVariable), elements: map[int]map[string]string{}, seen: seen}
 		t.Repeat(rapid.StateMachineActions(m))
@@ -116,13 +116,13 @@ func propIndex(seen testseed.Tally) func(*rapid.T) {
 }
 
 func TestIndexAgainstElements(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propIndex(seen), "replaced", "filled", "removed")
 }
 
 func FuzzIndexAgainstElements(f *testing.F) {
-	f.Add(testseed.Bytes(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propIndex(testseed.Tally{})))
+	f.Add(testkit.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propIndex(testkit.Tally{})))
 }
 
 func TestIndexOfSeveralVariables(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -45,7 +45,7 @@ func compiles(t interface{ Fatalf(string, ...any) }, env *selector.Env, text str
 // I1: Compile never panics, on any bytes: what is written by hand, mutated.
 func TestI1CompileNeverPanics(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		g := gen{t}
 		text := []byte(g.any(rapid.IntRange(0, 3).Draw(t, "depth")))
@@ -109,7 +109,7 @@ func TestLongTextsCompile(t *testing.T) {
 // every name that is known, once for each of its parts: that took half a second for a text within
 // the default limits.
 func TestHintsForLongNames(t *testing.T) {
-	if testseed.Race {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	env := newEnv(t, selector.Limits{})

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // checked fails unless the posting keeps its promises and holds exactly the elements.
@@ -38,7 +38,7 @@ func (p *posting) checked(t *rapid.T, want map[uint32]bool) {
 }
 
 func TestPosting(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		p, want := &posting{}, map[uint32]bool{}
 		for range rapid.IntRange(1, 12).Draw(t, "runs") {

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -36,7 +36,7 @@ func outcome(ok bool, err error) (kind, text string) {
 	return "error", err.Error()
 }
 
-func propI4(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
+func propI4(env *selector.Env, seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		text := g.expr(rapid.IntRange(0, 4).Draw(t, "depth"))
@@ -78,16 +78,16 @@ func propI4(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 // included. Each check compares 25 pairs of an expression and data: 2,500 by default, 100,000 with
 // RAPID_CHECKS=4000.
 func TestI4NativeEqualsCEL(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propI4(newEnv(t, selector.Limits{}), seen), "yes", "no", "missing", "error", "limit", "values")
 }
 
 func FuzzI4NativeEqualsCEL(f *testing.F) {
-	f.Add(testseed.Bytes(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI4(newEnv(f, selector.Limits{}), testseed.Tally{})))
+	f.Add(testkit.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI4(newEnv(f, selector.Limits{}), testkit.Tally{})))
 }
 
-func propI5(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
+func propI5(env *selector.Env, seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		// Conjunctions of conditions that an index can use, mixed with everything else.
@@ -189,17 +189,17 @@ func holds(term selector.Term, vars hostVars) bool {
 
 // I5: what matches is among the candidates.
 func TestI5TermsAreSound(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	env := newEnv(t, selector.Limits{})
 	seen.Check(t, propI5(env, seen), "yes", "no", "missing", "error", "narrowed", "found", "decided")
 }
 
 func FuzzI5TermsAreSound(f *testing.F) {
-	f.Add(testseed.Bytes(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI5(newEnv(f, selector.Limits{}), testseed.Tally{})))
+	f.Add(testkit.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI5(newEnv(f, selector.Limits{}), testkit.Tally{})))
 }
 
-func propI6(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
+func propI6(env *selector.Env, seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		text := g.any(rapid.IntRange(0, 3).Draw(t, "depth"))
@@ -246,16 +246,16 @@ func propI6(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 
 // I6: the estimate is never below the actual cost, for data within the promised sizes.
 func TestI6EstimateIsNeverBelowCost(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propI6(newEnv(t, selector.Limits{EstimatedCost: 10_000_000, RunCost: 10_000_000}), seen), "measured", "full", "tight")
 }
 
 func FuzzI6EstimateIsNeverBelowCost(f *testing.F) {
-	f.Add(testseed.Bytes(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI6(newEnv(f, selector.Limits{}), testseed.Tally{})))
+	f.Add(testkit.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI6(newEnv(f, selector.Limits{}), testkit.Tally{})))
 }
 
-func propI7(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
+func propI7(env *selector.Env, seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		text := g.any(rapid.IntRange(0, 4).Draw(t, "depth"))
@@ -289,13 +289,13 @@ func propI7(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 
 // I7: compiling a selector's text gives a selector with the same text and answers.
 func TestI7StringCompilesAgain(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propI7(newEnv(t, selector.Limits{}), seen), "reprinted", "round trip")
 }
 
 func FuzzI7StringCompilesAgain(f *testing.F) {
-	f.Add(testseed.Bytes(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI7(newEnv(f, selector.Limits{}), testseed.Tally{})))
+	f.Add(testkit.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI7(newEnv(f, selector.Limits{}), testkit.Tally{})))
 }
 
 func (g gen) labelSelector() selector.LabelSelector {
@@ -342,7 +342,7 @@ func matches(l selector.LabelSelector, labels map[string]string) bool {
 	return true
 }
 
-func propI8(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
+func propI8(env *selector.Env, seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		g := gen{t}
 		l := g.labelSelector()
@@ -400,11 +400,11 @@ func propI8(env *selector.Env, seen testseed.Tally) func(*rapid.T) {
 // I8: a label selector equals its CEL text, in which absent keys are spelled out; both equal the
 // table of Kubernetes.
 func TestI8LabelsEqualTheirExpression(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propI8(newEnv(t, selector.Limits{}), seen), "true", "false", "narrowed")
 }
 
 func FuzzI8LabelsEqualTheirExpression(f *testing.F) {
-	f.Add(testseed.Bytes(1 << 18))
-	f.Fuzz(rapid.MakeFuzz(propI8(newEnv(f, selector.Limits{}), testseed.Tally{})))
+	f.Add(testkit.Bytes(1 << 18))
+	f.Fuzz(rapid.MakeFuzz(propI8(newEnv(f, selector.Limits{}), testkit.Tally{})))
 }

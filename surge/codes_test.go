@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/surge"
 )
 
 // TestTextsStay: the texts of codes and choices are what hosts store and compare, so that none of
 // them may change, whatever the constant is called.
 func TestTextsStay(t *testing.T) {
-	testseed.TextsStay(t, ".", map[string]string{
+	testkit.TextsStay(t, ".", map[string]string{
 		"Code":         "conflict duplicate out_of_range required syntax type unknown_field unknown_value",
 		"WarningCode":  "BelowMinAvailable Fencepost RoundsToZero SurgeGated WholeSetDown",
 		"Stuck":        " ReplicasUnhealthy SurgeGated SurgeNotReady SurgeUnscheduled TargetNotReady UpdatePaused",

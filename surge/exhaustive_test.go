@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -33,7 +33,7 @@ const folded, full = ".toOnN", ".tuoOnN"
 func TestExhaustive(t *testing.T) {
 	small := func(w world) world {
 		w.replicas, w.surge, w.unavailable = 3, 2, 3
-		if testing.Short() || testseed.Race {
+		if testing.Short() || testkit.Race {
 			w.replicas, w.unavailable = 2, 2
 		}
 		if w.leftovers == nil {

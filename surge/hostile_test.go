@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -31,11 +31,11 @@ func TestHostileInput(t *testing.T) {
 	if _, err := surge.PlanSet(sample, there); err != nil {
 		t.Fatal(err)
 	}
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
 		for range 5 {
-			seen[survives(t, testseed.Spoil(r, []byte(spec), r.Intn(4)), testseed.Spoil(r, []byte(state), r.Intn(4)))]++
+			seen[survives(t, testkit.Spoil(r, []byte(spec), r.Intn(4)), testkit.Spoil(r, []byte(state), r.Intn(4)))]++
 		}
 	}, "not decoded", "refused", "acted")
 }

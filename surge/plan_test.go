@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -184,7 +184,7 @@ func TestTotal(t *testing.T) {
 // TestMoreReplicasThanCanBePlanned: a number that Validate refuses neither needs more memory than
 // there is nor condemns what exists.
 func TestMoreReplicasThanCanBePlanned(t *testing.T) {
-	if testing.Short() || testseed.Race {
+	if testing.Short() || testkit.Race {
 		t.Skip("goes through many slots")
 	}
 	slots := slices.Repeat([]surge.Slot{surge.OldAvailable}, surge.MaxReplicas+1)

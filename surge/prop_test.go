@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -84,17 +84,17 @@ func checked(t *rapid.T, spec surge.Spec, slots []surge.Slot) surge.Result {
 
 // TestReference compares the planner with the dumb one, on states as wild as they come.
 func TestReference(t *testing.T) {
-	outcomes := testseed.Tally{}
+	outcomes := testkit.Tally{}
 	outcomes.Check(t, func(t *rapid.T) { propReference(t, outcomes) }, "Hole", "Surge", "Outdated", "OutdatedUnscheduled", "OutdatedUnavailable", "StaleSurge", "SurplusSurge", "Condemned",
 		"Paused", "Terminating", "BudgetExhausted", "WaitingForSurge", "WaitingForBase", "ProtectedDown", "RepairWindow", "converged")
 }
 
 func FuzzReference(f *testing.F) {
-	f.Add(testseed.Bytes(4096))
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propReference(t, testseed.Tally{}) }))
+	f.Add(testkit.Bytes(4096))
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propReference(t, testkit.Tally{}) }))
 }
 
-func propReference(t *rapid.T, outcomes testseed.Tally) {
+func propReference(t *rapid.T, outcomes testkit.Tally) {
 	spec := specs().Draw(t, "spec")
 	slots := states(spec).Draw(t, "state")
 	plan := checked(t, spec, slots)
@@ -194,7 +194,7 @@ func TestLaws(t *testing.T) {
 // refuses what an API server refuses: a creation on a taken index, a deletion of what is not there.
 type universe struct {
 	t        *rapid.T
-	outcomes testseed.Tally
+	outcomes testkit.Tally
 	spec     surge.Spec
 	real     []surge.Slot
 
@@ -203,7 +203,7 @@ type universe struct {
 	unseen bool           // a replica was lost since then, so a floor may be breached by others than the planner
 }
 
-func newUniverse(t *rapid.T, outcomes testseed.Tally) *universe {
+func newUniverse(t *rapid.T, outcomes testkit.Tally) *universe {
 	u := &universe{t: t, outcomes: outcomes, spec: specs().Draw(t, "spec")}
 	u.real = states(u.spec).Draw(t, "state")
 	u.refresh()
@@ -386,19 +386,19 @@ func (u *universe) finish() {
 // TestNoIndexHoles is the promise of this package as a state machine: whatever happened before,
 // once failures stop, the indices in use are exactly [0, replicas).
 func TestNoIndexHoles(t *testing.T) {
-	outcomes := testseed.Tally{}
+	outcomes := testkit.Tally{}
 	outcomes.Check(t, func(t *rapid.T) { propNoIndexHoles(t, outcomes) },
 		"Hole", "Surge", "Outdated", "OutdatedUnscheduled", "OutdatedUnavailable", "StaleSurge", "SurplusSurge", "Condemned",
 		"partly carried out", "crash after part of a plan", "failure", "scaling", "retired early", "finished", "waits for a protected replica")
 }
 
 func FuzzNoIndexHoles(f *testing.F) {
-	f.Add(testseed.Bytes(32768))
-	f.Add(bytes.Repeat(testseed.Bytes(512), 32))
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propNoIndexHoles(t, testseed.Tally{}) }))
+	f.Add(testkit.Bytes(32768))
+	f.Add(bytes.Repeat(testkit.Bytes(512), 32))
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propNoIndexHoles(t, testkit.Tally{}) }))
 }
 
-func propNoIndexHoles(t *rapid.T, outcomes testseed.Tally) {
+func propNoIndexHoles(t *rapid.T, outcomes testkit.Tally) {
 	u := newUniverse(t, outcomes)
 	t.Repeat(u.actions())
 	u.t = t
@@ -410,7 +410,7 @@ func propNoIndexHoles(t *rapid.T, outcomes testseed.Tally) {
 // of the base and S surges do, unless there are gangs or Force. In either case no more than U
 // available replicas are given up.
 func TestBlastRadius(t *testing.T) {
-	outcomes := testseed.Tally{}
+	outcomes := testkit.Tally{}
 	outcomes.Check(t, func(t *rapid.T) {
 		u := &universe{t: t, outcomes: outcomes, spec: specs().Draw(t, "spec")}
 		u.spec.Paused = false

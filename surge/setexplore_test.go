@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -232,12 +232,12 @@ func (w setWorld) explore(t *testing.T, own ...ownNumbers) *setExploration {
 	if err := w.spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if testing.Short() || testseed.Race {
+	if testing.Short() || testkit.Race {
 		w.failures = 0
 	}
 	e := &setExploration{t: t, world: w, own: own, seen: map[setState]uint8{}, apart: map[*ownNumbers]int{}}
 	e.visit(setState{units: w.start, target: 'B', failures: w.failures, revisions: w.revisions})
-	if len(e.seen) < w.most && !testing.Short() && !testseed.Race {
+	if len(e.seen) < w.most && !testing.Short() && !testkit.Race {
 		t.Errorf("only %d states", len(e.seen))
 	}
 	if e.converged == 0 && !w.spec.Paused {
@@ -596,17 +596,17 @@ func heldBroken(spec surge.SetSpec, state surge.SetState, plan surge.SetResult) 
 // levels on the way. Then failures stop, and the set must converge: every replica complete, nothing
 // above, no hole.
 func TestSetWalk(t *testing.T) {
-	outcomes := testseed.Tally{}
+	outcomes := testkit.Tally{}
 	outcomes.Check(t, func(t *rapid.T) { propSetWalk(t, outcomes) },
 		"RollingUpdate", "ReplicaRecreate", "scaled", "component scaled", "scaled apart", "failure", "new revision", "mixed", "leftover replica", "converged")
 }
 
 func FuzzSetWalk(f *testing.F) {
-	f.Add(testseed.Bytes(16384))
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propSetWalk(t, testseed.Tally{}) }))
+	f.Add(testkit.Bytes(16384))
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { propSetWalk(t, testkit.Tally{}) }))
 }
 
-func propSetWalk(t *rapid.T, outcomes testseed.Tally) {
+func propSetWalk(t *rapid.T, outcomes testkit.Tally) {
 	kind := rapid.SampledFrom([]surge.StrategyType{surge.RollingUpdate, surge.ReplicaRecreate}).Draw(t, "kind")
 	replicas := rapid.IntRange(1, 4).Draw(t, "replicas")
 	spec := set(kind, replicas, surge.UpdateStrategy{})

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -252,7 +252,7 @@ func checkWaits(spec surge.SetSpec, plan surge.SetResult, after surge.SetState, 
 // TestSetReference compares plans of sets with the reference in states as wild as they come: most
 // of them cannot be reached.
 func TestSetReference(t *testing.T) {
-	outcomes := testseed.Tally{}
+	outcomes := testkit.Tally{}
 	outcomes.Check(t, func(t *rapid.T) {
 		spec := surge.SetSpec{Replicas: rapid.IntRange(0, 3).Draw(t, "replicas"), Paused: rapid.IntRange(0, 5).Draw(t, "paused") == 0}
 		if rapid.Bool().Draw(t, "partitioned") {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // Names yields the names of all cases.
@@ -23,7 +23,7 @@ func Fails(t *testing.T, name string, store bracket.Store) bool {
 	t.Helper()
 	for _, c := range cases() {
 		if c.name == name {
-			return testseed.Fails(t, func(t testing.TB) { c.run(&client{TB: t, store: store}) })
+			return testkit.Fails(t, func(t testing.TB) { c.run(&client{TB: t, store: store}) })
 		}
 	}
 	t.Fatalf("there is no case %q", name)
@@ -33,5 +33,5 @@ func Fails(t *testing.T, name string, store bracket.Store) bool {
 // Disagrees reports whether random calls tell a store from the reference.
 func Disagrees(t *testing.T, store bracket.Store) bool {
 	t.Helper()
-	return testseed.FailsAtRandom(t, func(t testing.TB) { agrees(t, store) })
+	return testkit.FailsAtRandom(t, func(t testing.TB) { agrees(t, store) })
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // Failures returns the names of the cases that fail.
@@ -21,5 +21,5 @@ func Failures(ctx context.Context, newBackend func() Backend) (names []string) {
 // Diverges reports whether random histories tell a backend from the reference.
 func Diverges(t *testing.T, newBackend func() Backend) bool {
 	t.Helper()
-	return testseed.FailsAtRandom(t, func(t testing.TB) { histories(t, newBackend) })
+	return testkit.FailsAtRandom(t, func(t testing.TB) { histories(t, newBackend) })
 }

@@ -3,7 +3,7 @@ package textlist_test
 import (
 	"testing"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testseed.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -30,7 +30,7 @@ func TestDrawnWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole worlds, twice each")
 	}
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		d := drawn{t}
@@ -71,7 +71,7 @@ func TestDrawnWorlds(t *testing.T) {
 
 // polled checks that a host that polls does nothing between its looks, that the timeline is in order
 // all the same, and that time does not stop for it.
-func polled(t *rapid.T, seen testseed.Tally, world rollouttest.World, timeline rollouttest.Timeline) {
+func polled(t *rapid.T, seen testkit.Tally, world rollouttest.World, timeline rollouttest.Timeline) {
 	seen["polled"]++
 	var last time.Time
 	for _, e := range timeline.Entries {
@@ -94,7 +94,7 @@ func polled(t *rapid.T, seen testseed.Tally, world rollouttest.World, timeline r
 }
 
 // tally notes what came about in a world.
-func tally(seen testseed.Tally, t rollouttest.Timeline) {
+func tally(seen testkit.Tally, t rollouttest.Timeline) {
 	switch {
 	case t.Done:
 		seen["done"]++
@@ -174,7 +174,7 @@ func (d drawn) when() time.Time {
 }
 
 // governed draws policies and a world under them. It is not accepted if the policies are refused.
-func (d drawn) governed(compiler rollout.Compiler, seen testseed.Tally) (text string, world rollouttest.World, accepted bool) {
+func (d drawn) governed(compiler rollout.Compiler, seen testkit.Tally) (text string, world rollouttest.World, accepted bool) {
 	text, policies, set := d.compiled(compiler)
 	if set == nil {
 		seen["refused"]++

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -70,7 +70,7 @@ type editing struct {
 	job      func(rollout.Start, int) rollouttest.Outcome
 	compiler rollout.Compiler
 	sets     map[string]*rollout.PolicySet // by text; nil: refused
-	seen     testseed.Tally
+	seen     testkit.Tally
 	report   func(e *editor, what string, format string, args ...any)
 }
 
@@ -561,7 +561,7 @@ func TestEdits(t *testing.T) {
 	case testing.Short():
 		share = 2500
 	}
-	seen, sets := testseed.Tally{}, map[string]*rollout.PolicySet{}
+	seen, sets := testkit.Tally{}, map[string]*rollout.PolicySet{}
 	compiler := newCompiler(t)
 	for _, b := range editBases() {
 		w := &editing{TB: t, name: b.name, compiler: compiler, sets: sets, seen: seen}

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -486,7 +486,7 @@ func TestDrawnFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole worlds, dozens of times each")
 	}
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		d := drawn{t}

@@ -11,7 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -307,7 +307,7 @@ func TestDrawnGoals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole worlds, twice each")
 	}
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		text, w, accepted := drawn{t}.governed(compiler, seen)

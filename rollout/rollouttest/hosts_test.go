@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -41,7 +41,7 @@ import (
 //   - Where an override let somebody past a limit, and who joins it on that resource; and past a
 //     limit of keys, who has its key.
 func TestHosts(t *testing.T) {
-	seen, compiler := testseed.Tally{}, newCompiler(t)
+	seen, compiler := testkit.Tally{}, newCompiler(t)
 	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it", "paused", "verification failed", "taken back", "command abandon"}
 	if testing.Short() {
 		outcomes = nil
@@ -60,7 +60,7 @@ func TestHosts(t *testing.T) {
 // truth is what is so, whoever knows it.
 type truth struct {
 	drawn
-	seen     testseed.Tally
+	seen     testkit.Tally
 	compiler rollout.Compiler
 	now      time.Time
 	store    *bracket.MemoryStore

@@ -14,11 +14,11 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/bracket/brackettest"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-func newTruth(t *rapid.T, compiler rollout.Compiler, seen testseed.Tally) *truth {
+func newTruth(t *rapid.T, compiler rollout.Compiler, seen testkit.Tally) *truth {
 	m := &truth{drawn: drawn{t}, seen: seen, compiler: compiler, now: at(2, 9, 0), store: &bracket.MemoryStore{}, jobs: map[rollout.TargetID][]rollout.Job{}, current: map[rollout.TargetID]string{},
 		starts: map[string]rollout.Start{}, limits: map[string]int{}, free: map[string]bool{}, edited: map[string]bool{}, groups: map[string]*bracket.Group{}, had: map[string]bool{}, texts: map[*rollout.PolicySet]string{}, decoded: map[string]*bracket.ExecutionRecord{}, faults: true}
 	m.eager = m.number(8, 8, 30)

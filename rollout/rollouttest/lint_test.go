@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -22,7 +22,7 @@ import (
 // should not, a finding has named the rule, or the rule of somebody for whom they wait.
 func TestLintForetellsDrawnWorlds(t *testing.T) {
 	const horizon = 6 * 24 * time.Hour
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		text, world, accepted := drawn{t}.governed(compiler, seen)

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -24,7 +24,7 @@ func TestDrawnSubsets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole worlds")
 	}
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		d := drawn{t}
@@ -104,7 +104,7 @@ func (d drawn) pastLimits(f *rollout.Snapshot, policies []rollout.Policy) {
 }
 
 // sleeps checks what NextAfter says of some of the starts of a plan.
-func sleeps(t *rapid.T, seen testseed.Tally, set *rollout.PolicySet, s rollout.Snapshot, plan *rollout.Plan, some []rollout.Start, policies string) {
+func sleeps(t *rapid.T, seen testkit.Tally, set *rollout.PolicySet, s rollout.Snapshot, plan *rollout.Plan, some []rollout.Start, policies string) {
 	next, now := plan.NextAfter(some), plan.Now
 	var err error
 	if s.State, err = plan.Commit(some, now); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
@@ -41,7 +41,7 @@ type upheaval struct {
 // does what the plan asks for, then no execution is open, no slot held and no resource drained for
 // ever, and a planner without any state would change nothing.
 func TestUpheaval(t *testing.T) {
-	seen, sets := testseed.Tally{}, map[string]*rollout.PolicySet{}
+	seen, sets := testkit.Tally{}, map[string]*rollout.PolicySet{}
 	compiler := newCompiler(t)
 	outcomes := []string{"end", "permitted", "crash", "edit policy", "edit fleet", "edit version", "edit state", "edit host", "edit clock", "edit command", "edit override", "edit of an open execution"}
 	if testing.Short() {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -22,7 +22,7 @@ import (
 // its watcher sleeps. Left out are edits of the fleet, which wake everybody, and overrides. A
 // version older than the one of which the plan lists the blockers may start meanwhile.
 func TestWaitsSayWhatEndsThem(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	compiler := newCompiler(t)
 	seen.Check(t, func(t *rapid.T) {
 		text, world, accepted := drawn{t}.governed(compiler, seen)
@@ -103,7 +103,7 @@ func look(s rollout.Snapshot, plan rollout.Plan, edits int) *glance {
 // What a group waits for is over when the next one has closed, or when it is merged into the open
 // execution, which are told as events; a halt by a failure names these itself. A hook waits for
 // what the mains on its resource wait for, which say so.
-func (g *glance) wakes(id rollout.TargetID, after *glance, seen testseed.Tally) (woken bool) {
+func (g *glance) wakes(id rollout.TargetID, after *glance, seen testkit.Tally) (woken bool) {
 	blockers := g.waiting[id].Blockers
 	for main, wait := range g.waiting {
 		hook := func(v rollout.Verdict) bool { return v.Reason == "bracket_hook_waits_for_main" }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -23,8 +23,8 @@ func sizes(most int) []int {
 
 // cpu reports the processor time per operation.
 func cpu(b *testing.B) func() {
-	before := testseed.CPUTime()
-	return func() { b.ReportMetric(float64(testseed.CPUTime()-before)/float64(b.N), "cpu-ns/op") }
+	before := testkit.CPUTime()
+	return func() { b.ReportMetric(float64(testkit.CPUTime()-before)/float64(b.N), "cpu-ns/op") }
 }
 
 func benchFleet(n int) staged.Fleet {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -13,7 +13,7 @@ import (
 // without escapes and short numbers are what makes the difference: all others take the long way
 // through encoding/json.
 func TestStoredFormAllocates(t *testing.T) {
-	if testseed.Race {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	const n = 4000

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/golden"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -325,7 +325,7 @@ func TestDamage(t *testing.T) {
 // TestI11RandomDamage: what is changed anywhere behind the configuration is either refused or a run
 // like any other: it steps on, its counters equal a recount, and it survives JSON.
 func TestI11RandomDamage(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		m := drive(t, func(*moment) {})
 		data := encode(t, m.run)

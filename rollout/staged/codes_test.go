@@ -9,21 +9,21 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
 // TestEveryValueIsReached: every value that a run, a step or a verdict can hold is reached by some
 // history.
 func TestEveryValueIsReached(t *testing.T) {
-	wanted := testseed.Constants(t, ".", "Phase", "StagePhase", "ApprovalState", "Side", "ActionKind", "EventKind", "Reason", "ConditionKind")
+	wanted := testkit.Constants(t, ".", "Phase", "StagePhase", "ApprovalState", "Side", "ActionKind", "EventKind", "Reason", "ConditionKind")
 	for state := staged.Waiting; state <= staged.Removed; state++ {
 		wanted = append(wanted, "TargetState "+state.String())
 	}
 	wanted = slices.DeleteFunc(wanted, func(value string) bool {
 		return value == "Reason "+string(staged.ReasonNoAttempt) // after 2³¹ attempts: see TestLastAttempt
 	})
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	verdict := func(v staged.Verdict) {
 		seen["Reason "+string(v.Reason)]++
 		for _, on := range v.On {
@@ -80,7 +80,7 @@ func TestEveryCodeHasARow(t *testing.T) {
 			t.Errorf("%s: got %v", code, err)
 		}
 	}
-	for _, constant := range testseed.Constants(t, ".", "Code") {
+	for _, constant := range testkit.Constants(t, ".", "Code") {
 		_, code, _ := strings.Cut(constant, " ")
 		_, elsewhere := given[code]
 		if tooLarge := code == string(staged.CodeTargetCount); slices.Contains(everyCode(), staged.Code(code)) == (elsewhere || tooLarge) {
@@ -117,7 +117,7 @@ func TestLastAttempt(t *testing.T) {
 // TestTextsStay: the texts of codes and choices are what hosts store and compare, so that none of
 // them may change, whatever the constant is called.
 func TestTextsStay(t *testing.T) {
-	testseed.TextsStay(t, ".", map[string]string{
+	testkit.TextsStay(t, ".", map[string]string{
 		"Code":          "after.count after.type after.typeUnique after.waitTime after.waitTimeForbidden after.waitTimeMissing before.count before.type before.waitTime duplicate format input ocm.group ocm.type option placement.conflictingStrategies placement.external run.immutable run.maxFailures run.name run.placementName run.resourceSnapshotIndex run.stagedRolloutStrategyName run.state run.transition run.version stage.duration stage.maxConcurrency stage.maxFailures stage.name stage.nameUnique stage.selector stage.sortKey stages.count syntax targets.count targets.duplicate targets.name targets.none targets.overlap targets.unmatched type unknown_field",
 		"Reason":        "already approval cancelling ended ending failing frozen gone held in_progress initialized known no_attempt not_failed not_requested other_attempt other_run regression reported_failed slot stage stage_finished stale_token stopped superseded too_late unhealthy unknown_stage unknown_target unmatched wait",
 		"Phase":         "Cancelled Cancelling Failed Failing Held Initialized PartiallySucceeded Progressing Stopped Stopping Succeeded Waiting",

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -41,7 +41,7 @@ func TestSmallWorld(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := smallWorld{t: t, known: map[string]bool{}, seen: map[string]int{}, ends: map[string]bool{}, most: 60_000, hold: name == "hold"}
-			if testseed.Race || testing.Short() {
+			if testkit.Race || testing.Short() {
 				w.most = 3_000
 			}
 			w.visit(run, staged.Result{})

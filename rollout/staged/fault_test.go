@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -111,7 +111,7 @@ type faults struct {
 	state                                   staged.State
 }
 
-func (h *host) tick(t *rapid.T, f faults, seen testseed.Tally) {
+func (h *host) tick(t *rapid.T, f faults, seen testkit.Tally) {
 	h.now = h.now.Add(time.Minute)
 	run := h.load(t)
 	fresh := h.observe()
@@ -187,7 +187,7 @@ func (h *host) tick(t *rapid.T, f faults, seen testseed.Tally) {
 // and replayed, inputs doubled, reads of any age and stops, a run ends as it does without: same
 // phase, same states, same attempts, and no target started twice for one.
 func TestI8FaultsMakeNoDifference(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		strategy := genStrategy(t)
 		// Delays must not fail what is only late, and nothing may close over a failure before the

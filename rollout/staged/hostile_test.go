@@ -7,14 +7,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
 // TestHostileRuns: whatever a stored run and an input say, nothing panics: there is an error, or a
 // run that can be stored, read and stepped again.
 func TestHostileRuns(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewSource(rapid.Int64().Draw(t, "seed")))
 		drive(t, func(m *moment) {
@@ -24,7 +24,7 @@ func TestHostileRuns(t *testing.T) {
 			}
 			stored := encode(t, m.before)
 			for range 3 {
-				seen[survives(t, m, testseed.Spoil(r, stored, 1+r.Intn(3)), testseed.Spoil(r, input, r.Intn(3)))]++
+				seen[survives(t, m, testkit.Spoil(r, stored, 1+r.Intn(3)), testkit.Spoil(r, input, r.Intn(3)))]++
 			}
 		})
 	}, "run refused", "input refused", "step refused", "acted", "nothing to do")

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -102,7 +102,7 @@ func TestLargeReference(t *testing.T) {
 // TestStepAllocatesTheSame: a step of a fixed size allocates no more at 100,000 targets than at
 // 1,000, but for the levels of the tree that it copies on its way down.
 func TestStepAllocatesTheSame(t *testing.T) {
-	if testseed.Race {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	measure := func(n int) (allocations, bytes float64) {
@@ -134,7 +134,7 @@ const nameBytes = 16 + float64(len("cluster-00000000"))
 
 // TestMemory: under 40 bytes per target beside its name.
 func TestMemory(t *testing.T) {
-	if testseed.Race {
+	if testkit.Race {
 		t.Skip("the race detector takes memory")
 	}
 	if got := memory(t, 50_000) - nameBytes; got >= 40 {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -138,7 +138,7 @@ func TestBudgetsGrowWithTheFleet(t *testing.T) {
 // TestStagesAreFoundAsByTrying: stages that select by different labels, by exclusion or by name are
 // found as if each were tried.
 func TestStagesAreFoundAsByTrying(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		keys, values := []string{"ring", "region", "tier"}, []string{"a", "b", "c"}
 		var stages []staged.Stage

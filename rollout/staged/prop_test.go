@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -33,7 +33,7 @@ func phases() []string {
 // propReference: whatever the strategy, the options and the inputs, every step gives what the dumb
 // version gives: each state, mark, time, count, action and the next instant. I9's recount is part
 // of it, because the dumb version counts anew.
-func propReference(seen testseed.Tally) func(*rapid.T) {
+func propReference(seen testkit.Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		var ref *reference
 		drive(t, func(m *moment) {
@@ -81,22 +81,22 @@ func propReference(seen testseed.Tally) func(*rapid.T) {
 }
 
 func TestReference(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, propReference(seen), append(phases(), "timed out", "regressed", "stuck", "soaking", "cleaned", "recovered", "joined", "command_ignored",
 		"observation_ignored", "membership_ignored", "already", "other_run", "unknown_stage", "unknown_target", "not_requested", "not_failed", "other_attempt",
 		"stage_finished", "stale_token", "frozen", "known", "too_late", "reported_failed", "unhealthy", "superseded", "gone")...)
 }
 
 func FuzzReference(f *testing.F) {
-	f.Add(testseed.Bytes(8192))
-	f.Add(testseed.Bytes(32768))
-	f.Fuzz(rapid.MakeFuzz(propReference(testseed.Tally{})))
+	f.Add(testkit.Bytes(8192))
+	f.Add(testkit.Bytes(32768))
+	f.Fuzz(rapid.MakeFuzz(propReference(testkit.Tally{})))
 }
 
 // TestI1LimitIsKept: in each stage and in the cleanup, members in progress never exceed the limit,
 // retries and appended members included.
 func TestI1LimitIsKept(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			for s := range m.run.Stages() {
@@ -136,7 +136,7 @@ func startedIn(m *moment) (list []staged.TargetStatus) {
 // TestI2OrderAndGates: no target starts before every earlier stage is closed and the approval
 // before its own stage is given.
 func TestI2OrderAndGates(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		approved := map[int]bool{}
 		drive(t, func(m *moment) {
@@ -169,7 +169,7 @@ func TestI2OrderAndGates(t *testing.T) {
 // TestI3NothingStartsWhenHalted: a step that leaves the run stopped, held, failing, cancelling,
 // over budget or ended starts nothing, and a terminal run never changes.
 func TestI3NothingStartsWhenHalted(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			switch phase := m.run.Phase(); phase {
@@ -198,7 +198,7 @@ func TestI3NothingStartsWhenHalted(t *testing.T) {
 // TestI4Deterministic: the same step twice gives the same, leaves its argument as it was, and a
 // second step at once without input changes nothing and repeats the actions.
 func TestI4Deterministic(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			was := encode(t, m.before)
@@ -226,7 +226,7 @@ func TestI4Deterministic(t *testing.T) {
 // TestChanged: a host that stores a run only if it changed gets the same runs, actions and events
 // as one that stores every run; and a run that changed is another one.
 func TestChanged(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		var stored *staged.Run
 		drive(t, func(m *moment) {
@@ -263,7 +263,7 @@ func TestChanged(t *testing.T) {
 // TestI5OrderOfObservations: the order of observations of different targets does not matter, nor
 // that of facts about the fleet.
 func TestI5OrderOfObservations(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			other := m.input
@@ -301,7 +301,7 @@ func names(list []staged.Observation) (names []string) {
 // TestI6NothingBeforeNext: steps without input before Next change nothing but the time of the last
 // step, Next is later than now, and stepping in between makes no difference at Next.
 func TestI6NothingBeforeNext(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			last := m.run.Time()
@@ -342,7 +342,7 @@ func TestI6NothingBeforeNext(t *testing.T) {
 // TestI7WaitsAreNeverShort: from the step that settled the last member to the one that closed the
 // stage at least the waitTime passes, with frozen waits without the time between Stop and Run.
 func TestI7WaitsAreNeverShort(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		settled := map[int]time.Time{}
 		stopped := map[int]time.Duration{}
@@ -394,7 +394,7 @@ func TestI7WaitsAreNeverShort(t *testing.T) {
 // TestI9Recount: what was started is settled or in progress, counters equal a recount, and no
 // target is in two places.
 func TestI9Recount(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			places := map[string]int{}
@@ -437,7 +437,7 @@ func TestI9Recount(t *testing.T) {
 
 // TestZeroOptions: the zero value of the options is the first choice of every field, written out.
 func TestZeroOptions(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		var explicit *staged.Run
 		drive(t, func(m *moment) {
@@ -487,7 +487,7 @@ func TestZeroOptions(t *testing.T) {
 // TestI11RoundTrip: at every step the run survives JSON: the copy equals it, encodes to the same
 // bytes, and steps on like it.
 func TestI11RoundTrip(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			data := encode(t, m.run)
@@ -518,7 +518,7 @@ func TestI11RoundTrip(t *testing.T) {
 // approvals are given and whose state is Run ends; out of Held lead Skip, Approve or Cancel. A
 // target that regressed and is gone never becomes ready, and has to be skipped.
 func TestI10Liveness(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		m := drive(t, func(*moment) {})
 		run, now, result := m.run, m.run.Time(), m.result

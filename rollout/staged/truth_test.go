@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -21,7 +21,7 @@ import (
 // every stage, the state of every target, every approval and every mark, and is told nothing that
 // is not so.
 func TestEventsAreTheDifference(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			told := map[string]string{}
@@ -92,7 +92,7 @@ func facts(run *staged.Run) map[string]string {
 // TestCommandsAreAnswered: a command changes the run or is said to be ignored, in every phase, and
 // never both: as it is given, and once more.
 func TestCommandsAreAnswered(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			before, _, err := staged.Step(m.before, staged.Input{}, m.now)
@@ -186,7 +186,7 @@ func TestRetryMakesTokensStale(t *testing.T) {
 // for, and not before if nobody does anything; an approval that is waited for can be given; who is
 // to be observed is in progress or regressed; and what an operator can do has an effect.
 func TestVerdictsComeTrue(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		drive(t, func(m *moment) {
 			if m.run.Phase().Terminal() {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/internal/golden"
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // Run is a program without its process.
@@ -38,7 +38,7 @@ func Reports(t *testing.T, run Run, only func(text string) string, rows []Report
 			if row.Why == "" {
 				t.Error("the row does not say why it is there")
 			}
-			if row.Long && testseed.Race {
+			if row.Long && testkit.Race {
 				t.Skip("too long for the race detector")
 			}
 			text := Print(t, run, row.Args...)

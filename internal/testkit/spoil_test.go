@@ -1,4 +1,4 @@
-package testseed_test
+package testkit_test
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"math/rand"
 	"testing"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // TestSpoil: what is spoilt is a document, the same for the same source, and of every kind of
@@ -15,8 +15,8 @@ func TestSpoil(t *testing.T) {
 	const text = `{"list":[1,2,[true,"b"]],"name":"a","time":"2026-03-10T12:00:00Z","whole":{"inner":null}}`
 	seen := map[string]bool{}
 	for seed := range int64(500) {
-		got := testseed.Spoil(rand.New(rand.NewSource(seed)), []byte(text), 1)
-		if again := testseed.Spoil(rand.New(rand.NewSource(seed)), []byte(text), 1); !bytes.Equal(got, again) {
+		got := testkit.Spoil(rand.New(rand.NewSource(seed)), []byte(text), 1)
+		if again := testkit.Spoil(rand.New(rand.NewSource(seed)), []byte(text), 1); !bytes.Equal(got, again) {
 			t.Fatalf("%s, and then %s", got, again)
 		}
 		var document any
@@ -37,10 +37,10 @@ func TestSpoil(t *testing.T) {
 			t.Errorf("never %s", want)
 		}
 	}
-	if got := testseed.Spoil(rand.New(rand.NewSource(1)), []byte(text), 0); len(got) != len(text) {
+	if got := testkit.Spoil(rand.New(rand.NewSource(1)), []byte(text), 0); len(got) != len(text) {
 		t.Errorf("no change makes %s", got)
 	}
-	if got := testseed.Spoil(rand.New(rand.NewSource(1)), []byte(`7`), 3); string(got) != `7` {
+	if got := testkit.Spoil(rand.New(rand.NewSource(1)), []byte(`7`), 3); string(got) != `7` {
 		t.Errorf("a document without parts becomes %s", got)
 	}
 }

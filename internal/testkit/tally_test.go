@@ -1,4 +1,4 @@
-package testseed_test
+package testkit_test
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testseed.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // recorder is a test that may fail.
 type recorder struct {
@@ -28,7 +28,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 
 // once skips what takes more than the one round of checks that the race detector is given.
 func once(t *testing.T) {
-	if testseed.Race {
+	if testkit.Race {
 		t.Skip("with the race detector a property is checked once")
 	}
 }
@@ -37,7 +37,7 @@ func once(t *testing.T) {
 // first round.
 func TestCheckGoesOnUntilRareOutcomesAreReached(t *testing.T) {
 	once(t)
-	before, seen, draws := testseed.Current(), testseed.Tally{}, map[uint64]bool{}
+	before, seen, draws := testkit.Current(), testkit.Tally{}, map[uint64]bool{}
 	seen.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64().Draw(t, "n")
 		mixed := n * 0x9e3779b97f4a7c15 >> 32
@@ -47,8 +47,8 @@ func TestCheckGoesOnUntilRareOutcomesAreReached(t *testing.T) {
 		draws[n] = true
 		seen["any"]++
 	}, "any", "rare")
-	if testseed.Current() != before {
-		t.Errorf("the seed is %d and was %d: the next property would draw other values than alone", testseed.Current(), before)
+	if testkit.Current() != before {
+		t.Errorf("the seed is %d and was %d: the next property would draw other values than alone", testkit.Current(), before)
 	}
 	if len(draws) < seen["any"]/2 {
 		t.Errorf("%d draws, %d different ones: every round needs a seed of its own", seen["any"], len(draws))
@@ -56,10 +56,10 @@ func TestCheckGoesOnUntilRareOutcomesAreReached(t *testing.T) {
 }
 
 func TestCheckStopsAsSoonAsItCan(t *testing.T) {
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(t, func(*rapid.T) { seen["any"]++ }, "any")
 	once := seen["any"]
-	testseed.Tally{}.Check(t, func(*rapid.T) { seen["none asked for"]++ })
+	testkit.Tally{}.Check(t, func(*rapid.T) { seen["none asked for"]++ })
 	if seen["none asked for"] != once {
 		t.Errorf("%d checks where nothing is asked for, %d where it is reached at once", seen["none asked for"], once)
 	}
@@ -68,7 +68,7 @@ func TestCheckStopsAsSoonAsItCan(t *testing.T) {
 func TestCheckFailsIfAnOutcomeIsNeverReached(t *testing.T) {
 	once(t)
 	r := &recorder{TB: t}
-	seen := testseed.Tally{}
+	seen := testkit.Tally{}
 	seen.Check(r, func(*rapid.T) { seen["any"]++ }, "any", "never")
 	if len(r.errors) != 1 || !strings.Contains(r.errors[0], `["never"]`) {
 		t.Errorf("errors %q", r.errors)
@@ -84,11 +84,11 @@ func TestBytesLastLong(t *testing.T) {
 			draws++
 		}
 	})
-	t.Run("4096", func(t *testing.T) { property(t, testseed.Bytes(4096)) })
+	t.Run("4096", func(t *testing.T) { property(t, testkit.Bytes(4096)) })
 	if draws != 100 {
 		t.Errorf("%d draws", draws)
 	}
-	if a, b := testseed.Bytes(64), testseed.Bytes(64); string(a) != string(b) || len(a) != 64 || string(testseed.Bytes(65)[:64]) == string(a) {
+	if a, b := testkit.Bytes(64), testkit.Bytes(64); string(a) != string(b) || len(a) != 64 || string(testkit.Bytes(65)[:64]) == string(a) {
 		t.Error("a seed depends on its size and on nothing else")
 	}
 }

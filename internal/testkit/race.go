@@ -1,6 +1,6 @@
 //go:build race
 
-package testseed
+package testkit
 
 // Race says that the race detector is on. It slows tests down ten times and allocates, so tests
 // with a single goroutine, which has nothing to race with, explore less, and no test counts

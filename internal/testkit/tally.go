@@ -1,4 +1,4 @@
-package testseed
+package testkit
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 // Tally counts what the runs of a property reach, so that a property that never reaches what it is
 // about fails:
 //
-//	seen := testseed.Tally{}
+//	seen := testkit.Tally{}
 //	seen.Check(t, func(t *rapid.T) {
 //		...
 //		seen["crash"]++

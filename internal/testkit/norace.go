@@ -1,5 +1,5 @@
 //go:build !race
 
-package testseed
+package testkit
 
 const Race = false

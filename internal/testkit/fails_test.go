@@ -1,4 +1,4 @@
-package testseed_test
+package testkit_test
 
 import (
 	"flag"
@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 // TestFails: a failure is seen however it is told, it ends the test where it has to, and it is of
@@ -26,7 +26,7 @@ func TestFails(t *testing.T) {
 		{"Fatalf", func(t testing.TB) { t.Fatalf("wrong"); after = true }, true},
 		{"FailNow", func(t testing.TB) { t.FailNow(); after = true }, true},
 	} {
-		if got := testseed.Fails(t, row.test); got != row.want || after {
+		if got := testkit.Fails(t, row.test); got != row.want || after {
 			t.Errorf("%s: fails is %t, goes on %t", row.why, got, after)
 		}
 	}
@@ -37,7 +37,7 @@ func TestFails(t *testing.T) {
 func TestFailsAtRandom(t *testing.T) {
 	before := flag.Lookup("rapid.checks").Value.String()
 	for _, rare := range []int{20, 1000} {
-		if got, want := testseed.FailsAtRandom(t, func(t testing.TB) {
+		if got, want := testkit.FailsAtRandom(t, func(t testing.TB) {
 			rapid.Check(t, func(t *rapid.T) {
 				if rapid.IntRange(1, 20).Draw(t, "n") == rare {
 					t.Fatal("found")

@@ -1,11 +1,14 @@
-// Package testseed lets property tests draw the same values in every run, so that a commit either
-// always passes or always fails. Rare outcomes that a test insists on are always reached, or never.
+// Package testkit is what the tests of several packages share: the seed of all properties, a tally of
+// what they reach, spoilt documents, tests of tests, and what is to be known of the process.
+//
+// Property tests draw the same values in every run, so that a commit either always passes or always
+// fails. Rare outcomes that a test insists on are always reached, or never.
 //
 // To search further, give a seed or take a random one: RAPID_SEED=7 go test -count=1 ./..., or
 // -rapid.seed=0 for one package. More checks help as well: RAPID_CHECKS=5000. Without -count=1 the
 // cache may give the result of another seed: rapid reads the environment before go test watches
 // what is read.
-package testseed
+package testkit
 
 import (
 	"encoding/binary"

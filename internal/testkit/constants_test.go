@@ -1,4 +1,4 @@
-package testseed_test
+package testkit_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tranche-dev/tranche/internal/testseed"
+	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
 type fatal struct{ text string }
@@ -30,17 +30,17 @@ func TestConstants(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := testseed.Constants(t, dir, "Code"); !slices.Equal(got, []string{"Code a", "Code b", "Code c"}) {
+	if got := testkit.Constants(t, dir, "Code"); !slices.Equal(got, []string{"Code a", "Code b", "Code c"}) {
 		t.Error(got)
 	}
-	if got := testseed.Constants(t, dir, "Code", "Other"); !slices.Equal(got, []string{"Code a", "Code b", "Code c", "Other o"}) {
+	if got := testkit.Constants(t, dir, "Code", "Other"); !slices.Equal(got, []string{"Code a", "Code b", "Code c", "Other o"}) {
 		t.Error(got)
 	}
 	for _, missing := range []string{"Number", "Reason"} {
 		f := &fatal{}
 		func() {
 			defer func() { _ = recover() }()
-			testseed.Constants(f, dir, "Code", missing)
+			testkit.Constants(f, dir, "Code", missing)
 		}()
 		if f.text == "" {
 			t.Errorf("%s has no constants with a text, and nothing fails", missing)
@@ -55,7 +55,7 @@ func TestTextsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for texts, fails := range map[string]bool{"a b": false, "a c": true, "a b c": true, "a": true} {
-		if got := testseed.Fails(t, func(t testing.TB) { testseed.TextsStay(t, dir, map[string]string{"Code": texts}) }); got != fails {
+		if got := testkit.Fails(t, func(t testing.TB) { testkit.TextsStay(t, dir, map[string]string{"Code": texts}) }); got != fails {
 			t.Errorf("%q: fails %v", texts, got)
 		}
 	}

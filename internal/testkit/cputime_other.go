@@ -1,6 +1,6 @@
 //go:build !unix
 
-package testseed
+package testkit
 
 import "time"
 
