@@ -116,24 +116,19 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 // For a plan that does not come from [PolicySet.Plan], such as a decoded one, NextAfter returns Now,
 // so that the host looks again at once. Starts that the plan does not hold count for nothing.
 func (p *Plan) NextAfter(starts []Start) time.Time {
-	next := p.Next
 	if len(starts) == 0 {
-		return next
+		return p.Next
 	}
 	if p.work == nil {
 		return p.Now
 	}
-	wake := func(at time.Time) {
-		if at.After(p.Now) && (next.IsZero() || at.Before(next)) {
-			next = at.UTC()
-		}
-	}
+	next := alarm{now: p.Now, rings: p.Next}
 	runs := make(map[string]bool, len(starts))
 	for _, start := range starts {
 		runs[start.Run] = true
 	}
 	for _, b := range p.work.stepped {
-		wake(b.plan.NextAfter(b.state, runsIn(runs, b.plan.Start, b.plan.Redispatch)))
+		next.wake(b.plan.NextAfter(b.state, runsIn(runs, b.plan.Start, b.plan.Redispatch)))
 	}
 	pools, keys := p.work.capacity.snapshot.Pools, p.work.capacity.keys
 	holders := map[concurrency.Holder]bool{}
@@ -148,20 +143,20 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 			if !known {
 				continue
 			}
-			wake(p.Now.Add(pools[pool].StuckAfter))
+			next.wake(p.Now.Add(pools[pool].StuckAfter))
 			if p.work.past[poolPlace{pool, start.Resource}] || p.work.awakened[pool] {
-				wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
+				next.wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
 			}
 		}
-		p.work.coolsDown(start, wake)
-		p.work.judgedAfter(start, wake)
+		p.work.coolsDown(start, next.wake)
+		p.work.judgedAfter(start, next.wake)
 	}
 	for i := range pools { // a start makes progress with all leases of its holder, also with one that it does not need
 		if pool := &pools[i]; pool.StuckAfter > 0 && slices.ContainsFunc(pool.Record.Leases, func(l concurrency.Lease) bool { return holders[l.Holder] }) {
-			wake(p.Now.Add(pool.StuckAfter))
+			next.wake(p.Now.Add(pool.StuckAfter))
 		}
 	}
-	return next
+	return next.rings
 }
 
 // claiming holds the records of a plan's pools while starts claim their places in them.

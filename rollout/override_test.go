@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -1181,5 +1182,22 @@ func TestOverriddenTurnKeepsItsPlace(t *testing.T) {
 		if got := started(mustPlan(t, compile(t, curve(row.interval)), s, minute(row.now))); !slices.Equal(got, []string{order[row.want] + "/api@v2"}) {
 			t.Errorf("%s: starts %q, the order is %q", row.why, got, order)
 		}
+	}
+}
+
+// TestOverrideBeyondTheLastInstant: nobody can plan when the override ends, so nobody is woken for
+// it; and an end in the year 10000, in UTC, could not be stored with the plan.
+func TestOverrideBeyondTheLastInstant(t *testing.T) {
+	set := compile(t, policy(`{"id":"A","anyApproval":{"minApprovals":1}},{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":9000000000}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.Overrides = []rollout.Override{{
+		ID: "o", Rule: "A", Version: "v2", CreatedAt: t0, ExpiresAt: time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -5*3600)), CreatedBy: "ann", Reason: "always",
+	}}
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2"}) || !plan.Next.IsZero() || !plan.NextAfter(plan.Start).IsZero() {
+		t.Errorf("starts %q, next %v, and %v after the start", got, plan.Next, plan.NextAfter(plan.Start))
+	}
+	if _, err := json.Marshal(plan); err != nil {
+		t.Error(err)
 	}
 }
