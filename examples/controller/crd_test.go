@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -277,6 +278,77 @@ func TestForeignRecords(t *testing.T) {
 	for _, key := range []string{"", strings.Repeat("k", 1025), "\xff"} {
 		if _, err := store.Save(t.Context(), key, nil, 0); err == nil {
 			t.Errorf("key %.10q is saved", key)
+		}
+	}
+}
+
+// TestUnreadableFields: what the server takes can be read. One object that cannot be read would end
+// every list of its kind, and with it the work of the controller in all namespaces. To a server more
+// than RFC 3339 is of the format date-time.
+func TestUnreadableFields(t *testing.T) {
+	namespace, c := newNamespace(), newClient(t, sharedServer(t))
+	conditions := func(field string) func(any) map[string]any {
+		return func(value any) map[string]any {
+			return map[string]any{"conditions": []any{map[string]any{"type": "Healthy", "status": "True", field: value}}}
+		}
+	}
+	instants := map[any]bool{ // whether it is readable
+		"2026-03-10T09:00:00Z": true, "2024-02-29T23:59:59.123456789+05:30": true, "9999-12-31T23:59:59Z": true, "2026-03-10T09:00:00.5-11:00": true,
+		"2026-03-10T09:00:00,5Z": true, // as date -Ins writes it
+		"2026-03-10t09:00:00Z":   false, "2026-03-10T09:00:00z": false, "2026-03-10T09:00:00+99:99": false, "2026-03-10T09:00:00ZT1": false,
+		"2026-02-29T09:00:00Z": false, "2026-03-10T24:00:00Z": false, "2026-03-10T09:00:60Z": false, "2026-03-10 09:00:00Z": false, "2026-03-10": false, "soon": false,
+	}
+	for _, row := range []struct {
+		kind, field string
+		list        client.ObjectList
+		values      map[any]bool
+		spec        map[string]any
+		status      func(any) map[string]any // nil: the field is in the spec
+	}{
+		{"Machine", "joinedAt", &v1alpha1.MachineList{}, instants, map[string]any{"environment": "prod"}, nil},
+		{"Machine", "lastTransitionTime", &v1alpha1.MachineList{}, instants, map[string]any{"environment": "prod"}, conditions("lastTransitionTime")},
+		{"Machine", "observedGeneration", &v1alpha1.MachineList{}, map[any]bool{int64(1): true, 1.5: false, "1": false}, map[string]any{"environment": "prod"}, conditions("observedGeneration")},
+		{"Machine", "reason", &v1alpha1.MachineList{}, map[any]bool{"Probed": true, int64(1): false}, map[string]any{"environment": "prod"}, conditions("reason")},
+		{"RolloutPolicy", "lastTransitionTime", &v1alpha1.RolloutPolicyList{}, instants,
+			map[string]any{"name": "p", "selector": "true", "rules": []any{map[string]any{"anyApproval": map[string]any{"minApprovals": int64(1)}}}}, conditions("lastTransitionTime")},
+		{"Release", "publishedAt", &v1alpha1.ReleaseList{}, instants, map[string]any{"deployment": "d", "version": "v"}, nil},
+		{"RuleOverride", "expiresAt", &v1alpha1.RuleOverrideList{}, instants, map[string]any{"rule": "r", "deployment": "d", "version": "v", "by": "ann", "reason": "INC-7"}, nil},
+		{"NodeJob", "createdAt", &v1alpha1.NodeJobList{}, instants, map[string]any{"run": "r", "machine": "m", "environment": "prod", "deployment": "d", "version": "v"}, nil},
+		{"NodeJob", "startedAt", &v1alpha1.NodeJobList{}, instants, map[string]any{"run": "r", "machine": "m", "environment": "prod", "deployment": "d", "version": "v"},
+			func(value any) map[string]any { return map[string]any{"startedAt": value} }},
+		{"NodeJob", "completedAt", &v1alpha1.NodeJobList{}, instants, map[string]any{"run": "r", "machine": "m", "environment": "prod", "deployment": "d", "version": "v"},
+			func(value any) map[string]any { return map[string]any{"completedAt": value} }},
+	} {
+		for value, readable := range row.values {
+			spec := maps.Clone(row.spec)
+			if row.status == nil {
+				spec[row.field] = value
+			}
+			object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+			object.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind(row.kind))
+			object.SetNamespace(namespace)
+			object.SetName("it")
+			err := c.Create(t.Context(), object)
+			created := err == nil
+			if created && row.status != nil {
+				object.Object["status"] = row.status(value)
+				err = c.Status().Update(t.Context(), object)
+			}
+			switch {
+			case readable && err != nil:
+				t.Errorf("%s, %s %v: %v", row.kind, row.field, value, err)
+			case !readable && (err == nil || !strings.Contains(err.Error(), row.field)):
+				t.Errorf("%s, %s %v: %v, want an error about the field", row.kind, row.field, value, err)
+			}
+			if err := c.List(t.Context(), row.list, client.InNamespace(namespace)); err != nil {
+				t.Errorf("%s, %s %v: the list ends with %v", row.kind, row.field, value, err)
+			}
+			if !created {
+				continue
+			}
+			if err := c.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
