@@ -295,9 +295,11 @@ func TestCommandWithoutEffect(t *testing.T) {
 	wrong := command(job, bracket.Retry, "again", h.clock.Now())
 	wrong.Spec.Deployment = "os-patch" // which has succeeded
 	create(t, c, wrong)
-	h.once()
-	if said := planned(t, c); !strings.Contains(said, "command_without_effect: again/uid-of-again") {
-		t.Errorf("the policy says %q", said)
+	for turn := range 3 { // only the first one hears it, and people look later
+		h.once()
+		if said := planned(t, c); strings.Count(said, "command_without_effect: again/uid-of-again: ") != 1 {
+			t.Errorf("turn %d: the policy says %q", turn, said)
+		}
 	}
 	if err := c.Delete(t.Context(), wrong); err != nil {
 		t.Fatal(err)
