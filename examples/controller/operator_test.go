@@ -103,6 +103,34 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
+// TestOverrideUntilTheEnd: what an override says of its end can be read again when it is the next
+// instant of a plan: in UTC it may be in the year 10000, which no JSON has.
+func TestOverrideUntilTheEnd(t *testing.T) {
+	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	for _, row := range []struct {
+		until time.Time
+		want  time.Time // when the policy says that it is planned next; zero: it does not say
+	}{
+		{last, last},
+		{last.In(time.FixedZone("", -5*60*60)).Add(5 * time.Hour), time.Time{}},
+	} {
+		c := newFake(t, interceptor.Funcs{})
+		h := approvals(t, c)
+		rule, _, _ := strings.Cut(message(t, c, "node-0"), ":")
+		create(t, c, written(&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{
+			Rule: rule, Deployment: "agent", Version: "v1", By: "ann", Reason: "INC-7", ExpiresAt: row.until,
+		}}, "fleet", "for-ever", day1))
+		h.once()
+		var list v1alpha1.RolloutPolicyList
+		if err := c.List(t.Context(), &list, client.InNamespace("fleet")); err != nil {
+			t.Fatal(err)
+		}
+		if next := list.Items[0].Status.NextPlan; (next == nil) != row.want.IsZero() || next != nil && !next.Time.Equal(row.want) {
+			t.Errorf("until %v: the next plan is at %v, want %v", row.until, next, row.want)
+		}
+	}
+}
+
 // message returns what a machine says in full.
 func message(t *testing.T, c client.Client, machine string) string {
 	t.Helper()

@@ -139,7 +139,7 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 		message += "\n"
 	}
 	var next *metav1.Time
-	if !plan.Next.IsZero() {
+	if !plan.Next.IsZero() && plan.Next.Year() <= 9999 { // a later one is no RFC 3339, and nobody could read the policies again
 		next = &metav1.Time{Time: plan.Next.Truncate(time.Second)}
 	}
 	err := r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
