@@ -214,6 +214,32 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestFailedMachineBeingDeleted: a machine that is being deleted does not hide that its bracket, which
+// has begun, waits for a person. Until somebody decides it holds its slot, and the others wait.
+func TestFailedMachineBeingDeleted(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	h, job := failed(t, c)
+	var machine v1alpha1.Machine
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: job.Spec.Machine}, &machine); err != nil {
+		t.Fatal(err)
+	}
+	machine.Finalizers = []string{"example.com/provider"}
+	if err := errors.Join(c.Update(t.Context(), &machine), c.Delete(t.Context(), &machine)); err != nil {
+		t.Fatal(err)
+	}
+	h.once()
+	if got := reason(t, c, "fleet", machine.Name); got != "bracket_failed_holding" {
+		t.Errorf("the machine says %s", got)
+	}
+	create(t, c, command(job, bracket.Resolve, "serves", h.clock.Now()))
+	h.run(day2.Add(12 * time.Hour))
+	create(t, c, newRelease("fleet", "os-patch", "2026-04", h.clock.Now()))
+	h.run(h.clock.Now().Add(30 * time.Hour))
+	if got := reason(t, c, "fleet", machine.Name); got != "being_deleted" {
+		t.Errorf("after its bracket, with the next release, the machine says %s", got)
+	}
+}
+
 // TestReleaseCommand: the slot of an abandoned machine counts until a person says that the machine
 // serves again, and may say so before. A job that is still at work there keeps the slot.
 func TestReleaseCommand(t *testing.T) {

@@ -180,7 +180,8 @@ func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*
 }
 
 // onMachines says on every machine what it waits for: the first blocker of its first waiting target
-// is the reason, unless the machine is being deleted; all of them are the message. The facts behind
+// is the reason, unless the machine is being deleted and no bracket has begun there, which may wait
+// for a person; all of them are the message. The facts behind
 // them, such as who holds the slots, are left out: they change with every start elsewhere, and would
 // have the whole fleet written each time.
 func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollout.Plan) error {
@@ -192,6 +193,12 @@ func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollo
 	for _, start := range plan.Start {
 		starting[start.Resource] = append(starting[start.Resource], start.Deployment)
 	}
+	begun := map[string]bool{} // machines with a bracket that goes on
+	for _, record := range plan.State.Executions {
+		if record.Open != nil {
+			begun[record.Resource] = true
+		}
+	}
 	for i := range seen.machines {
 		machine := &seen.machines[i]
 		var old v1alpha1.Machine
@@ -202,7 +209,7 @@ func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollo
 			c = condition(v1alpha1.ConditionUpToDate, false, reasonRunning, strings.Join(at, ", "), machine.Generation, r.now)
 		} else if len(waits) > 0 {
 			why := waits[0].Blockers[0].Reason
-			if deleted(machine) {
+			if deleted(machine) && !begun[machine.Name] {
 				why = reasonDeleted // a bracket has reasons of its own, and does not begin for this one
 			}
 			c = condition(v1alpha1.ConditionUpToDate, false, string(why), explain(waits), machine.Generation, r.now)
