@@ -21,7 +21,8 @@ type decisions struct {
 	released  map[concurrency.Holder]bool // whose slots are given back if they are quarantined
 }
 
-// decide reads them.
+// decide reads them. One that is being deleted was taken back, and a finalizer does not keep it in
+// force.
 func decide(ctx context.Context, reader client.Reader, namespace string) (decisions, error) {
 	var (
 		approvals v1alpha1.ReleaseApprovalList
@@ -33,14 +34,20 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 	}
 	d := decisions{released: map[concurrency.Holder]bool{}}
 	for i := range approvals.Items {
-		spec := &approvals.Items[i].Spec
+		object, spec := &approvals.Items[i], &approvals.Items[i].Spec
+		if deleted(object) {
+			continue
+		}
 		d.approvals = append(d.approvals, rollout.Approval{
 			Deployment: spec.Deployment, Version: spec.Version, Environment: spec.Environment,
-			By: spec.By, Status: spec.Decision, At: approvals.Items[i].CreationTimestamp.Time,
+			By: spec.By, Status: spec.Decision, At: object.CreationTimestamp.Time,
 		})
 	}
 	for i := range overrides.Items {
 		object, spec := &overrides.Items[i], &overrides.Items[i].Spec
+		if deleted(object) {
+			continue
+		}
 		override := rollout.Override{
 			ID: identity(object), Rule: spec.Rule, Deployment: spec.Deployment, Version: spec.Version, Environment: spec.Environment, Resource: spec.Machine,
 			CreatedAt: object.CreationTimestamp.Time, ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
@@ -51,6 +58,9 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 	}
 	for i := range commands.Items {
 		object, spec := &commands.Items[i], &commands.Items[i].Spec
+		if deleted(object) {
+			continue
+		}
 		if spec.Command == v1alpha1.CommandRelease {
 			d.released[concurrency.Holder{Resource: spec.Machine, Group: spec.Group}] = true
 			continue

@@ -103,6 +103,44 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
+// TestDecisionTakenBack: what a person has deleted does not count any more, even if a finalizer holds
+// the object for as long as it likes.
+func TestDecisionTakenBack(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	for _, object := range []client.Object{
+		&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{Deployment: "d", Version: "v", Environment: "e", By: "ann", Decision: rollout.Approved}},
+		&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v", By: "ann", Reason: "why"}},
+		&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Retry, Machine: "m", Group: "g", By: "ann", Reason: "why"}},
+		&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: v1alpha1.CommandRelease, Machine: "m", Group: "g", By: "ann", Reason: "why"}},
+	} {
+		object = written(object, "fleet", "it", day1)
+		object.SetFinalizers([]string{"example.com/audit"})
+		create(t, c, object)
+		count := func() int {
+			t.Helper()
+			d, err := decide(t.Context(), c, "fleet")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(d.approvals) + len(d.overrides) + len(d.commands) + len(d.released)
+		}
+		before := count()
+		if err := c.Delete(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		if after := count(); before != 1 || after != 0 {
+			t.Errorf("%T: %d decisions, and %d when it is being deleted, want 1 and 0", object, before, after)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Fatal(err)
+		}
+		object.SetFinalizers(nil)
+		if err := c.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOverrideUntilTheEnd: what an override says of its end can be read again when it is the next
 // instant of a plan: in UTC it may be in the year 10000, which no JSON has.
 func TestOverrideUntilTheEnd(t *testing.T) {

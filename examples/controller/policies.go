@@ -123,8 +123,8 @@ func (leaving) Judge(c rollout.Candidate) rollout.Verdict {
 // metadataDeleted is in the metadata of a machine that is being deleted, beside its labels.
 const metadataDeleted = "rollout.tranche.dev/being-deleted"
 
-// deleted reports whether a machine is being deleted, which nothing revokes.
-func deleted(machine *v1alpha1.Machine) bool { return !machine.DeletionTimestamp.IsZero() }
+// deleted reports whether an object is being deleted, which nothing revokes.
+func deleted(object client.Object) bool { return !object.GetDeletionTimestamp().IsZero() }
 
 // errRejected marks what the namespace itself says wrong: no second try helps, only a change.
 var errRejected = errors.New("controller: rejected")
