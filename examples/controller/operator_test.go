@@ -144,12 +144,13 @@ func TestDecisionTakenBack(t *testing.T) {
 // TestOverrideUntilTheEnd: what an override says of its end can be read again when it is the next
 // instant of a plan: in UTC it may be in the year 10000, which no JSON has.
 func TestOverrideUntilTheEnd(t *testing.T) {
-	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	soon, last := time.Date(2199, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	for _, row := range []struct {
 		until time.Time
 		want  time.Time // when the policy says that it is planned next; zero: it does not say
 	}{
-		{last, last},
+		{soon, soon},
+		{last, time.Time{}}, // nobody can plan then
 		{last.In(time.FixedZone("", -5*60*60)).Add(5 * time.Hour), time.Time{}},
 	} {
 		c := newFake(t, interceptor.Funcs{})

@@ -139,7 +139,7 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 		message += "\n"
 	}
 	var next *metav1.Time
-	if !plan.Next.IsZero() && plan.Next.Year() <= 9999 { // a later one is no RFC 3339, and nobody could read the policies again
+	if !plan.Next.IsZero() {
 		next = &metav1.Time{Time: plan.Next.Truncate(time.Second)}
 	}
 	err := r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
@@ -181,9 +181,9 @@ func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*
 
 // onMachines says on every machine what it waits for: the first blocker of its first waiting target
 // is the reason, unless the machine is being deleted and no bracket has begun there, which may wait
-// for a person; all of them are the message. The facts behind
-// them, such as who holds the slots, are left out: they change with every start elsewhere, and would
-// have the whole fleet written each time.
+// for a person; all of them are the message. The facts behind them, such as who holds the slots, are
+// left out: they change with every start elsewhere, and would have the whole fleet written each
+// time.
 func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollout.Plan) error {
 	waiting := map[string][]rollout.Waiting{}
 	for wait := range plan.Waiting.All() {
