@@ -317,6 +317,40 @@ func TestReleaseCommand(t *testing.T) {
 	}
 }
 
+// TestReleaseCommandForUnseenMachine: of a machine that the cache does not show, a plan sees no jobs and
+// counts none. So its slot is not given back: a job of the execution may still be at work there. The
+// job of a deployment that the cache does not show counts, with a slot or without.
+func TestReleaseCommandForUnseenMachine(t *testing.T) {
+	for _, unseen := range []string{"machine", "deployment"} {
+		c := newFake(t, interceptor.Funcs{})
+		h, job := failed(t, c)
+		late := inNamespace(&v1alpha1.NodeJob{Spec: job.Spec}, "fleet", "late")
+		late.Spec.Run, late.Spec.Turn = strings.Replace(job.Spec.Run, "/1/1/", "/1/2/", 1), job.Spec.Turn+1
+		create(t, c, late, command(job, bracket.Abandon, "given-up", h.clock.Now()), command(job, v1alpha1.CommandRelease, "serves", h.clock.Now()))
+		h.once()
+		before := len(listJobs(t, c, "fleet"))
+		cache := interceptor.NewClient(c, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				err := c.List(ctx, list, options...)
+				switch list := list.(type) {
+				case *v1alpha1.MachineList:
+					list.Items = slices.DeleteFunc(list.Items, func(m v1alpha1.Machine) bool { return unseen == "machine" && m.Name == job.Spec.Machine })
+				case *v1alpha1.NodeDeploymentList:
+					list.Items = slices.DeleteFunc(list.Items, func(d v1alpha1.NodeDeployment) bool { return unseen == "deployment" && d.Name == job.Spec.Deployment })
+				}
+				return err
+			},
+		})
+		h.reconcile = (&Reconciler{Client: cache, Server: c, Clock: h.clock}).Reconcile
+		for range 3 {
+			h.once()
+		}
+		if jobs := listJobs(t, c, "fleet"); len(jobs) != before {
+			t.Errorf("while a job is active on %s, of which the cache does not show the %s, others start: %v", job.Spec.Machine, unseen, starts(jobs[before:]))
+		}
+	}
+}
+
 // TestReleaseCommandSparesClaims: the slot that a controller claimed for a bracket is not one that an
 // execution left behind. The controller may only sleep, with the start in hand.
 func TestReleaseCommandSparesClaims(t *testing.T) {

@@ -36,6 +36,9 @@ func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatc
 		if orphan.State != concurrency.Quarantined || !seen.released[orphan.Holder] {
 			continue
 		}
+		if _, observed := seen.find(orphan.Resource); !observed {
+			continue // no plan sees its jobs, nor counts them
+		}
 		switch err := (&rollout.Planner{Store: own.store}).Release(ctx, orphan); {
 		case err == nil:
 			again = true
