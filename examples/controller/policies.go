@@ -120,8 +120,9 @@ func (leaving) Judge(c rollout.Candidate) rollout.Verdict {
 	return rollout.Verdict{Status: rollout.Denied, Reason: reasonDeleted}
 }
 
-// metadataDeleted is in the metadata of a machine that is being deleted, beside its labels.
-const metadataDeleted = "rollout.tranche.dev/being-deleted"
+// metadataDeleted is in the metadata of a machine that is being deleted, beside its labels, none of
+// which has a key with a blank.
+const metadataDeleted = "being deleted"
 
 // deleted reports whether an object is being deleted, which nothing revokes.
 func deleted(object client.Object) bool { return !object.GetDeletionTimestamp().IsZero() }

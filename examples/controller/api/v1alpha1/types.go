@@ -126,8 +126,8 @@ type ReleaseList struct {
 // its name is id and name.
 //
 // To delete a Machine is to prove that the machine is gone: the slots that it held are given back.
-// While a finalizer holds it nothing new begins there, and expressions find
-// rollout.tranche.dev/being-deleted in its metadata.
+// While a finalizer holds it nothing new begins there, and expressions find 'being deleted' in its
+// metadata, which is the key of no label.
 type Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
