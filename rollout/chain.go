@@ -179,7 +179,7 @@ func keptRule(t *target, n int32) RuleVerdict {
 	switch {
 	case t.busy:
 		own.Reason = ReasonStarted
-	case n != t.current || !t.OutdatedAt.IsZero(): // it has succeeded, even if the host calls another version current
+	case n != t.current || t.outdated: // it has succeeded, even if the host calls another version current
 		own.Reason = ReasonAlreadyDone
 	}
 	return own

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -319,6 +320,23 @@ func TestAttemptsOfOneInstant(t *testing.T) {
 		s.Targets[0].Jobs[9].Status = rollout.JobSuccessful
 		if plan := mustPlan(t, compile(t, policy(row.rule)), s, minute(1)); len(plan.Start) > 0 || plan.Waiting.Len() > 0 {
 			t.Errorf("%s: starts %v, waits %q", row.why, plan.Start, blockers(plan))
+		}
+	}
+}
+
+// TestOutdatedSinceNever: a database writes the year 0 for a missing date. Such a target is not
+// outdated, neither in a bracket nor outside.
+func TestOutdatedSinceNever(t *testing.T) {
+	for _, rule := range []string{`{"retry":{"maxRetries":1}}`, `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1"}})
+		s.Targets[0].OutdatedAt = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+		plan := mustPlan(t, compile(t, policy(rule)), s, t0)
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := started(plan); len(got) > 0 || plan.Waiting.Len() > 0 || !strings.Contains(e.String(), "current") {
+			t.Errorf("%s: starts %q, waits %q: %v", rule, got, blockers(plan), e)
 		}
 	}
 }

@@ -216,7 +216,7 @@ func (x *index) observe(t *target) {
 			x.strange = x.strange || !status.active()
 		}
 	}
-	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !t.OutdatedAt.IsZero(), t.Priority != 0 || !t.JoinedAt.IsZero()
+	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !isUnset(t.OutdatedAt), t.Priority != 0 || !t.JoinedAt.IsZero()
 }
 
 func (l *versionList) number(id string) int32 {
