@@ -73,8 +73,8 @@ func firstCommon(a, b []Target) *Target {
 	return nil
 }
 
-// checkMembers reports every fault of the members and of the edges between them. list is the path of
-// the members, and id the rule id for messages.
+// checkMembers reports every fault of the members and of the edges between them. list is the path
+// of the members, and id the rule id for messages.
 func checkMembers(list, id string, members []Member, declared bool) error {
 	var f faults
 	path := func(i int, field string) string { return fmt.Sprintf("%s[%d].%s", list, i, field) }

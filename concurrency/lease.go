@@ -126,9 +126,9 @@ func ParseRecord(data []byte) (Record, error) {
 	return r, nil
 }
 
-// UnmarshalJSON decodes a record strictly: unknown fields, fields given twice and values of the wrong
-// form are errors, all of them reported, joined, each a *[FieldError]. The record is then unchanged.
-// Values are checked by [Record.Validate].
+// UnmarshalJSON decodes a record strictly: unknown fields, fields given twice and values of the
+// wrong form are errors, all of them reported, joined, each a *[FieldError]. The record is then
+// unchanged. Values are checked by [Record.Validate].
 func (r *Record) UnmarshalJSON(data []byte) error {
 	type plain Record
 	var f faults

@@ -82,8 +82,8 @@ func TestRecordLife(t *testing.T) {
 	if records, err := Apply(odd.Snapshot, odd.candidates, odd.plan(t).Admitted, epoch); !errors.As(err, &fault) || records != nil {
 		t.Errorf("what JSON makes one holder of: %v, %v", records, err)
 	}
-	// Starts of two plans, of which the second did not know the first: a record has a token once, and a
-	// holder once.
+	// Starts of two plans, of which the second did not know the first: a record has a token once, and
+	// a holder once.
 	two := newScene(ten(Count(2))).ask("n1", "g", "nodes").ask("n1", "g", "nodes").ask("n2", "g", "nodes")
 	admitted := two.plan(t).Admitted
 	for _, token := range [][2]uint64{{1, 1}, {2, 2}, {2, 1}} { // of the second start of n1, and of that of n2

@@ -524,9 +524,9 @@ func TestOutdatedAndNotDeployable(t *testing.T) {
 	}
 }
 
-// TestOutdatedInTheFuture: a target says that it will need a run later. What makes it need one by now,
-// a version that is approved there after the execution has ended, does not wait for that, and the
-// host is woken for the later run all the same.
+// TestOutdatedInTheFuture: a target says that it will need a run later. What makes it need one by
+// now, a version that is approved there after the execution has ended, does not wait for that, and
+// the host is woken for the later run all the same.
 func TestOutdatedInTheFuture(t *testing.T) {
 	t.Parallel()
 	set := compile(t, `[{"name":"all","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},

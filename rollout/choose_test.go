@@ -288,8 +288,8 @@ func TestStartsInOrderOfIDs(t *testing.T) {
 	}
 }
 
-// TestRepeatedInOrderOfTheirEnds: of two jobs to repeat, the one that ended first gets the slot. That
-// its target is outdated too, or will be, does not move it behind the other one.
+// TestRepeatedInOrderOfTheirEnds: of two jobs to repeat, the one that ended first gets the slot.
+// That its target is outdated too, or will be, does not move it behind the other one.
 func TestRepeatedInOrderOfTheirEnds(t *testing.T) {
 	set := compile(t, policy(`{"resourceConcurrency":{"groupSelector":"true","limit":1}},{"retry":{"maxRetries":1}}`))
 	for _, outdated := range []time.Time{{}, minute(4), minute(60)} {

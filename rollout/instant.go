@@ -53,9 +53,10 @@ type alarm struct {
 	rings time.Time // zero: never
 }
 
-// wake sets the alarm to an instant, unless it rings earlier. One that is not after now is none, nor
-// is one after the last instant, at which nobody can plan. Like every instant in a plan, the alarm is
-// in UTC, whatever zone the host uses: of two equal instants it must not matter which comes first.
+// wake sets the alarm to an instant, unless it rings earlier. One that is not after now is none,
+// nor is one after the last instant, at which nobody can plan. Like every instant in a plan, the
+// alarm is in UTC, whatever zone the host uses: of two equal instants it must not matter which
+// comes first.
 func (a *alarm) wake(at time.Time) {
 	if at.After(a.now) && (a.rings.IsZero() || at.Before(a.rings)) && !at.After(lastInstant()) {
 		a.rings = at.UTC()

@@ -2083,8 +2083,8 @@ func TestLintScopeInclude(t *testing.T) {
 	}
 }
 
-// TestLintMaxScope: a version without an expression that the host lets reach nobody was said to have
-// one that is wrong.
+// TestLintMaxScope: a version without an expression that the host lets reach nobody was said to
+// have one that is wrong.
 func TestLintMaxScope(t *testing.T) {
 	none := rollout.WithMaxScope(func(v rollout.Version, _ rollout.TargetID) bool { return v.Deployment != "web" || v.ID != "v2" })
 	for selector, want := range map[string]string{

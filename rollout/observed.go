@@ -310,8 +310,8 @@ func (o *observedTargets) mayJoin(t *target) bool {
 	return o.latest != nil && t.placed && t.JoinedAt.After(o.latest.ReadyAt) && t.current != missing
 }
 
-// past returns an instant since which a target is outdated, or zero if it is not yet: what makes the
-// target need a run before then must not wait for that.
+// past returns an instant since which a target is outdated, or zero if it is not yet: what makes
+// the target need a run before then must not wait for that.
 func (o *observedTargets) past(outdated time.Time) time.Time {
 	if outdated.After(o.asOf) {
 		return time.Time{}

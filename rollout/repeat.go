@@ -47,9 +47,9 @@ func (w *work) needsJob(i, floor int32, own []Job) bool {
 	return !w.done(i, floor, own) || w.outdated(t, w.version(i, floor).ID)
 }
 
-// done reports whether the version that a target keeps, after its newest ended jobs, needs a further
-// one only if the target is outdated. A success needs none, even if the host has not noted yet that
-// the version is current.
+// done reports whether the version that a target keeps, after its newest ended jobs, needs a
+// further one only if the target is outdated. A success needs none, even if the host has not noted
+// yet that the version is current.
 func (w *work) done(i, floor int32, own []Job) bool {
 	t := &w.targets[i]
 	return floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(w.version(i, floor).ID)

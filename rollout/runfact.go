@@ -11,8 +11,8 @@ import (
 
 // What the jobs of the snapshot tell package bracket about its runs.
 
-// runFacts reads the jobs of the groups that the state still knows, and notes those that claim to be
-// of such a group and are not. Attempts are counted within one group, generation and purpose.
+// runFacts reads the jobs of the groups that the state still knows, and notes those that claim to
+// be of such a group and are not. Attempts are counted within one group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	b.unknown = nil
 	groups, awaited := groupsOfRuns(state)

@@ -22,8 +22,8 @@ type State struct {
 
 // UnmarshalJSON decodes a state strictly, since a field of another release that is dropped here is
 // lost with the next save: unknown fields, fields given twice, values of the wrong type and records
-// that package bracket would misread are errors, all of them reported, joined, each a *[FieldError].
-// The state is then unchanged. [PolicySet.Plan] checks the rest.
+// that package bracket would misread are errors, all of them reported, joined, each a
+// *[FieldError]. The state is then unchanged. [PolicySet.Plan] checks the rest.
 func (s *State) UnmarshalJSON(data []byte) error {
 	type plain State
 	return fieldErrors(strictjson.Unmarshal(data, (*plain)(s)))

@@ -20,8 +20,8 @@ type fault struct {
 // typeValues are names that can stand in an expression as values, as in type(x) == string.
 const typeValues = " bool bytes double int list map null_type string type uint google.protobuf.Duration google.protobuf.Timestamp "
 
-// names finds the first name in a parsed tree that is neither declared nor local, that is bound by a
-// macro around it, or the first function that does not exist. The CEL library finds them too, but
+// names finds the first name in a parsed tree that is neither declared nor local, that is bound by
+// a macro around it, or the first function that does not exist. The CEL library finds them too, but
 // distinguishes them only in the text of its messages.
 func (e *Env) names(n *expr, local []string) *fault {
 	if path, ok := n.path(); ok {

@@ -1,5 +1,5 @@
-// Package testkit is what the tests of several packages share: the seed of all properties, a tally of
-// what they reach, spoilt documents, tests of tests, and what is to be known of the process.
+// Package testkit is what the tests of several packages share: the seed of all properties, a tally
+// of what they reach, spoilt documents, tests of tests, and what is to be known of the process.
 //
 // Property tests draw the same values in every run, so that a commit either always passes or always
 // fails. Rare outcomes that a test insists on are always reached, or never.

@@ -121,8 +121,8 @@ func Below(field string, fault error) error {
 	return Within(fault, func(inner string) string { return strictjson.Path(field, inner) })
 }
 
-// FirstYear and LastYear bound the instants for which programs plan. The library plans at no instant
-// after April 2262, and a rollout that is played goes on for a while.
+// FirstYear and LastYear bound the instants for which programs plan. The library plans at no
+// instant after April 2262, and a rollout that is played goes on for a while.
 const FirstYear, LastYear = 1970, 2199
 
 // Start returns what is wrong with the instant at which a virtual clock starts; nil if nothing is.
