@@ -8,9 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/runid"
-	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // index is a snapshot in a stable order, with numbers instead of names, so that nothing after it
@@ -254,26 +252,9 @@ func newer(a, b Job) int {
 		}
 		return 1
 	}
-	if a.Run != b.Run {
-		ofA, numberA := attemptOf(a.Run)
-		ofB, numberB := attemptOf(b.Run)
-		return cmp.Or(strings.Compare(ofB, ofA), cmp.Compare(numberB, numberA), strings.Compare(b.Run, a.Run))
+	if c := runid.Compare(b.Run, a.Run); c != 0 {
+		return c
 	}
 	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt),
 		strings.Compare(string(b.Verification), string(a.Verification)))
-}
-
-// attemptOf splits a run id into what it shares with the other attempts and the number of the
-// attempt; 0 if it has none.
-func attemptOf(run string) (shared string, number int) {
-	rest := run
-	for _, purpose := range [...]bracket.Purpose{bracket.Deploy, bracket.Rollback} { // behind the number
-		rest = strings.TrimSuffix(rest, "/"+string(purpose))
-	}
-	slash := strings.LastIndexByte(rest, '/')
-	number, ok := textkey.Number(rest[slash+1:])
-	if !ok {
-		return run, 0
-	}
-	return rest[:slash+1], number
 }

@@ -4,6 +4,7 @@
 package runid
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -15,8 +16,9 @@ import (
 // begins with the id of its rule instead.
 const Reserved = "target"
 
-// back is the end of the id of a run that takes a target back, in brackets and outside.
-const back = "/rollback"
+// back is the end of the id of a run that takes a target back, in brackets and outside; forth is
+// that of any other run of a bracket.
+const back, forth = "/rollback", "/deploy"
 
 // Group returns the group that, with the resource, holds the slots of a target outside brackets.
 func Group(environment, deployment string) string {
@@ -53,6 +55,29 @@ func (t Target) Attempt(run string) int32 {
 
 // IsRollback reports whether a run takes its target back, in a bracket or outside.
 func IsRollback(run string) bool { return strings.HasSuffix(run, back) }
+
+// Compare orders runs by their ids, byte-wise, but the attempts at one thing by their numbers: the
+// tenth comes behind the ninth.
+func Compare(a, b string) int {
+	if a == b {
+		return 0
+	}
+	ofA, numberA := attemptOf(a)
+	ofB, numberB := attemptOf(b)
+	return cmp.Or(strings.Compare(ofA, ofB), cmp.Compare(numberA, numberB), strings.Compare(a, b))
+}
+
+// attemptOf splits the id of a run into what it shares with the other attempts and the number of
+// the attempt; 0 if it has none.
+func attemptOf(run string) (shared string, number int) {
+	rest := strings.TrimSuffix(strings.TrimSuffix(run, forth), back) // of a bracket the number is not the last part
+	slash := strings.LastIndexByte(rest, '/')
+	number, ok := textkey.Number(rest[slash+1:])
+	if !ok {
+		return run, 0
+	}
+	return rest[:slash+1], number
+}
 
 // GroupOf returns the group for which a run of the version on the target holds its slots, in a
 // bracket or outside. It is empty if the id is none that a plan gives to such a run.

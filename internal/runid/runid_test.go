@@ -1,6 +1,7 @@
 package runid_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -87,5 +88,21 @@ func TestOneWordForRollback(t *testing.T) {
 	run := web.Join(&textkey.Joiner{}, 1, true)
 	if !strings.HasSuffix(run, "/"+string(rollout.PurposeRollback)) || string(bracket.Rollback) != string(rollout.PurposeRollback) {
 		t.Errorf("a run that goes back is %s, with the purposes %s and %s", run, rollout.PurposeRollback, bracket.Rollback)
+	}
+}
+
+// TestCompare: runs are ordered by their ids, but attempts by their numbers; the least comes first.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	ordered := []string{
+		"", "10", "R%2Fprod%2F1/r1/web/1/2/deploy", "R%2Fprod%2F1/r1/web/1/10/deploy", "R%2Fprod%2F1/r1/web/1/10/rollback", "R%2Fprod%2F1/r1/web/2/1/deploy",
+		"by hand", "r1/prod/web/v2/", "r1/prod/web/v2/2", "r1/prod/web/v2/2/rollback", "r1/prod/web/v2/10", "r1/prod/web/v2/02",
+	}
+	for i, a := range ordered {
+		for k, b := range ordered {
+			if got, want := runid.Compare(a, b), cmp.Compare(i, k); got != want {
+				t.Errorf("%q and %q: %d, want %d", a, b, got, want)
+			}
+		}
 	}
 }

@@ -473,6 +473,27 @@ func TestAttemptsAreTold(t *testing.T) {
 	}
 }
 
+// TestFoundAttemptsOfOneInstant: a clock tells only seconds, and many attempts fit into one. The
+// tenth is told as the tenth, although the letters of its id come before those of the second.
+func TestFoundAttemptsOfOneInstant(t *testing.T) {
+	t.Parallel()
+	w := atWork(t, 1, func(*rollout.Job) {})
+	jobs := w.Fleet.Targets[0].Jobs[:1]
+	for n := range 10 {
+		jobs = append(jobs, rollout.Job{Run: fmt.Sprintf("c-0/prod/web/v2/%d", n+1), Version: "v2", Status: rollout.JobFailure, CreatedAt: at(1, 9, 0), CompletedAt: at(1, 9, 0)})
+	}
+	jobs[10].Status, jobs[10].CompletedAt = rollout.JobInProgress, time.Time{}
+	w.Fleet.Targets[0].Jobs = jobs
+	var asked []int
+	w.Job = func(_ rollout.Start, attempt int) rollouttest.Outcome {
+		asked = append(asked, attempt)
+		return rollouttest.Outcome{After: minutes(12)}
+	}
+	if _, err := w.Run(t.Context()); err != nil || !slices.Equal(asked, []int{10}) {
+		t.Errorf("asked for the attempts %v, %v", asked, err)
+	}
+}
+
 // TestDrainsBeforeTheStart: a drain that the world has found serves the first upgrade, and is not saved;
 // one whose upgrade was before the start, too, has nothing to do with those to come.
 func TestDrainsBeforeTheStart(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/runid"
@@ -139,8 +138,8 @@ func begunVersions(t *rollout.Target) (versions []string) {
 	return versions
 }
 
-// compareJobs is the order of the jobs of a target. Of jobs of one instant a rollback is the last,
-// because it answers another one.
+// compareJobs is the order of the jobs of a target, as a plan orders them. Of jobs of one instant a
+// rollback is the last, because it answers another one.
 func compareJobs(a, b *rollout.Job) int {
 	back := func(job *rollout.Job) int {
 		if runid.IsRollback(job.Run) {
@@ -148,7 +147,7 @@ func compareJobs(a, b *rollout.Job) int {
 		}
 		return 0
 	}
-	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), back(a)-back(b), strings.Compare(a.Run, b.Run))
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), back(a)-back(b), runid.Compare(a.Run, b.Run))
 }
 
 // execution returns the open execution that a start belongs to, or nil, and the closed group, or
