@@ -94,9 +94,9 @@ func verifies(job *rollout.Job) bool {
 	return job.Status == rollout.JobSuccessful && job.Verification == rollout.VerificationRunning
 }
 
-// completed returns when a job ended that has.
+// completed returns when a job ended that has. An instant before the year 1 is none, as in a plan.
 func completed(job *rollout.Job) time.Time {
-	if job.CompletedAt.IsZero() {
+	if !job.CompletedAt.After(time.Time{}) {
 		return job.CreatedAt
 	}
 	return job.CompletedAt

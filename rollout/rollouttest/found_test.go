@@ -261,6 +261,9 @@ func TestFoundJobs(t *testing.T) {
 		{"in its checks", "their time counts from the end of the job", func(job *rollout.Job) { ended(8, job) }, rollouttest.Outcome{After: minutes(1), Verification: passed, VerifiedAfter: minutes(5)}, at(1, 9, 13)},
 		{"checks overdue", "what is due ends at the start, and not before", func(job *rollout.Job) { ended(2, job) }, rollouttest.Outcome{Verification: passed, VerifiedAfter: minutes(5)}, at(1, 9, 10)},
 		{"checks without end of the job", "the job ended when it was created", func(job *rollout.Job) { job.Verification = running }, rollouttest.Outcome{Verification: passed, VerifiedAfter: minutes(12)}, at(1, 9, 12)},
+		{"checks without end of the job, in the words of some databases", "the year 0 is no end either", func(job *rollout.Job) {
+			job.Verification, job.CompletedAt = running, time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+		}, rollouttest.Outcome{Verification: passed, VerifiedAfter: minutes(12)}, at(1, 9, 12)},
 		{"checks without outcome", "Job tells no end", func(job *rollout.Job) { ended(8, job) }, rollouttest.Outcome{After: minutes(12)}, time.Time{}},
 		{"checks hang", "Job tells no end", func(job *rollout.Job) { ended(8, job) }, rollouttest.Outcome{Verification: running}, time.Time{}},
 	} {
