@@ -324,6 +324,22 @@ func TestAttemptsOfOneInstant(t *testing.T) {
 	}
 }
 
+// TestGroupsOfOneInstant: a bracket that waits for nothing closes two groups within a second, and the
+// clock of the jobs tells only seconds. What the tenth group brought is current, and not what the
+// ninth did.
+func TestGroupsOfOneInstant(t *testing.T) {
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2", "v3"}})
+	s.Targets[0].Current = ""
+	for n, version := range []string{"v2", "v3"} {
+		run := fmt.Sprintf("B%%2Fprod%%2F%d/r1/a/1/1/deploy", 9+n)
+		s.Targets[0].Jobs = append(s.Targets[0].Jobs, rollout.Job{Run: run, Version: version, Status: rollout.JobSuccessful, CreatedAt: minute(1), CompletedAt: minute(1)})
+	}
+	plan := mustPlan(t, compile(t, policy(`{"retry":{"maxRetries":1}}`)), s, minute(2))
+	if len(plan.Start) > 0 || plan.Waiting.Len() > 0 {
+		t.Errorf("starts %v, waits %q", plan.Start, blockers(plan))
+	}
+}
+
 // TestOutdatedSinceNever: a database writes the year 0 for a missing date. Such a target is not
 // outdated, neither in a bracket nor outside.
 func TestOutdatedSinceNever(t *testing.T) {

@@ -240,8 +240,8 @@ func (t *target) floor() int32 {
 }
 
 // newer orders jobs, the newest first. Of jobs of one instant a rollback is the newest, because it
-// answers another job. The rest are ordered by their run ids, the tenth attempt behind the ninth,
-// and without these by everything else, so that the order of the input does not matter.
+// answers another job. The rest are ordered by their run ids, see [runid.Compare], and without these
+// by everything else, so that the order of the input does not matter.
 func newer(a, b Job) int {
 	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
 		return c

@@ -16,9 +16,8 @@ import (
 // begins with the id of its rule instead.
 const Reserved = "target"
 
-// back is the end of the id of a run that takes a target back, in brackets and outside; forth is
-// that of any other run of a bracket.
-const back, forth = "/rollback", "/deploy"
+// back is the end of the id of a run that takes a target back, in brackets and outside.
+const back = "/rollback"
 
 // Group returns the group that, with the resource, holds the slots of a target outside brackets.
 func Group(environment, deployment string) string {
@@ -56,27 +55,31 @@ func (t Target) Attempt(run string) int32 {
 // IsRollback reports whether a run takes its target back, in a bracket or outside.
 func IsRollback(run string) bool { return strings.HasSuffix(run, back) }
 
-// Compare orders runs by their ids, byte-wise, but the attempts at one thing by their numbers: the
-// tenth comes behind the ninth.
+// Compare orders runs by their ids, byte-wise, but with the numbers in them as numbers: the tenth
+// attempt comes behind the ninth, and so do the tenth generation and the tenth group.
 func Compare(a, b string) int {
-	if a == b {
-		return 0
+	restA, restB := a, b
+	for restA != "" && restB != "" {
+		digitsA, digitsB := digits(restA), digits(restB)
+		if digitsA == 0 || digitsB == 0 {
+			if restA[0] != restB[0] {
+				return cmp.Compare(restA[0], restB[0])
+			}
+			restA, restB = restA[1:], restB[1:]
+			continue
+		}
+		x, y := strings.TrimLeft(restA[:digitsA], "0"), strings.TrimLeft(restB[:digitsB], "0")
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
+			return c
+		}
+		restA, restB = restA[digitsA:], restB[digitsB:]
 	}
-	ofA, numberA := attemptOf(a)
-	ofB, numberB := attemptOf(b)
-	return cmp.Or(strings.Compare(ofA, ofB), cmp.Compare(numberA, numberB), strings.Compare(a, b))
+	return cmp.Or(cmp.Compare(len(restA), len(restB)), strings.Compare(a, b)) // numbers may begin with zeros
 }
 
-// attemptOf splits the id of a run into what it shares with the other attempts and the number of
-// the attempt; 0 if it has none.
-func attemptOf(run string) (shared string, number int) {
-	rest := strings.TrimSuffix(strings.TrimSuffix(run, forth), back) // of a bracket the number is not the last part
-	slash := strings.LastIndexByte(rest, '/')
-	number, ok := textkey.Number(rest[slash+1:])
-	if !ok {
-		return run, 0
-	}
-	return rest[:slash+1], number
+// digits returns the number of digits that a text begins with.
+func digits(text string) int {
+	return len(text) - len(strings.TrimLeft(text, "0123456789"))
 }
 
 // GroupOf returns the group for which a run of the version on the target holds its slots, in a

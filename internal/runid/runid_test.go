@@ -91,12 +91,14 @@ func TestOneWordForRollback(t *testing.T) {
 	}
 }
 
-// TestCompare: runs are ordered by their ids, but attempts by their numbers; the least comes first.
+// TestCompare: runs are ordered by their ids, with the numbers in them as numbers; the least comes
+// first.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	ordered := []string{
-		"", "10", "R%2Fprod%2F1/r1/web/1/2/deploy", "R%2Fprod%2F1/r1/web/1/10/deploy", "R%2Fprod%2F1/r1/web/1/10/rollback", "R%2Fprod%2F1/r1/web/2/1/deploy",
-		"by hand", "r1/prod/web/v2/", "r1/prod/web/v2/2", "r1/prod/web/v2/2/rollback", "r1/prod/web/v2/10", "r1/prod/web/v2/02",
+		"", "02/x", "2/x", "02/xy", "2/xy", "10", "R%2Fprod%2F1/r1/web/1/2/deploy", "R%2Fprod%2F1/r1/web/1/10/deploy", "R%2Fprod%2F1/r1/web/1/10/rollback", "R%2Fprod%2F1/r1/web/2/1/deploy",
+		"R%2Fprod%2F1/r1/web/10/1/deploy", "R%2Fprod%2F9/r1/web/1/1/deploy", "R%2Fprod%2F10/r1/web/1/1/deploy", "by hand", "r1/prod/web/v2/", "r1/prod/web/v2/02", "r1/prod/web/v2/2",
+		"r1/prod/web/v2/2/rollback", "r1/prod/web/v2/10", "r1/prod/web/v2/99999999999999999999", "r1/prod/web/v2/100000000000000000000", "r1/prod/web/v10/1",
 	}
 	for i, a := range ordered {
 		for k, b := range ordered {
