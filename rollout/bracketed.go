@@ -20,8 +20,6 @@ type bracketing struct {
 	executions executions
 	opened     []opened // what eachOpen yielded last
 
-	elsewhereRefused []refusedIn // commands refused in environments that the snapshot does not hold
-
 	bringing bringing
 }
 

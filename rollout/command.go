@@ -25,31 +25,11 @@ func validateCommands(f *faults, list []bracket.Command) {
 	}
 }
 
-// refusedIn holds the commands that a bracket refused in an environment.
-type refusedIn struct {
-	in       ruleIn
-	commands []bracket.Command
-}
-
-// unheeded reports the commands that this plan heard and that do not apply, and those that name an
-// execution that has not begun or is another group's by now. It reports none that names an
-// execution that is over: the command may have ended it, or have been given while it was open, and
-// a host may go on listing it.
+// unheeded reports the commands that were heard and did not apply, as long as their execution goes
+// on, and those that name an execution that has not begun or is another group's by now. It reports
+// none that names an execution that is over: the command may have ended it, or have been given while
+// it was open, and a host may go on listing it.
 func (w *work) unheeded() {
-	unapplied := map[string]bool{} // ids of commands that do not apply to the execution that they name; a bracket also refuses commands for others
-	note := func(refused []bracket.Command, own ruleIn) {
-		for _, c := range refused {
-			if rule, environment, _, _ := bracket.ParseGroupID(c.Group); own == (ruleIn{rule, environment}) {
-				unapplied[c.ID] = true
-			}
-		}
-	}
-	for _, b := range w.stepped {
-		note(b.plan.Refused, ruleIn{b.id, w.environments[b.environment].ID})
-	}
-	for _, own := range w.elsewhereRefused {
-		note(own.commands, own.in)
-	}
 	for _, c := range w.snapshot.Commands {
 		rule, environment, number, ok := bracket.ParseGroupID(c.Group)
 		var x *bracket.Execution
@@ -61,8 +41,9 @@ func (w *work) unheeded() {
 		why := ""
 		switch {
 		case x != nil && x.Group == c.Group:
-			if unapplied[c.ID] {
-				why = fmt.Sprintf("%s does not apply to the execution of %s on %s as it is", c.Kind, c.Group, c.Resource)
+			applied := slices.ContainsFunc(x.Decisions, func(d bracket.Command) bool { return d.ID == c.ID })
+			if slices.Contains(x.Commands, c.ID) && !applied {
+				why = fmt.Sprintf("%s did not apply to the execution of %s on %s when it was heard, and never will", c.Kind, c.Group, c.Resource)
 			}
 		case x != nil && slices.Contains(x.Merged, c.Group):
 			why = fmt.Sprintf("the execution on %s is that of %s by now", c.Resource, x.Group)

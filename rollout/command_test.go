@@ -32,7 +32,7 @@ func TestCommandWithoutEffect(t *testing.T) {
 		{"it repeats the run", command(bracket.Retry, "B/prod/1", "r1", ""), "", ""},
 		{"so does one for the other environment", command(bracket.Retry, "B/test/1", "r2", "a"), "", ""},
 		{"it ends the execution, and is listed on", command(bracket.Resolve, "B/prod/1", "r1", ""), "", ""},
-		{"there is no such deployment", command(bracket.Retry, "B/prod/1", "r1", "b"), "B c: retry does not apply to the execution of B/prod/1 on r1 as it is", ""},
+		{"there is no such deployment", command(bracket.Retry, "B/prod/1", "r1", "b"), "B c: retry did not apply to the execution of B/prod/1 on r1 when it was heard, and never will", "B c: retry did not apply to the execution of B/prod/1 on r1 when it was heard, and never will"},
 		{"no such group", command(bracket.Retry, "B/prod/2", "r1", ""), "B c: no execution of B/prod/2 has begun on r1", "B c: no execution of B/prod/2 has begun on r1"},
 		{"no such environment", command(bracket.Retry, "B/dev/1", "r1", ""), "B c: no execution of B/dev/1 has begun on r1", "B c: no execution of B/dev/1 has begun on r1"},
 		{"no such rule", command(bracket.Skip, "D/prod/1", "r1", ""), "D c: no execution of D/prod/1 has begun on r1", "D c: no execution of D/prod/1 has begun on r1"},
@@ -112,7 +112,7 @@ func TestCommandElsewhere(t *testing.T) {
 		told       []string
 	}{
 		{"it ends the execution", "", bracket.Resolve, nil},
-		{"there is no such member", "b", bracket.Skip, []string{"c: skip does not apply to the execution of B/" + gone + "/1 on r1 as it is"}},
+		{"there is no such member", "b", bracket.Skip, []string{"c: skip did not apply to the execution of B/" + gone + "/1 on r1 when it was heard, and never will"}},
 	} {
 		s.Commands = []bracket.Command{{ID: "c", Kind: row.kind, Group: "B/" + gone + "/1", Resource: "r1", Deployment: row.deployment, At: minute(2)}}
 		if got := said(mustPlan(t, set, s, minute(2))); !slices.Equal(got, row.told) {

@@ -56,7 +56,6 @@ func (w *work) elsewhere(record *bracket.GroupRecord) error {
 			w.happened(in, e)
 		}
 	}
-	w.elsewhereRefused = append(w.elsewhereRefused, refusedIn{in, plan.Refused})
 	w.executions.common[record.Rule] = state.Executions
 	return nil
 }

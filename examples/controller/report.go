@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -122,14 +121,8 @@ func (r *reporter) noPlan(policy *v1alpha1.RolloutPolicy, reason, message string
 // planned reports a plan, on the policies and on every machine.
 func (r *reporter) planned(ctx context.Context, found policies, seen *observation, plan rollout.Plan) error {
 	message := ""
-	refused := refusedCommands(seen.snapshot.Commands, plan.State)
 	for _, d := range plan.Diagnostics {
-		if id, _, _ := strings.Cut(d.Detail, ": "); d.Code != rollout.DiagnosticCommandWithoutEffect || !slices.Contains(refused, id) {
-			message += fmt.Sprintf("%s: %s\n", d.Code, d.Detail)
-		}
-	}
-	for _, id := range refused {
-		message += fmt.Sprintf("%s: %s: it did not apply when it was heard, and never will: a new object gives a new command\n", rollout.DiagnosticCommandWithoutEffect, id)
+		message += fmt.Sprintf("%s: %s\n", d.Code, d.Detail)
 	}
 	for _, lease := range plan.Orphans {
 		message += fmt.Sprintf("orphan: %s holds a slot of %s for %s with token %d and is not at work", lease.Resource, lease.Pool, lease.Group, lease.Token)
@@ -147,22 +140,6 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 		policy.Status.Waiting, policy.Status.Running, policy.Status.NextPlan = int32(plan.Waiting.Len()), int32(seen.active+len(plan.Start)), next
 	})
 	return errors.Join(err, r.onMachines(ctx, seen, plan))
-}
-
-// refusedCommands returns the ids of the commands that an open execution has heard and that did not
-// apply, in order. A plan says so only of those that it has heard itself, and its report may not have
-// been written; the record of the execution knows until its end.
-func refusedCommands(commands []bracket.Command, state rollout.State) (ids []string) {
-	for _, record := range state.Executions {
-		for _, c := range commands {
-			if x := record.Open; x != nil && c.Resource == record.Resource && c.Group == x.Group && slices.Contains(x.Commands, c.ID) &&
-				!slices.ContainsFunc(x.Decisions, func(applied bracket.Command) bool { return applied.ID == c.ID }) {
-				ids = append(ids, c.ID)
-			}
-		}
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*v1alpha1.RolloutPolicy)) error {

@@ -125,12 +125,9 @@ func (e *editor) plan(now time.Time) rollout.Plan {
 	return plan
 }
 
-// said is what a plan tells its host, without when it was made, what changed since the plan before,
-// and what it makes of commands: the plan that hears one says that it has no effect, and no later
-// one.
+// said is what a plan tells its host, without when it was made and what changed since the plan before.
 func said(p rollout.Plan) string {
 	p.Now, p.State, p.Events = time.Time{}, rollout.State{}, nil
-	p.Diagnostics = slices.DeleteFunc(slices.Clone(p.Diagnostics), func(d rollout.Diagnostic) bool { return d.Code == rollout.DiagnosticCommandWithoutEffect })
 	data, err := json.Marshal(p)
 	if err != nil {
 		panic(err)
