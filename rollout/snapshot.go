@@ -194,11 +194,11 @@ type Target struct {
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the jobs on this target, in any order; a plan orders them by CreatedAt, then by Run
-	// with the numbers in it as numbers. They must be complete from the first job of the
-	// newest version that was ever started here on, even while a newer version exists that was not,
-	// and for open bracket executions: attempts are counted from them, and a rollback, a later job of
-	// an older version, runs again if it is not listed. Of the jobs before them a host may leave out
-	// what nothing below asks for:
+	// with the numbers in it as numbers. They must be complete from the first job of the newest
+	// version that was ever started here on, even while a newer version exists that was not, and
+	// for open bracket executions: attempts are counted from them, and a rollback, a later job of
+	// an older version, runs again if it is not listed. Of the jobs before them a host may leave
+	// out what nothing below asks for:
 	//
 	//   - environmentProgression: of each version that may still go to other environments the
 	//     success that ended first and, with maximumAgeHours, the one that ended last;

@@ -103,8 +103,8 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestDecisionTakenBack: what a person has deleted does not count any more, even if a finalizer holds
-// the object for as long as it likes.
+// TestDecisionTakenBack: what a person has deleted does not count any more, even if a finalizer
+// holds the object for as long as it likes.
 func TestDecisionTakenBack(t *testing.T) {
 	c := newFake(t, interceptor.Funcs{})
 	for _, object := range []client.Object{
@@ -317,9 +317,9 @@ func TestReleaseCommand(t *testing.T) {
 	}
 }
 
-// TestReleaseCommandForUnseenMachine: of a machine that the cache does not show, a plan sees no jobs and
-// counts none. So its slot is not given back: a job of the execution may still be at work there. The
-// job of a deployment that the cache does not show counts, with a slot or without.
+// TestReleaseCommandForUnseenMachine: of a machine that the cache does not show, a plan sees no
+// jobs and counts none. So its slot is not given back: a job of the execution may still be at work
+// there. The job of a deployment that the cache does not show counts, with a slot or without.
 func TestReleaseCommandForUnseenMachine(t *testing.T) {
 	for _, unseen := range []string{"machine", "deployment"} {
 		c := newFake(t, interceptor.Funcs{})
@@ -351,8 +351,8 @@ func TestReleaseCommandForUnseenMachine(t *testing.T) {
 	}
 }
 
-// TestReleaseCommandSparesClaims: the slot that a controller claimed for a bracket is not one that an
-// execution left behind. The controller may only sleep, with the start in hand.
+// TestReleaseCommandSparesClaims: the slot that a controller claimed for a bracket is not one that
+// an execution left behind. The controller may only sleep, with the start in hand.
 func TestReleaseCommandSparesClaims(t *testing.T) {
 	died := errors.New("died")
 	orphans := 0

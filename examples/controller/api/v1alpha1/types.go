@@ -295,9 +295,9 @@ type BracketCommand struct {
 	Spec              BracketCommandSpec `json:"spec"`
 }
 
-// CommandRelease says that a machine serves again on which an execution was abandoned: the slots that
-// the execution left behind are given back, as long as the command exists. It does nothing as long
-// as the execution is open, or a job of it is active.
+// CommandRelease says that a machine serves again on which an execution was abandoned: the slots
+// that the execution left behind are given back, as long as the command exists. It does nothing as
+// long as the execution is open, or a job of it is active.
 const CommandRelease bracket.CommandKind = "release"
 
 // BracketCommandSpec is [bracket.Command], given at the creation of the object, to the second, or

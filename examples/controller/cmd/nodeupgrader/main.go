@@ -105,8 +105,8 @@ func run(ctx context.Context, o options) error {
 	if err := r.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	// What is unready is restarted by nobody, so a server that does not answer, or has no definitions
-	// yet, makes it unready and not unhealthy.
+	// What is unready is restarted by nobody, so a server that does not answer, or has no
+	// definitions yet, makes it unready and not unhealthy.
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("caches", controller.Ready(mgr.GetCache()))); err != nil {
 		return err
 	}
