@@ -337,7 +337,7 @@ func sortByChain(rules []RuleVerdict) {
 
 func placeInChain(kind RuleKind) int {
 	return slices.Index([]RuleKind{
-		kindStatus, kindPolicy, KindVersionSelector, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
+		kindStatus, kindPolicy, KindVersionSelector, KindFailureBudget, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
 		KindGradualRollout, KindRollback, KindRetry, kindCustom, kindTarget, KindConcurrency,
 	}, kind)
 }

@@ -222,6 +222,8 @@ func (c *compilation) rule(path string, rule Rule) *compiledRule {
 			r.described = &Data{Detail: text}
 		}
 		r.readsResource = reads(r.selector, ofResource)
+	case rule.FailureBudget != nil:
+		r.budget = rule.FailureBudget
 	case rule.AnyApproval != nil:
 		r.approval = rule.AnyApproval
 	case rule.EnvironmentProgression != nil:

@@ -29,6 +29,7 @@ func TestPoliciesAreNotRetained(t *testing.T) {
 		{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":60,"waves":[1,"50%"]}},
 		{"deploymentDependency":{"dependsOn":"true","appliesTo":"a"}},
 		{"versionSelector":{"selector":"true"}},
+		{"failureBudget":{"maxFailures":2,"onJobStatuses":["failure"]}},
 		{"anyApproval":{"minApprovals":2}},
 		{"environmentProgression":{"dependsOnEnvironmentSelector":"true","minimumSuccessPercentage":50,"maximumAgeHours":5,"successStatuses":["successful"]}},
 		{"versionCooldown":{"intervalSeconds":60}},
@@ -46,7 +47,7 @@ func TestPoliciesAreNotRetained(t *testing.T) {
 		for _, r := range set.policies[0].rules {
 			data, err := json.Marshal(Rule{
 				DeploymentBracket: r.bracket, ResourceConcurrency: r.pool, GradualRollout: r.gradual, DeploymentDependency: r.dependency,
-				AnyApproval: r.approval, EnvironmentProgression: r.progression, VersionCooldown: r.cooldown,
+				FailureBudget: r.budget, AnyApproval: r.approval, EnvironmentProgression: r.progression, VersionCooldown: r.cooldown,
 				DeploymentWindow: r.window, Retry: r.retry, Rollback: r.rollback,
 			})
 			if err != nil {

@@ -47,8 +47,8 @@ func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool
 }
 
 // withRemedies says of the unknown kinds of rules in policies which kinds there are, unless the
-// decoder has named the one that is meant, and of a wave what it may be, which is less than any
-// limit may be. Rules are the only list in a policy.
+// decoder has named the one that is meant, and of a wave and a failure budget what it may be, which
+// is less than any limit may be. Rules are the only list in a policy.
 func withRemedies(err error) error {
 	var list []error
 	for _, fault := range strictjson.Faults(err) {
@@ -62,18 +62,15 @@ func withRemedies(err error) error {
 			for _, k := range (Rule{}).kinds() {
 				kinds = append(kinds, string(k.name))
 			}
-			if fault.Hint += ": besides id and createdAt a rule holds one of " + strings.Join(kinds, ", "); name == reservedKind {
-				fault.Hint = "unknown field: this kind is reserved for a later release"
-			}
+			fault.Hint += ": besides id and createdAt a rule holds one of " + strings.Join(kinds, ", ")
 		}
 		if strings.HasPrefix(name, "gradualRollout.waves[") {
 			fault.Hint = hintWave
+		}
+		if name == "failureBudget.maxFailures" {
+			fault.Hint = hintBudget
 		}
 		list = append(list, &fault)
 	}
 	return strictjson.Join(list...)
 }
-
-// reservedKind is a kind of rule that does not exist yet. A release that knows it reads the policies
-// of this one.
-const reservedKind = "failureBudget"

@@ -25,7 +25,7 @@
 // events that can:
 //
 //  1. the status of the version
-//  2. versionSelector
+//  2. versionSelector, and failureBudget: it has not failed on too many targets
 //  3. anyApproval
 //  4. environmentProgression: it succeeded elsewhere, on enough targets and for long enough
 //  5. deploymentBracket: members are chosen, ordered and locked by package bracket

@@ -564,30 +564,21 @@ func ExampleWaitingList_All() {
 	// approval_missing 2
 }
 
-// Example_failureBudget stops a release after its second failure. How many failures are too many is
-// the host's word: it counts them and pauses the version. Whoever has begun goes on; nobody else
-// gets it. The fix is another version, with a curve of its own: if the paused one became ready
-// again, everybody whose turn came meanwhile would start at once.
+// Example_failureBudget stops a release at its second failure: one target may fail. Whoever has
+// begun may be tried again; nobody else gets it. The fix is another version, with a budget and a
+// curve of its own.
 func Example_failureBudget() {
-	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	set := exampleSet(`{"name":"slowly","selector":"true","rules":[
+		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}, {"id":"halt","failureBudget":{"maxFailures":1}}]}`)
 	s := exampleFleet()
 	for _, id := range []string{"n3", "n4"} {
 		s.Resources = append(s.Resources, rollout.Resource{ID: id})
 		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "web"}, Current: "v1"})
 	}
-	const budget = 2
 	for turn := range 4 {
 		now := exampleNow.Add(time.Duration(turn) * 10 * time.Minute)
-		failed := 0
-		for _, target := range s.Targets {
-			for _, job := range target.Jobs {
-				if job.Version == "v2" && job.Status == rollout.JobFailure {
-					failed++
-				}
-			}
-		}
-		if failed >= budget {
-			s.Versions[1].Status = rollout.VersionPaused
+		if turn == 3 {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: now})
 		}
 		plan, err := set.Plan(s, now)
 		if err != nil {
@@ -597,24 +588,24 @@ func Example_failureBudget() {
 			log.Fatal(err)
 		}
 		for _, start := range plan.Start {
-			fmt.Println(now.Format(time.TimeOnly), start.Resource, "starts", start.Version, "and fails")
+			fmt.Println(now.Format(time.TimeOnly), start.Resource, "starts", start.Version)
 			i := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
 			s.Targets[i].Jobs = []rollout.Job{{Run: start.Run, Version: start.Version, Status: rollout.JobFailure, CreatedAt: now, CompletedAt: now.Add(time.Minute)}}
 		}
-		if s.Versions[1].Status == rollout.VersionPaused {
-			for wait := range plan.Waiting.All() {
+		for wait := range plan.Waiting.All() {
+			if turn == 2 {
 				fmt.Println(now.Format(time.TimeOnly), wait.Resource, "waits:", wait.Blockers[0])
 			}
-			break
 		}
 	}
 	// Output:
-	// 00:00:00 n1 starts v2 and fails
-	// 00:10:00 n4 starts v2 and fails
+	// 00:00:00 n1 starts v2
+	// 00:10:00 n4 starts v2
 	// 00:20:00 n1 waits: retry_exhausted (1 of 1 attempts failed), waits for an operator or a version of web
-	// 00:20:00 n2 waits: version_not_deployable: paused, waits for a version of web
-	// 00:20:00 n3 waits: version_not_deployable: paused, waits for a version of web
+	// 00:20:00 n2 waits: failure_budget_exceeded (2 targets failed, 1 may: n1, n4), waits for an operator or a version of web or successes of web v2 in prod
+	// 00:20:00 n3 waits: failure_budget_exceeded (2 targets failed, 1 may: n1, n4), waits for an operator or a version of web or successes of web v2 in prod
 	// 00:20:00 n4 waits: retry_exhausted (1 of 1 attempts failed), waits for an operator or a version of web
+	// 00:30:00 n2 starts v3
 }
 
 // ticket is a rule that asks for a change ticket on the version.

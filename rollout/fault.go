@@ -162,6 +162,13 @@ func (f *faults) terminal(path string, status JobStatus, meant ...JobStatus) boo
 	return status.Terminal()
 }
 
+// failure adds a fault if a status is not one of ended jobs, or is that of successful ones.
+func (f *faults) failure(path string, status JobStatus) {
+	if f.terminal(path, status) && status == JobSuccessful {
+		f.add(path, CodeConflict, status, "is no failure: use onVerificationFailure for a job that succeeded and turned out bad")
+	}
+}
+
 // oneOf adds a fault if a value is none of the known ones. An absent value is passed over: it
 // stands for the default.
 func oneOf[T ~string](f *faults, path string, value T, known ...T) {

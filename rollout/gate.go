@@ -42,7 +42,7 @@ func (a AnyApproval) Validate() error {
 type gate struct {
 	view, version int32
 	created       *Version
-	blockers      []Verdict          // by version status, version selector, approval, progression
+	blockers      []Verdict          // by version status, version selector, failure budget, approval, progression
 	base          time.Time          // the latest instant at which an approval or progression opened, never before the version was created; zero while one is shut
 	eligible      time.Time          // without blockers: the latest instant at which any rule opened, even by an override. Groups count from it, curves from base
 	shut          []Condition        // what the shut rules wait for
@@ -136,6 +136,9 @@ func (w *work) gateOf(i, n int32) *gate {
 			own.since = v.CreatedAt
 		}
 		g.asked = append(g.asked, own)
+	}
+	for _, rule := range view.budgets {
+		g.asked = append(g.asked, w.budget(rule, t.environment, t.deployment, n))
 	}
 	for _, rule := range view.approvals {
 		at, verdict := w.approval(rule, v, &w.environments[t.environment])

@@ -27,10 +27,11 @@ func TestJSONNames(t *testing.T) {
 		names string
 	}{
 		{rollout.Policy{}, "id name! enabled selector! rules!"},
-		{rollout.Rule{}, "id createdAt deploymentBracket resourceConcurrency gradualRollout deploymentDependency versionSelector anyApproval environmentProgression versionCooldown deploymentWindow retry rollback"},
+		{rollout.Rule{}, "id createdAt deploymentBracket resourceConcurrency gradualRollout deploymentDependency versionSelector failureBudget anyApproval environmentProgression versionCooldown deploymentWindow retry rollback"},
 		{rollout.GradualRollout{}, "rolloutType! timeScaleInterval! positionGrowthFactor waves orderKey orderSalt orderHash"},
 		{rollout.DeploymentDependency{}, "dependsOn! appliesTo match anyEnvironment"},
 		{rollout.VersionSelector{}, "selector! description"},
+		{rollout.FailureBudget{}, "maxFailures! anyEnvironment onJobStatuses onVerificationFailure"},
 		{rollout.AnyApproval{}, "minApprovals!"},
 		{rollout.EnvironmentProgression{}, "dependsOnEnvironmentSelector! minimumSuccessPercentage minimumSoakTimeMinutes maximumAgeHours successStatuses requireVerificationPassed"},
 		{rollout.VersionCooldown{}, "intervalSeconds!"},

@@ -138,6 +138,12 @@ const (
 	// so that a retry rule has nothing to try again. Leave the status out of onJobStatuses or out
 	// of retryOnStatuses.
 	LintRollbackBeforeRetry LintCode = "rollback_before_retry"
+	// LintFailureBudgetUnreachable, a warning: a failure budget allows as many failures as any
+	// deployment that it governs has targets, so it never holds anything. Lower maxFailures.
+	LintFailureBudgetUnreachable LintCode = "failure_budget_unreachable"
+	// LintFailureBudgetUnpaced, a warning: targets under a failure budget have neither a curve nor a
+	// pool, so all of them start at once, before any failure is known. Add one of the two.
+	LintFailureBudgetUnpaced LintCode = "failure_budget_unpaced"
 	// LintBracketRolesDerived: only the dependencies decide which members are hooks. A warning if
 	// they make hooks, or make none only because a member has no dependency; information if they
 	// make none anyway. Write memberRoles.

@@ -18,6 +18,9 @@ func (l *lint) lookAtFailures() {
 		l.lookAtHold(rule)
 	}
 	l.lookAtFinal()
+	for _, rule := range l.w.set.budgets {
+		l.lookAtBudget(rule)
+	}
 	for k := range l.kinds {
 		view := l.w.views.list[l.kinds[k].view]
 		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
@@ -26,6 +29,40 @@ func (l *lint) lookAtFailures() {
 			}
 		}
 	}
+}
+
+// lookAtBudget finds a failure budget that no number of failures exceeds, and targets under one that
+// start all at once.
+func (l *lint) lookAtBudget(rule *compiledRule) {
+	populations := map[int32]int{} // of each budget, by pair or by deployment
+	var all, unpaced reach
+	most := 0
+	for k := range l.governed(rule) {
+		at := k.pair
+		if rule.budget.AnyEnvironment {
+			_, at = l.pairOf(k.pair)
+		}
+		populations[at] += len(k.targets)
+		most = max(most, populations[at])
+		all.merge(reachOf(k.targets))
+		if !l.w.views.list[k.view].paced() {
+			unpaced.merge(reachOf(k.targets))
+		}
+	}
+	switch limit := rule.budget.MaxFailures; {
+	case all.some() && limit.Of(most, concurrency.Floor) >= most:
+		l.add(findingOf(rule, "maxFailures"), LintFailureBudgetUnreachable, SeverityWarning, all,
+			fmt.Sprintf("it is %v, and no deployment has more than %s: nothing is ever held", limit, textlist.Counted(most, "target")),
+			"lower maxFailures, or write a percentage below 100%")
+	case unpaced.some():
+		l.add(findingOf(rule, ""), LintFailureBudgetUnpaced, SeverityWarning, unpaced,
+			"all its targets start at once, before any failure is known", "add a gradualRollout or a resourceConcurrency rule for them")
+	}
+}
+
+// paced reports whether anything keeps the targets of a view from starting all at once.
+func (v *view) paced() bool {
+	return len(v.concurrency) > 0 || slices.ContainsFunc(v.gradual, func(rule *compiledRule) bool { return *rule.gradual.TimeScaleInterval > 0 })
 }
 
 // furtherAttempts returns how many attempts may follow the first. Of several retry rules the one

@@ -43,6 +43,7 @@ func ingredients() []ingredient {
 		{kind: "curve", rule: `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`},
 		{kind: "window", needs: "n", rule: `{"id":"W","deploymentWindow":{` + often + `,"minimumRemainingMinutes":2,"firstDeploy":"apply"}}`},
 		{kind: "freeze", rule: `{"id":"F","deploymentWindow":{"from":"2025-01-01T00:00:30Z","until":"2025-01-01T00:03:00Z","allowWindow":false}}`},
+		{kind: "budget", rule: `{"id":"L","failureBudget":{"maxFailures":0}}`},
 		{kind: "approval", rule: `{"id":"A","anyApproval":{"minApprovals":1}}`},
 		{kind: "approval there", needs: "b", selector: "resource.id == 'r2'", rule: `{"id":"A","anyApproval":{"minApprovals":1}}`},
 		{kind: "progression", needs: "s", selector: "environment.id == 'prod'", rule: `{"id":"E","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSuccessPercentage":50,"minimumSoakTimeMinutes":2}}`},

@@ -40,6 +40,7 @@ type Rule struct {
 	GradualRollout       *GradualRollout       `json:"gradualRollout,omitempty"`
 	DeploymentDependency *DeploymentDependency `json:"deploymentDependency,omitempty"`
 	VersionSelector      *VersionSelector      `json:"versionSelector,omitempty"`
+	FailureBudget        *FailureBudget        `json:"failureBudget,omitempty"`
 	AnyApproval          *AnyApproval          `json:"anyApproval,omitempty"`
 
 	EnvironmentProgression *EnvironmentProgression `json:"environmentProgression,omitempty"`
@@ -74,6 +75,9 @@ func (r Rule) clone() Rule {
 		own.TimeScaleInterval, own.Waves = copyOf(own.TimeScaleInterval), slices.Clone(own.Waves)
 	}
 	r.DeploymentDependency, r.VersionSelector = copyOf(r.DeploymentDependency), copyOf(r.VersionSelector)
+	if r.FailureBudget = copyOf(r.FailureBudget); r.FailureBudget != nil {
+		r.FailureBudget.OnJobStatuses = slices.Clone(r.FailureBudget.OnJobStatuses)
+	}
 	if r.AnyApproval = copyOf(r.AnyApproval); r.AnyApproval != nil {
 		r.AnyApproval.MinApprovals = copyOf(r.AnyApproval.MinApprovals)
 	}
@@ -112,6 +116,7 @@ const (
 	KindGradualRollout  RuleKind = "gradualRollout"
 	KindDependency      RuleKind = "deploymentDependency"
 	KindVersionSelector RuleKind = "versionSelector"
+	KindFailureBudget   RuleKind = "failureBudget"
 	KindApproval        RuleKind = "anyApproval"
 	KindProgression     RuleKind = "environmentProgression"
 	KindCooldown        RuleKind = "versionCooldown"
@@ -127,13 +132,14 @@ type kindOfRule struct {
 	set  bool
 }
 
-func (r Rule) kinds() [11]kindOfRule {
+func (r Rule) kinds() [12]kindOfRule {
 	return [...]kindOfRule{
 		{KindBracket, r.DeploymentBracket, r.DeploymentBracket != nil},
 		{KindConcurrency, r.ResourceConcurrency, r.ResourceConcurrency != nil},
 		{KindGradualRollout, r.GradualRollout, r.GradualRollout != nil},
 		{KindDependency, r.DeploymentDependency, r.DeploymentDependency != nil},
 		{KindVersionSelector, r.VersionSelector, r.VersionSelector != nil},
+		{KindFailureBudget, r.FailureBudget, r.FailureBudget != nil},
 		{KindApproval, r.AnyApproval, r.AnyApproval != nil},
 		{KindProgression, r.EnvironmentProgression, r.EnvironmentProgression != nil},
 		{KindCooldown, r.VersionCooldown, r.VersionCooldown != nil},

@@ -121,6 +121,7 @@ type byKind struct {
 	gradual      []*compiledRule
 	dependencies []*compiledRule
 	selectors    []*compiledRule
+	budgets      []*compiledRule
 	approvals    []*compiledRule
 	progressions []*compiledRule
 	cooldowns    []*compiledRule
@@ -149,6 +150,8 @@ func (k *byKind) add(r *compiledRule) {
 		k.dependencies = append(k.dependencies, r)
 	case KindVersionSelector:
 		k.selectors = append(k.selectors, r)
+	case KindFailureBudget:
+		k.budgets = append(k.budgets, r)
 	case KindApproval:
 		k.approvals = append(k.approvals, r)
 	case KindProgression:
@@ -198,6 +201,7 @@ type compiledRule struct {
 	window   *DeploymentWindow
 	calendar clock.Calendar // of this rule alone
 
+	budget      *FailureBudget
 	approval    *AnyApproval
 	progression *EnvironmentProgression
 	cooldown    *VersionCooldown

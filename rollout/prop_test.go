@@ -176,7 +176,7 @@ func pointer[T any](v T) *T { return &v }
 
 // genRule draws one rule of those that need no bracket.
 func genRule(t *rapid.T) rollout.Rule {
-	switch oneOf(t, "kind", "gradual", "gradual", "pool", "pool", "dependency", "selector", "approval", "retry", "retry", "retry", "progression", "cooldown", "cooldown", "window", "window", "rollback") {
+	switch oneOf(t, "kind", "gradual", "gradual", "pool", "pool", "dependency", "selector", "approval", "retry", "retry", "retry", "progression", "cooldown", "cooldown", "window", "window", "rollback", "budget") {
 	case "gradual":
 		return rollout.Rule{GradualRollout: genGradual(t, rollout.OrderByTarget, rollout.OrderByResource)}
 	case "pool":
@@ -215,6 +215,15 @@ func genRule(t *rapid.T) rollout.Rule {
 			r.OnJobStatuses = []rollout.JobStatus{rollout.JobFailure}
 		}
 		return rollout.Rule{Rollback: r}
+	case "budget":
+		b := &rollout.FailureBudget{
+			MaxFailures: oneOf(t, "failures", concurrency.Count(0), concurrency.Count(0), concurrency.Count(1), concurrency.Percent(34), concurrency.Percent(50)), AnyEnvironment: chance(t, "everywhere", 30),
+			OnVerificationFailure: chance(t, "verified", 40),
+		}
+		if chance(t, "which failures", 30) {
+			b.OnJobStatuses = oneOf(t, "these", []rollout.JobStatus{rollout.JobFailure}, []rollout.JobStatus{rollout.JobCancelled, rollout.JobExternalRunNotFound})
+		}
+		return rollout.Rule{FailureBudget: b}
 	case "approval":
 		return rollout.Rule{CreatedAt: oneOf(t, "rule created", time.Time{}, minute(-2)), AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(between(t, "approvals", 0, 2))}}
 	}

@@ -69,6 +69,16 @@ func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule)
 			}
 		}
 	}
+	for _, rule := range rules {
+		if rule.FailureBudget != nil {
+			over := r.overBudget(rule, v, t.Environment)
+			if o := r.override(rule.id, v.ID, t); o != nil {
+				private = private || o.Resource != ""
+			} else if over {
+				blockers = append(blockers, "failure_budget_exceeded "+rule.id)
+			}
+		}
+	}
 	for _, kind := range []rollout.RuleKind{rollout.KindApproval, rollout.KindProgression} {
 		for _, rule := range rules {
 			if rule.Kind() != kind {
@@ -98,6 +108,53 @@ func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule)
 		}
 	}
 	return blockers, since, shut, private
+}
+
+// overBudget reports whether a version has failed on more targets than a rule allows in an
+// environment, or anywhere.
+func (r *reference) overBudget(rule namedRule, v rollout.Version, environment string) bool {
+	b := rule.FailureBudget
+	population, failed := 0, 0
+	for _, o := range r.s.Targets {
+		rules, _ := r.governing(o)
+		governs := slices.ContainsFunc(rules, func(other namedRule) bool { return other.id == rule.id })
+		if o.Deployment != v.Deployment || o.Environment != environment && !b.AnyEnvironment || !governs || !r.inScope(v, o) {
+			continue
+		}
+		population++
+		bad := false
+		for _, job := range slices.Backward(jobs(o)) { // the oldest first: the last word counts
+			end := job.CompletedAt
+			if end.IsZero() {
+				end = job.CreatedAt
+			}
+			if job.Version != v.ID || !job.Status.Terminal() || strings.HasSuffix(job.Run, "/rollback") {
+				continue
+			}
+			fails := slices.Contains([]rollout.JobStatus{rollout.JobFailure, rollout.JobInvalidAgent, rollout.JobInvalidIntegration, rollout.JobExternalRunNotFound}, job.Status)
+			if len(b.OnJobStatuses) > 0 {
+				fails = slices.Contains(b.OnJobStatuses, job.Status)
+			}
+			fails = fails || b.OnVerificationFailure && job.Verification == rollout.VerificationFailed
+			succeeds := job.Status == rollout.JobSuccessful && (!b.OnVerificationFailure || job.Verification == "" || job.Verification == rollout.VerificationPassed)
+			switch {
+			case end.After(r.now) && (fails || succeeds):
+				r.wake(end)
+			case fails:
+				bad = true
+			case succeeds:
+				bad = false
+			}
+		}
+		if bad {
+			failed++
+		}
+	}
+	allowed := b.MaxFailures.Value()
+	if b.MaxFailures.IsPercent() {
+		allowed = population * allowed / 100
+	}
+	return failed > allowed
 }
 
 // untilOpen is the end of what a rollout says that has not begun: when time alone has opened every

@@ -105,6 +105,12 @@ func valuesOf() map[string]values {
 			"selector":    {list(`"true"`), list(`""`, `"bad"`)},
 			"description": {list(`""`, `"why"`), nil},
 		},
+		"failureBudget": {
+			"maxFailures":           {list("0", "2", `"0%"`, `"100%"`), list("-1", `"101%"`, `"2"`)},
+			"anyEnvironment":        {list("true", "false"), nil},
+			"onJobStatuses":         {list("[]", `["failure"]`), list(`["odd"]`, `["successful"]`)},
+			"onVerificationFailure": {list("true", "false"), nil},
+		},
 		"anyApproval": {"minApprovals": {list("0", "1"), list("-1")}},
 		"environmentProgression": {
 			"dependsOnEnvironmentSelector": {list(`"true"`), list(`""`, `"bad"`)},
@@ -152,6 +158,7 @@ func valuesOf() map[string]values {
 		"gradualRollout":         `{"rolloutType":"linear","timeScaleInterval":60}`,
 		"deploymentDependency":   `{"dependsOn":"true"}`,
 		"versionSelector":        `{"selector":"true"}`,
+		"failureBudget":          `{"maxFailures":1}`,
 		"anyApproval":            `{"minApprovals":1}`,
 		"environmentProgression": `{"dependsOnEnvironmentSelector":"true"}`,
 		"versionCooldown":        `{"intervalSeconds":60}`,

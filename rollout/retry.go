@@ -90,7 +90,7 @@ func (r Retry) counts(status JobStatus) bool {
 	if len(r.RetryOnStatuses) > 0 {
 		return slices.Contains(r.RetryOnStatuses, status)
 	}
-	return status.Terminal() && status != JobSuccessful && status != JobCancelled && status != JobSkipped
+	return status.failure()
 }
 
 // end returns when a job ended. If the host does not record that, it is the instant of creation, so

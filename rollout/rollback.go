@@ -34,10 +34,7 @@ func (r Rollback) Validate() error {
 		f.add("onJobStatuses", CodeRequired, nil, "nothing triggers the rule: name at least one status, or set onVerificationFailure").reading("onVerificationFailure")
 	}
 	for i, status := range r.OnJobStatuses {
-		at := fmt.Sprintf("onJobStatuses[%d]", i)
-		if f.terminal(at, status) && status == JobSuccessful {
-			f.add(at, CodeConflict, status, "is no failure: use onVerificationFailure for a job that succeeded and turned out bad")
-		}
+		f.failure(fmt.Sprintf("onJobStatuses[%d]", i), status)
 	}
 	return f.err()
 }

@@ -202,6 +202,7 @@ type Target struct {
 	//
 	//   - environmentProgression: of each version that may still go to other environments the
 	//     success that ended first and, with maximumAgeHours, the one that ended last;
+	//   - failureBudget: of each version that may still go to other targets the newest job;
 	//   - rollback: the newest success of an older version that did not go wrong itself, see
 	//     [Rollback], and the newest job of that version that a plan started: the number in the next
 	//     run id follows that in this one;
@@ -299,6 +300,12 @@ func (s JobStatus) active() bool {
 // Terminal reports whether a job with this status has ended, as [concurrency.Terminal] does. It is
 // true for the statuses from [JobSuccessful] to [JobExternalRunNotFound], and for no other.
 func (s JobStatus) Terminal() bool { return concurrency.Terminal(string(s)) }
+
+// failure reports whether a job has ended without success, unless it was called off. That is what
+// counts as a failure where a rule does not name statuses.
+func (s JobStatus) failure() bool {
+	return s.Terminal() && s != JobSuccessful && s != JobCancelled && s != JobSkipped
+}
 
 // Approval is one person's decision on a version in an environment. Several approvals by one person
 // count as one, the earliest of them; a rejection does not take it back. An approval of a version

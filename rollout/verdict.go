@@ -10,6 +10,7 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // VerdictStatus is the outcome of one rule for one candidate.
@@ -32,6 +33,7 @@ const (
 	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
 	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a missing key
 	ReasonSelectorError            Reason = "selector_error"             // denied: an expression failed on this target
+	ReasonFailureBudget            Reason = "failure_budget_exceeded"    // denied: the version failed on more targets than a failureBudget allows
 	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed
 	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
 	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago
@@ -109,7 +111,7 @@ type ConditionKind string
 
 const (
 	OnApproval     ConditionKind = "approval"      // an approval of Version in Environment
-	OnJob          ConditionKind = "job"           // a job ends, or its verification: of Deployment on Resource, or of Version anywhere in Environment
+	OnJob          ConditionKind = "job"           // a job ends, or its verification: of Deployment on Resource, or of Version anywhere in Environment, or anywhere at all
 	OnDependency   ConditionKind = "dependency"    // another deployment succeeds on the resource
 	OnMember       ConditionKind = "member"        // another member of the bracket ends on the resource
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
@@ -248,9 +250,13 @@ func phrases(on []Condition, keys bool) []string {
 			list = append(list, text)
 		}
 	}
-	const most = 10 // On has all of them
-	if more := len(list) - most; more > 1 {
-		list = append(list[:most], fmt.Sprintf("%d others", more))
+	return few(list)
+}
+
+// few returns the first entries of a list and how many others there are: the verdict has all of them.
+func few(list []string) []string {
+	if more := len(list) - textlist.Shown; more > 1 {
+		return append(slices.Clone(list[:textlist.Shown]), fmt.Sprintf("%d others", more))
 	}
 	return list
 }
@@ -287,6 +293,8 @@ func (d *Data) about(reason Reason) string {
 		}
 	case ReasonRetryBackoff, ReasonRetryExhausted:
 		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
+	case ReasonFailureBudget:
+		text, names = fmt.Sprintf(" (%s failed, %d may: %s)", textlist.Counted(d.Attempt, "target"), d.Allowed, strings.Join(few(d.Names), ", ")), ""
 	case ReasonApprovalMissing:
 		text = fmt.Sprintf(" (%d of %d needed)", d.Attempt, d.Allowed)
 		if names != "" {

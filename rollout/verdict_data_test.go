@@ -117,6 +117,11 @@ func TestVerdictsInFull(t *testing.T) {
 			newest(s).Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag ="}}
 		},
 			want: `[{"status":"denied","reason":"selector_error","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"detail":"selector: 1:13: syntax error at = (write == for =)"}}]`},
+		{why: "it failed elsewhere", rules: `{"id":"R","failureBudget":{"maxFailures":0}}`, edit: func(s *rollout.Snapshot) {
+			s.Resources = append(s.Resources, rollout.Resource{ID: "r2"})
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "api"}, Current: "v2", Jobs: []rollout.Job{{Run: "1", Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(-90)}}})
+		},
+			want: `[{"status":"denied","reason":"failure_budget_exceeded","rule":"R","on":[{"kind":"operator"},{"kind":"version","deployment":"api"},{"kind":"job","environment":"prod","deployment":"api","version":"v2"}],"data":{"attempt":1,"names":["r2"]}}]`},
 		{why: "a cooldown", rules: `{"id":"R","versionCooldown":{"intervalSeconds":7200}}`, edit: func(s *rollout.Snapshot) {
 			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-90)}}
 		},

@@ -182,6 +182,7 @@ func forms() map[rollout.Reason]string {
 		"selector_no_match":            "denied - config",
 		"selector_missing_key":         "denied - config",
 		"selector_error":               "denied - config|denied - dependency", // of a rule; of a version
+		"failure_budget_exceeded":      "denied - job,operator,version",
 		"approval_missing":             "pending - approval",
 		"progression_no_environment":   "denied - config",
 		"progression_too_old":          "denied - config,job",

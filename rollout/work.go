@@ -16,6 +16,7 @@ type work struct {
 	scoping
 	overriding
 	gating
+	budgeting
 	timing
 	depending
 	rolling
@@ -60,6 +61,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		index: x, snapshot: snapshot, set: s, plan: Plan{Now: now.UTC()}, alarm: alarm{now: now},
 		governing:  governing{held: map[int32][]Verdict{}, diagnostics: map[diagnosticKey]*Diagnostic{}},
 		gating:     newGating(),
+		budgeting:  newBudgeting(),
 		timing:     timing{hours: map[overriddenHours]*hours{}},
 		depending:  newDepending(),
 		rolling:    newRolling(snapshot.State.Rollouts),

@@ -206,7 +206,7 @@ func (d drawn) policies() string {
 			rules = append(rules, `{"id":"bracket",`+d.bracket()+`}`)
 		}
 		for n, rule := range []func() string{
-			d.limit, d.limit, func() string { return d.curve(bracketed && k == 0) }, d.dependency, d.versions, d.approval, d.progression, d.cooldown, d.window, d.window, d.retry, d.rollback,
+			d.limit, d.limit, func() string { return d.curve(bracketed && k == 0) }, d.dependency, d.versions, d.approval, d.progression, d.cooldown, d.window, d.window, d.retry, d.rollback, d.budget,
 		} {
 			if d.chance(28) {
 				rules = append(rules, fmt.Sprintf(`{"id":"%d.%d",%s}`, k, n, rule()))
@@ -263,6 +263,10 @@ func (d drawn) dependency() string {
 
 func (d drawn) versions() string {
 	return `"versionSelector":{"selector":"` + d.of("version.tag != '3'", "version.metadata['channel'] == 'stable'", "resource.name != 'r2' || version.tag != '2'") + `"}`
+}
+
+func (d drawn) budget() string {
+	return `"failureBudget":{"maxFailures":` + d.of("0", "1", `"30%"`) + d.maybe(30, func() string { return `"anyEnvironment":true` }) + d.maybe(40, func() string { return `"onVerificationFailure":true` }) + `}`
 }
 
 func (d drawn) approval() string {

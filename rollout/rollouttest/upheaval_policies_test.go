@@ -62,6 +62,8 @@ func (u *upheaval) rule(kind string, bracketed bool, id string) map[string]any {
 		text = u.dependency()
 	case "versionSelector":
 		text = u.versions()
+	case "failureBudget":
+		text = u.budget()
 	case "anyApproval":
 		text = u.approval()
 	case "environmentProgression":
@@ -82,7 +84,7 @@ func (u *upheaval) rule(kind string, bracketed bool, id string) map[string]any {
 	return r
 }
 
-var kinds = []string{"deploymentBracket", "resourceConcurrency", "resourceConcurrency", "gradualRollout", "deploymentDependency", "versionSelector", "anyApproval", "environmentProgression", "versionCooldown", "deploymentWindow", "retry", "rollback"}
+var kinds = []string{"deploymentBracket", "resourceConcurrency", "resourceConcurrency", "gradualRollout", "deploymentDependency", "versionSelector", "failureBudget", "anyApproval", "environmentProgression", "versionCooldown", "deploymentWindow", "retry", "rollback"}
 
 func (u *upheaval) policyEdits() (list []drawnEdit) {
 	add := func(kind string, do func() bool) { list = append(list, drawnEdit{kind, do}) }

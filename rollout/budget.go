@@ -1,0 +1,211 @@
+package rollout
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/runid"
+)
+
+// FailureBudget keeps a version from further targets once it has failed on too many. Whoever has
+// begun the version goes on, with its attempts, and an execution of a bracket that is open is
+// finished: only what has not begun is held. So it needs something that spreads the starts, a
+// [GradualRollout] or a pool: where all start at once, failures come too late to hold anybody.
+//
+// A target counts as failed from the end of the first job that failed until a later job of the
+// version succeeds there, also while that later job is active. Jobs with other statuses, and those
+// that took the target back to the version, say nothing. The targets are those of one deployment
+// that the rule governs and that are in the version's scope. What other versions did does not count,
+// so the fix begins with a budget of its own.
+//
+// Nothing but a success, another version or an [Override] lets the version go on; no time does. The
+// curve advances meanwhile: when failures are within the budget again, everybody starts whose turn
+// has come, as far as the pools allow. In a bracket such a version is treated as one that is paused:
+// executions that begin after that run the other members without it, also of a group that has locked
+// it, and dependencies between members hold those that need it. A hook that a target has already is
+// not asked.
+//
+// A target counts for as long as its job is listed: keep the last job of every version that is still
+// rolled out. (A kind of rule that ctrlplane does not have. Counting by targets, and exceeding by
+// more than the limit, are as in package staged.)
+type FailureBudget struct {
+	// MaxFailures is required: how many targets may have failed. One more holds the version, so 0
+	// allows no failure at all. A percentage, at most 100%, is of the targets that could fail and is
+	// rounded down: under 10% of nine targets, the first failure holds the version.
+	MaxFailures concurrency.Limit `json:"maxFailures"`
+
+	// AnyEnvironment counts the targets of all environments that the rule governs, and holds the
+	// version in all of them. Unset: each environment has a budget of its own.
+	AnyEnvironment bool `json:"anyEnvironment,omitempty"`
+
+	// OnJobStatuses are the statuses of ended jobs that count as failures. Unset: every terminal
+	// one except successful, cancelled and skipped.
+	OnJobStatuses []JobStatus `json:"onJobStatuses,omitempty"`
+
+	// OnVerificationFailure counts a job whose verification failed as well, and none as a success
+	// whose verification is still running. Without it the verification is not asked.
+	OnVerificationFailure bool `json:"onVerificationFailure,omitempty"`
+}
+
+// Validate reports every fault, joined, each a *[FieldError].
+func (b FailureBudget) Validate() error {
+	var f faults
+	switch most := b.MaxFailures; {
+	case most.IsZero():
+		f.add("maxFailures", CodeRequired, nil, "is required: on how many targets a version may fail; it %s", hintBudget)
+	case most.IsPercent() && most.Value() > 100:
+		f.add("maxFailures", CodeOutOfRange, most, "%s", hintBudget)
+	}
+	for i, status := range b.OnJobStatuses {
+		f.failure(fmt.Sprintf("onJobStatuses[%d]", i), status)
+	}
+	return f.err()
+}
+
+const hintBudget = `must be a count from 0, without quotes, or a percentage from "0%" to "100%"`
+
+// judge says what a job tells about its version: that it failed, that it succeeded, or nothing.
+func (b *FailureBudget) judge(job *Job) (failed, succeeded bool) {
+	switch {
+	case !job.Status.Terminal() || runid.IsRollback(job.Run):
+		return false, false
+	case b.OnVerificationFailure && job.Verification == VerificationFailed:
+		return true, false
+	case slices.Contains(b.OnJobStatuses, job.Status), len(b.OnJobStatuses) == 0 && job.Status.failure():
+		return true, false
+	}
+	return false, job.Status == JobSuccessful && !(b.OnVerificationFailure && job.Verification.undecided())
+}
+
+// budgeting holds what failure budgets have found.
+type budgeting struct {
+	failures map[questionKey]map[int32][]int32 // by rule, deployment and environment: the targets on which each version failed
+	budgets  map[questionKey]asked             // the answers, by version as well
+}
+
+func newBudgeting() budgeting {
+	return budgeting{failures: map[questionKey]map[int32][]int32{}, budgets: map[questionKey]asked{}}
+}
+
+// budget returns what a failure budget says about version n of a deployment in an environment.
+func (w *work) budget(rule *compiledRule, environment, deployment, n int32) asked {
+	if rule.budget.AnyEnvironment {
+		environment = none
+	}
+	key := questionKey{rule, environment, deployment, n}
+	own, known := w.budgets[key]
+	if known {
+		return own
+	}
+	v := w.versions[deployment].list[n]
+	own = asked{kind: KindFailureBudget, rule: rule.id, since: v.CreatedAt}
+	if failed := w.failuresOf(rule, environment, deployment)[n]; len(failed) > 0 {
+		if allowed := w.allowance(rule, environment, deployment, n); len(failed) > allowed {
+			own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed, allowed)
+		}
+	}
+	w.budgets[key] = own
+	return own
+}
+
+// allowance is on how many targets version n may have failed.
+func (w *work) allowance(rule *compiledRule, environment, deployment, n int32) int {
+	population := 0
+	if rule.budget.MaxFailures.IsPercent() {
+		for i := range w.budgeted(rule, environment, deployment) {
+			if w.inScope(i, n) {
+				population++
+			}
+		}
+	}
+	return rule.budget.MaxFailures.Of(population, concurrency.Floor)
+}
+
+func (w *work) overBudget(rule *compiledRule, environment int32, v *Version, failed []int32, allowed int) Verdict {
+	where, names := "", make([]string, len(failed))
+	if environment != none {
+		where = w.environments[environment].ID
+	}
+	for k, i := range failed {
+		names[k] = w.targets[i].Resource
+	}
+	slices.Sort(names)
+	return Verdict{
+		Status: Denied, Reason: ReasonFailureBudget, Rule: rule.id,
+		On: []Condition{
+			{Kind: OnOperator}, {Kind: OnVersion, Deployment: v.Deployment},
+			{Kind: OnJob, Deployment: v.Deployment, Environment: where, Version: v.ID},
+		},
+		Data: &Data{Attempt: len(failed), Allowed: allowed, Names: slices.Compact(names)},
+	}
+}
+
+// failuresOf lists, by version, the targets of a deployment on which it failed, in one environment or
+// in all.
+func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map[int32][]int32 {
+	key := questionKey{rule, environment, deployment, none}
+	failures, known := w.failures[key]
+	if known {
+		return failures
+	}
+	failures = map[int32][]int32{}
+	for i := range w.budgeted(rule, environment, deployment) {
+		jobs := w.targets[i].Jobs
+		for k := range jobs { // the newest first
+			if !w.stands(rule.budget, jobs, k) {
+				continue
+			}
+			if n := w.versions[deployment].number(jobs[k].Version); n >= 0 && w.inScope(i, n) {
+				failures[n] = append(failures[n], i)
+			}
+		}
+	}
+	w.failures[key] = failures
+	return failures
+}
+
+// stands reports whether a job failed, and no later job of its version failed or succeeded.
+func (w *work) stands(budget *FailureBudget, jobs []Job, k int) bool {
+	if failed, _ := budget.judge(&jobs[k]); !failed || !w.ended(&jobs[k]) {
+		return false
+	}
+	for later := range jobs[:k] {
+		if jobs[later].Version != jobs[k].Version {
+			continue
+		}
+		if failed, succeeded := budget.judge(&jobs[later]); (failed || succeeded) && w.ended(&jobs[later]) {
+			return false
+		}
+	}
+	return true
+}
+
+// ended reports whether a job has ended by now. One whose end the host has recorded for later counts
+// from then on.
+func (w *work) ended(job *Job) bool {
+	if end := job.end(); end.After(w.now) {
+		w.wake(end)
+		return false
+	}
+	return true
+}
+
+// budgeted goes over the targets of a deployment that a failure budget governs, in one environment or
+// in all.
+func (w *work) budgeted(rule *compiledRule, environment, deployment int32) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for e := range int32(len(w.environments)) {
+			if environment != none && environment != e {
+				continue
+			}
+			for _, i := range w.targetsIn(e, deployment) {
+				if slices.Contains(w.viewOf(i).budgets, rule) && !yield(i) {
+					return
+				}
+			}
+		}
+	}
+}

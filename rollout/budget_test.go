@@ -1,0 +1,296 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// budget is a policy of one failure budget, and of what else it says.
+func budget(fields string, more ...string) string {
+	return policy(`{"id":"L","failureBudget":{` + fields + `}}` + strings.Join(more, ""))
+}
+
+// tried is a fleet of one deployment that runs v1 and gets v2. The first targets have jobs.
+func tried(targets int, jobs ...[]rollout.Job) rollout.Snapshot {
+	s := fleet(targets, "v1", map[string][]string{"api": {"v1", "v2"}})
+	for k := range jobs {
+		s.Targets[k].Jobs = jobs[k]
+	}
+	return s
+}
+
+// TestFailureBudget: which failures hold a version back from those that have not begun it.
+func TestFailureBudget(t *testing.T) {
+	const ok, failure = rollout.JobSuccessful, rollout.JobFailure
+	failed := []rollout.Job{ran("v2", failure, 1)}
+	bad := []rollout.Job{verified(ran("v2", ok, 1), "failed")}
+	after := func(first rollout.Job, jobs ...rollout.Job) []rollout.Job {
+		return append([]rollout.Job{first}, jobs...)
+	}
+	back := ran("v2", failure, 1)
+	back.Run = "r1/prod/api/v2/1/rollback"
+	for _, row := range []struct {
+		why, fields string
+		jobs        [][]rollout.Job
+		targets     int
+		want        string // failed and allowed; empty: the others start
+	}{
+		{"nobody has failed", `"maxFailures":0`, nil, 3, ""},
+		{"none may", `"maxFailures":0`, [][]rollout.Job{failed}, 3, "1 of 0 r1"},
+		{"as many as may", `"maxFailures":2`, [][]rollout.Job{failed, failed}, 4, ""},
+		{"one more", `"maxFailures":2`, [][]rollout.Job{failed, failed, failed}, 4, "3 of 2 r1 r2 r3"},
+		{"a target counts once, however often it failed", `"maxFailures":1`, [][]rollout.Job{{ran("v2", failure, 1), ran("v2", failure, 3), ran("v2", failure, 5)}}, 3, ""},
+		{"a percentage is of all targets", `"maxFailures":"50%"`, [][]rollout.Job{failed, failed}, 4, ""},
+		{"and is exceeded", `"maxFailures":"49%"`, [][]rollout.Job{failed, failed}, 4, "2 of 1 r1 r2"},
+		{"and rounded down", `"maxFailures":"10%"`, [][]rollout.Job{failed}, 9, "1 of 0 r1"},
+		{"of ten it is one", `"maxFailures":"10%"`, [][]rollout.Job{failed}, 10, ""},
+		{"all may fail", `"maxFailures":"100%"`, [][]rollout.Job{failed, failed}, 3, ""},
+		{"a later success makes up for it", `"maxFailures":0`, [][]rollout.Job{after(ran("v2", ok, 5), failed...)}, 3, ""},
+		{"an earlier one does not", `"maxFailures":0`, [][]rollout.Job{after(ran("v2", ok, 0), failed...)}, 3, "1 of 0 r1"},
+		{"the next attempt does not, before it has succeeded", `"maxFailures":0`, [][]rollout.Job{after(rollout.Job{Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(5)}, failed...)}, 3, "1 of 0 r1"},
+		{"nor does one that was called off", `"maxFailures":0`, [][]rollout.Job{after(ran("v2", rollout.JobCancelled, 5), failed...)}, 3, "1 of 0 r1"},
+		{"nor the success of another version", `"maxFailures":0`, [][]rollout.Job{after(ran("v1", ok, 5), failed...)}, 3, "1 of 0 r1"},
+		{"what another version did is no failure of this one", `"maxFailures":0`, [][]rollout.Job{{ran("v1", failure, 1)}}, 3, ""},
+		{"a version that nobody lists has no failures", `"maxFailures":0`, [][]rollout.Job{{ran("v0", failure, 1)}}, 3, ""},
+		{"what was called off or left out is no failure", `"maxFailures":0`, [][]rollout.Job{{ran("v2", rollout.JobCancelled, 1)}, {ran("v2", rollout.JobSkipped, 1)}}, 3, ""},
+		{"every other end is", `"maxFailures":2`, [][]rollout.Job{{ran("v2", rollout.JobInvalidAgent, 1)}, {ran("v2", rollout.JobInvalidIntegration, 1)}, {ran("v2", rollout.JobExternalRunNotFound, 1)}}, 4, "3 of 2 r1 r2 r3"},
+		{"a job that is active has not failed", `"maxFailures":0`, [][]rollout.Job{{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(1)}}}, 3, ""},
+		{"statuses may be named", `"maxFailures":0,"onJobStatuses":["cancelled"]`, [][]rollout.Job{{ran("v2", rollout.JobCancelled, 1)}}, 3, "1 of 0 r1"},
+		{"and then only they count", `"maxFailures":0,"onJobStatuses":["cancelled"]`, [][]rollout.Job{failed}, 3, ""},
+		{"the way back to a version says nothing about it", `"maxFailures":0`, [][]rollout.Job{{back}}, 3, ""},
+		{"a verification is not asked", `"maxFailures":0`, [][]rollout.Job{bad}, 3, ""},
+		{"unless it counts", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{bad}, 3, "1 of 0 r1"},
+		{"one that runs has not failed", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{{verified(ran("v2", ok, 1), "running")}}, 3, ""},
+		{"and has not passed: the failure before it stands", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{after(verified(ran("v2", ok, 5), "running"), failed...)}, 3, "1 of 0 r1"},
+		{"it makes up for it once it has passed", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{after(verified(ran("v2", ok, 5), "passed"), failed...)}, 3, ""},
+		{"or is not verified at all", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{after(ran("v2", ok, 5), failed...)}, 3, ""},
+		{"jobs that failed count besides", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{failed}, 3, "1 of 0 r1"},
+		{"a job that ends later has not failed yet", `"maxFailures":0`, [][]rollout.Job{{ran("v2", failure, 61)}}, 3, ""},
+		{"nor has one made up for it that ends later", `"maxFailures":0`, [][]rollout.Job{after(ran("v2", ok, 61), failed...)}, 3, "1 of 0 r1"},
+		{"the end is included", `"maxFailures":0`, [][]rollout.Job{{ran("v2", failure, 60)}}, 3, "1 of 0 r1"},
+	} {
+		s := tried(row.targets, row.jobs...)
+		plan := mustPlan(t, compile(t, budget(row.fields)), s, minute(60))
+		got := ""
+		for _, wait := range waitingOf(plan) {
+			k := slices.IndexFunc(wait.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonFailureBudget })
+			if k < 0 {
+				continue
+			}
+			data := wait.Blockers[k].Data
+			if own := fmt.Sprintf("%d of %d %s", data.Attempt, data.Allowed, strings.Join(data.Names, " ")); got == "" || got == own {
+				got = own
+			} else {
+				t.Errorf("%s: %s is told %s, others %s", row.why, wait.Resource, own, got)
+			}
+		}
+		var want []string
+		for k := len(row.jobs); k < row.targets && row.want == ""; k++ {
+			want = append(want, fmt.Sprintf("r%d/api@v2", k+1))
+		}
+		var begin []string // what has begun is not held
+		for _, start := range plan.Start {
+			if k := slices.IndexFunc(s.Targets, func(o rollout.Target) bool { return o.TargetID == start.TargetID }); len(s.Targets[k].Jobs) == 0 {
+				begin = append(begin, start.Resource+"/api@"+start.Version)
+			}
+		}
+		if slices.Sort(want); got != row.want || !slices.Equal(sorted(begin), want) {
+			t.Errorf("%s: waits %q, want %q; %q start, want %q", row.why, got, row.want, begin, want)
+		}
+	}
+}
+
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return list
+}
+
+// TestFailureBudgetChanges: what ends the wait, and what does not.
+func TestFailureBudgetChanges(t *testing.T) {
+	failed := []rollout.Job{ran("v2", rollout.JobFailure, 1)}
+	type change = func(*rollout.Snapshot)
+	for _, row := range []struct {
+		why, policy string
+		change      change
+		want        []string // what starts
+	}{
+		{"nothing", budget(`"maxFailures":0`), nil, nil},
+		{"whoever has begun is tried again", budget(`"maxFailures":0`, `,{"retry":{"maxRetries":3}}`), nil, []string{"r1/api@v2"}},
+		{"the fix has a budget of its own", budget(`"maxFailures":0`), func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(30)})
+		}, []string{"r1/api@v3", "r2/api@v3", "r3/api@v3"}},
+		{"an override", budget(`"maxFailures":0`), func(s *rollout.Snapshot) { s.Overrides = []rollout.Override{override("L")} }, []string{"r2/api@v2", "r3/api@v2"}},
+		{"an override of one resource", budget(`"maxFailures":0`), func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{override("L", func(o *rollout.Override) { o.Resource = "r3" })}
+		}, []string{"r3/api@v2"}},
+		{"a newer version that is held gives way to the one before", policy(`{"id":"L","failureBudget":{"maxFailures":0}},{"versionSelector":{"selector":"true"}}`), func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(30)})
+			s.Targets[0].Jobs = []rollout.Job{ran("v3", rollout.JobFailure, 31)}
+		}, []string{"r2/api@v2", "r3/api@v2"}},
+		{"a failed target that the rule does not govern", strings.Replace(budget(`"maxFailures":0`), `"true"`, `"resource.id != 'r1'"`, 1), nil, []string{"r2/api@v2", "r3/api@v2"}},
+		{"a failed target that is not in scope any more", budget(`"maxFailures":0`), func(s *rollout.Snapshot) {
+			s.Versions[1].TargetSelector = "resource.id != 'r1'"
+		}, []string{"r2/api@v2", "r3/api@v2"}},
+		{"of three targets in scope one may fail", budget(`"maxFailures":"34%"`), func(s *rollout.Snapshot) { s.Versions[1].TargetSelector = "resource.id != 'r3'" }, nil}, // 34% of two are none
+		{"one with another job that failed", budget(`"maxFailures":1`), func(s *rollout.Snapshot) { s.Targets[1].Jobs = failed }, nil},
+	} {
+		s := tried(3, failed)
+		if row.change != nil {
+			row.change(&s)
+		}
+		plan := mustPlan(t, compile(t, row.policy), s, minute(60))
+		if got := sorted(started(plan)); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q start, want %q; wait %q", row.why, got, row.want, blockers(plan))
+		}
+	}
+}
+
+// TestFailureBudgetOfEnvironments: each environment has its budget, or all of them have one.
+func TestFailureBudgetOfEnvironments(t *testing.T) {
+	for _, row := range []struct {
+		why, fields string
+		failed      []string
+		want        []string // where it goes on
+		on          string   // the environment whose jobs can change it
+	}{
+		{"each its own", `"maxFailures":0`, []string{"staging0"}, []string{"prod0", "qa0"}, "staging"},
+		{"one for all", `"maxFailures":0,"anyEnvironment":true`, []string{"staging0"}, nil, ""},
+		{"two failures, each in an environment", `"maxFailures":1`, []string{"staging0", "qa0"}, []string{"prod0", "staging1"}, ""},
+		{"two failures are two for all", `"maxFailures":1,"anyEnvironment":true`, []string{"staging0", "qa0"}, nil, ""},
+		{"a third of four targets is one", `"maxFailures":"34%","anyEnvironment":true`, []string{"staging0"}, []string{"prod0", "qa0", "staging1"}, ""},
+		{"a third of two targets is none", `"maxFailures":"34%"`, []string{"staging0"}, []string{"prod0", "qa0"}, "staging"},
+	} {
+		s := staged(times(2), times(1))
+		for k := range s.Targets {
+			if slices.Contains(row.failed, s.Targets[k].Resource) {
+				s.Targets[k].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, 1)}
+			}
+		}
+		plan := mustPlan(t, compile(t, budget(row.fields)), s, minute(60))
+		var got []string
+		for _, start := range plan.Start {
+			got = append(got, start.Resource)
+		}
+		if !slices.Equal(sorted(got), row.want) {
+			t.Errorf("%s: goes on at %q, want %q; %q wait", row.why, got, row.want, blockers(plan))
+		}
+		for _, wait := range waitingOf(plan) {
+			for _, b := range wait.Blockers {
+				if want := (rollout.Condition{Kind: rollout.OnJob, Environment: row.on, Deployment: "api", Version: "v2"}); b.Reason == rollout.ReasonFailureBudget && !slices.Contains(b.On, want) {
+					t.Errorf("%s: waits on %+v, want among them %+v", row.why, b.On, want)
+				}
+			}
+		}
+	}
+}
+
+// TestFailureBudgetWakes: a job whose end is recorded for later counts from then on, and the host is
+// woken for that. Nothing else about a budget is a matter of time.
+func TestFailureBudgetWakes(t *testing.T) {
+	set := compile(t, budget(`"maxFailures":0`))
+	for _, row := range []struct {
+		why  string
+		jobs []rollout.Job
+		next int // minutes after t0; 0: never
+	}{
+		{"it fails later", []rollout.Job{ran("v2", rollout.JobFailure, 70)}, 70},
+		{"it makes up for a failure later", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobFailure, 1)}, 80},
+		{"it has failed", []rollout.Job{ran("v2", rollout.JobFailure, 1)}, 0},
+	} {
+		plan := mustPlan(t, set, tried(2, row.jobs), minute(60))
+		if want := minute(row.next); row.next == 0 && !plan.Next.IsZero() || row.next != 0 && !plan.Next.Equal(want) {
+			t.Errorf("%s: next %v, want %d minutes after", row.why, plan.Next, row.next)
+		}
+	}
+}
+
+// TestFailureBudgetAndCurve: the rollout has begun, so a target that waits for its turn does not say
+// that it had not; when failures are made up for, everybody starts whose turn has come.
+func TestFailureBudgetAndCurve(t *testing.T) {
+	set := compile(t, budget(`"maxFailures":0`, `,{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`))
+	s := tried(4)
+	first := mustPlan(t, set, s, t0)
+	if len(first.Start) != 1 {
+		t.Fatalf("%q start", started(first))
+	}
+	s.State = mustCommit(t, first, t0)
+	add(&s, first.Start[0], ran("v2", rollout.JobFailure, 5))
+	at := slices.IndexFunc(s.Targets, func(o rollout.Target) bool { return o.TargetID == first.Start[0].TargetID })
+	s.Targets[at].Jobs[0].Run = first.Start[0].Run
+	plan := mustPlan(t, set, s, minute(15))
+	reasons := map[string]int{}
+	for _, wait := range waitingOf(plan) {
+		for _, b := range wait.Blockers {
+			reasons[string(b.Reason)]++
+		}
+	}
+	if want := map[string]int{"retry_exhausted": 1, "failure_budget_exceeded": 3, "rollout_not_due": 2}; len(plan.Start) > 0 || !cmp.Equal(reasons, want) {
+		t.Errorf("%q start, %v, want %v", started(plan), reasons, want)
+	}
+	s.Targets[at].Jobs = append(s.Targets[at].Jobs, ran("v2", rollout.JobSuccessful, 25))
+	s.State = plan.State
+	if plan = mustPlan(t, set, s, minute(25)); len(plan.Start) != 2 {
+		t.Errorf("once the job was repeated %q start: two whose turn came meanwhile", started(plan))
+	}
+}
+
+// TestFailureBudgetInABracket: executions of a closed group that begin later leave out a version that
+// is over its budget, and run the rest. What is open is finished.
+func TestFailureBudgetInABracket(t *testing.T) {
+	const (
+		closed = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"hold"}}`
+		slots  = `,{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`
+		own    = `,{"id":"L","failureBudget":{"maxFailures":0}}`
+	)
+	set := compile(t, policy(closed+slots+own))
+	s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, t0)
+	if got, want := started(plan), []string{"r1/a@v2", "r1/b@v2", "r2/a@v2", "r2/b@v2"}; !slices.Equal(sorted(got), want) {
+		t.Fatalf("%q start, want %q", got, want)
+	}
+	s.State = mustCommit(t, plan, t0)
+	for _, start := range plan.Start {
+		switch start.Resource + start.Deployment {
+		case "r1a":
+			add(&s, start, job(start, minute(5), rollout.JobFailure))
+		case "r2b":
+			add(&s, start, job(start, minute(5), rollout.JobInProgress))
+		default:
+			add(&s, start, job(start, minute(5), rollout.JobSuccessful))
+		}
+	}
+	set = compile(t, policy(closed+strings.Replace(slots, `"limit":2`, `"limit":4`, 1)+own))
+	plan = mustPlan(t, set, s, minute(6))
+	for _, line := range blockers(plan) {
+		if want := strings.HasPrefix(line, "r3/a") || strings.HasPrefix(line, "r4/a"); strings.Contains(line, "failure_budget_exceeded") != want {
+			t.Errorf("%s: the budget holds the runs of a that have not begun", line)
+		}
+	}
+	if got := started(plan); !slices.Equal(got, []string{"r3/b@v2", "r4/b@v2"}) {
+		t.Errorf("%q start: b alone", got)
+	}
+	explained, err := plan.Explain(rollout.TargetID{Resource: "r3", Environment: "prod", Deployment: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := slices.IndexFunc(explained.Versions[0].Rules, func(r rollout.RuleVerdict) bool { return r.Rule == "L" })
+	if k < 0 || explained.Versions[0].Rules[k].Kind != rollout.KindFailureBudget || explained.Versions[0].Rules[k].Reason != rollout.ReasonFailureBudget {
+		t.Errorf("Explain says %+v", explained.Versions[0].Rules)
+	}
+	s.Overrides = []rollout.Override{override("L", func(o *rollout.Override) { o.Deployment = "a" })}
+	if got := started(mustPlan(t, set, s, minute(6))); !slices.Contains(got, "r3/a@v2") {
+		t.Errorf("under an override %q start", got)
+	}
+	s.Overrides = nil
+	needs := `,{"deploymentDependency":{"appliesTo":"deployment.id == 'b'","dependsOn":"deployment.id == 'a' && version.tag == 'v2'"}}`
+	set = compile(t, policy(closed+own+needs))
+	if plan = mustPlan(t, set, s, minute(6)); len(plan.Start) > 0 {
+		t.Errorf("%q start, although b needs a", started(plan))
+	}
+}
