@@ -196,11 +196,12 @@ func (w *work) ended(job *Job) bool {
 // budgeted goes over the targets of a deployment that a failure budget governs, in one environment or
 // in all.
 func (w *work) budgeted(rule *compiledRule, environment, deployment int32) iter.Seq[int32] {
+	first, end := environment, environment+1
+	if environment == none {
+		first, end = 0, int32(len(w.environments))
+	}
 	return func(yield func(int32) bool) {
-		for e := range int32(len(w.environments)) {
-			if environment != none && environment != e {
-				continue
-			}
+		for e := first; e < end; e++ {
 			for _, i := range w.targetsIn(e, deployment) {
 				if slices.Contains(w.viewOf(i).budgets, rule) && !yield(i) {
 					return

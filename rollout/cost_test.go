@@ -140,7 +140,7 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfTenants: a curve and a progression over everybody are worked out once, and not once
+// TestPoliciesOfTenants: a curve, a progression and a failure budget over everybody are worked out once, and not once
 // more for every tenant with a policy of its own; and policies that govern all but one cost what
 // they are, not what all sets on the way to them would be.
 func TestPoliciesOfTenants(t *testing.T) {
@@ -151,7 +151,7 @@ func TestPoliciesOfTenants(t *testing.T) {
 	}
 	cost := func(tenants int, selector string) float64 {
 		parsed, err := rollout.ParsePolicies([]byte(policy(`{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}},
-			{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'","minimumSuccessPercentage":50}}`)))
+			{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'","minimumSuccessPercentage":50}}, {"failureBudget":{"maxFailures":"50%"}}`)))
 		if err != nil {
 			t.Fatal(err)
 		}

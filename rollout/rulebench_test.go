@@ -18,6 +18,7 @@ func allRules() string {
 		{"anyApproval":{"minApprovals":1}}]},
 	{"name":"all","selector":"true","rules":[
 		{"versionSelector":{"selector":"version.tag != 'bad'"}},
+		{"failureBudget":{"maxFailures":"10%"}},
 		{"versionCooldown":{"intervalSeconds":600}},` + weekly("day", "09:00", "17:00", "") + "," + weekly("lunch", "12:00", "13:00", deny) + `,
 		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1}},
 		{"retry":{"maxRetries":2,"backoffSeconds":60,"backoffStrategy":"exponential"}},
