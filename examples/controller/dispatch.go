@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,8 +23,8 @@ import (
 )
 
 // errOvertaken is returned for a start that was planned before another job was dispatched on its
-// target, or its slot was given back: it must be planned again.
-var errOvertaken = errors.New("controller: another job was dispatched on the target since the plan was made, or its slot was given back")
+// target, its slot was given back, or its bracket gave it up: it must be planned again.
+var errOvertaken = errors.New("controller: another job was dispatched on the target since the plan was made, or the start was given up")
 
 // Labels of a NodeJob, for people; omitted where a value is no valid label.
 const (
@@ -42,21 +43,26 @@ const (
 // Whoever finds a record without its job creates the job: the record's writer died in between, or
 // sleeps, and will find it done.
 //
-// The record also says which slots of the target were given back, see orphan.go. A start that
-// claims one of these comes too late as well.
+// The record also says which slots of the target were given back, see orphan.go, and which runs
+// were given up by their bracket, see fence.go. A start that claims one of these slots, or is one of
+// these runs, comes too late as well.
 type dispatcher struct {
 	store  *Store
 	writer client.Writer
 }
 
-// targetRecord is the record of a target: its last job, if it has had one, and the slots that were
-// given back.
+// targetRecord is the record of a target: its last job, if it has had one, and what must not be
+// dispatched any more. Without a job it may have a turn all the same, see revoke.
 type targetRecord struct {
 	v1alpha1.NodeJobSpec
 
 	// Released is by pool the token of the last lease that was given back of the target outside
 	// brackets. Nothing is dispatched any more under that lease, nor under an earlier one.
 	Released map[string]uint64 `json:"released,omitempty"`
+
+	// Revoked are the runs that their brackets have given up since the last job, and that must not
+	// get one. Once the target has had another turn they come too late by themselves.
+	Revoked []string `json:"revoked,omitempty"`
 }
 
 // released reports whether a lease that the target had outside brackets was given back.
@@ -79,8 +85,10 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 	case last.Run == start.Run:
 		return d.create(ctx, last.NodeJobSpec)
 	case last.Turn > seen:
-		if _, err := d.create(ctx, last.NodeJobSpec); err != nil {
-			return false, err
+		if last.Run != "" {
+			if _, err := d.create(ctx, last.NodeJobSpec); err != nil {
+				return false, err
+			}
 		}
 		return false, fmt.Errorf("%w: run %s, by run %s", errOvertaken, start.Run, last.Run)
 	}
@@ -109,13 +117,20 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 	return d.create(ctx, spec)
 }
 
-// refuse returns [errOvertaken] if a lease that the start claims was given back. It takes that
-// lease out of its pool first, if whoever gave it back died before that: as long as the target
-// holds it, every plan offers the start with the same token.
+// refuse returns [errOvertaken] for a run of a bracket that was given up, and for a start outside
+// brackets if a lease that it claims was given back. It takes that lease out of its pool first, if
+// whoever gave it back died before that: as long as the target holds it, every plan offers the start
+// with the same token.
 func (d *dispatcher) refuse(ctx context.Context, last targetRecord, start rollout.Start) error {
 	holder := concurrency.Holder{Resource: start.Resource, Group: start.Group}
-	if _, outside := rollout.TargetOf(holder); !outside {
-		return nil // the slots of a bracket are others
+	if _, outside := rollout.TargetOf(holder); !outside { // the slots of a bracket are others
+		if !slices.Contains(last.Revoked, start.Run) {
+			return nil
+		}
+		if standing, err := d.takeBack(ctx, start); err != nil || standing {
+			return err
+		}
+		return fmt.Errorf("%w: run %s", errOvertaken, start.Run)
 	}
 	var refused error
 	for _, claim := range start.Claims {

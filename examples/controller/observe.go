@@ -24,6 +24,7 @@ import (
 type observation struct {
 	snapshot rollout.Snapshot
 	machines []v1alpha1.Machine
+	jobs     []v1alpha1.NodeJob
 	running  map[string][]string        // machine → deployments with a job that has not ended
 	turns    map[rollout.TargetID]int64 // the last turn of which a job was seen
 	active   int                        // jobs that have not ended
@@ -93,7 +94,7 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 		missing = unreleased(jobs.Items, releases.Items)
 	}
 	now.unreleased = missing
-	o := &observation{machines: machines.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, known: now}
+	o := &observation{machines: machines.Items, jobs: jobs.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, known: now}
 	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Commands, o.released = decided.approvals, decided.overrides, decided.commands, decided.released
 	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for i := range releases.Items {
@@ -233,6 +234,16 @@ func (o *observation) pools(policies *rollout.PolicySet) func(machine string) ([
 		}
 		return policies.PoolKeys(all[i : i+1])
 	}
+}
+
+// hasJob reports whether a job of a run was seen. It looks through all jobs, and is asked about few.
+func (o *observation) hasJob(run string) bool {
+	for i := range o.jobs {
+		if o.jobs[i].Spec.Run == run {
+			return true
+		}
+	}
+	return false
 }
 
 // gone returns the machines that the state speaks of and that were deleted. A cache may not know a

@@ -173,7 +173,11 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 	defer own.mu.Unlock()
 	own.known.unreleased = seen.known.unreleased
 	planner := &own.planner
-	planner.Policies, planner.Store, planner.Clock = set, own.store, r.Clock
+	planner.Policies, planner.Clock = set, r.Clock
+	planner.Store = &fence{
+		Store: own.store, jobs: &dispatcher{store: own.store, writer: r.Client}, seen: seen,
+		executions: map[string][]byte{}, found: map[string]bool{},
+	}
 	planner.JobCounter = NewNodeJobs(r.Server, own.name, seen.pools(set)).PerPlan()
 	plan, err := planner.Plan(ctx, seen.snapshot)
 	if err != nil {
