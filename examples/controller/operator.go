@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,7 +51,7 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 		}
 		override := rollout.Override{
 			ID: identity(object), Rule: spec.Rule, Deployment: spec.Deployment, Version: spec.Version, Environment: spec.Environment, Resource: spec.Machine,
-			CreatedAt: object.CreationTimestamp.Time, ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
+			CreatedAt: from(object), ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
 		}
 		if never := !spec.ExpiresAt.IsZero() && !spec.ExpiresAt.After(override.CreatedAt); !never { // a plan would refuse it, and with it the fleet
 			d.overrides = append(d.overrides, override)
@@ -71,6 +72,14 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 		})
 	}
 	return d, nil
+}
+
+// from is when an override begins: with the second after the one in which it was written, which is
+// all that the server says of that instant. An override of a retry rule forgives the jobs that were
+// created before, so it must not begin before the failure that its author saw; and no job that
+// started because of it must be among them.
+func from(override client.Object) time.Time {
+	return override.GetCreationTimestamp().Truncate(time.Second).Add(time.Second)
 }
 
 // identity tells an object from a later one of the same name, and can be read.

@@ -74,20 +74,22 @@ func TestApprovals(t *testing.T) {
 }
 
 func TestOverrides(t *testing.T) {
+	before := day2.Add(-time.Second)
 	for _, row := range []struct {
 		why     string
 		created time.Time
 		change  func(*v1alpha1.RuleOverrideSpec)
 		want    string // what the machine says then
 	}{
-		{"it lets the release past the rule", day2, func(*v1alpha1.RuleOverrideSpec) {}, "started"},
-		{"it is for this machine", day2, func(s *v1alpha1.RuleOverrideSpec) { s.Environment, s.Machine = "prod", "node-0" }, "started"},
-		{"it is for another machine", day2, func(s *v1alpha1.RuleOverrideSpec) { s.Machine = "node-1" }, "approval_missing"},
-		{"it is for another environment", day2, func(s *v1alpha1.RuleOverrideSpec) { s.Environment = "staging" }, "approval_missing"},
-		{"it is of another rule", day2, func(s *v1alpha1.RuleOverrideSpec) { s.Rule = "one-of-us" }, "approval_missing"},
+		{"it lets the release past the rule", before, func(*v1alpha1.RuleOverrideSpec) {}, "started"},
+		{"it is for this machine", before, func(s *v1alpha1.RuleOverrideSpec) { s.Environment, s.Machine = "prod", "node-0" }, "started"},
+		{"it is for another machine", before, func(s *v1alpha1.RuleOverrideSpec) { s.Machine = "node-1" }, "approval_missing"},
+		{"it is for another environment", before, func(s *v1alpha1.RuleOverrideSpec) { s.Environment = "staging" }, "approval_missing"},
+		{"it is of another rule", before, func(s *v1alpha1.RuleOverrideSpec) { s.Rule = "one-of-us" }, "approval_missing"},
 		{"it holds still", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2.Add(time.Second) }, "started"},
 		{"it has expired", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing"},
 		{"it expired before it was written: the rest of the fleet goes on without it", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day1 }, "approval_missing"},
+		{"it was written in this second: it begins with the next one", day2, func(*v1alpha1.RuleOverrideSpec) {}, "approval_missing"},
 		{"it expires in the second in which it was written", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing"},
 	} {
 		c := newFake(t, interceptor.Funcs{})
@@ -100,6 +102,42 @@ func TestOverrides(t *testing.T) {
 		if got := reason(t, c, "fleet", "node-0"); got != row.want {
 			t.Errorf("%s: the machine says %s, want %s", row.why, got, row.want)
 		}
+	}
+}
+
+// TestOverrideInTheSecondOfTheFailure: a job fails at once, and somebody forgives it in the same
+// second. The server says only in which second that was, and the failure is forgiven all the same,
+// once.
+func TestOverrideInTheSecondOfTheFailure(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	create(t, c, newPolicy("fleet", "once", []byte(`{"name":"once","selector":"true","rules":[{"id":"again","retry":{"maxRetries":0}}]}`)))
+	create(t, c, inNamespace(&v1alpha1.NodeDeployment{}, "fleet", "agent"), newRelease("fleet", "agent", "v1", day1))
+	create(t, c, inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod", JoinedAt: day1.AddDate(-1, 0, 0)}}, "fleet", "node-0"))
+	h := newHost(t, c, "fleet", day2.Add(400*time.Millisecond))
+	fail := func() {
+		t.Helper()
+		h.once()
+		jobs := listJobs(t, c, "fleet")
+		h.clock.Advance(100 * time.Millisecond)
+		if err := report(t.Context(), c, &jobs[len(jobs)-1], rollout.JobFailure, h.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		h.once()
+		if got := reason(t, c, "fleet", "node-0"); got != "retry_exhausted" {
+			t.Fatalf("the machine says %s", got)
+		}
+	}
+	fail()
+	override := v1alpha1.RuleOverrideSpec{Rule: "again", Deployment: "agent", Version: "v1", By: "ann", Reason: "INC-7"}
+	create(t, c, written(&v1alpha1.RuleOverride{Spec: override}, "fleet", "forgiven", day2)) // at 0.8 s
+	wait := h.once()
+	if h.clock.Advance(wait); !h.clock.Now().Equal(day2.Add(time.Second)) {
+		t.Fatalf("it looks again at %v", h.clock.Now())
+	}
+	fail()
+	h.clock.Advance(time.Hour)
+	if h.once(); len(listJobs(t, c, "fleet")) != 2 {
+		t.Errorf("one override forgives %v", starts(listJobs(t, c, "fleet")))
 	}
 }
 
@@ -510,7 +548,7 @@ func TestDecisionsOnServer(t *testing.T) {
 		[]rollout.Approval{{Version: "v", Deployment: "d", Environment: "e", By: "ann", Status: rollout.Approved, At: approval.CreationTimestamp.Time}},
 		[]rollout.Override{{
 			ID: "o/" + string(override.UID), Rule: "r", Version: "v", Deployment: "d", Environment: "e", Resource: "m",
-			CreatedAt: override.CreationTimestamp.Time, ExpiresAt: override.Spec.ExpiresAt, CreatedBy: "ann", Reason: "why",
+			CreatedAt: override.CreationTimestamp.Add(time.Second), ExpiresAt: override.Spec.ExpiresAt, CreatedBy: "ann", Reason: "why",
 		}},
 		[]bracket.Command{{ID: "c/" + string(order.UID), Kind: bracket.Skip, Group: "g", Resource: "m", Deployment: "d", By: "ann", Reason: "why", At: order.CreationTimestamp.Time}},
 		map[concurrency.Holder]bool{},

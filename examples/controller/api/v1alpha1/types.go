@@ -261,8 +261,9 @@ type RuleOverride struct {
 	Spec              RuleOverrideSpec `json:"spec"`
 }
 
-// RuleOverrideSpec is [rollout.Override]. It is active from the creation of the object, to the
-// second, and only ExpiresAt may change.
+// RuleOverrideSpec is [rollout.Override]. It is active from the second after the one in which the
+// object was created: an override of a retry rule forgives what was dispatched before that. Only
+// ExpiresAt may change.
 type RuleOverrideSpec struct {
 	Rule        string `json:"rule"` // id of the rule, as the conditions of machines name it
 	Deployment  string `json:"deployment"`
@@ -273,7 +274,7 @@ type RuleOverrideSpec struct {
 	Reason      string `json:"reason"`
 
 	// ExpiresAt is the first instant at which the override is not active any more. Zero: there is
-	// none. An override that expires before it was created has no effect.
+	// none. An override that expires before it begins has no effect.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
