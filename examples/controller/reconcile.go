@@ -215,6 +215,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func setup(mgr ctrl.Manager, r reconcile.Reconciler, options controller.Options) error {
+	if err := register(); err != nil {
+		return err
+	}
 	// Backing off stops at seconds, for what was wrong is most often the server, and all of the
 	// fleet waits.
 	options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, 5*time.Second)
@@ -241,6 +244,11 @@ func watched() []client.Object {
 		&v1alpha1.RolloutPolicy{}, &v1alpha1.NodeDeployment{}, &v1alpha1.Release{}, &v1alpha1.Machine{}, &v1alpha1.NodeJob{},
 		&v1alpha1.ReleaseApproval{}, &v1alpha1.RuleOverride{}, &v1alpha1.BracketCommand{},
 	}
+}
+
+// reported has an object of every kind whose status the reconciler writes.
+func reported() []client.Object {
+	return []client.Object{&v1alpha1.RolloutPolicy{}, &v1alpha1.Machine{}}
 }
 
 // Ready returns a check of whether a reconciler that reads from a cache could plan now: the cache

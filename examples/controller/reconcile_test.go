@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
@@ -570,15 +571,37 @@ func TestOneJobRefused(t *testing.T) {
 	}
 }
 
+// countRefusals returns what the metric says that a manager serves.
+func countRefusals(t *testing.T, kind string) float64 {
+	t.Helper()
+	if err := errors.Join(register(), register()); err != nil { // a process may have two controllers
+		t.Fatal(err)
+	}
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if family.GetName() == "nodeupgrader_status_refusals_total" && metric.GetLabel()[0].GetValue() == kind {
+				return metric.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no metric of kind %s is served", kind)
+	return 0
+}
+
 // TestOneReportRefused: the server refuses what is said on one object again and again, for reasons of
 // its own. That is logged, and it is tried again. Nothing else waits for it: the jobs are created,
 // and everybody else says what it waits for.
 func TestOneReportRefused(t *testing.T) {
 	for _, row := range []struct {
 		why, kind, victim string
+		writes            float64 // in two turns
 	}{
-		{"a machine that is reported before the others", "Machine", "node-0"},
-		{"a policy, whose condition is written before anything is planned", "RolloutPolicy", "node-lifecycle"},
+		{"a machine that is reported before the others", "Machine", "node-0", 2},
+		{"a policy, whose condition is written before anything is planned, and one after that", "RolloutPolicy", "node-lifecycle", 4},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			refused := apierrors.NewForbidden(schema.GroupResource{Resource: row.kind}, row.victim, errors.New("by an admission webhook"))
@@ -593,6 +616,7 @@ func TestOneReportRefused(t *testing.T) {
 			create(t, c, newFleet(t, "fleet", 3)...)
 			create(t, c, newPolicy("fleet", "other", []byte(`{"name":"other","selector":"false","rules":[{"anyApproval":{"minApprovals":1}}]}`)))
 			h := newHost(t, c, "fleet", day2.Add(time.Hour)) // everybody is due
+			before := countRefusals(t, row.kind)
 			for range 2 {
 				var logged strings.Builder
 				ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{}))
@@ -600,6 +624,9 @@ func TestOneReportRefused(t *testing.T) {
 				if err != nil || result.RequeueAfter != retryDelay || !strings.Contains(logged.String(), "by an admission webhook") {
 					t.Fatalf("error %v, again after %v, want %v; logged: %q, want the error of the server", err, result.RequeueAfter, retryDelay, logged.String())
 				}
+			}
+			if counted := countRefusals(t, row.kind) - before; counted != row.writes {
+				t.Errorf("the metric has counted %v refusals of a %s in two turns, want %v", counted, row.kind, row.writes)
 			}
 			if jobs := listJobs(t, c, "fleet"); len(jobs) != 1 {
 				t.Errorf("jobs %v, want one", starts(jobs))

@@ -260,6 +260,7 @@ func (r *reporter) patch(ctx context.Context, object, old client.Object, same bo
 		return nil
 	case apierrors.IsConflict(err): // no denial: the cache is about to show what was written
 	case denied(err):
+		refusals.WithLabelValues(kindOf(object)).Inc()
 		r.denials = errors.Join(r.denials, fmt.Errorf("controller: report on %s: %w", object.GetName(), err))
 	default:
 		return fmt.Errorf("controller: report on %s: %w", object.GetName(), err)
