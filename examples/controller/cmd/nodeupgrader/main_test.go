@@ -4,13 +4,18 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 )
 
 // TestDeployment: deployment.yaml is what a server takes for a Deployment, with flags and ports that
@@ -76,20 +81,115 @@ func TestDeployment(t *testing.T) {
 	check("it gets no more rights", !*own.AllowPrivilegeEscalation && own.Privileged == nil && len(own.Capabilities.Add) == 0, own)
 	check("it has no capabilities", len(own.Capabilities.Drop) == 1 && own.Capabilities.Drop[0] == "ALL", own.Capabilities)
 	check("it writes no files", *own.ReadOnlyRootFilesystem, own)
+	account := readRights(t).account
+	check("its service account is the one of rbac.yaml", account.Name == pod.ServiceAccountName && account.Namespace == deployment.Namespace, account)
+	check("it has its token, by which it finds the server and its own namespace", pod.AutomountServiceAccountToken == nil && account.AutomountServiceAccountToken == nil, pod)
+}
 
-	rights, err := os.ReadFile("../../rbac.yaml")
+// rights are the objects of rbac.yaml.
+type rights struct {
+	account  corev1.ServiceAccount
+	roles    []rbacv1.Role // those of the cluster have no namespace
+	bindings []rbacv1.RoleBinding
+}
+
+// readRights reads them as strictly as a server that is asked to validate fields.
+func readRights(t *testing.T) (r rights) {
+	t.Helper()
+	file, err := os.ReadFile("../../rbac.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := false
-	for _, document := range strings.Split(string(rights), "\n---\n") {
-		var account corev1.ServiceAccount
-		if err := yaml.Unmarshal([]byte(document), &account); err != nil {
+	for _, document := range strings.Split(string(file), "\n---\n") {
+		read := func(into any) {
+			t.Helper()
+			if err := yaml.UnmarshalStrict([]byte(document), into); err != nil {
+				t.Fatalf("%v in\n%s", err, document)
+			}
+		}
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
 			t.Fatal(err)
 		}
-		found = found || account.Kind == "ServiceAccount" && account.Name == pod.ServiceAccountName && account.Namespace == deployment.Namespace
+		switch kind.APIVersion + " " + kind.Kind {
+		case "v1 ServiceAccount":
+			if r.account.Name != "" {
+				t.Fatal("two service accounts")
+			}
+			read(&r.account)
+		case "rbac.authorization.k8s.io/v1 Role":
+			r.roles = append(r.roles, rbacv1.Role{})
+			read(&r.roles[len(r.roles)-1])
+		case "rbac.authorization.k8s.io/v1 ClusterRole":
+			var role rbacv1.ClusterRole
+			read(&role)
+			r.roles = append(r.roles, rbacv1.Role{TypeMeta: role.TypeMeta, ObjectMeta: role.ObjectMeta, Rules: role.Rules})
+		case "rbac.authorization.k8s.io/v1 RoleBinding":
+			r.bindings = append(r.bindings, rbacv1.RoleBinding{})
+			read(&r.bindings[len(r.bindings)-1])
+		case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
+			var binding rbacv1.ClusterRoleBinding
+			read(&binding)
+			r.bindings = append(r.bindings, rbacv1.RoleBinding{TypeMeta: binding.TypeMeta, ObjectMeta: binding.ObjectMeta, RoleRef: binding.RoleRef, Subjects: binding.Subjects})
+		default:
+			t.Fatalf("%s %s: unknown", kind.APIVersion, kind.Kind)
+		}
 	}
-	check("its service account is the one of rbac.yaml", found, deployment.Namespace+"/"+pod.ServiceAccountName)
+	return r
+}
+
+// TestRights: rbac.yaml binds each of its roles to its account, and to nobody else, and names
+// resources that there are.
+func TestRights(t *testing.T) {
+	r := readRights(t)
+	if r.account.Name == "" || len(r.roles) == 0 {
+		t.Fatalf("%+v", r)
+	}
+	bound := map[string]int{}
+	for _, b := range r.bindings {
+		kind, _ := strings.CutSuffix(b.Kind, "Binding")
+		if b.RoleRef.APIGroup != rbacv1.GroupName || b.RoleRef.Kind != kind {
+			t.Errorf("%s %s is of %+v", b.Kind, b.Name, b.RoleRef)
+		}
+		if (b.Kind == "RoleBinding") != (b.Namespace == r.account.Namespace) { // the lease is in the namespace of the pods
+			t.Errorf("%s %s is in the namespace %q", b.Kind, b.Name, b.Namespace)
+		}
+		bound[b.RoleRef.Kind+" "+b.Namespace+"/"+b.RoleRef.Name]++
+		want := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: r.account.Name, Namespace: r.account.Namespace}
+		if len(b.Subjects) != 1 || b.Subjects[0] != want {
+			t.Errorf("%s %s is for %+v, want %+v", b.Kind, b.Name, b.Subjects, want)
+		}
+	}
+	definitions, err := v1alpha1.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, d := range definitions {
+		known[d.Spec.Names.Plural] = true
+		for _, version := range d.Spec.Versions {
+			if version.Subresources != nil && version.Subresources.Status != nil {
+				known[d.Spec.Names.Plural+"/status"] = true
+			}
+		}
+	}
+	for _, role := range r.roles {
+		name := role.Kind + " " + role.Namespace + "/" + role.Name
+		if bound[name] != 1 {
+			t.Errorf("%s is bound %d times", name, bound[name])
+		}
+		delete(bound, name)
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				if slices.Contains(rule.APIGroups, v1alpha1.GroupVersion().Group) && (len(rule.APIGroups) > 1 || !known[resource]) {
+					t.Errorf("%s: %s is no resource of %v", name, resource, rule.APIGroups)
+				}
+			}
+		}
+	}
+	if len(bound) > 0 {
+		t.Errorf("there are no roles %v", bound)
+	}
 }
 
 // TestProbesAreAnswered: unless they are switched off, and at another port than metrics.
