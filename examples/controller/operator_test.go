@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -560,14 +559,9 @@ func TestDecisionsOnServer(t *testing.T) {
 
 // TestCommandInREADME: the server takes the command that the README shows.
 func TestCommandInREADME(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(readme), "```yaml\n")
-	text, _, found := strings.Cut(rest, "```")
+	text := between(t, "README.md", "```yaml\n", "```")
 	var shown v1alpha1.BracketCommand
-	if err := yaml.UnmarshalStrict([]byte(text), &shown); err != nil || !found {
+	if err := yaml.UnmarshalStrict([]byte(text), &shown); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	shown.Namespace = newNamespace()

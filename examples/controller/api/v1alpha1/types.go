@@ -91,7 +91,8 @@ type NodeDeploymentList struct {
 	Items           []NodeDeployment `json:"items"`
 }
 
-// Release is a version of a deployment. Its labels are the version's metadata in expressions.
+// Release is a version of a deployment. Its labels are the version's metadata in expressions. It must
+// not be deleted while a machine runs it.
 type Release struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -140,7 +141,8 @@ type MachineSpec struct {
 	Environment string `json:"environment"`
 
 	// Versions are those that ran when the machine was registered, by deployment. From its first
-	// successful job on the jobs say what runs.
+	// successful job on the jobs say what runs. Each needs a [Release]: while there is none, nothing
+	// tells which releases are newer, and the deployment's next one waits.
 	Versions map[string]string `json:"versions,omitempty"`
 
 	// Unavailable says that the machine is down for reasons of its own. It counts against the
