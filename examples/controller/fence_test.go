@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,121 @@ func TestFencedBracketStartCrashes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFencedBracketStartRandom: people give up what has just started, at random, while two controllers
+// plan. Each falls asleep before any of its writes, while the other one goes on, or dies there; its
+// cache may not show the jobs. At no instant are two machines at work.
+func TestFencedBracketStartRandom(t *testing.T) {
+	seeds, seen := uint64(6), map[string]int{}
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
+		b := newBracketed(t)
+		random := rand.New(rand.NewPCG(seed, 1))
+		var controllers [2]*Reconciler
+		asleep := -1
+		turn := func(n int) {
+			if _, err := controllers[n].Reconcile(t.Context(), b.request()); err != nil && !errors.Is(err, errDied) {
+				t.Fatal(err)
+			}
+			if b.check(); t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		}
+		happen := func() { // what people and agents do
+			if open := b.executions(); len(open) == 1 && random.IntN(4) == 0 {
+				kind := []bracket.CommandKind{bracket.Resolve, bracket.Skip, bracket.Abandon}[random.IntN(3)]
+				about := v1alpha1.NodeJob{Spec: v1alpha1.NodeJobSpec{Machine: open[0].Resource, Group: open[0].Open.Group}}
+				id := fmt.Sprint(kind, seen[string(kind)])
+				seen[string(kind)]++
+				order := command(about, kind, id, b.clock.Now())
+				if kind == bracket.Skip {
+					order.Spec.Deployment = open[0].Open.Members[random.IntN(len(open[0].Open.Members))].Deployment
+				}
+				create(t, b.client, order)
+				if kind == bracket.Abandon {
+					create(t, b.client, command(about, v1alpha1.CommandRelease, id+"-serves", b.clock.Now()))
+				}
+			}
+			if random.IntN(8) == 0 { // taken back, before it was heard or after
+				if err := b.client.DeleteAllOf(t.Context(), &v1alpha1.BracketCommand{}, client.InNamespace("fleet")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, job := range listJobs(t, b.client, "fleet") {
+				if !job.Status.State.Terminal() && random.IntN(3) == 0 {
+					if err := report(t.Context(), b.client, &job, rollout.JobSuccessful, b.clock.Now()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			b.clock.Advance(time.Duration(random.IntN(20)) * time.Minute)
+		}
+		for n := range controllers {
+			dead := false // until its next turn
+			write := func(do func() error) error {
+				switch {
+				case dead:
+					return errDied
+				case random.IntN(20) == 0:
+					dead = true
+					seen["died"]++
+					return errDied
+				case asleep < 0 && random.IntN(8) == 0:
+					asleep = n
+					seen["slept"]++
+					for range 1 + random.IntN(4) {
+						happen()
+						turn(1 - n)
+					}
+					asleep = -1
+				}
+				return do()
+			}
+			c := interceptor.NewClient(b.client, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if _, policies := list.(*v1alpha1.RolloutPolicyList); policies {
+						dead = false
+					}
+					if _, jobs := list.(*v1alpha1.NodeJobList); jobs && random.IntN(3) == 0 {
+						return nil
+					}
+					return c.List(ctx, list, options...)
+				},
+				Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+					return write(func() error { return c.Create(ctx, object, options...) })
+				},
+				Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+					return write(func() error { return c.Update(ctx, object, options...) })
+				},
+			})
+			controllers[n] = &Reconciler{Client: c, Server: b.client, Clock: b.clock, Resync: time.Minute}
+		}
+		for step := range 60 {
+			turn(random.IntN(2))
+			happen()
+			if step%20 == 19 {
+				create(t, b.client, newRelease("fleet", "os-patch", fmt.Sprint("2027-", step), b.clock.Now()))
+				b.clock.Advance(25 * time.Hour)
+			}
+		}
+		entries, err := NewStore(b.client, b.client, "fleet").List(t.Context(), "target/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			seen["revoked"] += strings.Count(string(entry.Value), `"revoked"`)
+		}
+		seen["jobs"] += len(listJobs(t, b.client, "fleet"))
+	}
+	for _, what := range []string{"slept", "died", "resolve", "skip", "abandon", "revoked", "jobs"} {
+		if seen[what] == 0 {
+			t.Errorf("never %s", what)
+		}
+	}
+	t.Logf("%v", seen)
 }
 
 // TestRevocationTakenBack: a controller revokes a run, and dies or sleeps before it saves that the
