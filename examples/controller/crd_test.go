@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"errors"
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -57,6 +59,17 @@ func TestValidation(t *testing.T) {
 		{"a rule of two kinds is ambiguous", func() error {
 			return c.Create(t.Context(), newPolicy(namespace, "two", []byte(`{"name":"p","selector":"true","rules":[{"anyApproval":{"minApprovals":1},"versionCooldown":{"intervalSeconds":1}}]}`)))
 		}, "exactly one kind"},
+		{"every kind of rule that the library has is one", func() error {
+			var faults []error
+			for _, field := range reflect.VisibleFields(reflect.TypeFor[rollout.Rule]()) {
+				if field.Type.Kind() != reflect.Pointer {
+					continue // id, createdAt
+				}
+				kind, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+				faults = append(faults, c.Create(t.Context(), newPolicy(namespace, strings.ToLower(kind), []byte(`{"name":"p","selector":"true","rules":[{"`+kind+`":{}}]}`))))
+			}
+			return errors.Join(faults...)
+		}, ""},
 		{"a policy without rules allows everything", func() error {
 			return c.Create(t.Context(), newPolicy(namespace, "empty", []byte(`{"name":"p","selector":"true","rules":[]}`)))
 		}, "spec.rules"},
