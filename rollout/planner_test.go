@@ -933,6 +933,7 @@ func TestPlannerRefusesGarbage(t *testing.T) {
 		{"rollout/r/prod///", `{"schema":2,` + started + `,"n0":1}`}, {"rollout/r/prod///", `{` + started + `,"n0":1}`}, {"rollout/r/staging///", `{"schema":1,` + started + `,"n0":1}`},
 		{"rollout/r/prod///", `{"schema":1,` + started + `,"n0":-1}`}, {"rollout/r/prod///", `{"schema":1,"rule":"r","environment":"prod","startAt":"0001-01-01T00:00:00Z","n0":1}`},
 		{"rollout/r/prod///", `{"schema":1,` + started + `,"n0":1,"order":[]}`},
+		{"rollout/r/prod///", "null"}, {"pool/x", "null"}, {bracket.GroupKey("r", "prod"), "null"}, {bracket.ExecutionKey("r", "n"), "null"},
 	} {
 		key := row[0]
 		store := &bracket.MemoryStore{}

@@ -77,21 +77,18 @@ func recordKinds() []recordKind {
 			return err
 		}},
 		{groups[:len(groups)-1], func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, decode[*bracket.GroupRecord])
+			record, err := read(s, entry, decode[bracket.GroupRecord])
 			s.state.Brackets = append(s.state.Brackets, record)
 			return err
 		}},
 		{executions[:len(executions)-1], func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, decode[*bracket.ExecutionRecord])
+			record, err := read(s, entry, decode[bracket.ExecutionRecord])
 			s.state.Executions = append(s.state.Executions, record)
 			return err
 		}},
 		{rolloutKeys, func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, decode[RolloutRecord])
+			record, err := read(s, entry, decodeRollout)
 			if err != nil {
-				return err
-			}
-			if err := record.validate(); err != nil {
 				return err
 			}
 			if recordKey(record) != entry.Key {
@@ -103,9 +100,19 @@ func recordKinds() []recordKind {
 	}
 }
 
-func decode[T any](value []byte) (record T, err error) {
-	err = strictjson.Unmarshal(value, &record)
+// decode returns no nil pointer for a null, which the record refuses as it refuses an empty one.
+func decode[T any](value []byte) (*T, error) {
+	record := new(T)
+	err := strictjson.Unmarshal(value, record)
 	return record, err
+}
+
+func decodeRollout(value []byte) (RolloutRecord, error) {
+	record, err := decode[RolloutRecord](value)
+	if err == nil {
+		err = record.validate()
+	}
+	return *record, err
 }
 
 // write is one record to save or, without a value, to delete.
