@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -945,6 +946,55 @@ func TestPlannerRefusesGarbage(t *testing.T) {
 		if _, err := planner.Plan(context.Background(), fleet(1, "", map[string][]string{"api": {"v1"}})); err == nil || !strings.Contains(err.Error(), key) || errors.As(err, &fault) {
 			t.Errorf("%s: %v", key, err)
 		}
+	}
+}
+
+// TestDefectRecordUnderAnotherKey: a record under a key that is not its own is an error that names
+// both. Only those of rollouts were refused so. Any other was taken as it is, the next change was
+// saved under the right key, and from then on nobody could plan with the two of them.
+func TestDefectRecordUnderAnotherKey(t *testing.T) {
+	record := func(v any) []byte {
+		value, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	pool := concurrency.NewRecord("P")
+	for _, row := range []struct {
+		why, key, own string
+		value         []byte
+	}{
+		{"a pool", rollout.PoolRecordKey("Q"), rollout.PoolRecordKey("P"), record(pool)},
+		{"a pool of one part, where its key has two", "pool/P/east", rollout.PoolRecordKey("P/east"), record(concurrency.NewRecord("P/east"))},
+		{"a group of another environment", bracket.GroupKey("B", "staging"), bracket.GroupKey("B", "prod"), record(bracket.NewState("B", "prod").Group)},
+		{"a group of another rule", bracket.GroupKey("C", "prod"), bracket.GroupKey("B", "prod"), record(bracket.NewState("B", "prod").Group)},
+		{"executions on another resource", bracket.ExecutionKey("B", "r2"), bracket.ExecutionKey("B", "r1"), record(bracket.ExecutionRecord{Schema: 1, Rule: "B", Resource: "r1"})},
+		{"a rollout of another deployment", "rollout/g/prod/web/v1/", "rollout/g/prod/api/v1/",
+			record(rollout.RolloutRecord{Schema: 1, Rule: "g", Environment: "prod", Deployment: "api", Version: "v1", StartAt: t0, Founders: 1})},
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v1"}})
+		for key, refused := range map[string]bool{row.own: false, row.key: true} {
+			store := &bracket.MemoryStore{}
+			if _, err := store.Save(t.Context(), key, row.value, 0); err != nil {
+				t.Fatal(err)
+			}
+			planner := rollout.Planner{Policies: compile(t, "[]"), Store: store, Clock: clock.NewFake(t0)}
+			for _, read := range []string{"first", "again"} {
+				_, err := planner.Plan(t.Context(), s)
+				if got := err != nil && strings.HasSuffix(err.Error(), row.key+": the record belongs under the key "+row.own); got != refused || err != nil && !refused {
+					t.Errorf("%s under %s, read %s: %v", row.why, key, read, err)
+				}
+			}
+		}
+	}
+	store := &bracket.MemoryStore{}
+	if _, err := store.Save(t.Context(), rollout.PoolRecordKey("Q"), record(pool), 0); err != nil {
+		t.Fatal(err)
+	}
+	err := (&rollout.Planner{Store: store}).Release(t.Context(), concurrency.Lease{Pool: "Q", Holder: concurrency.Holder{Resource: "r1", Group: "g"}, Token: 1})
+	if err == nil || errors.Is(err, concurrency.ErrFenced) || !strings.HasSuffix(err.Error(), "pool/Q: the record belongs under the key pool/P") {
+		t.Errorf("release: %v", err)
 	}
 }
 

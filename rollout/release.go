@@ -49,6 +49,9 @@ func (p *Planner) release(ctx context.Context, orphan concurrency.Lease) error {
 		return err
 	}
 	record, err := concurrency.ParseRecord(value)
+	if err == nil {
+		err = belongs(key, PoolRecordKey(record.Key))
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %v", key, err) // not wrapped: a FieldError means a fault in what the host was given
 	}

@@ -32,17 +32,29 @@ type reading struct {
 }
 
 // read decodes an entry, unless its value is that of the previous load. Records are immutable, so
-// many states may share one.
-func read[T any](s *stored, entry bracket.Entry, decode func([]byte) (T, error)) (T, error) {
+// many states may share one. A record that lies under another key than its own is refused: the next
+// change of it would be saved under its own key, beside it.
+func read[T any](s *stored, entry bracket.Entry, decode func([]byte) (T, error), keyOf func(T) string) (T, error) {
 	if before, known := s.before[entry.Key]; known && bytes.Equal(before.value, entry.Value) {
 		s.readings[entry.Key] = before
 		return before.record.(T), nil // the prefix of a key says what it holds
 	}
 	record, err := decode(entry.Value)
 	if err == nil {
+		err = belongs(entry.Key, keyOf(record))
+	}
+	if err == nil {
 		s.readings[entry.Key] = reading{entry.Value, record}
 	}
 	return record, err
+}
+
+// belongs returns an error if a record that was read under a key has another one.
+func belongs(key, own string) error {
+	if key != own {
+		return fmt.Errorf("the record belongs under the key %s", own)
+	}
+	return nil
 }
 
 // Keys of the records. Those of brackets are [bracket.GroupKey] and [bracket.ExecutionKey].
@@ -60,6 +72,10 @@ func recordKey(r RolloutRecord) string {
 	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
 }
 
+func groupKey(r *bracket.GroupRecord) string { return bracket.GroupKey(r.Rule, r.Environment) }
+
+func executionKey(r *bracket.ExecutionRecord) string { return bracket.ExecutionKey(r.Rule, r.Resource) }
+
 // recordKind is the records whose keys share a prefix.
 type recordKind struct {
 	prefix string
@@ -71,31 +87,25 @@ func recordKinds() []recordKind {
 	groups, executions := bracket.GroupKey("", ""), bracket.ExecutionKey("", "")
 	return []recordKind{
 		{poolKeys, func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, concurrency.ParseRecord)
+			record, err := read(s, entry, concurrency.ParseRecord, func(r concurrency.Record) string { return PoolRecordKey(r.Key) })
 			record.Revision = uint64(entry.Revision)
 			s.state.Pools = append(s.state.Pools, record)
 			return err
 		}},
 		{groups[:len(groups)-1], func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, decode[bracket.GroupRecord])
+			record, err := read(s, entry, decode[bracket.GroupRecord], groupKey)
 			s.state.Brackets = append(s.state.Brackets, record)
 			return err
 		}},
 		{executions[:len(executions)-1], func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, decode[bracket.ExecutionRecord])
+			record, err := read(s, entry, decode[bracket.ExecutionRecord], executionKey)
 			s.state.Executions = append(s.state.Executions, record)
 			return err
 		}},
 		{rolloutKeys, func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, decodeRollout)
-			if err != nil {
-				return err
-			}
-			if recordKey(record) != entry.Key {
-				return fmt.Errorf("the record belongs under the key %s", recordKey(record))
-			}
+			record, err := read(s, entry, decodeRollout, recordKey)
 			s.state.Rollouts = append(s.state.Rollouts, record)
-			return nil
+			return err
 		}},
 	}
 }
@@ -181,7 +191,7 @@ func passOn(before, events []Event) []Event {
 func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	var w writing
 	for _, record := range changed(s.state.Brackets, next.Brackets) {
-		w.put(bracket.GroupKey(record.Rule, record.Environment), record)
+		w.put(groupKey(record), record)
 	}
 	for _, record := range next.Rollouts {
 		if key := recordKey(record); s.revisions[key] == 0 {
@@ -191,11 +201,11 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	executions := changed(s.state.Executions, next.Executions)
 	for _, record := range executions {
 		if record.Open == nil {
-			w.put(bracket.ExecutionKey(record.Rule, record.Resource), record)
+			w.put(executionKey(record), record)
 		}
 	}
 	for _, ended := range s.replaced(executions) {
-		w.put(bracket.ExecutionKey(ended.Rule, ended.Resource), ended)
+		w.put(executionKey(ended), ended)
 	}
 	for _, record := range next.Pools {
 		if families[record.Key] {
@@ -213,7 +223,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	}
 	for _, record := range executions {
 		if record.Open != nil {
-			w.put(bracket.ExecutionKey(record.Rule, record.Resource), record)
+			w.put(executionKey(record), record)
 		}
 	}
 	return append(w.list, s.forgotten(next)...), w.failed
@@ -232,7 +242,7 @@ func (s *stored) asRead(keys []string) ([]write, error) {
 		}
 	}
 	for _, record := range s.state.Executions {
-		put(bracket.ExecutionKey(record.Rule, record.Resource), record)
+		put(executionKey(record), record)
 	}
 	for _, record := range s.state.Pools {
 		put(PoolRecordKey(record.Key), record)
@@ -277,11 +287,11 @@ func changed[T any](before, next []*T) []*T {
 func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.ExecutionRecord {
 	before := make(map[string]*bracket.Execution, len(s.state.Executions))
 	for _, record := range s.state.Executions {
-		before[bracket.ExecutionKey(record.Rule, record.Resource)] = record.Open
+		before[executionKey(record)] = record.Open
 	}
 	var list []*bracket.ExecutionRecord
 	for _, record := range changed {
-		open := before[bracket.ExecutionKey(record.Rule, record.Resource)]
+		open := before[executionKey(record)]
 		if open != nil && record.Open != nil && record.Open.Group != open.Group { // an execution that merges keeps its group
 			ended := *record
 			ended.Open = nil
