@@ -68,16 +68,28 @@ func (f *faults) reading(fields ...string) {
 // present adds a fault if now is not set, as by a clock that was never started. why says what would
 // be wrong with it.
 func (f *faults) present(now time.Time, why string) *faults {
-	if now.IsZero() {
-		f.add("now", CodeRequired, nil, "must be set to the present instant: %s", why)
+	return f.set("now", now, "must be set to the present instant: "+why)
+}
+
+// set adds a fault if an instant is not set. One before the year 1 is none, as the zero time.Time
+// is: some databases write the year 0 for a missing date.
+func (f *faults) set(path string, at time.Time, hint string) *faults {
+	switch {
+	case at.IsZero():
+		f.add(path, CodeRequired, nil, "%s", hint)
+	case isUnset(at):
+		f.add(path, CodeOutOfRange, stamp(at), "%s; one before the year 1 is none, since some databases write the year 0 for a missing date", hint)
 	}
 	return f
 }
 
-// storable adds a fault if an instant cannot be encoded.
+// isUnset reports whether an instant is zero or before.
+func isUnset(at time.Time) bool { return !at.After(time.Time{}) }
+
+// storable adds a fault if an instant that is set cannot be encoded.
 func (f *faults) storable(path string, at time.Time) *faults {
-	if year := at.UTC().Year(); year < 0 || year > 9999 {
-		f.add(path, CodeOutOfRange, stamp(at), "must lie in the years 0 to 9999: RFC 3339 has no name for other instants, so that a lease could not be stored")
+	if at.UTC().Year() > 9999 {
+		f.add(path, CodeOutOfRange, stamp(at), "must lie in the years 1 to 9999: RFC 3339 has no name for later instants, so that a lease could not be stored")
 	}
 	return f
 }

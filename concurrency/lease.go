@@ -175,11 +175,11 @@ func (r *Record) check(f *faults) {
 		if l.State != Active && l.State != Quarantined {
 			f.add(at("state"), CodeUnknownValue, l.State, hintState)
 		}
-		if l.Since.IsZero() {
-			f.add(at("since"), CodeRequired, nil, "must be the instant at which the lease was taken")
+		if isUnset(l.Since) {
+			f.set(at("since"), l.Since, "must be the instant at which the lease was taken")
 		}
-		if l.ProgressAt.IsZero() { // such a lease would be stuck as soon as its holder runs
-			f.add(at("progressAt"), CodeRequired, nil, "must be the instant of the newest progress, at first that of since")
+		if isUnset(l.ProgressAt) { // such a lease would be stuck as soon as its holder runs
+			f.set(at("progressAt"), l.ProgressAt, "must be the instant of the newest progress, at first that of since")
 		}
 		if i > 0 && r.Leases[i-1].Holder.compare(l.Holder) >= 0 {
 			f.add(fmt.Sprintf("leases[%d]", i), CodeConflict, nil, "%s: leases must be in ascending order of resource and group, one per holder", l.Holder)
@@ -238,8 +238,8 @@ func (l Lease) proves(token uint64) error {
 // A new lease needs a record at the claim's revision, else the error is [ErrConflict]: plan again.
 // For a claim with a token below NextToken the error is [ErrFenced]. It is a *[FieldError] for a
 // holder without a resource or with a name that is not UTF-8, and for a record that [NewRecord] did
-// not make, because none of these could be read again. A now that is zero or not in the years 0 to
-// 9999 is a *[FieldError] in any case.
+// not make, because none of these could be read again. A now that is not in the years 1 to 9999 is a
+// *[FieldError] in any case.
 //
 // Apply the claims that one plan makes on one record in the order of the plan, then write the
 // record once. Any of them may be left out. [Apply] does all this for a whole plan.
@@ -328,16 +328,14 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 // given instant. The newest progress counts, in whatever order reports arrive. With it a quarantined
 // lease becomes active again. A report of an instant that is not after ProgressAt is no news and
 // changes nothing, so a host may report all it sees each time it looks. If the token is not the
-// lease's or the lease is gone, the error is [ErrFenced]; for an instant that is zero or not in the
-// years 0 to 9999 it is a *[FieldError].
+// lease's or the lease is gone, the error is [ErrFenced]; for an instant that is not in the years 1
+// to 9999 it is a *[FieldError].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	if _, err := r.held(h, token); err != nil {
 		return r, err
 	}
 	var f faults
-	if at.IsZero() { // it would end a quarantine without any progress
-		f.add("at", CodeRequired, nil, "must be the instant of the progress")
-	}
+	f.set("at", at, "must be the instant of the progress") // else it would end a quarantine without any progress
 	if f.storable("at", at); len(f) > 0 {
 		return r, f.err()
 	}

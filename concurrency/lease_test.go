@@ -240,7 +240,13 @@ func TestUnsetClock(t *testing.T) {
 				t.Errorf("%s at %v: changed %t, %v: no record could hold that", c.name, far, changed, err)
 			}
 		}
-		for _, good := range []time.Time{epoch, time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+		for _, none := range []time.Time{time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Time{}.Add(-1)} {
+			changed, err := c.try(none)
+			if changed || err == nil || len(faultsOf(t, err)) != 1 || !strings.HasPrefix(faultsOf(t, err)[0], "out_of_range ") || !strings.Contains(err.Error(), "the year 0") {
+				t.Errorf("%s at %v: changed %t, %v: some databases write the year 0 for a missing date", c.name, none, changed, err)
+			}
+		}
+		for _, good := range []time.Time{epoch, time.Time{}.Add(1), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
 			if _, err := c.try(good); err != nil {
 				t.Errorf("%s at %v, with a clock: %v", c.name, good, err)
 			}
@@ -383,6 +389,7 @@ func TestRecordJSON(t *testing.T) {
 		{lease(strings.Replace(good, `"token":1`, `"token":0`, 1)), []string{"out_of_range leases[0].token: 0"}, "no token"},
 		{lease(strings.Replace(good, `"active"`, `"stuck"`, 1)), []string{`unknown_value leases[0].state: "stuck"`}, "unknown state"},
 		{lease(strings.Replace(good, `,"since":"2026-03-10T09:00:00Z","progressAt":"2026-03-10T09:00:00Z"`, "", 1)), []string{"required leases[0].since", "required leases[0].progressAt"}, "it would be stuck at once, and might be forgiven"},
+		{lease(strings.ReplaceAll(good, "2026-03-10T09:00:00Z", "0000-12-31T23:59:59Z")), []string{"out_of_range leases[0].since", "out_of_range leases[0].progressAt"}, "some databases write the year 0 for a missing date"},
 		{lease(good + "," + strings.Replace(good, `"n1"`, `"n2"`, 1)), []string{"duplicate leases[1].token: 1: is also"}, "one token twice"},
 		{lease(good + "," + strings.Replace(good, `"token":1`, `"token":2`, 1)), []string{"conflict leases[1]: n1 for a"}, "one holder twice"},
 		{lease(good + "," + strings.Replace(strings.Replace(good, `"token":1`, `"token":2`, 1), `"n1"`, `"n0"`, 1)), []string{"conflict leases[1]: n0 for a"}, "out of order"},
