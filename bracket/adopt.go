@@ -48,7 +48,7 @@ func (s *step) adoptOn(resource string, facts []RunFact) *ExecutionRecord {
 					return slices.ContainsFunc(facts, func(f RunFact) bool { return f.Run.Group == v.latest.ID && f.Run.Deployment == deployment })
 				})
 			}
-			if !f.StartedAt.IsZero() {
+			if !isUnset(f.StartedAt) {
 				earlier(&open.StartedAt, utc(f.StartedAt))
 			}
 		default:

@@ -91,6 +91,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"resource":"node-3"`, `"resource":""`, "resource", "records belong to a resource"},
 		{`"status":"completed"`, `"status":"executing"`, "last.prod.status", "what ended has ended"},
 		{`"endedAt":"2026-03-09T09:20:00Z"`, `"endedAt":"0001-01-01T00:00:00Z"`, "last.prod.endedAt", "what ended has an end"},
+		{`"endedAt":"2026-03-09T09:20:00Z"`, `"endedAt":"0000-12-31T00:00:00Z"`, "last.prod.endedAt", "some databases write the year 0 for none"},
 		{`"group":"node lifecycle/prod/6"`, `"group":""`, "last.prod.group", "nothing would be known to have ended"},
 		{`"group":"node lifecycle/prod/7"`, `"group":""`, "open.group", "runs could not be told apart"},
 		{`"status":"executing","generation"`, `"status":"queued","generation"`, "open.status", "an open execution executes or has failed"},

@@ -12,7 +12,7 @@ import (
 // plan, or the result of an earlier Commit of the same plan; it is not modified. The caller may
 // have reordered p.Start or removed entries from it. Commit commits nothing and returns [ErrStale]
 // if the plan does not offer a run in that state or a run is given twice, and a *[FieldError] if
-// now is zero or not in the years 0 to 9999.
+// now is not in the years 1 to 9999.
 //
 // Save what changed before dispatching any of the runs.
 func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {

@@ -1100,6 +1100,9 @@ func TestStepRefusesContradictions(t *testing.T) {
 		{"next attempt for ever later", func(h *host, o *Observation) {
 			o.Runs = []RunFact{{Run: Run{Group: "g"}, Status: RunFailed, RetryAt: at(0).Add(1<<63-1).Add(1<<63-1).AddDate(9000, 0, 0)}}
 		}, "out_of_range observation.runs:", "a backoff that doubles gets there"},
+		{"version of the year 0", func(h *host, o *Observation) {
+			o.Versions = append(o.Versions, Version{Deployment: "os", ID: "x", CreatedAt: time.Date(0, 12, 31, 23, 0, 0, 0, time.UTC)})
+		}, "out_of_range observation.versions[8].createdAt: \"0000-12-31T23:00:00Z\": must lie in the years 1 to 9999", "some databases write it for a missing date"},
 		{"version of the year 10000, in UTC", func(h *host, o *Observation) {
 			o.Versions = append(o.Versions, Version{Deployment: "os", ID: "x", CreatedAt: time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3600))})
 		}, "out_of_range observation.versions[8].createdAt: \"10000-01-01T00:00:00Z\": must lie", "its mark could not be saved"},

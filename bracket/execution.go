@@ -210,7 +210,7 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 		return false
 	}
 	started := utc(f.StartedAt)
-	if m.running() && f.Status == RunRunning && (f.StartedAt.IsZero() || started.Equal(m.StartedAt)) {
+	if m.running() && f.Status == RunRunning && (isUnset(f.StartedAt) || started.Equal(m.StartedAt)) {
 		return false
 	}
 	w.change()
@@ -218,14 +218,14 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 	if m.Status == MemberWaiting { // dispatched but never committed
 		m.start(utc(now))
 	}
-	if !f.StartedAt.IsZero() {
+	if !isUnset(f.StartedAt) {
 		m.StartedAt = started
 	}
 	if f.Status == RunRunning {
 		return true
 	}
 	m.EndedAt = utc(now)
-	if !f.EndedAt.IsZero() {
+	if !isUnset(f.EndedAt) {
 		m.EndedAt = utc(f.EndedAt)
 	}
 	repeatable := m.Role == Main || w.rule.hooksIdempotent()
@@ -236,7 +236,7 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 		m.Status = MemberRolledBack
 	case f.Status == RunSucceeded:
 		m.Status = MemberSucceeded
-	case f.RetryAt.IsZero() || !repeatable:
+	case isUnset(f.RetryAt) || !repeatable:
 		m.Status = MemberFailed
 	default:
 		m.wait()
@@ -248,7 +248,7 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 // command applies an operator's decision and reports whether it applied.
 func (s *step) command(w *work, c Command) bool {
 	at := utc(s.view.now)
-	if !c.At.IsZero() && c.At.Before(at) { // another clock may run ahead, or lag: nothing ends in the future, or before it began
+	if !isUnset(c.At) && c.At.Before(at) { // another clock may run ahead, or lag: nothing ends in the future, or before it began
 		at = utc(c.At)
 	}
 	switch c.Kind {

@@ -1678,9 +1678,9 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	mixed.Start = mixed.Start[:1]
 	check("cut off", mixed, empty, runs[:1], at(60), true)
 	// an execution that began at no instant could be saved, and never be read again; one of the year
-	// 10000 could not be saved
 	var f *FieldError
-	for _, bad := range []time.Time{{}, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+	// 10000 could not be saved; one of the year 0 is none
+	for _, bad := range []time.Time{{}, time.Date(0, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
 		if next, err := first.Commit(empty, runs, bad); !errors.As(err, &f) || f.Path != "now" || describe(next) != describe(empty) {
 			t.Errorf("at %v: %v", bad, err)
 		}
@@ -1688,7 +1688,7 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 			t.Errorf("a step at %v: %v", bad, err)
 		}
 	}
-	for _, bound := range []time.Time{time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+	for _, bound := range []time.Time{time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
 		if _, _, err := Step(h.rule, empty, h.observation(), bound); err != nil {
 			t.Errorf("%v has a name: %v", bound, err)
 		}

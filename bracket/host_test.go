@@ -163,6 +163,9 @@ func (h *host) stepAt(now time.Time) Plan {
 		h.t.Fatalf("the given state was touched:\n%s\n%s", was, is)
 	}
 	h.branch(o)
+	if unset, same, err := Step(h.rule, before, ofTheYearZero(o), now); err != nil || !reflect.DeepEqual(next, unset) || fmt.Sprint(same) != fmt.Sprint(plan) || !same.Next.Equal(plan.Next) {
+		h.t.Fatalf("an instant of the year 0 is not none (%v):\n%s%v\n%s%v", err, describe(next), plan, describe(unset), same)
+	}
 	again, _, err := Step(h.rule, next, o, now)
 	if err != nil || !reflect.DeepEqual(next, again) {
 		h.t.Fatalf("I6: a repeated step changes the state once more (%v):\n%s\n%s", err, describe(next), describe(again))
@@ -173,6 +176,45 @@ func (h *host) stepAt(now time.Time) Plan {
 	h.state, h.plan = next, plan
 	h.checkPlan(o.Due == nil)
 	return plan
+}
+
+// ofTheYearZero says of each instant that is not set that it lies in the year 0, as some databases
+// do.
+func ofTheYearZero(o Observation) Observation {
+	fill := func(at *time.Time) {
+		if at.IsZero() {
+			*at = time.Date(0, time.December, 31, 23, 59, 59, 0, time.UTC)
+		}
+	}
+	o.Versions, o.Runs, o.Commands = slices.Clone(o.Versions), slices.Clone(o.Runs), slices.Clone(o.Commands)
+	for i := range o.Versions {
+		fill(&o.Versions[i].EligibleAt)
+	}
+	for i := range o.Runs {
+		fill(&o.Runs[i].StartedAt)
+		fill(&o.Runs[i].EndedAt)
+		fill(&o.Runs[i].RetryAt)
+	}
+	for i := range o.Commands {
+		fill(&o.Commands[i].At)
+	}
+	targets := make(TargetList, 0, o.Targets.Len())
+	for i := range o.Targets.Len() {
+		t := o.Targets.At(i)
+		fill(&t.OutdatedAt)
+		targets = append(targets, t)
+	}
+	o.Targets = targets
+	if due := o.Due; due != nil {
+		o.Due = func(p PendingGroup) []time.Time {
+			list := due(p)
+			for i := range list {
+				fill(&list[i])
+			}
+			return list
+		}
+	}
+	return o
 }
 
 // checkPlan fails unless the last plan and the state hold what their fields say of themselves.

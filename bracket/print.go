@@ -145,7 +145,7 @@ func (c Command) String() string {
 	if who := oneLine(c.By); who != "" {
 		text += " by " + who
 	}
-	if !c.At.IsZero() {
+	if !isUnset(c.At) {
 		text += " at " + instant(c.At)
 	}
 	if why := oneLine(c.Reason); why != "" {

@@ -149,6 +149,9 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 			continue
 		}
 		own := target{current: -1}
+		if isUnset(t.OutdatedAt) {
+			t.OutdatedAt = time.Time{}
+		}
 		if !t.OutdatedAt.IsZero() || len(t.OutOfScope) > 0 {
 			v.special = append(v.special, special{outdatedAt: t.OutdatedAt, scope: -1})
 			own.special = int32(len(v.special))

@@ -33,8 +33,8 @@ type step struct {
 // order it applies commands, run facts and vanished targets; closes and opens groups until nothing
 // more is due; merges; ends executions and reacts to failures; and then derives the plan. The given
 // state is not modified. Step returns an error and the state as it was if the rule is invalid and
-// not deleted, if now is zero, if the state or the observation contradicts itself, or if an instant
-// to be stored is not in the years 0 to 9999. A now before instants in the state undoes nothing.
+// not deleted, if the state or the observation contradicts itself, or if now or an instant to be
+// stored is not in the years 1 to 9999. A now before instants in the state undoes nothing.
 //
 // One call makes a pass over the targets, and needs memory for what waits, runs or may start.
 func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
@@ -121,15 +121,19 @@ func checkNow(now time.Time) error {
 	switch {
 	case now.IsZero():
 		return fault("now", CodeRequired, nil, "must be set to the present instant")
-	case !storable(now):
+	case isUnset(now) || !storable(now):
 		return fault("now", CodeOutOfRange, instant(now), hintYears)
 	}
 	return nil
 }
 
-const hintYears = "must lie in the years 0 to 9999: RFC 3339 has no name for other instants, so that they cannot be stored"
+const hintYears = "must lie in the years 1 to 9999: RFC 3339 has no name for later instants, so that they cannot be stored, and some databases write the year 0 for a missing date"
 
-// storable reports whether an instant can be encoded.
+// isUnset reports whether an instant is none: the zero time.Time, or one before it, because some
+// databases write the year 0 for a missing date.
+func isUnset(at time.Time) bool { return !at.After(time.Time{}) }
+
+// storable reports whether an instant can be encoded. One of the year 0 can, though it is none.
 func storable(at time.Time) bool {
 	year := at.UTC().Year()
 	return 0 <= year && year <= 9999

@@ -233,7 +233,7 @@ func (v *view) addVersions(versions []Version) error {
 		if o.CreatedAt.IsZero() || o.ID == "" {
 			return fault(fmt.Sprintf("observation.versions[%d]", i), CodeRequired, nil, "id and createdAt of a version of %q must be set", o.Deployment)
 		}
-		if !storable(o.CreatedAt) {
+		if isUnset(o.CreatedAt) || !storable(o.CreatedAt) {
 			return fault(fmt.Sprintf("observation.versions[%d].createdAt", i), CodeOutOfRange, instant(o.CreatedAt), hintYears)
 		}
 		d := v.find(o.Deployment)
@@ -241,7 +241,7 @@ func (v *view) addVersions(versions []Version) error {
 			continue
 		}
 		n := version{id: o.ID, createdAt: utc(o.CreatedAt)}
-		if !o.EligibleAt.IsZero() {
+		if !isUnset(o.EligibleAt) {
 			n.at = maxTime(utc(o.EligibleAt), n.createdAt)
 		}
 		v.deployments[d].versions = append(v.deployments[d].versions, n)
@@ -276,7 +276,7 @@ func (v *view) addCommands(commands []Command) error {
 		return fault("observation.commands", CodeDuplicate, sorted[twice], "is the id of two commands")
 	}
 	at := func(c *Command) time.Time {
-		if c.At.IsZero() {
+		if isUnset(c.At) {
 			return v.now
 		}
 		return c.At
@@ -290,8 +290,11 @@ func (v *view) addCommands(commands []Command) error {
 // dueAt returns when the latest group may start on the i-th pending resource, zero if that is not
 // known.
 func (v *view) dueAt(i int) time.Time {
-	if v.due == nil {
+	switch {
+	case v.due == nil:
 		return v.latest.ReadyAt
+	case isUnset(v.due[i]):
+		return time.Time{}
 	}
 	return v.due[i]
 }

@@ -34,9 +34,7 @@ func (v *view) window(g *GroupRecord) window {
 			continue
 		}
 		earlier(&w.earliest, own.eligible)
-		if w.all.IsZero() || own.eligible.After(w.all) { // an instant may lie before the zero one
-			w.all = own.eligible
-		}
+		w.all = maxTime(w.all, own.eligible)
 	}
 	if !complete {
 		w.all = time.Time{}

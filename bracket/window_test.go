@@ -155,23 +155,3 @@ func TestClosingMatchesTheTable(t *testing.T) {
 		outcomes[string(mode)+map[bool]string{true: " timed out"}[timedOut]]++
 	}, "collection_window", "collection_window timed out", "wait_for_all", "wait_for_all timed out", "immediate")
 }
-
-// An instant before that of the zero time.Time is storable, and some databases write a missing date
-// as the year 0.
-func TestVersionsOfTheYearZero(t *testing.T) {
-	early := time.Date(0, time.March, 1, 0, 0, 0, 0, time.UTC)
-	window := int64(3600)
-	rule := Rule{DeploymentSelector: "true", ReadinessMode: WaitForAll, ReadinessWindowSeconds: &window}
-	o := Observation{
-		Members:  []Member{{Deployment: "a"}, {Deployment: "b"}},
-		Versions: []Version{{Deployment: "a", ID: "v1", CreatedAt: early, EligibleAt: early}, {Deployment: "b", ID: "v1", CreatedAt: early, EligibleAt: early}},
-		Targets:  TargetList{{Resource: "n1", Deployment: "a"}, {Resource: "n1", Deployment: "b"}},
-	}
-	state, _, err := Step(rule, NewState("rule", "prod"), o, day0) // must not close groups for ever
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g := state.Group; g.Number != 1 || !g.Closed[0].ReadyAt.Equal(early) || g.Closed[0].TimedOut || g.Marks["a"].ID != "v1" {
-		t.Errorf("one group, which closes as soon as all are there, and marks what it locked: %s", describe(state))
-	}
-}
