@@ -32,6 +32,15 @@
 //
 // Before a rollout, rollout's PolicySet.Lint tells what can never finish, and rollouttest plays it.
 //
+// # Instants
+//
+// An instant before the year 1 is none, just like the zero time.Time, because some databases write
+// the year 0 for a missing date. Where an instant is required, such as now or the creation of a
+// version, it is refused; where it is optional, such as the end of a job or of an override, it is not
+// set. This holds for everything that a host hands to rollout, bracket and concurrency, and for what
+// they stored. Instants that are stored must not be after the year 9999. Package rollout plans as far
+// as 2262, and rollout/staged refuses whatever is not in the years 1970 to 2261.
+//
 // # What it never does
 //
 // It never deploys anything, never decides whether something is healthy, opens no connection,

@@ -214,7 +214,7 @@ func (x *index) observe(t *target) {
 			x.strange = x.strange || !status.active()
 		}
 	}
-	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !isUnset(t.OutdatedAt), t.Priority != 0 || !t.JoinedAt.IsZero()
+	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !isUnset(t.OutdatedAt), t.Priority != 0 || !isUnset(t.JoinedAt)
 }
 
 func (l *versionList) number(id string) int32 {

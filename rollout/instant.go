@@ -33,8 +33,8 @@ func sooner(a, b time.Time) time.Time {
 
 func lastInstant() time.Time { return time.Unix(0, math.MaxInt64).UTC() }
 
-// created adds a fault if what must have been created was not. An instant before that of the
-// zero time.Time passes for none: some databases write a missing date as the year 0.
+// created adds a fault if an instant that is required is none. One before that of the zero
+// time.Time is none as well, because some databases write the year 0 for a missing date.
 func (f *faults) created(path string, at time.Time, why string) {
 	switch {
 	case at.IsZero():

@@ -77,11 +77,19 @@ func (o *Override) validate(path string, f *faults) {
 	f.required(join(path, "versionId"), o.Version, "an override is for one version")
 	f.required(join(path, "createdBy"), o.CreatedBy, "who decided")
 	f.required(join(path, "reason"), o.Reason, "why the rule does not count this time")
-	if o.CreatedAt.IsZero() {
-		f.add(join(path, "createdAt"), CodeRequired, nil, "is required: the override begins then")
-	} else if !o.ExpiresAt.IsZero() && !o.CreatedAt.Before(o.ExpiresAt) {
+	if isUnset(o.CreatedAt) {
+		f.created(join(path, "createdAt"), o.CreatedAt, "the override begins then")
+	} else if until := o.until(); !until.IsZero() && !o.CreatedAt.Before(until) {
 		f.add(join(path, "expiresAt"), CodeConflict, nil, "must be after createdAt, or the override would never be active")
 	}
+}
+
+// until returns when the override expires, in UTC; zero: never.
+func (o *Override) until() time.Time {
+	if isUnset(o.ExpiresAt) {
+		return time.Time{}
+	}
+	return o.ExpiresAt.UTC()
 }
 
 // overriding holds the active overrides.
@@ -118,7 +126,7 @@ func (w *work) override(list []Override) {
 	released := map[string]bool{}
 	for i := range list {
 		o := &list[i]
-		if !o.ExpiresAt.IsZero() && !w.now.Before(o.ExpiresAt) {
+		if until := o.until(); !until.IsZero() && !w.now.Before(until) {
 			continue
 		}
 		switch why := w.ineffective(o, released); {

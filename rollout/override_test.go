@@ -51,6 +51,7 @@ func TestOverrideIsActive(t *testing.T) {
 		{"before it is created", override("s"), t0.Add(-1), false, t0},
 		{"at its creation", override("s"), t0, true, time.Time{}},
 		{"without end", override("s"), t0.AddDate(10, 0, 0), true, time.Time{}},
+		{"without end, which is missing as some databases write it", override("s", expires(time.Time{}.Add(-time.Hour))), t0, true, time.Time{}},
 		{"before it expires", override("s", expires(minute(5))), minute(5).Add(-1), true, minute(5)},
 		{"when it expires", override("s", expires(minute(5))), minute(5), false, time.Time{}},
 		{"in its environment", override("s", in("prod")), t0, true, time.Time{}},

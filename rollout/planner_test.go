@@ -1084,6 +1084,7 @@ func TestNoNow(t *testing.T) {
 		code rollout.Code // empty: it is accepted
 	}{
 		{"none", time.Time{}, rollout.CodeRequired},
+		{"one of the year 0, which some databases write for none", time.Time{}.Add(-1), rollout.CodeOutOfRange},
 		{"one at which every wait would be over", last.Add(1), rollout.CodeOutOfRange},
 		{"the last one", last, ""},
 	} {

@@ -56,9 +56,7 @@ func (r *Recording) validate() error {
 	if r.Schema != recordingSchema {
 		f.add("schema", CodeUnknownValue, r.Schema, "must be %d: written by another release of the library", recordingSchema)
 	}
-	if r.Plan.Now.IsZero() {
-		f.add("plan.now", CodeRequired, nil, "is required: a plan is made for an instant")
-	}
+	f.created("plan.now", r.Plan.Now, "a plan is made for an instant")
 	return f.err()
 }
 

@@ -91,6 +91,9 @@ func TestSnapshotFaults(t *testing.T) {
 		{"nor is it one for a version: rollouts would start from it", func(s *rollout.Snapshot) {
 			s.Versions[1].CreatedAt = time.Time{}.Add(-1)
 		}, 1, "out_of_range versions[1].createdAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: versions are ordered by it, and rollouts start from it; some databases write the year 0 for none"},
+		{"nor for an override", func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: "r", Version: "v1", CreatedBy: "ann", Reason: "x", CreatedAt: time.Time{}.Add(-1)}}
+		}, 1, "out_of_range overrides[0].createdAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: the override begins then; some databases write the year 0 for none"},
 		{"or for the start of a rollout", func(s *rollout.Snapshot) {
 			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 1, Rule: "g", Environment: "prod", StartAt: time.Time{}.Add(-1), Founders: 1}}
 		}, 1, "out_of_range state.rollouts[0].startAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: positions are counted from it; some databases write the year 0 for none"},

@@ -36,6 +36,8 @@ func validateNow(now time.Time) error {
 	var f faults
 	if now.IsZero() {
 		f.add("now", CodeRequired, nil, "must be set to the present instant")
+	} else if isUnset(now) {
+		f.created("now", now, "it is the present instant")
 	} else if now.After(lastInstant()) {
 		f.add("now", CodeOutOfRange, now.UTC().Format(time.RFC3339), "must be the present instant, and not after %s, which is as far as instants reach", lastInstant().Format(time.RFC3339))
 	}

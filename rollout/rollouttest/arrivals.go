@@ -73,7 +73,7 @@ func (r *running) schedule() error {
 		}
 	}
 	for i, c := range r.Changes {
-		if c.At.IsZero() || c.Do == nil {
+		if isUnset(c.At) || c.Do == nil {
 			return fmt.Errorf("World.Changes[%d]: At and Do must be set", i)
 		}
 		r.arrivals = append(r.arrivals, c)
@@ -92,7 +92,7 @@ func overrideText(o rollout.Override) string {
 	if o.Resource != "" {
 		text += " on " + o.Resource
 	}
-	if !o.ExpiresAt.IsZero() {
+	if !isUnset(o.ExpiresAt) {
 		text += " until " + o.ExpiresAt.UTC().Format("2006-01-02 15:04:05")
 	}
 	return fmt.Sprintf("%s, by %s: %s", text, o.CreatedBy, o.Reason)

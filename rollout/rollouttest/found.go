@@ -96,11 +96,14 @@ func verifies(job *rollout.Job) bool {
 
 // completed returns when a job ended that has. An instant before the year 1 is none, as in a plan.
 func completed(job *rollout.Job) time.Time {
-	if !job.CompletedAt.After(time.Time{}) {
+	if isUnset(job.CompletedAt) {
 		return job.CreatedAt
 	}
 	return job.CompletedAt
 }
+
+// isUnset reports whether an instant is zero or before.
+func isUnset(at time.Time) bool { return !at.After(time.Time{}) }
 
 // remaining returns the samples of which a job in progress may still become one: those that take
 // longer than the job, or its verification, has taken at an instant. If none does, late is true, and

@@ -154,9 +154,10 @@ func (w World) begin() (*running, error) {
 	if known(w.Fleet.State) && (!w.Pure || w.Plan != nil) {
 		return nil, errors.New("World.Fleet.State needs Pure: a planner has its state in World.Store, and World.Plan has its own")
 	}
-	if w.Start.IsZero() {
+	if isUnset(w.Start) {
+		w.Start = time.Time{}
 		for _, v := range w.Fleet.Versions {
-			if !v.CreatedAt.IsZero() && (w.Start.IsZero() || v.CreatedAt.Before(w.Start)) {
+			if !isUnset(v.CreatedAt) && (w.Start.IsZero() || v.CreatedAt.Before(w.Start)) {
 				w.Start = v.CreatedAt
 			}
 		}
@@ -165,6 +166,9 @@ func (w World) begin() (*running, error) {
 		return nil, errors.New("World.Start is required: the fleet has no version whose creation could be the start")
 	}
 	w.Start = w.Start.UTC()
+	if isUnset(w.End) {
+		w.End = time.Time{}
+	}
 	if !w.End.IsZero() && w.End.Before(w.Start) {
 		return nil, fmt.Errorf("World.End, %s, lies before its start, %s", w.End.UTC().Format(time.RFC3339), w.Start.Format(time.RFC3339))
 	}

@@ -417,6 +417,9 @@ func TestWorldIsRefused(t *testing.T) {
 		}, "World.Fleet.Active"},
 		{"a host that looks back in time", func(w *rollouttest.World) { w.Every = -time.Minute }, "World.Every, -1m0s, must not be negative"},
 		{"a change without instant", func(w *rollouttest.World) { w.Changes = []rollouttest.Change{{Do: func(*rollout.Snapshot) {}}} }, "World.Changes[0]"},
+		{"a change of the year 0", func(w *rollouttest.World) {
+			w.Changes = []rollouttest.Change{{At: time.Time{}.Add(-1), Do: func(*rollout.Snapshot) {}}}
+		}, "World.Changes[0]"},
 		{"a job that ends before it starts", func(w *rollouttest.World) {
 			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -time.Second} }
 		}, "World.Job"},
@@ -683,6 +686,21 @@ func TestForecast(t *testing.T) {
 	}
 	if timeline, err := (rollouttest.World{Policies: w.Policies}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Start is required") || timeline.Done {
 		t.Errorf("a world that nobody says when to begin: done %v, %v", timeline.Done, err)
+	}
+}
+
+// TestWorldOfTheYearZero: where a file says the year 0 for none, a world begins when its oldest version
+// was created, and has no end.
+func TestWorldOfTheYearZero(t *testing.T) {
+	t.Parallel()
+	w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
+	want, err := w.Run(t.Context())
+	if err != nil || !want.Done {
+		t.Fatal(want, err)
+	}
+	w.Start, w.End = time.Time{}.Add(-time.Hour), time.Time{}.Add(-time.Minute)
+	if got, err := w.Run(t.Context()); err != nil || got.String() != want.String() {
+		t.Errorf("%v\n%v\nwant\n%v", err, got, want)
 	}
 }
 
