@@ -267,8 +267,10 @@ func (c *compilation) options() {
 	}
 }
 
-// sharedPools refuses rules that share a pool and disagree about it. The rules of disabled policies
-// share nothing.
+// sharedPools refuses rules that share a pool and disagree about it, and shared pools with the id of
+// a rule. The rules of disabled policies share nothing, but their ids are taken, for shared pools as
+// for rules: the leases that such a rule has left are stored under its id, and would count in the
+// pool of another; and once the policy is enabled again, the two would be one pool.
 func (c *compilation) sharedPools() {
 	first := map[string]*compiledRule{}
 	for _, r := range c.set.concurrency {

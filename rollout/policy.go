@@ -16,11 +16,16 @@ import (
 // policy that matches a target governs it, and all their rules must allow a start. The JSON form is
 // that of the deployment bracket RFC.
 type Policy struct {
-	ID       string `json:"id,omitempty"`      // unique in the set; unset: Name
-	Name     string `json:"name"`              // required, for people
-	Enabled  *bool  `json:"enabled,omitempty"` // nil: true. A disabled policy is checked but governs nothing
-	Selector string `json:"selector"`          // required: CEL on resource, environment and deployment; a missing key is no match
-	Rules    []Rule `json:"rules"`             // at least one
+	ID   string `json:"id,omitempty"` // unique in the set; unset: Name
+	Name string `json:"name"`         // required, for people
+
+	// Enabled is true if it is nil. A disabled policy is checked but governs nothing. Its id and
+	// those of its rules stay taken: state of it may be stored under them, with which it goes on when
+	// it is enabled again. So no other rule has such an id, and no shared pool such a name.
+	Enabled *bool `json:"enabled,omitempty"`
+
+	Selector string `json:"selector"` // required: CEL on resource, environment and deployment; a missing key is no match
+	Rules    []Rule `json:"rules"`    // at least one
 }
 
 // Rule holds exactly one kind of rule.

@@ -195,6 +195,9 @@ func TestBadPolicies(t *testing.T) {
 			[]string{`conflict rules[1].resourceConcurrency.limit: 2`}},
 		{"a shared pool is not another rule's own", policy(`{"id":"s","resourceConcurrency":{"groupSelector":"true","limit":1}},{"resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}}`),
 			[]string{`duplicate rules[1].resourceConcurrency.sharedPool: "s": is the id of rules[0]`}},
+		{"nor is it that of a rule that is disabled, whose leases would count in it", `[{"name":"p","enabled":false,"selector":"true","rules":[{"id":"s","resourceConcurrency":{"groupSelector":"true","limit":1}}]},
+			{"name":"q","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1,"sharedPool":"s"}}]}]`,
+			[]string{`duplicate [1].rules[0].resourceConcurrency.sharedPool: "s": is the id of [0].rules[0]`}},
 		{"not JSON", `{"name":`, []string{"syntax line 1, column 9"}},
 		{"a disabled policy is checked as well", `{"name":"p","enabled":false,"selector":"resource.knd == 'x'","rules":[{"retry":{"maxRetries":1}}]}`, []string{"expression selector: "}},
 	} {
