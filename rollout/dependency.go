@@ -144,10 +144,18 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 }
 
 // dependsOn evaluates the dependsOn of a rule with everything that is known bound. A missing key is
-// no match, and is counted.
+// no match, and is counted: of the target if the rule reads the resource, else of the deployment in
+// the environment.
 func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) {
 	ok, err := rule.dependsOn.Match(b)
-	if err != nil && w.misses(rule.id, err, t.TargetID) {
+	if err == nil {
+		return ok, nil
+	}
+	at := t.TargetID
+	if !rule.readsResource {
+		at.Resource = ""
+	}
+	if w.missesOnce(rule.id, err, at) {
 		return false, nil
 	}
 	return ok, err

@@ -63,7 +63,7 @@ type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
 	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, the key of a pool, what an approval names, or the id of the override or command and why it has no effect
-	Count   int            `json:"count"`            // how many targets, resources, environments, jobs or approvals
+	Count   int            `json:"count"`            // how many targets, resources, deployments in an environment, jobs or approvals
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }
 
@@ -113,6 +113,25 @@ func (d Diagnostic) where() string {
 type diagnosticKey struct {
 	code         DiagnosticCode
 	rule, detail string
+}
+
+// diagnosedAt is one thing that a diagnostic counts.
+type diagnosedAt struct {
+	diagnosticKey
+	at TargetID
+}
+
+// diagnoseOnce is diagnose where the same may be met at one thing again.
+func (w *work) diagnoseOnce(code DiagnosticCode, rule, detail string, at TargetID) {
+	one := diagnosedAt{diagnosticKey{code, rule, detail}, at}
+	if w.met[one] {
+		return
+	}
+	if w.met == nil {
+		w.met = map[diagnosedAt]bool{}
+	}
+	w.met[one] = true
+	w.diagnose(code, rule, detail, at)
 }
 
 func (w *work) diagnose(code DiagnosticCode, rule, detail string, at TargetID) {

@@ -31,6 +31,7 @@ type governing struct {
 	windowed    bool                // one of the views has windows
 	held        map[int32][]Verdict // targets that nothing may start on, because an expression failed
 	diagnostics map[diagnosticKey]*Diagnostic
+	met         map[diagnosedAt]bool // by diagnoseOnce
 }
 
 // views builds one view for each distinct set of policies that governs some target. Sets are found
@@ -200,6 +201,24 @@ func (w *work) fails(rule string, err error, at TargetID) (Verdict, bool) {
 		return Verdict{}, false
 	}
 	w.diagnose(DiagnosticSelectorError, rule, err.Error(), at)
+	return failing(rule, err), true
+}
+
+// missesOnce and failsOnce are misses and fails for questions of which a rule asks several about one
+// thing, which is counted once.
+func (w *work) missesOnce(rule string, err error, at TargetID) bool {
+	key, missing := missingKey(err)
+	if missing {
+		w.diagnoseOnce(DiagnosticMissingKey, rule, key, at)
+	}
+	return missing
+}
+
+func (w *work) failsOnce(rule string, err error, at TargetID) (Verdict, bool) {
+	if err == nil || w.missesOnce(rule, err, at) {
+		return Verdict{}, false
+	}
+	w.diagnoseOnce(DiagnosticSelectorError, rule, err.Error(), at)
 	return failing(rule, err), true
 }
 

@@ -38,7 +38,7 @@ func TestNoAnswer(t *testing.T) {
 		{"concurrency: the targets on it are held", policy(`{"id":"c","resourceConcurrency":{"groupSelector":"` + fails + `","limit":1}}`),
 			[]string{"r2/api@v2"}, []string{"r1/api@: selector_error"}, []string{"selector_error c * 1 r1"}},
 		{"dependsOn: it names nobody", policy(`{"id":"d","deploymentDependency":{"dependsOn":"` + missingDeployment + `","appliesTo":"deployment.name == 'api'"}}`),
-			nil, []string{"r1/api@v2: dependency_unmatched", "r2/api@v2: dependency_unmatched"}, []string{"missing_key d deployment.metadata['layer'] 1 r1 / prod / db"}},
+			nil, []string{"r1/api@v2: dependency_unmatched", "r2/api@v2: dependency_unmatched"}, []string{"missing_key d deployment.metadata['layer'] 1 prod / db"}},
 		{"dependsOn: it denies", policy(`{"id":"d","deploymentDependency":{"dependsOn":"` + failsDeployment + `","appliesTo":"deployment.name == 'api'"}}`),
 			nil, []string{"r1/api@v2: selector_error", "r2/api@v2: selector_error"}, nil},
 		{"appliesTo: the rule applies", policy(`{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x'","appliesTo":"deployment.name == 'api' && ` + missing + `"}}`),
@@ -68,6 +68,41 @@ func TestNoAnswer(t *testing.T) {
 		}
 		if got := started(plan); !slices.Equal(got, row.starts) || !slices.Equal(blockers(plan), row.waits) || !slices.Equal(told, row.diagnostics) {
 			t.Errorf("%s:\n\tstarts %q, waits %q, tells %q; want\n\tstarts %q, waits %q, tells %q", row.why, got, blockers(plan), told, row.starts, row.waits, row.diagnostics)
+		}
+	}
+}
+
+// TestDefectDiagnosticsCountQuestions: a missing key is counted once for each thing that lacks it,
+// however often a plan asks about it: for several dependants, for each version, or in two
+// expressions of one rule.
+func TestDefectDiagnosticsCountQuestions(t *testing.T) {
+	bracketed := func(rule string) string {
+		return policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":` + rule)
+	}
+	for _, row := range []struct {
+		why, policies, want string
+	}{
+		{"three targets wait for the one on each of two resources", policy(`{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && resource.metadata['tier'] == 'x'","appliesTo":"deployment.name != 'db'"}}`),
+			"missing_key [d]: resource.metadata['tier'] (2 times, such as r1 / prod / db)"},
+		{"they wait for it in either of two versions, which is not about a resource", policy(`{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.metadata['x'] == 'x'","appliesTo":"deployment.name != 'db'"}}`),
+			"missing_key [d]: version.metadata['x'] (prod / db)"},
+		{"four members of a bracket, one of which others may need in any of its versions", bracketed(`{}}},{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.metadata['x'] == 'x'","appliesTo":"deployment.name != 'db'"}}`),
+			"missing_key [d]: version.metadata['x'] (prod / db)"},
+		{"or fail in the same way", bracketed(`{"pre":"int(deployment.name) == 0","post":"int(deployment.name) == 0"}}}`), "selector_error [b]: * (4 times, such as prod / a)"},
+		{"both roles ask for the same of four members", bracketed(`{"pre":"deployment.metadata['phase'] == '0'","post":"deployment.metadata['phase'] == '9'"}}}`),
+			"missing_key [b]: deployment.metadata['phase'] (4 times, such as prod / a)"},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "db": {"v1", "v2"}})
+		s.Resources[0].Metadata, s.Resources[1].Metadata = nil, nil
+		s.Targets[slices.IndexFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == "r2" && x.Deployment == "db" })].Current = "v2"
+		plan := mustPlan(t, compile(t, row.policies), s, t0)
+		for k := range plan.Diagnostics {
+			if plan.Diagnostics[k].Code == rollout.DiagnosticSelectorError {
+				plan.Diagnostics[k].Detail = "*" // the text of the compiler
+			}
+		}
+		if len(plan.Diagnostics) != 1 || plan.Diagnostics[0].String() != row.want {
+			t.Errorf("%s: %v, want %s", row.why, plan.Diagnostics, row.want)
 		}
 	}
 }

@@ -173,12 +173,12 @@ func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.Con
 	case err == nil || rule.readsResource:
 		return need, false
 	case !rule.readsVersion:
-		return nil, !w.misses(rule.id, err, w.memberID(b, d))
+		return nil, !w.missesOnce(rule.id, err, w.memberID(b, d))
 	}
 	for _, v := range w.versions[d].list {
 		at.version = v
 		ok, err := rule.dependsOn.Match(&at)
-		if ok || err != nil && !w.misses(rule.id, err, w.memberID(b, d)) {
+		if ok || err != nil && !w.missesOnce(rule.id, err, w.memberID(b, d)) {
 			need.Versions = append(need.Versions, v.ID)
 		}
 	}
@@ -208,7 +208,7 @@ func (w *work) role(b *bracketWork, d int32) bracket.Role {
 		if ok {
 			return declared.role
 		}
-		if verdict, fails := w.fails(b.id, err, w.memberID(b, d)); fails {
+		if verdict, fails := w.failsOnce(b.id, err, w.memberID(b, d)); fails {
 			b.unclear = &verdict
 		}
 	}
