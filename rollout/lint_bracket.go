@@ -293,7 +293,7 @@ func (l *lint) lookAtOrder(f *frame) {
 	for _, m := range f.group {
 		if d, _ := l.w.deployment(m.Deployment); m.Role == bracket.Main {
 			for _, v := range l.w.versions[d].list {
-				if v.Status == VersionReady && v.CreatedAt.Before(l.until) {
+				if l.released(v) {
 					releases = append(releases, v.CreatedAt)
 				}
 			}

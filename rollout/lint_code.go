@@ -157,9 +157,9 @@ const (
 
 // Pace, names and selectors.
 const (
-	// LintCooldownLongerThanReleases, a warning: versions are usually released at shorter intervals
-	// than the cooldown lets pass, so that some are skipped everywhere. Shorten the interval, or
-	// release less often.
+	// LintCooldownLongerThanReleases, a warning: versions that are deployable are usually released
+	// at shorter intervals than the cooldown lets pass, so that some are skipped everywhere. Shorten
+	// the interval, or release less often.
 	LintCooldownLongerThanReleases LintCode = "cooldown_longer_than_releases"
 	// LintOrderKeyImplied, a warning: a gradual rollout beside a bracket does not say what it
 	// ranks. Write orderKey, or else adding or removing the bracket changes it.

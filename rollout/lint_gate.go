@@ -39,7 +39,9 @@ func (l *lint) lookAtCooldowns() {
 			if !known {
 				var releases []time.Time
 				for _, v := range w.versions[d].list {
-					releases = append(releases, v.CreatedAt)
+					if l.released(v) {
+						releases = append(releases, v.CreatedAt)
+					}
 				}
 				between = cadence(releases)
 				cadences[d] = between

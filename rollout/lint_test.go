@@ -962,6 +962,16 @@ func lintRows() []lintRow {
 		// Pace, names and selectors.
 		{code: rollout.LintCooldownLongerThanReleases, why: "a release an hour, and two hours to stand", rules: cooldown(7200), fleet: lintReleased(hour, hour, 3*hour), want: "warning rules[0].versionCooldown.intervalSeconds 2"},
 		{code: rollout.LintCooldownLongerThanReleases, why: "an hour to stand", rules: cooldown(3600), fleet: lintReleased(hour, hour, 3*hour)},
+		{code: rollout.LintCooldownLongerThanReleases, why: "a version that nobody may deploy is skipped by nobody", rules: cooldown(7200), fleet: func(s *rollout.Snapshot) {
+			lintReleased(hour, hour, 3*hour)(s)
+			s.Versions[slices.IndexFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "web" && v.ID == "v2" })].Status = "withdrawn"
+		}},
+		{code: rollout.LintCooldownLongerThanReleases, why: "nor is one that appears after all that is looked at", rules: cooldown(7200), fleet: func(s *rollout.Snapshot) {
+			lintReleased(3*hour, 3*hour)(s)
+			for n := range 5 {
+				s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("v%d", n+4), Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0.AddDate(9, 0, 0).Add(time.Duration(n) * hour)})
+			}
+		}},
 		{code: rollout.LintCooldownLongerThanReleases, why: "two releases are no habit", rules: cooldown(7200), fleet: lintReleased(hour)},
 		{code: rollout.LintOrderKeyImplied, why: "ranked by the bracket because there is one", rules: lintImmediate + "," + curve(60, ""), want: "warning rules[1].gradualRollout.orderKey 0"},
 		{code: rollout.LintOrderKeyImplied, why: "written", rules: lintImmediate + "," + curve(60, `,"orderKey":"resource_bracket"`)},
