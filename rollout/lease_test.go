@@ -683,3 +683,38 @@ func TestQuarantineOfADeletedResource(t *testing.T) {
 		t.Errorf("starts %q", got)
 	}
 }
+
+// TestBackingOffIsNotStuck: a target that waits for its next attempt has no job at work, so its
+// lease is not stuck, however long it waits; in a bracket another member may be at work under the
+// lease. LintStuckBeforeRetry is about the second case.
+func TestBackingOffIsNotStuck(t *testing.T) {
+	const rules = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":300,"onStuck":"quarantine"}},{"retry":{"maxRetries":2,"backoffSeconds":6000}}`
+	for _, row := range []struct {
+		why, rules  string
+		deployments map[string][]string
+		stuck       int
+	}{
+		{"outside brackets", rules, map[string][]string{"a": {"v1", "v2"}}, 0},
+		{"in a bracket whose other member is at work", rules + `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}, 1},
+		{"in a bracket of one", rules + `,{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, map[string][]string{"a": {"v1", "v2"}}, 0},
+	} {
+		set := compile(t, policy(row.rules))
+		s := fleet(1, "v1", row.deployments)
+		plan := mustPlan(t, set, s, t0)
+		for _, start := range plan.Start {
+			status, ended := rollout.JobInProgress, time.Time{}
+			if start.Deployment == "a" {
+				status, ended = rollout.JobFailure, minute(1)
+			}
+			one := job(start, t0, status)
+			one.CompletedAt = ended
+			add(&s, start, one)
+		}
+		s.State = mustCommit(t, plan, t0)
+		plan = mustPlan(t, set, s, minute(2))
+		s.State = mustCommit(t, plan, minute(2))
+		if plan = mustPlan(t, set, s, minute(20)); len(plan.Stuck) != row.stuck {
+			t.Errorf("%s: stuck %+v, starts %q, waits %q", row.why, plan.Stuck, started(plan), blockers(plan))
+		}
+	}
+}

@@ -130,9 +130,10 @@ const (
 	// after a failure, so nothing is rolled back. Set onMemberFailure to rollback_member or
 	// rollback_all.
 	LintRollbackWithHold LintCode = "rollback_with_hold"
-	// LintStuckBeforeRetry: stuckAfterSeconds is not above the longest delay before a retry, so a
-	// lease or an execution with another job still at work can be called stuck before the next
-	// attempt. A warning if the lease is then quarantined, else information.
+	// LintStuckBeforeRetry: in a bracket with several members stuckAfterSeconds is not above the
+	// longest delay before a retry, so a lease or an execution with another job still at work can be
+	// called stuck before the next attempt. A warning if the lease is then quarantined, else
+	// information.
 	LintStuckBeforeRetry LintCode = "stuck_before_retry"
 	// LintRollbackBeforeRetry, a warning: a rollback rule takes the first failure for a final one,
 	// so that a retry rule has nothing to try again. Leave the status out of onJobStatuses or out

@@ -21,14 +21,7 @@ func (l *lint) lookAtFailures() {
 	for _, rule := range l.w.set.budgets {
 		l.lookAtBudget(rule)
 	}
-	for k := range l.kinds {
-		view := l.w.views.list[l.kinds[k].view]
-		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
-			for _, retry := range view.retries {
-				l.lookAtStuck(rule, retry, view.furtherAttempts())
-			}
-		}
-	}
+	l.lookAtStuck()
 }
 
 // lookAtBudget finds a failure budget that no number of failures exceeds, and targets under one that
@@ -151,26 +144,51 @@ func (l *lint) lookAtFinal() {
 	}
 }
 
-// lookAtStuck compares how long a rule lets a holder be without progress with the delay before the
-// last of so many further attempts.
-func (l *lint) lookAtStuck(rule, retry *compiledRule, attempts int) {
-	severity := SeverityInfo
-	var seconds int64
-	if rule.pool != nil {
-		seconds = rule.pool.StuckAfterSeconds
-		if rule.pool.OnStuck == concurrency.Quarantine {
-			severity = SeverityWarning
+// lookAtStuck compares how long a rule lets a holder be without progress with the longest delay
+// before the last attempt of a target. Nothing is stuck while no job of its holder is at work, so
+// only brackets with several members are concerned: any other holder has one target.
+func (l *lint) lookAtStuck() {
+	type wait struct {
+		retry *compiledRule
+		delay time.Duration
+	}
+	var rules []*compiledRule
+	longest := map[*compiledRule]wait{}
+	for k := range l.kinds {
+		view := l.w.views.list[l.kinds[k].view]
+		attempts := view.furtherAttempts()
+		if attempts == 0 || !slices.ContainsFunc(l.kinds[k].targets, func(i int32) bool { return l.frameOf[i] != nil && len(l.frameOf[i].deployments) > 1 }) {
+			continue
 		}
-	} else {
-		seconds = rule.bracket.StuckAfterSeconds
+		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
+			for _, retry := range view.retries {
+				delay := retry.retry.Delay(attempts)
+				before, known := longest[rule]
+				if !known {
+					rules = append(rules, rule)
+				}
+				if !known || delay > before.delay {
+					longest[rule] = wait{retry, delay}
+				}
+			}
+		}
 	}
-	if seconds == 0 || attempts == 0 {
-		return
-	}
-	delay := retry.retry.Delay(attempts)
-	if after := time.Duration(seconds) * time.Second; delay >= after {
-		l.add(findingOf(rule, "stuckAfterSeconds"), LintStuckBeforeRetry, severity, reach{},
-			fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", textlist.Duration(after), retry.id, textlist.Duration(delay)),
-			"raise stuckAfterSeconds above the longest delay, or lower maxBackoffSeconds")
+	for _, rule := range rules {
+		severity := SeverityInfo
+		var seconds int64
+		if rule.pool != nil {
+			seconds = rule.pool.StuckAfterSeconds
+			if rule.pool.OnStuck == concurrency.Quarantine {
+				severity = SeverityWarning
+			}
+		} else {
+			seconds = rule.bracket.StuckAfterSeconds
+		}
+		after, last := time.Duration(seconds)*time.Second, longest[rule]
+		if seconds > 0 && last.delay >= after {
+			l.add(findingOf(rule, "stuckAfterSeconds"), LintStuckBeforeRetry, severity, reach{},
+				fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", textlist.Duration(after), last.retry.id, textlist.Duration(last.delay)),
+				"raise stuckAfterSeconds above the longest delay, or lower maxBackoffSeconds")
+		}
 	}
 }
