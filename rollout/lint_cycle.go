@@ -38,7 +38,7 @@ func (l *lint) lookAtCycles() {
 	in := map[string][]string{}         // circles → the environments in which they are
 	circles := map[string]*CycleError{} // by the same text
 	for e := range w.environments {
-		for _, cycle := range w.versionCyclesIn(int32(e)) {
+		for _, cycle := range w.versionCyclesIn(int32(e), l.released) {
 			text := cycle.around()
 			in[text], circles[text] = append(in[text], w.environments[e].ID), cycle
 		}
@@ -105,7 +105,7 @@ func (l *lint) needy(blocked []int32) map[waiter]bool {
 		}
 		versions := w.versions[t.deployment].list
 		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
-			if len(versions[n].Dependencies) > 0 {
+			if len(versions[n].Dependencies) > 0 && l.released(versions[n]) {
 				needy[waiter{int32(i), n}] = true
 			}
 		}

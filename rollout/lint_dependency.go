@@ -209,7 +209,7 @@ func (l *lint) lookAtVersions() {
 		}
 		versions := w.versions[t.deployment].list
 		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
-			if !w.inScope(int32(i), n) {
+			if !l.awaited(int32(i), n) {
 				continue
 			}
 			for k, d := range versions[n].Dependencies {

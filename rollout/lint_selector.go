@@ -152,7 +152,8 @@ func (l *lint) lookAtScopes() {
 }
 
 // coming yields the versions of a deployment, with their numbers, that are newer than what some
-// target has. The others are history, of which a host may list much, and nobody gets them any more.
+// target has, and deployable. Others are history, of which a host may list much, or were withdrawn,
+// and nobody gets them any more.
 func (l *lint) coming(d int32) iter.Seq2[int32, *Version] {
 	versions := l.w.versions[d].list
 	oldest := int32(len(versions)) // what no target is without
@@ -163,7 +164,7 @@ func (l *lint) coming(d int32) iter.Seq2[int32, *Version] {
 	}
 	return func(yield func(int32, *Version) bool) {
 		for n := max(oldest+1, 0); n < int32(len(versions)); n++ {
-			if !yield(n, versions[n]) {
+			if l.released(versions[n]) && !yield(n, versions[n]) {
 				return
 			}
 		}
@@ -333,7 +334,9 @@ func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) 
 		l.asked(m, rule, func(i int32) {
 			t := &l.w.targets[i]
 			for n := max(t.current, 0); int(n) < len(l.w.versions[t.deployment].list); n++ {
-				meet(l.w.boundWith(i, n))
+				if n <= t.floor() || l.released(l.w.version(i, n)) {
+					meet(l.w.boundWith(i, n))
+				}
 			}
 		})
 	}

@@ -119,10 +119,15 @@ func lintSplitRacks(s *rollout.Snapshot) {
 
 // lintBuilding lets v2 of a deployment not be ready.
 func lintBuilding(deployment string) func(*rollout.Snapshot) {
+	return lintStatus("building", deployment)
+}
+
+// lintStatus gives v2 of some deployments a status.
+func lintStatus(status rollout.VersionStatus, deployments ...string) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
 		for i := range s.Versions {
-			if v := &s.Versions[i]; v.Deployment == deployment && v.ID == "v2" {
-				v.Status = "building"
+			if v := &s.Versions[i]; v.ID == "v2" && slices.Contains(deployments, v.Deployment) {
+				v.Status = status
 			}
 		}
 	}
@@ -640,6 +645,14 @@ func lintRows() []lintRow {
 		}, want: "error versions[web@v2].dependencies[0].deployment 1"},
 		{code: rollout.LintDependencyUnmatched, why: "the version depends on one of db that does not exist", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v3'"),
 			want: "warning versions[web@v2].dependencies[0].versionSelector 2", says: "no version of db that is deployed, or may be, satisfies it"},
+		{code: rollout.LintDependencyUnmatched, why: "a version that is withdrawn waits for nothing any more", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v3'")(s)
+			lintStatus("withdrawn", "web")(s)
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "nor does one that is paused before anybody has it", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v3'")(s)
+			lintStatus(rollout.VersionPaused, "web")(s)
+		}},
 		{code: rollout.LintDependencyUnmatched, why: "of db there is a v2 to come", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v2'")},
 		{code: rollout.LintDependencyUnmatched, why: "db runs the v1 that it depends on", rules: lintLimited(`"limit":1`), fleet: lintNeeds("db", "version.tag == 'v1'")},
 		{code: rollout.LintDependencyUnmatched, why: "the v2 of db that it depends on is refused", rules: `{"id":"v","versionSelector":{"selector":"deployment.name != 'db' || version.tag != 'v2'"}}`, fleet: lintNeeds("db", "version.tag == 'v2'"),
@@ -1016,6 +1029,20 @@ func lintRows() []lintRow {
 			lintWithStaging(s)
 			lintScoped("environment.name == 'staging'")(s)
 		}},
+		{code: rollout.LintSelectorMatchesNothing, why: "a version for nobody that was withdrawn, as is advised", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintScoped("resource.name == 'r3'")(s)
+			lintStatus("withdrawn", "web")(s)
+		}},
+		{code: rollout.LintSelectorUnknownKeys, why: "a version for a clustre that was withdrawn", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintScoped("resource.metadata['clustre'] == 'east'")(s)
+			lintStatus("withdrawn", "web")(s)
+		}},
+		{code: rollout.LintSelectorFails, why: "whom a version is for that was withdrawn", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintRacks(s)
+			lintScoped(lintRack)(s)
+			lintStatus("withdrawn", "web")(s)
+		}},
+		{code: rollout.LintSelectorUnknownKeys, why: "only a version that was withdrawn is asked for a chanel", rules: `{"id":"v","versionSelector":{"selector":"version.tag == 'v1' || version.metadata['chanel'] == 'stable'"}}`, fleet: lintStatus("withdrawn", "web", "db", "cache")},
 		{code: rollout.LintSelectorMatchesNothing, why: "a version for nobody", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.name == 'r3'"), want: "warning versions[web@v2].targetSelector 0"},
 		{code: rollout.LintSelectorMatchesNothing, why: "a version for r2", rules: lintLimited(`"limit":1`), fleet: lintScoped("resource.name == 'r2'")},
 		{code: rollout.LintSelectorMatchesEverything, why: "!= instead of ==", more: other("q", "deployment.name != 'wbe'", lintLimited(`"limit":1`)), want: "info selector 0"},
@@ -1304,6 +1331,14 @@ func lintRows() []lintRow {
 			lintLacking("web", "r2")(s)
 		}},
 		{code: rollout.LintDependencyCycle, why: "a version that needs itself, also in a bracket", rules: lintMains, fleet: lintNeeds("web", "version.tag == 'v2'"), want: "error versions[web@v2].dependencies 0", says: "web@v2 needs web@v2"},
+		{code: rollout.LintDependencyCycle, why: "one of them was withdrawn, so the other waits for what does not come", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
+			lintMutual(s)
+			lintStatus("withdrawn", "db")(s)
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "of two that need one another one was withdrawn", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].dependencies[0].versionSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintMutual(s)
+			lintStatus("withdrawn", "db")(s)
+		}},
 		{code: rollout.LintDependencyCycle, why: "a version that needs the one before it", rules: lintMains, fleet: lintNeeds("web", "version.tag == 'v1'")},
 		{code: rollout.LintDependencyCycle, why: "what runs again in every execution waits for what the execution would bring", want: "error [1].rules[0].deploymentDependency.dependsOn 2", says: "web needs db, which its bracket starts only together with web",
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","unchangedMemberStrategy":"redeploy_current","memberRoles":{}}}`,

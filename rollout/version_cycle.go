@@ -19,7 +19,7 @@ func (w *work) versionCycles() []*CycleError {
 	}
 	var found []*CycleError
 	for e := range w.environments {
-		for _, cycle := range w.versionCyclesIn(int32(e)) {
+		for _, cycle := range w.versionCyclesIn(int32(e), func(*Version) bool { return true }) {
 			if !slices.ContainsFunc(found, func(known *CycleError) bool { return slices.Equal(known.Path, cycle.Path) }) {
 				found = append(found, cycle)
 			}
@@ -28,7 +28,8 @@ func (w *work) versionCycles() []*CycleError {
 	return found
 }
 
-func (w *work) versionCyclesIn(e int32) []*CycleError {
+// versionCyclesIn finds the circles of one environment, among the versions that come.
+func (w *work) versionCyclesIn(e int32, comes func(*Version) bool) []*CycleError {
 	oldest := make([]int32, len(w.deployments)) // the oldest floor of each deployment: a version that is not newer is never chosen
 	runs := map[released]bool{}
 	for d := range oldest {
@@ -46,7 +47,7 @@ func (w *work) versionCyclesIn(e int32) []*CycleError {
 	for d := range w.versions {
 		for n, v := range w.versions[d].list {
 			node := released{int32(d), int32(n)}
-			if int32(n) <= oldest[d] || runs[node] || len(v.Dependencies) == 0 {
+			if int32(n) <= oldest[d] || runs[node] || len(v.Dependencies) == 0 || !comes(v) {
 				continue
 			}
 			waiting = append(waiting, node)
