@@ -45,7 +45,7 @@ func genFleet(t *rapid.T, most int) partition.Fleet {
 				c.Labels[key] = value
 			}
 		}
-		for _, group := range []string{"g1", "g2", "g3"} {
+		for _, group := range []string{"g1", "", "g2", "g3"} { // the empty one is none
 			if rapid.Bool().Draw(t, group) {
 				c.Groups = append(c.Groups, group)
 			}

@@ -302,10 +302,14 @@ func (m *matcher) accept(list []uint32, number uint32, cluster *Cluster, to []ui
 // groupsOf returns the groups that a cluster is tried with. Fleet's controller tries a cluster in
 // no group with a group that has no name and no labels.
 func (m *matcher) groupsOf(cluster *Cluster) []string {
-	if len(cluster.Groups) == 0 {
+	groups := cluster.Groups
+	if slices.Contains(groups, "") {
+		groups = slices.DeleteFunc(slices.Clone(groups), func(group string) bool { return group == "" })
+	}
+	if len(groups) == 0 {
 		return m.groupless
 	}
-	return cluster.Groups
+	return groups
 }
 
 // inGroup reports whether one group of the cluster fulfils all group criteria of the partition.

@@ -156,11 +156,13 @@ func TestMemberships(t *testing.T) {
 }
 
 // TestNoGroupHasNoLabels: Fleet's controller tries a cluster in no group with an empty name and no
-// labels. A group of that name in the table is not this one: no cluster group can have it.
+// labels. A group of that name in the table is not this one: no cluster group can have it. Nor is a
+// cluster in a group because its list has an empty name, as a list has that was split from no text.
 func TestNoGroupHasNoLabels(t *testing.T) {
 	fleet := partition.Fleet{
-		Clusters: []partition.Cluster{{Name: "a", Wanted: newVersion}, {Name: "b", Wanted: newVersion, Groups: []string{"g"}}},
-		Groups:   map[string]map[string]string{"": {"region": "eu"}, "g": {"region": "eu"}},
+		Clusters: []partition.Cluster{{Name: "a", Wanted: newVersion}, {Name: "b", Wanted: newVersion, Groups: []string{"g"}},
+			{Name: "c", Wanted: newVersion, Groups: []string{""}}, {Name: "d", Wanted: newVersion, Groups: []string{"", "g"}}},
+		Groups: map[string]map[string]string{"": {"region": "eu"}, "g": {"region": "eu"}},
 	}
 	region := func(operator selector.LabelOperator) partition.Definition {
 		return partition.Definition{ClusterGroupSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "region", Operator: operator}}}}
@@ -171,8 +173,8 @@ func TestNoGroupHasNoLabels(t *testing.T) {
 		want [][]string
 		why  string
 	}{
-		{partition.FleetController, [][]string{{"b"}, {"a"}}, "a has no group, so its group has no region"},
-		{partition.Default, [][]string{{"b"}, nil}, "a has no group, so no criterion about groups holds"},
+		{partition.FleetController, [][]string{{"b", "d"}, {"a", "c"}}, "a and c have no group, so their group has no region"},
+		{partition.Default, [][]string{{"b", "d"}, nil}, "a and c have no group, so no criterion about groups holds"},
 	} {
 		compiled, err := partition.Compile(strategy, fleet, partition.Options{Mode: row.mode})
 		if err != nil {

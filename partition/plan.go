@@ -65,7 +65,7 @@ type Cluster struct {
 	Namespace string            `json:"namespace,omitempty"` // valid UTF-8
 	Name      string            `json:"name"`                // not empty, valid UTF-8
 	Labels    map[string]string `json:"labels,omitempty"`
-	Groups    []string          `json:"groups,omitempty"` // names of the cluster groups that the cluster is in
+	Groups    []string          `json:"groups,omitempty"` // names of the cluster groups that the cluster is in; an empty one is ignored
 	// Wanted is the id of the version that the cluster should have. It may differ between clusters,
 	// and must not be empty.
 	Wanted string `json:"wanted"`

@@ -208,13 +208,14 @@ func refMember(controller bool, d *partition.Definition, c *partition.Cluster, g
 		}
 		return (d.ClusterGroup == "" || d.ClusterGroup == group) && refSelects(d.ClusterSelector, c.Labels) && refSelects(d.ClusterGroupSelector, labels)
 	}
-	if len(c.Groups) == 0 {
+	groupsOf := slices.DeleteFunc(slices.Clone(c.Groups), func(group string) bool { return group == "" })
+	if len(groupsOf) == 0 {
 		if !controller && (d.ClusterGroup != "" || d.ClusterGroupSelector != nil) {
 			return false
 		}
 		return one("", nil)
 	}
-	for _, group := range c.Groups {
+	for _, group := range groupsOf {
 		if one(group, groups[group]) {
 			return true
 		}
