@@ -135,11 +135,19 @@ func (x *Execution) check(f *faults) {
 		enum(f, path+".status", m.Status, MemberWaiting, MemberRunning, MemberSucceeded, MemberSkipped, MemberFailed, MemberCancelled,
 			MemberRollingBack, MemberRolledBack)
 		oneOf(f, path+".purpose", m.Purpose, Rollback)
-		if m.Attempt < 0 || m.Attempt > math.MaxInt32 || m.Generation < 0 || m.Generation >= x.Generation {
-			f.add(path, CodeOutOfRange, nil, "attempt %d and generation %d must be from 0 to %d, and the generation older than the execution's", m.Attempt, m.Generation, math.MaxInt32)
+		waiting := m.Status == MemberWaiting // with another attempt or generation its next run would have an id that is not its own
+		switch {
+		case m.Attempt < 0 || m.Attempt > math.MaxInt32:
+			f.add(path+".attempt", CodeOutOfRange, m.Attempt, "must be from 0 to %d", math.MaxInt32)
+		case m.Attempt == 0 && waiting:
+			f.add(path+".attempt", CodeConflict, m.Attempt, "must be at least 1 while the member waits")
 		}
-		if m.Status == MemberWaiting && (m.Attempt == 0 || m.Generation != 0) { // its next run would have an id that is not its own
-			f.add(path, CodeConflict, nil, "attempt %d and generation %d of a waiting member must be at least 1, and 0", m.Attempt, m.Generation)
+		switch {
+		case m.Generation == 0:
+		case m.Generation > 0 && waiting:
+			f.add(path+".generation", CodeConflict, m.Generation, "must be 0 while the member waits")
+		case m.Generation < 0 || m.Generation >= x.Generation:
+			f.add(path+".generation", CodeOutOfRange, m.Generation, "must be 0, or older than the execution's generation %d", x.Generation)
 		}
 		f.instant(path+".startedAt", m.StartedAt, false)
 		f.instant(path+".endedAt", m.EndedAt, false)
