@@ -1139,6 +1139,12 @@ func TestStepRefusesContradictions(t *testing.T) {
 		{"command that is not UTF-8", func(h *host, o *Observation) {
 			o.Commands = []Command{{ID: "c\xff", Kind: Skip, Group: "g", Resource: "r"}}
 		}, `type observation.commands[0].id: "c\xff": must be UTF-8`, "it would be applied a second time"},
+		{"command of a person that is not UTF-8", func(h *host, o *Observation) {
+			o.Commands = []Command{{ID: "c", Kind: Skip, Group: "g", Resource: "r", By: "J\xf6rg"}}
+		}, `type observation.commands[0].by: "J\xf6rg": must be UTF-8`, "the record would name somebody else"},
+		{"command with a reason that is not UTF-8", func(h *host, o *Observation) {
+			o.Commands = []Command{{ID: "c", Kind: Skip, Group: "g", Resource: "r", Reason: "m\xfcde"}}
+		}, `type observation.commands[0].reason: "m\xfcde": must be UTF-8`, "the record would give another one"},
 		{"rule that is not UTF-8", func(h *host, o *Observation) { h.state = NewState("rule\xff", "prod") }, `type state.group.rule: "rule\xff": must be UTF-8`, "its records would be another's"},
 		{"environment that is not UTF-8", func(h *host, o *Observation) { h.state = NewState("rule", "prod\xff") }, `type state.group.environment: "prod\xff": must be UTF-8`, "its records would be another's"},
 		{"records out of order", func(h *host, o *Observation) {

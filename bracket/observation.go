@@ -174,8 +174,8 @@ type Command struct {
 	// Deployment names the member for retry and skip. Empty means every failed member; a rolled
 	// back member must be named. It must be empty for resolve and abandon.
 	Deployment string `json:"deployment,omitempty"`
-	// By and Reason say who decided, and why. They are not interpreted: the record of the execution
-	// keeps them, see [Execution].
+	// By and Reason say who decided, and why, in valid UTF-8. They are not interpreted: the record of
+	// the execution keeps them, see [Execution].
 	By string `json:"by,omitempty"`
 	// At is when the command was given; zero means the now of the Step. Commands apply in the order
 	// of At. Resolve and abandon take effect at At, but not after the now of the Step and not
@@ -200,8 +200,10 @@ func (c Command) Validate() error {
 	if c.ID == "" {
 		f.add("id", CodeRequired, nil, "must not be empty: a command is carried out once, by its id")
 	}
-	if !utf8.ValidString(c.ID) {
-		f.add("id", CodeType, c.ID, hintUTF8)
+	for _, text := range []struct{ field, value, hint string }{{"id", c.ID, hintUTF8}, {"by", c.By, hintTexts}, {"reason", c.Reason, hintTexts}} {
+		if !utf8.ValidString(text.value) {
+			f.add(text.field, CodeType, text.value, "%s", text.hint)
+		}
 	}
 	for _, name := range []struct{ field, value string }{{"group", c.Group}, {"resource", c.Resource}} {
 		if name.value == "" {

@@ -199,7 +199,10 @@ func (v *view) checkNames() error {
 	return nil
 }
 
-const hintUTF8 = "must be UTF-8: JSON would store another name"
+const (
+	hintUTF8  = "must be UTF-8: JSON would store another name"
+	hintTexts = "must be UTF-8: JSON would store another text"
+)
 
 func (v *view) addDeployments(members []Member, closed []*Group) {
 	var ids []string
