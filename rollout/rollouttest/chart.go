@@ -16,7 +16,8 @@ import (
 // Chart draws one row per resource, in the order of their first jobs, and one column per step of
 // time. A letter stands for the job that ran then, # for several at once, and - for a slot that is
 // held between jobs. What was at work at the start is drawn from there on. With a step of zero, Chart
-// chooses one that fits a page.
+// chooses one that fits a page. At most 10,000 columns are drawn: with a step that takes more, a
+// column is the least multiple of it with which they suffice. The first line says how long one is.
 func (t Timeline) Chart(step time.Duration) string {
 	spans := t.spans()
 	if len(spans) == 0 {
@@ -30,6 +31,9 @@ func (t Timeline) Chart(step time.Duration) string {
 	}
 	if step <= 0 {
 		step = fitting(to.Sub(from))
+	}
+	if d := to.Sub(from); d/maxColumns >= step {
+		step *= time.Duration(ceiling(d, step*maxColumns))
 	}
 	columns := ceiling(to.Sub(from), step)
 	letters, legend := t.letters()
@@ -67,6 +71,10 @@ func (t Timeline) Chart(step time.Duration) string {
 	}
 	return b.String()
 }
+
+// maxColumns bounds what a chart takes: of a short step in a long timeline there may be more than
+// there is memory for.
+const maxColumns = 10_000
 
 // span is a job, or a bracket execution if it has no deployment, from its start to its end or to
 // the end of the timeline.

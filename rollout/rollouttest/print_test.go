@@ -267,6 +267,32 @@ func TestChartOfManyDeployments(t *testing.T) {
 	}
 }
 
+// TestDefectChartWithoutBound: a step of a nanosecond over a job of a year is more columns than there
+// is memory. The columns are then as many of these steps wide as it takes, which the chart says.
+func TestDefectChartWithoutBound(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why    string
+		takes  time.Duration
+		step   time.Duration
+		column string
+		wide   int
+	}{
+		{"as many as are drawn", 10_000 * time.Second, time.Second, "1s", 10_000},
+		{"one more", 10_001 * time.Second, time.Second, "2s", 5001},
+		{"a part of one more", 10_000*time.Second + 1, time.Second, "2s", 5001},
+		{"a year, by the nanosecond", 365 * 24 * time.Hour, 1, "52m33.6s", 10_000},
+		{"all that there is", 1<<63 - 1, 3, "", 10_000},
+	} {
+		entries := []rollouttest.Entry{{At: noon, Kind: rollouttest.Start, Resource: "r1", Deployment: "web", Run: "1"},
+			{At: noon.Add(row.takes), Kind: rollouttest.End, Resource: "r1", Deployment: "web", Run: "1"}}
+		lines := strings.Split((rollouttest.Timeline{Start: noon, Entries: entries}).Chart(row.step), "\n")
+		if got := len(strings.TrimPrefix(lines[3], "r1 ")); got != row.wide || !strings.HasPrefix(lines[0], row.column) || !strings.Contains(lines[0], " = 1 column") {
+			t.Errorf("%s: %d columns, %s", row.why, got, lines[0])
+		}
+	}
+}
+
 // TestChartOfExecutions: a slot is held from the first start of an execution to its end.
 func TestChartOfExecutions(t *testing.T) {
 	t.Parallel()
