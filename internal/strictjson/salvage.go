@@ -10,9 +10,11 @@ import (
 // Salvage is [Unmarshal], except that it fills dst with the rest of a document with faults, so that
 // the rest can be checked as well. A field or list entry that is refused has its zero value; the
 // entry keeps its place. What should be an object and is not becomes an empty one, since it is
-// present. If a field is given twice, the first value counts. Salvage returns false, and leaves dst
-// untouched, if nothing can be said about the rest: the document is not JSON, a fault is inside a
-// map, or a type with a decoder of its own does not say which of its fields is at fault.
+// present. If a field is given twice, the first value counts; of two entries of a map the last one
+// does. The error is that of Unmarshal, also if dst is filled: nobody may take the rest for the
+// document. Salvage returns false, and leaves dst untouched, if nothing can be said about the rest:
+// the document is not JSON, another fault is inside a map, or a type with a decoder of its own does
+// not say which of its fields is at fault.
 func Salvage(data []byte, dst any) (filled bool, err error) {
 	if err = Unmarshal(data, dst); err == nil {
 		return true, nil

@@ -33,6 +33,7 @@ func TestSalvage(t *testing.T) {
 		{"the document is none", `[]`, rule{}, true},
 		{"not JSON", `{"share":1`, rule{}, false},
 		{"inside a map nothing is left out", `{"labels":{"a":1},"share":1}`, rule{}, false},
+		{"of two entries of a map the last one counts, and the fault is told all the same", `{"labels":{"a":"x","a":"y"},"share":1}`, rule{Labels: map[string]string{"a": "y"}, Share: 1}, true},
 		{"nor in a type that does not decode by its own fields", `{"nested":{"share":"x"},"share":1}`, rule{Nested: &nested{}, Share: 1}, true},
 	} {
 		var got, strict rule
