@@ -31,8 +31,11 @@ func (l *lint) lookAtHeld() {
 		}
 	}
 	for _, p := range w.set.policies {
-		own, rule := concerned.of[p.id], w.set.rule(p.id)
-		if own != nil && (rule == nil || rule.pool == nil) { // else it is reported for the group, which has the same id
+		own := concerned.of[p.id]
+		if own == nil {
+			continue // most policies: to look up a rule takes a walk over all
+		}
+		if rule := w.set.rule(p.id); rule == nil || rule.pool == nil { // else it is reported for the group, which has the same id
 			l.failed(Finding{Policy: p.id, Path: join(p.path, "selector")}, SeverityError, *own, details[p.id], nothingStarts)
 		}
 	}
