@@ -67,15 +67,16 @@ func (b FailureBudget) Validate() error {
 
 const hintBudget = `must be a count from 0, without quotes, or a percentage from "0%" to "100%"`
 
-// judge says what a job tells about its version: that it failed, that it succeeded, or nothing.
-func (b *FailureBudget) judge(job *Job) (failed, succeeded bool) {
+// judge says whether a job has failed, and whether it decides anything: whether it has failed or
+// succeeded.
+func (b *FailureBudget) judge(job *Job) (failed, decides bool) {
 	switch {
 	case !job.Status.Terminal() || runid.IsRollback(job.Run):
 		return false, false
 	case b.OnVerificationFailure && job.Verification == VerificationFailed:
-		return true, false
+		return true, true
 	case slices.Contains(b.OnJobStatuses, job.Status), len(b.OnJobStatuses) == 0 && job.Status.failure():
-		return true, false
+		return true, true
 	}
 	return false, job.Status == JobSuccessful && !(b.OnVerificationFailure && job.Verification.undecided())
 }
@@ -176,7 +177,7 @@ func (w *work) stands(budget *FailureBudget, jobs []Job, k int) bool {
 		if jobs[later].Version != jobs[k].Version {
 			continue
 		}
-		if failed, succeeded := budget.judge(&jobs[later]); (failed || succeeded) && w.ended(&jobs[later]) {
+		if _, decides := budget.judge(&jobs[later]); decides && w.ended(&jobs[later]) {
 			return false
 		}
 	}

@@ -65,6 +65,8 @@ func TestFailureBudget(t *testing.T) {
 		{"and then only they count", `"maxFailures":0,"onJobStatuses":["cancelled"]`, [][]rollout.Job{failed}, 3, ""},
 		{"the way back to a version says nothing about it", `"maxFailures":0`, [][]rollout.Job{{back}}, 3, ""},
 		{"a verification is not asked", `"maxFailures":0`, [][]rollout.Job{bad}, 3, ""},
+		{"nor one that runs: the success makes up for the failure before it", `"maxFailures":0`, [][]rollout.Job{after(verified(ran("v2", ok, 5), "running"), failed...)}, 3, ""},
+		{"a job that is active has not failed, whatever is said of it", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{{{Version: "v2", Status: rollout.JobInProgress, Verification: "failed", CreatedAt: minute(1)}}}, 3, ""},
 		{"unless it counts", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{bad}, 3, "1 of 0 r1"},
 		{"one that runs has not failed", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{{verified(ran("v2", ok, 1), "running")}}, 3, ""},
 		{"and has not passed: the failure before it stands", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{after(verified(ran("v2", ok, 5), "running"), failed...)}, 3, "1 of 0 r1"},
@@ -137,6 +139,16 @@ func TestFailureBudgetChanges(t *testing.T) {
 		{"a failed target that is not in scope any more", budget(`"maxFailures":0`), func(s *rollout.Snapshot) {
 			s.Versions[1].TargetSelector = "resource.id != 'r1'"
 		}, []string{"r2/api@v2", "r3/api@v2"}},
+		{"a failed job of a version that nobody lists, beside scoped ones", budget(`"maxFailures":0`), func(s *rollout.Snapshot) {
+			s.Versions[1].TargetSelector, s.Targets[0].Jobs = "true", []rollout.Job{ran("v0", rollout.JobFailure, 1)}
+		}, []string{"r1/api@v2", "r2/api@v2", "r3/api@v2"}},
+		{"the first version of all", budget(`"maxFailures":0`), func(s *rollout.Snapshot) {
+			s.Versions = s.Versions[:1]
+			for k := range s.Targets {
+				s.Targets[k].Current = ""
+			}
+			s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobFailure, 1)}
+		}, nil},
 		{"of three targets in scope one may fail", budget(`"maxFailures":"34%"`), func(s *rollout.Snapshot) { s.Versions[1].TargetSelector = "resource.id != 'r3'" }, nil}, // 34% of two are none
 		{"one with another job that failed", budget(`"maxFailures":1`), func(s *rollout.Snapshot) { s.Targets[1].Jobs = failed }, nil},
 	} {
@@ -187,6 +199,25 @@ func TestFailureBudgetOfEnvironments(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestFailureBudgetNamesResources: in order, and each once, wherever it failed.
+func TestFailureBudgetNamesResources(t *testing.T) {
+	s := inEnvironments(fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}}), "dev")
+	for k := range s.Targets {
+		if target := &s.Targets[k]; target.Resource == "r2" || target.Resource == "r1" && target.Environment == "prod" {
+			target.Jobs = []rollout.Job{ran("v2", rollout.JobFailure, 1)}
+		}
+	}
+	plan := mustPlan(t, compile(t, budget(`"maxFailures":1,"anyEnvironment":true`)), s, minute(60))
+	for _, wait := range waitingOf(plan) {
+		if wait.Resource == "r3" && !strings.HasPrefix(wait.Blockers[0].String(), "failure_budget_exceeded (3 targets failed, 1 may: r1, r2), waits for ") {
+			t.Errorf("%s: %s", wait.Environment, wait.Blockers[0])
+		}
+	}
+	if len(plan.Start) > 0 {
+		t.Errorf("%q start", started(plan))
 	}
 }
 

@@ -72,7 +72,7 @@ func TestBadRules(t *testing.T) {
 			[]string{"type rules[0].failureBudget.maxFailures: -1: must be a count from 0, without quotes, or a percentage", `type rules[1].failureBudget.maxFailures: "1": must be a count from 0`, "type rules[2].failureBudget.maxFailures: 0.5: must be a count from 0"}},
 		{"budgets that are none", policy(`{"failureBudget":{"maxFailures":"101%"}},{"failureBudget":{"maxFailures":null}}`),
 			[]string{`out_of_range rules[0].failureBudget.maxFailures: "101%": must be a count from 0, without quotes, or a percentage from "0%" to "100%"`, "required rules[1].failureBudget.maxFailures: "}},
-		{"a budget of everything, and one of nothing", policy(`{"failureBudget":{"maxFailures":"100%"}},{"failureBudget":{"maxFailures":0}},{"failureBudget":{"maxFailures":"0%","onJobStatuses":["failure","cancelled"],"onVerificationFailure":true,"anyEnvironment":true}}`), nil},
+		{"a budget of everything, and one of nothing", policy(`{"failureBudget":{"maxFailures":"100%"}},{"failureBudget":{"maxFailures":0}},{"failureBudget":{"maxFailures":1000}},{"failureBudget":{"maxFailures":"0%","onJobStatuses":["failure","cancelled"],"onVerificationFailure":true,"anyEnvironment":true}}`), nil},
 		{"a budget for what is no failure", policy(`{"failureBudget":{"maxFailures":1,"onJobStatuses":["successful","inProgress"]}}`),
 			[]string{`conflict rules[0].failureBudget.onJobStatuses[0]: "successful": is no failure: use onVerificationFailure`, `unknown_value rules[0].failureBudget.onJobStatuses[1]: "inProgress"`}},
 		{"every fault of a progression", policy(`{"environmentProgression":{"minimumSuccessPercentage":100.5,"minimumSoakTimeMinutes":-1,"maximumAgeHours":0,"successStatuses":["inProgress","odd"]}}`),
