@@ -62,7 +62,10 @@
 //	                        PolicySet.Lint           what can never finish, or surely surprises; nothing that it finds stops a plan
 //	a version is published  PolicySet.CheckVersion   the expressions that it carries
 //	                        PolicySet.Check          whether versions wait for one another
-//	a command is given      bracket.Command.Validate
+//	a decision is given     Approval.Validate        what is missing in it: with such a fault in the snapshot nothing is planned for anybody
+//	                        Override.Validate
+//	                        bracket.Command.Validate
+//	                        PolicySet.Plan           that it has an effect, on a snapshot with it: see Plan.Diagnostics
 //	always                  PolicySet.Plan           the snapshot
 //
 // # Positions

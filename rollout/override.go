@@ -71,6 +71,16 @@ func (o *Override) UnmarshalJSON(data []byte) error {
 	return fieldErrors(strictjson.Unmarshal(data, (*plain)(o)))
 }
 
+// Validate reports every fault of the override by itself, joined, each a *[FieldError]. A host calls
+// it before it stores an override, for a plan refuses a snapshot that holds one with a fault. What
+// an override without a fault never lets past is a diagnostic of the plan, see
+// [DiagnosticOverrideWithoutEffect].
+func (o Override) Validate() error {
+	var f faults
+	o.validate("", &f)
+	return f.err()
+}
+
 func (o *Override) validate(path string, f *faults) {
 	f.required(join(path, "id"), o.ID, "an override is named in what it let pass")
 	f.required(join(path, "ruleId"), o.Rule, "an override is of one rule")

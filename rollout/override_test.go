@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -924,6 +926,42 @@ func TestOverrideFaults(t *testing.T) {
 	}
 	if !slices.Equal(paths, want) {
 		t.Errorf("faults at %q, want %q", paths, want)
+	}
+}
+
+// TestValidateBeforeStoring: a host that stores what a person sends asks first whether it would have
+// a plan refuse the snapshot. It hears what the plan would say, by the field alone.
+func TestValidateBeforeStoring(t *testing.T) {
+	approval := rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod", By: "ann", Status: rollout.Approved}
+	for _, row := range []struct {
+		why      string
+		override rollout.Override
+		approval rollout.Approval
+	}{
+		{"sound ones", override("x"), approval},
+		{"what is unknown is a diagnostic", override("no such rule"), rollout.Approval{Version: "v9", Deployment: "web", Environment: "qa", By: "ann", Status: "perhaps"}},
+		{"what is missing is told", rollout.Override{}, rollout.Approval{}},
+		{"one that is never active", override("x", expires(t0.Add(-1))), approval},
+		{"nobody said so", override("x", func(o *rollout.Override) { o.CreatedBy = "" }), rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod"}},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Overrides, s.Approvals = []rollout.Override{row.override}, []rollout.Approval{row.approval}
+		_, err := compile(t, "[]").Plan(s, t0)
+		var planned, own []string
+		for _, one := range joined(err) {
+			planned = append(planned, one.Error())
+		}
+		for _, one := range joined(row.approval.Validate()) {
+			own = append(own, "approvals[0]."+one.Error())
+		}
+		for _, one := range joined(row.override.Validate()) {
+			own = append(own, "overrides[0]."+one.Error())
+		}
+		slices.Sort(planned)
+		slices.Sort(own)
+		if diff := cmp.Diff(planned, own); diff != "" {
+			t.Errorf("%s: Plan and Validate (-plan +validate):\n%s", row.why, diff)
+		}
 	}
 }
 

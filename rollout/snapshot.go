@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -320,11 +319,21 @@ type Approval struct {
 	At          time.Time      `json:"at"` // while it is in the future, it does not count yet; zero: it counts from the creation of the version
 }
 
-func (a *Approval) validate(i int, f *faults) {
-	if a.Version != "" && a.Deployment != "" && a.Environment != "" && a.By != "" {
-		return // there may be many, and a path is a text
-	}
-	at := fmt.Sprintf("approvals[%d]", i)
+// Validate reports every fault of the approval by itself, joined, each a *[FieldError]. A host calls
+// it before it stores an approval, for a plan refuses a snapshot that holds one with a fault. What
+// an approval without a fault does not approve, because of its status or because of what it names,
+// is a diagnostic of the plan.
+func (a Approval) Validate() error {
+	var f faults
+	a.validate("", &f)
+	return f.err()
+}
+
+func (a *Approval) complete() bool {
+	return a.Version != "" && a.Deployment != "" && a.Environment != "" && a.By != ""
+}
+
+func (a *Approval) validate(at string, f *faults) {
 	f.required(join(at, "version"), a.Version, "which version")
 	f.required(join(at, "deployment"), a.Deployment, "the deployment that the version belongs to")
 	f.required(join(at, "environment"), a.Environment, "where the version may go")
