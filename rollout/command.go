@@ -43,7 +43,7 @@ func (w *work) unheeded() {
 		case x != nil && x.Group == c.Group:
 			applied := slices.ContainsFunc(x.Decisions, func(d bracket.Command) bool { return d.ID == c.ID })
 			if slices.Contains(x.Commands, c.ID) && !applied {
-				why = fmt.Sprintf("%s did not apply to the execution of %s on %s when it was heard, and never will", c.Kind, c.Group, c.Resource)
+				why = fmt.Sprintf("%s did not apply to the execution of %s on %s when it was heard, and never will: %s", c.Kind, c.Group, c.Resource, applies(c, x))
 			}
 		case x != nil && slices.Contains(x.Merged, c.Group):
 			why = fmt.Sprintf("the execution on %s is that of %s by now", c.Resource, x.Group)
@@ -54,4 +54,21 @@ func (w *work) unheeded() {
 			w.diagnose(DiagnosticCommandWithoutEffect, rule, c.ID+": "+why, TargetID{Resource: c.Resource, Environment: environment, Deployment: c.Deployment})
 		}
 	}
+}
+
+// applies says what a command is for that did not apply to an open execution. What the members were
+// when it was heard is not known any more. Commands that end an execution always apply.
+func applies(c bracket.Command, x *bracket.Execution) string {
+	member := func(m bracket.ExecutionMember) bool { return m.Deployment == c.Deployment }
+	switch {
+	case c.Deployment != "" && !slices.ContainsFunc(x.Members, member):
+		return c.Deployment + " is no member of it"
+	case c.Kind == bracket.Retry && x.Recovery != "":
+		return "once the reaction to a failure has begun, only post members and rollbacks that have failed are repeated"
+	case c.Kind == bracket.Retry:
+		return "only members that have failed are repeated"
+	case c.Deployment == "":
+		return "only members that have failed are skipped, unless one is named"
+	}
+	return "only a member that is not done is skipped"
 }

@@ -32,7 +32,7 @@ func TestCommandWithoutEffect(t *testing.T) {
 		{"it repeats the run", command(bracket.Retry, "B/prod/1", "r1", ""), "", ""},
 		{"so does one for the other environment", command(bracket.Retry, "B/test/1", "r2", "a"), "", ""},
 		{"it ends the execution, and is listed on", command(bracket.Resolve, "B/prod/1", "r1", ""), "", ""},
-		{"there is no such deployment", command(bracket.Retry, "B/prod/1", "r1", "b"), "B c: retry did not apply to the execution of B/prod/1 on r1 when it was heard, and never will", "B c: retry did not apply to the execution of B/prod/1 on r1 when it was heard, and never will"},
+		{"there is no such deployment", command(bracket.Retry, "B/prod/1", "r1", "b"), "B c: retry did not apply to the execution of B/prod/1 on r1 when it was heard, and never will: b is no member of it", "B c: retry did not apply to the execution of B/prod/1 on r1 when it was heard, and never will: b is no member of it"},
 		{"no such group", command(bracket.Retry, "B/prod/2", "r1", ""), "B c: no execution of B/prod/2 has begun on r1", "B c: no execution of B/prod/2 has begun on r1"},
 		{"no such environment", command(bracket.Retry, "B/dev/1", "r1", ""), "B c: no execution of B/dev/1 has begun on r1", "B c: no execution of B/dev/1 has begun on r1"},
 		{"no such rule", command(bracket.Skip, "D/prod/1", "r1", ""), "D c: no execution of D/prod/1 has begun on r1", "D c: no execution of D/prod/1 has begun on r1"},
@@ -54,6 +54,45 @@ func TestCommandWithoutEffect(t *testing.T) {
 				t.Errorf("%s: plan %d says %q, want %q", row.why, k+1, got, want)
 			}
 			s.State = plan.State
+		}
+	}
+}
+
+// TestCommandWithoutEffectSaysWhatItIsFor: an operator who is told that a command did nothing learns
+// what it would have done something to.
+func TestCommandWithoutEffectSaysWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why     string
+		failure string // onMemberFailure
+		status  rollout.JobStatus
+		kind    bracket.CommandKind
+		member  string
+		want    string
+	}{
+		{"the job hangs, which is no failure", "hold", rollout.JobInProgress, bracket.Retry, "a", "only members that have failed are repeated"},
+		{"no name, no failure", "hold", rollout.JobInProgress, bracket.Retry, "", "only members that have failed are repeated"},
+		{"without a name only failures are meant", "hold", rollout.JobInProgress, bracket.Skip, "", "only members that have failed are skipped, unless one is named"},
+		{"a member that has succeeded", "hold", rollout.JobSuccessful, bracket.Skip, "a", "only a member that is not done is skipped"},
+		{"it went to the post members, and what failed before them stays as it is", "run_post", rollout.JobFailure, bracket.Retry, "a", "once the reaction to a failure has begun, only post members and rollbacks that have failed are repeated"},
+	} {
+		set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"`+row.failure+
+			`","memberRoles":{"post":"deployment.id == 'z'"}}}`))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "z": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, row.status)
+		s.State = mustPlan(t, set, s, minute(1)).State
+		if row.failure == "run_post" {
+			carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
+		}
+		s.Commands = []bracket.Command{{ID: "c", Kind: row.kind, Group: "B/prod/1", Resource: "r1", Deployment: row.member, At: minute(2)}}
+		plan := mustPlan(t, set, s, minute(2))
+		want := []string{"c: " + string(row.kind) + " did not apply to the execution of B/prod/1 on r1 when it was heard, and never will: " + row.want}
+		var got []string
+		for _, d := range plan.Diagnostics {
+			got = append(got, d.Detail)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", row.why, got, want)
 		}
 	}
 }
@@ -112,7 +151,7 @@ func TestCommandElsewhere(t *testing.T) {
 		told       []string
 	}{
 		{"it ends the execution", "", bracket.Resolve, nil},
-		{"there is no such member", "b", bracket.Skip, []string{"c: skip did not apply to the execution of B/" + gone + "/1 on r1 when it was heard, and never will"}},
+		{"there is no such member", "b", bracket.Skip, []string{"c: skip did not apply to the execution of B/" + gone + "/1 on r1 when it was heard, and never will: b is no member of it"}},
 	} {
 		s.Commands = []bracket.Command{{ID: "c", Kind: row.kind, Group: "B/" + gone + "/1", Resource: "r1", Deployment: row.deployment, At: minute(2)}}
 		if got := said(mustPlan(t, set, s, minute(2))); !slices.Equal(got, row.told) {
