@@ -978,7 +978,7 @@ func TestHaltedByWhom(t *testing.T) {
 	}{
 		{"one of three", "", []string{"b"}, []string{"b: bracket_failed_holding (b failed)" + pending, "c: bracket_failed_holding (b failed)" + pending}},
 		{"two of three", "", []string{"b", "a"}, []string{"a: bracket_failed_holding (a, b failed)" + pending, "b: bracket_failed_holding (a, b failed)" + pending, "c: bracket_failed_holding (a, b failed)" + pending}},
-		{"it went back", `,"onMemberFailure":"rollback_member"`, []string{"a"}, []string{"a: bracket_ended, waits for an operator or the next group in prod", "c: bracket_failed_holding (a failed)" + pending}},
+		{"it went back", `,"onMemberFailure":"rollback_member"`, []string{"a"}, []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod", "c: bracket_failed_holding (a failed)" + pending}},
 	} {
 		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}`+row.rule+`}},
 			{"deploymentDependency":{"appliesTo":"deployment.id == 'c'","dependsOn":"deployment.id != 'c'","match":"all"}}`))

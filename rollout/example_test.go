@@ -356,7 +356,7 @@ func ExampleWithRule_hold() {
 	}
 	// Output:
 	// 00:00:00 n2 starts v2
-	// 00:00:00 n1 waits: held until 2025-01-01T06:00:00Z, waits for an operator
+	// 00:00:00 n1 waits: held until 2025-01-01T06:00:00Z, waits for an operator's override
 	// 06:00:00 n1 starts v2
 }
 

@@ -128,7 +128,7 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 			`v2 starts: + retry R overridden by ann: oR since 00:01`,
 		}},
 		{why: "and that fails as well", rules: selectors + retry, play: []func(*rollout.Snapshot){override("R", time.Time{}), ran("v2", rollout.JobFailure, 2), ran("v2", rollout.JobFailure, 3)}, at: 33, want: []string{
-			`v2 waits: - retry R retry_exhausted (2 of 2 attempts failed), waits for an operator or a version of api`,
+			`v2 waits: - retry R retry_exhausted (2 of 2 attempts failed), waits for an operator's override or a version of api`,
 		}},
 		{why: "somebody is at work there", rules: selectors + retry, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1), ran("v0", rollout.JobInProgress, 2)}, at: 33, want: []string{
 			`v2 waits: + retry R; - target target_busy, waits for the end of a job of api on r1`,
@@ -141,33 +141,33 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 			`v1 starts: + version; + versionSelector V; + versionSelector N; + custom host; + resourceConcurrency P overridden by ann: oP since 00:01`,
 		}},
 		{why: "it goes back", rules: selectors + back + pool, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator's override or a version of api`,
 			`v1 starts: + rollback B; + resourceConcurrency P slot_free`,
 		}},
 		{why: "when it has a place", rules: selectors + back + pool, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), down}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator's override or a version of api`,
 			`v1 waits: + rollback B; ~ resourceConcurrency P slot_full, waits for a free slot in P`,
 		}},
 		{why: "and the job is over", rules: selectors + back + pool, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), ran("v0", rollout.JobInProgress, 1)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator's override or a version of api; - target target_busy, waits for the end of a job of api on r1`,
 		}},
 		{why: "it is going back", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobInProgress)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator's override or a version of api; - target target_busy, waits for the end of a job of api on r1`,
 		}},
 		{why: "it is back", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobSuccessful)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api`,
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator's override or a version of api`,
 		}},
 		{why: "it is back, and somebody is at work there", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobSuccessful), ran("v1", rollout.JobInProgress, 3)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
+			`v2 waits: - rollback B rollback_triggered (back to v1): failure, waits for an operator's override or a version of api; - target target_busy, waits for the end of a job of api on r1`,
 		}},
 		{why: "it could not go back", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobFailure)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator or a version of api`,
+			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator's override or a version of api`,
 		}},
 		{why: "it could not, and somebody is at work there", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v1", rollout.JobSuccessful, 0), ran("v2", rollout.JobFailure, 1), returns(rollout.JobFailure), ran("v1", rollout.JobInProgress, 3)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
+			`v2 waits: - rollback B rollback_failed (back to v1): failure, waits for an operator's override or a version of api; - target target_busy, waits for the end of a job of api on r1`,
 		}},
 		{why: "it has nothing to go back to, and a job of a version that is not listed is at work there", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1), ran("gone", rollout.JobInProgress, 3)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (nothing to go back to): failure, waits for an operator or a version of api; - target target_busy, waits for the end of a job of api on r1`,
+			`v2 waits: - rollback B rollback_triggered (nothing to go back to): failure, waits for an operator's override or a version of api; - target target_busy, waits for the end of a job of api on r1`,
 		}},
 		{why: "a bracket runs it", rules: bracketed + pool, at: 5, want: []string{
 			`v2 starts: + version; + deploymentBracket K bracket_run; + resourceConcurrency P slot_free`,
@@ -205,7 +205,7 @@ func TestExplainTellsEveryAnswer(t *testing.T) {
 			`v1 kept: + version; + deploymentBracket K bracket_current`,
 		}},
 		{why: "there is nothing to go back to", rules: selectors + back, play: []func(*rollout.Snapshot){ran("v2", rollout.JobFailure, 1)}, at: 5, want: []string{
-			`v2 waits: - rollback B rollback_triggered (nothing to go back to): failure, waits for an operator or a version of api`,
+			`v2 waits: - rollback B rollback_triggered (nothing to go back to): failure, waits for an operator's override or a version of api`,
 		}},
 	} {
 		s := inEnvironments(fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1"}}), "qa")

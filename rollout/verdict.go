@@ -219,14 +219,15 @@ func (v Verdict) String() string {
 		if v.Reason == ReasonRolloutNotStarted { // how a gate opens that does not by itself is said by the gate
 			on = slices.DeleteFunc(slices.Clone(on), func(c Condition) bool { return c.Kind == OnOperator || c.Kind == OnVersion })
 		}
-		b.WriteString(strings.Join(phrases(on, v.Reason == Reason(concurrency.SlotKeysFull)), or))
+		b.WriteString(strings.Join(v.phrases(on), or))
 	}
 	return b.String()
 }
 
 // phrases names events, each once. The environment is added only to events that are alike but for
 // it. A target that waits for a key waits until a pool is empty, even one that has a free place.
-func phrases(on []Condition, keys bool) []string {
+// Of an operator it says what is needed, as far as the verdict tells: see [OnOperator].
+func (v Verdict) phrases(on []Condition) []string {
 	in, several := map[string]string{}, map[string]bool{} // by text: an environment; whether there are others
 	for _, c := range on {
 		text := c.String()
@@ -239,8 +240,14 @@ func phrases(on []Condition, keys bool) []string {
 	named := map[string]bool{}
 	for _, c := range on {
 		text := c.String()
-		if keys && c.Kind == OnSlot {
+		switch {
+		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotKeysFull):
 			text = "an empty " + textkey.Plain(c.Pool)
+		case c.Kind != OnOperator || c.Group != "":
+		case v.Reason == Reason(bracket.ReasonEnded):
+			text += "'s outdatedAt"
+		case v.Rule != "" && !strings.HasPrefix(string(v.Reason), "bracket_"): // no override lets a version out of its bracket
+			text += "'s override"
 		}
 		if several[text] {
 			text += " in " + c.Environment

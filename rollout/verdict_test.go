@@ -102,6 +102,15 @@ func TestVerdictReads(t *testing.T) {
 		{"where it went back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, On: []rollout.Condition{{Kind: rollout.OnOperator}}, Data: &rollout.Data{Names: []string{"v1"}, Detail: "verification failed"},
 		}, "rollback_triggered (back to v1): verification failed, waits for an operator"},
+		{"what the operator gives: an override of the rule", rollout.Verdict{
+			Reason: rollout.ReasonRetryExhausted, Rule: "r", On: []rollout.Condition{{Kind: rollout.OnOperator}, {Kind: rollout.OnVersion, Deployment: "web"}},
+		}, "retry_exhausted, waits for an operator's override or a version of web"},
+		{"an instant, where no override helps", rollout.Verdict{
+			Reason: "bracket_ended", Rule: "b", On: []rollout.Condition{{Kind: rollout.OnOperator}, {Kind: rollout.OnGroupClose, Environment: "prod"}},
+		}, "bracket_ended, waits for an operator's outdatedAt or the next group in prod"},
+		{"a command, where an execution is open", rollout.Verdict{
+			Reason: "bracket_failed_holding", Rule: "b", On: []rollout.Condition{{Kind: rollout.OnOperator, Group: "b/prod/1", Resource: "r1"}},
+		}, "bracket_failed_holding, waits for an operator's command for b/prod/1 on r1"},
 		{"whose turn it is", rollout.Verdict{
 			Reason: rollout.ReasonRolloutNotDue, Until: noon, Data: &rollout.Data{Position: 3, Population: 10},
 		}, "rollout_not_due (turn 4 of 10) until 2026-03-10T12:00:00Z"},
