@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -231,6 +232,82 @@ func TestPlannerForgets(t *testing.T) {
 	plan, err := planner.Plan(context.Background(), s)
 	if err != nil || len(plan.State.Rollouts) != 0 || len(store.writes) != 1 || !strings.HasPrefix(store.writes[0], "delete rollout/") {
 		t.Errorf("records %+v, writes %q, %v", plan.State.Rollouts, store.writes, err)
+	}
+}
+
+// TestHostForgetsResources: the record of the executions on a resource outlives it. In a fleet whose
+// nodes come and go under ids of their own, a host deletes the record once the resource is gone.
+// Nothing that is planned afterwards differs for that, whether the planner had read the record
+// before or not, and whether the host still says that the resource was deleted or not.
+func TestHostForgetsResources(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.id == 'a'"}}},
+		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2}}`))
+	play := func(forgets, tells bool) (log []string, records int) {
+		store := &bracket.MemoryStore{}
+		now := clock.NewFake(t0)
+		planner := rollout.Planner{Policies: set, Store: store, Clock: now}
+		s := fleet(2, "v1", map[string][]string{"a": {"v1"}, "b": {"v1", "v2"}})
+		for k := range 24 {
+			now.Set(minute(k))
+			if k%6 == 3 { // the older node is gone, in the midst of its execution or after it, and a new one is there
+				gone, fresh := s.Resources[0].ID, fmt.Sprintf("n%d", k)
+				s.Resources = append(slices.Clone(s.Resources[1:]), rollout.Resource{ID: fresh})
+				s.Targets = slices.Clone(s.Targets)
+				for i := range s.Targets {
+					if s.Targets[i].Resource == gone {
+						s.Targets[i] = rollout.Target{TargetID: rollout.TargetID{Resource: fresh, Environment: "prod", Deployment: s.Targets[i].Deployment}, JoinedAt: minute(k)}
+					}
+				}
+				s.DeletedResources = append(slices.Clone(s.DeletedResources), gone)
+			}
+			if k%6 == 5 {
+				s.Versions = append(slices.Clone(s.Versions), rollout.Version{ID: fmt.Sprint("w", k), Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(k)})
+			}
+			plan, err := planner.Plan(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log = append(log, plan.String())
+			for i := range s.Targets { // what was at work is done
+				for j := range s.Targets[i].Jobs {
+					if at := &s.Targets[i].Jobs[j]; at.Status == rollout.JobInProgress {
+						at.Status, at.CompletedAt = rollout.JobSuccessful, minute(k)
+					}
+				}
+			}
+			for _, start := range plan.Start {
+				add(&s, start, job(start, minute(k), rollout.JobInProgress))
+			}
+			for _, record := range plan.State.Executions {
+				if forgets && record.Open == nil && slices.Contains(s.DeletedResources, record.Resource) {
+					key := bracket.ExecutionKey(record.Rule, record.Resource)
+					if _, revision, err := store.Load(t.Context(), key); err != nil {
+						t.Fatal(err)
+					} else if err := store.Delete(t.Context(), key, revision); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if !tells && k%6 == 4 {
+				s.DeletedResources = nil
+			}
+			records = len(plan.State.Executions)
+		}
+		return log, records
+	}
+	want, all := play(false, true)
+	if text := strings.Join(want, "\n"); !strings.Contains(text, ", cancelled at") || !strings.Contains(text, ", completed at") {
+		t.Errorf("no node left in the midst of its execution, or after it:\n%s", text)
+	}
+	for _, tells := range []bool{true, false} {
+		got, few := play(true, tells)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("tells %v: the plans differ (-keeping +forgetting):\n%s", tells, diff)
+		}
+		if all < 6 || few > 3 {
+			t.Errorf("tells %v: %d records are kept, and %d of a host that forgets", tells, all, few)
+		}
 	}
 }
 
