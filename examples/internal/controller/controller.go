@@ -222,13 +222,19 @@ func (c *Controller) Turn(ctx context.Context) (Turn, error) {
 		return turn, err
 	}
 	seen := make(map[rollout.TargetID]int, len(c.Fleet.Targets))
+	newest := make(map[rollout.TargetID]time.Time, len(c.Fleet.Targets))
 	for _, job := range jobs {
 		seen[job.TargetID]++
+		if job.CreatedAt.After(newest[job.TargetID]) {
+			newest[job.TargetID] = job.CreatedAt
+		}
 	}
 	for _, start := range turn.Plan.Start {
 		at := c.Clock.Now()
-		if at.Before(turn.Plan.Now) {
-			at = turn.Plan.Now // a job is never older than the plan that asked for it
+		for _, bound := range []time.Time{turn.Plan.Now, newest[start.TargetID]} {
+			if at.Before(bound) {
+				at = bound // a job is never older than the plan that asked for it, nor than one that its target had before
+			}
 		}
 		created, err := c.Jobs.Dispatch(ctx, start, seen[start.TargetID], at)
 		switch {
