@@ -84,11 +84,15 @@ func (f Finding) String() string {
 
 // Lint returns what can never finish, or surely surprises, when these policies are applied to this
 // fleet. No finding is an error for [Compile]; when a policy is edited, a host refuses it for
-// findings of [SeverityError], or shows these in red. Lint looks at the windows within [now,
-// now+horizon); horizon must be greater than 0. A version that is not deployable within that time,
-// such as one that was withdrawn or is still being built, has no findings of its own;
-// [PolicySet.Check] looks at its dependencies all the same. If the fleet has no targets, Lint looks at
-// the policies for themselves.
+// findings of [SeverityError], or shows these in red. It compares them with those of the policies
+// before the edit: what was wrong then, such as targets that another policy is still to govern, is
+// no reason to refuse this one. Lint looks at the windows within [now, now+horizon); horizon must be
+// greater than 0. A version that is not deployable within that time, such as one that was withdrawn
+// or is still being built, has no findings of its own; [PolicySet.Check] looks at its dependencies
+// all the same. If the fleet has no targets, Lint looks at the policies for themselves.
+//
+// Findings such as [LintPolicyDisabledState] are about the State of the snapshot, and there are none
+// without it: a host with a [Planner] takes it from a plan of [Planner.Look].
 //
 // Findings are freshly allocated and in order of severity, code, policy, rule and path, whatever
 // the order of the input. The error is one of [PolicySet.Plan], or joins a *[FieldError] for each

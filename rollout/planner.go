@@ -16,7 +16,8 @@ import (
 // them. A host can do by itself everything that it does. Several planners may work on one store:
 // every save is conditional, so a decision based on stale state is made again. A Planner is safe
 // for concurrent use if its parts are. It keeps the records that it read last, to decode only those
-// that have changed, so a host uses one Planner for as long as it runs. It must not be copied.
+// that have changed, so a host uses one Planner for as long as it runs, and sets Policies when they
+// are edited: between two calls, never during one. It must not be copied.
 type Planner struct {
 	Policies *PolicySet    // required
 	Store    bracket.Store // required

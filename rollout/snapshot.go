@@ -61,7 +61,8 @@ type Snapshot struct {
 
 	// Commands are an operator's instructions to bracket executions. Each takes effect once,
 	// however often it is given. A command that names no execution, or cannot be applied to it, is
-	// a [Diagnostic] with [DiagnosticCommandWithoutEffect].
+	// a [Diagnostic] with [DiagnosticCommandWithoutEffect]. It can be left out once the State of a
+	// saved plan has its id among the Commands of the execution, or the execution is over.
 	Commands []bracket.Command `json:"commands,omitempty"`
 
 	// State is what [Plan.State] or [Plan.Commit] returned last; the zero State to begin with.
@@ -249,7 +250,10 @@ type Job struct {
 	Status  JobStatus `json:"status"`
 
 	// CreatedAt is required, and in the year 1 or later: jobs are ordered by it. It must not be
-	// before the Now of the plan that offered the start.
+	// before the Now of the plan that offered the start, and outside brackets not before the
+	// CreatedAt of an earlier job of the target, even if the clock was set back or another host's
+	// runs ahead: the earlier job would pass for the newest, and the target be given its version
+	// once more. So dispatch sets it to the latest of these and the host's own now.
 	CreatedAt   time.Time `json:"createdAt"`
 	CompletedAt time.Time `json:"completedAt,omitzero"` // zero while active; an ended job without it is taken to have ended when it was created
 

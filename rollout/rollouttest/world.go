@@ -32,7 +32,10 @@ type World struct {
 	//
 	// State is what was known at Start, to go on from the middle of a rollout as a recording has it:
 	// it needs Pure, which a forecast sets by itself. Without it a plan knows what the jobs tell, see
-	// "Lost state" in package rollout. Active must be empty.
+	// "Lost state" in package rollout. A host with a [rollout.Planner] takes it from a plan of
+	// [rollout.Planner.Look]. Active must be empty: nobody can say when these jobs end. List their
+	// resources as Unavailable, and let a change take them out; what a host's JobCounter counts is
+	// otherwise not in the world, which is then done too early.
 	Fleet rollout.Snapshot
 
 	// Start is the instant of the first plan. Zero: when the oldest version was created. Required
