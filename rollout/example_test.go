@@ -470,6 +470,53 @@ func ExamplePlanner_Plan() {
 	// n2 / prod / web: v2 waits: slot_full, waits for a free slot in web/resourceConcurrency/0
 }
 
+// A host whose jobs live beside the records refuses a job if its start has lost a slot meanwhile:
+// this host slept between Plan and dispatch, until another one took the slot for left behind.
+func ExamplePoolRecordKey() {
+	ctx, store := context.Background(), &bracket.MemoryStore{}
+	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
+		Store: store, Clock: clock.NewFake(exampleNow)}
+	plan, err := planner.Plan(ctx, exampleFleet())
+	if err != nil {
+		log.Fatal(err)
+	}
+	start := plan.Start[0]
+	held := func() error { // in the transaction that creates the job, if there is none with the id start.Run
+		for _, claim := range start.Claims {
+			value, _, err := store.Load(ctx, rollout.PoolRecordKey(claim.Pool))
+			if err != nil {
+				return err
+			}
+			record, err := concurrency.ParseRecord(value)
+			if err != nil {
+				return err
+			}
+			if lease, ok := record.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group}); !ok || lease.Token != claim.Token {
+				return fmt.Errorf("%s: %w", start.Run, concurrency.ErrFenced)
+			}
+		}
+		return nil
+	}
+	fmt.Println(held())
+
+	withdrawn := exampleFleet()
+	for i := range withdrawn.Versions {
+		withdrawn.Versions[i].Status = rollout.VersionPaused
+	}
+	if plan, err = planner.Look(ctx, withdrawn); err != nil {
+		log.Fatal(err)
+	}
+	for _, orphan := range plan.Orphans {
+		if err := planner.Release(ctx, orphan); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(held())
+	// Output:
+	// <nil>
+	// n1/prod/web/v2/1: concurrency: token of a lost lease
+}
+
 // ExamplePlanner_rate starts no more than two jobs per hour, although four may be at work at once.
 // What continues where a slot is held is not counted, so that a node that was drained is finished.
 func ExamplePlanner_rate() {
