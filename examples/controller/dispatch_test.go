@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -25,6 +26,25 @@ func start(version string, attempt int) rollout.Start {
 	return rollout.Start{
 		TargetID: rollout.TargetID{Resource: "m", Environment: "prod", Deployment: "d"}, Version: version, Run: fmt.Sprintf("m/prod/d/%s/%d", version, attempt),
 		Purpose: rollout.PurposeDeploy, Group: "target/prod/d", Claims: []rollout.Claim{{Pool: "limit", Revision: 7, Token: 1}},
+	}
+}
+
+// TestDispatchAfterTheClockWasSetBack: jobs are ordered by their instants, so that of the next one is
+// not before that of the last.
+func TestDispatchAfterTheClockWasSetBack(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	d := &dispatcher{store: NewStore(c, c, "fleet"), writer: c}
+	for turn, at := range []time.Time{day1, day1.Add(-time.Hour), day1.Add(time.Minute)} {
+		if created, err := d.dispatch(t.Context(), start(fmt.Sprint("v", turn+1), 1), int64(turn), at); err != nil || !created {
+			t.Fatal(created, err)
+		}
+	}
+	at := map[string]time.Time{}
+	for _, job := range listJobs(t, c, "fleet") {
+		at[job.Spec.Version] = job.Spec.CreatedAt.UTC()
+	}
+	if want := map[string]time.Time{"v1": day1, "v2": day1, "v3": day1.Add(time.Minute)}; !maps.Equal(at, want) {
+		t.Errorf("created at %v, want %v", at, want)
 	}
 }
 
