@@ -71,9 +71,11 @@
 //     first time it is saved before them as well, with the confirmations of the leases that exist
 //     by then.
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries
-//     the same id. A start that is dispatched late may carry an older version than another planner
-//     has deployed meanwhile. So a host with several planners creates the job only if the target
-//     has no job that Observe did not see; otherwise it begins again at 1.
+//     the same id. The instant of a job is not before that of an earlier one of the target, even if
+//     the clock was set back: jobs are ordered by it. A start that is dispatched late may carry an
+//     older version than another planner has deployed meanwhile. So a host with several planners
+//     creates the job only if the target has no job that Observe did not see; otherwise it begins
+//     again at 1.
 //  5. Sleep until something happens: a job ends, a version is published, somebody approves. Sleep no
 //     longer than until plan.Next if rollout.Planner made the plan, and no longer than until
 //     plan.NextAfter(starts) if PolicySet.Plan did. If that is zero, nothing changes by itself.
