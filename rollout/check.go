@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -16,7 +17,8 @@ import (
 // Check also reports versions that wait for one another, and dependencies of versions with a
 // selector that does not compile or on a deployment that does not exist. In a plan such a version
 // only waits, because it must not hold up the rest of the fleet; the plan lists circles as
-// diagnostics. Call Check when a policy is edited or a version is published.
+// diagnostics. Call Check when a policy is edited or a version is published. All that is wrong is in
+// one list, joined as by [errors.Join].
 func (s *PolicySet) Check(snapshot Snapshot) error {
 	w, err := s.begin(&snapshot, lastInstant())
 	if err != nil {
@@ -39,7 +41,7 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 	for _, cycle := range w.versionCycles() {
 		f.list = append(f.list, cycle)
 	}
-	return errors.Join(w.cycles(), w.bracketFaults(), errors.Join(f.list...))
+	return errors.Join(slices.Concat(strictjson.Parts(w.cycles()), strictjson.Parts(w.bracketFaults()), f.list)...)
 }
 
 // bracketFaults returns what package bracket would refuse of the members, and targets that are

@@ -136,3 +136,31 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckIsOneList: a host that shows every fault takes the error apart once, as it does that of
+// Load. Faults of several kinds are beside one another there, none is hidden in a list of its own.
+func TestCheckIsOneList(t *testing.T) {
+	t.Parallel()
+	bracketed := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+	set := compile(t, `[`+policy(`{"deploymentDependency":{"dependsOn":"deployment.id == 'a'","appliesTo":"deployment.id == 'b'"}},
+		{"deploymentDependency":{"dependsOn":"deployment.id == 'b'","appliesTo":"deployment.id == 'a'"}},`+bracketed)+
+		`,{"name":"q","selector":"true","rules":[`+bracketed+`]},{"name":"r","selector":"true","rules":[`+bracketed+`]}]`)
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+	s.Versions[1].Dependencies = []rollout.VersionDependency{{Deployment: "x", VersionSelector: "true"}, {Deployment: "y", VersionSelector: "=="}}
+	var list interface{ Unwrap() []error }
+	if err := set.Check(s); !errors.As(err, &list) {
+		t.Fatalf("%T: %v", err, err)
+	}
+	fields := 0
+	for _, one := range list.Unwrap() {
+		if _, nested := one.(interface{ Unwrap() []error }); nested {
+			t.Errorf("%T: %v", one, one)
+		}
+		if _, own := one.(*rollout.FieldError); own {
+			fields++
+		}
+	}
+	if all := joined(set.Check(s)); fields != 3 || len(all) < 5 {
+		t.Errorf("%d faults of fields among %q", fields, all)
+	}
+}
