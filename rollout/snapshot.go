@@ -107,7 +107,9 @@ type Deployment struct {
 }
 
 // Version belongs to one deployment. Versions of a deployment are ordered by CreatedAt, then by ID
-// byte-wise; newer means greater.
+// byte-wise; newer means greater. One that is published with an instant before that of the newest,
+// as after a clock was set back, is an older one: it comes to no target that runs the newest, and no
+// plan waits for it. A host that publishes versions takes the later of the two instants.
 type Version struct {
 	ID         string            `json:"id"`         // unique within the deployment
 	Deployment string            `json:"deployment"` // id
