@@ -231,10 +231,11 @@ func (c *Controller) Turn(ctx context.Context) (Turn, error) {
 	}
 	for _, start := range turn.Plan.Start {
 		at := c.Clock.Now()
-		for _, bound := range []time.Time{turn.Plan.Now, newest[start.TargetID]} {
-			if at.Before(bound) {
-				at = bound // a job is never older than the plan that asked for it, nor than one that its target had before
-			}
+		if at.Before(turn.Plan.Now) {
+			at = turn.Plan.Now // a job is never older than the plan that asked for it
+		}
+		if last := newest[start.TargetID]; !at.After(last) {
+			at = last.Add(1) // it is younger than all that its target had before
 		}
 		created, err := c.Jobs.Dispatch(ctx, start, seen[start.TargetID], at)
 		switch {
