@@ -95,8 +95,8 @@ func (d *dispatcher) dispatch(ctx context.Context, start rollout.Start, seen int
 	if err := d.refuse(ctx, last, start); err != nil {
 		return false, err
 	}
-	if at.Before(last.CreatedAt) { // the clock was set back, or another controller's runs ahead: the last job would pass for the newest
-		at = last.CreatedAt
+	if !at.After(last.CreatedAt) { // the clock was set back, or another controller's runs ahead: the last job would pass for the newest
+		at = last.CreatedAt.Add(1)
 	}
 	spec := v1alpha1.NodeJobSpec{
 		Run: start.Run, Machine: start.Resource, Environment: start.Environment, Deployment: start.Deployment, Version: start.Version,
