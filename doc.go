@@ -71,7 +71,7 @@
 //     first time it is saved before them as well, with the confirmations of the leases that exist
 //     by then.
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries
-//     the same id. The instant of a job is not before that of an earlier one of the target, even if
+//     the same id. The instant of a job is after that of every earlier one of the target, even if
 //     the clock was set back: jobs are ordered by it. A start that is dispatched late may carry an
 //     older version than another planner has deployed meanwhile. So a host with several planners
 //     creates the job only if the target has no job that Observe did not see; otherwise it begins

@@ -109,7 +109,7 @@ type Deployment struct {
 // Version belongs to one deployment. Versions of a deployment are ordered by CreatedAt, then by ID
 // byte-wise; newer means greater. One that is published with an instant before that of the newest,
 // as after a clock was set back, is an older one: it comes to no target that runs the newest, and no
-// plan waits for it. A host that publishes versions takes the later of the two instants.
+// plan waits for it. So a host publishes a version with an instant after that of the newest.
 type Version struct {
 	ID         string            `json:"id"`         // unique within the deployment
 	Deployment string            `json:"deployment"` // id
@@ -252,10 +252,11 @@ type Job struct {
 	Status  JobStatus `json:"status"`
 
 	// CreatedAt is required, and in the year 1 or later: jobs are ordered by it. It must not be
-	// before the Now of the plan that offered the start, and outside brackets not before the
-	// CreatedAt of an earlier job of the target, even if the clock was set back or another host's
-	// runs ahead: the earlier job would pass for the newest, and the target be given its version
-	// once more. So dispatch sets it to the latest of these and the host's own now.
+	// before the Now of the plan that offered the start, and it must be after the CreatedAt of every
+	// earlier job of the target, even if the clock was set back or another host's runs ahead: else
+	// an earlier job passes for the newest, and the target is given its version again and again. So
+	// where the host's own now is too early, dispatch takes the Now of the plan, or an instant that
+	// is a nanosecond later than that of the newest job.
 	CreatedAt   time.Time `json:"createdAt"`
 	CompletedAt time.Time `json:"completedAt,omitzero"` // zero while active; an ended job without it is taken to have ended when it was created
 
