@@ -649,8 +649,8 @@ func Example_failureBudget() {
 	// 00:00:00 n1 starts v2
 	// 00:10:00 n4 starts v2
 	// 00:20:00 n1 waits: retry_exhausted (1 of 1 attempts failed), waits for an operator or a version of web
-	// 00:20:00 n2 waits: failure_budget_exceeded (2 targets failed, 1 may: n1, n4), waits for an operator or a version of web or successes of web v2 in prod
-	// 00:20:00 n3 waits: failure_budget_exceeded (2 targets failed, 1 may: n1, n4), waits for an operator or a version of web or successes of web v2 in prod
+	// 00:20:00 n2 waits: failure_budget_exceeded (2 targets failed, 1 may: n1, n4), waits for an operator's override or a version of web or successes of web v2 in prod
+	// 00:20:00 n3 waits: failure_budget_exceeded (2 targets failed, 1 may: n1, n4), waits for an operator's override or a version of web or successes of web v2 in prod
 	// 00:20:00 n4 waits: retry_exhausted (1 of 1 attempts failed), waits for an operator or a version of web
 	// 00:30:00 n2 starts v3
 }
