@@ -611,10 +611,10 @@ func ExampleWaitingList_All() {
 	// approval_missing 2
 }
 
-// Example_failureBudget stops a release at its second failure: one target may fail. Whoever has
+// ExampleFailureBudget stops a release at its second failure: one target may fail. Whoever has
 // begun may be tried again; nobody else gets it. The fix is another version, with a budget and a
 // curve of its own.
-func Example_failureBudget() {
+func ExampleFailureBudget() {
 	set := exampleSet(`{"name":"slowly","selector":"true","rules":[
 		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}, {"id":"halt","failureBudget":{"maxFailures":1}}]}`)
 	s := exampleFleet()
