@@ -130,7 +130,7 @@ func readRights(t *testing.T) (r rights) {
 		case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
 			var binding rbacv1.ClusterRoleBinding
 			read(&binding)
-			r.bindings = append(r.bindings, rbacv1.RoleBinding{TypeMeta: binding.TypeMeta, ObjectMeta: binding.ObjectMeta, RoleRef: binding.RoleRef, Subjects: binding.Subjects})
+			r.bindings = append(r.bindings, rbacv1.RoleBinding(binding))
 		default:
 			t.Fatalf("%s %s: unknown", kind.APIVersion, kind.Kind)
 		}
