@@ -472,7 +472,7 @@ func ExamplePlanner_Plan() {
 
 // A host whose jobs live beside the records refuses a job if its start has lost a slot meanwhile:
 // this host slept between Plan and dispatch, until another one took the slot for left behind.
-func ExamplePoolRecordKey() {
+func ExampleStart_Held() {
 	ctx, store := context.Background(), &bracket.MemoryStore{}
 	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
 		Store: store, Clock: clock.NewFake(exampleNow)}
@@ -491,8 +491,8 @@ func ExamplePoolRecordKey() {
 			if err != nil {
 				return err
 			}
-			if lease, ok := record.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group}); !ok || lease.Token != claim.Token {
-				return fmt.Errorf("%s: %w", start.Run, concurrency.ErrFenced)
+			if err := start.Held(record); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -514,7 +514,7 @@ func ExamplePoolRecordKey() {
 	fmt.Println(held())
 	// Output:
 	// <nil>
-	// n1/prod/web/v2/1: concurrency: token of a lost lease
+	// rollout: run n1/prod/web/v2/1: the slot in pool one with token 1 was given back: concurrency: token of a lost lease
 }
 
 // ExamplePlanner_rate starts no more than two jobs per hour, although four may be at work at once.

@@ -90,7 +90,7 @@ type Start struct {
 	Group string `json:"group"`
 
 	// Claims are the leases that the start needs, one per pool, ordered by pool key. Whatever acts
-	// for the job carries their tokens.
+	// for the job carries their tokens. [Start.Held] tells whether a claim still holds.
 	Claims []Claim `json:"claims,omitempty"`
 
 	Reason Reason `json:"reason"` // how it got its slot: slot_free, slot_held, slot_already_down, rule_not_applicable or overridden

@@ -16,7 +16,7 @@ import (
 // itself, because it cannot know whether the job is about to be dispatched. The host can: it calls
 // Release once the lease has been an orphan, with the same ProgressAt, for longer than a dispatch
 // and the observation of its job may take, and refuses a dispatch whose claims have gone, see
-// [PoolRecordKey]. A start under the lease moves ProgressAt, and the host may have looked at the
+// [Start.Held]. A start under the lease moves ProgressAt, and the host may have looked at the
 // jobs before.
 //
 // Release gives back this one lease: a group that holds slots in several pools has an orphan in each

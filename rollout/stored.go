@@ -63,11 +63,9 @@ const (
 	poolKeys    = "pool/"
 )
 
-// PoolRecordKey is the store key of a pool's record. A host whose jobs live in the same store reads
-// that record in the transaction that creates a job, to see whether the claims of the start still
-// hold. A planner that was paused in between may have lost them. A claim holds while the record, read
-// by [concurrency.ParseRecord], has a lease of the start's resource and group with the token of the
-// claim. The revision of a claim is that of the record before it was saved, and is not compared.
+// PoolRecordKey is the store key of a pool's record, which [concurrency.ParseRecord] reads. A host
+// whose jobs live in the same store reads that record in the transaction that creates a job, and asks
+// [Start.Held] whether the start still has its slot.
 func PoolRecordKey(pool string) string { return textkey.Join("pool", pool) }
 
 func recordKey(r RolloutRecord) string {

@@ -307,7 +307,7 @@ func (j *Jobs) held(ctx context.Context, start rollout.Start) ([]clientv3.Cmp, e
 			}
 			revision = found.Kvs[0].ModRevision
 		}
-		if err := controller.Held(record, start, claim); err != nil {
+		if err := start.Held(record); err != nil {
 			return nil, err
 		}
 		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(j.store.recordKey(key)), "=", revision))

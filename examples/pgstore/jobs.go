@@ -228,7 +228,7 @@ func (j *Jobs) Dispatch(ctx context.Context, start rollout.Start, seen int, at t
 					return fmt.Errorf("%s: %w", rollout.PoolRecordKey(claim.Pool), err)
 				}
 			}
-			if err := controller.Held(record, start, claim); err != nil {
+			if err := start.Held(record); err != nil {
 				return err
 			}
 		}

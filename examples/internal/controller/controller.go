@@ -108,11 +108,11 @@ type Jobs interface {
 
 	// Dispatch creates the job of a start, queued at the given instant, and reports whether it did:
 	// false without an error means that a job with this run id exists. In the same transaction it
-	// makes sure that every claim holds, else the error is [concurrency.ErrFenced], that no other
-	// job is active on the target, else it is [ErrBusy], and that the target has no more jobs,
-	// ended ones among them, than seen, else it is [ErrOvertaken]. If pools or targets change too
-	// often meanwhile it is [bracket.ErrConflict]. After any other error the outcome is unknown;
-	// dispatching again is harmless.
+	// makes sure that every claim holds, as [rollout.Start.Held] tells, else the error is
+	// [concurrency.ErrFenced], that no other job is active on the target, else it is [ErrBusy], and
+	// that the target has no more jobs, ended ones among them, than seen, else it is
+	// [ErrOvertaken]. If pools or targets change too often meanwhile it is [bracket.ErrConflict].
+	// After any other error the outcome is unknown; dispatching again is harmless.
 	//
 	// seen is how many jobs the plan's observation had on the start's target. It is a number and
 	// not a list, which is enough while no job leaves its target: a host that deletes old jobs
@@ -123,20 +123,6 @@ type Jobs interface {
 	// counts: another status for a job that has ended is [bracket.ErrConflict], the same one is
 	// nothing. An unknown run is [bracket.ErrNotFound].
 	Report(ctx context.Context, run string, status rollout.JobStatus, at time.Time) error
-}
-
-// Held reports whether the record of a pool grants the claim of a start: its holder has a lease
-// with the claimed token. If not, the error is [concurrency.ErrFenced]. Implementations of [Jobs]
-// call it inside the transaction that creates the job.
-func Held(record concurrency.Record, start rollout.Start, claim rollout.Claim) error {
-	lease, held := record.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group})
-	switch {
-	case !held:
-		return fmt.Errorf("controller: run %s: pool %s: nothing is held, token %d was given up: %w", start.Run, claim.Pool, claim.Token, concurrency.ErrFenced)
-	case lease.Token != claim.Token:
-		return fmt.Errorf("controller: run %s: pool %s is held with token %d, not %d: %w", start.Run, claim.Pool, lease.Token, claim.Token, concurrency.ErrFenced)
-	}
-	return nil
 }
 
 // NewJob is the job of a start that [Jobs.Dispatch] creates.

@@ -173,7 +173,7 @@ func (m *Memory) Dispatch(ctx context.Context, start rollout.Start, seen int, at
 				return false, err
 			}
 		}
-		if err := Held(record, start, claim); err != nil {
+		if err := start.Held(record); err != nil {
 			return false, err
 		}
 	}
