@@ -1296,6 +1296,32 @@ func TestWaitOfAMergedMember(t *testing.T) {
 	}
 }
 
+// TestDefectWaitsForItself: after a merge a member that is at work with an older version waits for
+// the end of that run. The text read as if it waited for itself for ever. What waits for another
+// member waits for all that this one has to do.
+func TestDefectWaitsForItself(t *testing.T) {
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{"post":"deployment.name == 'z'"}}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "z": {"v1"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	plan := mustPlan(t, set, s, minute(1))
+	var got []string
+	for w := range plan.Waiting.All() {
+		got = append(got, w.String())
+	}
+	want := []string{
+		"r1 / prod / a: v3 waits: bracket_waits_for_members (its own run of v2 ends first), waits for a on r1",
+		"r1 / prod / z: v1 waits: bracket_waits_for_members, waits for a on r1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+	if text := "bracket_waits_for_members (its own run of v2 ends first), waits for a on r1"; err != nil || !strings.Contains(e.String(), text) {
+		t.Errorf("%v: the explanation says the same:\n%s", err, e)
+	}
+}
+
 // TestQueuedHookOfAnUnknownVersion: a drain runs, and the host says meanwhile that a version ran
 // there before of which nothing is known. The next group, which has no version for the drain, would
 // run that one again. What is at work goes on all the same.

@@ -316,7 +316,7 @@ func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdi
 		if t.running(v.ID) { // even if the job is the host's own and the bracket does not know it
 			return append(rules, RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonStarted}}), ProspectKept
 		}
-		listed = []Verdict{w.verdict(b, t.Resource, b.plan.Evaluate(b.state, t.Resource, t.Deployment, v.ID, w.now), nil)}
+		listed = []Verdict{w.evaluated(b, t, b.plan.Evaluate(b.state, t.Resource, t.Deployment, v.ID, w.now))}
 	}
 	for _, verdict := range listed {
 		if !has(verdict) {

@@ -115,7 +115,7 @@ func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
 	}
 	blockers := w.refusals(w.gateAt(i, n), i, n)
 	if !unasked {
-		blockers = w.also(blockers, w.verdict(b, t.Resource, verdict, nil))
+		blockers = w.also(blockers, w.evaluated(b, t, verdict))
 	}
 	if b.unclear != nil {
 		blockers = w.also(blockers, *b.unclear)

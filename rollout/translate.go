@@ -31,6 +31,19 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	return verdict
 }
 
+// evaluated is verdict for what the bracket says about one version of a member. A member that is at
+// work with an older version waits for that run: the verdict names it, because a member that waits
+// for itself reads like a circle.
+func (w *work) evaluated(b *bracketWork, t *target, said bracket.Verdict) Verdict {
+	verdict := w.verdict(b, t.Resource, said, nil)
+	if said.Reason == bracket.ReasonWaitsForMembers && len(said.On) == 1 && said.On[0].Deployment == t.Deployment {
+		if m := memberIn(b.open(t.Resource), t.Deployment); m.RunVersion != "" {
+			verdict.Data = w.datum(Data{Names: []string{m.RunVersion}})
+		}
+	}
+	return verdict
+}
+
 // mergeOpens says what a group waits for whose merge would end a halt: not the policy in general,
 // but what keeps the group from being due.
 func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {

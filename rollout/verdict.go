@@ -326,6 +326,10 @@ func (d *Data) about(reason Reason) string {
 		}
 	case Reason(concurrency.SlotKeysFull):
 		text, names = " in "+textkey.Plain(names), "" // which may well be empty
+	case Reason(bracket.ReasonWaitsForMembers):
+		if names != "" {
+			text, names = fmt.Sprintf(" (its own run of %s ends first)", names), ""
+		}
 	case Reason(bracket.ReasonFailedHolding), Reason(bracket.ReasonQueued), Reason(bracket.ReasonMergeBudget):
 		if names != "" {
 			text, names = fmt.Sprintf(" (%s failed)", names), ""

@@ -89,6 +89,9 @@ func TestVerdictReads(t *testing.T) {
 		{"after which version", rollout.Verdict{
 			Reason: rollout.ReasonCooldown, Until: noon, Data: &rollout.Data{Names: []string{"v1"}},
 		}, "cooldown after v1 until 2026-03-10T12:00:00Z"},
+		{"a member that a merge has given a newer version waits for itself", rollout.Verdict{
+			Reason: "bracket_waits_for_members", On: []rollout.Condition{{Kind: rollout.OnMember, Deployment: "os", Resource: "r1"}}, Data: &rollout.Data{Names: []string{"v2"}},
+		}, "bracket_waits_for_members (its own run of v2 ends first), waits for os on r1"},
 		{"a member that backs off waits for itself", rollout.Verdict{Reason: "bracket_waits_for_members", Until: noon}, "bracket_waits_for_members (its next attempt) until 2026-03-10T12:00:00Z"},
 		{"who decided, under which id", rollout.Verdict{
 			Reason: rollout.ReasonOverridden, Until: noon, Data: &rollout.Data{Names: []string{"dana"}, Detail: "INC-7"},
