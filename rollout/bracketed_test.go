@@ -967,6 +967,61 @@ func TestHaltsThatEndWithoutAnOperator(t *testing.T) {
 	}
 }
 
+// TestDefectNothingToGoBackTo: an execution holds in spite of a rule that rolls back if a member ran
+// nothing before. Who is held by that says so, for the policy alone does not tell.
+func TestDefectNothingToGoBackTo(t *testing.T) {
+	const (
+		command = ", waits for an operator's command for b/prod/2 on r1" // what runs nothing had a group for v1
+		failed  = "bracket_failed_holding (a failed)"
+	)
+	for _, row := range []struct {
+		why, reaction string
+		edit          func(s *rollout.Snapshot)
+		fails         string
+		want          []string
+	}{
+		{"the member that failed", "rollback_member", func(s *rollout.Snapshot) { s.Targets[0].Current = "" }, "a",
+			[]string{"a: " + failed + ": a has nothing to go back to" + command, "u: " + failed + ": a has nothing to go back to" + command}},
+		{"of all that go back, the one that failed", "rollback_all", func(s *rollout.Snapshot) { s.Targets[0].Current = "" }, "a",
+			[]string{"a: " + failed + ": a has nothing to go back to" + command, "u: " + failed + ": a has nothing to go back to" + command}},
+		{"or another", "rollback_all", func(s *rollout.Snapshot) { s.Targets[1].Current = "" }, "a",
+			[]string{"a: " + failed + ": c has nothing to go back to" + command, "u: " + failed + ": c has nothing to go back to" + command}},
+		{"or both", "rollback_all", func(s *rollout.Snapshot) { s.Targets[0].Current, s.Targets[1].Current = "", "" }, "a",
+			[]string{"a: " + failed + ": a, c have nothing to go back to" + command, "u: " + failed + ": a, c have nothing to go back to" + command}},
+		{"another does not go back: a did, and holds the rest", "rollback_member", func(s *rollout.Snapshot) { s.Targets[1].Current = "" }, "a", []string{"u: " + failed + command}},
+		{"everybody ran something", "rollback_all", func(*rollout.Snapshot) {}, "a", nil},
+		{"nothing is rolled back anyway", "hold", func(s *rollout.Snapshot) { s.Targets[0].Current = "" }, "a",
+			[]string{"a: " + failed + command, "u: " + failed + command}},
+		{"nor then, and it goes on", "run_post", func(s *rollout.Snapshot) { s.Targets[0].Current = "" }, "a", nil},
+		{"the uncordon failed, and after that nothing is rolled back", "rollback_all", func(s *rollout.Snapshot) { s.Targets[0].Current = "" }, "u",
+			[]string{"u: bracket_failed_holding (u failed)" + command}},
+	} {
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"post":"deployment.name == 'u'"},"onMemberFailure":"`+row.reaction+`"}}`))
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "u": {"v1"}})
+		row.edit(&s)
+		now := t0
+		for range 2 {
+			carryOut(t, &s, mustPlan(t, set, s, now), now, rollout.JobSuccessful)
+			for k := range s.Targets {
+				if jobs := s.Targets[k].Jobs; s.Targets[k].Deployment == row.fails && len(jobs) == 1 {
+					jobs[0].Status = rollout.JobFailure
+				}
+			}
+			now = now.Add(time.Minute)
+		}
+		plan := mustPlan(t, set, s, now)
+		var got []string
+		for wait := range plan.Waiting.All() {
+			if wait.Blockers[0].Reason == "bracket_failed_holding" {
+				got = append(got, wait.Deployment+": "+wait.Blockers[0].String())
+			}
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s, %s: starts %q, waits\n%s\nwant\n%s", row.reaction, row.why, started(plan), strings.Join(got, "\n"), strings.Join(row.want, "\n"))
+		}
+	}
+}
+
 // TestHaltedByWhom: everybody who is held by a failure says whose it was, in the plan and in an
 // explanation.
 func TestHaltedByWhom(t *testing.T) {

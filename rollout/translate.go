@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -15,13 +16,14 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	}
 	switch v.Reason { // a search for every verdict would cost more than the verdict
 	case bracket.ReasonFailedHolding:
-		verdict.Data = w.datum(Data{Names: halting(b.open(resource))})
+		open := b.open(resource)
+		verdict.Data = w.datum(Data{Names: halting(open), Detail: b.stranded(open)})
 		w.mergeOpens(b, resource, &verdict)
 	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // a target that waits for the end of a failed execution is told so, since that may never end by itself
 		// The execution may be of another environment, whose bracket decides later in the plan, so
 		// it is looked up in the state that results.
 		if record := w.execution(b.id, resource); record != nil && record.Open != nil && record.Open.Status == bracket.StatusFailed {
-			failed := Data{Names: halting(record.Open)}
+			failed := Data{Names: halting(record.Open), Detail: b.stranded(record.Open)}
 			if verdict.Data != nil {
 				failed.Position, failed.Population = verdict.Data.Position, verdict.Data.Population
 			}
@@ -118,4 +120,37 @@ func conditionOf(c bracket.Condition) Condition {
 type translation struct {
 	of   *bracket.Condition
 	list []Condition
+}
+
+// stranded says which members of an execution keep it from being rolled back as its rule says,
+// because nothing ran on their targets before: then it holds. It is empty if that is not why. The
+// conditions are those under which package bracket holds.
+func (b *bracketWork) stranded(x *bracket.Execution) string {
+	if x.Rule == nil && b.rule == nil {
+		return ""
+	}
+	rule := x.Rule
+	if rule == nil { // a record that was written by hand
+		defaults := b.rule.bracket.WithDefaults()
+		rule = &defaults
+	}
+	var names []string
+	for k := range x.Members {
+		m := &x.Members[k]
+		failed := m.Status == bracket.MemberFailed
+		if failed && (m.Role == bracket.Post || m.Purpose == bracket.Rollback) {
+			return "" // this is not rolled back in any case
+		}
+		back := rule.OnMemberFailure == bracket.RollbackAll && m.Touched && x.Recovery == "" || rule.OnMemberFailure == bracket.RollbackMember && failed
+		if back && m.Role == bracket.Main && m.From == "" {
+			names = append(names, m.Deployment)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return names[0] + " has nothing to go back to"
+	}
+	return strings.Join(names, ", ") + " have nothing to go back to"
 }
