@@ -234,7 +234,7 @@ const (
 	Retry   CommandKind = "retry"   // repeat the failed run, with its purpose; while another failed member is undecided, the run waits
 	Skip    CommandKind = "skip"    // count the member as done; a run in progress does not matter any more, and a merge that brings the member again starts it beside that run
 	Resolve CommandKind = "resolve" // end the execution as completed, its lease is released
-	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined: it counts until the host gives it back
+	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined: it counts until the host gives it back, once no job of it is at work any more
 )
 
 // PendingGroup names the resources on which the latest closed group has still to run, for

@@ -46,7 +46,8 @@ type Plan struct {
 	// [Planner.Release], or in a state of its own with [concurrency.Record.Release], once it is
 	// sure that they are not. Beware of jobs on targets that the snapshot does not list: no plan
 	// sees them. Quarantined ones are often those of an execution that was abandoned
-	// ([bracket.Abandon]): they are given back once the resource serves again, or is given up.
+	// ([bracket.Abandon]): they are given back once the resource serves again, or is given up. A
+	// lease with a job that still hangs is none: the job has to be ended first, see [Stuck].
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
 	// Events are the changes in the brackets since the state of the snapshot; those of one bracket
@@ -169,7 +170,10 @@ func (p *Pool) resources() []string {
 	return slices.Compact(names)
 }
 
-// Stuck is a run or a lease without progress for longer than its rule allows. It keeps its slot.
+// Stuck is a run or a lease without progress for longer than its rule allows. It keeps its slot, also
+// a quarantined one, while a job of it is at work: the lease is no orphan. Whoever wants the slot back
+// ends that job first and reports its end; then the next plan goes on under the slot, frees it, or
+// lists it in Orphans.
 type Stuck struct {
 	Resource string    `json:"resource"`
 	Group    string    `json:"group"`
@@ -180,11 +184,11 @@ type Stuck struct {
 
 // String describes the run or lease on one line.
 func (s Stuck) String() string {
-	what := s.Run
+	what, then := s.Run, ""
 	if what == "" {
-		what = fmt.Sprintf("the slot of %s in %s", s.Group, textkey.Plain(s.Pool))
+		what, then = fmt.Sprintf("the slot of %s in %s", s.Group, textkey.Plain(s.Pool)), ": it is not free before its job has ended"
 	}
-	return fmt.Sprintf("%s: %s is stuck since %s", s.Resource, what, s.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s: %s is stuck since %s%s", s.Resource, what, s.Since.UTC().Format(time.RFC3339), then)
 }
 
 // Event is a change in a bracket.

@@ -318,12 +318,12 @@ func TestPartsOfAPlanTellThemselves(t *testing.T) {
 		many = append(many, fmt.Sprintf("n%02d", k))
 	}
 	for want, part := range map[string]fmt.Stringer{
-		"P%/zone/a: 0 of 2 active":                                                        rollout.Pool{Key: "P%25/zone/a", Max: 2, Total: 9},
-		"P: 3 of 3 active: n1, n2 (quarantined), n3":                                      rollout.Pool{Key: "P", Active: 3, Max: 3, Holders: holders("n3", "n2", "n3"), Quarantined: holders("n2"), Unavailable: []string{"n1", "n3"}},
-		"P: 12 of 12 active: n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 2 more": rollout.Pool{Key: "P", Active: 12, Max: 12, Unavailable: many},
-		"n1: B/prod/1/n1/os/1 is stuck since 2026-03-11T08:00:00Z":                        rollout.Stuck{Resource: "n1", Group: "B/prod/1", Run: "B/prod/1/n1/os/1", Since: at},
-		"n1: the slot of B/prod/1 in P/zone/a is stuck since 2026-03-11T08:00:00Z":        rollout.Stuck{Resource: "n1", Group: "B/prod/1", Pool: "P/zone/a", Since: at},
-		"group_closed: B/prod/1, ready at 2026-03-11T08:00:00Z":                           rollout.Event{Kind: bracket.GroupClosed, Group: "B/prod/1", Status: bracket.StatusReady, At: at},
+		"P%/zone/a: 0 of 2 active":                                                                                          rollout.Pool{Key: "P%25/zone/a", Max: 2, Total: 9},
+		"P: 3 of 3 active: n1, n2 (quarantined), n3":                                                                        rollout.Pool{Key: "P", Active: 3, Max: 3, Holders: holders("n3", "n2", "n3"), Quarantined: holders("n2"), Unavailable: []string{"n1", "n3"}},
+		"P: 12 of 12 active: n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 2 more":                                   rollout.Pool{Key: "P", Active: 12, Max: 12, Unavailable: many},
+		"n1: B/prod/1/n1/os/1 is stuck since 2026-03-11T08:00:00Z":                                                          rollout.Stuck{Resource: "n1", Group: "B/prod/1", Run: "B/prod/1/n1/os/1", Since: at},
+		"n1: the slot of B/prod/1 in P/zone/a is stuck since 2026-03-11T08:00:00Z: it is not free before its job has ended": rollout.Stuck{Resource: "n1", Group: "B/prod/1", Pool: "P/zone/a", Since: at},
+		"group_closed: B/prod/1, ready at 2026-03-11T08:00:00Z":                                                             rollout.Event{Kind: bracket.GroupClosed, Group: "B/prod/1", Status: bracket.StatusReady, At: at},
 		"group_merged: B/prod/2 on n1 into B/prod/1, executing at 2026-03-11T08:00:00Z": rollout.Event{
 			Kind: bracket.GroupMerged, Group: "B/prod/2", Resource: "n1", Into: "B/prod/1", Status: bracket.StatusExecuting, At: at,
 		},
