@@ -1026,6 +1026,49 @@ func TestPlannerRefusesGarbage(t *testing.T) {
 	}
 }
 
+// TestKeysOfRecords: a host that wants to delete what is left of a rule finds every record in the
+// state of a plan that only looks, and knows the key under which the store has it.
+func TestKeysOfRecords(t *testing.T) {
+	const rules = `{"id":"B/1","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`
+	store := &bracket.MemoryStore{}
+	planner := rollout.Planner{Policies: compile(t, policy(rules)), Store: store, Clock: clock.NewFake(t0)}
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	if _, err := planner.Plan(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	planner.Policies = compile(t, `[]`) // all rules are gone
+	plan, err := planner.Look(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, record := range plan.State.Brackets {
+		keys = append(keys, bracket.GroupKey(record.Rule, record.Environment))
+	}
+	for _, record := range plan.State.Executions {
+		keys = append(keys, bracket.ExecutionKey(record.Rule, record.Resource))
+	}
+	for _, record := range plan.State.Rollouts {
+		keys = append(keys, rollout.RolloutRecordKey(record))
+	}
+	for _, record := range plan.State.Pools {
+		keys = append(keys, rollout.PoolRecordKey(record.Key))
+	}
+	slices.Sort(keys)
+	entries, err := store.List(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored []string
+	for _, entry := range entries {
+		stored = append(stored, entry.Key)
+	}
+	if !slices.Equal(keys, stored) || len(plan.State.Brackets)*len(plan.State.Executions)*len(plan.State.Rollouts)*len(plan.State.Pools) == 0 {
+		t.Errorf("the state has %q, the store %q; there must be some of each kind", keys, stored)
+	}
+}
+
 // TestDefectRecordUnderAnotherKey: a record under a key that is not its own is an error that names
 // both. Only those of rollouts were refused so. Any other was taken as it is, the next change was
 // saved under the right key, and from then on nobody could plan with the two of them.

@@ -53,7 +53,7 @@ func (s *State) validate(f *faults) {
 	distinct(f, "state.brackets", s.Brackets, compareGroups, func(r *bracket.GroupRecord) string { return fmt.Sprintf("rule %q in %q", r.Rule, r.Environment) })
 	distinct(f, "state.executions", s.Executions, compareExecutions, func(r *bracket.ExecutionRecord) string { return fmt.Sprintf("rule %q on %q", r.Rule, r.Resource) })
 	distinct(f, "state.pools", s.Pools, comparePools, func(r concurrency.Record) string { return fmt.Sprintf("pool %q", r.Key) })
-	distinct(f, "state.rollouts", s.Rollouts, compareRollouts, recordKey)
+	distinct(f, "state.rollouts", s.Rollouts, compareRollouts, RolloutRecordKey)
 	for i := range s.Rollouts {
 		f.under(fmt.Sprintf("state.rollouts[%d]", i), s.Rollouts[i].validate())
 	}

@@ -57,7 +57,8 @@ func belongs(key, own string) error {
 	return nil
 }
 
-// Keys of the records. Those of brackets are [bracket.GroupKey] and [bracket.ExecutionKey].
+// Prefixes of the keys of records. Those of brackets are in [bracket.GroupKey] and
+// [bracket.ExecutionKey].
 const (
 	rolloutKeys = "rollout/"
 	poolKeys    = "pool/"
@@ -68,7 +69,8 @@ const (
 // [Start.Held] whether the start still has its slot.
 func PoolRecordKey(pool string) string { return textkey.Join("pool", pool) }
 
-func recordKey(r RolloutRecord) string {
+// RolloutRecordKey is the store key of a rollout's record.
+func RolloutRecordKey(r RolloutRecord) string {
 	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
 }
 
@@ -103,7 +105,7 @@ func recordKinds() []recordKind {
 			return err
 		}},
 		{rolloutKeys, func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, decodeRollout, recordKey)
+			record, err := read(s, entry, decodeRollout, RolloutRecordKey)
 			s.state.Rollouts = append(s.state.Rollouts, record)
 			return err
 		}},
@@ -194,7 +196,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 		w.put(groupKey(record), record)
 	}
 	for _, record := range next.Rollouts {
-		if key := recordKey(record); s.revisions[key] == 0 {
+		if key := RolloutRecordKey(record); s.revisions[key] == 0 {
 			w.put(key, record)
 		}
 	}
@@ -328,7 +330,7 @@ func (s *stored) forgotten(next State) []write {
 	var list []write
 	for _, record := range s.state.Rollouts {
 		if !needed[record.key()] {
-			list = append(list, write{key: recordKey(record)})
+			list = append(list, write{key: RolloutRecordKey(record)})
 		}
 	}
 	return list
