@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ type FieldError struct {
 	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
 	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, if it does not matter, or if it is an expression that does not compile
-	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead; for people, it may change
+	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead, and of which listed entry of a snapshot it is, such as (web@v1); for people, it may change
 	Err   error  `json:"-"`               // the cause, such as the compiler's error with its position, or the error of package bracket, concurrency or clock; nil if there is none
 }
 
@@ -79,6 +80,17 @@ func (f *faults) addOf(t *Target, field string, code Code, value any, format str
 		f.targets = append(f.targets, targetFault{len(f.list), t, field})
 	}
 	f.add("targets", code, value, format, args...)
+}
+
+// about names the listed entry that all faults but the first n are about: a path names it by its
+// index, which is of no use to a host that keeps each entry as an object of its own.
+func (f *faults) about(n int, name string) {
+	for _, fault := range f.list[n:] {
+		var own *FieldError
+		if name != "" && errors.As(fault, &own) {
+			own.Hint += " (" + name + ")"
+		}
+	}
 }
 
 // forget removes all faults but the first n.

@@ -95,10 +95,18 @@ func newIndex(f *faults, s *Snapshot) *index {
 				continue
 			}
 			for k := range t.Jobs {
+				before := len(f.list)
 				if t.Jobs[k].Version == "" {
 					f.add(fmt.Sprintf("targets[%d].jobs[%d].version", i, k), CodeRequired, nil, "is required: the version that the job deploys")
 				}
 				f.created(fmt.Sprintf("targets[%d].jobs[%d].createdAt", i, k), t.Jobs[k].CreatedAt, "jobs are ordered by it, and attempts and successes count from it")
+				if len(f.list) > before {
+					name := t.TargetID.String()
+					if run := t.Jobs[k].Run; run != "" {
+						name += ", run " + run
+					}
+					f.about(before, name)
+				}
 			}
 		}
 	}
@@ -120,7 +128,7 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 	lists := make([]versionList, len(x.deployments))
 	x.dependent = make([]bool, len(x.deployments))
 	for i := range versions {
-		v := &versions[i]
+		v, before := &versions[i], len(f.list)
 		d, ok := x.deployment(v.Deployment)
 		if v.ID == "" {
 			f.add(fmt.Sprintf("versions[%d].id", i), CodeRequired, nil, "is required")
@@ -133,6 +141,11 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		}
 		if !ok {
 			f.add(fmt.Sprintf("versions[%d].deployment", i), CodeUnknownValue, v.Deployment, "is not the id of a deployment")
+		}
+		if len(f.list) > before && v.ID != "" && utf8.ValidString(v.ID) {
+			f.about(before, v.named())
+		}
+		if !ok {
 			continue
 		}
 		lists[d].list = append(lists[d].list, v)
@@ -158,7 +171,7 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 			if k, known := first[own]; !known {
 				first[own] = i
 			} else if own.id != "" {
-				f.add(fmt.Sprintf("versions[%d].id", i), CodeDuplicate, own.id, "is the id of versions[%d] too: ids are unique within a deployment", k)
+				f.add(fmt.Sprintf("versions[%d].id", i), CodeDuplicate, own.id, "is the id of versions[%d] too: ids are unique within a deployment (%s)", k, versions[i].named())
 			}
 		}
 	}

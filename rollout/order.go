@@ -161,7 +161,7 @@ func locate[T any](f *faults, t *target, field, id string, list []T, last int32,
 	}
 	i, ok := indexOf(list, id, idOf)
 	if !ok {
-		f.addOf(t.Target, field, CodeUnknownValue, id, "is not the id of a listed %s", field)
+		f.addOf(t.Target, field, CodeUnknownValue, id, "is not the id of a listed %s (%s)", field, t.TargetID)
 	}
 	return i
 }

@@ -29,22 +29,22 @@ func TestTargetsInAnyOrder(t *testing.T) {
 		{"one occurs three times: two are too many", []rollout.TargetID{at("r1", "prod", "api"), at("r1", "prod", "api"), at("r1", "prod", "api"), at("r1", "prod", "web")},
 			[]string{"duplicate targets[r1 / prod / api]: r1 / prod / api occurs twice: one entry per release target", "duplicate targets[r1 / prod / api]: r1 / prod / api occurs twice: one entry per release target"}},
 		{"an environment is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r1", "qa", "api"), at("r2", "beta", "api")},
-			[]string{`unknown_value targets[r1 / qa / api].environment: "qa": is not the id of a listed environment`}},
+			[]string{`unknown_value targets[r1 / qa / api].environment: "qa": is not the id of a listed environment (r1 / qa / api)`}},
 		{"no environment is in a list", []rollout.TargetID{at("r1", "qa", "api"), at("r2", "dev", "api")}, []string{
-			`unknown_value targets[r2 / dev / api].environment: "dev": is not the id of a listed environment`,
-			`unknown_value targets[r1 / qa / api].environment: "qa": is not the id of a listed environment`}},
+			`unknown_value targets[r2 / dev / api].environment: "dev": is not the id of a listed environment (r2 / dev / api)`,
+			`unknown_value targets[r1 / qa / api].environment: "qa": is not the id of a listed environment (r1 / qa / api)`}},
 		{"a resource is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r3", "beta", "api"), at("r1", "prod", "api")},
-			[]string{`unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`}},
+			[]string{`unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource (r3 / beta / api)`}},
 		{"a deployment is in no list", []rollout.TargetID{at("r1", "beta", "api"), at("r1", "beta", "db"), at("r1", "prod", "api")},
-			[]string{`unknown_value targets[r1 / beta / db].deployment: "db": is not the id of a listed deployment`}},
+			[]string{`unknown_value targets[r1 / beta / db].deployment: "db": is not the id of a listed deployment (r1 / beta / db)`}},
 		{"no deployment is in a list", []rollout.TargetID{at("r1", "prod", "db"), at("r1", "prod", "cache")}, []string{
-			`unknown_value targets[r1 / prod / cache].deployment: "cache": is not the id of a listed deployment`,
-			`unknown_value targets[r1 / prod / db].deployment: "db": is not the id of a listed deployment`}},
+			`unknown_value targets[r1 / prod / cache].deployment: "cache": is not the id of a listed deployment (r1 / prod / cache)`,
+			`unknown_value targets[r1 / prod / db].deployment: "db": is not the id of a listed deployment (r1 / prod / db)`}},
 		{"one that is in no list occurs twice", []rollout.TargetID{at("r1", "prod", "api"), at("r3", "beta", "api"), at("r3", "beta", "api"), at("r1", "beta", "web")}, []string{
-			`unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`,
-			"duplicate targets[r3 / beta / api]: r3 / beta / api occurs twice: one entry per release target", `unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource`}},
+			`unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource (r3 / beta / api)`,
+			"duplicate targets[r3 / beta / api]: r3 / beta / api occurs twice: one entry per release target", `unknown_value targets[r3 / beta / api].resource: "r3": is not the id of a listed resource (r3 / beta / api)`}},
 		{"one of a known id follows, and is not taken for it", []rollout.TargetID{at("r1", "prod", "api"), at("r1", "prod", "db"), at("r1", "prod", "web"), at("r2", "beta", "api")},
-			[]string{`unknown_value targets[r1 / prod / db].deployment: "db": is not the id of a listed deployment`}},
+			[]string{`unknown_value targets[r1 / prod / db].deployment: "db": is not the id of a listed deployment (r1 / prod / db)`}},
 	} {
 		var first *rollout.Plan
 		permute(row.targets, func(order []rollout.TargetID) {

@@ -30,14 +30,14 @@ func TestSnapshotFaults(t *testing.T) {
 		{"neighbours on a resource that there is not are reported each", func(s *rollout.Snapshot) {
 			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "x", Environment: "prod", Deployment: "api"}},
 				rollout.Target{TargetID: rollout.TargetID{Resource: "x", Environment: "prod", Deployment: "web"}})
-		}, 2, `unknown_value targets[3].resource: "x": is not the id of a listed resource`},
+		}, 2, `unknown_value targets[3].resource: "x": is not the id of a listed resource (x / prod / web)`},
 		{"so are those in an environment that there is not", func(s *rollout.Snapshot) {
 			for k := range s.Targets {
 				s.Targets[k].Environment = "qa"
 			}
-		}, 2, `unknown_value targets[1].environment: "qa": is not the id of a listed environment`},
-		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `unknown_value targets[1].deployment: "web": is not the id of a listed deployment`},
-		{"twenty are listed", ghosts(20), 20, `unknown_value targets[21].resource: "x019": is not the id of a listed resource`},
+		}, 2, `unknown_value targets[1].environment: "qa": is not the id of a listed environment (r1 / qa / web)`},
+		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `unknown_value targets[1].deployment: "web": is not the id of a listed deployment (r1 / prod / web)`},
+		{"twenty are listed", ghosts(20), 20, `unknown_value targets[21].resource: "x019": is not the id of a listed resource (x019 / prod / api)`},
 		{"of more than twenty the rest is counted", ghosts(23), 21, "and 3 more faults"},
 		{"as soon as there is one", ghosts(21), 21, "and 1 more faults"},
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets[2]: r1 / prod / api occurs twice: one entry per release target"},
@@ -62,10 +62,10 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a version has no id", func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{Deployment: "api", CreatedAt: t0})
 		}, 1, "required versions[2].id: is required"},
-		{"a version of a deployment that there is not", func(s *rollout.Snapshot) { s.Versions[1].Deployment = "db" }, 1, `unknown_value versions[1].deployment: "db": is not the id of a deployment`},
+		{"a version of a deployment that there is not", func(s *rollout.Snapshot) { s.Versions[1].Deployment = "db" }, 1, `unknown_value versions[1].deployment: "db": is not the id of a deployment (db@v1)`},
 		{"a deployment has two versions of one id", func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, s.Versions[0])
-		}, 1, `duplicate versions[2].id: "v1": is the id of versions[0] too: ids are unique within a deployment`},
+		}, 1, `duplicate versions[2].id: "v1": is the id of versions[0] too: ids are unique within a deployment (api@v1)`},
 		{"one version has every fault, and each is told", func(s *rollout.Snapshot) { s.Versions = append(s.Versions, rollout.Version{}) }, 3, `unknown_value versions[2].deployment: "": is not the id of a deployment`},
 		{"one fault hides no other, wherever it is", func(s *rollout.Snapshot) {
 			s.Resources = append(s.Resources, s.Resources[0])
@@ -77,20 +77,23 @@ func TestSnapshotFaults(t *testing.T) {
 		}, 12, "required overrides[0].reason: is required: why the rule does not count this time"},
 		{"a success of no version would hide what the target runs, and windows would let it through as one that runs nothing", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}, {Status: rollout.JobSuccessful, CreatedAt: t0}}
-		}, 1, "required targets[1].jobs[1].version: is required: the version that the job deploys"},
+		}, 1, "required targets[1].jobs[1].version: is required: the version that the job deploys (r1 / prod / web)"},
 		{"also where sound jobs follow it", func(s *rollout.Snapshot) {
 			s.Targets[0].Jobs = []rollout.Job{{Status: rollout.JobSuccessful, CreatedAt: t0}}
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0}}
-		}, 1, "required targets[0].jobs[0].version: is required: the version that the job deploys"},
+		}, 1, "required targets[0].jobs[0].version: is required: the version that the job deploys (r1 / prod / api)"},
 		{"jobs without an instant have no order, and a progression would wait for their success for ever", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful}}
-		}, 1, "required targets[1].jobs[0].createdAt: is required: jobs are ordered by it, and attempts and successes count from it"},
+		}, 1, "required targets[1].jobs[0].createdAt: is required: jobs are ordered by it, and attempts and successes count from it (r1 / prod / web)"},
 		{"a missing date, as some databases write it, is no instant either", func(s *rollout.Snapshot) {
 			s.Targets[1].Jobs = []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: time.Date(0, 6, 1, 0, 0, 0, 0, time.UTC)}}
-		}, 1, "out_of_range targets[1].jobs[0].createdAt: \"0000-06-01T00:00:00Z\": must be in the year 1 or later: jobs are ordered by it, and attempts and successes count from it; some databases write the year 0 for none"},
+		}, 1, "out_of_range targets[1].jobs[0].createdAt: \"0000-06-01T00:00:00Z\": must be in the year 1 or later: jobs are ordered by it, and attempts and successes count from it; some databases write the year 0 for none (r1 / prod / web)"},
 		{"nor is it one for a version: rollouts would start from it", func(s *rollout.Snapshot) {
 			s.Versions[1].CreatedAt = time.Time{}.Add(-1)
-		}, 1, "out_of_range versions[1].createdAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: versions are ordered by it, and rollouts start from it; some databases write the year 0 for none"},
+		}, 1, "out_of_range versions[1].createdAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: versions are ordered by it, and rollouts start from it; some databases write the year 0 for none (web@v1)"},
+		{"of a job with a run the run is told too", func(s *rollout.Snapshot) {
+			s.Targets[1].Jobs = []rollout.Job{{Run: "r1/prod/web/v1/1", Version: "v1", Status: rollout.JobSuccessful}}
+		}, 1, "required targets[1].jobs[0].createdAt: is required: jobs are ordered by it, and attempts and successes count from it (r1 / prod / web, run r1/prod/web/v1/1)"},
 		{"nor for an override", func(s *rollout.Snapshot) {
 			s.Overrides = []rollout.Override{{ID: "o", Rule: "r", Version: "v1", CreatedBy: "ann", Reason: "x", CreatedAt: time.Time{}.Add(-1)}}
 		}, 1, "out_of_range overrides[0].createdAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: the override begins then; some databases write the year 0 for none"},
