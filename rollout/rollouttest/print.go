@@ -177,7 +177,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 		case rollout.OnMember:
 			need := c.Deployment
 			if need == deployment {
-				need = "the end of its own run"
+				need, v.Data = "the end of its own run", nil // an earlier line says of which version it is
 			}
 			members++
 			if !slices.Contains(needs, need) {

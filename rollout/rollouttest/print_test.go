@@ -81,6 +81,8 @@ func TestWaitsAreTold(t *testing.T) {
 		{"an instant says more than the events before it", []rollout.Verdict{{Reason: rollout.ReasonRetryBackoff, Until: noon, On: []rollout.Condition{operator}}}, nil, "retry_backoff until 2026-03-10 12:00:00"},
 		{"the member that it waits for, and itself", []rollout.Verdict{{Reason: "bracket_waits_for_members", On: []rollout.Condition{member("drain"), member("web"), member("drain")}}}, nil,
 			"bracket_waits_for_members, needs drain, the end of its own run"},
+		{"its own run, which an earlier line names", []rollout.Verdict{{Reason: "bracket_waits_for_members", On: []rollout.Condition{member("web")}, Data: &rollout.Data{Names: []string{"v1"}}}}, nil,
+			"bracket_waits_for_members, needs the end of its own run"},
 		{"members, or somebody", []rollout.Verdict{{Reason: "bracket_failed_holding", On: []rollout.Condition{member("drain"), operator}}}, nil,
 			"bracket_failed_holding, waits for drain on r1 or an operator"},
 		{"a slot", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotFull), On: []rollout.Condition{slot("a%2Fb/c"), slot("d")}}}, []string{"r2", "r3"}, "slot_full in a/b/c, d, held by r2, r3"},
