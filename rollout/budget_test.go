@@ -163,6 +163,18 @@ func TestFailureBudgetChanges(t *testing.T) {
 	}
 }
 
+// TestFailureBudgetAfterSelectors: blockers are in the order of the rules, also where a selector that
+// reads the resource is asked for each target, after the gate.
+func TestFailureBudgetAfterSelectors(t *testing.T) {
+	for _, selector := range []string{"version.tag == 'none'", "resource.id == 'none'"} {
+		set := compile(t, budget(`"maxFailures":0`, `,{"id":"S","versionSelector":{"selector":"`+selector+`"}},{"anyApproval":{"minApprovals":1}}`))
+		plan := mustPlan(t, set, tried(2, []rollout.Job{ran("v2", rollout.JobFailure, 1)}), minute(60))
+		if got, want := blockers(plan), "r2/api@v2: selector_no_match failure_budget_exceeded approval_missing"; !slices.Contains(got, want) {
+			t.Errorf("%s: %q, want among them %s", selector, got, want)
+		}
+	}
+}
+
 // TestFailureBudgetOfEnvironments: each environment has its budget, or all of them have one.
 func TestFailureBudgetOfEnvironments(t *testing.T) {
 	for _, row := range []struct {

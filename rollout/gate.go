@@ -47,7 +47,7 @@ type gate struct {
 	eligible      time.Time          // without blockers: the latest instant at which any rule opened, even by an override. Groups count from it, curves from base
 	shut          []Condition        // what the shut rules wait for
 	opens         time.Time          // when time alone has opened all that are shut; zero if one of them needs more
-	early         int                // how many of blockers come before the approvals
+	early         int                // how many of blockers come before the failure budgets
 	asked         []asked            // every rule's answer, for targets that an override lets past one of them
 	perResource   []*compiledRule    // version selectors that read the resource: asked per target
 	rollouts      []*rollout         // per gradual rule of the view, made when first needed
@@ -174,7 +174,9 @@ func (w *work) sum(g *gate, environment, resource string) {
 		case since.IsZero():
 			g.blockers = append(g.blockers, own.verdict)
 			if !own.gate {
-				g.early++
+				if own.kind != KindFailureBudget {
+					g.early++
+				}
 				continue
 			}
 			closed = true
