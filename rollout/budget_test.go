@@ -163,6 +163,17 @@ func TestFailureBudgetChanges(t *testing.T) {
 	}
 }
 
+// TestFailureBudgetCountsThoseThatAreThere: a percentage is of the targets that there are by now, so
+// one that leaves may hold the others. One that joins, and has not failed, never does.
+func TestFailureBudgetCountsThoseThatAreThere(t *testing.T) {
+	set := compile(t, budget(`"maxFailures":"10%"`))
+	for _, row := range []struct{ targets, start int }{{9, 0}, {10, 9}, {11, 10}} {
+		if got := started(mustPlan(t, set, tried(row.targets, []rollout.Job{ran("v2", rollout.JobFailure, 1)}), minute(60))); len(got) != row.start {
+			t.Errorf("of %d targets %q start, want %d", row.targets, got, row.start)
+		}
+	}
+}
+
 // TestFailureBudgetAfterSelectors: blockers are in the order of the rules, also where a selector that
 // reads the resource is asked for each target, after the gate.
 func TestFailureBudgetAfterSelectors(t *testing.T) {

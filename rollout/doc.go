@@ -180,7 +180,7 @@
 //	     back
 //	I6   Next is after now, and between the two the plan stays the same
 //	I7   capacity aside, no allowed target waits because another one joins, leaves or is
-//	     relabelled, unless a progression counts it or a dependency names it
+//	     relabelled, unless a progression or a failureBudget counts it or a dependency names it
 //	I8   due times are monotone in the position, and open instants
 //	I9   the open time between two due times is the difference of their offsets
 //	I10  a waiting target lists every rule that blocks it, and would start without these; the

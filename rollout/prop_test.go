@@ -1101,7 +1101,8 @@ func byTarget(plan rollout.Plan) map[rollout.TargetID]string {
 
 // TestI7JoinersAndLeavers: capacity aside, who comes, goes or gets other labels turns nobody from
 // allowed to waiting. A progression is about shares of what is there, so there a joiner may; it is
-// left out.
+// left out. A failure budget is about a share as well, and counts who failed: only a joiner, which
+// has not, takes nothing from it.
 func TestI7JoinersAndLeavers(t *testing.T) {
 	env, seen := newEnv(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindProgression), func(t *rapid.T, w *world) {
@@ -1109,7 +1110,14 @@ func TestI7JoinersAndLeavers(t *testing.T) {
 		s := cloneFleet(w.s)
 		s.State.Rollouts = w.plan.State.Rollouts          // the order is frozen from the first plan on
 		gone, joins := "", later(w.now, minute(0)).Add(1) // after all who are there
-		switch oneOf(t, "what", "leaves", "joins", "relabelled") {
+		what := oneOf(t, "what", "leaves", "joins", "relabelled")
+		if slices.ContainsFunc(w.policies, func(p rollout.Policy) bool {
+			return slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool { return r.FailureBudget != nil })
+		}) {
+			what = "joins"
+			seen["under a budget"]++
+		}
+		switch what {
 		case "leaves":
 			gone = oneOf(t, "who", s.Resources...).ID
 			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == gone })
@@ -1143,7 +1151,7 @@ func TestI7JoinersAndLeavers(t *testing.T) {
 			}
 			seen["allowed"]++
 		}
-	}, "left", "joined", "relabelled", "allowed")
+	}, "left", "joined", "relabelled", "under a budget", "allowed")
 }
 
 // TestI10AllBlockers: without the rules that a waiting target names, and only those, it is allowed.
