@@ -248,6 +248,10 @@ func TestFailureBudgetNamesResources(t *testing.T) {
 // woken for that. Nothing else about a budget is a matter of time.
 func TestFailureBudgetWakes(t *testing.T) {
 	set := compile(t, budget(`"maxFailures":0`))
+	held := started(mustPlan(t, set, tried(2, []rollout.Job{ran("v2", rollout.JobFailure, 70)}), minute(70)))
+	if len(held) > 0 {
+		t.Errorf("%q start once it has failed", held)
+	}
 	for _, row := range []struct {
 		why  string
 		jobs []rollout.Job

@@ -176,8 +176,8 @@
 //	     one, except by a rollback, which is never rolled back
 //	I4   what a target runs is never cleared
 //	I5   capacity aside, a target that is allowed stays so while its windows are open, unless
-//	     maximumAgeHours or an override expires, or an override of a rollback rule ends its way
-//	     back
+//	     maximumAgeHours or an override expires, an override of a rollback rule ends its way back,
+//	     or a job fails of which the end was recorded for later, and exceeds a failureBudget
 //	I6   Next is after now, and between the two the plan stays the same
 //	I7   capacity aside, no allowed target waits because another one joins, leaves or is
 //	     relabelled, unless a progression or a failureBudget counts it or a dependency names it
