@@ -52,7 +52,7 @@ type dispatcher struct {
 }
 
 // targetRecord is the record of a target: its last job, if it has had one, and what must not be
-// dispatched any more. Without a job it may have a turn all the same, see revoke.
+// dispatched any more. Without a job it may have a turn and an instant all the same, see revoke.
 type targetRecord struct {
 	v1alpha1.NodeJobSpec
 

@@ -137,7 +137,7 @@ func inProgress(value []byte) (list []running, err error) {
 // Whoever has not yet written the record of the target will be refused. If the run is in the record
 // its writer may be about to create the job, which cannot be prevented any more: then the job is
 // created here. If the server refuses it, nobody has to wait for that: the run is taken out of
-// the record, as if it had never been there. Nor is a job created on a machine that is gone.
+// the record, of which only its instant stays. Nor is a job created on a machine that is gone.
 //
 // The record is written even if it says so already: see takeBack.
 func (d *dispatcher) revoke(ctx context.Context, id rollout.TargetID, run string, gone bool) (exists bool, err error) {
@@ -152,7 +152,7 @@ func (d *dispatcher) revoke(ctx context.Context, id rollout.TargetID, run string
 				return err == nil, err
 			}
 		}
-		last.NodeJobSpec = v1alpha1.NodeJobSpec{Turn: last.Turn - 1}
+		last.NodeJobSpec = v1alpha1.NodeJobSpec{Turn: last.Turn - 1, CreatedAt: last.CreatedAt} // the next job is still younger than those before
 	}
 	if !slices.Contains(last.Revoked, run) {
 		last.Revoked = append(last.Revoked, run)

@@ -542,3 +542,39 @@ func TestRevoke(t *testing.T) {
 		})
 	}
 }
+
+// TestRevokeAfterTheClockWasSetBack: a job that was taken out of the record of its target leaves its
+// instant there. The next one is created after it, and so after all that the target had before.
+func TestRevokeAfterTheClockWasSetBack(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	d := &dispatcher{store: NewStore(c, c, "fleet"), writer: c}
+	in := func(group string, n int) rollout.Start {
+		s := start(fmt.Sprint("v", n), 1)
+		s.Group, s.Run = group, strings.ReplaceAll(group, "/", "%2F")+"/m/d/1/1/deploy"
+		return s
+	}
+	first, refused, next := in("bracket/prod/1", 1), in("bracket/prod/2", 2), in("bracket/prod/3", 3)
+	if _, err := d.dispatch(t.Context(), first, 0, day1); err != nil {
+		t.Fatal(err)
+	}
+	webhook := &dispatcher{store: d.store, writer: interceptor.NewClient(c, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		if isJob(object) {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "nodejobs"}, object.GetName(), errors.New("not now"))
+		}
+		return c.Create(ctx, object, options...)
+	}})}
+	if _, err := webhook.dispatch(t.Context(), refused, 1, day1.Add(-time.Hour)); !denied(err) {
+		t.Fatal(err)
+	}
+	if exists, err := webhook.revoke(t.Context(), refused.TargetID, refused.Run, false); err != nil || exists {
+		t.Fatal(exists, err)
+	}
+	if created, err := d.dispatch(t.Context(), next, 1, day1.Add(-time.Minute)); err != nil || !created {
+		t.Fatal(created, err)
+	}
+	for _, job := range listJobs(t, c, "fleet") {
+		if job.Spec.Run == next.Run && !job.Spec.CreatedAt.After(day1) {
+			t.Errorf("the job of %s is created at %v, before that of %s", job.Spec.Version, job.Spec.CreatedAt, first.Version)
+		}
+	}
+}
