@@ -25,14 +25,18 @@ import (
 //
 // Nothing but a success, another version or an [Override] lets the version go on; no time does. The
 // curve advances meanwhile: when failures are within the budget again, everybody starts whose turn
-// has come, as far as the pools allow. In a bracket such a version is treated as one that is
-// paused: executions that begin after that run the other members without it, also of a group that
-// has locked it, and dependencies between members hold those that need it. A hook that a target has
-// already is not asked.
+// has come, as far as the pools allow.
 //
-// A target counts for as long as its job is listed, see [Target.Jobs]. (A kind of rule that
-// ctrlplane does not have. Counting by targets, and exceeding by more than the limit, are as in
-// package staged.)
+// In a bracket such a version is treated as one that is paused: executions that begin after that
+// run the other members without it, also of a group that has locked it, and dependencies between
+// members hold those that need it. A hook that a target has already is not asked. What was left out
+// waits for the next group, even once failures are within the budget again. An override that begins
+// after the execution has ended opens that group; after a success a [Target.OutdatedAt] does.
+//
+// A target counts for as long as its jobs are listed: of every version that is still rolled out
+// keep the last one that failed or succeeded, also when jobs came after it that did neither. (A
+// kind of rule that ctrlplane does not have. Counting by targets, and exceeding by more than the
+// limit, are as in package staged.)
 type FailureBudget struct {
 	// MaxFailures is required: how many targets may have failed. One more holds the version, so 0
 	// allows no failure at all. A percentage, at most 100%, is of the targets that could fail and is

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -350,5 +351,60 @@ func TestFailureBudgetInABracket(t *testing.T) {
 	set = compile(t, policy(closed+own+needs))
 	if plan = mustPlan(t, set, s, minute(6)); len(plan.Start) > 0 {
 		t.Errorf("%q start, although b needs a", started(plan))
+	}
+}
+
+// TestFailureBudgetLeavesOut: what executions ran without a version waits for the next group when its
+// failures are made up for. An override opens that group, and so does an instant since which the
+// target is outdated.
+func TestFailureBudgetLeavesOut(t *testing.T) {
+	limited := func(limit int) *rollout.PolicySet {
+		return compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"hold"}},`+
+			fmt.Sprintf(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":%d}},{"id":"L","failureBudget":{"maxFailures":0}}`, limit)))
+	}
+	set := limited(1)
+	for _, row := range []struct {
+		why, wait string
+		change    func(*rollout.Snapshot)
+		want      []string
+	}{
+		{"still over the budget", "r2/a@v2: failure_budget_exceeded bracket_not_locked", func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs, s.Targets[0].Current = s.Targets[0].Jobs[:1], "v1"
+		}, nil},
+		{"made up for", "r2/a@v2: bracket_ended", func(*rollout.Snapshot) {}, nil},
+		{"an override that begins after the end", "", func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs, s.Targets[0].Current = s.Targets[0].Jobs[:1], "v1"
+			s.Overrides = []rollout.Override{override("L", func(o *rollout.Override) { o.Deployment, o.CreatedAt = "a", minute(30) })}
+		}, []string{"r1/a@v2", "r2/a@v2"}},
+		{"outdated after the end", "", func(s *rollout.Snapshot) {
+			k := slices.IndexFunc(s.Targets, func(o rollout.Target) bool { return o.Resource == "r2" && o.Deployment == "a" })
+			s.Targets[k].OutdatedAt = minute(30)
+		}, []string{"r2/a@v2"}},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		plan := mustPlan(t, set, s, t0)
+		s.State = mustCommit(t, plan, t0)
+		for _, start := range plan.Start {
+			status := rollout.JobSuccessful
+			if start.Deployment == "a" {
+				status = rollout.JobFailure
+			}
+			add(&s, start, job(start, minute(5), status))
+		}
+		s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: plan.Start[0].Group, Resource: "r1", At: minute(6), By: "ann", Reason: "on to the next"}}
+		for m := 6; m < 20; m += 5 {
+			plan = mustPlan(t, set, s, minute(m))
+			s.State = mustCommit(t, plan, minute(m))
+			for _, start := range plan.Start {
+				add(&s, start, job(start, minute(m+1), rollout.JobSuccessful))
+			}
+		}
+		s.Targets[0].Jobs = append(s.Targets[0].Jobs, ran("v2", rollout.JobSuccessful, 25))
+		s.Targets[0].Current = "v2"
+		row.change(&s)
+		plan = mustPlan(t, limited(2), s, minute(30))
+		if got := started(plan); !slices.Equal(got, row.want) || row.wait != "" && !slices.Contains(blockers(plan), row.wait) {
+			t.Errorf("%s: %q start, want %q; wait %q", row.why, got, row.want, blockers(plan))
+		}
 	}
 }

@@ -206,8 +206,8 @@ type Target struct {
 	//
 	//   - environmentProgression: of each version that may still go to other environments the
 	//     success that ended first and, with maximumAgeHours, the one that ended last;
-	//   - failureBudget: of each version that may still go to other targets the newest job that
-	//     failed or succeeded;
+	//   - failureBudget: of each version that may still go to other targets the newest job that failed
+	//     or succeeded by that rule;
 	//   - rollback: the newest success of an older version that did not go wrong itself, see
 	//     [Rollback], and the newest job of that version that a plan started: the number in the next
 	//     run id follows that in this one;
