@@ -13,8 +13,9 @@ import (
 // FailureBudget keeps a version from further targets once it has failed on too many. Whoever has
 // begun the version goes on, with its attempts, and an execution of a bracket that is open is
 // finished: only what has not begun is held. So it needs something that spreads the starts, a
-// [GradualRollout] or a pool: where all start at once, failures come too late to hold anybody.
-// Beyond the budget fail at most those that are at work when it is exceeded, or are tried again.
+// [GradualRollout], a pool or, with AnyEnvironment, what keeps one environment behind another:
+// where all start at once, failures come too late to hold anybody. Beyond the budget fail at most
+// those that are at work when it is exceeded, or are tried again.
 //
 // A target counts as failed from the end of the first job that failed until a later job of the
 // version succeeds there, also while that later job is active. Jobs with other statuses, and those

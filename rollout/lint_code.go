@@ -143,7 +143,9 @@ const (
 	// deployment that it governs has targets, so it never holds anything. Lower maxFailures.
 	LintFailureBudgetUnreachable LintCode = "failure_budget_unreachable"
 	// LintFailureBudgetUnpaced, a warning: targets under a failure budget have neither a curve nor a
-	// pool, so all of them start at once, before any failure is known. Add one of the two.
+	// pool, so all of them start at once, before any failure is known. Add one of the two. With
+	// anyEnvironment a progression or an approval does as well, for the failures of one environment
+	// hold the next; and there is no finding beside a [CustomRule], which may spread the starts.
 	LintFailureBudgetUnpaced LintCode = "failure_budget_unpaced"
 	// LintBracketRolesDerived: only the dependencies decide which members are hooks. A warning if
 	// they make hooks, or make none only because a member has no dependency; information if they

@@ -28,17 +28,26 @@ func (l *lint) lookAtFailures() {
 // start all at once.
 func (l *lint) lookAtBudget(rule *compiledRule) {
 	populations := map[int32]int{} // of each budget, by pair or by deployment
+	follows := map[int32]bool{}    // budgets of several environments of which one may have to wait for another
+	of := func(k kind) int32 {
+		if _, d := l.pairOf(k.pair); rule.budget.AnyEnvironment {
+			return d
+		}
+		return k.pair
+	}
 	var all, unpaced reach
 	most := 0
 	for k := range l.governed(rule) {
-		at := k.pair
-		if rule.budget.AnyEnvironment {
-			_, at = l.pairOf(k.pair)
-		}
+		at := of(k)
 		populations[at] += len(k.targets)
 		most = max(most, populations[at])
 		all.merge(reachOf(k.targets))
-		if !l.w.views.list[k.view].paced() {
+		if view := l.w.views.list[k.view]; rule.budget.AnyEnvironment && len(view.progressions)+len(view.approvals) > 0 {
+			follows[at] = true
+		}
+	}
+	for k := range l.governed(rule) {
+		if !follows[of(k)] && !l.w.views.list[k.view].paced() {
 			unpaced.merge(reachOf(k.targets))
 		}
 	}
@@ -47,7 +56,7 @@ func (l *lint) lookAtBudget(rule *compiledRule) {
 		l.add(findingOf(rule, "maxFailures"), LintFailureBudgetUnreachable, SeverityWarning, all,
 			fmt.Sprintf("it is %v, and no deployment has more than %s: nothing is ever held", limit, textlist.Counted(most, "target")),
 			"lower maxFailures, or write a percentage below 100%")
-	case unpaced.some():
+	case unpaced.some() && len(l.w.set.customs) == 0: // a rule of the host's may spread the starts
 		l.add(findingOf(rule, ""), LintFailureBudgetUnpaced, SeverityWarning, unpaced,
 			"all its targets start at once, before any failure is known", "add a gradualRollout or a resourceConcurrency rule for them")
 	}

@@ -925,6 +925,15 @@ func lintRows() []lintRow {
 		{code: rollout.LintFailureBudgetUnpaced, why: "a curve", rules: `{"id":"f","failureBudget":{"maxFailures":0}},` + curve(1, "")},
 		{code: rollout.LintFailureBudgetUnpaced, why: "a pool", rules: `{"id":"f","failureBudget":{"maxFailures":0}},` + lintLimited(`"limit":1`)},
 		{code: rollout.LintFailureBudgetUnpaced, why: "a pool for one of three", rules: `{"id":"f","failureBudget":{"maxFailures":0}}`, more: other("q", "deployment.name == 'web'", lintLimited(`"limit":1`)), want: "warning [0].rules[0].failureBudget 4"},
+		{code: rollout.LintFailureBudgetUnpaced, why: "prod waits for staging, whose failures hold it", rules: `{"id":"f","failureBudget":{"maxFailures":0,"anyEnvironment":true}}`, fleet: lintWithStaging,
+			more: other("q", "environment.name == 'prod'", lintProgression("x", `"environment.name == 'staging'"`, `,"minimumSuccessPercentage":50`))},
+		{code: rollout.LintFailureBudgetUnpaced, why: "prod waits for a person, who has seen staging", rules: `{"id":"f","failureBudget":{"maxFailures":0,"anyEnvironment":true}}`, fleet: lintWithStaging,
+			more: other("q", "environment.name == 'prod'", `{"id":"a","anyApproval":{"minApprovals":1}}`)},
+		{code: rollout.LintFailureBudgetUnpaced, why: "web alone waits for staging", rules: `{"id":"f","failureBudget":{"maxFailures":0,"anyEnvironment":true}}`, fleet: lintWithStaging,
+			more: other("q", "environment.name == 'prod' && deployment.name == 'web'", lintProgression("x", `"environment.name == 'staging'"`, "")), want: "warning [0].rules[0].failureBudget 8"},
+		{code: rollout.LintFailureBudgetUnpaced, why: "no environment waits for another", rules: `{"id":"f","failureBudget":{"maxFailures":0,"anyEnvironment":true}}`, fleet: lintWithStaging, want: "warning rules[0].failureBudget 12"},
+		{code: rollout.LintFailureBudgetUnpaced, why: "what fails in staging does not hold prod", rules: `{"id":"f","failureBudget":{"maxFailures":0}}`, fleet: lintWithStaging,
+			more: other("q", "environment.name == 'prod'", lintProgression("x", `"environment.name == 'staging'"`, "")), want: "warning [0].rules[0].failureBudget 12"},
 		{code: rollout.LintFailureBudgetUnpaced, why: "that it holds nothing is told instead", rules: `{"id":"f","failureBudget":{"maxFailures":"100%"}}`},
 		{code: rollout.LintBracketRolesDerived, why: "a chain of three has hooks at both ends", want: "warning rules[0].deploymentBracket.memberRoles 0",
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`},
@@ -1950,6 +1959,21 @@ func TestLintMergeBesideHostRules(t *testing.T) {
 		}
 		if got := slices.ContainsFunc(findings, func(f rollout.Finding) bool { return f.Code == rollout.LintMergeBudgetUnused }); got != row.want {
 			t.Errorf("%s: said is %t, want %t: %v", row.why, got, row.want, findings)
+		}
+	}
+}
+
+// TestLintBudgetBesideHostRules: a rule of the host may spread the starts, so that nothing is said of
+// a budget without a curve.
+func TestLintBudgetBesideHostRules(t *testing.T) {
+	t.Parallel()
+	for want, options := range map[bool][]rollout.Option{true: nil, false: {rollout.WithRule(hostRule{"x", frozenUntil(minute(7))})}} {
+		findings, err := compile(t, budget(`"maxFailures":0`), options...).Lint(lintFleet(), t0, 30*24*time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(findings, func(f rollout.Finding) bool { return f.Code == rollout.LintFailureBudgetUnpaced }); got != want {
+			t.Errorf("with %d options said is %t: %v", len(options), got, findings)
 		}
 	}
 }
