@@ -140,9 +140,9 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfTenants: a curve, a progression and a failure budget over everybody are worked out once, and not once
-// more for every tenant with a policy of its own; and policies that govern all but one cost what
-// they are, not what all sets on the way to them would be.
+// TestPoliciesOfTenants: a curve, a progression and a failure budget over everybody are worked out
+// once, and not once more for every tenant with a policy of its own; and policies that govern all
+// but one cost what they are, not what all sets on the way to them would be.
 func TestPoliciesOfTenants(t *testing.T) {
 	const nodes = 1000
 	s := inEnvironments(fleet(nodes, "v1", map[string][]string{"api": {"v1", "v2"}}), "staging")
