@@ -90,12 +90,18 @@ func (b *FailureBudget) judge(job *Job) (failed, decides bool) {
 
 // budgeting holds what failure budgets have found.
 type budgeting struct {
-	failures map[questionKey]map[int32][]int32 // by rule, deployment and environment: the targets on which each version failed
-	budgets  map[questionKey]asked             // the answers, by version as well
+	failures map[questionKey]map[int32]failures // by rule, deployment and environment: of each version
+	budgets  map[questionKey]asked              // the answers, by version as well
+}
+
+// failures is where a version failed.
+type failures struct {
+	targets []int32
+	ahead   time.Time // the first instant at which one more target counts, or one less; zero: none
 }
 
 func newBudgeting() budgeting {
-	return budgeting{failures: map[questionKey]map[int32][]int32{}, budgets: map[questionKey]asked{}}
+	return budgeting{failures: map[questionKey]map[int32]failures{}, budgets: map[questionKey]asked{}}
 }
 
 // budget returns what a failure budget says about version n of a deployment in an environment.
@@ -110,9 +116,11 @@ func (w *work) budget(rule *compiledRule, environment, deployment, n int32) aske
 	}
 	v := w.versions[deployment].list[n]
 	own = asked{kind: KindFailureBudget, rule: rule.id, since: v.CreatedAt}
-	if failed := w.failuresOf(rule, environment, deployment)[n]; len(failed) > 0 {
-		if allowed := w.allowance(rule, environment, deployment, n); len(failed) > allowed {
-			own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed, allowed)
+	failed := w.failuresOf(rule, environment, deployment)[n]
+	w.wake(failed.ahead)
+	if len(failed.targets) > 0 {
+		if allowed := w.allowance(rule, environment, deployment, n); len(failed.targets) > allowed {
+			own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed.targets, allowed)
 		}
 	}
 	w.budgets[key] = own
@@ -153,52 +161,60 @@ func (w *work) overBudget(rule *compiledRule, environment int32, v *Version, fai
 
 // failuresOf lists, by version, the targets of a deployment on which it failed, in one environment or
 // in all.
-func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map[int32][]int32 {
+func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map[int32]failures {
 	key := questionKey{rule, environment, deployment, none}
-	failures, known := w.failures[key]
+	all, known := w.failures[key]
 	if known {
-		return failures
+		return all
 	}
-	failures = map[int32][]int32{}
+	all = map[int32]failures{}
 	for i := range w.budgeted(rule, environment, deployment) {
 		jobs := w.targets[i].Jobs
 		for k := range jobs { // the newest first
-			if !w.stands(rule.budget, jobs, k) {
+			stands, ahead := w.stands(rule.budget, jobs, k)
+			if !stands && ahead.IsZero() {
 				continue
 			}
 			if n := w.versions[deployment].number(jobs[k].Version); n >= 0 && w.inScope(i, n) {
-				failures[n] = append(failures[n], i)
+				own := all[n]
+				if stands {
+					own.targets = append(own.targets, i)
+				}
+				if !ahead.IsZero() {
+					own.ahead = sooner(own.ahead, ahead)
+				}
+				all[n] = own
 			}
 		}
 	}
-	w.failures[key] = failures
-	return failures
+	w.failures[key] = all
+	return all
 }
 
-// stands reports whether a job failed, and no later job of its version failed or succeeded.
-func (w *work) stands(budget *FailureBudget, jobs []Job, k int) bool {
-	if failed, _ := budget.judge(&jobs[k]); !failed || !w.ended(&jobs[k]) {
-		return false
+// stands reports whether a job failed, and no later job of its version failed or succeeded, by now;
+// and when that may change, because the host has recorded for later that one of them ends. Such a
+// job counts from then on.
+func (w *work) stands(budget *FailureBudget, jobs []Job, k int) (stands bool, ahead time.Time) {
+	if failed, _ := budget.judge(&jobs[k]); !failed {
+		return false, time.Time{}
+	}
+	if end := jobs[k].end(); end.After(w.now) {
+		return false, end
 	}
 	for later := range jobs[:k] {
 		if jobs[later].Version != jobs[k].Version {
 			continue
 		}
-		if _, decides := budget.judge(&jobs[later]); decides && w.ended(&jobs[later]) {
-			return false
+		if _, decides := budget.judge(&jobs[later]); !decides {
+			continue
 		}
+		end := jobs[later].end()
+		if !end.After(w.now) {
+			return false, ahead
+		}
+		ahead = sooner(ahead, end)
 	}
-	return true
-}
-
-// ended reports whether a job has ended by now. One whose end the host has recorded for later counts
-// from then on.
-func (w *work) ended(job *Job) bool {
-	if end := job.end(); end.After(w.now) {
-		w.wake(end)
-		return false
-	}
-	return true
+	return true, ahead
 }
 
 // budgeted goes over the targets of a deployment that a failure budget governs, in one environment or

@@ -261,6 +261,9 @@ func TestFailureBudgetWakes(t *testing.T) {
 		{"it fails later", []rollout.Job{ran("v2", rollout.JobFailure, 70)}, 70},
 		{"it makes up for a failure later", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobFailure, 1)}, 80},
 		{"it has failed", []rollout.Job{ran("v2", rollout.JobFailure, 1)}, 0},
+		{"the first of several", []rollout.Job{ran("v2", rollout.JobSuccessful, 90), ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobFailure, 1)}, 80},
+		{"there is nothing to make up for", []rollout.Job{ran("v2", rollout.JobSuccessful, 80)}, 0},
+		{"no target asks for the version that fails later", []rollout.Job{ran("v1", rollout.JobFailure, 70)}, 0},
 	} {
 		plan := mustPlan(t, set, tried(2, row.jobs), minute(60))
 		if want := minute(row.next); row.next == 0 && !plan.Next.IsZero() || row.next != 0 && !plan.Next.Equal(want) {

@@ -122,7 +122,8 @@ func (r *reference) overBudget(rule namedRule, v rollout.Version, environment st
 			continue
 		}
 		population++
-		bad := false
+		bad, ever := false, false
+		var ahead []time.Time                          // successes of the future that no job after them makes irrelevant
 		for _, job := range slices.Backward(jobs(o)) { // the oldest first: the last word counts
 			end := job.CompletedAt
 			if end.IsZero() {
@@ -138,12 +139,19 @@ func (r *reference) overBudget(rule namedRule, v rollout.Version, environment st
 			fails = fails || b.OnVerificationFailure && job.Verification == rollout.VerificationFailed
 			succeeds := job.Status == rollout.JobSuccessful && (!b.OnVerificationFailure || job.Verification == "" || job.Verification == rollout.VerificationPassed)
 			switch {
-			case end.After(r.now) && (fails || succeeds):
+			case end.After(r.now) && fails:
 				r.wake(end)
+			case end.After(r.now) && succeeds:
+				ahead = append(ahead, end)
 			case fails:
-				bad = true
+				bad, ever, ahead = true, true, nil
 			case succeeds:
-				bad = false
+				bad, ahead = false, nil
+			}
+		}
+		for _, end := range ahead {
+			if ever { // else there is nothing that it could make up for
+				r.wake(end)
 			}
 		}
 		if bad {
