@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // Explanation is the whole answer to "why does this target get what it gets": every version it
@@ -19,6 +21,8 @@ type Explanation struct {
 	Now      time.Time            `json:"now"`
 	Current  string               `json:"current,omitempty"`  // id of the version that runs
 	Started  string               `json:"started,omitempty"`  // id of the newest version that was begun and is newer than Current
+	Jobs     []Job                `json:"jobs,omitempty"`     // those that have not ended, newest first: what is in progress, since when, and as which run
+	Stuck    []Stuck              `json:"stuck,omitempty"`    // those of [Plan.Stuck] that are runs of the target, or the slot of the target, of its open execution or of the execution that a job in Jobs is a run of
 	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target, in ascending order
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
@@ -95,7 +99,68 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 		e.Versions = w.versionsAlone(i, len(e.Held) > 0)
 	}
 	e.Pools = w.poolsOf(e.Versions)
+	for k := range t.Jobs {
+		if !t.Jobs[k].Status.Terminal() {
+			e.Jobs = append(e.Jobs, t.Jobs[k].inUTC())
+		}
+	}
+	e.Stuck = w.stuckOn(t, e.Jobs)
 	return e, nil
+}
+
+// inUTC returns the job as it is told, the same whatever zone the host writes its instants in.
+func (j Job) inUTC() Job {
+	j.CreatedAt = j.CreatedAt.UTC()
+	if isUnset(j.CompletedAt) {
+		j.CompletedAt = time.Time{}
+	}
+	j.CompletedAt = j.CompletedAt.UTC()
+	return j
+}
+
+// stuckOn returns what is stuck of a target with these active jobs.
+func (w *work) stuckOn(t *target, active []Job) (list []Stuck) {
+	all := w.plan.Stuck
+	k, _ := slices.BinarySearchFunc(all, t.Resource, func(s Stuck, resource string) int { return strings.Compare(s.Resource, resource) })
+	for ; k < len(all) && all[k].Resource == t.Resource; k++ {
+		if w.concernedBy(&all[k], t, active) {
+			list = append(list, all[k])
+		}
+	}
+	return list
+}
+
+// concernedBy reports whether what is stuck on the resource of a target is a run of the target, or a
+// slot under which it has active jobs, or will have the next ones of its open execution.
+func (w *work) concernedBy(s *Stuck, t *target, active []Job) bool {
+	prefix := textkey.Join(s.Group) + "/"
+	if s.Run != "" {
+		run, ok := parseRun(s.Group, strings.TrimPrefix(s.Run, prefix))
+		_, environment, _, known := bracket.ParseGroupID(s.Group)
+		return ok && known && run.Deployment == t.Deployment && environment == t.Environment
+	}
+	if id, outside := TargetOf(concurrency.Holder{Resource: s.Resource, Group: s.Group}); outside {
+		return id == t.TargetID
+	}
+	if slices.ContainsFunc(active, func(job Job) bool { return strings.HasPrefix(job.Run, prefix) }) {
+		return true
+	}
+	x := w.executionOf(t)
+	return x != nil && includes(x.Group, x.Merged, s.Group)
+}
+
+// executionOf returns the open execution of which a target is a member, or nil. It may be that of a
+// rule that is gone, or that selects the target no more.
+func (w *work) executionOf(t *target) *bracket.Execution {
+	for _, b := range w.stepped {
+		if b.environment != t.environment {
+			continue
+		}
+		if record := w.execution(b.id, t.Resource); record != nil && record.Open != nil && record.Open.Environment == t.Environment && memberIn(record.Open, t.Deployment) != nil {
+			return record.Open
+		}
+	}
+	return nil
 }
 
 // versionsAlone explains the versions of a target outside brackets, the newest first.
@@ -397,8 +462,9 @@ func (v Verdict) source() string {
 
 // String draws the explanation as a tree, with a line per rule: + is satisfied, ~ is pending and -
 // is denied. The reason follows, then the id of the rule in brackets, and after an arrow who can
-// open it. What holds the target whatever the version stands before the versions, with the id of
-// the rule or policy. The text does not end with a newline.
+// open it. What runs, is in progress or is stuck, and what holds the target whatever the version,
+// with the id of the rule or policy, stands before the versions. The text does not end with a
+// newline.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s\n", e.TargetID, e.Now.UTC().Format(time.RFC3339))
@@ -410,6 +476,16 @@ func (e Explanation) String() string {
 	}
 	if e.Started != "" {
 		line("begun", e.Started)
+	}
+	for _, job := range e.Jobs {
+		text := fmt.Sprintf("%s %s since %s", job.Version, cmp.Or(string(job.Status), "without status"), job.CreatedAt.UTC().Format(time.RFC3339))
+		if job.Run != "" {
+			text += " as " + job.Run
+		}
+		line("job", text)
+	}
+	for _, s := range e.Stuck {
+		line("stuck", s.text())
 	}
 	if len(e.Policies) > 0 {
 		line("policies", strings.Join(e.Policies, ", "))

@@ -276,6 +276,7 @@ func TestExplanationInFull(t *testing.T) {
 		}, want: `r1 / prod / api at 2025-01-01T00:05:00Z
   runs      v1
   begun     v2
+  job       v2 inProgress since 2025-01-01T00:00:00Z as 1
   policies  p, q
   v5: future
     └─ - version                version_not_deployable until 2025-01-01T00:30:00Z  <- time

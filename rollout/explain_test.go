@@ -52,6 +52,19 @@ func TestExplanationReads(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 
+	e.Jobs = []rollout.Job{{Run: "b%2Fprod%2F2/r1/api/1/1/deploy", Version: "v2", Status: rollout.JobInProgress, CreatedAt: now}, {Version: "v1", CreatedAt: now.Add(-time.Hour)}}
+	e.Stuck = []rollout.Stuck{{Resource: "r1", Group: "b/prod/2", Run: "b%2Fprod%2F2/r1/api/1/1/deploy", Since: now}, {Resource: "r1", Group: "b/prod/2", Pool: "P/zone/a", Since: now}}
+	if got, want := e.String(), `
+  begun     v2
+  job       v2 inProgress since 2026-03-10T08:00:00Z as b%2Fprod%2F2/r1/api/1/1/deploy
+  job       v1 without status since 2026-03-10T07:00:00Z
+  stuck     b%2Fprod%2F2/r1/api/1/1/deploy is stuck since 2026-03-10T08:00:00Z
+  stuck     the slot of b/prod/2 in P/zone/a is stuck since 2026-03-10T08:00:00Z
+  policies  p, q
+`; !strings.Contains(got, want) {
+		t.Errorf("what is in progress has a line for each job: got\n%s\nwant\n%s", got, want)
+	}
+
 	e.Held[0] = rollout.Verdict{Status: rollout.Denied, Reason: rollout.ReasonSelectorError, Rule: "q", On: []rollout.Condition{{Kind: rollout.OnConfig, Rule: "q"}}}
 	if got, want := e.String(), "\n  held      selector_error, waits for a change of the policy  [q]  <- the policy owner\n"; !strings.Contains(got, want) {
 		t.Errorf("what holds the target says whose it is and who can change it: got\n%s\nwant\n%s", got, want)
@@ -243,6 +256,75 @@ func TestExplainTellsWhatRuns(t *testing.T) {
 		plan := mustPlan(t, compile(t, policy(`{"id":"r","retry":{"maxRetries":0}}`)), s, t0)
 		if e, err := plan.Explain(s.Targets[0].TargetID); err != nil || e.Current != row.want {
 			t.Errorf("%s: %q, %v", row.why, e.Current, err)
+		}
+	}
+}
+
+// TestExplainTellsWhatIsInProgress: the jobs of a target that have not ended, as which run and since
+// when, and what of it is stuck. An explanation of a target at work said of all that only that its
+// version was begun.
+func TestExplainTellsWhatIsInProgress(t *testing.T) {
+	t.Parallel()
+	const pool = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":3,"stuckAfterSeconds":60}}`
+	const both = `{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'b']","readinessMode":"immediate","stuckAfterSeconds":120,"memberRoles":{"post":"deployment.name == 'b'"}}}`
+	const run, slot = "B%2Fprod%2F1/r1/a/1/1/deploy is stuck since 2025-01-01T00:02:00Z", "the slot of B/prod/1 in P is stuck since 2025-01-01T00:01:00Z"
+	for _, row := range []struct {
+		why, rules, deployment string
+		status                 rollout.JobStatus // of all jobs that the first plan starts; empty: they are not to be seen
+		now                    int
+		more                   []rollout.Job // of the target, besides
+		jobs, stuck            []string
+	}{
+		{why: "nothing runs", rules: pool, deployment: "c", status: rollout.JobSuccessful, now: 5},
+		{why: "a job that waits for its agent is in progress, too", rules: pool, deployment: "c", status: rollout.JobQueued, now: 0, jobs: []string{"r1/prod/c/v2/1"}},
+		{why: "so is one with a status that nobody knows", rules: pool, deployment: "c", status: "thinking", now: 0, jobs: []string{"r1/prod/c/v2/1"}},
+		{why: "and what no plan started; the newest comes first", rules: pool, deployment: "c", status: rollout.JobInProgress, now: 0,
+			more: []rollout.Job{{Version: "v1", Status: rollout.JobPending, CreatedAt: minute(-1)}, ran("v1", rollout.JobFailure, -5)}, jobs: []string{"r1/prod/c/v2/1", ""}},
+		{why: "its slot is stuck, which is no other's concern", rules: pool, deployment: "c", status: rollout.JobInProgress, now: 1, jobs: []string{"r1/prod/c/v2/1"}, stuck: []string{"the slot of target/prod/c in P is stuck since 2025-01-01T00:01:00Z"}},
+		{why: "the slot of an execution is, and then the run of the member", rules: both + "," + pool, deployment: "a", status: rollout.JobInProgress, now: 2, jobs: []string{"B%2Fprod%2F1/r1/a/1/1/deploy"}, stuck: []string{slot, run}},
+		{why: "a member that waits for the one that hangs has the slot in common with it, and not the run", rules: both + "," + pool, deployment: "b", status: rollout.JobInProgress, now: 2, stuck: []string{slot}},
+		{why: "a target on the same resource outside of the bracket has neither", rules: both + "," + pool, deployment: "c", status: rollout.JobInProgress, now: 2, jobs: []string{"r1/prod/c/v2/1"}, stuck: []string{"the slot of target/prod/c in P is stuck since 2025-01-01T00:01:00Z"}},
+		{why: "a run whose job is not to be seen is stuck all the same", rules: both, deployment: "a", now: 2, stuck: []string{run}},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
+		set := compile(t, policy(row.rules))
+		plan := mustPlan(t, set, s, t0)
+		if row.status == "" {
+			s.State = mustCommit(t, plan, t0)
+		} else {
+			carryOut(t, &s, plan, t0, row.status)
+		}
+		id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.deployment}
+		for k := range s.Targets {
+			if s.Targets[k].TargetID == id {
+				s.Targets[k].Jobs = append(s.Targets[k].Jobs, row.more...)
+			}
+		}
+		for k := range s.Targets { // the zone in which a host writes an instant, also for none, is not told
+			for n := range s.Targets[k].Jobs {
+				job := &s.Targets[k].Jobs[n]
+				job.CreatedAt, job.CompletedAt = job.CreatedAt.In(time.FixedZone("", 3600)), job.CompletedAt.In(time.FixedZone("", -3600))
+			}
+		}
+		plan = mustPlan(t, set, s, minute(row.now))
+		e, err := plan.Explain(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var jobs, stuck []string
+		for _, job := range e.Jobs {
+			jobs = append(jobs, job.Run)
+			if job.CreatedAt.Location() != time.UTC || job.CompletedAt != (time.Time{}) {
+				t.Errorf("%s: %+v", row.why, job)
+			}
+		}
+		for _, one := range e.Stuck {
+			stuck = append(stuck, strings.TrimPrefix(one.String(), "r1: "))
+		}
+		slices.Sort(stuck)
+		slices.Sort(row.stuck)
+		if !slices.Equal(jobs, row.jobs) || !slices.Equal(stuck, row.stuck) {
+			t.Errorf("%s: jobs %q, stuck %q, want %q, %q\n%s\n%s", row.why, jobs, stuck, row.jobs, row.stuck, e, plan)
 		}
 	}
 }

@@ -183,12 +183,15 @@ type Stuck struct {
 }
 
 // String describes the run or lease on one line.
-func (s Stuck) String() string {
+func (s Stuck) String() string { return s.Resource + ": " + s.text() }
+
+// text is String without the resource.
+func (s *Stuck) text() string {
 	what, then := s.Run, ""
 	if what == "" {
 		what, then = fmt.Sprintf("the slot of %s in %s", s.Group, textkey.Plain(s.Pool)), ": it is not free before its job has ended"
 	}
-	return fmt.Sprintf("%s: %s is stuck since %s%s", s.Resource, what, s.Since.UTC().Format(time.RFC3339), then)
+	return fmt.Sprintf("%s is stuck since %s%s", what, s.Since.UTC().Format(time.RFC3339), then)
 }
 
 // Event is a change in a bracket.

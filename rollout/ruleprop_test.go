@@ -6,11 +6,13 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
@@ -278,6 +280,91 @@ func TestExplanationAgrees(t *testing.T) {
 			t.Fatal("an explanation changes the plan")
 		}
 	}, "starts", "waits", "held", "overridden", "start alone", "start in bracket")
+}
+
+// TestExplanationOfWhatIsInProgress: what an explanation says is in progress are exactly the active
+// jobs of the target, and what it says is stuck is in the plan, and concerns the target.
+func TestExplanationOfWhatIsInProgress(t *testing.T) {
+	env, seen := newEnv(t), testkit.Tally{}
+	checkWorlds(t, env, seen, 60, soonStuck, func(t *rapid.T, w *world) {
+		for _, target := range w.s.Targets {
+			if slices.Contains(w.s.DeletedResources, target.Resource) {
+				continue
+			}
+			e, err := w.plan.Explain(target.TargetID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs, stuck := activeJobs(target), stuckOn(&w.plan, target)
+			newestFirst := slices.IsSortedFunc(e.Jobs, func(a, b rollout.Job) int { return b.CreatedAt.Compare(a.CreatedAt) })
+			if told := slices.SortedFunc(slices.Values(e.Jobs), byText); !newestFirst || !slices.Equal(told, jobs) || !slices.Equal(e.Stuck, stuck) {
+				t.Fatalf("want jobs %+v, and of %v are stuck %v\n%s\n%v", jobs, w.plan.Stuck, stuck, e, w)
+			}
+			if len(jobs) > 0 {
+				seen["in progress"]++
+			}
+			for _, s := range stuck {
+				if s.Run != "" {
+					seen["a run is stuck"]++
+				} else if strings.HasPrefix(s.Group, "target/") {
+					seen["a slot is stuck"]++
+				} else {
+					seen["a slot of an execution is stuck"]++
+				}
+			}
+		}
+	}, "in progress", "a run is stuck", "a slot is stuck", "a slot of an execution is stuck")
+}
+
+// soonStuck lets the runs of brackets count as stuck after a minute.
+func soonStuck(policies []rollout.Policy) []rollout.Policy {
+	for _, p := range policies {
+		for k := range p.Rules {
+			if rule := p.Rules[k].DeploymentBracket; rule != nil {
+				rule.StuckAfterSeconds = 60
+			}
+		}
+	}
+	return policies
+}
+
+func byText(a, b rollout.Job) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+
+// activeJobs returns the jobs of a target that have not ended, in an order that is no matter.
+func activeJobs(target rollout.Target) (active []rollout.Job) {
+	for _, job := range target.Jobs {
+		if !job.Status.Terminal() {
+			active = append(active, job)
+		}
+	}
+	slices.SortFunc(active, byText)
+	return active
+}
+
+// stuckOn returns which of the stuck runs and slots of a plan are a target's. The ids of the worlds
+// that are drawn have no slashes.
+func stuckOn(plan *rollout.Plan, target rollout.Target) (list []rollout.Stuck) {
+	for _, s := range plan.Stuck {
+		_, environment, _, bracketed := bracket.ParseGroupID(s.Group)
+		own, runs := s.Resource == target.Resource, strings.ReplaceAll(s.Group, "/", "%2F")+"/" // what the runs of the group begin with
+		switch {
+		case s.Run != "":
+			own = own && environment == target.Environment && strings.HasPrefix(s.Run, runs+target.Resource+"/"+target.Deployment+"/")
+		case !bracketed:
+			own = own && s.Group == "target/"+target.Environment+"/"+target.Deployment
+		default:
+			own = own && (slices.ContainsFunc(activeJobs(target), func(job rollout.Job) bool { return strings.HasPrefix(job.Run, runs) }) ||
+				slices.ContainsFunc(plan.State.Executions, func(record *bracket.ExecutionRecord) bool {
+					x := record.Open
+					return x != nil && record.Resource == target.Resource && x.Environment == target.Environment && (x.Group == s.Group || slices.Contains(x.Merged, s.Group)) &&
+						slices.ContainsFunc(x.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == target.Deployment })
+				}))
+		}
+		if own {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // TestReasonsHaveOneStatus: whoever branches on a code knows the status, which is the documented
