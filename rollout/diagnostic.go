@@ -21,10 +21,10 @@ const (
 
 	// DiagnosticCommandWithoutEffect is about a command, which Detail names by its id. Either the
 	// command names an execution that has not begun, does not exist, or was merged into that of
-	// another group: correct the group and the resource. Or the command did not apply to the
-	// execution when the first plan heard it, such as a retry of a member that had not failed. It is
-	// not heard again, and is reported for as long as it is listed and the execution goes on: give
-	// another command under another id.
+	// another group: correct the group and the resource, see the Group of an [Explanation]. Or the
+	// command did not apply to the execution when the first plan heard it, such as a retry of a
+	// member that had not failed. It is not heard again, and is reported for as long as it is listed
+	// and the execution goes on: give another command under another id.
 	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
 
 	// DiagnosticJobStatusUnknown is about a status of jobs, in Detail, that is none of the

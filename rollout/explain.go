@@ -25,6 +25,7 @@ type Explanation struct {
 	Stuck    []Stuck              `json:"stuck,omitempty"`    // those of [Plan.Stuck] that are runs of the target, or the slot of the target, of its open execution or of the execution that a job in Jobs is a run of
 	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target, in ascending order
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
+	Group    string               `json:"group,omitempty"`    // group of the open execution of which it is a member: with the resource and the deployment what a [bracket.Command] names
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
 	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with the holders of starts in the plan; their lists are shared, do not modify
@@ -104,7 +105,11 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 			e.Jobs = append(e.Jobs, t.Jobs[k].inUTC())
 		}
 	}
-	e.Stuck = w.stuckOn(t, e.Jobs)
+	x := w.executionOf(t)
+	if x != nil {
+		e.Group = x.Group
+	}
+	e.Stuck = w.stuckOn(t, e.Jobs, x)
 	return e, nil
 }
 
@@ -118,12 +123,13 @@ func (j Job) inUTC() Job {
 	return j
 }
 
-// stuckOn returns what is stuck of a target with these active jobs.
-func (w *work) stuckOn(t *target, active []Job) (list []Stuck) {
+// stuckOn returns what is stuck of a target with these active jobs and this open execution, which
+// may be nil.
+func (w *work) stuckOn(t *target, active []Job, open *bracket.Execution) (list []Stuck) {
 	all := w.plan.Stuck
 	k, _ := slices.BinarySearchFunc(all, t.Resource, func(s Stuck, resource string) int { return strings.Compare(s.Resource, resource) })
 	for ; k < len(all) && all[k].Resource == t.Resource; k++ {
-		if w.concernedBy(&all[k], t, active) {
+		if t.concernedBy(&all[k], active, open) {
 			list = append(list, all[k])
 		}
 	}
@@ -132,7 +138,7 @@ func (w *work) stuckOn(t *target, active []Job) (list []Stuck) {
 
 // concernedBy reports whether what is stuck on the resource of a target is a run of the target, or a
 // slot under which it has active jobs, or will have the next ones of its open execution.
-func (w *work) concernedBy(s *Stuck, t *target, active []Job) bool {
+func (t *target) concernedBy(s *Stuck, active []Job, open *bracket.Execution) bool {
 	prefix := textkey.Join(s.Group) + "/"
 	if s.Run != "" {
 		run, ok := parseRun(s.Group, strings.TrimPrefix(s.Run, prefix))
@@ -145,8 +151,7 @@ func (w *work) concernedBy(s *Stuck, t *target, active []Job) bool {
 	if slices.ContainsFunc(active, func(job Job) bool { return strings.HasPrefix(job.Run, prefix) }) {
 		return true
 	}
-	x := w.executionOf(t)
-	return x != nil && includes(x.Group, x.Merged, s.Group)
+	return open != nil && includes(open.Group, open.Merged, s.Group)
 }
 
 // executionOf returns the open execution of which a target is a member, or nil. It may be that of a
@@ -494,6 +499,9 @@ func (e Explanation) String() string {
 	}
 	if e.Bracket != "" {
 		line("bracket", e.Bracket)
+	}
+	if e.Group != "" {
+		line("group", e.Group)
 	}
 	for _, verdict := range e.Held {
 		line("held", verdict.String()+verdict.source())

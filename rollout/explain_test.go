@@ -52,6 +52,7 @@ func TestExplanationReads(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 
+	e.Group = "b/prod/2"
 	e.Jobs = []rollout.Job{{Run: "b%2Fprod%2F2/r1/api/1/1/deploy", Version: "v2", Status: rollout.JobInProgress, CreatedAt: now}, {Version: "v1", CreatedAt: now.Add(-time.Hour)}}
 	e.Stuck = []rollout.Stuck{{Resource: "r1", Group: "b/prod/2", Run: "b%2Fprod%2F2/r1/api/1/1/deploy", Since: now}, {Resource: "r1", Group: "b/prod/2", Pool: "P/zone/a", Since: now}}
 	if got, want := e.String(), `
@@ -61,6 +62,9 @@ func TestExplanationReads(t *testing.T) {
   stuck     b%2Fprod%2F2/r1/api/1/1/deploy is stuck since 2026-03-10T08:00:00Z
   stuck     the slot of b/prod/2 in P/zone/a is stuck since 2026-03-10T08:00:00Z
   policies  p, q
+  bracket   b
+  group     b/prod/2
+  held      selector_error
 `; !strings.Contains(got, want) {
 		t.Errorf("what is in progress has a line for each job: got\n%s\nwant\n%s", got, want)
 	}
@@ -325,6 +329,48 @@ func TestExplainTellsWhatIsInProgress(t *testing.T) {
 		slices.Sort(row.stuck)
 		if !slices.Equal(jobs, row.jobs) || !slices.Equal(stuck, row.stuck) {
 			t.Errorf("%s: jobs %q, stuck %q, want %q, %q\n%s\n%s", row.why, jobs, stuck, row.jobs, row.stuck, e, plan)
+		}
+	}
+}
+
+// TestExplainTellsTheGroupOfACommand: an operator's command names an execution by its group, which
+// no answer about a target told.
+func TestExplainTellsTheGroupOfACommand(t *testing.T) {
+	t.Parallel()
+	const rules = `{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'b']","readinessMode":"immediate","memberRoles":{"post":"deployment.name == 'b'"}}}`
+	for _, row := range []struct {
+		why, deployment, want string
+		status                rollout.JobStatus // of the first run; empty: it does not start
+		gone                  bool              // the rule, by now
+		deaf                  bool              // a command does nothing, for the run has not failed
+	}{
+		{why: "an execution that only could begin has nothing to be told yet", deployment: "a"},
+		{why: "it is at work", deployment: "a", want: "B/prod/1", status: rollout.JobInProgress, deaf: true},
+		{why: "it has failed, and holds", deployment: "a", want: "B/prod/1", status: rollout.JobFailure},
+		{why: "of a member that waits for another one it is the same", deployment: "b", want: "B/prod/1", status: rollout.JobFailure},
+		{why: "what is no member has none", deployment: "c", status: rollout.JobFailure},
+		{why: "it goes on when its rule is gone", deployment: "a", want: "B/prod/1", status: rollout.JobFailure, gone: true},
+	} {
+		set, s := compile(t, policy(rules)), fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
+		if row.status != "" {
+			carryOut(t, &s, mustPlan(t, set, s, t0), t0, row.status)
+		}
+		if row.gone {
+			set = compile(t, `[]`)
+		}
+		id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: row.deployment}
+		plan := mustPlan(t, set, s, minute(1))
+		e, err := plan.Explain(id)
+		if err != nil || e.Group != row.want {
+			t.Errorf("%s: %q, %v, want %q\n%s", row.why, e.Group, err, row.want, e)
+		}
+		if row.want == "" {
+			continue
+		}
+		s.State, s.Commands = plan.State, []bracket.Command{{ID: "c", Kind: bracket.Retry, Group: e.Group, Resource: id.Resource, At: minute(1)}}
+		again := mustPlan(t, set, s, minute(2))
+		if heard := len(again.Diagnostics) == 0; heard == row.deaf {
+			t.Errorf("%s: a command for it: %v\n%s", row.why, heard, again)
 		}
 	}
 }

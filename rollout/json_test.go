@@ -63,7 +63,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.Verdict{}, "status! reason! rule until on data"},
 		{rollout.Condition{}, "kind! rule environment deployment resource version group pool"},
 		{rollout.Data{}, "position population attempt allowed names detail"},
-		{rollout.Explanation{}, "+TargetID now! current started jobs stuck policies bracket held versions pools"},
+		{rollout.Explanation{}, "+TargetID now! current started jobs stuck policies bracket group held versions pools"},
 		{rollout.VersionExplanation{}, "version! tag prospect! scoped fault listed rules"},
 		{rollout.RuleVerdict{}, "kind! +Verdict since"},
 		{rollout.Change{}, "+TargetID before! after!"},

@@ -295,6 +295,12 @@ func TestExplanationOfWhatIsInProgress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			open := executionsOf(&w.plan, target)
+			if e.Group != "" && !slices.ContainsFunc(open, func(x *bracket.Execution) bool { return x.Group == e.Group }) || e.Group == "" && len(open) > 0 {
+				t.Fatalf("its execution is that of %q\n%s\n%v", e.Group, e, w)
+			} else if len(open) > 0 {
+				seen["an execution is open"]++
+			}
 			jobs, stuck := activeJobs(target), stuckOn(&w.plan, target)
 			newestFirst := slices.IsSortedFunc(e.Jobs, func(a, b rollout.Job) int { return b.CreatedAt.Compare(a.CreatedAt) })
 			if told := slices.SortedFunc(slices.Values(e.Jobs), byText); !newestFirst || !slices.Equal(told, jobs) || !slices.Equal(e.Stuck, stuck) {
@@ -313,7 +319,7 @@ func TestExplanationOfWhatIsInProgress(t *testing.T) {
 				}
 			}
 		}
-	}, "in progress", "a run is stuck", "a slot is stuck", "a slot of an execution is stuck")
+	}, "an execution is open", "in progress", "a run is stuck", "a slot is stuck", "a slot of an execution is stuck")
 }
 
 // soonStuck lets the runs of brackets count as stuck after a minute.
@@ -341,6 +347,18 @@ func activeJobs(target rollout.Target) (active []rollout.Job) {
 	return active
 }
 
+// executionsOf returns the open executions of a plan's state of which a target is a member.
+func executionsOf(plan *rollout.Plan, target rollout.Target) (open []*bracket.Execution) {
+	for _, record := range plan.State.Executions {
+		x := record.Open
+		if x != nil && record.Resource == target.Resource && x.Environment == target.Environment &&
+			slices.ContainsFunc(x.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == target.Deployment }) {
+			open = append(open, x)
+		}
+	}
+	return open
+}
+
 // stuckOn returns which of the stuck runs and slots of a plan are a target's. The ids of the worlds
 // that are drawn have no slashes.
 func stuckOn(plan *rollout.Plan, target rollout.Target) (list []rollout.Stuck) {
@@ -354,10 +372,8 @@ func stuckOn(plan *rollout.Plan, target rollout.Target) (list []rollout.Stuck) {
 			own = own && s.Group == "target/"+target.Environment+"/"+target.Deployment
 		default:
 			own = own && (slices.ContainsFunc(activeJobs(target), func(job rollout.Job) bool { return strings.HasPrefix(job.Run, runs) }) ||
-				slices.ContainsFunc(plan.State.Executions, func(record *bracket.ExecutionRecord) bool {
-					x := record.Open
-					return x != nil && record.Resource == target.Resource && x.Environment == target.Environment && (x.Group == s.Group || slices.Contains(x.Merged, s.Group)) &&
-						slices.ContainsFunc(x.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == target.Deployment })
+				slices.ContainsFunc(executionsOf(plan, target), func(x *bracket.Execution) bool {
+					return x.Group == s.Group || slices.Contains(x.Merged, s.Group)
 				}))
 		}
 		if own {
