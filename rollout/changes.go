@@ -19,46 +19,54 @@ type Change struct {
 type Changes []Change
 
 // Situation is what one plan says about one release target. The zero Situation means that there is
-// nothing to do.
+// nothing to do, or, of a decoded plan, that a job may be in progress.
 type Situation struct {
 	Start    string    `json:"start,omitempty"`    // the version that starts
+	Running  string    `json:"running,omitempty"`  // the version of the newest job in progress; a decoded plan does not know it
 	Wait     string    `json:"wait,omitempty"`     // the version that waits
 	Blockers []Verdict `json:"blockers,omitempty"` // why; shared with the plan, do not modify
 }
 
 // Changes returns the targets about which the plan differs from an earlier one, in ascending order
-// of resource, environment and deployment: targets that start now, that wait for something else or
-// until another time, and that have nothing left to do. It does not compare the facts of a verdict
-// ([Data]), such as a count of successes, nor the events that can change the verdict, nor the order
-// of the verdicts, nor how many of them are alike but for that. A nil before stands for a plan that
-// says nothing. Either plan may be a decoded copy; if it is not, its snapshot must not have been
-// modified. Changes takes time in proportion to both plans.
+// of resource, environment and deployment: targets that start now, that have a job in progress, that
+// wait for something else or until another time, and that have nothing left to do. It does not
+// compare the facts of a verdict ([Data]), such as a count of successes, nor the events that can
+// change the verdict, nor the order of the verdicts, nor how many of them are alike but for that. A
+// nil before stands for a plan that says nothing. Either plan may be a decoded copy. A copy does not
+// know which jobs are in progress, and neither does a nil before: then these alone are no change. The
+// snapshot of a plan that is no copy, with the jobs in it, must not have been modified. Changes takes
+// time in proportion to both plans.
 func (p *Plan) Changes(before *Plan) Changes {
 	if before == nil {
 		before = &Plan{}
 	}
-	old, now := before.situations(), p.situations()
-	var changes Changes
-	for len(old) > 0 || len(now) > 0 {
+	return changesOf(before.situations(before.work), p.situations(p.work), before.work != nil && p.work != nil)
+}
+
+// changesOf compares what two plans say; jobs says whether both know what is in progress.
+func changesOf(before, after situations, jobs bool) (changes Changes) {
+	old, hadOld := before.next()
+	now, hasNow := after.next()
+	for hadOld || hasNow {
 		order := 0
 		switch {
-		case len(old) == 0:
+		case !hadOld:
 			order = 1
-		case len(now) == 0:
+		case !hasNow:
 			order = -1
 		default:
-			order = old[0].id.compare(now[0].id)
+			order = old.id.compare(now.id)
 		}
 		var change Change
 		if order <= 0 {
-			change.TargetID, change.Before = old[0].id, old[0].Situation
-			old = old[1:]
+			change.TargetID, change.Before = old.id, old.Situation
+			old, hadOld = before.next()
 		}
 		if order >= 0 {
-			change.TargetID, change.After = now[0].id, now[0].Situation
-			now = now[1:]
+			change.TargetID, change.After = now.id, now.Situation
+			now, hasNow = after.next()
 		}
-		if !change.Before.equal(change.After) {
+		if jobs && change.Before.Running != change.After.Running || !change.Before.equal(change.After) {
 			changes = append(changes, change)
 		}
 	}
@@ -70,8 +78,74 @@ type placed struct {
 	Situation
 }
 
-// situations lists the targets that start or wait, in order.
-func (p *Plan) situations() []placed {
+// situations are what a plan says about its targets, in order. Targets with a job in progress are
+// few bytes each, because there may be as many as targets, and mostly nothing changes about them.
+type situations struct {
+	list []placed // those that start or wait
+	busy []int32  // those with a job in progress, which may be in list as well
+	jobs *work    // of which they are; nil: what is in progress is not known
+}
+
+// situations returns what the plan says, with what is in progress in a snapshot; nil if that is not
+// known.
+func (p *Plan) situations(jobs *work) situations {
+	s := situations{list: p.placed(), jobs: jobs}
+	if jobs == nil {
+		return s
+	}
+	n := 0
+	for i := range jobs.targets {
+		if jobs.targets[i].busy {
+			n++
+		}
+	}
+	if n == 0 {
+		return s
+	}
+	s.busy = make([]int32, 0, n)
+	for i := range jobs.byResource() {
+		if jobs.targets[i].busy {
+			s.busy = append(s.busy, i)
+		}
+	}
+	return s
+}
+
+// next takes the situation of the next target; ok is false if there is none left.
+func (s *situations) next() (own placed, ok bool) {
+	var id TargetID
+	order := -1
+	if len(s.busy) > 0 {
+		id = s.jobs.id(s.busy[0])
+		order = 1
+		if len(s.list) > 0 {
+			order = s.list[0].id.compare(id)
+		}
+	} else if len(s.list) == 0 {
+		return placed{}, false
+	}
+	if order <= 0 {
+		own, s.list = s.list[0], s.list[1:]
+	}
+	if order >= 0 {
+		own.id, own.Running = id, s.jobs.targets[s.busy[0]].inProgress()
+		s.busy = s.busy[1:]
+	}
+	return own, true
+}
+
+// inProgress returns the version of the newest job of a target that has not ended.
+func (t *target) inProgress() string {
+	for k := range t.Jobs {
+		if !t.Jobs[k].Status.Terminal() {
+			return t.Jobs[k].Version
+		}
+	}
+	return ""
+}
+
+// placed lists the targets that start or wait, in order.
+func (p *Plan) placed() []placed {
 	list := make([]placed, 0, p.Waiting.Len()+len(p.Start))
 	for wait := range p.Waiting.All() {
 		list = append(list, placed{wait.TargetID, Situation{Wait: wait.Version, Blockers: wait.Blockers}})
@@ -91,6 +165,7 @@ func (p *Plan) situations() []placed {
 	return merged
 }
 
+// equal compares what a plan decides.
 func (s Situation) equal(other Situation) bool {
 	if s.Start != other.Start || s.Wait != other.Wait {
 		return false
@@ -117,6 +192,9 @@ func (s Situation) String() string {
 	var parts []string
 	if s.Start != "" {
 		parts = append(parts, "starts "+s.Start)
+	}
+	if s.Running != "" {
+		parts = append(parts, s.Running+" in progress")
 	}
 	if len(s.Blockers) > 0 {
 		var why []string

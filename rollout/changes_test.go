@@ -23,7 +23,22 @@ func TestChanges(t *testing.T) {
 			t.Fatalf("a plan differs from itself: %v", got)
 		}
 		s := w.s
-		s.State = w.plan.State
+		s.State, s.Targets = mustCommit(t, w.plan, w.now), slices.Clone(s.Targets)
+		begun := subset(t, w.plan.Start)
+		for k := range s.Targets { // some jobs end, and some starts become jobs
+			target := &s.Targets[k]
+			target.Jobs = slices.Clone(target.Jobs)
+			for n := range target.Jobs {
+				if job := &target.Jobs[n]; !job.Status.Terminal() && chance(t, "ends", 50) {
+					job.Status, job.CompletedAt = rollout.JobFailure, w.now
+				}
+			}
+			for _, start := range begun {
+				if start.TargetID == target.TargetID {
+					target.Jobs = append(target.Jobs, job(start, w.now, rollout.JobInProgress))
+				}
+			}
+		}
 		later, err := w.set.Plan(s, w.now.Add(time.Duration(between(t, "later", 1, 6))*time.Minute))
 		if err != nil {
 			t.Fatal(err)
@@ -45,11 +60,20 @@ func TestChanges(t *testing.T) {
 		for _, target := range w.s.Targets {
 			id := target.TargetID
 			change, is := told[id]
+			ran, runs := inProgress(t, w.plan, id), inProgress(t, later, id)
 			switch {
 			case before[id] != after[id] && !is:
 				t.Fatalf("%v started %q and now %q, and nobody tells", id, before[id], after[id])
 			case is && (change.Before.Start != before[id] || change.After.Start != after[id]):
 				t.Fatalf("%v: it started %q and now %q", change, before[id], after[id])
+			case ran != runs && !is:
+				t.Fatalf("%v had %q in progress and now %q, and nobody tells", id, ran, runs)
+			case is && (change.Before.Running != ran || change.After.Running != runs):
+				t.Fatalf("%v: it had %q in progress and now %q", change, ran, runs)
+			case ran != runs && ran == "":
+				seen["begun"]++
+			case ran != runs && runs == "":
+				seen["ended"]++
 			case is:
 				seen["told"]++
 			}
@@ -66,7 +90,132 @@ func TestChanges(t *testing.T) {
 			t.Fatalf("a decoded copy differs: %v", got)
 		}
 		seen["the same"]++
-	}, "told", "the same")
+		for _, change := range later.Changes(&copied) { // the copy knows no jobs, and does not tell each of them as new
+			before, after := change.Before, change.After
+			alike := func(a, b rollout.Verdict) bool { return a.Rule == b.Rule && a.String() == b.String() }
+			if before.Running != "" || before.Start == after.Start && before.Wait == after.Wait && slices.EqualFunc(before.Blockers, after.Blockers, alike) {
+				t.Fatalf("%v is no change from a copy", change)
+			}
+			seen["told from a copy"]++
+		}
+	}, "told", "the same", "begun", "ended", "told from a copy")
+}
+
+// inProgress returns the version that a plan's explanation says is in progress; empty if none is, or
+// the target is gone.
+func inProgress(t *rapid.T, plan rollout.Plan, id rollout.TargetID) string {
+	e, err := plan.Explain(id)
+	if err != nil && !errors.Is(err, rollout.ErrUnknownTarget) {
+		t.Fatal(err)
+	}
+	if len(e.Jobs) == 0 {
+		return ""
+	}
+	return e.Jobs[0].Version
+}
+
+// TestChangesOfAJob: a start that has become a job is in progress until the job ends. It was told as
+// nothing to do, as if it were done.
+func TestChangesOfAJob(t *testing.T) {
+	set := compile(t, policy(`{"id":"R","retry":{"maxRetries":2,"backoffSeconds":600}}`))
+	work := func(version string, status rollout.JobStatus, at int) rollout.Job {
+		own := rollout.Job{Run: "r1/prod/api/" + version + "/1", Version: version, Status: status, CreatedAt: minute(at)}
+		if status.Terminal() {
+			own.CompletedAt = minute(at + 1)
+		}
+		return own
+	}
+	const newest = 2 // v3 is created at t0, and v2 an hour before
+	for _, row := range []struct {
+		why           string
+		without       int // how many of the versions there are not, the newest first
+		before, after []rollout.Job
+		later         int // how many of the versions come until the second plan
+		want          string
+		copied        string // from a decoded copy of the first plan
+	}{
+		{"a start becomes a job", 1, nil, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, 0, "starts v2 -> v2 in progress", "starts v2 -> v2 in progress"},
+		{"it goes on", 1, []rollout.Job{work("v2", rollout.JobQueued, 1)}, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, 0, "", ""},
+		{"it has succeeded, which a copy cannot tell from before", 1, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, []rollout.Job{work("v2", rollout.JobSuccessful, 1)}, 0, "v2 in progress -> nothing to do", ""},
+		{"it has failed", 1, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, []rollout.Job{work("v2", rollout.JobFailure, 1)}, 0,
+			"v2 in progress -> v2 waits: retry_backoff (1 of 3 attempts failed) until 2025-01-01T00:12:00Z", "nothing to do -> v2 waits: retry_backoff (1 of 3 attempts failed) until 2025-01-01T00:12:00Z"},
+		{"a newer version comes meanwhile", 1, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, 1,
+			"v2 in progress -> v2 in progress, v3 waits: target_busy, waits for the end of a job of api on r1", "nothing to do -> v2 in progress, v3 waits: target_busy, waits for the end of a job of api on r1"},
+		{"another version is in progress: the newest job counts", 0, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, []rollout.Job{work("v2", rollout.JobInProgress, 1), work("v3", rollout.JobInProgress, 2)}, 0,
+			"v2 in progress, v3 waits: target_busy, waits for the end of a job of api on r1 -> v3 in progress", "v3 waits: target_busy, waits for the end of a job of api on r1 -> v3 in progress"},
+	} {
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+		s.Targets = s.Targets[:1]
+		versions := s.Versions
+		s.Versions = versions[:newest+1-row.without]
+		s.Targets[0].Jobs = row.before
+		before := mustPlan(t, set, s, minute(5))
+		s.Targets = slices.Clone(s.Targets)
+		s.Versions = versions[:newest+1-row.without+row.later]
+		s.Targets[0].Jobs = row.after
+		if slices.ContainsFunc(row.after, func(job rollout.Job) bool { return job.Status == rollout.JobSuccessful }) {
+			s.Targets[0].Current = "v2"
+		}
+		after := mustPlan(t, set, s, minute(5))
+		var copied rollout.Plan
+		if err := json.Unmarshal([]byte(text(t, before)), &copied); err != nil {
+			t.Fatal(err)
+		}
+		for from, want := range map[*rollout.Plan]string{&before: row.want, &copied: row.copied} {
+			if want != "" {
+				want = "r1 / prod / api: " + want
+			}
+			if got := after.Changes(from).String(); got != want {
+				t.Errorf("%s, from a copy %v: %s, want %s", row.why, from == &copied, got, want)
+			}
+		}
+	}
+}
+
+// TestReplayOfAJobInProgress: a decoded recording does not know which jobs are in progress. Its
+// snapshot does, so that they are no difference, and are told on both sides of one.
+func TestReplayOfAJobInProgress(t *testing.T) {
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+	s.Targets[0].Jobs = []rollout.Job{{Run: "r1/prod/api/v2/1", Version: "v2", Status: rollout.JobInProgress, CreatedAt: t0}}
+	set := compile(t, `[]`)
+	recording := rollout.Recording{Schema: 1, Snapshot: s, Plan: mustPlan(t, set, s, minute(1))}
+	decoded, err := rollout.ParseRecording([]byte(text(t, recording)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := compile(t, policy(`{"id":"A","anyApproval":{"minApprovals":1}}`))
+	const busy, missing = "target_busy, waits for the end of a job of api on r1", "approval_missing (0 of 1 needed), waits for an approval of v3 in prod"
+	for _, r := range []rollout.Recording{recording, decoded} {
+		if _, changes, err := set.Replay(r); err != nil || len(changes) != 0 {
+			t.Errorf("the same policies decide differently: %v, %v", changes, err)
+		}
+		want := "r1 / prod / api: v2 in progress, v3 waits: " + busy + " -> v2 in progress, v3 waits: " + missing + "; " + busy + "\nr2 / prod / api: starts v3 -> v3 waits: " + missing
+		if _, changes, err := other.Replay(r); err != nil || changes.String() != want {
+			t.Errorf("%v, got\n%s\nwant\n%s", err, changes, want)
+		}
+	}
+}
+
+// TestChangesAllocations: a target with a job in progress about which nothing has changed allocates
+// nothing.
+func TestChangesAllocations(t *testing.T) {
+	set := compile(t, `[]`)
+	var counts []float64
+	for _, n := range []int{10, 10_000} {
+		s := fleet(n, "v1", map[string][]string{"api": {"v1", "v2"}})
+		plan := mustPlan(t, set, atWork(t, set, s, t0), minute(1))
+		if plan.Keep.Started != n {
+			t.Fatalf("%d of %d are at work", plan.Keep.Started, n)
+		}
+		counts = append(counts, testing.AllocsPerRun(5, func() {
+			if changes := plan.Changes(&plan); len(changes) > 0 {
+				t.Fatal(changes)
+			}
+		}))
+	}
+	if counts[1] > counts[0] {
+		t.Errorf("%v allocations in a small fleet, %v in a large one", counts[0], counts[1])
+	}
 }
 
 // TestChangesFromTheStart: before the first plan of all nothing was said.

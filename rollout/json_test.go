@@ -67,7 +67,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.VersionExplanation{}, "version! tag prospect! scoped fault listed rules"},
 		{rollout.RuleVerdict{}, "kind! +Verdict since"},
 		{rollout.Change{}, "+TargetID before! after!"},
-		{rollout.Situation{}, "start wait blockers"},
+		{rollout.Situation{}, "start running wait blockers"},
 		{rollout.Recording{}, "schema! policies snapshot! plan!"},
 		{rollout.Finding{}, "code! severity! policy rule path detail! fix! targets example"},
 	} {

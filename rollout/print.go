@@ -69,17 +69,18 @@ func (l WaitingList) kinds() []string {
 }
 
 // String describes the changes for people. Targets that start the same version, or no longer do,
-// and that wait, or waited, with the same version for the same reasons of the same rules share a
-// line, which shows the first of them and counts the others. So most instants in a line are those
-// of its first target. The most frequent changes come first; of more than ten kinds it shows ten
-// and counts the rest. The text does not end with a newline, and is empty if nothing has changed.
+// that have, or had, the same version in progress, and that wait, or waited, with the same version
+// for the same reasons of the same rules share a line, which shows the first of them and counts the
+// others. So most instants in a line are those of its first target. The most frequent changes come
+// first; of more than ten kinds it shows ten and counts the rest. The text does not end with a
+// newline, and is empty if nothing has changed.
 func (c Changes) String() string {
 	var groups textlist.Likewise[string, Change]
 	var key strings.Builder
 	for _, change := range c {
 		key.Reset()
 		for _, s := range [...]Situation{change.Before, change.After} {
-			fmt.Fprintf(&key, "%q %q ", s.Start, s.Wait)
+			fmt.Fprintf(&key, "%q %q %q ", s.Start, s.Running, s.Wait)
 			writeReasons(&key, s.Blockers)
 			key.WriteByte('>')
 		}

@@ -142,7 +142,7 @@ func TestChangesPrint(t *testing.T) {
 	turn := func(at int) rollout.Verdict {
 		return rollout.Verdict{Status: rollout.Pending, Reason: rollout.ReasonRolloutNotDue, Rule: "g", Until: minute(at), Data: &rollout.Data{Position: at - 60, Population: 48}}
 	}
-	starts, nothing := rollout.Situation{Start: "v2"}, rollout.Situation{}
+	starts, works, nothing := rollout.Situation{Start: "v2"}, rollout.Situation{Running: "v2"}, rollout.Situation{}
 	opens, kinds := rollout.Changes{}, rollout.Changes{}
 	for k := range 48 {
 		opens = append(opens, change(k, []string{"api", "web"}[k/40], waits("v2", closed, turn(60+k)), waits("v2", turn(60+k))))
@@ -160,6 +160,9 @@ func TestChangesPrint(t *testing.T) {
 			"r01 / prod / api: v2 waits: window_closed until 2025-01-01T01:00:00Z; rollout_not_due (turn 2 of 48) until 2025-01-01T01:01:00Z -> v2 waits: rollout_not_due (turn 2 of 48) until 2025-01-01T01:01:00Z; and 46 more likewise, of api, web\n" +
 				"r00 / prod / api: v2 waits: window_closed until 2025-01-01T01:00:00Z; rollout_not_due (turn 1 of 48) until 2025-01-01T01:00:00Z -> starts v2"},
 		{"another version", rollout.Changes{change(1, "api", nothing, starts), change(2, "api", nothing, rollout.Situation{Start: "v3"})}, "r01 / prod / api: nothing to do -> starts v2\nr02 / prod / api: nothing to do -> starts v3"},
+		{"what is in progress, and what was", rollout.Changes{change(1, "api", starts, works), change(2, "api", starts, works), change(3, "api", works, nothing), change(4, "api", starts, nothing), change(5, "api", starts, rollout.Situation{Running: "v3", Wait: "v2", Blockers: []rollout.Verdict{closed}})},
+			"r01 / prod / api: starts v2 -> v2 in progress; and 1 more likewise\nr03 / prod / api: v2 in progress -> nothing to do\nr04 / prod / api: starts v2 -> nothing to do\n" +
+				"r05 / prod / api: starts v2 -> v3 in progress, v2 waits: window_closed until 2025-01-01T01:00:00Z"},
 		{"there and back", rollout.Changes{change(1, "api", waits("v2", closed), nothing), change(2, "api", nothing, waits("v2", closed))},
 			"r01 / prod / api: v2 waits: window_closed until 2025-01-01T01:00:00Z -> nothing to do\nr02 / prod / api: nothing to do -> v2 waits: window_closed until 2025-01-01T01:00:00Z"},
 	} {

@@ -79,5 +79,5 @@ func (s *PolicySet) Replay(r Recording) (Plan, Changes, error) {
 	if err != nil {
 		return Plan{}, nil, err
 	}
-	return plan, plan.Changes(&r.Plan), nil
+	return plan, changesOf(r.Plan.situations(plan.work), plan.situations(plan.work), true), nil // a recorded plan has the same jobs in progress, and does not know them once it is decoded
 }

@@ -99,6 +99,9 @@ func only(one, other rollout.Situation) []string {
 	if one.Start != "" && one.Start != other.Start {
 		lines = append(lines, "starts "+one.Start)
 	}
+	if one.Running != "" && one.Running != other.Running {
+		lines = append(lines, one.Running+" in progress")
+	}
 	for _, v := range one.Blockers {
 		if one.Wait != other.Wait || !slices.ContainsFunc(other.Blockers, func(o rollout.Verdict) bool {
 			return o.Status == v.Status && o.Reason == v.Reason && o.Rule == v.Rule && o.Until.Equal(v.Until)
@@ -106,7 +109,7 @@ func only(one, other rollout.Situation) []string {
 			lines = append(lines, one.Wait+" waits: "+v.String())
 		}
 	}
-	if one.Start == "" && len(one.Blockers) == 0 {
+	if one.Start == "" && one.Running == "" && len(one.Blockers) == 0 {
 		lines = append(lines, "nothing to do")
 	}
 	return lines
