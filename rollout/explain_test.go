@@ -60,7 +60,7 @@ func TestExplanationReads(t *testing.T) {
   job       v2 inProgress since 2026-03-10T08:00:00Z as b%2Fprod%2F2/r1/api/1/1/deploy
   job       v1 without status since 2026-03-10T07:00:00Z
   stuck     b%2Fprod%2F2/r1/api/1/1/deploy is stuck since 2026-03-10T08:00:00Z
-  stuck     the slot of b/prod/2 in P/zone/a is stuck since 2026-03-10T08:00:00Z
+  stuck     the slot of b/prod/2 in P/zone/a is stuck since 2026-03-10T08:00:00Z: it is not free before its job has ended
   policies  p, q
   bracket   b
   group     b/prod/2
@@ -271,7 +271,7 @@ func TestExplainTellsWhatIsInProgress(t *testing.T) {
 	t.Parallel()
 	const pool = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":3,"stuckAfterSeconds":60}}`
 	const both = `{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'b']","readinessMode":"immediate","stuckAfterSeconds":120,"memberRoles":{"post":"deployment.name == 'b'"}}}`
-	const run, slot = "B%2Fprod%2F1/r1/a/1/1/deploy is stuck since 2025-01-01T00:02:00Z", "the slot of B/prod/1 in P is stuck since 2025-01-01T00:01:00Z"
+	const run, slot = "B%2Fprod%2F1/r1/a/1/1/deploy is stuck since 2025-01-01T00:02:00Z", "the slot of B/prod/1 in P is stuck since 2025-01-01T00:01:00Z: it is not free before its job has ended"
 	for _, row := range []struct {
 		why, rules, deployment string
 		status                 rollout.JobStatus // of all jobs that the first plan starts; empty: they are not to be seen
@@ -284,10 +284,10 @@ func TestExplainTellsWhatIsInProgress(t *testing.T) {
 		{why: "so is one with a status that nobody knows", rules: pool, deployment: "c", status: "thinking", now: 0, jobs: []string{"r1/prod/c/v2/1"}},
 		{why: "and what no plan started; the newest comes first", rules: pool, deployment: "c", status: rollout.JobInProgress, now: 0,
 			more: []rollout.Job{{Version: "v1", Status: rollout.JobPending, CreatedAt: minute(-1)}, ran("v1", rollout.JobFailure, -5)}, jobs: []string{"r1/prod/c/v2/1", ""}},
-		{why: "its slot is stuck, which is no other's concern", rules: pool, deployment: "c", status: rollout.JobInProgress, now: 1, jobs: []string{"r1/prod/c/v2/1"}, stuck: []string{"the slot of target/prod/c in P is stuck since 2025-01-01T00:01:00Z"}},
+		{why: "its slot is stuck, which is no other's concern", rules: pool, deployment: "c", status: rollout.JobInProgress, now: 1, jobs: []string{"r1/prod/c/v2/1"}, stuck: []string{"the slot of target/prod/c in P is stuck since 2025-01-01T00:01:00Z: it is not free before its job has ended"}},
 		{why: "the slot of an execution is, and then the run of the member", rules: both + "," + pool, deployment: "a", status: rollout.JobInProgress, now: 2, jobs: []string{"B%2Fprod%2F1/r1/a/1/1/deploy"}, stuck: []string{slot, run}},
 		{why: "a member that waits for the one that hangs has the slot in common with it, and not the run", rules: both + "," + pool, deployment: "b", status: rollout.JobInProgress, now: 2, stuck: []string{slot}},
-		{why: "a target on the same resource outside of the bracket has neither", rules: both + "," + pool, deployment: "c", status: rollout.JobInProgress, now: 2, jobs: []string{"r1/prod/c/v2/1"}, stuck: []string{"the slot of target/prod/c in P is stuck since 2025-01-01T00:01:00Z"}},
+		{why: "a target on the same resource outside of the bracket has neither", rules: both + "," + pool, deployment: "c", status: rollout.JobInProgress, now: 2, jobs: []string{"r1/prod/c/v2/1"}, stuck: []string{"the slot of target/prod/c in P is stuck since 2025-01-01T00:01:00Z: it is not free before its job has ended"}},
 		{why: "a run whose job is not to be seen is stuck all the same", rules: both, deployment: "a", now: 2, stuck: []string{run}},
 	} {
 		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
