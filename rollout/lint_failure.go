@@ -47,7 +47,7 @@ func (l *lint) lookAtBudget(rule *compiledRule) {
 		}
 	}
 	for k := range l.governed(rule) {
-		if !follows[of(k)] && !l.w.views.list[k.view].paced() {
+		if populations[of(k)] > 1 && !follows[of(k)] && !l.w.views.list[k.view].paced() {
 			unpaced.merge(reachOf(k.targets))
 		}
 	}

@@ -934,6 +934,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintFailureBudgetUnpaced, why: "no environment waits for another", rules: `{"id":"f","failureBudget":{"maxFailures":0,"anyEnvironment":true}}`, fleet: lintWithStaging, want: "warning rules[0].failureBudget 12"},
 		{code: rollout.LintFailureBudgetUnpaced, why: "what fails in staging does not hold prod", rules: `{"id":"f","failureBudget":{"maxFailures":0}}`, fleet: lintWithStaging,
 			more: other("q", "environment.name == 'prod'", lintProgression("x", `"environment.name == 'staging'"`, "")), want: "warning [0].rules[0].failureBudget 12"},
+		{code: rollout.LintFailureBudgetUnpaced, why: "where there is one target there is nobody to hold", rules: `{"id":"f","failureBudget":{"maxFailures":0}}`, fleet: lintLacking("web", "r2"), want: "warning rules[0].failureBudget 4"},
 		{code: rollout.LintFailureBudgetUnpaced, why: "that it holds nothing is told instead", rules: `{"id":"f","failureBudget":{"maxFailures":"100%"}}`},
 		{code: rollout.LintBracketRolesDerived, why: "a chain of three has hooks at both ends", want: "warning rules[0].deploymentBracket.memberRoles 0",
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`},
