@@ -4,7 +4,7 @@
 // packages they need, feed them what they observed, and carry out what comes back. This package
 // holds no code: start with the one that does your job.
 //
-//	rollout             one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, retries, rollbacks
+//	rollout             one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, failure budgets, retries, rollbacks
 //	rollout/staged      stages with approvals and waits around them, as one run that can be stopped and resumed
 //	rollout/rollouttest a whole rollout on a virtual clock, before it starts: timelines, forecasts, what each fault leads to; invariants for tests of hosts
 //	bracket             several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
