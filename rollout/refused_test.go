@@ -106,7 +106,7 @@ func valuesOf() map[string]values {
 			"description": {list(`""`, `"why"`), nil},
 		},
 		"failureBudget": {
-			"maxFailures":           {list("0", "2", `"0%"`, `"100%"`), list("-1", `"101%"`, `"2"`)},
+			"maxFailures":           {list("0", "2", `"0%"`, `"100%"`), list(`"101%"`)},
 			"anyEnvironment":        {list("true", "false"), nil},
 			"onJobStatuses":         {list("[]", `["failure"]`), list(`["odd"]`, `["successful"]`)},
 			"onVerificationFailure": {list("true", "false"), nil},
