@@ -3,6 +3,8 @@ package bracket
 import (
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/instant"
 )
 
 // adopt opens executions of the latest group whose first run was dispatched but never committed,
@@ -48,7 +50,7 @@ func (s *step) adoptOn(resource string, facts []RunFact) *ExecutionRecord {
 					return slices.ContainsFunc(facts, func(f RunFact) bool { return f.Run.Group == v.latest.ID && f.Run.Deployment == deployment })
 				})
 			}
-			if !isUnset(f.StartedAt) {
+			if !instant.Unset(f.StartedAt) {
 				earlier(&open.StartedAt, utc(f.StartedAt))
 			}
 		default:

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -171,8 +172,8 @@ func (f *faults) instant(path string, at time.Time, required bool) {
 		f.add(path, CodeType, at.Format(time.RFC3339Nano), "must be in UTC")
 	} else if required && at.IsZero() {
 		f.add(path, CodeRequired, nil, "must be set")
-	} else if required && isUnset(at) {
-		f.add(path, CodeOutOfRange, instant(at), hintYears)
+	} else if required && instant.Unset(at) {
+		f.add(path, CodeOutOfRange, stamp(at), hintYears)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/instant"
 )
 
 // work is an open execution of the environment during one step. The stored execution is copied on
@@ -210,7 +212,7 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 		return false
 	}
 	started := utc(f.StartedAt)
-	if m.running() && f.Status == RunRunning && (isUnset(f.StartedAt) || started.Equal(m.StartedAt)) {
+	if m.running() && f.Status == RunRunning && (instant.Unset(f.StartedAt) || started.Equal(m.StartedAt)) {
 		return false
 	}
 	w.change()
@@ -218,14 +220,14 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 	if m.Status == MemberWaiting { // dispatched but never committed
 		m.start(utc(now))
 	}
-	if !isUnset(f.StartedAt) {
+	if !instant.Unset(f.StartedAt) {
 		m.StartedAt = started
 	}
 	if f.Status == RunRunning {
 		return true
 	}
 	m.EndedAt = utc(now)
-	if !isUnset(f.EndedAt) {
+	if !instant.Unset(f.EndedAt) {
 		m.EndedAt = utc(f.EndedAt)
 	}
 	repeatable := m.Role == Main || w.rule.hooksIdempotent()
@@ -236,7 +238,7 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 		m.Status = MemberRolledBack
 	case f.Status == RunSucceeded:
 		m.Status = MemberSucceeded
-	case isUnset(f.RetryAt) || !repeatable:
+	case instant.Unset(f.RetryAt) || !repeatable:
 		m.Status = MemberFailed
 	default:
 		m.wait()
@@ -248,7 +250,7 @@ func (w *work) fact(k int, f *RunFact, now time.Time) bool {
 // command applies an operator's decision and reports whether it applied.
 func (s *step) command(w *work, c Command) bool {
 	at := utc(s.view.now)
-	if !isUnset(c.At) && c.At.Before(at) { // another clock may run ahead, or lag: nothing ends in the future, or before it began
+	if !instant.Unset(c.At) && c.At.Before(at) { // another clock may run ahead, or lag: nothing ends in the future, or before it began
 		at = utc(c.At)
 	}
 	switch c.Kind {

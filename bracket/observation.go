@@ -211,7 +211,7 @@ func (c Command) Validate() error {
 		}
 	}
 	if !storable(c.At) {
-		f.add("at", CodeOutOfRange, instant(c.At), hintYears)
+		f.add("at", CodeOutOfRange, stamp(c.At), hintYears)
 	}
 	switch c.Kind {
 	case Retry, Skip:

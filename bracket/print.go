@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
@@ -22,7 +23,7 @@ func (p Plan) String() string {
 	lines = textlist.Lines(lines, "unknown: ", p.Unknown)
 	lines = textlist.Lines(lines, "refused: ", p.Refused)
 	if !p.Next.IsZero() {
-		lines = append(lines, "next: "+instant(p.Next))
+		lines = append(lines, "next: "+stamp(p.Next))
 	}
 	if len(lines) == 0 {
 		return "nothing"
@@ -37,7 +38,7 @@ func (s Start) String() string {
 	if s.First {
 		text += ", takes the lease"
 	}
-	return text + ", due since " + instant(s.DueAt)
+	return text + ", due since " + stamp(s.DueAt)
 }
 
 // String returns what waits, for what reason, until when and for what.
@@ -68,7 +69,7 @@ func (v Verdict) String() string {
 func because(reason Reason, until time.Time, on []Condition) string {
 	text := string(reason)
 	if !until.IsZero() {
-		text += " until " + instant(until)
+		text += " until " + stamp(until)
 	}
 	or := " or "
 	switch reason {
@@ -114,7 +115,7 @@ func (c Condition) String() string {
 
 // String describes the run on one line.
 func (s Stuck) String() string {
-	return fmt.Sprintf("%s/%s: %s is stuck since %s, started %s", s.Run.Resource, s.Run.Deployment, s.Run, instant(s.Since), instant(s.StartedAt))
+	return fmt.Sprintf("%s/%s: %s is stuck since %s, started %s", s.Run.Resource, s.Run.Deployment, s.Run, stamp(s.Since), stamp(s.StartedAt))
 }
 
 // String describes the event on one line.
@@ -126,7 +127,7 @@ func (e Event) String() string {
 	if e.Into != "" {
 		text += " into " + e.Into
 	}
-	text = fmt.Sprintf("%s, %s at %s", text, e.Status, instant(e.At))
+	text = fmt.Sprintf("%s, %s at %s", text, e.Status, stamp(e.At))
 	if e.Quarantine {
 		text += ", quarantines the lease"
 	}
@@ -145,8 +146,8 @@ func (c Command) String() string {
 	if who := oneLine(c.By); who != "" {
 		text += " by " + who
 	}
-	if !isUnset(c.At) {
-		text += " at " + instant(c.At)
+	if !instant.Unset(c.At) {
+		text += " at " + stamp(c.At)
 	}
 	if why := oneLine(c.Reason); why != "" {
 		text += ": " + why
@@ -154,4 +155,4 @@ func (c Command) String() string {
 	return text
 }
 
-func instant(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

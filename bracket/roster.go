@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/internal/textorder"
 )
@@ -149,7 +150,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 			continue
 		}
 		own := target{current: -1}
-		if isUnset(t.OutdatedAt) {
+		if instant.Unset(t.OutdatedAt) {
 			t.OutdatedAt = time.Time{}
 		}
 		if !t.OutdatedAt.IsZero() || len(t.OutOfScope) > 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tranche-dev/tranche/internal/instant"
 )
 
 // step is one call of Step in progress: the state as changed so far, and the plan as known so far.
@@ -121,17 +123,13 @@ func checkNow(now time.Time) error {
 	switch {
 	case now.IsZero():
 		return fault("now", CodeRequired, nil, "must be set to the present instant")
-	case isUnset(now) || !storable(now):
-		return fault("now", CodeOutOfRange, instant(now), hintYears)
+	case instant.Unset(now) || !storable(now):
+		return fault("now", CodeOutOfRange, stamp(now), hintYears)
 	}
 	return nil
 }
 
 const hintYears = "must lie in the years 1 to 9999: RFC 3339 has no name for later instants, so that they cannot be stored, and some databases write the year 0 for a missing date"
-
-// isUnset reports whether an instant is none: the zero time.Time, or one before it, because some
-// databases write the year 0 for a missing date.
-func isUnset(at time.Time) bool { return !at.After(time.Time{}) }
 
 // storable reports whether an instant can be encoded. One of the year 0 can, though it is none.
 func storable(at time.Time) bool {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tranche-dev/tranche/internal/instant"
 )
 
 // view is an observation prepared for one Step: everything sorted, versions ranked, targets grouped
@@ -158,7 +160,7 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 			at   time.Time
 		}{{"start", f.StartedAt}, {"end", f.EndedAt}, {"next attempt", f.RetryAt}} {
 			if !storable(own.at) {
-				return nil, fault("observation.runs", CodeOutOfRange, instant(own.at), "is the %s of %s: %s", own.name, f.Run, hintYears)
+				return nil, fault("observation.runs", CodeOutOfRange, stamp(own.at), "is the %s of %s: %s", own.name, f.Run, hintYears)
 			}
 		}
 	}
@@ -236,15 +238,15 @@ func (v *view) addVersions(versions []Version) error {
 		if o.CreatedAt.IsZero() || o.ID == "" {
 			return fault(fmt.Sprintf("observation.versions[%d]", i), CodeRequired, nil, "id and createdAt of a version of %q must be set", o.Deployment)
 		}
-		if isUnset(o.CreatedAt) || !storable(o.CreatedAt) {
-			return fault(fmt.Sprintf("observation.versions[%d].createdAt", i), CodeOutOfRange, instant(o.CreatedAt), hintYears)
+		if instant.Unset(o.CreatedAt) || !storable(o.CreatedAt) {
+			return fault(fmt.Sprintf("observation.versions[%d].createdAt", i), CodeOutOfRange, stamp(o.CreatedAt), hintYears)
 		}
 		d := v.find(o.Deployment)
 		if d < 0 {
 			continue
 		}
 		n := version{id: o.ID, createdAt: utc(o.CreatedAt)}
-		if !isUnset(o.EligibleAt) {
+		if !instant.Unset(o.EligibleAt) {
 			n.at = maxTime(utc(o.EligibleAt), n.createdAt)
 		}
 		v.deployments[d].versions = append(v.deployments[d].versions, n)
@@ -279,7 +281,7 @@ func (v *view) addCommands(commands []Command) error {
 		return fault("observation.commands", CodeDuplicate, sorted[twice], "is the id of two commands")
 	}
 	at := func(c *Command) time.Time {
-		if isUnset(c.At) {
+		if instant.Unset(c.At) {
 			return v.now
 		}
 		return c.At
@@ -296,7 +298,7 @@ func (v *view) dueAt(i int) time.Time {
 	switch {
 	case v.due == nil:
 		return v.latest.ReadyAt
-	case isUnset(v.due[i]):
+	case instant.Unset(v.due[i]):
 		return time.Time{}
 	}
 	return v.due[i]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -77,14 +78,11 @@ func (f *faults) set(path string, at time.Time, hint string) *faults {
 	switch {
 	case at.IsZero():
 		f.add(path, CodeRequired, nil, "%s", hint)
-	case isUnset(at):
+	case instant.Unset(at):
 		f.add(path, CodeOutOfRange, stamp(at), "%s; one before the year 1 is none, since some databases write the year 0 for a missing date", hint)
 	}
 	return f
 }
-
-// isUnset reports whether an instant is zero or before.
-func isUnset(at time.Time) bool { return !at.After(time.Time{}) }
 
 // storable adds a fault if an instant that is set cannot be encoded.
 func (f *faults) storable(path string, at time.Time) *faults {

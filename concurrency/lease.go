@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -175,10 +176,10 @@ func (r *Record) check(f *faults) {
 		if l.State != Active && l.State != Quarantined {
 			f.add(at("state"), CodeUnknownValue, l.State, hintState)
 		}
-		if isUnset(l.Since) {
+		if instant.Unset(l.Since) {
 			f.set(at("since"), l.Since, "must be the instant at which the lease was taken")
 		}
-		if isUnset(l.ProgressAt) { // such a lease would be stuck as soon as its holder runs
+		if instant.Unset(l.ProgressAt) { // such a lease would be stuck as soon as its holder runs
 			f.set(at("progressAt"), l.ProgressAt, "must be the instant of the newest progress, at first that of since")
 		}
 		if i > 0 && r.Leases[i-1].Holder.compare(l.Holder) >= 0 {

@@ -25,10 +25,11 @@ func allowed() map[string][]string {
 	return map[string][]string{
 		"":                            nil,                                          // documentation only
 		"clock":                       {"internal/strictjson", "internal/textlist"}, // ground
-		"concurrency":                 {"internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"},
+		"concurrency":                 {"internal/instant", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"},
 		"concurrency/concurrencytest": {"concurrency", "pgregory.net/rapid"}, // kits use the tools of tests
 		"selector":                    {"internal/celtext", "internal/strictjson", "github.com/google/cel-go", "cel.dev/expr"},
 		"internal/celtext":            nil,
+		"internal/instant":            nil,
 		"internal/strictjson":         nil,
 		"internal/runid":              {"internal/textkey"},
 		"internal/textkey":            nil,
@@ -36,13 +37,13 @@ func allowed() map[string][]string {
 		"internal/textorder":          nil,
 		"internal/testkit":            {"internal/strictjson", "pgregory.net/rapid"}, // for tests
 		"internal/golden":             {"github.com/google/go-cmp"},
-		"bracket":                     {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"},
+		"bracket":                     {"concurrency", "internal/instant", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"},
 		"bracket/brackettest":         {"bracket", "pgregory.net/rapid"},
 		"partition":                   {"concurrency", "selector", "internal/strictjson", "internal/textkey", "internal/textlist"},
 		"surge":                       {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist"},
-		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/celtext", "internal/runid", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"}, // never selector: importers that bring another matcher do not link CEL
+		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/celtext", "internal/instant", "internal/runid", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"}, // never selector: importers that bring another matcher do not link CEL
 		"rollout/staged":              {"concurrency", "selector", "clock", "internal/strictjson", "internal/textkey", "internal/textlist"},
-		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/runid", "internal/textkey", "internal/textlist", "pgregory.net/rapid"},
+		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/instant", "internal/runid", "internal/textkey", "internal/textlist", "pgregory.net/rapid"},
 	}
 }
 

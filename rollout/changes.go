@@ -134,16 +134,6 @@ func (s *situations) next() (own placed, ok bool) {
 	return own, true
 }
 
-// inProgress returns the version of the newest job of a target that has not ended.
-func (t *target) inProgress() string {
-	for k := range t.Jobs {
-		if !t.Jobs[k].Status.Terminal() {
-			return t.Jobs[k].Version
-		}
-	}
-	return ""
-}
-
 // placed lists the targets that start or wait, in order.
 func (p *Plan) placed() []placed {
 	list := make([]placed, 0, p.Waiting.Len()+len(p.Start))

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // Explanation is the whole answer to "why does this target get what it gets": every version it
@@ -111,61 +109,6 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	}
 	e.Stuck = w.stuckOn(t, e.Jobs, x)
 	return e, nil
-}
-
-// inUTC returns the job as it is told, the same whatever zone the host writes its instants in.
-func (j Job) inUTC() Job {
-	j.CreatedAt = j.CreatedAt.UTC()
-	if isUnset(j.CompletedAt) {
-		j.CompletedAt = time.Time{}
-	}
-	j.CompletedAt = j.CompletedAt.UTC()
-	return j
-}
-
-// stuckOn returns what is stuck of a target with these active jobs and this open execution, which
-// may be nil.
-func (w *work) stuckOn(t *target, active []Job, open *bracket.Execution) (list []Stuck) {
-	all := w.plan.Stuck
-	k, _ := slices.BinarySearchFunc(all, t.Resource, func(s Stuck, resource string) int { return strings.Compare(s.Resource, resource) })
-	for ; k < len(all) && all[k].Resource == t.Resource; k++ {
-		if t.concernedBy(&all[k], active, open) {
-			list = append(list, all[k])
-		}
-	}
-	return list
-}
-
-// concernedBy reports whether what is stuck on the resource of a target is a run of the target, or a
-// slot under which it has active jobs, or will have the next ones of its open execution.
-func (t *target) concernedBy(s *Stuck, active []Job, open *bracket.Execution) bool {
-	prefix := textkey.Join(s.Group) + "/"
-	if s.Run != "" {
-		run, ok := parseRun(s.Group, strings.TrimPrefix(s.Run, prefix))
-		_, environment, _, known := bracket.ParseGroupID(s.Group)
-		return ok && known && run.Deployment == t.Deployment && environment == t.Environment
-	}
-	if id, outside := TargetOf(concurrency.Holder{Resource: s.Resource, Group: s.Group}); outside {
-		return id == t.TargetID
-	}
-	if slices.ContainsFunc(active, func(job Job) bool { return strings.HasPrefix(job.Run, prefix) }) {
-		return true
-	}
-	return open != nil && includes(open.Group, open.Merged, s.Group)
-}
-
-// executionOf returns the open execution of which a target is a member, or nil. It may be that of a
-// rule that is gone, or that selects the target no more.
-func (w *work) executionOf(t *target) *bracket.Execution {
-	for _, b := range w.stepped {
-		if b.environment != t.environment {
-			continue
-		}
-		if record := w.execution(b.id, t.Resource); record != nil && record.Open != nil && record.Open.Environment == t.Environment && memberIn(record.Open, t.Deployment) != nil {
-			return record.Open
-		}
-	}
-	return nil
 }
 
 // versionsAlone explains the versions of a target outside brackets, the newest first.
@@ -385,58 +328,6 @@ func (v *VersionExplanation) mayWait(until time.Time) bool {
 		}
 		return false
 	})
-}
-
-// Actor is who can open what blocks a version, in words that fit into a sentence.
-type Actor string
-
-const (
-	ActorTime     Actor = "time"             // no one has to act: it opens by itself
-	ActorFleet    Actor = "the fleet"        // jobs that run, or are about to
-	ActorApprover Actor = "an approver"      // the people who approve versions
-	ActorPublish  Actor = "the release"      // those who publish versions and set their status
-	ActorPolicy   Actor = "the policy owner" // those who edit policies and labels
-	ActorOperator Actor = "an operator"      // those who give commands and overrides, and give back orphans
-)
-
-// Actors returns who can open the verdict, without repetition: time first, if Until is set, then in
-// the order of its conditions. An allowed verdict has none. The JSON of a verdict leaves them out,
-// and a reader in another language finds them by the kinds of the conditions: approval is
-// [ActorApprover]; version and group_close are [ActorPublish]; config is [ActorPolicy]; operator and
-// orphan are [ActorOperator]; every other is [ActorFleet], and execution_end [ActorOperator] as well
-// if data.names is not empty, because these members have failed.
-func (v Verdict) Actors() []Actor {
-	var actors []Actor
-	add := func(a Actor) {
-		if !slices.Contains(actors, a) {
-			actors = append(actors, a)
-		}
-	}
-	if v.Status == Allowed {
-		return nil
-	}
-	if !v.Until.IsZero() {
-		add(ActorTime)
-	}
-	for _, on := range v.On {
-		switch on.Kind {
-		case OnApproval:
-			add(ActorApprover)
-		case OnVersion, OnGroupClose: // new versions open groups
-			add(ActorPublish)
-		case OnConfig:
-			add(ActorPolicy)
-		case OnOperator, OnOrphan:
-			add(ActorOperator)
-		case OnExecutionEnd:
-			if add(ActorFleet); v.Data != nil && len(v.Data.Names) > 0 { // members have failed: a hold may last until an operator gives a command
-				add(ActorOperator)
-			}
-		default:
-			add(ActorFleet)
-		}
-	}
-	return actors
 }
 
 // String returns "kind: verdict [rule]". Without it the String of the embedded verdict would be

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/runid"
 )
 
@@ -136,7 +137,7 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		if !utf8.ValidString(v.ID) {
 			f.encoded(fmt.Sprintf("versions[%d].id", i), v.ID)
 		}
-		if isUnset(v.CreatedAt) {
+		if instant.Unset(v.CreatedAt) {
 			f.created(fmt.Sprintf("versions[%d].createdAt", i), v.CreatedAt, "versions are ordered by it, and rollouts start from it")
 		}
 		if !ok {
@@ -223,13 +224,13 @@ func (x *index) observe(t *target) {
 		if n := versions.number(t.Jobs[i].Version); n > t.current {
 			t.started = max(t.started, n)
 		}
-		x.incomplete = x.incomplete || t.Jobs[i].Version == "" || isUnset(t.Jobs[i].CreatedAt)
+		x.incomplete = x.incomplete || t.Jobs[i].Version == "" || instant.Unset(t.Jobs[i].CreatedAt)
 		if status := t.Jobs[i].Status; !status.Terminal() {
 			t.busy = true
 			x.strange = x.strange || !status.active()
 		}
 	}
-	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !isUnset(t.OutdatedAt), t.Priority != 0 || !isUnset(t.JoinedAt)
+	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !instant.Unset(t.OutdatedAt), t.Priority != 0 || !instant.Unset(t.JoinedAt)
 }
 
 func (l *versionList) number(id string) int32 {

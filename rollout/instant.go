@@ -3,6 +3,8 @@ package rollout
 import (
 	"math"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/instant"
 )
 
 // addTime adds without wrapping, in UTC: an instant beyond the range of nanoseconds since 1970
@@ -39,13 +41,10 @@ func (f *faults) created(path string, at time.Time, why string) {
 	switch {
 	case at.IsZero():
 		f.add(path, CodeRequired, nil, "is required: %s", why)
-	case isUnset(at):
+	case instant.Unset(at):
 		f.add(path, CodeOutOfRange, at.UTC().Format(time.RFC3339), "must be in the year 1 or later: %s; some databases write the year 0 for none", why)
 	}
 }
-
-// isUnset reports whether an instant is zero or before.
-func isUnset(at time.Time) bool { return !at.After(time.Time{}) }
 
 // alarm rings at the first instant after now at which what set it may change by itself.
 type alarm struct {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -87,7 +88,7 @@ func (o *Override) validate(path string, f *faults) {
 	f.required(join(path, "versionId"), o.Version, "an override is for one version")
 	f.required(join(path, "createdBy"), o.CreatedBy, "who decided")
 	f.required(join(path, "reason"), o.Reason, "why the rule does not count this time")
-	if isUnset(o.CreatedAt) {
+	if instant.Unset(o.CreatedAt) {
 		f.created(join(path, "createdAt"), o.CreatedAt, "the override begins then")
 	} else if until := o.until(); !until.IsZero() && !o.CreatedAt.Before(until) {
 		f.add(join(path, "expiresAt"), CodeConflict, nil, "must be after createdAt, or the override would never be active")
@@ -96,7 +97,7 @@ func (o *Override) validate(path string, f *faults) {
 
 // until returns when the override expires, in UTC; zero: never.
 func (o *Override) until() time.Time {
-	if isUnset(o.ExpiresAt) {
+	if instant.Unset(o.ExpiresAt) {
 		return time.Time{}
 	}
 	return o.ExpiresAt.UTC()

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/instant"
 )
 
 // BackoffStrategy says how the delay grows with the attempts.
@@ -96,7 +98,7 @@ func (r Retry) counts(status JobStatus) bool {
 // end returns when a job ended. If the host does not record that, it is the instant of creation, so
 // that the delay is never unbounded.
 func (j Job) end() time.Time {
-	if isUnset(j.CompletedAt) {
+	if instant.Unset(j.CompletedAt) {
 		return j.CreatedAt
 	}
 	return j.CompletedAt

@@ -1,6 +1,10 @@
 package rollout
 
-import "time"
+import (
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/instant"
+)
 
 // work is one planning: the index and everything derived from it. The plan keeps it, see release.
 // The embedded types are declared in the files that use them.
@@ -36,7 +40,7 @@ func validateNow(now time.Time) error {
 	var f faults
 	if now.IsZero() {
 		f.add("now", CodeRequired, nil, "must be set to the present instant")
-	} else if isUnset(now) {
+	} else if instant.Unset(now) {
 		f.created("now", now, "it is the present instant")
 	} else if now.After(lastInstant()) {
 		f.add("now", CodeOutOfRange, now.UTC().Format(time.RFC3339), "must be the present instant, and not after %s, which is as far as instants reach", lastInstant().Format(time.RFC3339))

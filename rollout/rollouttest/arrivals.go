@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -73,7 +74,7 @@ func (r *running) schedule() error {
 		}
 	}
 	for i, c := range r.Changes {
-		if isUnset(c.At) || c.Do == nil {
+		if instant.Unset(c.At) || c.Do == nil {
 			return fmt.Errorf("World.Changes[%d]: At and Do must be set", i)
 		}
 		r.arrivals = append(r.arrivals, c)
@@ -92,7 +93,7 @@ func overrideText(o rollout.Override) string {
 	if o.Resource != "" {
 		text += " on " + o.Resource
 	}
-	if !isUnset(o.ExpiresAt) {
+	if !instant.Unset(o.ExpiresAt) {
 		text += " until " + o.ExpiresAt.UTC().Format("2006-01-02 15:04:05")
 	}
 	return fmt.Sprintf("%s, by %s: %s", text, o.CreatedBy, o.Reason)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/runid"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -96,14 +97,11 @@ func verifies(job *rollout.Job) bool {
 
 // completed returns when a job ended that has. An instant before the year 1 is none, as in a plan.
 func completed(job *rollout.Job) time.Time {
-	if isUnset(job.CompletedAt) {
+	if instant.Unset(job.CompletedAt) {
 		return job.CreatedAt
 	}
 	return job.CompletedAt
 }
-
-// isUnset reports whether an instant is zero or before.
-func isUnset(at time.Time) bool { return !at.After(time.Time{}) }
 
 // remaining returns the samples of which a job in progress may still become one: those that take
 // longer than the job, or its verification, has taken at an instant. If none does, late is true, and

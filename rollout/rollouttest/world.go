@@ -8,6 +8,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -157,10 +158,10 @@ func (w World) begin() (*running, error) {
 	if known(w.Fleet.State) && (!w.Pure || w.Plan != nil) {
 		return nil, errors.New("World.Fleet.State needs Pure: a planner has its state in World.Store, and World.Plan has its own")
 	}
-	if isUnset(w.Start) {
+	if instant.Unset(w.Start) {
 		w.Start = time.Time{}
 		for _, v := range w.Fleet.Versions {
-			if !isUnset(v.CreatedAt) && (w.Start.IsZero() || v.CreatedAt.Before(w.Start)) {
+			if !instant.Unset(v.CreatedAt) && (w.Start.IsZero() || v.CreatedAt.Before(w.Start)) {
 				w.Start = v.CreatedAt
 			}
 		}
@@ -169,7 +170,7 @@ func (w World) begin() (*running, error) {
 		return nil, errors.New("World.Start is required: the fleet has no version whose creation could be the start")
 	}
 	w.Start = w.Start.UTC()
-	if isUnset(w.End) {
+	if instant.Unset(w.End) {
 		w.End = time.Time{}
 	}
 	if !w.End.IsZero() && w.End.Before(w.Start) {
