@@ -96,7 +96,7 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 
 // open reports whether the pool has a place and a key for every resource.
 func (p *poolState) open() bool {
-	return p.active+p.reserved < p.max && (p.family == none || p.keyed > 0)
+	return p.active+int(p.reserved) < p.max && p.reserved < p.rate && (p.family == none || p.keyed > 0)
 }
 
 // refusal returns why the pool has no place for one more resource, empty if it has one. own says
@@ -109,7 +109,9 @@ func (p *poolState) refusal(own bool) Reason {
 		return SlotPaused
 	case p.active >= p.max:
 		return SlotFull
-	case p.active+p.reserved >= p.max && !own:
+	case p.rate <= 0:
+		return SlotRateFull
+	case (p.active+int(p.reserved) >= p.max || p.reserved >= p.rate) && !own:
 		return SlotReserved
 	}
 	return ""
@@ -186,8 +188,9 @@ func (l *ledger) strictIn(pools []int32) bool {
 func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
-		claims = append(claims, l.issue(pool))
+		claims = append(claims, l.issue(pool, p.period))
 		p.active++
+		l.spendRate(p)
 		l.addKeyed(p)
 	}
 	return claims
@@ -204,6 +207,7 @@ func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, o
 		if at == none || !l.places[at].keyed {
 			return claims[:before], false, false
 		}
+		claim.PeriodSeconds = l.periodOf(at)
 		if h := l.heldBy(at, c.Group); h != none {
 			if claim.Token = l.holds[h].token; claim.Token == 0 {
 				return claims[:before], false, false // an active job alone: from now on it has a lease
@@ -214,7 +218,7 @@ func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, o
 	for k := range claims[before:] {
 		claim := &claims[before+k]
 		if claim.Token == 0 {
-			*claim, added = l.issue(claim.Pool), true
+			*claim, added = l.issue(claim.Pool, claim.PeriodSeconds), true
 		} else {
 			claim.Revision = l.pools[claim.Pool].revision
 		}
@@ -222,12 +226,13 @@ func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, o
 	return claims, true, added
 }
 
-// issue makes a claim with the pool's next token.
-func (l *ledger) issue(pool int32) Claim {
+// issue makes a claim with the pool's next token. seconds is the period of the rate that it counts
+// in, or 0.
+func (l *ledger) issue(pool, seconds int32) Claim {
 	p := &l.pools[pool]
 	p.token++
 	p.starts++
-	return Claim{Pool: pool, Revision: p.revision, Token: p.token - 1}
+	return Claim{Pool: pool, Revision: p.revision, Token: p.token - 1, PeriodSeconds: seconds}
 }
 
 // enter enters the claims that takeNew or takeDown did not enter.
@@ -235,6 +240,7 @@ func (l *ledger) enter(who int32, group string, claims []Claim) {
 	for _, claim := range claims {
 		at := l.place(who, claim.Pool)
 		if l.heldBy(at, group) == none {
+			l.places[at].begun = l.places[at].begun || !l.places[at].down && l.pools[claim.Pool].period > 0
 			l.hold(at, group, claim.Token)
 			l.places[at].down, l.places[at].counting, l.places[at].keyed = true, true, true
 		}
@@ -255,13 +261,18 @@ func (l *ledger) take(claims []Claim, who int32, c *Candidate) []Claim {
 		at := l.place(who, pool)
 		h := l.heldBy(at, c.Group)
 		if h == none {
+			if p.period > 0 && !l.places[at].down {
+				l.places[at].begun = true
+				l.begun = append(l.begun, at)
+				l.spendRate(p)
+			}
 			h = l.hold(at, c.Group, 0)
 			l.added = append(l.added, h)
 		}
 		l.holds[h].keyless = false
-		claim := Claim{Pool: pool, Revision: p.revision, Token: l.holds[h].token}
+		claim := Claim{Pool: pool, Revision: p.revision, Token: l.holds[h].token, PeriodSeconds: l.periodOf(at)}
 		if claim.Token == 0 {
-			claim = l.issue(pool)
+			claim = l.issue(pool, claim.PeriodSeconds)
 			l.holds[h].token = claim.Token
 		}
 		l.unreserve(at)
@@ -294,5 +305,8 @@ func (l *ledger) settle() {
 	for _, h := range l.added {
 		l.holds[h].stored = true
 	}
-	l.reservations, l.added = l.reservations[:0], l.added[:0]
+	for _, at := range l.begun {
+		l.places[at].begun = false
+	}
+	l.reservations, l.added, l.begun = l.reservations[:0], l.added[:0], l.begun[:0]
 }

@@ -36,6 +36,7 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 		return nil, err
 	}
 	added := make([][]Lease, len(snapshot.Pools))
+	begun := make([]beginnings, len(snapshot.Pools))
 	for i, s := range starts {
 		if s.Candidate < 0 || int(s.Candidate) >= len(candidates) {
 			var f faults
@@ -58,7 +59,10 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 			if ok {
 				return nil, held.proves(claim.Token)
 			}
-			added[claim.Pool] = append(added[claim.Pool], Lease{Pool: p.Key, Holder: Holder{c.Resource, c.Group}, Token: claim.Token, State: Active, Since: utc(now), ProgressAt: utc(now)})
+			added[claim.Pool] = append(added[claim.Pool], newLease(p.Key, Holder{c.Resource, c.Group}, claim.Token, now))
+			if p.Record.begins(claim, c.Resource) {
+				begun[claim.Pool].add(c.Resource, claim.PeriodSeconds)
+			}
 		}
 	}
 	var records []Record
@@ -76,8 +80,24 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 		if err != nil {
 			return nil, err
 		}
+		if b := &begun[i]; len(b.resources) > 0 {
+			record.Begun = record.begin(len(b.resources), b.seconds, now)
+		}
 		records = append(records, record)
 	}
 	slices.SortFunc(records, func(a, b Record) int { return cmp.Compare(a.Key, b.Key) })
 	return records, nil
+}
+
+// beginnings are the resources that begin in a pool by some starts.
+type beginnings struct {
+	resources map[string]bool
+	seconds   int32 // of the pool's Rate
+}
+
+func (b *beginnings) add(resource string, seconds int32) {
+	if b.resources == nil {
+		b.resources = map[string]bool{}
+	}
+	b.resources[resource], b.seconds = true, seconds
 }

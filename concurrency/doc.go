@@ -1,7 +1,7 @@
-// Package concurrency decides how many resources may be disrupted at once: which candidates may
-// take a slot now, and which wait for which pool. Describe the pools in a [Snapshot] and the
-// requested starts as a list of [Candidate], and call [Plan]. [Apply] returns the records to store
-// before anything is dispatched.
+// Package concurrency decides how many resources may be disrupted at once, and how many may begin
+// to be within an hour: which candidates may take a slot now, and which wait for which pool.
+// Describe the pools in a [Snapshot] and the requested starts as a list of [Candidate], and call
+// [Plan]. [Apply] returns the records to store before anything is dispatched.
 //
 // It never decides health, never frees a slot on its own, performs no I/O, starts no goroutine and
 // reads no clock.
@@ -30,7 +30,8 @@
 // The number active(pool) counts the distinct members that hold a counting lease or are observed to
 // be unavailable. A start whose resource is active in a pool already consumes nothing there; nor
 // does a start whose resource is down with a quarantined lease that the allowance covers. At most
-// max(pool) = min(total, limit of total) may be active.
+// max(pool) = min(total, limit of total) may be active. A start that consumes makes its resource
+// begin in the pool; with a [Rate] at most so many do within its period.
 //
 // These invariants hold in every state, and the tests refer to them by number:
 //
@@ -51,8 +52,10 @@
 //	I10  Under any interleaving of planners, claims, crashes and stale snapshots, active exceeds
 //	     max only because max has shrunk since, or because of holders.
 //	I11  Every refusal names a pool and an event that can end it.
-//	I12  If every holder ends and limits are at least 1, every candidate is admitted in the end;
-//	     with strict, in order among those that need the same pools.
+//	I12  If every holder ends, time passes and limits are at least 1, every candidate is admitted in
+//	     the end; with strict, in order among those that need the same pools.
+//	I13  In no half-open interval as long as the period of a Rate do more members begin than it
+//	     lets, whichever part of a plan is carried out, but for holders.
 //
 // Waiting is never an error. Errors are for configuration and arguments that are wrong or contradict
 // one another ([FieldError]), for records that changed ([ErrConflict]), and for leases that were lost

@@ -86,6 +86,10 @@ type Record struct {
 	// host claims its leases in the pools, adds them here, and dispatches only then, so a lease
 	// that is not listed was claimed but never used. Nil means that no list is kept.
 	Confirmed []Confirmation `json:"confirmed,omitzero"`
+	// Begun is used only in the record of a pool with a [Rate]. It counts the members that began, in
+	// ascending order of the instants, as far back as the period of the rate was when the last one
+	// began. Claiming keeps it; a lease that is released stays counted.
+	Begun []Begun `json:"begun,omitzero"`
 }
 
 // Confirmation names a lease: no other lease of the pool ever has its token.
@@ -186,6 +190,7 @@ func (r *Record) check(f *faults) {
 			f.add(fmt.Sprintf("leases[%d]", i), CodeConflict, nil, "%s: leases must be in ascending order of resource and group, one per holder", l.Holder)
 		}
 	}
+	checkBegun(f, r.Begun)
 	for i, c := range r.Confirmed {
 		if c.Pool == "" || c.Token == 0 {
 			f.add(fmt.Sprintf("confirmed[%d]", i), CodeRequired, nil, "must name a pool and a token from 1 on")
@@ -261,7 +266,15 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	case c.Token < r.NextToken:
 		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, c.Token)
 	}
-	return r.claim([]Lease{{Pool: r.Key, Holder: h, Token: c.Token, State: Active, Since: utc(now), ProgressAt: utc(now)}})
+	next, err := r.claim([]Lease{newLease(r.Key, h, c.Token, now)})
+	if err == nil && r.begins(c, h.Resource) {
+		next.Begun = next.begin(1, c.PeriodSeconds, now)
+	}
+	return next, err
+}
+
+func newLease(pool string, h Holder, token uint64, now time.Time) Lease {
+	return Lease{Pool: pool, Holder: h, Token: token, State: Active, Since: utc(now), ProgressAt: utc(now)}
 }
 
 // checkClaiming refuses the instant of a clock that was never set, or that no record can hold, also

@@ -25,6 +25,7 @@ type ledger struct {
 	unused    int32                // first of the released holds
 
 	reservations []int32 // places that have or had a reservation
+	begun        []int32 // places that are begun
 	added        []int32 // holds that the batch added
 
 	width   int // estimate of the pools that a start needs
@@ -39,10 +40,12 @@ type ledger struct {
 type poolState struct {
 	max      int
 	active   int    // resources with a counting place
-	reserved int    // places kept for earlier candidates of the batch; active + reserved ≤ max when one is added
 	token    uint64 // the next one
 	revision uint64
-	starts   int
+	reserved int32 // places kept for earlier candidates of the batch; active + reserved ≤ max and reserved ≤ rate when one is added
+	rate     int32 // how many more resources may begin; negative after those that are never refused
+	period   int32 // of the rate, in seconds; 0: there is none
+	starts   int32
 	order    int32 // place in the ascending order of keys
 	family   int32 // none: no limit on keys
 	keyed    int32 // resources with a keyed place: with one the pool is among the active ones of its family
@@ -74,6 +77,7 @@ type place struct {
 	counting    bool // it is in the pool's active
 	keyed       bool // it counts, by more than leases of keyless holders
 	reserved    bool // it is in the pool's reserved
+	begun       bool // its resource began in this batch, in a pool with a rate
 	crowded     bool // its leases are in ledger.crowds
 }
 
@@ -129,7 +133,7 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 	for i := range s.Pools {
 		ascending = ascending && (i == 0 || s.Pools[i-1].Key < s.Pools[i].Key)
 		l.pools[i].order = int32(i)
-		l.open(int32(i), &s.Pools[i], families)
+		l.open(int32(i), &s.Pools[i], families, now)
 		if !s.Pools[i].Unknown {
 			l.count(int32(i), &s.Pools[i], running, now)
 		}
@@ -166,13 +170,14 @@ func width(candidates []Candidate, pools int) int {
 	return max(1, (sum+n-1)/max(1, n))
 }
 
-func (l *ledger) open(i int32, p *Pool, families map[string]int32) {
+func (l *ledger) open(i int32, p *Pool, families map[string]int32, now time.Time) {
 	state := &l.pools[i]
 	state.family, state.unknown = none, p.Unknown
 	if p.Unknown {
 		return
 	}
 	state.strict = p.Strict
+	state.rate, state.period = p.Rate.left(p, now), int32(p.Rate.PeriodSeconds)
 	l.strict = l.strict || p.Strict
 	l.summaries[i].Total, l.summaries[i].Max = p.Total, state.max
 	state.revision, state.token = p.Record.Revision, max(1, p.Record.NextToken) // the record of a pool that was never used is zero
@@ -444,7 +449,7 @@ func (l *ledger) release(pool int32, holder Holder) bool {
 // summarize completes the summaries.
 func (l *ledger) summarize() []Summary {
 	for i := range l.pools {
-		l.summaries[i].Active, l.summaries[i].Starts = l.pools[i].active, l.pools[i].starts
+		l.summaries[i].Active, l.summaries[i].Starts = l.pools[i].active, int(l.pools[i].starts)
 		l.summaries[i].KeyActive = l.pools[i].family != none && l.pools[i].keyed > 0
 	}
 	return l.summaries

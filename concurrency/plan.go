@@ -25,9 +25,11 @@ type Result struct {
 	// OnStuck of the pool is Quarantine, Plan has treated them as quarantined. The host stores that
 	// with [Record.Quarantine]; they stay listed.
 	Stuck []Stuck
-	// Next is the earliest instant after now at which another lease becomes stuck. Until then, and
-	// without a new observation, the result stays the same. Zero means that it never changes by
-	// itself. A start is a new observation: it may be stuck StuckAfter of its pools later.
+	// Next is the earliest instant after now at which another lease becomes stuck, or the [Rate] of a
+	// pool that refuses a candidate lets one more member begin (RateOpens of its [Summary]). Until then,
+	// and without a new observation, the result stays the same. Zero means that it never changes by
+	// itself. A start is a new observation: it may be stuck StuckAfter of its pools later, and counts
+	// in their rates for a period.
 	Next time.Time
 }
 
@@ -45,6 +47,10 @@ type Claim struct {
 	Pool     int32  // index of the snapshot's pool
 	Revision uint64 // of the record that the decision is based on
 	Token    uint64 // of the present lease for a holder that has one, else a new one
+	// PeriodSeconds is the period of the pool's [Rate] if the resource begins in it by this claim or
+	// by another one of the plan. The record remembers for so long that it did. It is 0 if the
+	// resource was active already, or the pool has no rate.
+	PeriodSeconds int32
 }
 
 // Refused is a candidate that may not start now.
@@ -104,7 +110,9 @@ func Plan(snapshot Snapshot, candidates []Candidate, now time.Time) (Result, err
 		b.prepare()
 		b.run()
 	}
-	return Result{Admitted: b.admitted, Refused: b.refused, Refusals: b.answers.list, Pools: b.summarize(), Stuck: b.stuck, Next: b.next}, nil
+	pools := b.summarize()
+	b.openRates(snapshot.Pools, now)
+	return Result{Admitted: b.admitted, Refused: b.refused, Refusals: b.answers.list, Pools: pools, Stuck: b.stuck, Next: b.next}, nil
 }
 
 // maxFaults bounds the reported faults of candidates: a wrong index usually is in all of them.

@@ -18,6 +18,9 @@ type Pool struct {
 	// only holders start, and candidates whose resource is down already; others are refused with
 	// SlotPaused.
 	Total int
+	// Rate is how many members may begin per period; the zero value is no rate. One that amounts to 0
+	// pauses the pool, as a Limit of 0 does.
+	Rate Rate
 	// Strict lets a refused candidate that needs this pool reserve a place in all pools it needs,
 	// for the rest of the batch.
 	Strict bool
@@ -62,7 +65,12 @@ type Pool struct {
 }
 
 // max returns how many members may be active at once.
-func (p *Pool) max() int { return min(p.Total, p.Limit.Of(p.Total, p.Rounding)) }
+func (p *Pool) max() int {
+	if !p.Rate.IsZero() && p.Rate.of(p.Total, p.Rounding) == 0 {
+		return 0
+	}
+	return min(p.Total, p.Limit.Of(p.Total, p.Rounding))
+}
 
 // record returns the stored record, or the first one of a pool that was never used.
 func (p *Pool) record() Record {
@@ -76,7 +84,7 @@ func (p *Pool) record() Record {
 
 func (p *Pool) untouched() bool {
 	r := &p.Record
-	return r.Schema == 0 && r.Key == "" && r.NextToken == 0 && len(r.Leases) == 0
+	return r.Schema == 0 && r.Key == "" && r.NextToken == 0 && len(r.Leases) == 0 && len(r.Begun) == 0
 }
 
 // Snapshot is what [Plan] decides on: all pools that candidates need, read at one time.
@@ -154,6 +162,9 @@ func (p *Pool) check(f *faults, at func(field string) string) {
 	if !p.Rounding.known() {
 		f.add(at("rounding"), CodeUnknownValue, p.Rounding, hintRounding)
 	}
+	if !p.Rate.IsZero() {
+		p.Rate.check(f, func(field string) string { return at("rate." + field) })
+	}
 	if p.Total < 0 {
 		f.add(at("total"), CodeOutOfRange, p.Total, "must not be negative")
 	}
@@ -188,6 +199,11 @@ type Summary struct {
 
 	Total int // members
 	Max   int // a start that consumes is admitted only while Active is below it
+
+	// RateOpens is the instant from which the pool's Rate lets one more member begin, if candidates
+	// wait for that. Zero: none does, or it takes a period from the instant at which some of the plan's
+	// admissions are carried out.
+	RateOpens time.Time
 
 	Holders     []Holder // with a lease, or with an active job alone
 	Quarantined []Holder // those of Holders whose lease is quarantined, whether it counts or not

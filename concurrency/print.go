@@ -41,6 +41,9 @@ func (s Summary) String() string {
 	if s.KeyActive {
 		text += ", key active"
 	}
+	if !s.RateOpens.IsZero() {
+		text += ", rate opens at " + stamp(s.RateOpens)
+	}
 	for _, list := range []struct {
 		name  string
 		texts []string

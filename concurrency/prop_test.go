@@ -42,6 +42,17 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 		}
 		p.Record = NewRecord(p.Key)
 		p.Record.Revision = uint64(small("revision", 3))
+		if small("rate", 2) == 2 {
+			p.Rate = Rate{Count(1 + small("per period", 2)), 120}
+			if small("percent of them", 3) == 3 {
+				p.Rate.Limit = Percent(10 + 20*small("percentage", 2))
+			}
+			at := now.Add(-3 * time.Minute)
+			for range small("begun", 3) {
+				at = at.Add(time.Duration(1+small("later", 5)) * 30 * time.Second)
+				p.Record.Begun = append(p.Record.Begun, Begun{at, 1 + small("more", 1)})
+			}
+		}
 		for range rapid.SampledFrom([]int{0, 1, 0, 2, 3}).Draw(t, "leases") {
 			h := Holder{resource.Draw(t, "holder"), group.Draw(t, "group")}
 			if _, ok := p.Record.Lease(h); ok {
@@ -262,11 +273,11 @@ func TestI4(t *testing.T) {
 		}
 		got := say(other, moved, mustPlan(t, other, moved))
 		for i := range s.Pools {
-			if got.active[place[i]] != want.active[i] || got.keys[place[i]] != want.keys[i] {
+			if got.active[place[i]] != want.active[i] || got.opens[place[i]] != want.opens[i] || got.keys[place[i]] != want.keys[i] {
 				t.Fatalf("I4: active %v %v, want %v %v", got.active, got.keys, want.active, want.keys)
 			}
 		}
-		got.active, want.active, got.keys, want.keys = nil, nil, nil, nil
+		got.active, want.active, got.keys, want.keys, got.opens, want.opens = nil, nil, nil, nil, nil, nil
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdicts{})); diff != "" {
 			t.Fatal("I4: ", diff)
 		}
@@ -436,5 +447,5 @@ func TestPlanAgainstReference(t *testing.T) {
 				}
 			}
 		}
-	}, string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
+	}, string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotRateFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }

@@ -17,6 +17,7 @@ const (
 	SlotFull     Reason = "slot_full"      // the greatest permitted number of members is active
 	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or amounts to 0 of its members
 	SlotKeysFull Reason = "slot_keys_full" // MaxActiveKeys pools of the Family are active already, and this one is not among them
+	SlotRateFull Reason = "slot_rate_full" // as many members have begun as the pool's Rate lets begin in its period
 	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)
 	PoolUnknown  Reason = "pool_unknown"   // the snapshot says that the pool is Unknown
 )
@@ -27,6 +28,7 @@ type ConditionKind string
 const (
 	OnSlot   ConditionKind = "slot"   // a place in the pool becomes free
 	OnConfig ConditionKind = "config" // the pool's limit, or the pool itself, is configured
+	OnRate   ConditionKind = "rate"   // the pool's Rate lets one more member begin: at RateOpens of its Summary, or a period after the plan's admissions are carried out
 )
 
 // On returns the kind of event that can end the wait, empty for the reason of an admitted candidate
@@ -37,6 +39,8 @@ func (r Reason) On() ConditionKind {
 		return OnSlot
 	case SlotPaused, PoolUnknown:
 		return OnConfig
+	case SlotRateFull:
+		return OnRate
 	}
 	return ""
 }

@@ -18,6 +18,7 @@ type reference struct {
 	before   []map[Holder]Lease      // leases when first asked
 	reserved map[int]map[string]bool // per pool: resources
 	begun    []map[Holder]bool       // per pool: those of the batch
+	fresh    []map[string]bool       // per pool: resources that the batch disrupts
 	tokens   []uint64
 	stuck    []string
 	next     time.Time
@@ -54,6 +55,7 @@ func newReference(s Snapshot, now time.Time) *reference {
 		r.tokens = append(r.tokens, token)
 		r.reserved[i] = map[string]bool{}
 		r.begun = append(r.begun, map[Holder]bool{})
+		r.fresh = append(r.fresh, map[string]bool{})
 	}
 	slices.Sort(r.stuck)
 	return r
@@ -131,7 +133,50 @@ func (r *reference) downIn(pool int, resource string) bool {
 
 func (r *reference) max(pool int) int {
 	p := r.snapshot.Pools[pool]
+	if p.Rate != (Rate{}) && p.Rate.Limit.Of(p.Total, p.Rounding) == 0 {
+		return 0
+	}
 	return min(p.Total, p.Limit.Of(p.Total, p.Rounding))
+}
+
+// left: how many more may begin, given that some of those that began are over by then.
+func (r *reference) left(pool int, at time.Time) int {
+	p := r.snapshot.Pools[pool]
+	if p.Rate == (Rate{}) {
+		return 1 << 20
+	}
+	period := time.Duration(p.Rate.PeriodSeconds) * time.Second
+	left := p.Rate.Limit.Of(p.Total, p.Rounding)
+	for _, b := range p.Record.Begun {
+		if at.Sub(b.At) < period {
+			left -= b.Count
+		}
+	}
+	if at.Sub(r.now) <= period { // they begin a moment later
+		left -= len(r.fresh[pool])
+	}
+	return left
+}
+
+// opens: the first instant after now at which more members may begin than now; zero if by then
+// those of the batch must be over.
+func (r *reference) opens(pool int) time.Time {
+	p := r.snapshot.Pools[pool]
+	period := time.Duration(p.Rate.PeriodSeconds) * time.Second
+	var instants []time.Time
+	for _, b := range p.Record.Begun {
+		instants = append(instants, b.At.Add(period))
+	}
+	slices.SortFunc(instants, time.Time.Compare)
+	for _, at := range instants {
+		if more := max(0, r.left(pool, r.now)); at.After(r.now) && r.left(pool, at) > more {
+			if at.After(r.now.Add(period)) && r.left(pool, r.now.Add(period+1)) > more {
+				break
+			}
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // holds: before the batch.
@@ -205,7 +250,9 @@ func (r *reference) refusal(pool int, resource string, before []int32) Reason {
 		return SlotPaused
 	case active >= r.max(pool) && !r.downIn(pool, resource):
 		return SlotFull
-	case active+reserved >= r.max(pool) && !own && !r.downIn(pool, resource):
+	case r.left(pool, r.now) <= 0 && !r.downIn(pool, resource):
+		return SlotRateFull
+	case (active+reserved >= r.max(pool) || reserved >= r.left(pool, r.now)) && !own && !r.downIn(pool, resource):
 		return SlotReserved
 	case p.Family == "" || len(r.keyedIn(pool)) > 0:
 		return ""
@@ -223,6 +270,7 @@ type verdicts struct {
 	refused  []string // candidate pool=reason …
 	active   []int
 	keys     []bool
+	opens    []time.Time
 	stuck    []string
 	next     time.Time
 }
@@ -242,17 +290,24 @@ func (r *reference) admit(v *verdicts, c Candidate, reason Reason) {
 		}
 		h := Holder{c.Resource, c.Group}
 		l, ok := r.leases[pool][h]
+		period := ""
 		if l.Token == 0 {
 			if !ok {
 				l = Lease{Holder: h, State: Active}
+				if !r.downIn(pool, c.Resource) && r.snapshot.Pools[pool].Rate != (Rate{}) {
+					r.fresh[pool][c.Resource] = true
+				}
 			}
 			l.Token = r.tokens[pool]
 			r.tokens[pool]++
 			r.leases[pool][h] = l
 		}
+		if r.fresh[pool][c.Resource] {
+			period = fmt.Sprint("/", r.snapshot.Pools[pool].Rate.PeriodSeconds)
+		}
 		delete(r.reserved[pool], c.Resource)
 		r.begun[pool][h] = true
-		text += fmt.Sprintf(" %s@%d", r.snapshot.Pools[pool].Key, l.Token)
+		text += fmt.Sprintf(" %s@%d%s", r.snapshot.Pools[pool].Key, l.Token, period)
 	}
 	v.admitted = append(v.admitted, text)
 }
@@ -260,6 +315,7 @@ func (r *reference) admit(v *verdicts, c Candidate, reason Reason) {
 // plan admits as Plan does, by the letter of the rules.
 func (r *reference) plan(candidates []Candidate) verdicts {
 	v := verdicts{stuck: r.stuck, next: r.next}
+	timed := map[int]bool{}
 	order := slices.Clone(candidates)
 	slices.SortStableFunc(order, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Group, b.Group),
@@ -291,6 +347,7 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 			}
 			if reason := r.refusal(pool, c.Resource, r.byKey(c.Needs)[:i]); reason != "" {
 				refusals = append(refusals, r.snapshot.Pools[pool].Key+"="+string(reason))
+				timed[pool] = timed[pool] || reason == SlotRateFull || reason == SlotReserved
 				hopeless = hopeless || reason == SlotPaused || reason == PoolUnknown
 			}
 		}
@@ -310,6 +367,15 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 		}
 	}
 	for i := range r.snapshot.Pools {
+		v.opens = append(v.opens, time.Time{})
+		if p := r.snapshot.Pools[i]; !p.Unknown && p.Rate != (Rate{}) && r.max(i) > 0 {
+			at := r.opens(i)
+			if timed[i] && r.left(i, r.now) <= len(r.reserved[i]) {
+				if v.opens[i] = at; !at.IsZero() && (v.next.IsZero() || at.Before(v.next)) {
+					v.next = at
+				}
+			}
+		}
 		v.active = append(v.active, len(r.activeIn(i)))
 		v.keys = append(v.keys, r.snapshot.Pools[i].Family != "" && !r.snapshot.Pools[i].Unknown && len(r.keyedIn(i)) > 0)
 	}
@@ -324,6 +390,9 @@ func say(s Snapshot, candidates []Candidate, r Result) verdicts {
 		text := fmt.Sprintf("%d %s %s %s", c.Rank, c.Resource, c.Group, a.Reason)
 		for _, claim := range a.Claims {
 			text += fmt.Sprintf(" %s@%d", s.Pools[claim.Pool].Key, claim.Token)
+			if claim.PeriodSeconds > 0 {
+				text += fmt.Sprint("/", claim.PeriodSeconds)
+			}
 		}
 		v.admitted = append(v.admitted, text)
 	}
@@ -337,6 +406,7 @@ func say(s Snapshot, candidates []Candidate, r Result) verdicts {
 	}
 	for _, p := range r.Pools {
 		v.active = append(v.active, p.Active)
+		v.opens = append(v.opens, p.RateOpens)
 		v.keys = append(v.keys, p.KeyActive)
 	}
 	for _, stuck := range r.Stuck {

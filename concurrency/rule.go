@@ -34,6 +34,10 @@ type Rule struct {
 	// Rounding applies to a percentage. Unset means Ceil, as in the RFC.
 	Rounding Rounding `json:"rounding,omitzero"`
 
+	// Rate is how many members may begin to be disrupted per period, such as 5 an hour, besides how many
+	// may be so at once. Nil means any number. With GroupBy every value has this rate by itself.
+	Rate *Rate `json:"rate,omitempty"`
+
 	// GroupBy names a string variable of the resource, such as resource.metadata['zone']: every
 	// value gets a pool of its own with this limit. Resources without the variable share one pool,
 	// whose value is empty. If GroupBy is empty, all members are in one pool.
@@ -107,6 +111,9 @@ func (r Rule) Validate() error {
 	r.validateLimit(&f)
 	if !r.Rounding.known() {
 		f.add("rounding", CodeUnknownValue, r.Rounding, hintRounding)
+	}
+	if r.Rate != nil {
+		r.Rate.check(&f, func(field string) string { return "rate." + field })
 	}
 	if k := r.MaxActiveKeys; !k.IsZero() {
 		if k.IsPercent() || k.Value() == 0 {
@@ -204,6 +211,7 @@ func (r Rule) ValidateShared(first Rule) error {
 	}
 	equal("limit", r.Max(), first.Max())
 	equal("rounding", cmp.Or(r.Rounding, Ceil), cmp.Or(first.Rounding, Ceil))
+	equal("rate", r.rate(), first.rate())
 	equal("groupBy", r.GroupBy, first.GroupBy)
 	equal("maxActiveKeys", r.MaxActiveKeys, first.MaxActiveKeys)
 	equal("strict", r.Strict, first.Strict)
@@ -211,6 +219,14 @@ func (r Rule) ValidateShared(first Rule) error {
 	equal("onStuck", cmp.Or(r.OnStuck, Hold), cmp.Or(first.OnStuck, Hold))
 	equal("quarantineAllowance", allowance(r.QuarantineAllowance), allowance(first.QuarantineAllowance))
 	return f.err()
+}
+
+// rate returns the rate of the rule's pools.
+func (r Rule) rate() Rate {
+	if r.Rate == nil {
+		return Rate{}
+	}
+	return *r.Rate
 }
 
 // PoolKey returns the key of the rule's pool: the shared pool's name or else id, the rule's id;
@@ -236,6 +252,7 @@ func (r Rule) Pool(id, value string, total int) Pool {
 		Key:                 r.PoolKey(id, value),
 		Limit:               r.Max(),
 		Rounding:            r.Rounding,
+		Rate:                r.rate(),
 		Total:               total,
 		Strict:              r.Strict,
 		StuckAfter:          time.Duration(r.StuckAfterSeconds) * time.Second,

@@ -20,6 +20,7 @@ type admitting struct {
 	past       map[poolPlace]bool              // places beyond a limit that the plan gives because of an override
 	letPast    map[int32][]int32               // per start, as in wait.start: the pools past whose rules an override lets it
 	awakened   map[int32]bool                  // pools that are in use again once a start of the plan is carried out, see awaken
+	rated      map[int32]bool                  // pools whose rates the starts of the plan use up, and for which others wait
 
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
 	answer  concurrency.Result      // to asked
@@ -282,7 +283,11 @@ func (w *work) starts() {
 	for k := range list {
 		from := len(slab)
 		for _, claim := range list[k].Claims {
-			slab = append(slab, Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token})
+			own := Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token, PeriodSeconds: claim.PeriodSeconds}
+			if w.counted[poolPlace{claim.Pool, w.asked[list[k].Candidate].Resource}] { // it is not down, although it counted as if it were
+				own.PeriodSeconds = int32(pools[claim.Pool].Rate.PeriodSeconds)
+			}
+			slab = append(slab, own)
 		}
 		start := &w.plan.Start[k]
 		start.Purpose, start.Reason, start.Claims = PurposeDeploy, Reason(list[k].Reason), slab[from:len(slab):len(slab)]
@@ -371,7 +376,15 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Cond
 		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
 		On: []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: own.Key}},
 	}
-	if refusal.Reason == concurrency.SlotKeysFull {
+	switch opens := w.answer.Pools[refusal.Pool].RateOpens; refusal.Reason {
+	case concurrency.SlotRateFull, concurrency.SlotReserved:
+		if v.Until = opens; !own.Rate.IsZero() {
+			if w.rated == nil {
+				w.rated = map[int32]bool{}
+			}
+			w.rated[refusal.Pool] = true
+		}
+	case concurrency.SlotKeysFull:
 		events, known := active[own.Family]
 		if !known {
 			events = w.activeIn(own.Family)

@@ -99,6 +99,7 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 // should look again: at Next, or earlier if one of these comes before it:
 //
 //   - One of the jobs, should it hang, or its lease counts as stuck.
+//   - The starts are over for the rate of a pool, for which others wait.
 //   - The cooldown of its version is over for a newer one.
 //   - A [CustomRule] that sees the job in progress lets a newer version wait until then.
 //   - A nanosecond after Now, if an [Override] lets one of the starts past a full pool, or if one
@@ -144,6 +145,9 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 				continue
 			}
 			next.wake(p.Now.Add(pools[pool].StuckAfter))
+			if claim.PeriodSeconds > 0 && p.work.rated[pool] {
+				next.wake(p.Now.Add(time.Duration(claim.PeriodSeconds) * time.Second))
+			}
 			if p.work.past[poolPlace{pool, start.Resource}] || p.work.awakened[pool] {
 				next.wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
 			}
@@ -187,7 +191,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 			if !known {
 				return nil, fmt.Errorf("rollout: start %s claims pool %s, which the plan's state does not hold: %w", start.Run, claim.Pool, bracket.ErrStale)
 			}
-			own.Claims = append(own.Claims, concurrency.Claim{Pool: int32(k), Revision: claim.Revision, Token: claim.Token})
+			own.Claims = append(own.Claims, concurrency.Claim{Pool: int32(k), Revision: claim.Revision, Token: claim.Token, PeriodSeconds: claim.PeriodSeconds})
 		}
 		candidates = append(candidates, concurrency.Candidate{Resource: start.Resource, Group: start.Group})
 		c.starts, c.admitted = append(c.starts, start), append(c.admitted, own)

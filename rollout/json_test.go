@@ -53,7 +53,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.RolloutRecord{}, "schema! rule! environment! deployment version group startAt! n0!"},
 		{rollout.Plan{}, "now! start waiting keep! pools stuck orphans events diagnostics next state"},
 		{rollout.Start{}, "+TargetID version! run! purpose! group! claims reason! scoped"},
-		{rollout.Claim{}, "pool! revision! token!"},
+		{rollout.Claim{}, "pool! revision! token! periodSeconds"},
 		{rollout.Waiting{}, "+TargetID version blockers!"},
 		{rollout.Keep{}, "current! started!"},
 		{rollout.Pool{}, "key! active! max! total! holders quarantined unavailable"},

@@ -382,7 +382,7 @@ func (l *lint) takes(f *frame) estimate {
 		before := 0 // how many executions, at most, it waits for one after the other, in one pool and then in the next
 		for index := range pools {
 			places, p := l.places(index), &l.w.capacity.snapshot.Pools[index]
-			if places == 0 || l.users()[index] != f || len(p.Unavailable) > 0 { // what is down takes places, too
+			if places == 0 || l.users()[index] != f || len(p.Unavailable) > 0 || !p.Rate.IsZero() { // what is down takes places, too
 				return estimate{}
 			}
 			before += (min(resources, p.Total) - 1) / places

@@ -37,7 +37,8 @@ const (
 // Capacity.
 const (
 	// LintLimitZero, an error: a pool has members and lets none of them start, because its limit is
-	// 0 or is rounded down to 0. A warning if no target is governed. Write a count, or round up.
+	// 0 or is rounded down to 0, or that of its rate is. A warning if no target is governed. Write a
+	// count, or round up.
 	LintLimitZero LintCode = "limit_zero"
 	// LintPoolEmpty, a warning: a concurrency rule limits nothing, because its group has no member,
 	// or none with a target that the policy governs. Correct groupSelector.

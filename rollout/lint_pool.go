@@ -19,6 +19,16 @@ func (l *lint) places(index int32) int {
 	return p.Limit.Of(p.Total, p.Rounding)
 }
 
+// perPeriod returns how many members of a pool may begin in the period of its rate, or as many as
+// there are if it has none.
+func (l *lint) perPeriod(index int32) int {
+	p := &l.w.capacity.snapshot.Pools[index]
+	if p.Rate.IsZero() {
+		return p.Total
+	}
+	return p.Rate.Limit.Of(p.Total, p.Rounding)
+}
+
 // limitField returns the field in which a rule gives its limit.
 func limitField(rule *compiledRule) string {
 	if rule.pool.Limit.IsZero() {
@@ -68,7 +78,7 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	shut := map[int32]bool{}
 	largest := 0
 	for _, index := range pools {
-		if l.places(index) == 0 {
+		if l.places(index) == 0 || l.perPeriod(index) == 0 {
 			shut[index] = true
 			largest = max(largest, w.capacity.snapshot.Pools[index].Total)
 		}
@@ -106,14 +116,17 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	if len(shut) == 0 {
 		return
 	}
-	limit := rule.pool.Max()
+	limit, field := rule.pool.Max(), limitField(rule)
+	if all := rule.pool; limit.Of(largest, all.Rounding) > 0 {
+		limit, field = all.Rate.Limit, "rate.limit"
+	}
 	detail := fmt.Sprintf("a limit of %v lets none of %s start", limit, textlist.Counted(largest, "member"))
 	fix := "write at least 1 to resume; 0 is a pause"
 	if limit.Value() > 0 {
 		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, cmp.Or(rule.pool.Rounding, concurrency.Ceil))
 		fix = "round by ceil or floor_min_1, or write a count"
 	}
-	l.add(findingOf(rule, limitField(rule)), LintLimitZero, neverOr(blocked), blocked, detail, fix)
+	l.add(findingOf(rule, field), LintLimitZero, neverOr(blocked), blocked, detail, fix)
 }
 
 // lookAtUngrouped finds members without a value of groupBy, which are one pool together. It is

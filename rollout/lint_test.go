@@ -545,6 +545,9 @@ func lintRows() []lintRow {
 		{code: rollout.LintLimitZero, why: "20 % of 2 rounded down, in the words of the RFC", rules: lintLimited(`"limitType":"percentage","limitValue":20,"rounding":"floor"`), want: "error rules[0].resourceConcurrency.limitValue 6"},
 		{code: rollout.LintLimitZero, why: "rounded down to at least 1", rules: lintLimited(`"limit":"20%","rounding":"floor_min_1"`)},
 		{code: rollout.LintLimitZero, why: "half of 2 is 1", rules: lintLimited(`"limit":"50%","rounding":"floor"`)},
+		{code: rollout.LintLimitZero, why: "a rate of 20 % of 2, rounded down", rules: lintLimited(`"limit":2,"rate":{"limit":"20%","periodSeconds":60},"rounding":"floor"`), want: "error rules[0].resourceConcurrency.rate.limit 6", says: "20% of 2, rounded by floor, is 0: nobody starts"},
+		{code: rollout.LintLimitZero, why: "with a rate, but for the limit", rules: lintLimited(`"limit":0,"rate":{"limit":"20%","periodSeconds":60},"rounding":"floor"`), want: "error rules[0].resourceConcurrency.limit 6", says: "a limit of 0 lets none of 2 members start"},
+		{code: rollout.LintLimitZero, why: "one per minute", rules: lintLimited(`"limit":2,"rate":{"limit":1,"periodSeconds":60}`)},
 		{code: rollout.LintLimitZero, why: "nobody is governed by it", more: other("q", "deployment.name == 'nobody'", lintLimited(`"limit":0`)), want: "warning rules[0].resourceConcurrency.limit 0"},
 		{code: rollout.LintLimitZero, why: "whoever is down already starts all the same", rules: lintLimited(`"limit":0`), fleet: func(s *rollout.Snapshot) { s.Unavailable = []string{"r1"} }, want: "error rules[0].resourceConcurrency.limit 3"},
 		{code: rollout.LintLimitZero, why: "so does who holds a slot", rules: lintLimited(`"limit":0`), want: "error rules[0].resourceConcurrency.limit 3", fleet: func(s *rollout.Snapshot) {
@@ -954,6 +957,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintBracketRolesDerived, why: "they are written down", rules: lintImmediate},
 		{code: rollout.LintMergeBudgetUnused, why: "an hour between groups, six minutes each, two at once", rules: merging("3600"), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
 		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes as long as the window", rules: merging("720") + "," + lintLimited(`"limit":1`), options: all(2 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
+		{code: rollout.LintMergeBudgetUnused, why: "a rate may keep a node waiting", rules: merging("720") + "," + lintLimited(`"limit":1,"rate":{"limit":1,"periodSeconds":3600}`), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "a second longer", rules: merging("719") + "," + lintLimited(`"limit":1`), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "a curve spreads them over an hour", rules: merging("3600") + "," + curve(3600, `,"orderKey":"resource_bracket"`), options: all(2 * minute)},
 		{code: rollout.LintMergeBudgetUnused, why: "a curve of ten seconds, which ranks nobody in staging", rules: merging("3600"), more: other("q", "environment.name == 'prod'", curve(10, `,"orderKey":"resource"`)), fleet: lintWithStaging, options: all(2 * minute),

@@ -40,6 +40,7 @@ func ingredients() []ingredient {
 		{kind: "bracket", needs: "h", rule: `{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.id != 'b'",` + hooks + `"immediate"}}`},
 		{kind: "bracket", needs: "hb", rule: `{"id":"B","deploymentBracket":{"deploymentSelector":"true",` + hooks + `"collection_window","readinessWindowSeconds":90,"overlapStrategy":"merge","preparedStatePersists":true,"onMemberFailure":"run_post"}}`},
 		{kind: "pool", rule: `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`},
+		{kind: "rate", rule: `{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":"100%","rate":{"limit":1,"periodSeconds":120}}}`},
 		{kind: "curve", rule: `{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`},
 		{kind: "window", needs: "n", rule: `{"id":"W","deploymentWindow":{` + often + `,"minimumRemainingMinutes":2,"firstDeploy":"apply"}}`},
 		{kind: "freeze", rule: `{"id":"F","deploymentWindow":{"from":"2025-01-01T00:00:30Z","until":"2025-01-01T00:03:00Z","allowWindow":false}}`},

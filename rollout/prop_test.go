@@ -323,6 +323,9 @@ func genPool(t *rapid.T) *concurrency.Rule {
 		r.OnStuck = oneOf(t, "on stuck", "", concurrency.Hold, concurrency.Quarantine, concurrency.Quarantine)
 		r.QuarantineAllowance = oneOf(t, "allowance", concurrency.Limit{}, concurrency.Count(1), concurrency.Percent(50))
 	}
+	if chance(t, "rate", 30) {
+		r.Rate = &concurrency.Rate{Limit: oneOf(t, "per period", concurrency.Count(1), concurrency.Count(2), concurrency.Percent(30)), PeriodSeconds: oneOf[int64](t, "period", 60, 180, 600)}
+	}
 	if chance(t, "shared", 30) {
 		*r = concurrency.Rule{GroupSelector: r.GroupSelector, SharedPool: "shared", Limit: concurrency.Count(2), Rounding: concurrency.Ceil}
 	}
@@ -458,7 +461,7 @@ func TestReference(t *testing.T) {
 		}
 	}, "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
-		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_paused", "slot_keys_full", "slot_reserved",
+		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
 		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped")
 }
@@ -1072,7 +1075,7 @@ func TestI15EveryWaitCanEnd(t *testing.T) {
 		if n := len(said) + w.plan.Keep.Current + w.plan.Keep.Started; n != there {
 			t.Fatalf("%d targets, %d start or wait, %+v are kept", len(w.s.Targets), len(said), w.plan.Keep)
 		}
-	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_paused", "slot_keys_full", "slot_reserved",
+	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_rate_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"version_not_deployable", "selector_no_match", "approval_missing", "progression_waiting", "progression_no_environment", "dependency_unmatched", "dependency_unmet", "cooldown",
 		"window_closed", "rollout_not_started", "rollout_not_due", "rollback_triggered", "retry_backoff", "retry_exhausted", "target_busy")
 }

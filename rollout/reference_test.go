@@ -50,6 +50,8 @@ type referencePool struct {
 	running     map[concurrency.Holder]bool // holders of leases that are at work
 	stuck       map[concurrency.Holder]bool
 	reserved    map[string]bool // resources that wait, and keep a place
+	begun       []concurrency.Begun
+	fresh       map[string]bool // resources that begin by the plan, if there is a rate
 }
 
 // outcome is what is compared of a plan: texts, so that a difference is readable.
@@ -838,7 +840,7 @@ func (r *reference) openPools() {
 					p = &referencePool{rule: *rule.ResourceConcurrency, owner: rule.id, members: map[string]bool{}, unavailable: map[string]bool{}, next: 1, jobs: r.s.Active[key]}
 					for _, record := range r.s.State.Pools {
 						if record.Key == key {
-							p.leases, p.next = slices.Clone(record.Leases), record.NextToken
+							p.leases, p.next, p.begun = slices.Clone(record.Leases), record.NextToken, record.Begun
 						}
 					}
 					r.pools[key] = p
@@ -1005,7 +1007,48 @@ func (r *reference) floor(t rollout.Target) (current, floor string) {
 }
 
 func (p *referencePool) max() int {
+	if p.rule.Rate != nil && p.rule.Rate.Limit.Of(len(p.members), p.rule.Rounding) == 0 {
+		return 0
+	}
 	return min(len(p.members), p.rule.Max().Of(len(p.members), p.rule.Rounding))
+}
+
+// left is how many more may begin at an instant; those of the plan count for a moment longer than a
+// period, because they begin later.
+func (p *referencePool) left(now, at time.Time) int {
+	if p.rule.Rate == nil {
+		return 1 << 20
+	}
+	period := time.Duration(p.rule.Rate.PeriodSeconds) * time.Second
+	left := p.rule.Rate.Limit.Of(len(p.members), p.rule.Rounding)
+	for _, b := range p.begun {
+		if at.Sub(b.At) < period {
+			left -= b.Count
+		}
+	}
+	if at.Sub(now) <= period {
+		left -= len(p.fresh)
+	}
+	return left
+}
+
+// opens is when more may begin than now, if nothing is left now that is not reserved; zero if that
+// depends on when the plan is carried out.
+func (p *referencePool) opens(now time.Time) time.Time {
+	if p.rule.Rate == nil || p.max() == 0 || p.left(now, now) > len(p.reserved) {
+		return time.Time{}
+	}
+	period := time.Duration(p.rule.Rate.PeriodSeconds) * time.Second
+	for _, b := range p.begun { // in order
+		at := b.At.Add(period)
+		if more := max(0, p.left(now, now)); at.After(now) && p.left(now, at) > more {
+			if at.After(now.Add(period)) && p.left(now, now.Add(period+1)) > more {
+				break
+			}
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 func (p *referencePool) holds(resource, group string) bool {
@@ -1093,7 +1136,9 @@ func (r *reference) refusal(p *referencePool, id string) string {
 		return "slot_paused"
 	case n >= p.max():
 		return "slot_full"
-	case n+len(p.reserved) >= p.max() && !p.reserved[id]:
+	case p.left(r.now, r.now) <= 0:
+		return "slot_rate_full"
+	case (n+len(p.reserved) >= p.max() || len(p.reserved) >= p.left(r.now, r.now)) && !p.reserved[id]:
 		return "slot_reserved"
 	}
 	if p.family() == "" || n > 0 {
@@ -1297,7 +1342,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		r.pools = map[string]*referencePool{}
 		for key, p := range before {
 			own := *p
-			own.leases, own.reserved = slices.Clone(p.leases), map[string]bool{}
+			own.leases, own.reserved, own.fresh = slices.Clone(p.leases), map[string]bool{}, map[string]bool{}
 			r.pools[key] = &own
 		}
 		starts, refused := r.round(asking, doubted)
@@ -1332,8 +1377,13 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			}
 			var blockers []string
 			for _, key := range r.needs(a) {
-				if reason := refused[k][key]; reason != "" {
-					blockers = append(blockers, reason+" "+r.pools[key].owner+" "+key)
+				reason, where := refused[k][key], key
+				if at := r.pools[key].opens(r.now); !at.IsZero() && (reason == "slot_rate_full" || reason == "slot_reserved") {
+					r.wake(at)
+					where = at.Format(time.RFC3339Nano)
+				}
+				if reason != "" {
+					blockers = append(blockers, reason+" "+r.pools[key].owner+" "+where)
 				}
 			}
 			if waiting[a.t.TargetID] == "" {
@@ -1380,12 +1430,18 @@ func (r *reference) round(asking []attempt, doubted []bool) (starts []string, re
 			}
 			at := slices.IndexFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == a.t.Resource && l.Group == a.group })
 			if at < 0 {
+				if p.rule.Rate != nil && !p.down(a.t.Resource) {
+					p.fresh[a.t.Resource] = true
+				}
 				p.leases = append(p.leases, concurrency.Lease{Holder: concurrency.Holder{Resource: a.t.Resource, Group: a.group}, Token: p.next, State: concurrency.Active})
 				p.next++
 				at = len(p.leases) - 1
 			}
 			delete(p.reserved, a.t.Resource)
 			claims = append(claims, fmt.Sprintf("%s#%d", key, p.leases[at].Token))
+			if p.fresh[a.t.Resource] {
+				claims[len(claims)-1] += fmt.Sprint("/", p.rule.Rate.PeriodSeconds)
+			}
 		}
 		starts = append(starts, fmt.Sprintf("%s@%s %s %s %v%s", a.run, a.version, a.group, reason, claims, map[bool]string{true: " rollback"}[a.revert]))
 	}
@@ -1443,6 +1499,9 @@ func describe(p rollout.Plan) outcome {
 		var claims []string
 		for _, c := range s.Claims {
 			claims = append(claims, fmt.Sprintf("%s#%d", c.Pool, c.Token))
+			if c.PeriodSeconds > 0 {
+				claims[len(claims)-1] += fmt.Sprint("/", c.PeriodSeconds)
+			}
 		}
 		slices.Sort(claims)
 		out.Start = append(out.Start, fmt.Sprintf("%s@%s %s %s %v%s", s.Run, s.Version, s.Group, s.Reason, claims, map[bool]string{true: " rollback"}[s.Purpose == rollout.PurposeRollback]))

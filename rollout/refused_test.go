@@ -85,6 +85,9 @@ func valuesOf() map[string]values {
 			"stuckAfterSeconds":   {list("0", "60"), list("-1")},
 			"onStuck":             {list(`"hold"`, `"quarantine"`), nil},
 			"quarantineAllowance": {list("0", "1"), nil},
+			"rate":                {list(`{"limit":1,"periodSeconds":60}`), list("{}")},
+			"rate.limit":          {list("2", `"20%"`), list("0", `"0%"`)},
+			"rate.periodSeconds":  {list("60", "3600"), list("0", "-1")},
 		},
 		"gradualRollout": {
 			"rolloutType":          {list(`"linear"`, `"linear-normalized"`, `"exponential"`, `"waves"`), list(`""`, `"odd"`)},

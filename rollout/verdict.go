@@ -117,6 +117,7 @@ const (
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
 	OnGroupClose   ConditionKind = "group_close"   // a group of Rule closes in Environment
 	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full, Pool becomes empty
+	OnRate         ConditionKind = "rate"          // the rate of Pool lets one more resource begin: at Until or, if that is zero, its period after what the plan starts
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // a change of the policy, the limit of Pool or the fleet
@@ -173,6 +174,8 @@ func (c Condition) String() string {
 		return fmt.Sprintf("the next group in %s", c.Environment)
 	case OnSlot:
 		return fmt.Sprintf("a free slot in %s", textkey.Plain(c.Pool))
+	case OnRate:
+		return fmt.Sprintf("the rate of %s", textkey.Plain(c.Pool))
 	case OnOrphan:
 		return fmt.Sprintf("the release of an orphan in %s", textkey.Plain(c.Pool))
 	case OnVersion:

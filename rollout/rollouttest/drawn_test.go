@@ -240,6 +240,9 @@ func (d drawn) limit() string {
 			return `"groupBy":"resource.metadata['region']"` + d.maybe(50, func() string { return `"maxActiveKeys":1` })
 		}) +
 		d.maybe(20, func() string { return `"strict":true` }) +
+		d.maybe(25, func() string {
+			return `"rate":{"limit":` + d.of("1", "2", `"50%"`) + `,"periodSeconds":` + d.seconds(120, 3600) + `}`
+		}) +
 		d.maybe(30, func() string { return `"rounding":"` + d.of("ceil", "floor", "floor_min_1") + `"` }) +
 		d.maybe(60, func() string {
 			return `"stuckAfterSeconds":` + d.seconds(300, 3600) + d.maybe(60, func() string {

@@ -187,6 +187,7 @@ var editValues = map[string][]any{
 	"groupBy":                      {"resource.metadata['zone']", "resource.id"},
 	"sharedPool":                   {"shared"},
 	"strict":                       {true},
+	"rate":                         {map[string]any{"limit": 1, "periodSeconds": 300}, map[string]any{"limit": "50%", "periodSeconds": 60}},
 	"limit":                        {0, 1, 2, "50%", "100%"},
 	"dependsOn":                    {"false", "deployment.id == 'b'", "deployment.id == 'a'"},
 	"appliesTo":                    {"false", "true"},
@@ -215,7 +216,7 @@ var editValues = map[string][]any{
 // fieldsOf are the fields that a kind of rule may be given besides those that it has.
 var fieldsOf = map[string][]string{
 	"deploymentBracket":   {"onMemberFailure", "overlapStrategy", "readinessMode", "unchangedMemberStrategy", "stuckAfterSeconds", "hooksIdempotent", "memberRoles", "readinessWindowSeconds"},
-	"resourceConcurrency": {"groupBy", "sharedPool", "strict", "stuckAfterSeconds"},
+	"resourceConcurrency": {"groupBy", "sharedPool", "strict", "stuckAfterSeconds", "rate"},
 	"gradualRollout":      {"orderSalt", "orderHash", "orderKey"},
 	"deploymentWindow":    {"allowWindow", "firstDeploy"},
 }

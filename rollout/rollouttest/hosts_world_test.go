@@ -88,6 +88,9 @@ func (m *truth) rules() string {
 		text += m.maybe(15, func() string {
 			return `"stuckAfterSeconds":60` + m.maybe(50, func() string { return `"onStuck":"quarantine"` })
 		})
+		text += m.maybe(20, func() string {
+			return `"rate":{"limit":` + m.of("1", "2") + `,"periodSeconds":` + m.of("60", "300") + `}`
+		})
 		return text + m.maybe(20, func() string { return `"strict":true` }) + `}}`
 	}
 	var policies []string

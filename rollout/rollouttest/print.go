@@ -183,7 +183,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 			if !slices.Contains(needs, need) {
 				needs = append(needs, need)
 			}
-		case rollout.OnSlot:
+		case rollout.OnSlot, rollout.OnRate:
 			pools = append(pools, textkey.Plain(c.Pool))
 		case rollout.OnOperator:
 			commands = true
@@ -202,9 +202,8 @@ func verdictText(v rollout.Verdict, deployment string) string {
 	}
 	text := v.String()
 	if !until.IsZero() { // with which the text ends
-		return strings.TrimSuffix(text, until.UTC().Format(time.RFC3339)) + until.UTC().Format("2006-01-02 15:04:05")
-	}
-	if v.On == nil && len(needs) > 0 {
+		text = strings.TrimSuffix(text, " until "+until.UTC().Format(time.RFC3339))
+	} else if v.On == nil && len(needs) > 0 {
 		text += ", needs " + strings.Join(needs, ", ")
 	}
 	if v.On == nil && len(pools) > 0 {
@@ -213,6 +212,9 @@ func verdictText(v rollout.Verdict, deployment string) string {
 			where = " beside "
 		}
 		text += where + strings.Join(pools, ", ")
+	}
+	if !until.IsZero() {
+		text += " until " + until.UTC().Format("2006-01-02 15:04:05")
 	}
 	return text
 }

@@ -1,0 +1,193 @@
+package concurrency
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/instant"
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// Rate is how many members of a pool may begin to be disrupted in a period, besides the [Limit] of
+// how many may be so at once: "at most 5 nodes an hour". A member begins where it takes a lease and
+// is not active in the pool already. So a further group on the same resource, a start on a resource
+// that is down and a start of a holder that has its lease begin nothing, and a lease that is given
+// back leaves its beginning behind. The zero value is no rate.
+//
+// In any half-open interval of PeriodSeconds at most Limit members begin, but for those that are
+// never refused: a holder takes the lease of a further pool whatever its rate, and that counts. The
+// host needs no start log, because the [Record] of the pool remembers: see its Begun. A record that
+// is lost, or whose pool had no rate until now, knows of nothing before.
+//
+// (The RFC has no rates. Users of Karpenter ask for them in kubernetes-sigs/karpenter#1089.)
+type Rate struct {
+	// Limit is how many members may begin within any Period: a count of at least 1, or a percentage of
+	// the members, rounded as the pool's Rounding says. One that amounts to 0 pauses the pool.
+	Limit Limit `json:"limit,omitzero"`
+	// PeriodSeconds is from 1 to 2147483647.
+	PeriodSeconds int64 `json:"periodSeconds,omitempty"`
+}
+
+// IsZero reports whether there is no rate.
+func (r Rate) IsZero() bool { return r == Rate{} }
+
+// String returns the rate as it is written in JSON, or "unset".
+func (r Rate) String() string {
+	if r.IsZero() {
+		return "unset"
+	}
+	return fmt.Sprintf(`{"limit":%s,"periodSeconds":%d}`, strictjson.Value(r.Limit), r.PeriodSeconds)
+}
+
+// Validate reports every fault, joined, each a *[FieldError]. The zero value has two: a place where
+// there may be no rate does not ask.
+func (r Rate) Validate() error {
+	var f faults
+	r.check(&f, func(field string) string { return field })
+	return f.err()
+}
+
+func (r Rate) check(f *faults, at func(field string) string) {
+	switch {
+	case r.Limit.IsZero():
+		f.add(at("limit"), CodeRequired, nil, "is required: %s", hintRate)
+	case r.Limit.Value() == 0:
+		f.add(at("limit"), CodeOutOfRange, r.Limit, "%s; to pause, write 0 as the limit on how many may be disrupted at once", hintRate)
+	}
+	switch s := r.PeriodSeconds; {
+	case s == 0:
+		f.add(at("periodSeconds"), CodeRequired, nil, "is required: %s", hintPeriod)
+	case s < 0 || s > maxPeriod:
+		f.add(at("periodSeconds"), CodeOutOfRange, s, "%s", hintPeriod)
+	}
+}
+
+const (
+	hintRate   = `must be a count of at least 1 such as 5, or a percentage of at least "1%"`
+	hintPeriod = "must be a whole number of seconds from 1 to 2147483647, such as 3600"
+	maxPeriod  = math.MaxInt32
+)
+
+// of returns how many of total members may begin per period.
+func (r Rate) of(total int, rounding Rounding) int { return r.Limit.Of(total, rounding) }
+
+func (r Rate) period() time.Duration { return time.Duration(r.PeriodSeconds) * time.Second }
+
+// Begun is how many members of a pool began at an instant.
+type Begun struct {
+	At    time.Time `json:"at"`    // in UTC
+	Count int       `json:"count"` // at least 1
+}
+
+// recent returns those of the beginnings that count at now. One that lies ahead, by a clock that
+// has been set back since, counts until a period after it.
+func (r Rate) recent(begun []Begun, now time.Time) []Begun {
+	first := 0
+	for first < len(begun) && !begun[first].At.Add(r.period()).After(now) {
+		first++
+	}
+	return begun[first:]
+}
+
+// left returns how many more members may begin at now in a pool with this rate, or without one.
+// Those that are never refused may have brought it below 0.
+func (r Rate) left(p *Pool, now time.Time) int32 {
+	if r.IsZero() {
+		return math.MaxInt32
+	}
+	left := int64(min(r.of(p.Total, p.Rounding), math.MaxInt32))
+	for _, b := range r.recent(p.Record.Begun, now) {
+		left -= int64(b.Count)
+	}
+	return int32(max(left, math.MinInt32/2)) // a batch may count on
+}
+
+// opens returns the instant at which one more than over of the members that count have begun a
+// period ago: those of the record and, at now, those of a plan. If that takes some of the plan, opens
+// returns the zero time, because it depends on when they are carried out.
+func (r Rate) opens(p *Pool, plan, over int64, now time.Time) time.Time {
+	for _, b := range r.recent(p.Record.Begun, now) {
+		if b.At.After(now) && plan > 0 {
+			if over < plan {
+				return time.Time{}
+			}
+			over, plan = over-plan, 0
+		}
+		if over -= int64(b.Count); over < 0 {
+			return b.At.Add(r.period())
+		}
+	}
+	return time.Time{}
+}
+
+// openRates completes the summaries, and Next, by the instants at which rates let members begin for
+// which candidates wait.
+func (b *batch) openRates(pools []Pool, now time.Time) {
+	for _, answer := range b.answers.list {
+		for _, refusal := range answer {
+			p, rate, summary := &b.pools[refusal.Pool], pools[refusal.Pool].Rate, &b.summaries[refusal.Pool]
+			waits := refusal.Reason == SlotRateFull || refusal.Reason == SlotReserved && p.rate <= p.reserved
+			if !waits || !summary.RateOpens.IsZero() {
+				continue
+			}
+			plan := int64(rate.left(&pools[refusal.Pool], now)) - int64(p.rate)
+			summary.RateOpens = rate.opens(&pools[refusal.Pool], plan, int64(max(0, -p.rate)), now)
+			if at := summary.RateOpens; !at.IsZero() && (b.next.IsZero() || at.Before(b.next)) {
+				b.next = at
+			}
+		}
+	}
+}
+
+// spendRate counts a resource that begins.
+func (l *ledger) spendRate(p *poolState) {
+	if p.period > 0 {
+		p.rate--
+	}
+}
+
+// periodOf returns the period of the rate in which the resource of a place begins, or 0.
+func (l *ledger) periodOf(at int32) int32 {
+	if !l.places[at].begun {
+		return 0
+	}
+	return l.pools[l.places[at].pool].period
+}
+
+// begins reports whether a new lease for a claim makes its resource begin. The first of two leases
+// for one resource does, in whatever order they are claimed, and if the other one never is.
+func (r Record) begins(c Claim, resource string) bool {
+	if c.PeriodSeconds == 0 {
+		return false
+	}
+	at, _ := slices.BinarySearchFunc(r.Leases, resource, func(l Lease, resource string) int { return strings.Compare(l.Resource, resource) })
+	return at == len(r.Leases) || r.Leases[at].Resource != resource
+}
+
+// begin returns Begun with n more beginnings, and without those that are over by the period.
+func (r Record) begin(n int, seconds int32, now time.Time) []Begun {
+	begun := slices.Clone(Rate{PeriodSeconds: int64(seconds)}.recent(r.Begun, now))
+	at, found := slices.BinarySearchFunc(begun, now, func(b Begun, now time.Time) int { return b.At.Compare(now) })
+	if found {
+		begun[at].Count += n
+		return begun
+	}
+	return slices.Insert(begun, at, Begun{At: utc(now), Count: n})
+}
+
+// checkBegun adds the faults of the beginnings of a record.
+func checkBegun(f *faults, begun []Begun) {
+	for i, b := range begun {
+		at := func(field string) string { return fmt.Sprintf("begun[%d].%s", i, field) }
+		if b.Count < 1 || b.Count > maxCount {
+			f.add(at("count"), CodeOutOfRange, b.Count, "must be from 1 to %d", maxCount)
+		}
+		f.set(at("at"), b.At, "must be the instant at which the members began").storable(at("at"), b.At)
+		if i > 0 && !instant.Unset(b.At) && !begun[i-1].At.Before(b.At) {
+			f.add(at("at"), CodeConflict, stamp(b.At), "must come after that of begun[%d]", i-1)
+		}
+	}
+}

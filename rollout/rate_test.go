@@ -1,0 +1,182 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+const onePerTenMinutes = `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":"100%","rate":{"limit":1,"periodSeconds":600}}}`
+
+// begins plays a fleet whose jobs succeed after two minutes, waking only when NextAfter says or a
+// job ends, and lists who starts when.
+func begins(t *testing.T, set *rollout.PolicySet, s rollout.Snapshot, steps int) (lines []string) {
+	t.Helper()
+	now := t0
+	for range steps {
+		plan := mustPlan(t, set, s, now)
+		next := plan.NextAfter(plan.Start)
+		s.State = mustCommit(t, plan, now)
+		for _, start := range plan.Start {
+			lines = append(lines, fmt.Sprintf("%s %s@%s", now.Format("15:04"), start.Resource+"/"+start.Deployment, start.Version))
+			add(&s, start, job(start, now, rollout.JobInProgress))
+		}
+		for _, target := range s.Targets {
+			for _, j := range target.Jobs {
+				if end := j.CreatedAt.Add(2 * time.Minute); j.Status == rollout.JobInProgress && (next.IsZero() || end.Before(next)) {
+					next = end
+				}
+			}
+		}
+		if next.IsZero() {
+			break
+		}
+		now = next
+		for i := range s.Targets {
+			for k := range s.Targets[i].Jobs {
+				if j := &s.Targets[i].Jobs[k]; j.Status == rollout.JobInProgress && !j.CreatedAt.Add(2*time.Minute).After(now) {
+					j.Status, j.CompletedAt = rollout.JobSuccessful, now
+				}
+			}
+		}
+	}
+	return lines
+}
+
+func TestRate(t *testing.T) {
+	t.Parallel()
+	const bracket = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'a'"}}}`
+	for _, row := range []struct {
+		why, rules string
+		fleet      map[string][]string
+		want       []string
+	}{
+		{"one begins in ten minutes, although each is done after two", onePerTenMinutes, map[string][]string{"a": {"v1", "v2"}},
+			[]string{"00:00 r1/a@v2", "00:10 r2/a@v2", "00:20 r3/a@v2"}},
+		{"a second deployment begins nothing on a node that is down", onePerTenMinutes, map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}},
+			[]string{"00:00 r1/a@v2", "00:00 r1/c@v2", "00:10 r2/a@v2", "00:10 r2/c@v2", "00:20 r3/a@v2", "00:20 r3/c@v2"}},
+		{"nor does a member of a bracket that goes on", bracket + "," + onePerTenMinutes, map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}},
+			[]string{"00:00 r1/a@v2", "00:02 r1/c@v2", "00:10 r2/a@v2", "00:12 r2/c@v2", "00:20 r3/a@v2", "00:22 r3/c@v2"}},
+		{"each value has a rate of its own", strings.Replace(onePerTenMinutes, `"true"`, `"true","groupBy":"resource.name"`, 1), map[string][]string{"a": {"v1", "v2"}},
+			[]string{"00:00 r1/a@v2", "00:00 r2/a@v2", "00:00 r3/a@v2"}},
+		{"and so has each of two pools", onePerTenMinutes + `,{"id":"Q","resourceConcurrency":{"groupSelector":"resource.name != 'r1'","limit":2,"rate":{"limit":1,"periodSeconds":1800}}}`, map[string][]string{"a": {"v1", "v2"}},
+			[]string{"00:00 r1/a@v2", "00:10 r2/a@v2", "00:40 r3/a@v2"}},
+	} {
+		got := begins(t, compile(t, policy(row.rules)), fleet(3, "v1", row.fleet), 30)
+		if row.fleet["c"] != nil { // those of one instant by name
+			slices.Sort(got)
+		}
+		if diff := cmp.Diff(row.want, got); diff != "" {
+			t.Errorf("%s:\n%s", row.why, diff)
+		}
+	}
+}
+
+// TestRateSays: what waits for a rate is told until when, by the next plan at the latest, and Next
+// is that instant.
+func TestRateSays(t *testing.T) {
+	t.Parallel()
+	set, s := compile(t, policy(onePerTenMinutes)), fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	says := func(plan rollout.Plan) string {
+		w, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"})
+		return fmt.Sprint(w.Blockers[0], " ", w.Blockers[0].Actors(), " next ", plan.Next.Format(time.TimeOnly), " ", plan.NextAfter(plan.Start).Format(time.TimeOnly))
+	}
+	plan := mustPlan(t, set, s, t0)
+	if got, want := says(plan), "slot_rate_full, waits for the rate of P [time] next 00:00:00 00:10:00"; got != want || !plan.Next.IsZero() {
+		t.Errorf("the instant depends on when r1 starts: %s, want %s", got, want)
+	}
+	state := mustCommit(t, plan, minute(1))
+	if diff := cmp.Diff([]concurrency.Begun{{At: minute(1), Count: 1}}, state.Pools[0].Begun); diff != "" {
+		t.Error(diff)
+	}
+	s.State = state
+	add(&s, plan.Start[0], job(plan.Start[0], minute(1), rollout.JobSuccessful))
+	plan = mustPlan(t, set, s, minute(2))
+	if got, want := says(plan), "slot_rate_full until 2025-01-01T00:11:00Z, waits for the rate of P [time] next 00:11:00 00:11:00"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if len(plan.State.Pools[0].Leases) != 0 {
+		t.Errorf("the slot has been given back: %v", plan.State.Pools[0].Leases)
+	}
+	if e, err := plan.Explain(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"}); err != nil || !strings.Contains(e.String(), "slot_rate_full until 2025-01-01T00:11:00Z") {
+		t.Errorf("%v %v", e, err)
+	}
+	if plan = mustPlan(t, set, s, minute(11)); !slices.Equal(started(plan), []string{"r2/a@v2"}) {
+		t.Errorf("starts %v", started(plan))
+	}
+	// Nothing waits any more: no reason to wake.
+	s.State = mustCommit(t, plan, minute(11))
+	add(&s, plan.Start[0], job(plan.Start[0], minute(11), rollout.JobSuccessful))
+	if plan = mustPlan(t, set, s, minute(12)); !plan.Next.IsZero() {
+		t.Errorf("next %v", plan.Next)
+	}
+}
+
+// TestRateOfOverrides: an override of the rule lets a version past its rate as well, and who begins
+// that way counts for those that come later.
+func TestRateOfOverrides(t *testing.T) {
+	t.Parallel()
+	rules := func(perPeriod int) *rollout.PolicySet {
+		return compile(t, policy(strings.Replace(onePerTenMinutes, `"rate":{"limit":1`, fmt.Sprintf(`"rate":{"limit":%d`, perPeriod), 1)))
+	}
+	forced := func() rollout.Snapshot {
+		s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Overrides = []rollout.Override{override("P", only("r3"))}
+		return s
+	}
+	s := forced()
+	plan := mustPlan(t, rules(1), s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r3/a@v2", "r1/a@v2"}) || plan.Start[0].Reason != rollout.ReasonOverridden {
+		t.Errorf("r3 and the first of the others: %v", got)
+	}
+	for _, start := range plan.Start {
+		if start.Claims[0].PeriodSeconds != 600 {
+			t.Errorf("%s is not remembered: %+v", start.Run, start.Claims)
+		}
+	}
+	if diff := cmp.Diff([]concurrency.Begun{{At: t0, Count: 2}}, mustCommit(t, plan, t0).Pools[0].Begun); diff != "" {
+		t.Error(diff)
+	}
+	s = forced()
+	s.State.Pools = []concurrency.Record{concurrency.NewRecord("P")}
+	s.State.Pools[0].Begun = []concurrency.Begun{{At: minute(-4), Count: 1}, {At: t0.Add(-1), Count: 1}}
+	before := text(t, s)
+	if plan = mustPlan(t, rules(1), s, t0); !slices.Equal(started(plan), []string{"r3/a@v2"}) || waits(plan) != "slot_rate_full P 01 00:09:59.999999999" {
+		t.Errorf("it is past a rate that is used up: %v, %s", started(plan), waits(plan))
+	}
+	if diff := cmp.Diff([]concurrency.Begun{{At: minute(-4), Count: 1}, {At: t0.Add(-1), Count: 1}, {At: t0, Count: 1}}, mustCommit(t, plan, t0).Pools[0].Begun); diff != "" {
+		t.Error(diff)
+	}
+	if after := text(t, s); after != before {
+		t.Errorf("the plan wrote to the snapshot: %s", cmp.Diff(before, after))
+	}
+	s.Overrides[0].Resource = ""
+	if plan = mustPlan(t, rules(1), s, t0); len(plan.Start) != 4 {
+		t.Errorf("one for all: %v", started(plan))
+	}
+	if diff := cmp.Diff([]concurrency.Begun{{At: minute(-4), Count: 1}, {At: t0.Add(-1), Count: 1}, {At: t0, Count: 4}}, mustCommit(t, plan, t0).Pools[0].Begun); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRateOfAStartGivenAgain: a planner that stopped before it dispatched offers the start once
+// more, and that begins nothing; nor does a slot that was lost come back.
+func TestRateOfAStartGivenAgain(t *testing.T) {
+	t.Parallel()
+	set, s := compile(t, policy(onePerTenMinutes)), fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.State = mustCommit(t, mustPlan(t, set, s, t0), t0)
+	plan := mustPlan(t, set, s, minute(1))
+	if got := started(plan); !slices.Equal(got, []string{"r1/a@v2"}) || plan.Start[0].Claims[0].PeriodSeconds != 0 {
+		t.Errorf("%v %+v", got, plan.Start[0].Claims)
+	}
+	if diff := cmp.Diff([]concurrency.Begun{{At: t0, Count: 1}}, mustCommit(t, plan, minute(1)).Pools[0].Begun); diff != "" {
+		t.Error(diff)
+	}
+}
