@@ -235,6 +235,55 @@ func ExamplePlan_quarantine() {
 	// and n1 down:  0 start, quarantined [n1 for g]
 }
 
+// At most two nodes an hour begin, however soon they are done. The record of the pool remembers them.
+func ExamplePlan_rate() {
+	pool := concurrency.Pool{Key: "nodes", Limit: concurrency.Percent(100), Total: 10, Rate: concurrency.Rate{Limit: concurrency.Count(2), PeriodSeconds: 3600}}
+	candidates := []concurrency.Candidate{
+		{Resource: "n1", Group: "g", Rank: 0, Needs: []int32{0}},
+		{Resource: "n2", Group: "g", Rank: 1, Needs: []int32{0}},
+		{Resource: "n3", Group: "g", Rank: 2, Needs: []int32{0}},
+	}
+	for _, at := range []time.Time{now, now.Add(5 * time.Minute), now.Add(time.Hour)} {
+		snapshot := concurrency.Snapshot{Pools: []concurrency.Pool{pool}}
+		plan, err := concurrency.Plan(snapshot, candidates, at)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(at.Format(time.TimeOnly))
+		fmt.Println(plan.Describe(snapshot, candidates))
+		records, err := concurrency.Apply(snapshot, candidates, plan.Admitted, at)
+		if err != nil {
+			panic(err)
+		}
+		for _, record := range records {
+			pool.Record = record
+		}
+		for _, a := range plan.Admitted { // each is done at once
+			c := candidates[a.Candidate]
+			if pool.Record, err = pool.Record.Release(concurrency.Holder{Resource: c.Resource, Group: c.Group}, a.Claims[0].Token); err != nil {
+				panic(err)
+			}
+		}
+		candidates = candidates[len(plan.Admitted):]
+	}
+	// Output:
+	// 09:00:00
+	// 2 candidates may start, 1 must wait
+	// n1 for g may start: slot_free, pool nodes with token 1
+	// n2 for g may start: slot_free, pool nodes with token 2
+	// n3 for g must wait: slot_rate_full in pool nodes
+	// pool nodes: 2 of at most 10 active, 10 members, 2 new leases
+	// 09:05:00
+	// 0 candidates may start, 1 must wait
+	// n3 for g must wait: slot_rate_full in pool nodes
+	// pool nodes: 0 of at most 10 active, 10 members, rate opens at 2026-03-11T10:00:00Z
+	// next: 2026-03-11T10:00:00Z
+	// 10:00:00
+	// 1 candidate may start, 0 must wait
+	// n3 for g may start: slot_free, pool nodes with token 3
+	// pool nodes: 1 of at most 10 active, 10 members, 1 new lease
+}
+
 // One node in one zone at a time: a pool per zone, and one active zone.
 func ExampleRule_Pool() {
 	one := int64(1)

@@ -25,7 +25,7 @@ func (always) Match(interface {
 func TestPoliciesAreNotRetained(t *testing.T) {
 	policies, err := ParsePolicies([]byte(`{"name":"p","selector":"true","enabled":true,"rules":[
 		{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":60,"memberRoles":{"pre":"a","post":"b"},"hooksIdempotent":true,"overlapStrategy":"merge","preparedStatePersists":true,"maxMerges":2}},
-		{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":2}},
+		{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":2,"rate":{"limit":1,"periodSeconds":60}}},
 		{"gradualRollout":{"rolloutType":"waves","timeScaleInterval":60,"waves":[1,"50%"]}},
 		{"deploymentDependency":{"dependsOn":"true","appliesTo":"a"}},
 		{"versionSelector":{"selector":"true"}},

@@ -132,6 +132,9 @@
 //     renamed or grouped by another key counts the executions and jobs in progress on its members.
 //     A lease under the old key counts in the old pool until its group ends; leases without a
 //     holder at work are listed in [Plan.Orphans].
+//   - A rate goes by what its pools remember of those that began. They remember it for the period
+//     that the rate had then: a new rate, one whose pool is renamed and the rest of a longer period
+//     know of nothing before. What is down by itself, or by a job without a lease, begins nothing.
 //   - A curve keeps the start and the size that its rollout had when it began, stored under the id
 //     of its rule; a renamed curve begins anew at the same base. Interval, type, key and salt
 //     follow an edit at once, so another orderKey or orderSalt changes who is next.
@@ -162,7 +165,7 @@
 //     restored, the next one takes a number that no job has.
 //   - Slots are counted from active jobs and open executions until they are taken again. So outside
 //     brackets a slot is lost that its resource keeps between two attempts, or while its job is
-//     being verified, and another resource may start meanwhile.
+//     being verified, and another resource may start meanwhile. Rates know of nothing before.
 //   - What only the state knew is lost: that an execution was given up, and which commands it has
 //     received. An execution that is open in a restored backup goes on; if a later group has been
 //     at work there since, resolve it by a command, because a retry would deploy the older version

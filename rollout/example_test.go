@@ -517,54 +517,31 @@ func ExampleStart_Held() {
 	// rollout: run n1/prod/web/v2/1: the slot in pool one with token 1 was given back: concurrency: token of a lost lease
 }
 
-// ExamplePlanner_rate starts no more than two jobs per hour, although four may be at work at once.
-// What continues where a slot is held is not counted, so that a node that was drained is finished.
-func ExamplePlanner_rate() {
-	const perHour = 2
-	fleet, now, heldBack := exampleFleet(), clock.NewFake(exampleNow), false
+// ExamplePolicySet_rate starts no more than two nodes per hour, although four may be at work at once.
+// The host wakes at NextAfter alone.
+func ExamplePolicySet_rate() {
+	fleet := exampleFleet()
 	for _, id := range []string{"n3", "n4", "n5"} {
 		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: id})
 		fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "web"}, Current: "v1"})
 	}
-	var begun []time.Time // when the jobs of the host began that took a slot, oldest first
-	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":4}}]}`),
-		Store: &bracket.MemoryStore{}, Clock: now}
-	planner.Choose = func(plan *rollout.Plan) (chosen []rollout.Start) { // again after a conflict: it must not count by itself
-		left := perHour
-		for _, at := range begun {
-			if plan.Now.Sub(at) < time.Hour {
-				left--
-			}
-		}
-		for _, start := range plan.Start {
-			if start.Reason != "slot_held" {
-				left--
-			}
-			if start.Reason == "slot_held" || left >= 0 {
-				chosen = append(chosen, start)
-			}
-		}
-		heldBack = left < 0
-		return chosen
-	}
-	for {
-		plan, err := planner.Plan(context.Background(), fleet)
+	set := exampleSet(`{"name":"web","selector":"true","rules":[
+		{"id":"nodes","resourceConcurrency":{"groupSelector":"true","limit":4,"rate":{"limit":2,"periodSeconds":3600}}}]}`)
+	for now := exampleNow; !now.IsZero(); {
+		plan, err := set.Plan(fleet, now)
 		if err != nil {
 			log.Fatal(err)
 		}
+		if fleet.State, err = plan.Commit(plan.Start, now); err != nil {
+			log.Fatal(err)
+		}
 		for _, start := range plan.Start {
-			fmt.Println(plan.Now.Format(time.TimeOnly), "start", start.Run)
-			if start.Reason != "slot_held" {
-				begun = append(begun, plan.Now)
-			}
+			fmt.Println(now.Format(time.TimeOnly), "start", start.Run)
 			i := slices.IndexFunc(fleet.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
-			fleet.Targets[i].Jobs = []rollout.Job{{Run: start.Run, Version: start.Version, Status: rollout.JobSuccessful, CreatedAt: plan.Now, CompletedAt: plan.Now.Add(time.Minute)}}
+			fleet.Targets[i].Jobs = []rollout.Job{{Run: start.Run, Version: start.Version, Status: rollout.JobSuccessful, CreatedAt: now, CompletedAt: now.Add(time.Minute)}}
 			fleet.Targets[i].Current = start.Version
 		}
-		if !heldBack {
-			break
-		}
-		now.Set(begun[len(begun)-perHour].Add(time.Hour)) // or plan.Next, which does not know of this, if that is earlier
+		now = plan.NextAfter(plan.Start)
 	}
 	// Output:
 	// 00:00:00 start n1/prod/web/v2/1
@@ -572,6 +549,31 @@ func ExamplePlanner_rate() {
 	// 01:00:00 start n3/prod/web/v2/1
 	// 01:00:00 start n4/prod/web/v2/1
 	// 02:00:00 start n5/prod/web/v2/1
+}
+
+// ExamplePlanner_stop stops a rollout at once, whatever the policies say: no plan starts anything
+// until somebody takes the stop back. What is at work goes on.
+func ExamplePlanner_stop() {
+	stopped := true
+	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
+		Store: &bracket.MemoryStore{}, Clock: clock.NewFake(exampleNow)}
+	planner.Choose = func(plan *rollout.Plan) []rollout.Start {
+		if stopped {
+			return nil
+		}
+		return plan.Start
+	}
+	for range 2 {
+		plan, err := planner.Plan(context.Background(), exampleFleet())
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("stopped:", stopped, "- starts:", len(plan.Start))
+		stopped = false
+	}
+	// Output:
+	// stopped: true - starts: 0
+	// stopped: false - starts: 1
 }
 
 // A list is read from the first to the last, or asked about one target.

@@ -26,7 +26,8 @@ import (
 //     the version of any member.
 //   - A deployment window that allows counts as open, so the other allowing windows of the policy
 //     do not block either.
-//   - A concurrency rule lets the target start although the pool is full; its lease still counts.
+//   - A concurrency rule lets the target start although the pool is full or its rate is used up;
+//     its lease still counts, and those that come later count that it began.
 //     Once its job is seen, its resource is down, and other targets on that resource may start
 //     without a further slot. With maxActiveKeys the value of the resource is then active, so other
 //     resources with this value may start, up to the limit of their pool. If the start was saved

@@ -74,6 +74,7 @@ func (r Rule) clone() Rule {
 	}
 	if r.ResourceConcurrency = copyOf(r.ResourceConcurrency); r.ResourceConcurrency != nil {
 		r.ResourceConcurrency.LimitValue = copyOf(r.ResourceConcurrency.LimitValue)
+		r.ResourceConcurrency.Rate = copyOf(r.ResourceConcurrency.Rate)
 	}
 	if r.GradualRollout = copyOf(r.GradualRollout); r.GradualRollout != nil {
 		own := r.GradualRollout
