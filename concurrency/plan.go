@@ -44,13 +44,13 @@ type Admitted struct {
 
 // Claim is the right to one place in a pool, valid at one revision of its record.
 type Claim struct {
-	Pool     int32  // index of the snapshot's pool
-	Revision uint64 // of the record that the decision is based on
-	Token    uint64 // of the present lease for a holder that has one, else a new one
+	Pool int32 // index of the snapshot's pool
 	// PeriodSeconds is the period of the pool's [Rate] if the resource begins in it by this claim or
 	// by another one of the plan. The record remembers for so long that it did. It is 0 if the
 	// resource was active already, or the pool has no rate.
 	PeriodSeconds int32
+	Revision      uint64 // of the record that the decision is based on
+	Token         uint64 // of the present lease for a holder that has one, else a new one
 }
 
 // Refused is a candidate that may not start now.

@@ -431,9 +431,9 @@ func TestPlanClaims(t *testing.T) {
 	s.ask("n1", "g", "nodes", "a-first").ask("n2", "g", "nodes", "a-first").ask("n2", "h", "nodes")
 	r := s.plan(t)
 	want := []Admitted{
-		{0, SlotHeld, []Claim{{1, 0, 1, 0}, {0, 7, 1, 0}}},
-		{1, SlotFree, []Claim{{1, 0, 2, 0}, {0, 7, 2, 0}}},
-		{2, SlotAlreadyDown, []Claim{{0, 7, 3, 0}}},
+		{0, SlotHeld, []Claim{{1, 0, 0, 1}, {0, 0, 7, 1}}},
+		{1, SlotFree, []Claim{{1, 0, 0, 2}, {0, 0, 7, 2}}},
+		{2, SlotAlreadyDown, []Claim{{0, 0, 7, 3}}},
 	}
 	if diff := cmp.Diff(want, r.Admitted); diff != "" {
 		t.Error("claims are by key, carry the revision of the record, the holder's token or the next one: ", diff)
@@ -482,7 +482,7 @@ func TestJobGetsALease(t *testing.T) {
 	s := newScene(ten(Count(1))).ask("n1", "g", "nodes").ask("n1", "g", "nodes")
 	s.Pools[0].Jobs = []Holder{{"n1", "g"}}
 	r := s.plan(t)
-	want := []Admitted{{0, SlotHeld, []Claim{{0, 0, 1, 0}}}, {1, SlotHeld, []Claim{{0, 0, 1, 0}}}}
+	want := []Admitted{{0, SlotHeld, []Claim{{0, 0, 0, 1}}}, {1, SlotHeld, []Claim{{0, 0, 0, 1}}}}
 	if diff := cmp.Diff(want, r.Admitted); diff != "" || r.Pools[0].Starts != 1 {
 		t.Errorf("%d starts: %s", r.Pools[0].Starts, diff)
 	}
@@ -516,14 +516,14 @@ func TestApplyRefuses(t *testing.T) {
 			t.Errorf("%s: %v, %v: %s", c.name, records, err, c.why)
 		}
 	}
-	good := Admitted{0, SlotFree, []Claim{{0, 0, 1, 0}}}
+	good := Admitted{0, SlotFree, []Claim{{0, 0, 0, 1}}}
 	for _, c := range []struct {
 		start     Admitted
 		want, why string
 	}{
 		{Admitted{Candidate: 1}, "out_of_range starts[1].candidate: 1: must be an index of the 1 candidates, which must be those of the plan", "candidates of another plan"},
 		{Admitted{Candidate: -1}, "out_of_range starts[1].candidate: -1: must be an index of the 1 candidates, which must be those of the plan", "no candidate"},
-		{Admitted{0, SlotFree, []Claim{{0, 0, 1, 0}, {1, 0, 1, 0}}}, "out_of_range starts[1].claims[1].pool: 1: must be an index of the 1 pools of the snapshot, which must be that of the plan", "snapshot of another plan"},
+		{Admitted{0, SlotFree, []Claim{{0, 0, 0, 1}, {1, 0, 0, 1}}}, "out_of_range starts[1].claims[1].pool: 1: must be an index of the 1 pools of the snapshot, which must be that of the plan", "snapshot of another plan"},
 		{Admitted{0, SlotFree, []Claim{{Pool: -1}}}, "out_of_range starts[1].claims[0].pool: -1: must be an index of the 1 pools of the snapshot, which must be that of the plan", "no pool"},
 	} {
 		records, err := Apply(s.Snapshot, s.candidates, []Admitted{good, c.start}, epoch)
