@@ -21,13 +21,17 @@
 //  2. Store the run that a step returned, with compare-and-swap, before carrying out its actions,
 //     unless Result.Changed is false. If the run cannot be stored, discard it and its actions: the
 //     same step gives the same tokens again. Keep the input for that step, because commands and
-//     changes of the fleet are reported only once.
+//     changes of the fleet are reported only once. If Changed is false, no compare-and-swap shows
+//     that the run was the newest: a host that reads a cache makes sure of that before it acts. An
+//     old run repeats actions of attempts that are over, even after the run has ended.
 //  3. Carry out the actions, in any order. Each action is repeated until an observation with its
 //     token or at its version acknowledges it. So each token must take effect at most once: point a
-//     target with a compare-and-swap, or keep the token beside it. A removal is done when the
-//     target is observed to be gone, or is listed in Input.Removed. Answer an approval only while
-//     a step asks for it, or approve what was rejected: any other answer is ignored, with an event.
-//     See the example of [Step] about a reconcile.
+//     target with a compare-and-swap, and keep the token beside it. Do nothing if this token of the
+//     run, or a later one, is there already: later is the one of a higher Stage or, in the same
+//     Stage, of a higher Attempt. If an earlier token came back, every observation would be stale
+//     for good. A removal is done when the target is observed to be gone, or is listed in
+//     Input.Removed. Answer an approval only while a step asks for it, or approve what was rejected:
+//     any other answer is ignored, with an event. See the example of [Step] about a reconcile.
 //  4. Attach the token of this run's last action on a target to every observation made after that
 //     action, even if another run has acted on the target since. With the token of the other run
 //     the observation would be stale, and the takeover would go unnoticed. Leave out observations

@@ -173,7 +173,7 @@ func ExampleStep_reconcile() {
 				}
 			}
 		}
-		if changed { // with compare-and-swap, and before anything is done
+		if changed { // with compare-and-swap, and before anything is done; else make sure that the run is the newest
 			if stored, err = json.Marshal(run); err != nil {
 				panic(err)
 			}
@@ -181,7 +181,7 @@ func ExampleStep_reconcile() {
 		for _, a := range result.Actions {
 			switch a.Kind {
 			case staged.Start:
-				tokens[a.Target] = a.Token // point the target at a.Version, unless it has this token
+				tokens[a.Target] = a.Token // point the target at a.Version, unless it has this token or a later one
 			case staged.RequestApproval:
 				approvers[a.Name] = "" // make the request, unless it is there
 			}

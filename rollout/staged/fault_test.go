@@ -258,3 +258,49 @@ func TestI8FaultsMakeNoDifference(t *testing.T) {
 		seen[string(wild.Phase())]++
 	}, "Succeeded", "lost step", "crash before acting", "dropped action", "replayed action", "stale read", "left out: from before the action", "input twice", "stop", "retried")
 }
+
+// TestStaleRunRepeatsEarlierToken: a host that keeps one token beside each target and reads an old
+// run gets the action of an attempt that is over, from a step that changes nothing, so that no
+// compare-and-swap stops it. The order of tokens in the third duty does. A host that compares for
+// equality alone points the target once more, and the run waits for it for good.
+func TestStaleRunRepeatsEarlierToken(t *testing.T) {
+	later := func(a, b staged.Token) bool { return a.Stage > b.Stage || a.Stage == b.Stage && a.Attempt > b.Attempt }
+	for _, row := range []struct {
+		why  string
+		does func(beside, token staged.Token) bool
+		want staged.TargetState
+	}{
+		{"an earlier token is not carried out", func(beside, token staged.Token) bool { return later(token, beside) }, staged.Done},
+		{"an earlier token comes back", func(beside, token staged.Token) bool { return token != beside }, staged.Updating},
+	} {
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf("c1"), staged.Options{OnFailure: staged.Hold})
+		if err != nil {
+			t.Fatal(err)
+		}
+		beside, now := staged.Token{Stage: -1}, benchStart
+		tick := func(run *staged.Run, in staged.Input) (*staged.Run, staged.Result) {
+			now = now.Add(time.Second)
+			run, result := step(t, run, in, now)
+			for _, a := range result.Actions {
+				if row.does(beside, a.Token) {
+					beside = a.Token
+				}
+			}
+			return run, result
+		}
+		see := func(health staged.Health) staged.Input {
+			return staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: health, Token: beside}}}
+		}
+		old, _ := tick(run, staged.Input{})
+		run, _ = tick(old, see(staged.HealthFailed))
+		run, _ = tick(run, staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}})
+		run, _ = tick(run, see(staged.HealthProgressing))
+		if _, result := tick(old, see(staged.HealthProgressing)); result.Changed || len(result.Actions) != 1 {
+			t.Errorf("%s: the old run gives %v", row.why, result)
+		}
+		run, _ = tick(run, see(staged.HealthReady))
+		if got, _ := run.Target("c1"); got.State != row.want {
+			t.Errorf("%s: got %v, want %v", row.why, got, row.want)
+		}
+	}
+}
