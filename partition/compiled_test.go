@@ -534,3 +534,34 @@ func TestResultsAreTheCallers(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", again, first)
 	}
 }
+
+// TestStaleRelease: a host that plans on a cache in which a release of its own is not yet seen
+// releases more than one batch before the batch is ready. What it stored since has to be laid over
+// what it reads, as the second duty says.
+func TestStaleRelease(t *testing.T) {
+	strategy := partition.Strategy{MaxUnavailable: partition.FromInt(0), MaxNew: count(2)}
+	onItsWay := partition.State{Released: newVersion, Applied: oldVersion, Ready: true}
+	for _, row := range []struct {
+		why    string
+		second partition.State // what is known of the second cluster of the first batch
+		want   string
+	}{
+		{"its release is not seen: it is released again, and with it a cluster that should wait for it", healthy(oldVersion), "[1 2]"},
+		{"its release is known, and the next batch waits for it", onItsWay, "[]"},
+	} {
+		fleet := fleetOf(4, healthy(oldVersion))
+		fleet.Clusters[0].State = healthy(newVersion)
+		fleet.Clusters[1].State = row.second
+		plan, err := partition.Plan(strategy, fleet, partition.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := []int{}
+		for _, r := range plan.Releases {
+			list = append(list, r.Index)
+		}
+		if got := fmt.Sprint(list); got != row.want {
+			t.Errorf("%s: got %s, want %s", row.why, got, row.want)
+		}
+	}
+}
