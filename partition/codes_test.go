@@ -193,7 +193,6 @@ func TestReasonsInTheSingular(t *testing.T) {
 		"no healthy cluster is ever updated: at most 0 of all targets may be unavailable":                     {Reason: partition.TotalBudget},
 		"partition 3 has no room for updates: 0 members are unavailable, at most 5 may be":                    {Reason: partition.Budget, Partition: 3, Limit: 5}, // of no plan
 		"all targets together have no room for updates: 0 are unavailable, at most 5 may be":                  {Reason: partition.TotalBudget, Limit: 5},          // likewise
-		"all targets together have no room for updates: 5 are unavailable, at most 0 may be":                  {Reason: partition.TotalBudget, Count: 5},
 		"the step has its 1 release":                                    {Reason: partition.StepLimit, Limit: 1},
 		"the batch of 1 is full":                                        {Reason: partition.Batch, Limit: 1},
 		"new clusters never get a deployment: the batch is 0":           {Reason: partition.Batch},

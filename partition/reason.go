@@ -94,7 +94,8 @@ const (
 )
 
 // Status returns the status that belongs to the reason: Denied for Unmatched, and Pending for every
-// other.
+// other. In the mode FleetController a Budget or TotalBudget whose Limit is 0, and a Batch whose
+// Limit is not above 0, are Pending as well, but only another strategy ends them.
 func (r Reason) Status() VerdictStatus {
 	if r == Unmatched {
 		return Denied
@@ -122,7 +123,7 @@ func (v Verdict) String() string {
 		}
 		return fmt.Sprintf("partition %d has no room for updates: %s unavailable, at most %d may be", v.Partition, counted(v.Count, "member is", "members are"), v.Limit)
 	case TotalBudget:
-		if v.Count == 0 && v.Limit == 0 {
+		if v.Limit == 0 { // whatever is unavailable: it would be no help if that became ready
 			return "no healthy cluster is ever updated: at most 0 of all targets may be unavailable"
 		}
 		return fmt.Sprintf("all targets together have no room for updates: %s unavailable, at most %d may be", counted(v.Count, "is", "are"), v.Limit)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tranche-dev/tranche/partition"
+	"github.com/tranche-dev/tranche/selector"
 )
 
 // TestReasonReads: every reason says in one line what it is about, with its numbers.
@@ -27,6 +28,29 @@ func TestReasonReads(t *testing.T) {
 		v := partition.Verdict{Reason: row.reason, Partition: 3, ClosedBy: 1, Count: 5, Limit: 2}
 		if got := v.String(); got != row.want {
 			t.Errorf("%q, want %q", got, row.want)
+		}
+	}
+}
+
+// TestTotalBudgetOfNone: where no target may be unavailable, Fleet's controller updates no healthy
+// cluster, whether others are unavailable or not. A text that names one of these sends its reader
+// to a cluster whose recovery changes nothing.
+func TestTotalBudgetOfNone(t *testing.T) {
+	strategy := partition.Strategy{MaxUnavailable: partition.FromInt(0), Partitions: stage("a")}
+	strategy.Partitions[0].MaxUnavailable = partition.FromInt(5)
+	strategy.Partitions[0].ClusterSelector = &selector.LabelSelector{}
+	for _, ready := range []bool{false, true} { // 1 target is unavailable, or none
+		fleet := fleetOf(3, healthy(oldVersion))
+		fleet.Clusters[0].State = partition.State{Released: newVersion, Applied: newVersion, Ready: ready}
+		plan, err := partition.Plan(strategy, fleet, partition.Options{Mode: partition.FleetController})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Waiting) != 2 {
+			t.Fatalf("got %v", plan)
+		}
+		if got, want := plan.Waiting[0].Verdict.String(), "no healthy cluster is ever updated: at most 0 of all targets may be unavailable"; got != want {
+			t.Errorf("the first one ready %v: got %q, want %q", ready, got, want)
 		}
 	}
 }
