@@ -1106,3 +1106,40 @@ func TestDiagnoseSet(t *testing.T) {
 		}
 	}
 }
+
+// TestNumberOfAbsentReplica: an autoscaler that keeps its number while a replica is not there has to
+// be heard then, too. Heard only of what exists, a surge is created by the number of the component
+// and deleted by that of the autoscaler, for ever.
+func TestNumberOfAbsentReplica(t *testing.T) {
+	spec := set(surge.ReplicaRecreate, 1, budgets(1, 0), plain(3, 1), plain(1, 1))
+	zero := 0
+	surgeOf := func(first string) []surge.Units {
+		return []surge.Units{{Slots: parse(t, first), Replicas: &zero}, {Slots: parse(t, "n")}}
+	}
+	old := parseSet(t, []string{"OOO O"})
+	for _, row := range []struct {
+		why   string
+		state surge.SetState
+		want  string
+	}{
+		{"the number is not told: three units are created", old, "1/0: +0 Surge, +1 Surge, +2 Surge"},
+		{"now it is told: they are deleted", append(slices.Clone(old), surgeOf("nnn")), "1/0: -0 SurplusSurge, -1 Condemned, -2 Condemned"},
+		{"it is told before they exist: none is created", append(slices.Clone(old), []surge.Units{{Replicas: &zero}, {}}), "1/1: +0 Surge"},
+	} {
+		plan := planSet(t, spec, row.state)
+		if got := plan.String(); !strings.HasPrefix(got, row.want+"\n") {
+			t.Errorf("%s: got\n%s\nwant\n%s", row.why, got, row.want)
+		}
+		if len(plan.Replicas) != 2 {
+			t.Errorf("%s: %d replicas, want one more than the set has, which exists or is created", row.why, len(plan.Replicas))
+		}
+	}
+
+	// By its own number no component has a unit, so that a surge would have none.
+	three := 3
+	empty := set(surge.ReplicaRecreate, 1, budgets(1, 0), plain(0, 0))
+	plan := planSet(t, empty, surge.SetState{{{Slots: parse(t, "OOO"), Replicas: &three}}})
+	if got, want := plan.String(), "0/0: -0 Outdated, -1 Outdated, -2 Outdated\nblocked: Terminating"; got != want {
+		t.Errorf("without a surge: got\n%s\nwant\n%s", got, want)
+	}
+}

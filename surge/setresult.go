@@ -11,8 +11,8 @@ type SetResult struct {
 	// Current is the set replica that a RollingUpdate updates now. It is -1 if there is none, and
 	// always under ReplicaRecreate.
 	Current int `json:"current"`
-	// Replicas has one entry per set replica, by index: the replicas of the Spec, and those that
-	// exist above.
+	// Replicas has one entry per set replica, by index: the replicas of the Spec, and those above
+	// that exist or are created. It may be longer than the state.
 	Replicas []ReplicaResult `json:"replicas"`
 	// Whole is the plan for whole replicas under ReplicaRecreate. It is the zero value under
 	// RollingUpdate.
