@@ -319,3 +319,20 @@ func TestLimitsOfAStage(t *testing.T) {
 		}
 	}
 }
+
+// TestEverybodyGone: a host whose cache is still empty after a restart, and which takes that for the
+// fleet, ends the run: nothing was updated, nothing failed, and it does not go on when the targets
+// are seen. So Input says that what a cache does not have is not yet gone.
+func TestEverybodyGone(t *testing.T) {
+	for removed, want := range map[staged.Choice]staged.Phase{staged.Skip: staged.PhaseSucceeded, staged.Fail: staged.PhaseFailed} {
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, benchSpec(), fleetOf("c1", "c2"), staged.Options{Removed: removed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, _ = step(t, run, staged.Input{Removed: []string{"c1", "c2"}}, benchStart)
+		run, result := step(t, run, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v1", Health: staged.HealthReady}}}, benchStart)
+		if run.Phase() != want || len(result.Actions) > 0 {
+			t.Errorf("with %s: got %v with %v, want %v", removed, run.Phase(), result, want)
+		}
+	}
+}
