@@ -26,10 +26,10 @@ type Result struct {
 	// with [Record.Quarantine]; they stay listed.
 	Stuck []Stuck
 	// Next is the earliest instant after now at which another lease becomes stuck, or the [Rate] of a
-	// pool that refuses a candidate lets one more member begin (RateOpens of its [Summary]). Until then,
-	// and without a new observation, the result stays the same. Zero means that it never changes by
-	// itself. A start is a new observation: it may be stuck StuckAfter of its pools later, and counts
-	// in their rates for a period.
+	// pool that refuses a candidate lets one more member begin (RateOpens of its [Summary]). Until
+	// then, and without a new observation, the result stays the same. Zero means that it never changes
+	// by itself. A start is a new observation: it may be stuck StuckAfter of its pools later, and
+	// counts in their rates for a period.
 	Next time.Time
 }
 

@@ -24,8 +24,8 @@ import (
 //
 // (The RFC has no rates. Users of Karpenter ask for them in kubernetes-sigs/karpenter#1089.)
 type Rate struct {
-	// Limit is how many members may begin within any Period: a count of at least 1, or a percentage of
-	// the members, rounded as the pool's Rounding says. One that amounts to 0 pauses the pool.
+	// Limit is how many members may begin: a count of at least 1, or a percentage of the members,
+	// rounded as the pool's Rounding says. One that amounts to 0 pauses the pool.
 	Limit Limit `json:"limit,omitzero"`
 	// PeriodSeconds is from 1 to 2147483647.
 	PeriodSeconds int64 `json:"periodSeconds,omitempty"`
@@ -106,8 +106,8 @@ func (r Rate) left(p *Pool, now time.Time) int32 {
 }
 
 // opens returns the instant at which one more than over of the members that count have begun a
-// period ago: those of the record and, at now, those of a plan. If that takes some of the plan, opens
-// returns the zero time, because it depends on when they are carried out.
+// period ago: those of the record and, at now, those of a plan. If that takes some of the plan,
+// opens returns the zero time, because it depends on when they are carried out.
 func (r Rate) opens(p *Pool, plan, over int64, now time.Time) time.Time {
 	for _, b := range r.recent(p.Record.Begun, now) {
 		if b.At.After(now) && plan > 0 {
@@ -172,7 +172,7 @@ func (r Record) begin(n int, seconds int32, now time.Time) []Begun {
 	begun := slices.Clone(Rate{PeriodSeconds: int64(seconds)}.recent(r.Begun, now))
 	at, found := slices.BinarySearchFunc(begun, now, func(b Begun, now time.Time) int { return b.At.Compare(now) })
 	if found {
-		begun[at].Count += n
+		begun[at].Count += min(n, maxCount-begun[at].Count)
 		return begun
 	}
 	return slices.Insert(begun, at, Begun{At: utc(now), Count: n})

@@ -155,6 +155,11 @@ func TestBegun(t *testing.T) {
 	if s.Pools[0].Record = released; err != nil || s.ask("n2", "g", "nodes").verdict(s.plan(t))[0] != "n2 nodes:slot_rate_full" {
 		t.Errorf("a lease that was given back has begun all the same: %v", err)
 	}
+	full := NewRecord("nodes")
+	full.Begun = []Begun{{epoch, 2147483647}}
+	if full, err = full.Claim(Claim{Token: 1, PeriodSeconds: 60}, Holder{"n1", "g"}, epoch); err != nil || full.Validate() != nil || full.Begun[0].Count != 2147483647 {
+		t.Errorf("a count that could not be read again: %+v, %v", full.Begun, err)
+	}
 	s = hourly(1, 10)
 	s.Pools[0].Record = Record{Begun: s.Pools[0].Record.Begun}
 	if _, err := Plan(s.Snapshot, nil, epoch); err == nil {

@@ -34,8 +34,8 @@ type Rule struct {
 	// Rounding applies to a percentage. Unset means Ceil, as in the RFC.
 	Rounding Rounding `json:"rounding,omitzero"`
 
-	// Rate is how many members may begin to be disrupted per period, such as 5 an hour, besides how many
-	// may be so at once. Nil means any number. With GroupBy every value has this rate by itself.
+	// Rate is how many members may begin to be disrupted per period, such as 5 an hour, besides how
+	// many may be so at once. Nil means any number. With GroupBy every value has this rate by itself.
 	Rate *Rate `json:"rate,omitempty"`
 
 	// GroupBy names a string variable of the resource, such as resource.metadata['zone']: every

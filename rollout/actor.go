@@ -17,9 +17,9 @@ const (
 // Actors returns who can open the verdict, without repetition: time first, if Until is set, then in
 // the order of its conditions. An allowed verdict has none. The JSON of a verdict leaves them out,
 // and a reader in another language finds them by the kinds of the conditions: rate is [ActorTime];
-// approval is [ActorApprover]; version and group_close are [ActorPublish]; config is [ActorPolicy]; operator and
-// orphan are [ActorOperator]; every other is [ActorFleet], and execution_end [ActorOperator] as well
-// if data.names is not empty, because these members have failed.
+// approval is [ActorApprover]; version and group_close are [ActorPublish]; config is [ActorPolicy];
+// operator and orphan are [ActorOperator]; every other is [ActorFleet], and execution_end
+// [ActorOperator] as well if data.names is not empty, because these members have failed.
 func (v Verdict) Actors() []Actor {
 	var actors []Actor
 	add := func(a Actor) {

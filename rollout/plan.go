@@ -117,8 +117,8 @@ type Claim struct {
 	Pool     string `json:"pool"`     // key
 	Revision uint64 `json:"revision"` // of the record that the plan read
 	Token    uint64 `json:"token"`    // of the lease: greater than that of every earlier lease of the pool
-	// PeriodSeconds is how long the record remembers that the resource begins in the pool: the period of
-	// its [concurrency.Rate]. 0: it begins nothing there, or there is no rate.
+	// PeriodSeconds is how long the record remembers that the resource begins in the pool: the period
+	// of its [concurrency.Rate]. 0: it begins nothing there, or there is no rate.
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 }
 
