@@ -286,7 +286,7 @@ func (l *lint) selected(i, n int32) bool {
 }
 
 // lookAtOrder compares the cadence of groups with the length of the curves that give them their
-// turns.
+// turns, and with the rates at which their resources begin.
 func (l *lint) lookAtOrder(f *frame) {
 	rule := f.rule.bracket.WithDefaults()
 	var releases []time.Time
@@ -320,6 +320,46 @@ func (l *lint) lookAtOrder(f *frame) {
 				fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but the last of %d resources is due %v after a group closes: it is superseded each time, and it is the same one each time",
 					textlist.Duration(between.duration), f.id, how, founders, textlist.Duration(length)),
 				"set orderSalt to group, so that others are last, shorten the curve, or collect for longer")
+		}
+	}
+	l.lookAtRates(f, between.duration, code, how)
+}
+
+// lookAtRates finds rates by which fewer resources begin between two groups of a bracket than it
+// has.
+func (l *lint) lookAtRates(f *frame, between time.Duration, code LintCode, how string) {
+	if slices.ContainsFunc(l.w.gradualOf(f.targets), func(rule *compiledRule) bool { return rule.gradual.OrderSalt == SaltByGroup }) {
+		return // others are last each time
+	}
+	members := map[*compiledRule]map[int32]int{} // per rule with a rate and per pool: resources of the bracket
+	for own := range l.onResources(f) {
+		counted := map[*compiledRule]bool{}
+		for _, i := range own {
+			for _, rule := range l.w.viewOf(i).concurrency {
+				if index := l.w.capacity.byRule[rule][l.w.targets[i].resource]; index != none && rule.pool.Rate != nil && !counted[rule] {
+					if counted[rule] = true; members[rule] == nil {
+						members[rule] = map[int32]int{}
+					}
+					members[rule][index]++
+				}
+			}
+		}
+	}
+	for _, rule := range l.w.set.concurrency {
+		for _, index := range slices.Sorted(maps.Keys(members[rule])) {
+			all, most := members[rule][index], l.perPeriod(index)
+			if most == 0 {
+				continue // another finding
+			}
+			period := time.Duration(rule.pool.Rate.PeriodSeconds) * time.Second
+			if batches := (between + period - 1) / period; time.Duration(all-1)/time.Duration(most) < batches { // so many of them may fit between two groups
+				continue
+			}
+			l.add(findingOf(rule, "rate"), code, SeverityWarning, reach{},
+				fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but of %d resources %d may begin every %v: the last ones are superseded each time, and they are the same ones each time",
+					textlist.Duration(between), f.id, how, all, most, textlist.Duration(period)),
+				"raise the rate, collect for longer, or add a gradualRollout with orderSalt group, so that others are last")
+			break
 		}
 	}
 }

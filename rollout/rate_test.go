@@ -180,3 +180,47 @@ func TestRateOfAStartGivenAgain(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestRateStarvesWhoIsLast: releases come as fast as one of two nodes begins, so the group of each
+// supersedes the one before on the second node, which is what Lint says of it. With orderSalt group
+// another one is last.
+func TestRateStarvesWhoIsLast(t *testing.T) {
+	t.Parallel()
+	const rules = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"rate":{"limit":1,"periodSeconds":3600}}}`
+	for _, row := range []struct {
+		rules string
+		least int // how often the node that begins more rarely does so
+		lint  bool
+	}{
+		{rules, 0, true},
+		{rules + `,{"id":"G","gradualRollout":{"rolloutType":"linear","timeScaleInterval":0,"orderKey":"resource_bracket","orderSalt":"group"}}`, 3, false},
+	} {
+		set := compile(t, policy(row.rules))
+		s := fleet(2, "v00", map[string][]string{"a": {"v00"}})
+		count := map[string]int{"r1": 0, "r2": 0}
+		for hour := range 24 {
+			now := t0.Add(time.Duration(hour) * time.Hour)
+			s.Versions = append(slices.Clip(s.Versions), rollout.Version{ID: fmt.Sprintf("v%02d", hour+1), Deployment: "a", Status: rollout.VersionReady, CreatedAt: now})
+			plan := mustPlan(t, set, s, now)
+			for _, start := range plan.Start {
+				count[start.Resource]++
+			}
+			carryOut(t, &s, plan, now, rollout.JobSuccessful)
+			if plan = mustPlan(t, set, s, now.Add(time.Minute)); len(plan.Start) != 0 {
+				t.Fatalf("%v start within the hour", started(plan))
+			}
+			s.State = plan.State
+		}
+		if least := min(count["r1"], count["r2"]); count["r1"]+count["r2"] != 24 || least < row.least || row.lint != (least == 0) {
+			t.Errorf("%v begin, lint says they starve: %v", count, row.lint)
+		}
+		findings, err := set.Lint(s, t0.Add(24*time.Hour), 24*time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := slices.ContainsFunc(findings, func(f rollout.Finding) bool { return f.Code == rollout.LintImmediateStarves }); found != row.lint {
+			t.Errorf("found %v, want %v: %v", found, row.lint, findings)
+		}
+	}
+}
