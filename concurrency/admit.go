@@ -207,7 +207,6 @@ func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, o
 		if at == none || !l.places[at].keyed {
 			return claims[:before], false, false
 		}
-		claim.PeriodSeconds = l.periodOf(at)
 		if h := l.heldBy(at, c.Group); h != none {
 			if claim.Token = l.holds[h].token; claim.Token == 0 {
 				return claims[:before], false, false // an active job alone: from now on it has a lease
@@ -218,7 +217,7 @@ func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, o
 	for k := range claims[before:] {
 		claim := &claims[before+k]
 		if claim.Token == 0 {
-			*claim, added = l.issue(claim.Pool, claim.PeriodSeconds), true
+			*claim, added = l.issue(claim.Pool, 0), true
 		} else {
 			claim.Revision = l.pools[claim.Pool].revision
 		}
@@ -240,7 +239,7 @@ func (l *ledger) enter(who int32, group string, claims []Claim) {
 	for _, claim := range claims {
 		at := l.place(who, claim.Pool)
 		if l.heldBy(at, group) == none {
-			l.places[at].begun = l.places[at].begun || !l.places[at].down && l.pools[claim.Pool].period > 0
+			l.places[at].begun = !l.places[at].down
 			l.hold(at, group, claim.Token)
 			l.places[at].down, l.places[at].counting, l.places[at].keyed = true, true, true
 		}

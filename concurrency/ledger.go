@@ -77,7 +77,7 @@ type place struct {
 	counting    bool // it is in the pool's active
 	keyed       bool // it counts, by more than leases of keyless holders
 	reserved    bool // it is in the pool's reserved
-	begun       bool // its resource began in this batch, in a pool with a rate
+	begun       bool // its resource began in this batch; not noted everywhere if the pool has no rate
 	crowded     bool // its leases are in ledger.crowds
 }
 

@@ -110,7 +110,7 @@ func (r Rate) left(p *Pool, now time.Time) int32 {
 // opens returns the zero time, because it depends on when they are carried out.
 func (r Rate) opens(p *Pool, plan, over int64, now time.Time) time.Time {
 	for _, b := range r.recent(p.Record.Begun, now) {
-		if b.At.After(now) && plan > 0 {
+		if b.At.After(now) { // those of the plan are over before it is
 			if over < plan {
 				return time.Time{}
 			}
@@ -149,7 +149,8 @@ func (l *ledger) spendRate(p *poolState) {
 	}
 }
 
-// periodOf returns the period of the rate in which the resource of a place begins, or 0.
+// periodOf returns the period of the rate in which the resource of a place begins, or 0 if it does
+// not, or there is no rate.
 func (l *ledger) periodOf(at int32) int32 {
 	if !l.places[at].begun {
 		return 0

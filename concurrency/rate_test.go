@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -81,8 +82,8 @@ func TestRateRows(t *testing.T) {
 		{"reserved of what is left, until one more is over", newScene(Pool{Key: "nodes", Limit: Count(9), Total: 10, Strict: true, Rate: Rate{Count(2), 3600}}, Pool{Key: "rack", Limit: Count(1), Total: 2}).
 			edited(func(p *Pool) { p.Record.Begun = []Begun{{at(-20), 1}} }).lease("rack", "r", "x", 0).ask("n1", "g", "nodes", "rack").ask("n2", "g", "nodes"),
 			[]string{"n1 rack:slot_full", "n2 nodes:slot_reserved"}, at(40), at(40)},
-		{"reserved because the pool is full: the rate has room", newScene(Pool{Key: "nodes", Limit: Count(1), Total: 10, Strict: true, Rate: Rate{Count(2), 3600}}, Pool{Key: "rack", Limit: Count(1), Total: 2}).
-			lease("rack", "r", "x", 0).ask("n1", "g", "nodes", "rack").ask("n2", "g", "nodes"),
+		{"reserved because the pool is full: the rate has room", newScene(Pool{Key: "nodes", Limit: Count(1), Total: 10, Strict: true, Rate: Rate{Count(3), 3600}}, Pool{Key: "rack", Limit: Count(1), Total: 2}).
+			edited(func(p *Pool) { p.Record.Begun = []Begun{{at(-20), 1}} }).lease("rack", "r", "x", 0).ask("n1", "g", "nodes", "rack").ask("n2", "g", "nodes"),
 			[]string{"n1 rack:slot_full", "n2 nodes:slot_reserved"}, never, never},
 		{"its own reservation holds nobody", newScene(Pool{Key: "nodes", Limit: Count(9), Total: 10, Strict: true, Rate: Rate{Count(1), 3600}}, Pool{Key: "rack", Limit: Count(1), Total: 2}).
 			lease("rack", "r", "x", 0).ask("n1", "g", "nodes", "rack").ask("n1", "h", "nodes"),
@@ -110,6 +111,8 @@ func TestBegun(t *testing.T) {
 		{"one entry for those of one instant", hourly(2).ask("n1", "g", "nodes").ask("n2", "g", "nodes"), []int{0, 1}, []Begun{{epoch, 2}}},
 		{"what is over is forgotten, once something begins", hourly(9, 61, 60, 59).ask("n1", "g", "nodes"), []int{0}, []Begun{{at(-59), 1}, {epoch, 1}}},
 		{"nothing begins by a further group", hourly(9, 61).lease("nodes", "n1", "h", 0).ask("n1", "g", "nodes"), []int{0}, []Begun{{at(-61), 1}}},
+		{"among others", hourly(9).lease("nodes", "n0", "h", 0).lease("nodes", "n2", "h", 0).lease("nodes", "n4", "h", 0).ask("n1", "g", "nodes").ask("n2", "g", "nodes").ask("n3", "g", "nodes").ask("n5", "g", "nodes"),
+			[]int{0, 1, 2, 3}, []Begun{{epoch, 3}}},
 		{"nor on what is down", hourly(9).unavailable("nodes", "n1").ask("n1", "g", "nodes"), []int{0}, nil},
 		{"a resource begins once", hourly(9).ask("n1", "g", "nodes").ask("n1", "h", "nodes"), []int{0, 1}, []Begun{{epoch, 1}}},
 		{"also by its second start alone", hourly(9).ask("n1", "g", "nodes").ask("n1", "h", "nodes"), []int{1}, []Begun{{epoch, 1}}},
@@ -155,6 +158,11 @@ func TestBegun(t *testing.T) {
 	if s.Pools[0].Record = released; err != nil || s.ask("n2", "g", "nodes").verdict(s.plan(t))[0] != "n2 nodes:slot_rate_full" {
 		t.Errorf("a lease that was given back has begun all the same: %v", err)
 	}
+	for _, bad := range []Holder{{"", "g"}, {"n1", "\xff"}} {
+		if after, err := NewRecord("nodes").Claim(Claim{Token: 1, PeriodSeconds: 60}, bad, epoch); err == nil || after.Begun != nil {
+			t.Errorf("%q begins: %+v, %v", bad, after, err)
+		}
+	}
 	full := NewRecord("nodes")
 	full.Begun = []Begun{{epoch, 2147483647}}
 	if full, err = full.Claim(Claim{Token: 1, PeriodSeconds: 60}, Holder{"n1", "g"}, epoch); err != nil || full.Validate() != nil || full.Begun[0].Count != 2147483647 {
@@ -180,6 +188,7 @@ func TestBegunFaults(t *testing.T) {
 		{[]Begun{{epoch, 1}, {time.Time{}, 1}}, "begun[1].at: must be the instant at which the members began"},
 		{[]Begun{{epoch.AddDate(9000, 0, 0), 1}}, "begun[0].at: \"11026-03-10T09:00:00Z\": must lie in the years 1 to 9999: RFC 3339 has no name for later instants, so that a lease could not be stored"},
 		{[]Begun{{epoch, 1}, {epoch.Add(1), 2147483647}}, ""},
+		{[]Begun{{epoch, math.MaxInt}}, map[bool]string{true: fmt.Sprintf("begun[0].count: %d: must be from 1 to 2147483647", math.MaxInt)}[math.MaxInt > math.MaxInt32]},
 	} {
 		record := NewRecord("p")
 		record.Begun = row.begun
@@ -225,7 +234,7 @@ func TestRateFaults(t *testing.T) {
 			}
 		}
 	}
-	if err := (Rate{}).Validate(); err == nil || len(faultsOf(t, err)) != 2 {
+	if err := (Rate{}).Validate(); err == nil || err.Error() != "limit: is required: "+few+"\nperiodSeconds: is required"+period {
 		t.Errorf("no rate: %v", err)
 	}
 	_, err := Plan(Snapshot{Pools: []Pool{{Key: "p", Limit: Count(1), Total: 1, Rate: Rate{Limit: Count(1)}}}}, nil, epoch)
