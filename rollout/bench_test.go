@@ -312,3 +312,32 @@ func BenchmarkPlanner(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkChanges compares two plans of a fleet that is wholly at work, a minute apart, about which
+// nothing has changed: from one snapshot, and from two that a host has read one after the other.
+func BenchmarkChanges(b *testing.B) {
+	set := compile(b, `[]`)
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		read := func() rollout.Snapshot { return atWork(b, set, clusters(n), day1) }
+		s, again := read(), read()
+		before := mustPlan(b, set, s, day1.Add(time.Minute))
+		if before.Keep.Started != n {
+			b.Fatalf("%d of %d are at work", before.Keep.Started, n)
+		}
+		for _, from := range []struct {
+			name string
+			s    rollout.Snapshot
+		}{{"one snapshot", s}, {"two snapshots", again}} {
+			after := mustPlan(b, set, from.s, day1.Add(2*time.Minute))
+			b.Run(fmt.Sprintf("%s/n=%d", from.name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if changes := after.Changes(&before); len(changes) > 0 {
+						b.Fatal(changes)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/target")
+			})
+		}
+	}
+}

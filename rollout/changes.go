@@ -48,6 +48,7 @@ func changesOf(before, after situations, jobs bool) (changes Changes) {
 	old, hadOld := before.next()
 	now, hasNow := after.next()
 	for hadOld || hasNow {
+		skipAlike(&before, &after)
 		order := 0
 		switch {
 		case !hadOld:
@@ -132,6 +133,25 @@ func (s *situations) next() (own placed, ok bool) {
 		s.busy = s.busy[1:]
 	}
 	return own, true
+}
+
+// skipAlike drops the targets that come next in both, of which both say that the same version is in
+// progress, and nothing else. In a fleet at work these are nearly all, and a situation is large. A
+// target that changesOf has taken from one of them already is not next in either.
+func skipAlike(before, after *situations) {
+	for len(before.busy) > 0 && len(after.busy) > 0 {
+		i, k := before.busy[0], after.busy[0]
+		one, other := &before.jobs.targets[i], &after.jobs.targets[k]
+		if one.Target != other.Target && (before.jobs.id(i) != after.jobs.id(k) || one.inProgress() != other.inProgress()) || before.lists(i) || after.lists(k) {
+			return
+		}
+		before.busy, after.busy = before.busy[1:], after.busy[1:]
+	}
+}
+
+// lists reports whether target i or one before it is in the list.
+func (s *situations) lists(i int32) bool {
+	return len(s.list) > 0 && s.list[0].id.compare(s.jobs.id(i)) <= 0
 }
 
 // placed lists the targets that start or wait, in order.

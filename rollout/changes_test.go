@@ -143,6 +143,8 @@ func TestChangesOfAJob(t *testing.T) {
 			"v2 in progress -> v2 in progress, v3 waits: target_busy, waits for the end of a job of api on r1", "nothing to do -> v2 in progress, v3 waits: target_busy, waits for the end of a job of api on r1"},
 		{"another version is in progress: the newest job counts", 0, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, []rollout.Job{work("v2", rollout.JobInProgress, 1), work("v3", rollout.JobInProgress, 2)}, 0,
 			"v2 in progress, v3 waits: target_busy, waits for the end of a job of api on r1 -> v3 in progress", "v3 waits: target_busy, waits for the end of a job of api on r1 -> v3 in progress"},
+		{"it has succeeded, and the next version is in progress already", 1, []rollout.Job{work("v2", rollout.JobInProgress, 1)}, []rollout.Job{work("v2", rollout.JobSuccessful, 1), work("v3", rollout.JobInProgress, 3)}, 1,
+			"v2 in progress -> v3 in progress", ""},
 	} {
 		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
 		s.Targets = s.Targets[:1]
