@@ -341,3 +341,43 @@ func BenchmarkChanges(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkOwnPolicies plans and lints 4,000 deployments with two targets each, of which so many have
+// a policy of their own, which names the deployment, or the value of a label that it alone has. Of a
+// label that no deployment has, each is asked by each policy, because that is counted.
+func BenchmarkOwnPolicies(b *testing.B) {
+	const deployments = 4_000
+	s := apart(1, deployments, 2)
+	for k := range s.Deployments {
+		s.Deployments[k].Metadata = map[string]string{"team": fmt.Sprintf("t%04d", k)}
+	}
+	for _, by := range []struct{ name, selector string }{
+		{"id", "deployment.id == 'd%04d'"},
+		{"label", "deployment.metadata['team'] == 't%04d'"},
+		{"missing", "deployment.metadata['squad'] == 't%04d'"},
+	} {
+		for _, n := range []int{1_000, 2_000, 4_000} {
+			if by.name == "missing" && n > 2_000 {
+				continue // a square
+			}
+			var policies []rollout.Policy
+			for k := range n {
+				own := rollout.Rule{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer[int64](600)}}
+				policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%04d", k), Selector: fmt.Sprintf(by.selector, k), Rules: []rollout.Rule{own}})
+			}
+			set, err := rollout.Compile(policies, newEnv(b))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Run(fmt.Sprintf("plan/%s/policies=%d", by.name, n), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(time.Minute)) })
+			b.Run(fmt.Sprintf("lint/%s/policies=%d", by.name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := set.Lint(s, t0.Add(time.Minute), time.Hour, rollout.LintOptions{}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -153,6 +153,7 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 		path:     path,
 		selector: c.expression(join(path, "selector"), p.Selector, ofDeployment, ofResource, ofEnv),
 	}
+	compiled.alike = compiled.selector != nil && !reads(compiled.selector, ofResource)
 	ordinals := map[RuleKind]int{}
 	for i, rule := range p.Rules {
 		kind := rule.Kind()

@@ -135,13 +135,18 @@ func (w *work) diagnoseOnce(code DiagnosticCode, rule, detail string, at TargetI
 }
 
 func (w *work) diagnose(code DiagnosticCode, rule, detail string, at TargetID) {
+	w.diagnoseAll(code, rule, detail, at, 1)
+}
+
+// diagnoseAll is diagnose for so many things, of which at is the first.
+func (w *work) diagnoseAll(code DiagnosticCode, rule, detail string, at TargetID, count int) {
 	key := diagnosticKey{code, rule, detail}
 	d, ok := w.diagnostics[key]
 	if !ok {
 		d = &Diagnostic{Code: code, Rule: rule, Detail: detail, Example: at}
 		w.diagnostics[key] = d
 	}
-	d.Count++
+	d.Count += count
 }
 
 // strangeStatuses adds a diagnostic for each job status that is not known.

@@ -111,6 +111,9 @@ func missingKey(err error) (string, bool) {
 	if err == nil {
 		return "", false // missing below is allocated
 	}
+	if missing, ok := err.(interface{ MissingKey() string }); ok {
+		return missing.MissingKey(), true // most are not wrapped, and there may be very many
+	}
 	var missing interface{ MissingKey() string }
 	if errors.As(err, &missing) {
 		return missing.MissingKey(), true
@@ -123,10 +126,13 @@ func missingKey(err error) (string, bool) {
 func (w *work) govern() {
 	w.views = newViews()
 	w.view = make([]int32, len(w.targets))
+	type asked struct {
+		policy int32
+		answer answer // yes or undecided
+	}
 	type pair struct {
-		answers []answer // per policy
+		answers []asked // of the policies that may govern a target of it, in order
 		decided bool
-		set     int32 // of those that govern all
 		view    int32 // if decided
 	}
 	pairs := make([]*pair, len(w.environments)*len(w.deployments))
@@ -135,19 +141,24 @@ func (w *work) govern() {
 		at := w.pairOf(t)
 		p := pairs[at]
 		if p == nil {
-			p = &pair{decided: true, answers: make([]answer, len(w.set.policies))}
+			p = &pair{decided: true}
 			b := w.boundIn(t.environment, t.deployment)
 			for k, policy := range w.set.policies {
-				p.answers[k] = ask(policy.selector, &b)
-				switch p.answers[k] {
-				case undecided:
-					p.decided = false
-				case yes:
-					p.set = w.views.add(p.set, k, policy)
+				switch ok, err := policy.selector.Match(&b); {
+				case err == nil && ok:
+					p.answers = append(p.answers, asked{int32(k), yes})
+				case err == nil:
+				case policy.alike && w.allMiss(policy.id, err, w.pairs[at].targets):
+				default:
+					p.answers, p.decided = append(p.answers, asked{int32(k), undecided}), false
 				}
 			}
 			if p.decided {
-				p.view = w.views.of(p.set)
+				set := int32(0)
+				for _, own := range p.answers {
+					set = w.views.add(set, int(own.policy), w.set.policies[own.policy])
+				}
+				p.view = w.views.of(set)
 			}
 			pairs[at] = p
 		}
@@ -157,9 +168,10 @@ func (w *work) govern() {
 		}
 		set := int32(0)
 		b := w.bound(int32(i))
-		for k, policy := range w.set.policies {
-			governs := p.answers[k] == yes
-			if p.answers[k] == undecided {
+		for _, own := range p.answers {
+			policy := w.set.policies[own.policy]
+			governs := own.answer == yes
+			if !governs {
 				ok, err := policy.selector.Match(&b)
 				if err != nil {
 					ok = false
@@ -168,12 +180,21 @@ func (w *work) govern() {
 				governs = ok
 			}
 			if governs {
-				set = w.views.add(set, k, policy)
+				set = w.views.add(set, int(own.policy), policy)
 			}
 		}
 		w.view[i] = w.views.of(set)
 	}
 	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil })
+}
+
+// allMiss is misses for targets that are alike to an expression.
+func (w *work) allMiss(rule string, err error, targets []int32) bool {
+	key, missing := missingKey(err)
+	if missing {
+		w.diagnoseAll(DiagnosticMissingKey, rule, key, w.id(targets[0]), len(targets))
+	}
+	return missing
 }
 
 // selectorFailed notes that the expression of a policy, or of its bracket, had no answer for a

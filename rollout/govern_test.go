@@ -141,3 +141,22 @@ func TestUngoverned(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingKeyOfAllTargets: where a deployment lacks the label that a policy is about, that is
+// counted for each of its targets, although the expression is asked only once.
+func TestMissingKeyOfAllTargets(t *testing.T) {
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1", "v2"}})
+	s.Deployments[1].Metadata = map[string]string{"team": "x"}
+	asked := 0
+	set, err := rollout.Load([]byte(`{"name":"p","selector":"deployment.metadata['team'] == 'x'","rules":[{"id":"r","anyApproval":{"minApprovals":1}}]}`), counting{newEnv(t), &asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := mustPlan(t, set, s, t0)
+	if want := "missing_key [p]: deployment.metadata['team'] (3 times, such as r1 / prod / api)"; len(plan.Diagnostics) != 1 || plan.Diagnostics[0].String() != want {
+		t.Errorf("%v, want %s", plan.Diagnostics, want)
+	}
+	if asked != 2 {
+		t.Errorf("%d questions about two deployments", asked)
+	}
+}

@@ -107,6 +107,7 @@ type compiledPolicy struct {
 	from     []string // paths of the fields that the id was made of
 	path     string   // such as [1]; empty if the policy was compiled alone
 	selector Matcher
+	alike    bool // the selector does not read the resource
 	rules    []*compiledRule
 	byKind
 
