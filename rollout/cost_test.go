@@ -3,6 +3,8 @@ package rollout_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -235,5 +237,31 @@ func TestLintCostGrowsWithTheFleet(t *testing.T) {
 		if askedMore > asked*factor*1.5 || allocatedMore > allocated*factor*1.5 {
 			t.Errorf("%s: %d times as many cost %.1f times the questions and %.1f times the bytes", row.why, factor, askedMore/asked, allocatedMore/allocated)
 		}
+	}
+}
+
+// TestLintAsksPoliciesOnce: Lint asks whom a policy governs no more often than a plan does. It was
+// asked a second time about every target, for the keys that it misses.
+func TestLintAsksPoliciesOnce(t *testing.T) {
+	asked := 0
+	set, err := rollout.Load([]byte(`{"name":"p","selector":"resource.metadata['zone'] == 'a' || deployment.metadata['team'] == 'x'","rules":[{"id":"r","anyApproval":{"minApprovals":1}}]}`), counting{newEnv(t), &asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := fleet(20, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1", "v2"}})
+	s.Deployments[1].Metadata = map[string]string{"team": "x"}
+	mustPlan(t, set, s, t0)
+	planned := asked
+	findings, err := set.Lint(s, t0, time.Hour, rollout.LintOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if planned != 22 || asked != 2*planned { // two deployments, and each target of the one that lacks the label
+		t.Errorf("a plan asks %d times, Lint %d", planned, asked-planned)
+	}
+	if !slices.ContainsFunc(findings, func(f rollout.Finding) bool {
+		return f.Code == rollout.LintSelectorUnknownKeys && strings.Contains(f.Detail, "zone")
+	}) {
+		t.Errorf("no resource has the key: %v", findings)
 	}
 }

@@ -115,10 +115,16 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 	if err != nil {
 		return nil, err
 	}
+	missed := map[string][]string{}
+	for key := range w.diagnostics { // so far only policies have been asked
+		if key.code == DiagnosticMissingKey {
+			missed[key.rule] = append(missed[key.rule], key.detail)
+		}
+	}
 	w.openPools()
 	l := &lint{
 		w: w, horizon: horizon, until: addTime(now, horizon), options: options,
-		index: map[findingKey]int{}, medians: map[int32]estimate{}, circular: map[int32]bool{}, keys: map[string]map[string]bool{},
+		index: map[findingKey]int{}, medians: map[int32]estimate{}, circular: map[int32]bool{}, keys: map[string]map[string]bool{}, missed: missed,
 	}
 	l.survey()
 	if err := l.frame(); err != nil {
@@ -153,13 +159,15 @@ type lint struct {
 
 	reach    map[*compiledPolicy]reach
 	kinds    []kind
-	kindsOf  [][]int32      // per pair: indices in kinds
-	frames   []*frame       // by policy and environment; only those with members
-	frameOf  []*frame       // per target; nil: it is no member
-	usersOf  []*frame       // per pool, see users; nil: not asked for yet
-	circular map[int32]bool // environments whose dependencies Plan refuses
+	kindsOf  [][]int32                   // per pair: indices in kinds
+	under    map[*compiledPolicy][]int32 // indices in kinds of those that a policy governs
+	frames   []*frame                    // by policy and environment; only those with members
+	frameOf  []*frame                    // per target; nil: it is no member
+	usersOf  []*frame                    // per pool, see users; nil: not asked for yet
+	circular map[int32]bool              // environments whose dependencies Plan refuses
 	medians  map[int32]estimate
 	keys     map[string]map[string]bool // variable → keys that some entity has
+	missed   map[string][]string        // policy → the keys that its selector missed, as its matcher names them
 
 	findings  []Finding
 	concerned []reach // per finding
@@ -245,11 +253,13 @@ func (l *lint) survey() {
 			own.targets = append(own.targets, i)
 		}
 	}
-	for _, k := range l.kinds {
+	l.under = map[*compiledPolicy][]int32{}
+	for n, k := range l.kinds {
 		for _, p := range w.views.list[k.view].policies {
 			own := l.reach[p]
 			own.merge(reachOf(k.targets))
 			l.reach[p] = own
+			l.under[p] = append(l.under[p], int32(n))
 		}
 	}
 }
@@ -257,8 +267,12 @@ func (l *lint) survey() {
 // governed yields the kinds of targets that a rule governs or, if rule is nil, all.
 func (l *lint) governed(rule *compiledRule) iter.Seq[kind] {
 	return func(yield func(kind) bool) {
-		for _, k := range l.kinds {
-			if (rule == nil || l.w.views.list[k.view].has(rule)) && !yield(k) {
+		if rule == nil {
+			slices.Values(l.kinds)(yield)
+			return
+		}
+		for _, n := range l.under[rule.policy] {
+			if !yield(l.kinds[n]) {
 				return
 			}
 		}

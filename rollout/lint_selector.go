@@ -172,11 +172,13 @@ func (l *lint) coming(d int32) iter.Seq2[int32, *Version] {
 }
 
 // lookAtKeys asks every expression once about every entity, or pair of entities, that it may meet,
-// and looks up the keys that it misses.
+// and looks up the keys that it misses. Those of policies have been asked about every target already.
 func (l *lint) lookAtKeys() {
 	w := l.w
 	for _, p := range w.set.policies {
-		l.misses(Finding{Policy: p.id, Path: join(p.path, "selector")}, p.selector, l.onTargets(p.selector, nil))
+		for _, text := range l.missed[p.id] {
+			l.missedBy(Finding{Policy: p.id, Path: join(p.path, "selector")}, text)
+		}
 		for _, rule := range p.rules {
 			switch rule.kind {
 			case KindBracket:
@@ -239,11 +241,16 @@ func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed 
 		if !missing && failed == nil {
 			failed = err
 		}
-		if variable, key, ok := takeKey(text); ok && !l.has(variable, key) {
-			l.unknown(f, variable, key)
-		}
+		l.missedBy(f, text)
 	})
 	return failed
+}
+
+// missedBy reports a key that an expression misses, if no entity has it.
+func (l *lint) missedBy(f Finding, text string) {
+	if variable, key, ok := takeKey(text); ok && !l.has(variable, key) {
+		l.unknown(f, variable, key)
+	}
 }
 
 func (l *lint) unknown(f Finding, variable, key string) {
