@@ -3,6 +3,8 @@ package selector_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -160,6 +162,20 @@ func propI5(env *selector.Env, seen testkit.Tally) func(*rapid.T) {
 			if ok && len(candidates) < len(elements) {
 				seen["found"]++
 			}
+			for _, prefix := range []string{"", "resource.", "version.", "deployment."} {
+				variable, key, required := s.Requires(prefix)
+				value, bound := vars[variable].(string)
+				if labels, ok := vars[variable].(map[string]string); ok {
+					value, bound = labels[key]
+				}
+				if !bound || slices.Contains(required, value) || vars.large() {
+					continue
+				}
+				seen["required"]++
+				if kind != "no" || !strings.HasPrefix(variable, prefix) {
+					t.Fatalf("%s on %v: %s %s, although it requires one of %q of %s %q", text, vars, kind, says, required, variable, key)
+				}
+			}
 			// Terms are sound also read literally.
 			for _, term := range s.Terms() {
 				if ok && !holds(term, vars) {
@@ -187,11 +203,25 @@ func holds(term selector.Term, vars hostVars) bool {
 	return false
 }
 
-// I5: what matches is among the candidates.
+// large reports whether a text is longer than promised.
+func (h hostVars) large() bool {
+	for _, value := range h {
+		labels, _ := value.(map[string]string)
+		for _, text := range labels {
+			if len(text) > 256 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// I5: what matches is among the candidates, and what lacks the value that is required is no match,
+// and no error either.
 func TestI5TermsAreSound(t *testing.T) {
 	seen := testkit.Tally{}
 	env := newEnv(t, selector.Limits{})
-	seen.Check(t, propI5(env, seen), "yes", "no", "missing", "error", "narrowed", "found", "decided")
+	seen.Check(t, propI5(env, seen), "yes", "no", "missing", "error", "narrowed", "found", "decided", "required")
 }
 
 func FuzzI5TermsAreSound(f *testing.F) {

@@ -3,7 +3,9 @@ package selector_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -712,6 +714,42 @@ func TestTerms(t *testing.T) {
 	s.Terms()[0].Values[0] = "changed"
 	if s.Terms()[0].Values[0] != "a" {
 		t.Error("what Terms returns is not the caller's")
+	}
+}
+
+// TestRequires: what a selector requires of the variables that begin with a prefix.
+func TestRequires(t *testing.T) {
+	for _, row := range []struct {
+		expr, prefix, want, why string
+		limits                  selector.Limits
+	}{
+		{"deployment.id == 'a'", "deployment.", "deployment.id  [a]", "a variable", selector.Limits{}},
+		{"deployment.id == 'a'", "resource.", "  []", "of no other entity", selector.Limits{}},
+		{"deployment.metadata['t'] in ['b', 'a']", "deployment.", "deployment.metadata t [a b]", "a key, with its values sorted", selector.Limits{}},
+		{"deployment.metadata['t'] == 'a' && resource.name.contains('x') && environment.name == 'b'", "environment.", "environment.name  [b]", "one of several, wherever it stands", selector.Limits{}},
+		{"deployment.name == 'a' || deployment.name == 'b'", "deployment.", "deployment.name  [a b]", "either", selector.Limits{}},
+		{"deployment.name == 'a' || resource.name == 'b'", "deployment.", "  []", "one of two variables is none for sure", selector.Limits{}},
+		{"deployment.name == 'a' && deployment.name == 'b'", "deployment.", "deployment.name  []", "it never holds", selector.Limits{}},
+		{"deployment.name != 'a' && 'x' in deployment.metadata", "deployment.", "  []", "a negation or a key with any value is no requirement", selector.Limits{}},
+		{"deployment.id == 'a'", "deployment.", "deployment.id  [a]", "limits that promise more", selector.Limits{StringBytes: 1000, EstimatedCost: 20_000}},
+		{"deployment.id == 'a'", "deployment.", "  []", "limits that promise less: a longer text might fail", selector.Limits{StringBytes: 255}},
+		{"deployment.id == 'a'", "deployment.", "  []", "or a longer list", selector.Limits{ListItems: 63}},
+	} {
+		s, err := newEnv(t, row.limits).Compile(row.expr)
+		if err != nil {
+			t.Errorf("%s: %v", row.expr, err)
+			continue
+		}
+		variable, key, values := s.Requires(row.prefix)
+		if got := fmt.Sprint(variable, " ", key, " ", values); got != row.want {
+			t.Errorf("%s, %s: got %s, want %s: %s", row.expr, row.prefix, got, row.want, row.why)
+		}
+		for k := range values {
+			values[k] = "changed"
+		}
+		if _, _, again := s.Requires(row.prefix); slices.Contains(again, "changed") {
+			t.Error("what Requires returns is not the caller's")
+		}
 	}
 }
 

@@ -34,6 +34,26 @@ func (t Term) String() string {
 	return name + " in [" + strings.Join(quoted, ", ") + "]"
 }
 
+// Requires returns a variable whose name begins with prefix, and the values of which it must have
+// one, see [Selector.Terms]; if the variable is a map, they are those of the key. For any other value
+// Match returns false and no error, whatever the other variables are, and even without them. A key
+// that the map lacks is no value: there Match may return [ErrMissingKey]. All that holds for strings
+// of at most 256 bytes and lists of at most 64 items. Requires returns no variable if it knows none,
+// or if the [Limits] promise less. The caller owns the slice.
+//
+// Any package can declare an interface with this method, as for [Env.Matcher].
+func (s *Selector) Requires(prefix string) (variable, key string, values []string) {
+	if s.limits.StringBytes < 256 || s.limits.ListItems < 64 {
+		return "", "", nil // an expression may fail on larger data, whatever it would say of smaller
+	}
+	for _, t := range s.terms {
+		if t.Values != nil && strings.HasPrefix(t.Variable, prefix) {
+			return t.Variable, t.Key, slices.Clone(t.Values)
+		}
+	}
+	return "", "", nil
+}
+
 // field is what a term is about.
 type field struct {
 	variable, key string
