@@ -24,6 +24,13 @@ import (
 //
 // A matcher may implement Variables() []string, the names of the variables it reads; then [Compile]
 // refuses variables that are not known where the expression stands.
+//
+// It may implement Requires(prefix string) (variable, key string, values []string). If variable is
+// not empty, it begins with the prefix, and where it has another value than these, Match returns
+// false and no error, whatever the other variables are and even if they are not known. If the
+// variable is a map, the value is that of the key, which may be missing; then, and where a text among
+// the variables is longer than 256 bytes, Match may return anything. With it a plan asks a policy
+// that is about one deployment, or one environment, only about that.
 type Matcher = interface {
 	Match(vars interface {
 		Lookup(name string) (any, bool)
@@ -90,6 +97,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	if err := errors.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
 	}
+	set.asking = newAsking(set.policies)
 	for _, p := range set.policies {
 		var faults [2]error
 		p.hours, faults[0] = set.hours(p.windows)

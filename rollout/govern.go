@@ -122,7 +122,7 @@ func missingKey(err error) (string, bool) {
 }
 
 // govern finds the policies of every target. An expression is asked once per (deployment,
-// environment), and only where that leaves it undecided once per target.
+// environment) that it may be about, and only where that leaves it undecided once per target.
 func (w *work) govern() {
 	w.views = newViews()
 	w.view = make([]int32, len(w.targets))
@@ -135,6 +135,7 @@ func (w *work) govern() {
 		decided bool
 		view    int32 // if decided
 	}
+	longEnvironment, longDeployment := w.long()
 	pairs := make([]*pair, len(w.environments)*len(w.deployments))
 	for i := range w.targets {
 		t := &w.targets[i]
@@ -143,14 +144,15 @@ func (w *work) govern() {
 		if p == nil {
 			p = &pair{decided: true}
 			b := w.boundIn(t.environment, t.deployment)
-			for k, policy := range w.set.policies {
+			for _, k := range w.set.asking.about(&b, longEnvironment[t.environment] || longDeployment[t.deployment]) {
+				policy := w.set.policies[k]
 				switch ok, err := policy.selector.Match(&b); {
 				case err == nil && ok:
-					p.answers = append(p.answers, asked{int32(k), yes})
+					p.answers = append(p.answers, asked{k, yes})
 				case err == nil:
 				case policy.alike && w.allMiss(policy.id, err, w.pairs[at].targets):
 				default:
-					p.answers, p.decided = append(p.answers, asked{int32(k), undecided}), false
+					p.answers, p.decided = append(p.answers, asked{k, undecided}), false
 				}
 			}
 			if p.decided {

@@ -16,6 +16,7 @@ import (
 type PolicySet struct {
 	given          []Policy          // in the order given; the compiled policies share their rules
 	policies       []*compiledPolicy // enabled ones, by id
+	asking         asking            // which of them are asked about what
 	byKind                           // their rules
 	disabled       []*compiledPolicy // by id; they govern nothing, Lint reports what is left of them
 	compiler       Compiler

@@ -1,0 +1,157 @@
+package rollout_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testkit"
+	"github.com/tranche-dev/tranche/rollout"
+	"github.com/tranche-dev/tranche/selector"
+)
+
+// silent compiles expressions that do not say what they require, so that all are asked about all.
+type silent struct {
+	*selector.Env
+	asked *int
+}
+
+type silentMatcher struct {
+	s     *selector.Selector
+	asked *int
+}
+
+func (c silent) Matcher(expression string) (rollout.Matcher, error) {
+	s, err := c.Compile(expression)
+	return silentMatcher{s, c.asked}, err
+}
+
+func (m silentMatcher) Variables() []string { return m.s.Variables() }
+
+func (m silentMatcher) Match(vars interface{ Lookup(string) (any, bool) }) (bool, error) {
+	*m.asked++
+	return m.s.Match(vars)
+}
+
+// TestRequiredChangesNothing: what selectors say that they require saves questions, and changes
+// nothing that a plan or Lint says: not where a key is missing, which is counted, nor where a text is
+// so long that an expression fails which would say no of another text.
+func TestRequiredChangesNothing(t *testing.T) {
+	env, seen := newEnv(t), testkit.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		pick := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
+		labels := func() map[string]string {
+			m := map[string]string{}
+			for _, key := range []string{"team", "blob"} {
+				if value := pick("label", "", "a", "b", "c", strings.Repeat("a", 300), strings.Repeat("a", 200_000)); value != "" {
+					m[key] = value
+				}
+			}
+			return m
+		}
+		test := func() string {
+			about := pick("about", "deployment.id", "deployment.metadata['team']", "deployment.metadata['blob']", "environment.id", "environment.metadata['team']", "resource.metadata['team']")
+			return pick("form", about+" == '%s'", about+" in ['%s', 'd']", about+" != '%s'", "'%s' == "+about, about+".startsWith('%s')", "int("+about+") == 1 || "+about+" == '%s'")
+		}
+		expression := func() string {
+			text := test()
+			for range between(t, "more", 0, 2) {
+				text = "(" + text + ")" + pick("with", " && ", " || ") + "(" + test() + ")"
+			}
+			for strings.Contains(text, "%s") {
+				text = strings.Replace(text, "%s", pick("value", "a", "b", "c"), 1)
+			}
+			return text
+		}
+		var s rollout.Snapshot
+		for _, id := range []string{"a", "b"} {
+			s.Environments = append(s.Environments, rollout.Environment{ID: id, Metadata: labels()})
+			s.Resources = append(s.Resources, rollout.Resource{ID: id, Metadata: labels()})
+		}
+		for _, d := range []string{"a", "b", "c"} {
+			s.Deployments = append(s.Deployments, rollout.Deployment{ID: d, Metadata: labels()})
+			s.Versions = append(s.Versions, rollout.Version{ID: "v1", Deployment: d, Status: rollout.VersionReady, CreatedAt: t0})
+			for _, e := range s.Environments {
+				for _, r := range s.Resources {
+					s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: r.ID, Environment: e.ID, Deployment: d}})
+				}
+			}
+		}
+		var policies []rollout.Policy
+		for k := range between(t, "policies", 1, 5) {
+			rule := rollout.Rule{ID: fmt.Sprintf("r%d", k), AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}
+			policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%d", k), Selector: expression(), Rules: []rollout.Rule{rule}})
+		}
+		says := func(compiler rollout.Compiler) string {
+			set, err := rollout.Compile(policies, compiler)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := set.Plan(s, minute(1))
+			findings, lintErr := set.Lint(s, minute(1), time.Hour, rollout.LintOptions{})
+			if err := errors.Join(err, lintErr); err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range plan.Diagnostics {
+				seen[string(d.Code)]++
+			}
+			return text(t, plan) + text(t, findings)
+		}
+		few, all := 0, 0
+		if diff := cmp.Diff(says(silent{env, &all}), says(counting{env, &few})); diff != "" {
+			t.Fatalf("%v: %s", policies, diff)
+		}
+		if few > all {
+			t.Fatalf("%d questions, without what is required %d", few, all)
+		}
+		if few < all {
+			seen["saved"]++
+		}
+	}, "missing_key", "selector_error", "saved")
+}
+
+// TestOwnPolicies: of many policies that are about one deployment or one environment each, a plan and
+// Lint ask about each of these only its own. Who lacks the label that they are about is asked all.
+func TestOwnPolicies(t *testing.T) {
+	const few, factor = 50, 4
+	for _, row := range []struct {
+		why, selector string
+		fleet         func(n int) rollout.Snapshot
+	}{
+		{"deployments by id", "deployment.id == 'd%04d'", func(n int) rollout.Snapshot { return apart(1, n, 2) }},
+		{"deployments by label, among others", "resource.metadata['x'] != 'y' && deployment.metadata['team'] in ['t%04d', 'x']", func(n int) rollout.Snapshot {
+			s := apart(1, n, 2)
+			for k := range s.Deployments[1:] { // the first has none
+				s.Deployments[k+1].Metadata = map[string]string{"team": fmt.Sprintf("t%04d", k+1)}
+			}
+			return s
+		}},
+		{"environments by id", "environment.id == 'e%04d' && deployment.id != 'x'", func(n int) rollout.Snapshot { return apart(n, 1, 2) }},
+	} {
+		cost := func(n int) (asked int) {
+			var policies []rollout.Policy
+			for k := range n {
+				rule := rollout.Rule{ID: fmt.Sprint(k), AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}
+				policies = append(policies, rollout.Policy{Name: fmt.Sprint(k), Selector: fmt.Sprintf(row.selector, k), Rules: []rollout.Rule{rule}})
+			}
+			set, err := rollout.Compile(policies, counting{newEnv(t), &asked})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := row.fleet(n)
+			mustPlan(t, set, s, t0.Add(time.Minute))
+			if _, err := set.Lint(s, t0.Add(time.Minute), time.Hour, rollout.LintOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			return asked
+		}
+		if asked, more := cost(few), cost(few*factor); asked == 0 || more > asked*factor*3/2 {
+			t.Errorf("%s: %d times as many policies ask %d questions instead of %d", row.why, factor, more, asked)
+		}
+	}
+}
