@@ -260,7 +260,7 @@ func (m *mapValue) Get(index ref.Val) ref.Val {
 	}
 	text, ok := m.labels[string(key)]
 	if !ok {
-		return types.WrapErr(&missingKey{variable: m.name, key: string(key)})
+		return types.WrapErr(newMissingKey(m.name, string(key)))
 	}
 	return m.activation.text(m.name, "bytes in a value", text)
 }

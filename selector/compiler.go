@@ -72,7 +72,7 @@ func (c *compiler) string(e *expr) *test {
 	t := c.variable(e.args[0], StringMap)
 	t.keyed, t.key = true, f.key
 	t.absent = firstMissing + verdict(len(c.missing))
-	c.missing = append(c.missing, &missingKey{variable: f.variable, key: f.key})
+	c.missing = append(c.missing, newMissingKey(f.variable, f.key))
 	return t
 }
 

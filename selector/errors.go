@@ -125,15 +125,18 @@ func (e *EvalError) Is(target error) bool { return e.limit && target == ErrLimit
 // missingKey has no exported field because one value serves all evaluations of a selector.
 type missingKey struct {
 	variable, key string
+	text          string // the two as an expression would write them
+}
+
+func newMissingKey(variable, key string) *missingKey {
+	return &missingKey{variable, key, variable + "[" + celtext.Quote(key) + "]"}
 }
 
 func (e *missingKey) Error() string {
-	return "selector: " + cut(e.MissingKey()) + " is missing: test it first, as in " + cut(celtext.Quote(e.key)) + " in " + e.variable // a computed key comes from the data
+	return "selector: " + cut(e.text) + " is missing: test it first, as in " + cut(celtext.Quote(e.key)) + " in " + e.variable // a computed key comes from the data
 }
 
 // MissingKey returns the variable and key as an expression would write them.
-func (e *missingKey) MissingKey() string {
-	return e.variable + "[" + celtext.Quote(e.key) + "]"
-}
+func (e *missingKey) MissingKey() string { return e.text }
 
 func (e *missingKey) Is(target error) bool { return target == ErrMissingKey }
