@@ -49,6 +49,13 @@ func TestDrawnWorlds(t *testing.T) {
 			}
 		}
 		tally(seen, timeline)
+		for _, p := range timeline.Pools { // nothing in these worlds has a holder need a further pool
+			if most := perPeriod(world.Policies, p); p.Began > 0 && len(world.Fleet.Overrides) == 0 {
+				if seen["began"]++; p.Began > most {
+					t.Fatalf("%d began within %d s in %s, and %d may\n%s\n%s", p.Began, p.Period, p.Pool, most, timeline, text)
+				}
+			}
+		}
 		if world.Every > 0 {
 			polled(t, seen, world, timeline)
 		}
@@ -66,7 +73,21 @@ func TestDrawnWorlds(t *testing.T) {
 		}
 	}, "done", "over", "cut off", "rollback", "second attempt", "verified", "failed check", "stuck", "failed bracket", "hook", "down anyway", "approval_missing",
 		"progression_waiting", "dependency_unmet", "cooldown", "window_closed", "rollout_not_due", "slot_full", "bracket_not_due", "bracket_queued", "retry_backoff", "retry_exhausted",
-		"rollback_triggered", "polled", "between two looks")
+		"rollback_triggered", "polled", "between two looks", "began", "slot_rate_full")
+}
+
+// perPeriod returns how many may begin in a pool within the period of its rate.
+func perPeriod(set *rollout.PolicySet, p rollouttest.Peak) int {
+	for _, policy := range set.Policies() {
+		for _, rule := range policy.Rules {
+			if c := rule.ResourceConcurrency; c != nil && c.Rate != nil {
+				if key := c.PoolKey(rule.ID, ""); p.Pool == key || strings.HasPrefix(p.Pool, strings.TrimSuffix(key, "/")+"/") {
+					return c.Rate.Limit.Of(p.Total, c.Rounding)
+				}
+			}
+		}
+	}
+	return 0
 }
 
 // polled checks that a host that polls does nothing between its looks, that the timeline is in order

@@ -167,6 +167,9 @@ func checkLocked(s Step) error {
 		if t := s.target(start.TargetID); t != nil && start.Version == current(t) || m.Action != bracket.ActionDeploy && start.Version == m.From {
 			return nil // what it runs, or ran when the execution began
 		}
+		if s.Lagging && s.mayRun(start) {
+			return nil // another host has seen that it does
+		}
 		groups := append([]string{e.Group}, e.Merged...)
 		for _, id := range groups {
 			if g := s.look().groups[id]; g != nil {
@@ -181,6 +184,16 @@ func checkLocked(s Step) error {
 		}
 		return fmt.Errorf("starts %s, which is neither current nor locked by %s", start.Version, strings.Join(groups, ", "))
 	})
+}
+
+// mayRun reports whether the target of a start may have its version by another start.
+func (s *Step) mayRun(start rollout.Start) bool {
+	for run, other := range s.Dispatched {
+		if run != start.Run && other.TargetID == start.TargetID && other.Version == start.Version {
+			return true
+		}
+	}
+	return false
 }
 
 // eachMember calls check with every start of a bracket. A start that names a bracket's group

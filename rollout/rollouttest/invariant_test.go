@@ -126,6 +126,22 @@ func TestLockedIsExact(t *testing.T) {
 			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) {
 				s.Lagging, g.Members[0].Locks[0].ID = true, "b3"
 			}},
+		{why: "the target may run it by a start that the view does not show yet",
+			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) {
+				s.Lagging, g.Members[0].Locks[0].ID = true, "b3"
+				s.Dispatched = map[string]rollout.Start{"other": {TargetID: s.Plan.Start[0].TargetID, Run: "other", Version: "b2"}}
+			}},
+		{why: "but not in a view that shows everything", fault: "starts b2, which is neither current nor locked by R/prod/1",
+			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) {
+				g.Members[0].Locks[0].ID = "b3"
+				s.Dispatched = map[string]rollout.Start{"other": {TargetID: s.Plan.Start[0].TargetID, Run: "other", Version: "b2"}}
+			}},
+		{why: "and not by this very start, nor on another target, nor another version", fault: "starts b2, which is neither current nor locked by R/prod/1",
+			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) {
+				s.Lagging, g.Members[0].Locks[0].ID = true, "b3"
+				own := s.Plan.Start[0]
+				s.Dispatched = map[string]rollout.Start{own.Run: own, "x": {TargetID: rollout.TargetID{Resource: "r2"}, Run: "x", Version: "b2"}, "y": {TargetID: own.TargetID, Run: "y", Version: "b3"}}
+			}},
 		{why: "the target runs it already",
 			edit: func(s *rollouttest.Step, g *bracket.Group, _ *bracket.Execution) {
 				s.Snapshot.Targets[0].Current, g.Members[0].Locks[0].ID = "b2", "b3"

@@ -54,7 +54,11 @@ func (t Timeline) Summary() string {
 	}
 	fmt.Fprintf(&b, "at most %s in flight at once\n", textlist.Counted(t.InFlight, "resource"))
 	for _, p := range t.Pools {
-		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed\n", textkey.Plain(p.Pool), p.Active, p.Total, p.Max)
+		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed", textkey.Plain(p.Pool), p.Active, p.Total, p.Max)
+		if p.Began > 0 {
+			fmt.Fprintf(&b, "; at most %d began within %s", p.Began, textlist.Duration(time.Duration(p.Period)*time.Second))
+		}
+		b.WriteString("\n")
 	}
 	if t.Drains > 0 {
 		fmt.Fprintf(&b, "drains: %d", t.Drains)

@@ -57,6 +57,10 @@ type Peak struct {
 	Max    int       `json:"max"`    // how many were allowed then
 	Total  int       `json:"total"`  // members then
 	At     time.Time `json:"at"`     // when it was first reached
+	// Began is how many members began within the period of the pool's rate, at most, and Period is
+	// that period in seconds, see [concurrency.Rate]. Both are zero for a pool without a rate.
+	Began  int   `json:"began,omitempty"`
+	Period int64 `json:"period,omitempty"`
 }
 
 // Kind is the kind of an entry.
@@ -119,7 +123,14 @@ type recorder struct {
 	drains   map[member]bool            // pre members that ran
 	upgrades map[member]map[string]bool // main members that ran → versions
 	pres     map[[2]string]int          // (group, resource) → pre members of the execution
+	begun    map[string][]beginning     // pool → who began in it within the period of its rate
 	drained  map[[2]string]int          // (group, resource) → those of them that had run before the start, and no main member had
+}
+
+// beginning is a resource that began in a pool with a rate.
+type beginning struct {
+	resource string
+	at       time.Time
 }
 
 // member is a member of an execution.
@@ -138,6 +149,7 @@ func (r *recorder) begin(start time.Time) {
 	r.upgrades = map[member]map[string]bool{}
 	r.pres = map[[2]string]int{}
 	r.drained = map[[2]string]int{}
+	r.begun = map[string][]beginning{}
 }
 
 func (r *recorder) entry(e Entry) {
@@ -172,7 +184,7 @@ func (r *recorder) observe(plan *rollout.Plan) {
 			r.timeline.Pools = slices.Insert(r.timeline.Pools, k, Peak{Pool: p.Key, Active: -1})
 		}
 		if peak := &r.timeline.Pools[k]; p.Active > peak.Active {
-			*peak = Peak{Pool: p.Key, Active: p.Active, Max: p.Max, Total: p.Total, At: plan.Now}
+			peak.Active, peak.Max, peak.Total, peak.At = p.Active, p.Max, p.Total, plan.Now
 		}
 	}
 }
@@ -289,11 +301,32 @@ func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int,
 			r.upgrades[m][start.Version] = true
 		}
 	}
+	for _, claim := range start.Claims {
+		r.began(claim, start.Resource, now)
+	}
 	r.running = append(r.running, start.Run)
 	r.open[start.Run] = true
 	e := entryOf(start, m)
 	e.At, e.Kind, e.Attempt, e.Reason = now, Start, attempt, start.Reason
 	r.entry(e)
+}
+
+// began notes that a resource begins in a pool with a rate, if a claim says so.
+func (r *recorder) began(claim rollout.Claim, resource string, now time.Time) {
+	if claim.PeriodSeconds == 0 {
+		return
+	}
+	period := time.Duration(claim.PeriodSeconds) * time.Second
+	begun := slices.DeleteFunc(r.begun[claim.Pool], func(b beginning) bool { return !b.at.Add(period).After(now) })
+	if own := (beginning{resource, now}); !slices.Contains(begun, own) { // it begins once, whatever starts there
+		begun = append(begun, own)
+	}
+	r.begun[claim.Pool] = begun
+	for k := range r.timeline.Pools {
+		if peak := &r.timeline.Pools[k]; peak.Pool == claim.Pool && len(begun) > peak.Began {
+			peak.Began, peak.Period = len(begun), int64(claim.PeriodSeconds)
+		}
+	}
 }
 
 // entryOf returns an entry about a start, without what happened to it.
