@@ -27,12 +27,10 @@
 //     made since, plan on what [Apply] makes of it with these calls. Apply labels a creation as its
 //     plan did, so after a new revision label anew what was created before, or wait until it is
 //     observed; otherwise a recreated replica may mix the two.
-//  4. If a plan is empty and the slots stay the same for too long, ask [Diagnose] what it waits for;
-//     Diagnose cannot know for how long. A stuck surge that is deleted by hand is created again
-//     while it is needed; maxSurge 0 frees the update, together with the MaxUnavailable of the
-//     [Diagnosis]. In a set under RollingUpdate, ask about the components of the current replica or,
-//     if there is none, of every replica with a reason in its Blocked; see [Component.Flat]. Under
-//     ReplicaRecreate, ask about the whole replicas first; see [SetSpec.Flat].
+//  4. If a plan is empty and the slots stay the same for too long, ask [Diagnose], or [DiagnoseSet]
+//     for a set, what it waits for; they cannot know for how long. A stuck surge that is deleted by
+//     hand is created again while it is needed; maxSurge 0 frees the update, together with the
+//     MaxUnavailable of the [Diagnosis].
 //  5. Enumerate gangs with [Gangs], up to the highest index in use, and suspend gang termination
 //     if [Spec.Warnings] says BelowMinAvailable.
 //

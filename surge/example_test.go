@@ -452,8 +452,7 @@ func ExampleArrange() {
 	// replicas[1].index: 3: given twice, first by replicas[0]: an index has one occupant
 }
 
-// A set that does not get on: what each component of the current replica waits for, and what its
-// status shows.
+// What a status shows of the components of the current replica.
 func ExampleComponent_Flat() {
 	spec := surge.SetSpec{Replicas: 2, Components: []surge.Component{
 		{Name: "frontend", Replicas: 2},
@@ -464,23 +463,61 @@ func ExampleComponent_Flat() {
 		slots, _ := surge.ParseSlots(text)
 		return surge.Units{Slots: slots}
 	}
-	state := surge.SetState{{units("NN"), units("OOn")}, {units("OO"), units("OO")}}
+	state := surge.SetState{{units("NN"), units("tON")}, {units("OO"), units("OO")}}
 	plan, err := surge.PlanSet(spec, state)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(plan)
 	for i, component := range spec.Components {
-		flat, slots := component.Flat(), state[plan.Current][i].Slots
-		progress := surge.Project(flat, slots, plan.Replicas[plan.Current].Components[i])
-		fmt.Println(component.Name, progress.UpdatedReplicas, "updated:", surge.Diagnose(flat, slots, nil))
+		progress := surge.Project(component.Flat(), state[plan.Current][i].Slots, plan.Replicas[plan.Current].Components[i])
+		fmt.Println(component.Name, progress)
 	}
 	// Output:
+	// frontend 2 updated, 2 of 2 replicas available
+	// decode 0 updated, updating [0], 2 of 2 replicas available
+}
+
+// A set that does not get on. In the current replica a unit of prefill is not ready, and decode waits
+// for a surge. After a deadline of its own the host gives the surge up; prefill is for people to mend.
+func ExampleDiagnoseSet() {
+	spec := surge.SetSpec{Replicas: 2, Components: []surge.Component{
+		{Name: "frontend", Replicas: 2},
+		{Name: "prefill", Kind: surge.PodCliqueScalingGroup, Replicas: 2},
+		{Name: "decode", Kind: surge.PodCliqueScalingGroup, Replicas: 2,
+			UpdateStrategy: &surge.UpdateStrategy{MaxUnavailable: concurrency.Count(0), MaxSurge: concurrency.Count(1)}},
+	}}
+	units := func(text string) surge.Units {
+		slots, _ := surge.ParseSlots(text)
+		return surge.Units{Slots: slots}
+	}
+	state := surge.SetState{{units("NN"), units("nO"), units("OOn")}, {units("OO"), units("OO"), units("OO")}}
+	unscheduled := func(replica, component, index int) bool { return replica == 0 && component == 2 && index == 2 }
+	stuck, err := surge.DiagnoseSet(spec, state, unscheduled)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, at := range stuck {
+		fmt.Println(at)
+		if at.MaxUnavailable == 0 {
+			continue
+		}
+		strategy := surge.UpdateStrategy{MaxUnavailable: concurrency.Count(at.MaxUnavailable), MaxSurge: concurrency.Count(0)}
+		if at.Component >= 0 {
+			spec.Components[at.Component].UpdateStrategy = &strategy
+		} else {
+			spec.UpdateStrategy.RollingUpdate = strategy
+		}
+	}
+	plan, err := surge.PlanSet(spec, state)
+	fmt.Println(plan, err)
+	// Output:
+	// replica 0, prefill: TargetNotReady [0]: publish a working revision, or go back to the old one
+	// replica 0, decode: SurgeUnscheduled [2]: make room for the surge, or give it up with maxSurge 0 and maxUnavailable 1
+	// 0/2: -0 Outdated, -2 Condemned
 	// current: 0
-	// blocked: BudgetExhausted WaitingForSurge WaitingForReplica
-	// frontend 2 updated: not stuck
-	// decode 0 updated: SurgeNotReady [2]: make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again
+	// blocked: Terminating BudgetExhausted WaitingForBase WaitingForReplica <nil>
 }
 
 // A host observes pods, and the planner of a scaling group wants one slot for each replica of the

@@ -58,6 +58,9 @@ func survives(t *rapid.T, spec, state []byte) string {
 		return "refused"
 	}
 	_, _, _ = plan.String(), s.Warnings(), plan.Progress(s)
+	if stuck, err := surge.DiagnoseSet(s, there, everyUnit); err != nil || len(stuck) > 0 && (plan.Converged || !plan.Empty()) {
+		t.Fatalf("stuck at %v, %v with %v", stuck, err, plan)
+	}
 	if _, err := surge.PlanSet(s, there.Apply(plan)); err != nil {
 		t.Fatalf("the state that the plan leads to is refused: %v", err)
 	}

@@ -27,6 +27,7 @@ func mutations() []mutation {
 	const plan, set = "plan.go", "setplan.go"
 	const hole = "case Absent:\n\t\t\tlist = append(list, Action{Index: i, Op: Create, Revision: Target, Reason: Hole})"
 	const exhaustive, sets, cases = "TestExhaustive", "TestSetExhaustive", "TestCases"
+	const stuck, named = "setstuck.go", "TestEveryStallIsNamed"
 	return []mutation{
 		{"budget one too large", plan, "c.beyond.available() - r.Floor()", "c.beyond.available() - r.Floor() + 1", exhaustive, "I2"},
 		{"an unready surge counts as available", plan, "c.surge.available() + c.beyond", "c.surge.live() + c.beyond", exhaustive, "I2"},
@@ -74,6 +75,15 @@ func mutations() []mutation {
 		{"set: old revisions are all alike", "setstate.go", "name = u.Revisions[i]", "name = \"\"", sets, "H|Apply"},
 		{"set: components of a recreated replica created one by one", set, "plan := Result{Blocked: BlockedWaitingForBase}", "if c > 0 {\n\t\t\tcontinue\n\t\t}\n\t\tplan := Result{Blocked: BlockedWaitingForBase}", "ExamplePlanSet_replicaRecreate", "."},
 		{"set: a kept replica gives up what it needs", set, "MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}", "MaxSurge: concurrency.Count(0), MaxUnavailable: concurrency.Count(1)}", sets, "H3|never ends|H6"},
+		{"stuck: held replicas are forgotten", stuck, "for i := range p.replicas {\n\t\tlist", "for i := range p.partition * 0 {\n\t\tlist", named, "places"},
+		{"stuck: other replicas beside the current one", stuck, "current >= 0 {", "current >= len(p.facts) {", named, "places|named"},
+		{"stuck: a pause of a set is forgotten", stuck, "if len(outdated) > 0 {", "if len(outdated) > len(p.facts) {", named, "places"},
+		{"stuck: units are asked for although whole replicas do not serve", stuck, "} else if !over {", "} else if !over && p.spec.Paused {", named, "places|named"},
+		{"stuck: the surges that the Spec alone has are counted on", stuck, "Diagnose(p.flat, slots, never)", "Diagnose(p.spec.Flat(), slots, never)", "TestDiagnoseSetOwnNumbers", "TargetNotReady"},
+		{"stuck: a surge that has nothing to create is still to come", stuck, "slots[i] = replica.Slot\n", "slots[i] = p.facts[i].slot() + 0*replica.Slot\n", named, "places|named"},
+		{"stuck: a whole replica that lacks what is terminating is called broken", stuck, "if all.available()+base[Terminating] < need {", "if all.available()+0*base[Terminating] < need {", named, "named"},
+		{"stuck: what the partition protects is replaced after a new revision", stuck, "r.Partition = r.Replicas\n", "r.Partition = 0\n", named, "named|remedy"},
+		{"stuck: the pause holds no new revision back", stuck, "r, p.spec.Paused, ", "r, false, ", named, "remedy"},
 	}
 }
 

@@ -104,10 +104,8 @@ func (s *SetSpec) UnmarshalJSON(data []byte) error {
 // recreate reports whether whole replicas are recreated.
 func (s SetSpec) recreate() bool { return s.UpdateStrategy.Type == ReplicaRecreate }
 
-// Flat returns the set as a flat set of whole replicas, as ReplicaRecreate plans it. With the slots
-// of [SetResult.Replicas], [Diagnose] says at which replica such an update is stuck. If it finds
-// none although the plan is empty, nothing is terminating and the set has not converged, then all
-// replicas serve, but a replica with a reason in its Blocked lacks a unit; see [Component.Flat].
+// Flat returns the set as a flat set of whole replicas, as ReplicaRecreate plans it where a surge
+// has units, see [Units]. What the update of a set waits for, [DiagnoseSet] says.
 func (s SetSpec) Flat() Spec {
 	return Spec{
 		Replicas: s.Replicas, Partition: s.Partition, Paused: s.Paused,
@@ -116,10 +114,9 @@ func (s SetSpec) Flat() Spec {
 }
 
 // Flat returns the component as a flat set of its units, as it is planned in the current replica.
-// With the units of the component there, [Diagnose] says at what the update is stuck, and [Project]
-// says what a status shows of it. Where [Units] has its own Replicas, they take the place of those
-// of the Spec. In a held replica nothing old is replaced: to diagnose its components, set the
-// Partition of the Spec to its Replicas.
+// With the units of the component there, [Project] says what a status shows of it. Where [Units] has
+// its own Replicas, they take the place of those of the Spec. What the update of a set waits for, in
+// the current replica and elsewhere, [DiagnoseSet] says.
 func (c Component) Flat() Spec {
 	spec := Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
 	if c.UpdateStrategy != nil {

@@ -1050,63 +1050,6 @@ func TestSetApplyUnnamed(t *testing.T) {
 	}
 }
 
-// TestDiagnoseSet follows the fourth duty to the units that a set waits for. A host that asked about
-// the current replica alone, or about whole replicas alone, was told of nothing in all rows but the
-// first two.
-func TestDiagnoseSet(t *testing.T) {
-	below := func(spec surge.SetSpec, partition int) surge.SetSpec {
-		return with(spec, func(s *surge.SetSpec) { s.Partition = partition })
-	}
-	rolling, recreate, none := surge.RollingUpdate, surge.ReplicaRecreate, surge.UpdateStrategy{}
-	for _, row := range []struct {
-		why   string
-		spec  surge.SetSpec
-		state []string
-		want  string
-	}{
-		{"the current replica", set(rolling, 2, none, units(2, 1, 0, 1)), []string{"nO", "OO"}, "0/0 TargetNotReady [0]"},
-		{"a whole replica", set(recreate, 2, budgets(0, 1), plain(2, 2)), []string{"nN", "OO"}, "TargetNotReady [0]"},
-		{"no replica is current, because none is updated, and a held one is broken", below(set(rolling, 2, none, units(2, 1, 0, 1)), 2), []string{"Oo", "OO"}, "0/0 ReplicasUnhealthy [1]"},
-		{"no replica is current, and one below the partition was made at the target before", below(set(rolling, 2, none, units(2, 1, 0, 1)), 2), []string{"OO", "Nn"}, "1/0 TargetNotReady [1]"},
-		{"every replica serves, and one lacks a unit", set(recreate, 2, budgets(0, 1), plain(2, 1)), []string{"NN", "Nn"}, "1/0 TargetNotReady [1]"},
-		{"the same below the partition", below(set(recreate, 2, budgets(0, 1), plain(2, 1)), 1), []string{"Oo", "NN"}, "0/0 ReplicasUnhealthy [1]"},
-	} {
-		state := parseSet(t, row.state)
-		plan := planSet(t, row.spec, state)
-		if !plan.Empty() || plan.Converged {
-			t.Errorf("%s: the plan is\n%v", row.why, plan)
-		}
-		var list []string
-		tell := func(where string, d surge.Diagnosis) {
-			if d.Stuck != surge.NotStuck {
-				list = append(list, fmt.Sprintf("%s%s %v", where, d.Stuck, d.Indices))
-			}
-		}
-		if row.spec.UpdateStrategy.Type == recreate {
-			var slots []surge.Slot
-			for _, replica := range plan.Replicas {
-				slots = append(slots, replica.Slot)
-			}
-			tell("", surge.Diagnose(row.spec.Flat(), slots, nil))
-		}
-		for i, replica := range plan.Replicas {
-			if len(list) > 0 || plan.Current >= 0 && plan.Current != i || replica.Blocked == 0 {
-				continue
-			}
-			for c, component := range row.spec.Components {
-				flat := component.Flat()
-				if replica.Role == surge.RoleHeld {
-					flat.Partition = flat.Replicas
-				}
-				tell(fmt.Sprintf("%d/%d ", i, c), surge.Diagnose(flat, state[i][c].Slots, nil))
-			}
-		}
-		if got := strings.Join(list, ", "); got != row.want {
-			t.Errorf("%s: got %q, want %q of\n%v", row.why, got, row.want, plan)
-		}
-	}
-}
-
 // TestNumberOfAbsentReplica: an autoscaler that keeps its number while a replica is not there has to
 // be heard then, too. Heard only of what exists, a surge is created by the number of the component
 // and deleted by that of the autoscaler, for ever.

@@ -426,6 +426,9 @@ func (e *setExploration) check(s setState) []setState {
 		fail("IX", "the state is not explained")
 	}
 	settled := len(actions) == 0
+	if settled && !plan.Converged {
+		checkStall(spec, state, fail)
+	}
 
 	var next []setState
 	for i, char := range []byte(s.units) {

@@ -20,8 +20,17 @@ import (
 // more revisions than slots, or a number of units out of bounds. A Spec that was never validated is
 // clamped as by [Plan], and an unknown type counts as RollingUpdate.
 func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
-	if err := state.check(len(spec.Components)); err != nil {
+	p, err := decided(spec, state)
+	if err != nil {
 		return SetResult{}, err
+	}
+	return p.result, nil
+}
+
+// decided returns a plan with all that it was decided on.
+func decided(spec SetSpec, state SetState) (*setPlan, error) {
+	if err := state.check(len(spec.Components)); err != nil {
+		return nil, err
 	}
 	p := newSetPlan(spec.bounded(state), state)
 	if spec.recreate() {
@@ -32,7 +41,7 @@ func PlanSet(spec SetSpec, state SetState) (SetResult, error) {
 	for i := range p.result.Replicas {
 		p.result.Blocked |= p.result.Replicas[i].Blocked
 	}
-	return p.result, nil
+	return p, nil
 }
 
 // setPlan is a plan in the making.
@@ -42,6 +51,7 @@ type setPlan struct {
 	replicas  int // of the Spec, clamped to what can be planned
 	partition int
 	facts     []facts
+	flat      Spec // by which a ReplicaRecreate plans whole replicas
 	result    SetResult
 }
 
@@ -237,6 +247,7 @@ func (p *setPlan) recreate() {
 		}
 	}
 	whole := Plan(flat, slots)
+	p.flat = flat
 	if n := len(whole.Actions); n > 0 {
 		p.grow(max(len(p.facts), whole.Actions[n-1].Index+1))
 	}

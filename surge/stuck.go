@@ -82,11 +82,15 @@ func listed(indices []int) string {
 // first in this order: UpdatePaused, SurgeGated, SurgeUnscheduled, SurgeNotReady, TargetNotReady,
 // ReplicasUnhealthy.
 func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnosis {
-	plan := Plan(spec, slots)
+	return diagnose(Plan(spec, slots), spec.Resolve(), spec.Paused, slots, unscheduled)
+}
+
+// diagnose looks at a plan that was made. What is below the partition or paused would not be updated
+// after a new revision either.
+func diagnose(plan Result, r Resolved, paused bool, slots []Slot, unscheduled func(index int) bool) Diagnosis {
 	if len(plan.Actions) > 0 || plan.Converged || plan.Blocked.Has(BlockedTerminating) {
 		return Diagnosis{}
 	}
-	r := spec.Resolve()
 	which := func(from, to int, holds func(int, Slot) bool) []int {
 		var list []int
 		for i := from; i < min(to, len(slots)); i++ {
@@ -103,7 +107,7 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 		outdated := which(0, len(slots), func(i int, slot Slot) bool {
 			return i >= r.Partition && slot.Old() || i >= r.Replicas && slot.Live()
 		})
-		return Diagnosis{Stuck: UpdatePaused, Indices: outdated, Remedy: "resume the update"}
+		return pausedAt(outdated)
 	}
 	if plan.Blocked.Has(BlockedWaitingForSurge) {
 		end := plus(r.Replicas, r.Surge)
@@ -126,7 +130,7 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 			"make the surge available, publish a working revision, or give the surge up " + without + "; if it is only deleted, it is created again", most}
 	}
 	resume := ""
-	if spec.Paused { // nothing is outdated now, but after a new revision it would be, and the pause would hold it back
+	if paused { // nothing is outdated now, but after a new revision it would be, and the pause would hold it back
 		resume = ", and resume the update"
 	}
 	if stuck := which(0, r.Replicas, pending); len(stuck) > 0 {
@@ -137,4 +141,8 @@ func Diagnose(spec Spec, slots []Slot, unscheduled func(index int) bool) Diagnos
 		return Diagnosis{Stuck: TargetNotReady, Indices: stuck, Remedy: remedy + resume}
 	}
 	return Diagnosis{Stuck: ReplicasUnhealthy, Indices: which(0, r.Partition, down), Remedy: "repair these replicas, or lower the partition to replace them" + resume}
+}
+
+func pausedAt(outdated []int) Diagnosis {
+	return Diagnosis{Stuck: UpdatePaused, Indices: outdated, Remedy: "resume the update"}
 }

@@ -101,7 +101,10 @@ func TestRefusals(t *testing.T) {
 func TestStuck(t *testing.T) {
 	const cliques = "\n  template: {cliques: [{name: a, replicas: 2}]}\n"
 	for _, row := range []struct{ why, document, flags, want string }{
-		{"paused", "spec:\n  replicas: 2\n  paused: true" + cliques, "", "stuck: Paused"},
+		{"paused", "spec:\n  replicas: 2\n  paused: true" + cliques, "", "stuck: replicas: UpdatePaused [0 1]: resume the update\n"},
+		{"two components of the current replica", "spec:\n  replicas: 2\n  partition: 1\n  template: {cliques: [{name: a, replicas: 2}, {name: b, replicas: 1}]}\n", "-inject broken",
+			"stuck: replica 1, a: TargetNotReady [0]: publish a working revision, or go back to the old one\n" +
+				"stuck: replica 1, b: TargetNotReady [0]: publish a working revision, or go back to the old one\n"},
 		{"paused, whole replicas", "spec:\n  replicas: 2\n  paused: true\n  updateStrategy: {type: ReplicaRecreate}" + cliques, "",
 			"stuck: replicas: UpdatePaused [0 1]: resume the update"},
 		{"whole replicas above a partition", "spec:\n  replicas: 3\n  partition: 2\n  updateStrategy: {type: ReplicaRecreate}" + cliques, "-inject broken",

@@ -33,8 +33,8 @@ type decision struct {
 	moves     []move
 	blocked   surge.Blocked
 	converged bool
-	remark    string // which replica of a set the others wait for
-	stuck     string // why nothing would ever happen, if nothing else does
+	remark    string   // which replica of a set the others wait for
+	stuck     []string // why nothing would ever happen, if nothing else does
 }
 
 // why says in words what a reason code means here.
@@ -77,7 +77,7 @@ func (f *flatSet) plan(state surge.SetState) (decision, error) {
 		d.moves = append(d.moves, move{action: action})
 	}
 	stuck := surge.Diagnose(f.spec, slots, nil)
-	d.stuck, f.without = stuck.String(), stuck.MaxUnavailable
+	d.stuck, f.without = []string{stuck.String()}, stuck.MaxUnavailable
 	return d, nil
 }
 
@@ -117,9 +117,7 @@ func (p *podCliqueSet) plan(state surge.SetState) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	// What is paused, or kept by the partition, has no scenario of its own: then the set waits for
-	// what blocks it.
-	d := decision{blocked: plan.Blocked, converged: plan.Converged, stuck: plan.Blocked.String()}
+	d := decision{blocked: plan.Blocked, converged: plan.Converged}
 	for r, replica := range plan.Replicas {
 		for c, component := range replica.Components {
 			for _, action := range component.Actions {
@@ -127,24 +125,14 @@ func (p *podCliqueSet) plan(state surge.SetState) (decision, error) {
 			}
 		}
 	}
-	if p.spec.UpdateStrategy.Type == surge.ReplicaRecreate {
-		var slots []surge.Slot
-		for _, replica := range plan.Replicas {
-			slots = append(slots, replica.Slot)
-		}
-		if diagnosis := surge.Diagnose(p.spec.Flat(), slots, nil); diagnosis.Stuck != surge.NotStuck {
-			d.stuck = fmt.Sprintf("replicas: %v", diagnosis)
-		}
-	}
 	if plan.Current >= 0 {
 		d.remark = fmt.Sprintf("; replica %d is current", plan.Current)
-		for c, units := range state[plan.Current] {
-			if diagnosis := surge.Diagnose(p.component(c), units.Slots, nil); diagnosis.Stuck != surge.NotStuck {
-				d.stuck = fmt.Sprintf("replica %d, %s: %v", plan.Current, p.spec.Components[c].Name, diagnosis)
-			}
-		}
 	}
-	return d, nil
+	stuck, err := surge.DiagnoseSet(p.spec, state, nil)
+	for _, at := range stuck {
+		d.stuck = append(d.stuck, at.String())
+	}
+	return d, err
 }
 
 func (p *podCliqueSet) scaleDown() string {

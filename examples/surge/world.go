@@ -255,7 +255,9 @@ func (w *world) play(to io.Writer) error {
 		if events = w.pass(); events != nil {
 			continue
 		}
-		fmt.Fprintln(out, "stuck:", d.stuck)
+		for _, at := range d.stuck {
+			fmt.Fprintln(out, "stuck:", at)
+		}
 		done := w.unstick()
 		if done == "" {
 			return nil
