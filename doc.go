@@ -8,7 +8,7 @@
 //	rollout/staged      stages with approvals and waits around them, as one run that can be stopped and resumed
 //	rollout/rollouttest a whole rollout on a virtual clock, before it starts: timelines, forecasts, what each fault leads to; invariants for tests of hosts
 //	bracket             several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
-//	concurrency         how many resources may be disrupted at once: limits, pools, slots as leases
+//	concurrency         how many resources may be disrupted at once, or begin to be per hour: limits, rates, pools, slots as leases
 //	selector            what a rule points at: CEL expressions and label selectors, compiled and indexed
 //	partition           Fleet-style partitions with readiness thresholds, as documented and as Fleet's controller does it
 //	surge               rolling updates over numbered replicas that never leave a hole

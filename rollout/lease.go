@@ -55,10 +55,7 @@ func (w *work) settle() {
 			}
 		}
 	}
-	deleted := map[string]bool{}
-	for _, id := range w.snapshot.DeletedResources {
-		deleted[id] = true
-	}
+	deleted := setOf(w.snapshot.DeletedResources)
 	for k := range c.snapshot.Pools {
 		p := &c.snapshot.Pools[k]
 		p.Record = w.settleRecord(p.Record, ended, deleted, p.StuckAfter > 0)

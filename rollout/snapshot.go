@@ -56,7 +56,7 @@ type Snapshot struct {
 	// released. If they are still listed, they and the targets on them are ignored. A resource that
 	// is merely missing from Resources keeps its slots. An id can be left out again once the State
 	// of a saved plan has neither an open execution on the resource nor a lease of it; to list it for
-	// longer does no harm. See [State] for the records that stay.
+	// longer does no harm. See [State.Forget] for the records that stay.
 	DeletedResources []string `json:"deletedResources,omitempty"`
 
 	// Commands are an operator's instructions to bracket executions. Each takes effect once,

@@ -14,10 +14,7 @@ import (
 // is too large for that, [Planner] stores it record by record, in the order that the documentation
 // of the module gives. Its records are immutable: a new State shares those that did not change.
 //
-// The record of the executions on a resource outlives the resource, so in a fleet whose nodes come
-// and go under ids of their own the State grows. The host may delete the records of a resource that
-// no planner's snapshot lists any more and that was in DeletedResources, once they have no Open
-// execution: from its own State, or with Planner from the Store, under [bracket.ExecutionKey].
+// The record of the executions on a resource outlives the resource: see [State.Forget].
 type State struct {
 	Brackets   []*bracket.GroupRecord     `json:"brackets,omitempty"`   // ordered by rule and environment
 	Executions []*bracket.ExecutionRecord `json:"executions,omitempty"` // ordered by rule and resource

@@ -1,0 +1,77 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
+)
+
+// Forget returns the state without the records of executions on some resources, which otherwise
+// outlive them: in a fleet whose nodes come and go under ids of their own the state grows. A record
+// with an open execution stays, so name only resources that were in DeletedResources of a plan whose
+// State was saved, and that no planner's snapshot lists any more. A resource that is planned for
+// once more is like one that nobody has seen before: its brackets begin again.
+//
+// Ids that the state does not know are no fault. The state itself is not modified.
+func (s State) Forget(resources []string) State {
+	named := setOf(resources)
+	s.Executions = slices.DeleteFunc(slices.Clone(s.Executions), func(record *bracket.ExecutionRecord) bool {
+		return named[record.Resource] && record.Open == nil
+	})
+	return s
+}
+
+// Forget deletes from the store what [State.Forget] leaves out. Of the Planner it needs only the
+// Store. It deletes record by record, each as it was read, and may be repeated after any error. The
+// error wraps [bracket.ErrConflict] if a planner has saved a record meanwhile: some planner still
+// plans for that resource, or has just ended its execution. Any other error is that of the store, or
+// a fault of a stored record, which is left as it is.
+func (p *Planner) Forget(ctx context.Context, resources []string) error {
+	if err := p.forget(ctx, setOf(resources)); err != nil {
+		return fmt.Errorf("rollout: forget executions: %w", err)
+	}
+	return nil
+}
+
+func (p *Planner) forget(ctx context.Context, named map[string]bool) error {
+	if p.Store == nil {
+		return errors.New("the Planner has no Store")
+	}
+	prefix := bracket.ExecutionKey("", "")
+	entries, err := p.Store.List(ctx, prefix[:len(prefix)-1])
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		var kind, group, rule, resource string
+		if !textkey.Scan(entry.Key, &kind, &group, &rule, &resource) || !named[resource] {
+			continue
+		}
+		record, err := decode[bracket.ExecutionRecord](entry.Value)
+		if err == nil {
+			err = belongs(entry.Key, executionKey(record))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %v", entry.Key, err) // not wrapped: a FieldError means a fault in what the host was given
+		}
+		if record.Open != nil {
+			continue
+		}
+		if err := p.Store.Delete(ctx, entry.Key, entry.Revision); err != nil && !errors.Is(err, bracket.ErrNotFound) {
+			return fmt.Errorf("%s: %w", entry.Key, err)
+		}
+	}
+	return nil
+}
+
+func setOf(texts []string) map[string]bool {
+	set := make(map[string]bool, len(texts))
+	for _, text := range texts {
+		set[text] = true
+	}
+	return set
+}
