@@ -256,10 +256,8 @@ func (o *observation) gone(ctx context.Context, server client.Reader, namespace 
 			missing[lease.Resource] = true
 		}
 	}
-	for _, record := range state.Executions {
-		if record.Open != nil {
-			missing[record.Resource] = true
-		}
+	for _, record := range state.Executions { // also of one that has ended: the record would stay for ever
+		missing[record.Resource] = true
 	}
 	for i := range o.machines {
 		delete(missing, o.machines[i].Name)

@@ -184,8 +184,13 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 		return nil, rollout.Plan{}, err
 	}
 	own.known.commands = seen.known.commands // a plan that failed has heard none
-	if seen.snapshot.DeletedResources, err = seen.gone(ctx, r.Server, own.name, plan.State); err == nil && len(seen.snapshot.DeletedResources) > 0 {
-		plan, err = planner.Plan(ctx, seen.snapshot)
+	gone, err := seen.gone(ctx, r.Server, own.name, plan.State)
+	if err != nil || len(gone) == 0 {
+		return seen, plan, err
+	}
+	seen.snapshot.DeletedResources = gone
+	if plan, err = planner.Plan(ctx, seen.snapshot); err == nil {
+		err = planner.Forget(ctx, gone)
 	}
 	return seen, plan, err
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
@@ -393,6 +394,10 @@ func TestDeletedMachine(t *testing.T) {
 			}
 			if len(on) != row.want {
 				t.Errorf("jobs on %v, want %d machines", on, row.want)
+			}
+			_, _, err := NewStore(c, c, "fleet").Load(t.Context(), bracket.ExecutionKey("Node Lifecycle/deploymentBracket/0", lost.GetName()))
+			if gone := errors.Is(err, bracket.ErrNotFound); gone != row.delete || err != nil && !gone {
+				t.Errorf("the record of its execution is gone: %v, %v", gone, err)
 			}
 		})
 	}
