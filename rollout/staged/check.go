@@ -90,7 +90,7 @@ func (c *stageCheck) checkGates() {
 			c.wrong("before", "must be asked for")
 		}
 	case StageUpdating, StageWaitingAfter, StageSucceeded, StageFailed:
-		if !approved && c.opened && (c.anyStarted || !nobody(c.plan, c.stage)) {
+		if !approved && c.opened && (c.before != ApprovalNone || c.anyStarted || !nobody(c.plan, c.stage)) {
 			c.wrong("before", "must be approved, not %s", c.before)
 		}
 	case StageSkipped:

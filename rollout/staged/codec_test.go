@@ -594,6 +594,9 @@ func TestDamageAtTheEnds(t *testing.T) {
 	waved := newScene(t, staged.Strategy{Stages: []staged.Stage{gated}}, staged.Options{OnReject: staged.Hold}, []string{"c1"}).
 		step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Run: "run", Side: staged.Before}}}).run
 	cleaned := clean.step(staged.Input{Removed: []string{"d1"}}).run
+	// Nobody is asked about a removal that is not needed.
+	needless := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}, DeleteStage: staged.DeleteStage{BeforeStageTasks: gated.BeforeStageTasks}}, staged.Options{}, []string{"c1"}, "d1").
+		step(staged.Input{Removed: []string{"d1"}}).see(staged.HealthReady, "c1").run
 	said := ""
 	for _, c := range []struct {
 		why      string
@@ -629,6 +632,8 @@ func TestDamageAtTheEnds(t *testing.T) {
 			`"phase":"Held"…"causes":{"gone":[1]},"states":"dF","from":"2026-03-10T08:00:00Z","names":["c1","c2"],"starts":[0],"ends":[0,0]`},
 		{"everything is done, and one was skipped", passed, `"phase":"PartiallySucceeded"`, `"phase":"Succeeded"`},
 		{"a removal that nobody approved", cleaned, `"before":"approved",`, ``},
+		{"a removal that was not needed, and is still asked for", needless, `"members":1,"states":"D"`, `"before":"requested","members":1,"states":"D"`},
+		{"a removal that was not needed, and was refused", needless, `"members":1,"states":"D"`, `"before":"rejected","members":1,"states":"D"`},
 		{"a stage that failed, of a run that did not", held, `"phase":"Updating"`, `"phase":"Failed","end":"2026-03-10T08:00:00Z"`},
 		{"timed out, and never started", passed, `"states":"dX"`, `"states":"dT"`},
 		{"skipped with somebody to update", before, `"states":"X","from":"2026-03-10T08:00:00Z","names":["c1"],"ends":[0]`, `"states":"w","names":["c1"]`},
