@@ -67,7 +67,7 @@ func (e *edit) advanceStage(k int) bool {
 		}
 		if p.before && !nobody(p, s) {
 			s = e.enter(k, StageWaitingBefore)
-			s.before = ApprovalRequested
+			s.before, s.beforeAt.requested = ApprovalRequested, notedAt(e.now)
 			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalRequested)})
 		} else {
 			s = e.enter(k, StageUpdating)
@@ -79,7 +79,8 @@ func (e *edit) advanceStage(k int) bool {
 			if !nobody(p, s) {
 				return false
 			}
-			e.stage(k).before = ApprovalNone // it was requested, and is no longer needed; nobody has decided
+			s = e.stage(k)
+			s.before, s.beforeAt = ApprovalNone, approvalTimes{} // it was requested, and is no longer needed; nobody has decided
 			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalNone)})
 		}
 		s = e.enter(k, StageUpdating)
@@ -95,7 +96,7 @@ func (e *edit) advanceStage(k int) bool {
 			e.elapseWait() // under way since the last member was settled, maybe during a stop
 		}
 		if p.after && s.after == ApprovalNone {
-			s.after = ApprovalRequested
+			s.after, s.afterAt.requested = ApprovalRequested, notedAt(e.now)
 			e.event(Event{Kind: EventApproval, Stage: k, Side: After, To: string(ApprovalRequested)})
 		}
 	}

@@ -16,6 +16,7 @@ type stageCheck struct {
 }
 
 func (d *decoder) checkStage(k int) {
+	faults := len(d.faults)
 	c := stageCheck{decoder: d, k: k, run: d.run, plan: &d.run.plan.stages[k], stage: d.run.stage(k)}
 	c.opened = c.begun
 	switch c.phase {
@@ -35,6 +36,9 @@ func (d *decoder) checkStage(k int) {
 	c.checkSettled()
 	c.checkWait()
 	c.checkMembers()
+	if len(d.faults) == faults {
+		c.checkInstants()
+	}
 }
 
 func (c *stageCheck) wrong(field, format string, args ...any) {
@@ -123,6 +127,65 @@ func (c *stageCheck) checkTimes() {
 	}
 }
 
+// checkInstants compares the instants that are only shown with those that steps rely on, which have
+// passed the other checks. Each of them may be missing.
+func (c *stageCheck) checkInstants() {
+	earliest, latest := int64(0), c.run.time
+	switch {
+	case c.k > 0:
+		if before := c.run.stage(c.k - 1); before.phase.ended() {
+			earliest = before.end
+		}
+	case c.run.first.known():
+		if earliest = c.run.first.instant(); c.begun && c.start < earliest || c.phase.ended() && c.end < earliest {
+			c.decoder.wrong("begun", "must not be after the start of the first stage, nor after its end")
+			return
+		}
+	}
+	if c.phase.ended() {
+		latest = c.end
+	}
+	start, began := earliest, latest
+	if c.begun {
+		start, began = c.start, c.start
+	}
+	for _, gate := range []struct {
+		field       string
+		approval    ApprovalState
+		at          approvalTimes
+		from, until int64
+	}{{"before", c.before, c.beforeAt, earliest, began}, {"after", c.after, c.afterAt, start, latest}} {
+		from := gate.from
+		for _, is := range []struct {
+			field string
+			at    noted
+			valid bool
+		}{
+			{"Requested", gate.at.requested, gate.approval != ApprovalNone},
+			{"Decided", gate.at.decided, gate.approval == ApprovalApproved || gate.approval == ApprovalRejected},
+		} {
+			switch at := is.at.instant(); {
+			case !is.at.known():
+			case !is.valid:
+				c.wrong(gate.field+is.field, "must be left out: the approval is %s", gate.approval)
+			case at < from || at > gate.until:
+				c.wrong(gate.field+is.field, "must be between %s and %s, by what else is stored", shownInstant(from), shownInstant(gate.until))
+			default:
+				from = at
+			}
+		}
+	}
+	switch at := c.since.instant(); {
+	case !c.since.known():
+	case c.phase == StagePending || c.phase.ended():
+		c.wrong("phaseSince", "must be left out in phase %s", c.phase)
+	case at < start || at > latest:
+		c.wrong("phaseSince", "must be between %s and %s, by what else is stored", shownInstant(start), shownInstant(latest))
+	}
+}
+
+func shownInstant(instant int64) string { return timeOf(instant).Format(time.RFC3339Nano) }
+
 // checkSettled compares the phase with the states of the members and of the after-stage tasks.
 func (c *stageCheck) checkSettled() {
 	switch c.phase {
@@ -158,7 +221,7 @@ func (c *stageCheck) checkWait() {
 		return
 	}
 	until := c.waitUntil(c.plan)
-	switch at := timeOf(until).Format(time.RFC3339Nano); {
+	switch at := shownInstant(until); {
 	case c.elapsed && (until > c.run.time || c.phase == StageSucceeded && until > c.end):
 		c.wrong("elapsed", "must not be there before the end of the wait, at %s", at)
 	case c.phase == StageWaitingAfter && !c.elapsed && !c.run.frozen() && until <= c.run.time:
@@ -172,7 +235,7 @@ func (c *stageCheck) checkMembers() {
 		c.wrong("states", "have %d members in progress, the limit is %d", n, limit)
 	}
 	if due := c.tree.root.first.due; due <= c.run.time {
-		c.wrong("states", "have something due at %s that the last step left", timeOf(due).Format(time.RFC3339Nano))
+		c.wrong("states", "have something due at %s that the last step left", shownInstant(due))
 	}
 	if c.plan.cleanup && (c.regressed > 0 || c.tree.find(isCurrent) >= 0) { // a soaking removal is reported above: its soak ends at once
 		c.wrong("states", "have what a removal never is")
@@ -189,6 +252,9 @@ func (d *decoder) checkRun() {
 		d.wrong("state", hintState+", not %q", r.desired)
 	}
 	if !r.begun {
+		if r.first.known() || r.phased.known() {
+			d.wrong("begun", "and phaseSince must be left out before the first step")
+		}
 		if r.phase != PhaseInitialized || r.desired != r.plan.spec.State {
 			d.wrong("phase", "must be Initialized before the first step")
 		}
@@ -198,6 +264,19 @@ func (d *decoder) checkRun() {
 			}
 		}
 		return
+	}
+	earliest := int64(0)
+	if r.phase.halting() {
+		earliest = r.since
+	}
+	if r.first.known() {
+		if first := r.first.instant(); first > r.time || r.phase.halting() && first > r.since {
+			d.wrong("begun", "must not be after since, nor after the time of the run")
+		}
+		earliest = max(earliest, r.first.instant())
+	}
+	if at := r.phased.instant(); r.phased.known() && (at < earliest || at > r.time) {
+		d.wrong("phaseSince", "must be between %s and %s, by what else is stored", shownInstant(earliest), shownInstant(r.time))
 	}
 	// A run whose stages are all closed is over. In every other run, each step looks at the current
 	// stage.

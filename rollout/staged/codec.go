@@ -29,9 +29,13 @@ type document struct {
 	Phase     Phase           `json:"phase"`
 	Time      time.Time       `json:"time,omitzero"`
 	Since     time.Time       `json:"since,omitzero"`
-	Current   int             `json:"current"`
-	Cancelled *Decision       `json:"cancelled,omitempty"`
-	Stages    []storedStage   `json:"stages,omitempty"`
+	// These two are only shown, and so are five times of a stage. An older version stored none
+	// of them in the same format, so each may be missing.
+	Begun      time.Time     `json:"begun,omitzero"`
+	PhaseSince time.Time     `json:"phaseSince,omitzero"`
+	Current    int           `json:"current"`
+	Cancelled  *Decision     `json:"cancelled,omitempty"`
+	Stages     []storedStage `json:"stages,omitempty"`
 }
 
 // storedStage is one stage. Its members are stored as columns, so that what most members share
@@ -47,16 +51,24 @@ type document struct {
 //	causes    positions of failed and regressed members, by cause
 //	decisions who skipped or retried members, by decision, in the order of the first position of each
 type storedStage struct {
-	Phase     StagePhase       `json:"phase"`
-	Before    ApprovalState    `json:"before,omitempty"`
-	BeforeBy  *Decision        `json:"beforeBy,omitempty"`
-	After     ApprovalState    `json:"after,omitempty"`
-	AfterBy   *Decision        `json:"afterBy,omitempty"`
-	Start     time.Time        `json:"start,omitzero"`
-	End       time.Time        `json:"end,omitzero"`
-	Settled   time.Time        `json:"settled,omitzero"`
-	Paused    int64            `json:"paused,omitempty"` // nanoseconds
-	Elapsed   bool             `json:"elapsed,omitempty"`
+	Phase    StagePhase    `json:"phase"`
+	Before   ApprovalState `json:"before,omitempty"`
+	BeforeBy *Decision     `json:"beforeBy,omitempty"`
+	After    ApprovalState `json:"after,omitempty"`
+	AfterBy  *Decision     `json:"afterBy,omitempty"`
+	Start    time.Time     `json:"start,omitzero"`
+	End      time.Time     `json:"end,omitzero"`
+	Settled  time.Time     `json:"settled,omitzero"`
+	Paused   int64         `json:"paused,omitempty"` // nanoseconds
+	Elapsed  bool          `json:"elapsed,omitempty"`
+
+	// These five are the ones that document mentions.
+	BeforeRequested time.Time `json:"beforeRequested,omitzero"`
+	BeforeDecided   time.Time `json:"beforeDecided,omitzero"`
+	AfterRequested  time.Time `json:"afterRequested,omitzero"`
+	AfterDecided    time.Time `json:"afterDecided,omitzero"`
+	PhaseSince      time.Time `json:"phaseSince,omitzero"` // missing if the stage has ended: it is End
+
 	Members   int              `json:"members"`
 	Names     column           `json:"names,omitempty"`
 	States    string           `json:"states,omitempty"`
@@ -205,6 +217,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 	d := document{
 		Format: format, ID: p.id, Name: p.spec.Name, Namespace: p.spec.Namespace, Version: p.version,
 		Groups: p.strategy.groups, Hash: p.hash, State: r.desired, Phase: r.phase, Current: r.current, Cancelled: r.cancelled,
+		Begun: r.first.time(), PhaseSince: r.phased.time(),
 	}
 	if r.begun {
 		d.Time = timeOf(r.time)
@@ -247,7 +260,11 @@ func (p Phase) halting() bool {
 }
 
 func (s *stage) append(out []byte) ([]byte, error) {
-	stored := storedStage{Phase: s.phase, Members: s.tree.size}
+	stored := storedStage{
+		Phase: s.phase, Members: s.tree.size, PhaseSince: s.since.time(),
+		BeforeRequested: s.beforeAt.requested.time(), BeforeDecided: s.beforeAt.decided.time(),
+		AfterRequested: s.afterAt.requested.time(), AfterDecided: s.afterAt.decided.time(),
+	}
 	if s.before != ApprovalNone {
 		stored.Before, stored.BeforeBy = s.before, s.beforeBy
 	}

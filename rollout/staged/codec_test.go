@@ -160,9 +160,10 @@ func TestDamage(t *testing.T) {
 		"just before something is due":   early,
 		"the last attempt there is":      strings.Replace(good, `"attempts":[0,2]`, `"attempts":[0,2147483647]`, 1),
 		"the first member is the failed": strings.NewReplacer(`"states":"dfd"`, `"states":"f2d"`, `"causes":{"reported_failed":[1]}`, `"causes":{"reported_failed":[0]}`).Replace(good),
-		"a target was started at the first instant there is": strings.NewReplacer(`"start":"2026-03-10T08:00:30Z"`, `"start":"`+oldest.Format(time.RFC3339Nano)+`"`,
+		"a target was started at the first instant there is": strings.NewReplacer(`"begun":"2026-03-10T08:00:30Z"`, `"begun":"`+oldest.Format(time.RFC3339Nano)+`"`,
+			`"start":"2026-03-10T08:00:30Z"`, `"start":"`+oldest.Format(time.RFC3339Nano)+`"`,
 			`"from":"2026-03-10T08:00:30Z"`, `"from":"`+oldest.Format(time.RFC3339Nano)+`"`).Replace(good),
-		"all of them, the later ones counted from the last": strings.NewReplacer(`"start":"2026-03-10T08:00:30Z"`, `"start":"`+oldest.Format(time.RFC3339Nano)+`"`,
+		"all of them, the later ones counted from the last": strings.NewReplacer(`"begun":"2026-03-10T08:00:30Z"`, `"begun":"`+oldest.Format(time.RFC3339Nano)+`"`, `"start":"2026-03-10T08:00:30Z"`, `"start":"`+oldest.Format(time.RFC3339Nano)+`"`,
 			`"starts":[0,0,30000000000],"ends":[30000000000,60000000000,60000000000]`, fmt.Sprintf(`"starts":[0,0,%d],"ends":[30000000000,60000000000,%[2]d]`, oldest.Sub(first), benchStart.Add(6*time.Minute).Sub(oldest))).Replace(good),
 	} {
 		if err := json.Unmarshal([]byte(text), new(staged.Run)); err != nil || text == good {

@@ -165,14 +165,14 @@ func (e *edit) answer(c *Command) Reason {
 	if c.Stage < 0 || c.Stage >= e.run.count() {
 		return ReasonUnknownStage
 	}
-	gate := func(s *stage) (*ApprovalState, **Decision) {
+	gate := func(s *stage) (*ApprovalState, **Decision, *approvalTimes) {
 		if c.Side == Before {
-			return &s.before, &s.beforeBy
+			return &s.before, &s.beforeBy, &s.beforeAt
 		}
-		return &s.after, &s.afterBy
+		return &s.after, &s.afterBy, &s.afterAt
 	}
 	to := ApprovalApproved
-	switch is, _ := gate(e.run.stage(c.Stage)); {
+	switch is, _, _ := gate(e.run.stage(c.Stage)); {
 	case *is == ApprovalRequested && c.Kind == CommandReject:
 		to = ApprovalRejected
 	case c.Kind == CommandApprove && (*is == ApprovalRequested || *is == ApprovalRejected):
@@ -181,8 +181,8 @@ func (e *edit) answer(c *Command) Reason {
 	default:
 		return ReasonAlready
 	}
-	state, by := gate(e.stage(c.Stage))
-	*state, *by = to, e.decision
+	state, by, at := gate(e.stage(c.Stage))
+	*state, *by, at.decided = to, e.decision, notedAt(e.now)
 	e.event(Event{Kind: EventApproval, Stage: c.Stage, Side: c.Side, To: string(to)})
 	return ""
 }

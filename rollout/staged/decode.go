@@ -16,7 +16,7 @@ import (
 // a stored run contradict each other, because it was damaged or edited, the run is unchanged and
 // the error joins the faults, each a *[FieldError]. Such faults are more members in progress than
 // the limit, a closed stage after an open one, open members in a settled stage, a task that is over
-// before its time, or wrong counts.
+// before its time, an approval that was decided before it was requested, or wrong counts.
 //
 // A field that this version does not know is a fault too: a newer version may have stored it, and a
 // step would lose what it says. So let all controllers read a run with a newer version before one of
@@ -103,6 +103,7 @@ func (d *document) run() (*Run, error) {
 	r := &Run{plan: p, desired: d.State, phase: d.Phase, current: d.Current, begun: !d.Time.IsZero()}
 	c.run = r
 	r.time = c.instant("time", d.Time)
+	r.first, r.phased = c.noted("begun", d.Begun), c.noted("phaseSince", d.PhaseSince)
 	if r.phase.halting() {
 		r.since = c.instant("since", d.Since)
 		if d.Since.IsZero() || r.since > r.time {
@@ -143,6 +144,14 @@ func (d *decoder) instant(path string, t time.Time) int64 {
 		d.add(CodeFormat, path, fault.Value, fault.Hint)
 	}
 	return instant
+}
+
+// noted returns an instant that may be missing.
+func (d *decoder) noted(path string, t time.Time) noted {
+	if t.IsZero() {
+		return 0
+	}
+	return notedAt(d.instant(path, t))
 }
 
 // members builds the stages from their columns, and builds the index.
@@ -201,6 +210,9 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	s.isSettled, s.settled = !from.Settled.IsZero(), d.instant(path("settled"), from.Settled)
 	s.begun, s.start = !from.Start.IsZero(), d.instant(path("start"), from.Start)
 	s.end = d.instant(path("end"), from.End)
+	s.beforeAt = approvalTimes{d.noted(path("beforeRequested"), from.BeforeRequested), d.noted(path("beforeDecided"), from.BeforeDecided)}
+	s.afterAt = approvalTimes{d.noted(path("afterRequested"), from.AfterRequested), d.noted(path("afterDecided"), from.AfterDecided)}
+	s.since = d.noted(path("phaseSince"), from.PhaseSince)
 	if from.End.IsZero() == s.phase.ended() {
 		d.wrong(path("end"), "must be there if, and only if, the stage is closed or failed")
 	}

@@ -149,6 +149,40 @@
 // the strategy. Where a failurePolicy leaves them out they are 1 and 5 minutes there, and must be
 // written here.
 //
+// # Conditions of KubeFleet
+//
+// A controller can write all conditions that KubeFleet shows from a run that it has loaded, each
+// with its instant. It does not need the events of earlier steps, which are lost in a crash between
+// storing the run and writing the status.
+//
+//	of       condition                status                                    lastTransitionTime
+//	run      Initialized              True                                      Run.Begun
+//	run      Progressing              True in phase Progressing,                Run.PhaseSince
+//	                                  Unknown in Stopping, else False
+//	run      Succeeded                True in Succeeded, False in Failed        Run.PhaseSince
+//	stage    Progressing              True in phase Updating, else False;       StageStatus.PhaseSince; of
+//	                                  of Run.Current that of the run, while     Run.Current, Run.PhaseSince
+//	                                  the run is Stopping or Stopped            if that is later
+//	stage    Succeeded                True in Succeeded and Skipped,            StageStatus.End
+//	                                  False in Failed
+//	task     ApprovalRequestCreated   True unless ApprovalNone                  BeforeRequested, AfterRequested
+//	task     ApprovalRequestApproved  True if ApprovalApproved                  BeforeDecided, AfterDecided
+//	task     WaitTimeElapsed          True if Waited                            WaitUntil
+//	cluster  Started                  True if it has a Start                    TargetStatus.Start
+//	cluster  Succeeded                True in Done, False in Failed, TimedOut   TargetStatus.End
+//
+// A run that is Initialized has no condition Progressing, and a stage that is Pending has none at
+// all. KubeFleet shows a run with stuck targets as not Progressing: here that is so since stuckAfter
+// has passed from the earliest Start of a target that is Stuck. The phases that KubeFleet does not
+// have are shown as the host likes. See the example of [Run.Stages].
+//
+// Each instant is the now of the step that made the change, or the time of the step before it if the
+// clock was set back. Only a wait is over at its own time, whichever step found it. An instant is in
+// UTC. It is zero if what it tells has not happened, or happened while an older version of this
+// package did not store it. By the convention of Kubernetes a lastTransitionTime changes only with
+// the status. The host keeps to that, as meta.SetStatusCondition does: Progressing is False in phase
+// Waiting, and also in the phase Succeeded that follows.
+//
 // # Where the designs are silent
 //
 //   - A run keeps the strategy and the options that it was compiled with: an edit of either is for

@@ -17,8 +17,11 @@ func newEdit(run *Run, now int64, input *Input) *edit {
 	e := &edit{run: &next, plan: run.plan, owner: &owner{}, now: now, cancelled: run.phase == PhaseCancelling, shared: true}
 	if next.begun {
 		e.now = max(now, next.time)
-	} else if next.desired == StateStop {
-		next.since = e.now
+	} else {
+		next.first = notedAt(e.now)
+		if next.desired == StateStop {
+			next.since = e.now
+		}
 	}
 	next.begun, next.time = true, e.now
 	if n := len(input.Observations) + len(input.Commands); n > 0 {
@@ -115,12 +118,12 @@ func (e *edit) note(s *stage) {
 // enter puts a stage into a phase.
 func (e *edit) enter(k int, phase StagePhase) *stage {
 	s := e.stage(k)
-	s.phase = phase
+	s.phase, s.since = phase, notedAt(e.now)
 	switch {
 	case phase == StageUpdating && !s.begun:
 		s.begun, s.start = true, e.now
 	case phase.ended():
-		s.end = e.now
+		s.end, s.since = e.now, 0 // they are the same
 	}
 	e.event(Event{Kind: EventStage, Stage: k, To: string(phase)})
 	return s

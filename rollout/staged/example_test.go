@@ -249,8 +249,8 @@ func ExampleRun_Explain() {
 	// 08:01 b1: stopped, waits for an operator to set state Run
 }
 
-// The conditions that KubeFleet shows in the status of a run, for a controller that writes the status
-// of its objects from a run.
+// The conditions that KubeFleet shows in the status of a run, and since when, for a controller that
+// writes the status of its objects from a run. It has just loaded the run, after a crash.
 func ExampleRun_Stages() {
 	run, err := staged.Compile(
 		staged.Strategy{Stages: []staged.Stage{
@@ -276,49 +276,96 @@ func ExampleRun_Stages() {
 		}
 		now = now.Add(30 * time.Minute)
 	}
+	stored, err := json.Marshal(run)
+	if err != nil {
+		panic(err)
+	}
+	run = new(staged.Run)
+	if err := json.Unmarshal(stored, run); err != nil {
+		panic(err)
+	}
 
-	fmt.Println(run.Phase())
+	show := func(condition, status string, since time.Time) {
+		fmt.Printf(" %s=%s at %s", condition, status, since.Format("15:04"))
+	}
+	succeeded := map[staged.Phase]string{staged.PhaseSucceeded: "True", staged.PhaseFailed: "False"}
+	progressing := func(condition bool) string {
+		switch {
+		case run.Phase() == staged.PhaseStopping:
+			return "Unknown"
+		case run.Phase() == staged.PhaseProgressing && condition:
+			return "True"
+		}
+		return "False"
+	}
+	fmt.Print("run:")
+	show("Initialized", "True", run.Begun())
+	if run.Phase() != staged.PhaseInitialized {
+		show("Progressing", progressing(true), run.PhaseSince())
+	}
+	if status := succeeded[run.Phase()]; status != "" {
+		show("Succeeded", status, run.PhaseSince())
+	}
+	fmt.Println()
 	for stage := range run.Stages() {
 		if stage.Cleanup {
 			continue // KubeFleet shows it apart, as deletionStageStatus
 		}
-		fmt.Println(stage.Name, stage.Phase)
+		fmt.Printf("%s:", stage.Name)
+		switch {
+		case stage.Phase == staged.StagePending:
+		case stage.Index == run.Current() && run.PhaseSince().After(stage.PhaseSince): // stopped or resumed since
+			show("Progressing", progressing(stage.Phase == staged.StageUpdating), run.PhaseSince())
+		case stage.Index == run.Current():
+			show("Progressing", progressing(stage.Phase == staged.StageUpdating), stage.PhaseSince)
+		default:
+			show("Progressing", "False", stage.PhaseSince)
+		}
+		switch stage.Phase {
+		case staged.StageSucceeded, staged.StageSkipped:
+			show("Succeeded", "True", stage.End)
+		case staged.StageFailed:
+			show("Succeeded", "False", stage.End)
+		}
+		fmt.Println()
 		for target := range run.Targets(stage.Index) {
-			fmt.Print("  ", target.Name, ":")
+			fmt.Printf("  %s:", target.Name)
 			if !target.Start.IsZero() {
-				fmt.Print(" Started=True")
+				show("Started", "True", target.Start)
 			}
 			switch target.State {
 			case staged.Done:
-				fmt.Print(" Succeeded=True")
+				show("Succeeded", "True", target.End)
 			case staged.Failed, staged.TimedOut:
-				fmt.Print(" Succeeded=False")
+				show("Succeeded", "False", target.End)
 			}
 			fmt.Println()
 		}
 		if stage.NeedsAfter {
-			fmt.Print("  ", staged.ApprovalName("example-run", staged.After, stage.Name), ":")
+			fmt.Printf("  %s:", staged.ApprovalName("example-run", staged.After, stage.Name))
 			if stage.After != staged.ApprovalNone {
-				fmt.Print(" ApprovalRequestCreated=True")
+				show("ApprovalRequestCreated", "True", stage.AfterRequested)
 			}
 			if stage.After == staged.ApprovalApproved {
-				fmt.Print(" ApprovalRequestApproved=True")
+				show("ApprovalRequestApproved", "True", stage.AfterDecided)
 			}
 			fmt.Println()
 		}
 		if stage.Waited {
-			fmt.Println("  TimedWait: WaitTimeElapsed=True")
+			fmt.Print("  TimedWait:")
+			show("WaitTimeElapsed", "True", stage.WaitUntil)
+			fmt.Println()
 		}
 	}
 	// Output:
-	// Failed
-	// canary Succeeded
-	//   c1: Started=True Succeeded=True
-	//   c2: Started=True Succeeded=True
-	//   example-run-after-canary: ApprovalRequestCreated=True ApprovalRequestApproved=True
-	//   TimedWait: WaitTimeElapsed=True
-	// prod Failed
-	//   p1: Started=True Succeeded=False
+	// run: Initialized=True at 08:00 Progressing=False at 10:00 Succeeded=False at 10:00
+	// canary: Progressing=False at 09:30 Succeeded=True at 09:30
+	//   c1: Started=True at 08:00 Succeeded=True at 08:30
+	//   c2: Started=True at 08:00 Succeeded=True at 08:30
+	//   example-run-after-canary: ApprovalRequestCreated=True at 08:30 ApprovalRequestApproved=True at 09:00
+	//   TimedWait: WaitTimeElapsed=True at 09:30
+	// prod: Progressing=False at 10:00 Succeeded=False at 10:00
+	//   p1: Started=True at 09:30 Succeeded=False at 10:00
 	//   p2:
 }
 

@@ -23,6 +23,7 @@ type reference struct {
 	phase            staged.Phase
 	begun, cancelled bool
 	now, since       time.Time
+	first, phased    time.Time
 	by               *staged.Decision // of the command at hand
 }
 
@@ -34,6 +35,9 @@ type refStage struct {
 	before  staged.ApprovalState
 	after   staged.ApprovalState
 	answers [2]*staged.Decision
+	asked   [2]time.Time
+	decided [2]time.Time
+	phased  time.Time
 	settled *time.Time
 	paused  time.Duration
 	elapsed bool
@@ -242,10 +246,12 @@ func (r *reference) step(in staged.Input, now time.Time) ([]staged.Action, time.
 	case !r.begun:
 		r.now = now
 		r.since = now
+		r.first, r.phased = now, now
 	case now.After(r.now):
 		r.now = now
 	}
 	r.begun = true
+	was := r.phase
 	r.desire(in.State)
 	for _, c := range in.Commands {
 		r.command(c)
@@ -293,6 +299,9 @@ func (r *reference) step(in staged.Input, now time.Time) ([]staged.Action, time.
 		r.advance()
 	}
 	r.finish()
+	if r.phase != was {
+		r.phased = r.now
+	}
 	for _, s := range r.stages { // no stage both begins and ends halted in one step
 		began := s.phase == staged.StageUpdating || s.phase == staged.StageWaitingAfter || s.phase == staged.StageSucceeded
 		if began && s.start.IsZero() {
@@ -349,14 +358,14 @@ func (r *reference) command(c staged.Command) {
 		if c.Run != r.id || c.Stage < 0 || c.Stage >= len(r.stages) {
 			return
 		}
-		state, answer := &r.stages[c.Stage].before, &r.stages[c.Stage].answers[0]
+		state, answer, decided := &r.stages[c.Stage].before, &r.stages[c.Stage].answers[0], &r.stages[c.Stage].decided[0]
 		if c.Side == staged.After {
-			state, answer = &r.stages[c.Stage].after, &r.stages[c.Stage].answers[1]
+			state, answer, decided = &r.stages[c.Stage].after, &r.stages[c.Stage].answers[1], &r.stages[c.Stage].decided[1]
 		}
 		if *state == staged.ApprovalRequested && c.Kind == staged.CommandReject {
-			*state, *answer = staged.ApprovalRejected, r.by
+			*state, *answer, *decided = staged.ApprovalRejected, r.by, r.now
 		} else if c.Kind == staged.CommandApprove && (*state == staged.ApprovalRequested || *state == staged.ApprovalRejected) {
-			*state, *answer = staged.ApprovalApproved, r.by
+			*state, *answer, *decided = staged.ApprovalApproved, r.by, r.now
 		}
 	case staged.CommandSkip:
 		for _, s := range r.stages { // it may be in the cleanup, too
@@ -374,7 +383,7 @@ func (r *reference) command(c staged.Command) {
 			return
 		}
 		if s.phase == staged.StageWaitingAfter {
-			s.phase = staged.StageUpdating
+			r.enter(s, staged.StageUpdating)
 		}
 		t.TargetStatus = staged.TargetStatus{Name: t.Name, Stage: t.Stage, Position: t.Position, Attempt: t.Attempt + 1, Decision: r.by}
 		r.noteAll()
@@ -567,11 +576,12 @@ func (r *reference) advance() {
 		case staged.StagePending:
 			switch {
 			case s.has(staged.Removed, staged.Skipped) == len(s.members):
-				s.phase = staged.StageSkipped
+				r.enter(s, staged.StageSkipped)
 			case before && !(s.cleanup && s.unsettled() == 0):
-				s.phase, s.before = staged.StageWaitingBefore, staged.ApprovalRequested
+				r.enter(s, staged.StageWaitingBefore)
+				s.before, s.asked[0] = staged.ApprovalRequested, r.now
 			default:
-				s.phase = staged.StageUpdating
+				r.enter(s, staged.StageUpdating)
 			}
 			r.noteAll()
 		case staged.StageWaitingBefore:
@@ -580,9 +590,9 @@ func (r *reference) advance() {
 					r.phase = staged.PhaseWaiting
 					return
 				}
-				s.before = staged.ApprovalNone
+				s.before, s.asked[0] = staged.ApprovalNone, time.Time{}
 			}
-			s.phase = staged.StageUpdating
+			r.enter(s, staged.StageUpdating)
 			r.noteAll()
 		case staged.StageUpdating:
 			for _, t := range s.members {
@@ -601,20 +611,22 @@ func (r *reference) advance() {
 			if s.unsettled() > 0 {
 				return
 			}
-			s.phase = staged.StageWaitingAfter
+			r.enter(s, staged.StageWaitingAfter)
 			r.elapseWait()
 			if after && s.after == staged.ApprovalNone {
-				s.after = staged.ApprovalRequested
+				s.after, s.asked[1] = staged.ApprovalRequested, r.now
 			}
 		case staged.StageWaitingAfter:
 			if waits && !s.elapsed || after && s.after != staged.ApprovalApproved || r.blocked(s) {
 				r.phase = staged.PhaseWaiting
 				return
 			}
-			s.phase = staged.StageSucceeded
+			r.enter(s, staged.StageSucceeded)
 		}
 	}
 }
+
+func (r *reference) enter(s *refStage, phase staged.StagePhase) { s.phase, s.phased = phase, r.now }
 
 func (r *reference) finish() {
 	if r.phase != staged.PhaseStopping && r.phase != staged.PhaseFailing && r.phase != staged.PhaseCancelling {
@@ -637,7 +649,7 @@ func (r *reference) finish() {
 	case staged.PhaseFailing:
 		r.phase = staged.PhaseFailed
 		if k := r.current(); k < len(r.stages) {
-			r.stages[k].phase = staged.StageFailed
+			r.enter(r.stages[k], staged.StageFailed)
 		}
 	}
 }
@@ -703,6 +715,8 @@ func (r *reference) next() (first time.Time) {
 // picture is everything that a run shows.
 type picture struct {
 	Phase   staged.Phase
+	Begun   time.Time
+	Since   time.Time
 	State   staged.State
 	Current int
 	Stages  []staged.StageStatus
@@ -710,7 +724,7 @@ type picture struct {
 }
 
 func pictureOf(run *staged.Run) picture {
-	p := picture{Phase: run.Phase(), State: run.State(), Current: run.Current()}
+	p := picture{Phase: run.Phase(), Begun: run.Begun(), Since: run.PhaseSince(), State: run.State(), Current: run.Current()}
 	for s := range run.Stages() {
 		p.Stages = append(p.Stages, s)
 		p.Targets = append(p.Targets, slices.Collect(run.Targets(s.Index)))
@@ -719,10 +733,11 @@ func pictureOf(run *staged.Run) picture {
 }
 
 func (r *reference) picture() picture {
-	p := picture{Phase: r.phase, State: r.desired, Current: r.current()}
+	p := picture{Phase: r.phase, Begun: r.first.UTC(), Since: r.phased.UTC(), State: r.desired, Current: r.current()}
 	for k, s := range r.stages {
 		status := staged.StageStatus{Index: k, Name: s.def.Name, Phase: s.phase, Cleanup: s.cleanup, Before: s.before, After: s.after, Budget: -1,
-			Limit: max(1, r.count(s.def.MaxConcurrency, len(s.members))), Start: s.start, End: s.stop, BeforeDecision: s.answers[0], AfterDecision: s.answers[1]}
+			Limit: max(1, r.count(s.def.MaxConcurrency, len(s.members))), Start: s.start, End: s.stop, PhaseSince: s.phased.UTC(),
+			BeforeRequested: s.asked[0].UTC(), AfterRequested: s.asked[1].UTC(), BeforeDecided: s.decided[0].UTC(), AfterDecided: s.decided[1].UTC(), BeforeDecision: s.answers[0], AfterDecision: s.answers[1]}
 		if !s.def.MaxFailures.IsZero() {
 			status.Budget = r.count(s.def.MaxFailures, len(s.members))
 		}

@@ -20,6 +20,8 @@ type Run struct {
 	begun   bool  // a step was made, so time is set
 	time    int64 // of the last step
 	since   int64 // when stopping, failing or cancelling began; valid in these phases, and in those that they end in
+	first   noted // time of the first step
+	phased  noted // when the run came into its phase, which is later than since once a stop is complete
 	current int   // the first stage that is not finished; the number of stages if there is none, and then the run is over
 	totals  totals
 
@@ -124,21 +126,36 @@ func (r *Run) Time() time.Time {
 	return timeOf(r.time)
 }
 
+// Begun returns the time of the first step. It is zero before that step, and if an older version of
+// this package made it, which did not store it.
+func (r *Run) Begun() time.Time { return r.first.time() }
+
+// PhaseSince returns when the run came into its present phase: the time of the last step with an
+// [EventRun], or of the first step if there was none. It is zero before the first step, and if the
+// phase is one that an older version of this package found, which did not store it.
+func (r *Run) PhaseSince() time.Time { return r.phased.time() }
+
 // Current returns the index of the first stage that is not finished, or the number of stages.
 func (r *Run) Current() int { return r.current }
 
 // StageStatus describes one stage.
 type StageStatus struct {
-	Index   int        `json:"index"`
-	Name    string     `json:"name"`
-	Phase   StagePhase `json:"phase"`
-	Cleanup bool       `json:"cleanup,omitempty"` // the removal of leaving targets
-	Counts  Counts     `json:"counts"`
-	Limit   int        `json:"limit"`  // how many members may be in progress
-	Budget  int        `json:"budget"` // how many members may fail; -1 if only the run has a budget
+	Index int        `json:"index"`
+	Name  string     `json:"name"`
+	Phase StagePhase `json:"phase"`
+	// PhaseSince is when the stage came into its present phase, which after a retry is later than
+	// Start. It is End if the stage is closed or failed, and zero while it is Pending. This and the
+	// four instants of approvals are also zero if an older version of this package made the step,
+	// which did not store them.
+	PhaseSince time.Time `json:"phaseSince,omitzero"`
+	Cleanup    bool      `json:"cleanup,omitempty"` // the removal of leaving targets
+	Counts     Counts    `json:"counts"`
+	Limit      int       `json:"limit"`  // how many members may be in progress
+	Budget     int       `json:"budget"` // how many members may fail; -1 if only the run has a budget
 	// Before and After are the approvals around the stage: ApprovalNone if the stage has none, or
 	// before it is requested. KubeFleet shows a requested one as ApprovalRequestCreated, an approved
-	// one as ApprovalRequestApproved as well, and a wait that is over as WaitTimeElapsed.
+	// one as ApprovalRequestApproved as well, and a wait that is over as WaitTimeElapsed. The package
+	// comment has a table of all conditions.
 	Before      ApprovalState `json:"before"`
 	After       ApprovalState `json:"after"`
 	NeedsBefore bool          `json:"needsBefore,omitempty"` // the strategy asks for an approval before the stage
@@ -147,6 +164,14 @@ type StageStatus struct {
 	// command did not say, or before there was one.
 	BeforeDecision *Decision `json:"beforeDecision,omitempty"`
 	AfterDecision  *Decision `json:"afterDecision,omitempty"`
+	// BeforeRequested and AfterRequested are when a step first asked for the approval: a retry after
+	// that asks for nothing again. BeforeDecided and AfterDecided are when a step took the present
+	// answer, whoever gave it and when. They are zero while the approval is ApprovalNone or, for the
+	// latter, ApprovalRequested.
+	BeforeRequested time.Time `json:"beforeRequested,omitzero"`
+	BeforeDecided   time.Time `json:"beforeDecided,omitzero"`
+	AfterRequested  time.Time `json:"afterRequested,omitzero"`
+	AfterDecided    time.Time `json:"afterDecided,omitzero"`
 	// Start is when the stage began to update its members, once the approval before it was given; a
 	// retry does not change it. End is when the stage was closed, or failed with the run. Both are
 	// zero before that; Start stays zero if the stage was skipped, or failed before it began. They
@@ -156,7 +181,8 @@ type StageStatus struct {
 	// Wait is the length of the wait; zero if there is none. WaitFrom is when the wait started,
 	// WaitUntil is when it is over; both are zero before it has started, and if the stage failed
 	// before it was over. WaitUntil is also zero while a stop freezes the wait, and if it is after
-	// the year 2261.
+	// the year 2261. Once the wait is over, WaitUntil is when that was so, with what stops added, and
+	// not the time of the step that found it: it can be earlier.
 	Wait      time.Duration `json:"wait,omitempty"`
 	WaitFrom  time.Time     `json:"waitFrom,omitzero"`
 	WaitUntil time.Time     `json:"waitUntil,omitzero"`
@@ -261,12 +287,16 @@ func (r *Run) status(k int) StageStatus {
 		Limit: r.plan.limitOf(k, st.tree.size), Budget: -1,
 		Before: st.before, After: st.after, NeedsBefore: p.before, NeedsAfter: p.after,
 		BeforeDecision: st.beforeBy.copied(), AfterDecision: st.afterBy.copied(),
+		BeforeRequested: st.beforeAt.requested.time(), BeforeDecided: st.beforeAt.decided.time(),
+		AfterRequested: st.afterAt.requested.time(), AfterDecided: st.afterAt.decided.time(),
+		PhaseSince: st.since.time(),
 	}
 	if st.begun {
 		s.Start = timeOf(st.start)
 	}
 	if st.phase.ended() {
 		s.End = timeOf(st.end)
+		s.PhaseSince = s.End
 	}
 	if !p.budget.IsZero() {
 		s.Budget = r.plan.budgetOf(p.budget, st.tree.size)

@@ -56,10 +56,13 @@ type stage struct {
 	after     ApprovalState
 	beforeBy  *Decision // who approved or rejected it, if the command said
 	afterBy   *Decision
+	beforeAt  approvalTimes
+	afterAt   approvalTimes
 	told      *decisions // who skipped or retried members
 	begun     bool       // it has begun to update, so start is set
 	start     int64      // when it did
 	end       int64      // when it was closed or failed; valid if it ended
+	since     noted      // when it came into its phase, unless it is pending or ended
 	isSettled bool       // it has begun to update and no member is open, so settled is set
 	elapsed   bool       // the wait is over, for good
 	settled   int64      // when the last member was settled, or when the stage began if that was later: the wait counts from here
@@ -68,6 +71,9 @@ type stage struct {
 	regressed int
 	stuck     int
 }
+
+// approvalTimes are when an approval was requested and when its present answer was taken.
+type approvalTimes struct{ requested, decided noted }
 
 // chunk is a section of the list of stages, so that a step does not copy the list of a hundred
 // thousand decision groups.

@@ -47,7 +47,8 @@ type Result struct {
 	// token that must take effect at most once.
 	Actions []Action `json:"actions,omitempty"`
 	// Events are what this step changed and ignored, in the order in which it did. They are for
-	// people: the host need not act on them.
+	// people: the host need not act on them. What they say of phases and approvals, the run says
+	// afterwards as well, with the instants.
 	Events []Event `json:"events,omitempty"`
 	// Next is when to step again if nothing happens: before Next, only an input can change
 	// anything. Zero means that only an input ever can.
@@ -101,6 +102,9 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 		e.advance()
 	}
 	e.settle()
+	if !run.begun || e.run.phase != run.phase {
+		e.run.phased = notedAt(e.now)
+	}
 	if e.run.phase != run.phase {
 		if e.cancelled {
 			e.decision = e.run.cancelled

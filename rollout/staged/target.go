@@ -208,3 +208,21 @@ func instantOf(now time.Time) (int64, *FieldError) {
 }
 
 func timeOf(instant int64) time.Time { return time.Unix(0, instant).UTC() }
+
+// noted is an instant that may be missing, plus a nanosecond: zero means that it has not happened, or
+// that the version of this package which made the step did not record it. The first instant that
+// there is can be noted as any other.
+type noted int64
+
+func notedAt(instant int64) noted { return noted(instant + 1) }
+
+func (n noted) known() bool    { return n != 0 }
+func (n noted) instant() int64 { return int64(n) - 1 }
+
+// time returns the zero time if nothing is noted.
+func (n noted) time() time.Time {
+	if !n.known() {
+		return time.Time{}
+	}
+	return timeOf(n.instant())
+}
