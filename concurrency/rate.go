@@ -126,20 +126,35 @@ func (r Rate) opens(p *Pool, plan, over int64, now time.Time) time.Time {
 // openRates completes the summaries, and Next, by the instants at which rates let members begin for
 // which candidates wait.
 func (b *batch) openRates(pools []Pool, now time.Time) {
+	for i, waits := range b.waitForRates() {
+		if !waits {
+			continue
+		}
+		p, rate := &b.pools[i], pools[i].Rate
+		plan := int64(rate.left(&pools[i], now)) - int64(p.rate)
+		at := rate.opens(&pools[i], plan, int64(max(0, -p.rate)), now)
+		b.summaries[i].RateOpens = at
+		if !at.IsZero() && (b.next.IsZero() || at.Before(b.next)) {
+			b.next = at
+		}
+	}
+}
+
+// waitForRates reports for each pool whether a candidate waits for its rate; nil if none does
+// anywhere.
+func (b *batch) waitForRates() []bool {
+	var waits []bool
 	for _, answer := range b.answers.list {
-		for _, refusal := range answer {
-			p, rate, summary := &b.pools[refusal.Pool], pools[refusal.Pool].Rate, &b.summaries[refusal.Pool]
-			waits := refusal.Reason == SlotRateFull || refusal.Reason == SlotReserved && p.rate <= p.reserved
-			if !waits || !summary.RateOpens.IsZero() {
-				continue
-			}
-			plan := int64(rate.left(&pools[refusal.Pool], now)) - int64(p.rate)
-			summary.RateOpens = rate.opens(&pools[refusal.Pool], plan, int64(max(0, -p.rate)), now)
-			if at := summary.RateOpens; !at.IsZero() && (b.next.IsZero() || at.Before(b.next)) {
-				b.next = at
+		for _, r := range answer {
+			if p := &b.pools[r.Pool]; r.Reason == SlotRateFull || r.Reason == SlotReserved && p.rate <= p.reserved {
+				if waits == nil {
+					waits = make([]bool, len(b.pools))
+				}
+				waits[r.Pool] = true
 			}
 		}
 	}
+	return waits
 }
 
 // spendRate counts a resource that begins.
