@@ -38,6 +38,7 @@ func FuzzParseLimit(f *testing.F) {
 func FuzzParseRule(f *testing.F) {
 	f.Add([]byte(`{"groupSelector":"x","limitType":"percentage","limitValue":20}`))
 	f.Add([]byte(`{"groupSelector":"x","limit":"20%","rounding":"floor","groupBy":"z","maxActiveKeys":1,"onStuck":"quarantine","quarantineAllowance":1}`))
+	f.Add([]byte(`{"groupSelector":"x","limit":1,"rate":{"limit":"5%","periodSeconds":3600}}`))
 	f.Add([]byte(`{"limit":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := ParseRule(data)
@@ -54,13 +55,14 @@ func FuzzParseRule(f *testing.F) {
 func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"key":"p","revision":3,"nextToken":2,"leases":[{"pool":"p","resource":"n1","group":"g","token":1,"state":"quarantined","since":"2026-03-10T09:00:00Z","progressAt":"2026-03-10T09:00:00Z","reason":"stuck"}]}`))
 	f.Add([]byte(`{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[]}`))
+	f.Add([]byte(`{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[],"begun":[{"at":"2026-03-10T09:00:00Z","count":2},{"at":"2026-03-10T09:00:01Z","count":1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := ParseRecord(data)
 		if err != nil {
 			return
 		}
 		again(t, r, ParseRecord)
-		if _, err := Plan(Snapshot{Pools: []Pool{{Key: r.Key, Limit: Count(1), Total: 1, Record: r}}}, nil, epoch); err != nil {
+		if _, err := Plan(Snapshot{Pools: []Pool{{Key: r.Key, Limit: Count(1), Total: 1, Rate: Rate{Count(1), 60}, Record: r}}}, []Candidate{{Resource: "n", Needs: []int32{0}}}, epoch); err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
 	})
