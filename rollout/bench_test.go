@@ -342,6 +342,26 @@ func BenchmarkChanges(b *testing.B) {
 	}
 }
 
+// BenchmarkTenants plans 20,000 resources of so many tenants, each of which has a policy for its own.
+func BenchmarkTenants(b *testing.B) {
+	for _, n := range []int{10, 100, 1_000} {
+		s := apart(1, 1, 20_000)
+		var policies []rollout.Policy
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"tenant": fmt.Sprintf("t%04d", k%n)}
+		}
+		for k := range n {
+			own := rollout.Rule{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer[int64](600)}}
+			policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%04d", k), Selector: fmt.Sprintf("resource.metadata['tenant'] == 't%04d'", k), Rules: []rollout.Rule{own}})
+		}
+		set, err := rollout.Compile(policies, newEnv(b))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("tenants=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(time.Minute)) })
+	}
+}
+
 // BenchmarkOwnPolicies plans and lints 4,000 deployments with two targets each, of which so many have
 // a policy of their own, which names the deployment, or the value of a label that it alone has. Of a
 // label that no deployment has, each is asked by each policy, because that is counted.

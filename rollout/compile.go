@@ -30,7 +30,7 @@ import (
 // false and no error, whatever the other variables are and even if they are not known. If the
 // variable is a map, the value is that of the key, which may be missing; then, and where a text among
 // the variables is longer than 256 bytes, Match may return anything. With it a plan asks a policy
-// that is about one deployment, or one environment, only about that.
+// that is about one deployment, one environment or some resources only about these.
 type Matcher = interface {
 	Match(vars interface {
 		Lookup(name string) (any, bool)
@@ -97,7 +97,8 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	if err := errors.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
 	}
-	set.asking = newAsking(set.policies)
+	set.asking = newAsking(set.policies, ofDeployment, ofEnv)
+	set.askingResources = newAsking(set.policies, ofResource)
 	for _, p := range set.policies {
 		var faults [2]error
 		p.hours, faults[0] = set.hours(p.windows)
@@ -161,7 +162,10 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 		path:     path,
 		selector: c.expression(join(path, "selector"), p.Selector, ofDeployment, ofResource, ofEnv),
 	}
-	compiled.alike = compiled.selector != nil && !reads(compiled.selector, ofResource)
+	if compiled.selector != nil {
+		compiled.alike = !reads(compiled.selector, ofResource)
+		compiled.paired = compiled.alike || reads(compiled.selector, ofDeployment) || reads(compiled.selector, ofEnv)
+	}
 	ordinals := map[RuleKind]int{}
 	for i, rule := range p.Rules {
 		kind := rule.Kind()

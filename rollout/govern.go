@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -122,7 +123,8 @@ func missingKey(err error) (string, bool) {
 }
 
 // govern finds the policies of every target. An expression is asked once per (deployment,
-// environment) that it may be about, and only where that leaves it undecided once per target.
+// environment) that it may be about, and only where that leaves it undecided once per target that it
+// may be about.
 func (w *work) govern() {
 	w.views = newViews()
 	w.view = make([]int32, len(w.targets))
@@ -131,28 +133,38 @@ func (w *work) govern() {
 		answer answer // yes or undecided
 	}
 	type pair struct {
-		answers []asked // of the policies that may govern a target of it, in order
+		answers []asked // of the policies that may govern any target of it, in order
+		some    []int32 // policies that are undecided and require something of the resource, in order
+		long    bool    // the environment or the deployment has a long text
 		decided bool
 		view    int32 // if decided
 	}
-	longEnvironment, longDeployment := w.long()
+	longEnvironment, longDeployment, longResource := w.long()
+	var about []int32   // scratch
+	var answers []asked // likewise
 	pairs := make([]*pair, len(w.environments)*len(w.deployments))
 	for i := range w.targets {
 		t := &w.targets[i]
 		at := w.pairOf(t)
 		p := pairs[at]
 		if p == nil {
-			p = &pair{decided: true}
+			p = &pair{decided: true, long: longEnvironment[t.environment] || longDeployment[t.deployment]}
 			b := w.boundIn(t.environment, t.deployment)
-			for _, k := range w.set.asking.about(&b, longEnvironment[t.environment] || longDeployment[t.deployment]) {
-				policy := w.set.policies[k]
-				switch ok, err := policy.selector.Match(&b); {
-				case err == nil && ok:
-					p.answers = append(p.answers, asked{k, yes})
-				case err == nil:
-				case policy.alike && w.allMiss(policy.id, err, w.pairs[at].targets):
-				default:
-					p.answers, p.decided = append(p.answers, asked{k, undecided}), false
+			for _, k := range w.set.asking.about(&b, p.long) {
+				policy, own := w.set.policies[k], undecided
+				if policy.paired {
+					switch ok, err := policy.selector.Match(&b); {
+					case err == nil && ok:
+						own = yes
+					case err == nil, policy.alike && w.allMiss(policy.id, err, w.pairs[at].targets):
+						continue
+					}
+				}
+				p.decided = p.decided && own == yes
+				if _, some := slices.BinarySearch(w.set.askingResources.some, k); some && own == undecided {
+					p.some = append(p.some, k)
+				} else {
+					p.answers = append(p.answers, asked{k, own})
 				}
 			}
 			if p.decided {
@@ -170,7 +182,17 @@ func (w *work) govern() {
 		}
 		set := int32(0)
 		b := w.bound(int32(i))
-		for _, own := range p.answers {
+		answers = append(answers[:0], p.answers...)
+		if len(p.some) > 0 {
+			about = w.set.askingResources.someAbout(about[:0], &b, p.long || longResource[t.resource])
+			for _, k := range about {
+				if _, may := slices.BinarySearch(p.some, k); may {
+					answers = append(answers, asked{k, undecided})
+				}
+			}
+			slices.SortFunc(answers, func(a, b asked) int { return cmp.Compare(a.policy, b.policy) })
+		}
+		for _, own := range answers {
 			policy := w.set.policies[own.policy]
 			governs := own.answer == yes
 			if !governs {

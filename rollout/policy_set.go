@@ -14,18 +14,19 @@ import (
 // [PolicySet.Plan] plans with it, and [PolicySet.Policies] returns what it was built from. The zero
 // PolicySet plans nothing: see [ErrNoPolicies].
 type PolicySet struct {
-	given          []Policy          // in the order given; the compiled policies share their rules
-	policies       []*compiledPolicy // enabled ones, by id
-	asking         asking            // which of them are asked about what
-	byKind                           // their rules
-	disabled       []*compiledPolicy // by id; they govern nothing, Lint reports what is left of them
-	compiler       Compiler
-	load           func(name string) (*time.Location, error)
-	zones          map[string]*time.Location // loaded ones
-	scopeErrors    ScopeErrors
-	maxScope       func(Version, TargetID) bool
-	ungovernedHeld bool // nothing new starts on targets that no policy governs
-	customs        []CustomRule
+	given           []Policy          // in the order given; the compiled policies share their rules
+	policies        []*compiledPolicy // enabled ones, by id
+	asking          asking            // which of them are asked about a deployment in an environment
+	askingResources asking            // and which, of those that are undecided there, about a resource
+	byKind                            // their rules
+	disabled        []*compiledPolicy // by id; they govern nothing, Lint reports what is left of them
+	compiler        Compiler
+	load            func(name string) (*time.Location, error)
+	zones           map[string]*time.Location // loaded ones
+	scopeErrors     ScopeErrors
+	maxScope        func(Version, TargetID) bool
+	ungovernedHeld  bool // nothing new starts on targets that no policy governs
+	customs         []CustomRule
 }
 
 // ErrNoPolicies is returned for a [PolicySet] that neither [Load] nor [Compile] made. If no policy
@@ -109,6 +110,7 @@ type compiledPolicy struct {
 	path     string   // such as [1]; empty if the policy was compiled alone
 	selector Matcher
 	alike    bool // the selector does not read the resource
+	paired   bool // it may have an answer without the resource
 	rules    []*compiledRule
 	byKind
 

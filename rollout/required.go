@@ -2,14 +2,14 @@ package rollout
 
 import "slices"
 
-// asking finds the policies whose selectors need not be asked about a deployment in an environment.
-// Most policies of a large set are about one of them each, and to ask all about all is a square. A
-// selector may say what it requires, see [Matcher]. Where a deployment or an environment has another
-// value, the selector surely says no. Where it lacks the key, it has to be asked, because that is
-// counted.
+// asking finds the policies whose selectors need not be asked about a deployment in an environment,
+// or about a resource. Most policies of a large set are about one of them each, and to ask all about
+// all is a square. A selector may say what it requires, see [Matcher]. What has another value is
+// surely no match. What lacks the key has to be asked about, because that is counted.
 type asking struct {
 	always []int32     // policies that have to be asked about all
-	fields []fieldRead // what the others require
+	some   []int32     // the others
+	fields []fieldRead // what these require
 	all    map[fieldRead][]int32
 	having map[fieldValue][]int32
 }
@@ -25,19 +25,23 @@ type fieldValue struct {
 // longest is the length up to which a selector knows what it does with a text, in bytes.
 const longest = 256
 
-func newAsking(policies []*compiledPolicy) asking {
+// newAsking looks at what policies require of entities whose variables begin with one of some
+// prefixes, of the first that they require anything of.
+func newAsking(policies []*compiledPolicy, prefixes ...string) asking {
 	a := asking{all: map[fieldRead][]int32{}, having: map[fieldValue][]int32{}}
 	for k, p := range policies {
-		field, values := required(p.selector)
+		field, values := required(p.selector, prefixes)
 		if field.variable == "" {
 			a.always = append(a.always, int32(k))
 			continue
 		}
+		a.some = append(a.some, int32(k))
 		if a.all[field] == nil {
 			a.fields = append(a.fields, field)
 		}
 		a.all[field] = append(a.all[field], int32(k))
-		for _, value := range values {
+		slices.Sort(values)
+		for _, value := range slices.Compact(values) {
 			at := fieldValue{field, value}
 			a.having[at] = append(a.having[at], int32(k))
 		}
@@ -45,13 +49,11 @@ func newAsking(policies []*compiledPolicy) asking {
 	return a
 }
 
-// required returns what a selector requires of a deployment or, if that is nothing, of an
-// environment.
-func required(m Matcher) (field fieldRead, values []string) {
+func required(m Matcher, prefixes []string) (field fieldRead, values []string) {
 	if requirer, ok := m.(interface {
 		Requires(prefix string) (variable, key string, values []string)
 	}); ok {
-		for _, prefix := range []string{ofDeployment, ofEnv} {
+		for _, prefix := range prefixes {
 			if field.variable, field.key, values = requirer.Requires(prefix); field.variable != "" {
 				return field, values
 			}
@@ -60,13 +62,19 @@ func required(m Matcher) (field fieldRead, values []string) {
 	return fieldRead{}, nil
 }
 
-// about returns the policies that have to be asked about a deployment in an environment, in order.
-// If one of the two has a long text, that is all of them.
+// about returns the policies that have to be asked about what is bound, in order.
 func (a *asking) about(b *bound, long bool) []int32 {
 	if len(a.fields) == 0 {
 		return a.always
 	}
-	list := slices.Clone(a.always)
+	list := a.someAbout(slices.Clone(a.always), b, long)
+	slices.Sort(list)
+	return list
+}
+
+// someAbout appends those of the policies with a requirement that have to be asked about what is
+// bound. If that has a long text, they are all.
+func (a *asking) someAbout(list []int32, b *bound, long bool) []int32 {
 	for _, field := range a.fields {
 		value, _ := b.Lookup(field.variable)
 		text, known := value.(string)
@@ -79,7 +87,6 @@ func (a *asking) about(b *bound, long bool) []int32 {
 			list = append(list, a.all[field]...)
 		}
 	}
-	slices.Sort(list)
 	return list
 }
 
@@ -93,11 +100,11 @@ func isLong(metadata map[string]string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return len(text) > longest })
 }
 
-// long returns which environments and which deployments have a long text, if that matters.
-func (w *work) long() (environments, deployments []bool) {
-	environments, deployments = make([]bool, len(w.environments)), make([]bool, len(w.deployments))
-	if len(w.set.asking.fields) == 0 {
-		return environments, deployments
+// long returns which environments, deployments and resources have a long text, if that matters.
+func (w *work) long() (environments, deployments, resources []bool) {
+	environments, deployments, resources = make([]bool, len(w.environments)), make([]bool, len(w.deployments)), make([]bool, len(w.resources))
+	if len(w.set.asking.fields)+len(w.set.askingResources.fields) == 0 {
+		return environments, deployments, resources
 	}
 	for k := range w.environments {
 		e := &w.environments[k]
@@ -107,5 +114,11 @@ func (w *work) long() (environments, deployments []bool) {
 		d := &w.deployments[k]
 		deployments[k] = isLong(d.Metadata, d.ID, d.Name, d.Slug)
 	}
-	return environments, deployments
+	if len(w.set.askingResources.fields) > 0 {
+		for k := range w.resources {
+			r := &w.resources[k]
+			resources[k] = isLong(r.Metadata, r.ID, r.Name, r.Kind, r.Identifier, r.Version)
+		}
+	}
+	return environments, deployments, resources
 }

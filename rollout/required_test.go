@@ -55,7 +55,7 @@ func TestRequiredChangesNothing(t *testing.T) {
 			return m
 		}
 		test := func() string {
-			about := pick("about", "deployment.id", "deployment.metadata['team']", "deployment.metadata['blob']", "environment.id", "environment.metadata['team']", "resource.metadata['team']")
+			about := pick("about", "deployment.id", "deployment.metadata['team']", "deployment.metadata['blob']", "environment.id", "environment.metadata['team']", "resource.id", "resource.metadata['team']", "resource.metadata['blob']")
 			return pick("form", about+" == '%s'", about+" in ['%s', 'd']", about+" != '%s'", "'%s' == "+about, about+".startsWith('%s')", "int("+about+") == 1 || "+about+" == '%s'")
 		}
 		expression := func() string {
@@ -115,8 +115,9 @@ func TestRequiredChangesNothing(t *testing.T) {
 	}, "missing_key", "selector_error", "saved")
 }
 
-// TestOwnPolicies: of many policies that are about one deployment or one environment each, a plan and
-// Lint ask about each of these only its own. Who lacks the label that they are about is asked all.
+// TestOwnPolicies: of many policies that are about one deployment, one environment or one resource
+// each, a plan and Lint ask about each of these only its own. Who lacks the label that they are about
+// is asked all.
 func TestOwnPolicies(t *testing.T) {
 	const few, factor = 50, 4
 	for _, row := range []struct {
@@ -131,6 +132,14 @@ func TestOwnPolicies(t *testing.T) {
 			}
 			return s
 		}},
+		{"resources by label, in one environment", "resource.metadata['tenant'] == 't%04d' && environment.id.startsWith('e')", func(n int) rollout.Snapshot {
+			s := apart(1, 1, n)
+			for k := range s.Resources[1:] { // the first has none
+				s.Resources[k+1].Metadata = map[string]string{"tenant": fmt.Sprintf("t%04d", k+1)}
+			}
+			return s
+		}},
+		{"resources by one of two ids", "resource.id in ['r-0000-0000-%05[1]d', 'x', 'r-0000-0000-%05[1]d'] || resource.id == 'y'", func(n int) rollout.Snapshot { return apart(1, 1, n) }},
 		{"environments by id", "environment.id == 'e%04d' && deployment.id != 'x'", func(n int) rollout.Snapshot { return apart(n, 1, 2) }},
 	} {
 		cost := func(n int) (asked int) {

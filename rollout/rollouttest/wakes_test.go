@@ -67,7 +67,7 @@ func TestWaitsSayWhatEndsThem(t *testing.T) {
 		if _, err := world.Run(context.Background()); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-	}, "sleeps", "until", "another group", "on approval", "on job", "on dependency", "on member", "on execution_end", "on group_close", "on slot", "on version", "halt over by group_close")
+	}, "sleeps", "until", "another group", "on approval", "on job", "on dependency", "on member", "on execution_end", "on group_close", "on slot", "on rate", "on version", "halt over by group_close")
 }
 
 // glance is what could be seen at one plan.
@@ -182,6 +182,12 @@ func (g *glance) happened(on rollout.Condition, after *glance) bool {
 			return ""
 		}
 		return closed(g.plan) != closed(after.plan)
+	case rollout.OnRate: // without Until: a period after what the plan starts
+		return slices.ContainsFunc(g.plan.Start, func(start rollout.Start) bool {
+			return slices.ContainsFunc(start.Claims, func(c rollout.Claim) bool {
+				return c.Pool == on.Pool && c.PeriodSeconds > 0 && !after.now.Before(g.now.Add(time.Duration(c.PeriodSeconds)*time.Second))
+			})
+		})
 	case rollout.OnSlot:
 		pool := func(p rollout.Plan) (leases []concurrency.Lease) {
 			for _, own := range p.State.Pools {
