@@ -109,6 +109,9 @@ func (g *glance) wakes(id rollout.TargetID, after *glance, seen testkit.Tally) (
 		hook := func(v rollout.Verdict) bool { return v.Reason == "bracket_hook_waits_for_main" }
 		if main.Resource == id.Resource && main.Environment == id.Environment && slices.ContainsFunc(g.waiting[id].Blockers, hook) && !slices.ContainsFunc(wait.Blockers, hook) {
 			blockers = slices.Concat(blockers, wait.Blockers)
+			// An older version of a main may start meanwhile, of which its blockers say nothing, and
+			// the version of a hook is the same with either.
+			woken = woken || after.starts[main]+after.waiting[main].Version != wait.Version
 		}
 	}
 	for _, v := range blockers {
