@@ -21,6 +21,7 @@ type admitting struct {
 	letPast    map[int32][]int32               // per start, as in wait.start: the pools past whose rules an override lets it
 	awakened   map[int32]bool                  // pools that are in use again once a start of the plan is carried out, see awaken
 	rated      map[int32]bool                  // pools whose rates the starts of the plan use up, and for which others wait
+	unrated    map[poolPlace]bool              // places in which an override lets a start begin beyond a rate
 
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
 	answer  concurrency.Result      // to asked
@@ -337,6 +338,14 @@ func (w *work) refused() {
 	for _, doubtful := range [...]map[poolPlace]concurrency.Reason{w.lentPlaces(), w.unprovedPlaces(), w.unusedPlaces()} {
 		maps.Copy(places, doubtful)
 	}
+	for at, reason := range places {
+		if reason == concurrency.SlotRateFull {
+			if w.unrated == nil {
+				w.unrated = map[poolPlace]bool{}
+			}
+			w.unrated[at] = true
+		}
+	}
 	unkeyed := w.unkeyed()
 	active := map[string][]Condition{}
 	for k, place := range w.byCandidate(len(w.answer.Refused), func(k int) int32 { return w.answer.Refused[k].Candidate }) {
@@ -378,6 +387,10 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Cond
 	}
 	switch opens := w.answer.Pools[refusal.Pool].RateOpens; refusal.Reason {
 	case concurrency.SlotRateFull, concurrency.SlotReserved:
+		if opens.IsZero() && refusal.Reason == concurrency.SlotRateFull { // only candidates wait that were doubted
+			_, opens = w.lentRate(refusal.Pool)
+			w.wake(opens)
+		}
 		if v.Until = opens; !own.Rate.IsZero() {
 			if w.rated == nil {
 				w.rated = map[int32]bool{}

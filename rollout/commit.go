@@ -102,10 +102,10 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 //   - The starts are over for the rate of a pool, for which others wait.
 //   - The cooldown of its version is over for a newer one.
 //   - A [CustomRule] that sees the job in progress lets a newer version wait until then.
-//   - A nanosecond after Now, if an [Override] lets one of the starts past a full pool, or if one
-//     brings a pool back into use while more pools are active than maxActiveKeys allows. Once its
-//     job is to be seen, others may start beside it. The plan does not offer these, because the host
-//     may leave that one out.
+//   - A nanosecond after Now, if an [Override] lets one of the starts past a full pool or a rate
+//     that is used up, or if one brings a pool back into use while more pools are active than
+//     maxActiveKeys allows. Once its job is to be seen, others may start beside it. The plan does
+//     not offer these, because the host may leave that one out.
 //
 // The jobs are taken to begin at Now; if they begin later, that is early enough. Zero: nothing
 // happens by itself. Without starts it is Next.
@@ -148,7 +148,7 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 			if claim.PeriodSeconds > 0 && p.work.rated[pool] {
 				next.wake(p.Now.Add(time.Duration(claim.PeriodSeconds) * time.Second))
 			}
-			if p.work.past[poolPlace{pool, start.Resource}] || p.work.awakened[pool] {
+			if at := (poolPlace{pool, start.Resource}); p.work.past[at] || p.work.unrated[at] || p.work.awakened[pool] {
 				next.wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
 			}
 		}

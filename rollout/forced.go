@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
 )
@@ -86,16 +87,67 @@ func (c *claiming) mark() {
 }
 
 // lentPlaces returns the places that count only because a start is forced there, in pools that are
-// above their limit, with what the pool says to other candidates. The host may leave the forced
-// start out.
+// above their limit or have no room in their rate, with what the pool says to other candidates. The
+// host may leave the forced start out.
 func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
+	unrated := map[int32]bool{}
 	for at := range w.counted {
-		if pool := &w.answer.Pools[at.pool]; pool.Active > pool.Max {
+		used, known := unrated[at.pool]
+		if !known {
+			used, _ = w.lentRate(at.pool)
+			unrated[at.pool] = used
+		}
+		switch pool := &w.answer.Pools[at.pool]; {
+		case pool.Active > pool.Max:
 			places[at] = noRoom(pool)
+		case used:
+			places[at] = concurrency.SlotRateFull
 		}
 	}
 	return places
+}
+
+// lentRate reports whether fewer resources may begin in a pool, beside those that begin by the plan,
+// than there are places that count only because a start is forced there, and from when on as many
+// may. The instant is zero if it depends on when the plan is carried out.
+func (w *work) lentRate(pool int32) (used bool, opens time.Time) {
+	p := &w.capacity.snapshot.Pools[pool]
+	if p.Rate.IsZero() {
+		return false, opens
+	}
+	begin := map[string]bool{}
+	for _, admitted := range w.answer.Admitted {
+		for _, claim := range admitted.Claims {
+			if claim.Pool == pool && claim.PeriodSeconds > 0 {
+				begin[w.asked[admitted.Candidate].Resource] = true
+			}
+		}
+	}
+	missing := len(begin) - p.Rate.Limit.Of(p.Total, p.Rounding)
+	for at := range w.counted {
+		if at.pool == pool {
+			missing++
+		}
+	}
+	period := time.Duration(p.Rate.PeriodSeconds) * time.Second
+	recent := slices.DeleteFunc(slices.Clone(p.Record.Begun), func(b concurrency.Begun) bool { return !b.At.Add(period).After(w.now) })
+	for _, b := range recent {
+		missing += b.Count
+	}
+	used = missing > 0
+	for _, b := range recent {
+		if b.At.After(w.now) { // those of the plan are over before it is
+			if missing -= len(begin); missing <= 0 {
+				return used, opens
+			}
+			clear(begin)
+		}
+		if missing -= b.Count; missing <= 0 {
+			return used, b.At.Add(period)
+		}
+	}
+	return used, opens
 }
 
 // noRoom returns what a pool without a free place says.

@@ -224,3 +224,67 @@ func TestRateStarvesWhoIsLast(t *testing.T) {
 		}
 	}
 }
+
+// TestRateBesideAForcedStart: an override lets one version past a rate that is used up. The host may
+// leave that start out, so what begins nothing beside it is not offered yet: carried out alone, it
+// was past the rate without an override. It starts next, and a host that sleeps until NextAfter does
+// not miss it.
+func TestRateBesideAForcedStart(t *testing.T) {
+	t.Parallel()
+	begun := func(list ...concurrency.Begun) []concurrency.Begun { return list }
+	for _, row := range []struct {
+		why             string
+		begun           []concurrency.Begun
+		more            bool // another resource waits as well
+		start           []string
+		waits           string // what r1/c waits for
+		next, nextAfter time.Time
+	}{
+		{"used up", begun(concurrency.Begun{At: minute(-1), Count: 1}), false, []string{"r1/a@v2"}, "slot_rate_full 2025-01-01T00:09:00Z", minute(9), t0.Add(1)},
+		{"used up, which others wait for as well", begun(concurrency.Begun{At: minute(-1), Count: 1}), true, []string{"r1/a@v2"}, "slot_rate_full 2025-01-01T00:09:00Z", minute(9), t0.Add(1)},
+		{"more than used up: all but none must be over", begun(concurrency.Begun{At: minute(-9), Count: 1}, concurrency.Begun{At: minute(-1), Count: 1}), false,
+			[]string{"r1/a@v2"}, "slot_rate_full 2025-01-01T00:09:00Z", minute(9), t0.Add(1)},
+		{"by a clock that has been set back", begun(concurrency.Begun{At: minute(5), Count: 1}), false, []string{"r1/a@v2"}, "slot_rate_full 2025-01-01T00:15:00Z", minute(15), t0.Add(1)},
+		{"another resource begins", nil, true, []string{"r1/a@v2", "r2/a@v2", "r2/c@v2"}, "slot_rate_full 0001-01-01T00:00:00Z", time.Time{}, t0.Add(1)},
+		{"there is room", nil, false, []string{"r1/a@v2", "r1/c@v2"}, "", time.Time{}, time.Time{}},
+		{"it is over", begun(concurrency.Begun{At: minute(-10), Count: 1}), false, []string{"r1/a@v2", "r1/c@v2"}, "", time.Time{}, time.Time{}},
+	} {
+		set := compile(t, policy(onePerTenMinutes))
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+		if !row.more {
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Resource == "r2" })
+		}
+		s.Overrides = []rollout.Override{override("P", only("r1"), of("a"))}
+		s.State.Pools = []concurrency.Record{concurrency.NewRecord("P")}
+		s.State.Pools[0].Begun = row.begun
+		plan := mustPlan(t, set, s, t0)
+		got := ""
+		if w, waits := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "c"}); waits {
+			got = string(w.Blockers[0].Reason) + " " + w.Blockers[0].Until.Format(time.RFC3339)
+		}
+		if !slices.Equal(started(plan), row.start) || got != row.waits || !plan.Next.Equal(row.next) || !plan.NextAfter(plan.Start).Equal(row.nextAfter) {
+			t.Errorf("%s: %v start, %s, next %v, after them %v", row.why, started(plan), got, plan.Next, plan.NextAfter(plan.Start))
+		}
+		for _, start := range plan.Start { // alone
+			state, err := plan.Commit([]rollout.Start{start}, t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(state.Pools[0].Begun); start.Reason != rollout.ReasonOverridden && (n == 0 || state.Pools[0].Begun[n-1] != concurrency.Begun{At: t0, Count: 1}) {
+				t.Errorf("%s: %s begins alone, and the record has %v", row.why, start.Run, state.Pools[0].Begun)
+			}
+		}
+		if row.waits == "" {
+			continue
+		}
+		if !row.next.IsZero() {
+			if early, then := mustPlan(t, set, s, row.next.Add(-1)), mustPlan(t, set, s, row.next); !slices.Equal(started(early), row.start) || len(then.Start) <= len(row.start) {
+				t.Errorf("%s: before Next %v start, then %v", row.why, started(early), started(then))
+			}
+		}
+		carryOut(t, &s, plan, t0, rollout.JobInProgress)
+		if then := mustPlan(t, set, s, t0.Add(1)); !slices.Equal(started(then), []string{"r1/c@v2"}) {
+			t.Errorf("%s: then %v start", row.why, started(then))
+		}
+	}
+}

@@ -85,7 +85,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 // release drops what only planning needs. The rest stays for as long as the plan does: Commit and
 // Explain read it.
 func (w *work) release() {
-	w.snapshot, w.admitting, w.opened = nil, admitting{past: w.past, letPast: w.letPast, awakened: w.awakened, rated: w.rated}, nil
+	w.snapshot, w.admitting, w.opened = nil, admitting{past: w.past, letPast: w.letPast, awakened: w.awakened, rated: w.rated, unrated: w.unrated}, nil
 	for _, b := range w.stepped {
 		b.pending, b.runs, b.plan.Wait = nil, nil, nil
 	}
