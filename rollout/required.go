@@ -43,7 +43,9 @@ func newAsking(policies []*compiledPolicy, prefixes ...string) asking {
 		slices.Sort(values)
 		for _, value := range slices.Compact(values) {
 			at := fieldValue{field, value}
-			a.having[at] = append(a.having[at], int32(k))
+			if list := a.having[at]; len(list) == 0 || list[len(list)-1] != int32(k) { // a matcher may list a value twice
+				a.having[at] = append(list, int32(k))
+			}
 		}
 	}
 	return a

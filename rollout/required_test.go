@@ -164,3 +164,32 @@ func TestOwnPolicies(t *testing.T) {
 		}
 	}
 }
+
+// repeating compiles expressions that say what they require twice.
+type repeating struct{ *selector.Env }
+
+type repeatingMatcher struct{ *selector.Selector }
+
+func (c repeating) Matcher(expression string) (rollout.Matcher, error) {
+	s, err := c.Compile(expression)
+	return repeatingMatcher{s}, err
+}
+
+func (m repeatingMatcher) Requires(prefix string) (variable, key string, values []string) {
+	variable, key, values = m.Selector.Requires(prefix)
+	return variable, key, append(values, values...)
+}
+
+// TestRequiredTwice: a matcher of another package may list a value twice. The policy governed twice,
+// and each of its rules blocked twice.
+func TestRequiredTwice(t *testing.T) {
+	set, err := rollout.Load([]byte(`{"name":"p","selector":"deployment.id == 'a'","rules":[{"id":"A","anyApproval":{"minApprovals":1}}]}`), repeating{newEnv(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
+	e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+	if err != nil || strings.Join(e.Policies, " ") != "p" || strings.Join(blockers(plan), " ") != "r1/a@v2: approval_missing" {
+		t.Errorf("governed by %v: %v, %v", e.Policies, blockers(plan), err)
+	}
+}
