@@ -106,16 +106,10 @@ func (r Rate) left(p *Pool, now time.Time) int32 {
 }
 
 // opens returns the instant at which one more than over of the members that count have begun a
-// period ago: those of the record and, at now, those of a plan. If that takes some of the plan,
-// opens returns the zero time, because it depends on when they are carried out.
-func (r Rate) opens(p *Pool, plan, over int64, now time.Time) time.Time {
+// period ago, by the record alone: those of a plan are not over before they are carried out. If the
+// record has not as many, opens returns the zero time.
+func (r Rate) opens(p *Pool, over int64, now time.Time) time.Time {
 	for _, b := range r.recent(p.Record.Begun, now) {
-		if b.At.After(now) { // those of the plan are over before it is
-			if over < plan {
-				return time.Time{}
-			}
-			over, plan = over-plan, 0
-		}
 		if over -= int64(b.Count); over < 0 {
 			return b.At.Add(r.period())
 		}
@@ -130,9 +124,7 @@ func (b *batch) openRates(pools []Pool, now time.Time) {
 		if !waits {
 			continue
 		}
-		p, rate := &b.pools[i], pools[i].Rate
-		plan := int64(rate.left(&pools[i], now)) - int64(p.rate)
-		at := rate.opens(&pools[i], plan, int64(max(0, -p.rate)), now)
+		at := pools[i].Rate.opens(&pools[i], int64(max(0, -b.pools[i].rate)), now)
 		b.summaries[i].RateOpens = at
 		if !at.IsZero() && (b.next.IsZero() || at.Before(b.next)) {
 			b.next = at

@@ -56,8 +56,8 @@ func TestRateRows(t *testing.T) {
 		{"several at once are over at once", hourly(2).edited(func(p *Pool) { p.Record.Begun = []Begun{{at(-30), 3}, {at(-10), 1}} }).ask("n1", "g", "nodes"),
 			[]string{"n1 nodes:slot_rate_full"}, at(30), at(30)},
 		{"by a clock that was ahead, and has been set back", hourly(1, -5).ask("n1", "g", "nodes"), []string{"n1 nodes:slot_rate_full"}, at(65), at(65)},
-		{"who begins now is over before those", hourly(2, -5).ask("n1", "g", "nodes").ask("n2", "g", "nodes"),
-			[]string{"n1 slot_free", "n2 nodes:slot_rate_full"}, never, never},
+		{"who begins now is over before those, but if nobody does, both may begin then", hourly(2, -5).ask("n1", "g", "nodes").ask("n2", "g", "nodes"),
+			[]string{"n1 slot_free", "n2 nodes:slot_rate_full"}, at(65), at(65)},
 		{"and if that is not enough, after them", hourly(1, -5).lease("nodes", "n1", "h", 0).edited(func(p *Pool) { p.Departed = []string{"n1"} }).ask("n1", "h", "nodes").ask("n2", "g", "nodes"),
 			[]string{"n1 slot_held", "n2 nodes:slot_rate_full"}, at(65), at(65)},
 		{"a holder begins nothing", hourly(1, 10).lease("nodes", "n1", "g", 0).ask("n1", "g", "nodes").ask("n2", "g", "nodes"),
@@ -370,8 +370,9 @@ func (m *rateModel) check(t *rapid.T, s Snapshot, candidates []Candidate, r Resu
 	if r.Next.IsZero() != opens.IsZero() || !opens.Equal(r.Next) {
 		t.Fatalf("opens at %v, next %v", opens, r.Next)
 	}
-	if opens.IsZero() { // some of those that start now must be over
-		opens = m.now.Add(m.pool.Rate.period())
+	begin := slices.ContainsFunc(r.Admitted, func(a Admitted) bool { return a.Claims[0].PeriodSeconds > 0 })
+	if over := m.now.Add(m.pool.Rate.period()); opens.IsZero() || begin && over.Before(opens) { // some of those that start now must be over, or are so earlier, by a clock that was set back
+		opens = over
 		m.seen["waited for the plan"]++
 	}
 	records, err := Apply(s, candidates, r.Admitted, m.now)
@@ -438,4 +439,52 @@ func TestRatePrints(t *testing.T) {
 	if err := (Rate{Limit: Count(1), PeriodSeconds: -1}).Validate(); !errors.As(err, &e) || fmt.Sprint(e.Code) != string(CodeOutOfRange) {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestNextOfARate: until Next a plan says the same whenever it is made anew, also of a record by a
+// clock that was ahead. A plan that admitted one candidate before such a beginning was over had no
+// Next, as if the other one waited for that start alone; but the host may leave the start out, and
+// then both may begin. And as soon as the beginning lay ahead no more, RateOpens was another one.
+func TestNextOfARate(t *testing.T) {
+	seen := testkit.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		s := drawSnapshot(t, epoch)
+		for i := range s.Pools {
+			p := &s.Pools[i]
+			at := epoch
+			if n := len(p.Record.Begun); n > 0 && p.Record.Begun[n-1].At.After(at) {
+				at = p.Record.Begun[n-1].At
+			}
+			if !p.Rate.IsZero() && rapid.Bool().Draw(t, "ahead") {
+				p.Record.Begun = append(p.Record.Begun, Begun{at.Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds ahead")) * time.Second), 1})
+			}
+		}
+		candidates := drawCandidates(t, s)
+		r, err := Plan(s, candidates, epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := epoch.Add(time.Hour)
+		if !r.Next.IsZero() {
+			last = r.Next.Add(-1)
+		}
+		for _, at := range []time.Time{epoch.Add(1), epoch.Add(last.Sub(epoch) / 3), last} {
+			if at.After(last) {
+				continue
+			}
+			later, err := Plan(s, candidates, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(r, later); diff != "" {
+				t.Fatalf("at %v, next is %v: %s", at, r.Next, diff)
+			}
+			seen["the same"]++
+		}
+		for _, p := range r.Pools {
+			if !p.RateOpens.IsZero() {
+				seen["opens"]++
+			}
+		}
+	}, "the same", "opens")
 }

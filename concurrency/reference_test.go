@@ -152,14 +152,11 @@ func (r *reference) left(pool int, at time.Time) int {
 			left -= b.Count
 		}
 	}
-	if at.Sub(r.now) <= period { // they begin a moment later
-		left -= len(r.fresh[pool])
-	}
-	return left
+	return left - len(r.fresh[pool])
 }
 
-// opens: the first instant after now at which more members may begin than now; zero if by then
-// those of the batch must be over.
+// opens: the first instant after now at which more members may begin than now, while those of the
+// batch count.
 func (r *reference) opens(pool int) time.Time {
 	p := r.snapshot.Pools[pool]
 	period := time.Duration(p.Rate.PeriodSeconds) * time.Second
@@ -170,9 +167,6 @@ func (r *reference) opens(pool int) time.Time {
 	slices.SortFunc(instants, time.Time.Compare)
 	for _, at := range instants {
 		if more := max(0, r.left(pool, r.now)); at.After(r.now) && r.left(pool, at) > more {
-			if at.After(r.now.Add(period)) && r.left(pool, r.now.Add(period+1)) > more {
-				break
-			}
 			return at
 		}
 	}

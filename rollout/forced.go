@@ -110,7 +110,7 @@ func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 
 // lentRate reports whether fewer resources may begin in a pool, beside those that begin by the plan,
 // than there are places that count only because a start is forced there, and from when on as many
-// may. The instant is zero if it depends on when the plan is carried out.
+// may, by the record alone. The instant is zero if it depends on when the plan is carried out.
 func (w *work) lentRate(pool int32) (used bool, opens time.Time) {
 	p := &w.capacity.snapshot.Pools[pool]
 	if p.Rate.IsZero() {
@@ -137,12 +137,6 @@ func (w *work) lentRate(pool int32) (used bool, opens time.Time) {
 	}
 	used = missing > 0
 	for _, b := range recent {
-		if b.At.After(w.now) { // those of the plan are over before it is
-			if missing -= len(begin); missing <= 0 {
-				return used, opens
-			}
-			clear(begin)
-		}
 		if missing -= b.Count; missing <= 0 {
 			return used, b.At.Add(period)
 		}

@@ -1013,9 +1013,8 @@ func (p *referencePool) max() int {
 	return min(len(p.members), p.rule.Max().Of(len(p.members), p.rule.Rounding))
 }
 
-// left is how many more may begin at an instant; those of the plan count for a moment longer than a
-// period, because they begin later.
-func (p *referencePool) left(now, at time.Time) int {
+// left is how many more may begin at an instant beside those of the plan.
+func (p *referencePool) left(at time.Time) int {
 	if p.rule.Rate == nil {
 		return 1 << 20
 	}
@@ -1026,25 +1025,19 @@ func (p *referencePool) left(now, at time.Time) int {
 			left -= b.Count
 		}
 	}
-	if at.Sub(now) <= period {
-		left -= len(p.fresh)
-	}
-	return left
+	return left - len(p.fresh)
 }
 
 // opens is when more may begin than now, if nothing is left now that is not reserved; zero if that
 // depends on when the plan is carried out.
 func (p *referencePool) opens(now time.Time) time.Time {
-	if p.rule.Rate == nil || p.max() == 0 || p.left(now, now) > len(p.reserved) {
+	if p.rule.Rate == nil || p.max() == 0 || p.left(now) > len(p.reserved) {
 		return time.Time{}
 	}
 	period := time.Duration(p.rule.Rate.PeriodSeconds) * time.Second
 	for _, b := range p.begun { // in order
 		at := b.At.Add(period)
-		if more := max(0, p.left(now, now)); at.After(now) && p.left(now, at) > more {
-			if at.After(now.Add(period)) && p.left(now, now.Add(period+1)) > more {
-				break
-			}
+		if more := max(0, p.left(now)); at.After(now) && p.left(at) > more {
 			return at
 		}
 	}
@@ -1136,9 +1129,9 @@ func (r *reference) refusal(p *referencePool, id string) string {
 		return "slot_paused"
 	case n >= p.max():
 		return "slot_full"
-	case p.left(r.now, r.now) <= 0:
+	case p.left(r.now) <= 0:
 		return "slot_rate_full"
-	case (n+len(p.reserved) >= p.max() || len(p.reserved) >= p.left(r.now, r.now)) && !p.reserved[id]:
+	case (n+len(p.reserved) >= p.max() || len(p.reserved) >= p.left(r.now)) && !p.reserved[id]:
 		return "slot_reserved"
 	}
 	if p.family() == "" || n > 0 {

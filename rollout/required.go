@@ -40,8 +40,7 @@ func newAsking(policies []*compiledPolicy, prefixes ...string) asking {
 			a.fields = append(a.fields, field)
 		}
 		a.all[field] = append(a.all[field], int32(k))
-		slices.Sort(values)
-		for _, value := range slices.Compact(values) {
+		for _, value := range values {
 			at := fieldValue{field, value}
 			if list := a.having[at]; len(list) == 0 || list[len(list)-1] != int32(k) { // a matcher may list a value twice
 				a.having[at] = append(list, int32(k))
