@@ -249,18 +249,27 @@ func (o *observation) hasJob(run string) bool {
 // gone returns the machines that the state speaks of and that were deleted. A cache may not know a
 // machine yet that another controller has planned for: who is missing there is asked for at the
 // server, and only its answer is a proof.
+//
+// As long as there are jobs of a machine that holds nothing its record is left: a machine that comes
+// back under its name would be taken to have those jobs, and without the record to be in the middle of
+// its bracket.
 func (o *observation) gone(ctx context.Context, server client.Reader, namespace string, state rollout.State) ([]string, error) {
-	missing := map[string]bool{}
+	missing := map[string]bool{} // whether it holds something
+	for _, record := range state.Executions {
+		missing[record.Resource] = missing[record.Resource] || record.Open != nil
+	}
 	for _, pool := range state.Pools {
 		for _, lease := range pool.Leases {
 			missing[lease.Resource] = true
 		}
 	}
-	for _, record := range state.Executions { // also of one that has ended: the record would stay for ever
-		missing[record.Resource] = true
-	}
 	for i := range o.machines {
 		delete(missing, o.machines[i].Name)
+	}
+	for i := range o.jobs {
+		if machine := o.jobs[i].Spec.Machine; !missing[machine] {
+			delete(missing, machine)
+		}
 	}
 	var gone []string
 	for machine := range missing {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -157,7 +158,7 @@ func (r *Reconciler) forget(ctx context.Context, report *reporter, name string) 
 
 // plan observes and plans. Jobs are counted at the server by the planner itself, after it has read
 // its records: see [NodeJobs]. If the state speaks of machines that are proved gone it plans again
-// without them.
+// without them, and deletes the records of those that have no jobs any more.
 func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.PolicySet) (*observation, rollout.Plan, error) {
 	own.mu.Lock()
 	before := own.known
@@ -189,10 +190,13 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 		return seen, plan, err
 	}
 	seen.snapshot.DeletedResources = gone
-	if plan, err = planner.Plan(ctx, seen.snapshot); err == nil {
-		err = planner.Forget(ctx, gone)
+	if plan, err = planner.Plan(ctx, seen.snapshot); err != nil {
+		return seen, plan, err
 	}
-	return seen, plan, err
+	ended := slices.DeleteFunc(gone, func(machine string) bool {
+		return slices.ContainsFunc(seen.jobs, func(job v1alpha1.NodeJob) bool { return job.Spec.Machine == machine })
+	})
+	return seen, plan, planner.Forget(ctx, ended)
 }
 
 // sleep is how long nothing needs to be planned unless something happens, at the latest until the

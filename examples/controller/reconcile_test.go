@@ -395,11 +395,78 @@ func TestDeletedMachine(t *testing.T) {
 			if len(on) != row.want {
 				t.Errorf("jobs on %v, want %d machines", on, row.want)
 			}
-			_, _, err := NewStore(c, c, "fleet").Load(t.Context(), bracket.ExecutionKey("Node Lifecycle/deploymentBracket/0", lost.GetName()))
-			if gone := errors.Is(err, bracket.ErrNotFound); gone != row.delete || err != nil && !gone {
-				t.Errorf("the record of its execution is gone: %v, %v", gone, err)
+			if !recorded(t, c, lost.GetName()) {
+				t.Errorf("the record of its execution is gone before its jobs")
+			}
+			for _, job := range listJobs(t, c, "fleet") {
+				if job.Spec.Machine == lost.GetName() {
+					if err := c.Delete(t.Context(), &job); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			h.once()
+			if recorded(t, c, lost.GetName()) == row.delete {
+				t.Errorf("without its jobs the record of its execution is gone: %v, want %v", !row.delete, row.delete)
 			}
 		})
+	}
+}
+
+// recorded reports whether there is a record of the executions on a machine.
+func recorded(t *testing.T, c client.WithWatch, machine string) bool {
+	t.Helper()
+	_, _, err := NewStore(c, c, "fleet").Load(t.Context(), bracket.ExecutionKey("Node Lifecycle/deploymentBracket/0", machine))
+	if err != nil && !errors.Is(err, bracket.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// replace deletes a machine and returns one that can be created under its name.
+func replace(t *testing.T, c client.WithWatch, name string) *v1alpha1.Machine {
+	t.Helper()
+	var machine v1alpha1.Machine
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: name}, &machine); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), &machine); err != nil {
+		t.Fatal(err)
+	}
+	next := inNamespace(&v1alpha1.Machine{Spec: machine.Spec}, "fleet", name)
+	next.Labels = machine.Labels
+	return next
+}
+
+// TestReplacedMachine: a machine on which a job has failed is deleted, and another one is registered
+// under its name. The deletion has ended the bracket there, and the new machine does not take up the
+// failure of the old one, whose jobs still exist, with its slot: the others would wait for a person.
+func TestReplacedMachine(t *testing.T) {
+	for _, kind := range []bracket.CommandKind{"", bracket.Retry, bracket.Resolve, bracket.Abandon} {
+		c := newFake(t, interceptor.Funcs{})
+		h, job := failed(t, c)
+		h.outcome = func(other v1alpha1.NodeJob) rollout.JobStatus {
+			if other.Spec.Machine == job.Spec.Machine && other.Spec.Deployment == job.Spec.Deployment {
+				return rollout.JobFailure
+			}
+			return rollout.JobSuccessful
+		}
+		if kind != "" { // it is carried out once, on the old machine
+			create(t, c, command(job, kind, "decided", h.clock.Now()))
+			h.run(day2.Add(2 * time.Hour))
+		}
+		next := replace(t, c, job.Spec.Machine)
+		h.once()
+		h.once()
+		create(t, c, next)
+		h.run(day2.Add(12 * time.Hour))
+		said := map[string]int{}
+		for i := range 3 {
+			said[reason(t, c, "fleet", fmt.Sprint("node-", i))]++
+		}
+		if said["current"] != 2 || said["bracket_ended"] != 1 {
+			t.Errorf("after %q, deletion and creation the machines say %v", kind, said)
+		}
 	}
 }
 
