@@ -246,14 +246,16 @@ func (o *observation) hasJob(run string) bool {
 	return false
 }
 
-// gone returns the machines that the state speaks of and that were deleted. A cache may not know a
-// machine yet that another controller has planned for: who is missing there is asked for at the
-// server, and only its answer is a proof.
+// gone returns which of the machines that the state speaks of were deleted: those that hold a slot or
+// have an execution in progress, and those of which nothing is left but the records of what has ended.
+// A cache may not know a machine yet that another controller has planned for: who is missing there is
+// asked for at the server, and only its answer is a proof.
 //
-// As long as there are jobs of a machine that holds nothing its record is left: a machine that comes
-// back under its name would be taken to have those jobs, and without the record to be in the middle of
-// its bracket.
-func (o *observation) gone(ctx context.Context, server client.Reader, namespace string, state rollout.State) ([]string, error) {
+// As long as there are jobs of a machine its record is left: a machine that comes back under its name
+// would be taken to have those jobs, and without the record to be in the middle of its bracket. Nor is
+// a plan told of a machine that holds nothing. It would be made after the answer, and the machine may
+// be back by then, with a slot that another controller has given it.
+func (o *observation) gone(ctx context.Context, server client.Reader, namespace string, state rollout.State) (holding, ended []string, err error) {
 	missing := map[string]bool{} // whether it holds something
 	for _, record := range state.Executions {
 		missing[record.Resource] = missing[record.Resource] || record.Open != nil
@@ -271,18 +273,20 @@ func (o *observation) gone(ctx context.Context, server client.Reader, namespace 
 			delete(missing, machine)
 		}
 	}
-	var gone []string
-	for machine := range missing {
+	for machine, holds := range missing {
 		err := server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: machine}, &v1alpha1.Machine{})
 		switch {
-		case apierrors.IsNotFound(err):
-			gone = append(gone, machine)
+		case err != nil && !apierrors.IsNotFound(err):
+			return nil, nil, fmt.Errorf("controller: is machine %s gone: %w", machine, err)
+		case err != nil && holds:
+			holding = append(holding, machine)
 		case err != nil:
-			return nil, fmt.Errorf("controller: is machine %s gone: %w", machine, err)
+			ended = append(ended, machine)
 		}
 	}
-	slices.Sort(gone)
-	return gone, nil
+	slices.Sort(holding)
+	slices.Sort(ended)
+	return holding, ended, nil
 }
 
 // find returns the index of the machine of this name, and whether it was observed.

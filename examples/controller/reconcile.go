@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -157,8 +156,8 @@ func (r *Reconciler) forget(ctx context.Context, report *reporter, name string) 
 }
 
 // plan observes and plans. Jobs are counted at the server by the planner itself, after it has read
-// its records: see [NodeJobs]. If the state speaks of machines that are proved gone it plans again
-// without them, and deletes the records of those that have no jobs any more.
+// its records: see [NodeJobs]. If machines that are proved gone hold something it plans again without
+// them; of those that hold nothing it deletes the records.
 func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.PolicySet) (*observation, rollout.Plan, error) {
 	own.mu.Lock()
 	before := own.known
@@ -185,18 +184,15 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 		return nil, rollout.Plan{}, err
 	}
 	own.known.commands = seen.known.commands // a plan that failed has heard none
-	gone, err := seen.gone(ctx, r.Server, own.name, plan.State)
-	if err != nil || len(gone) == 0 {
-		return seen, plan, err
+	holding, ended, err := seen.gone(ctx, r.Server, own.name, plan.State)
+	if err == nil && len(holding) > 0 {
+		seen.snapshot.DeletedResources = holding
+		plan, err = planner.Plan(ctx, seen.snapshot)
 	}
-	seen.snapshot.DeletedResources = gone
-	if plan, err = planner.Plan(ctx, seen.snapshot); err != nil {
-		return seen, plan, err
+	if err == nil && len(ended) > 0 {
+		err = planner.Forget(ctx, ended)
 	}
-	ended := slices.DeleteFunc(gone, func(machine string) bool {
-		return slices.ContainsFunc(seen.jobs, func(job v1alpha1.NodeJob) bool { return job.Spec.Machine == machine })
-	})
-	return seen, plan, planner.Forget(ctx, ended)
+	return seen, plan, err
 }
 
 // sleep is how long nothing needs to be planned unless something happens, at the latest until the

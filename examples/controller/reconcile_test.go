@@ -470,6 +470,56 @@ func TestReplacedMachine(t *testing.T) {
 	}
 }
 
+// TestMachineIsBackMeanwhile: a controller asks the server whether a machine that holds nothing is
+// gone, and sleeps. The machine comes back and another controller drains it. When the first one goes
+// on, the slot is still taken.
+func TestMachineIsBackMeanwhile(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	create(t, c, newFleet(t, "fleet", 3)...)
+	h := newHost(t, c, "fleet", day2.Add(time.Hour))
+	h.run(day2.Add(20 * time.Hour))
+	old := listJobs(t, c, "fleet")
+	name := old[0].Spec.Machine
+	at := h.clock.Now()
+	create(t, c, newRelease("fleet", "os-patch", "2026-04", at))
+	newHost(t, c, "fleet", at).run(at.Add(time.Minute)) // a new group collects
+	for _, job := range old {                           // somebody has deleted its jobs, with the records of its targets
+		if job.Spec.Machine != name {
+			continue
+		}
+		id := rollout.TargetID{Resource: name, Environment: job.Spec.Environment, Deployment: job.Spec.Deployment}
+		if err := errors.Join(c.Delete(t.Context(), &job), c.Delete(t.Context(), NewStore(c, c, "fleet").object(targetKey(id)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := replace(t, c, name)
+	asked := 0
+	server := interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, key, object, options...)
+			if _, machine := object.(*v1alpha1.Machine); machine && err != nil {
+				asked++
+				create(t, c, next)
+				newHost(t, c, "fleet", at).once() // it becomes a member of the group
+				h.clock.Set(at.Add(48 * time.Hour))
+				newHost(t, c, "fleet", h.clock.Now()).once()
+			}
+			return err
+		},
+	})
+	h.reconcile = (&Reconciler{Client: c, Server: server, Clock: h.clock}).Reconcile
+	h.once()
+	on := map[string]bool{}
+	for _, job := range listJobs(t, c, "fleet") {
+		if !job.Status.State.Terminal() && job.Spec.CreatedAt.After(at) {
+			on[job.Spec.Machine] = true
+		}
+	}
+	if asked != 1 || len(on) != 1 || !on[name] {
+		t.Errorf("asked %d times; there are jobs on %v, want %s alone", asked, on, name)
+	}
+}
+
 // TestMachineBeingDeleted: nothing new begins on a machine that is being deleted and is held by a
 // finalizer. What has begun is finished, gives its slots back, and the others do not wait for longer.
 func TestMachineBeingDeleted(t *testing.T) {
