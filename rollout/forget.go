@@ -12,9 +12,13 @@ import (
 
 // Forget returns the state without the records of executions on some resources, which otherwise
 // outlive them: in a fleet whose nodes come and go under ids of their own the state grows. A record
-// with an open execution stays, so name only resources that were in DeletedResources of a plan whose
-// State was saved, and that no planner's snapshot lists any more. A resource that is planned for
-// once more is like one that nobody has seen before: its brackets begin again.
+// with an open execution stays: a plan with the resource in DeletedResources ends it. Name only
+// resources that no planner's snapshot lists any more.
+//
+// A resource that is planned for once more is like one that nobody has seen before: its brackets
+// begin again. If the snapshot then has jobs of an execution in the latest group, that is taken up
+// from them, with what had failed, even if it was given up. So where ids come back, name a resource
+// only once its jobs are gone as well.
 //
 // Ids that the state does not know are no fault. The state itself is not modified.
 func (s State) Forget(resources []string) State {

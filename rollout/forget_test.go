@@ -89,6 +89,36 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestForgetWhatWasGivenUp: that an execution was given up only its record knows. While its jobs are
+// in the snapshot, a resource that is planned for again takes it up again, with what had failed.
+func TestForgetWhatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	planner := &rollout.Planner{Store: &bracket.MemoryStore{}, Clock: clock.NewFake(t0),
+		Policies: compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))}
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	plan, err := planner.Plan(t.Context(), s)
+	if err != nil || len(plan.Start) != 1 {
+		t.Fatal(plan, err)
+	}
+	start := plan.Start[0]
+	add(&s, start, job(start, t0, rollout.JobFailure))
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Resolve, Group: start.Group, Resource: start.Resource, By: "ann", Reason: "INC-7", At: t0}}
+	for _, row := range []struct{ why, want string }{{"given up", "r1"}, {"it stays so", "r1"}, {"forgotten", "r1*"}} {
+		if row.why == "forgotten" {
+			if err := planner.Forget(t.Context(), []string{"r1"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if plan, err = planner.Plan(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if got := recordsOf(plan.State); !slices.Equal(got, []string{row.want}) {
+			t.Errorf("%s: %v, want %s", row.why, got, row.want)
+		}
+		s.Commands = nil
+	}
+}
+
 // failingDelete is a store in which somebody saves every record before it is deleted, or deletes it.
 type failingDelete struct {
 	bracket.Store
