@@ -168,13 +168,16 @@
 //	task     ApprovalRequestCreated   True unless ApprovalNone                  BeforeRequested, AfterRequested
 //	task     ApprovalRequestApproved  True if ApprovalApproved                  BeforeDecided, AfterDecided
 //	task     WaitTimeElapsed          True if Waited                            WaitUntil
+//	request  ApprovalAccepted         True if ApprovalApproved                  BeforeDecided, AfterDecided
 //	cluster  Started                  True if it has a Start                    TargetStatus.Start
 //	cluster  Succeeded                True in Done, False in Failed, TimedOut   TargetStatus.End
 //
 // A run that is Initialized has no condition Progressing, and a stage that is Pending has none at
-// all. KubeFleet shows a run with stuck targets as not Progressing: here that is so since stuckAfter
-// has passed from the earliest Start of a target that is Stuck. The phases that KubeFleet does not
-// have are shown as the host likes. See the example of [Run.Stages].
+// all. The request is the object of the approval, in which a user sets Approved. KubeFleet shows a run
+// with stuck targets as not Progressing: here that is so since stuckAfter has passed from the earliest
+// Start of a target that is Stuck. Only if that target was ready by then, in its minSuccessTime, it is
+// so since it lost that, and a run does not keep when. The phases that KubeFleet does not have are
+// shown as the host likes. See the example of [Run.Stages].
 //
 // Each instant is the now of the step that made the change, or the time of the step before it if the
 // clock was set back. Only a wait is over at its own time, whichever step found it. An instant is in
