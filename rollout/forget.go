@@ -45,8 +45,7 @@ func (p *Planner) forget(ctx context.Context, named map[string]bool) error {
 	if p.Store == nil {
 		return errors.New("the Planner has no Store")
 	}
-	prefix := bracket.ExecutionKey("", "")
-	entries, err := p.Store.List(ctx, prefix[:len(prefix)-1])
+	entries, err := p.Store.List(ctx, executionKeys())
 	if err != nil {
 		return err
 	}

@@ -67,10 +67,7 @@ func newIndex(f *faults, s *Snapshot) *index {
 	var gone map[string]bool
 	var left []int                   // the indices of resources in the host's list
 	if len(s.DeletedResources) > 0 { // deleted resources have no targets and are members of no pool
-		gone = make(map[string]bool, len(s.DeletedResources))
-		for _, id := range s.DeletedResources {
-			gone[id] = true
-		}
+		gone = setOf(s.DeletedResources)
 		resources = nil
 		for i, r := range s.Resources {
 			if !gone[r.ID] {

@@ -78,6 +78,8 @@ func groupKey(r *bracket.GroupRecord) string { return bracket.GroupKey(r.Rule, r
 
 func executionKey(r *bracket.ExecutionRecord) string { return bracket.ExecutionKey(r.Rule, r.Resource) }
 
+func executionKeys() string { return strings.TrimSuffix(bracket.ExecutionKey("", ""), "/") }
+
 // recordKind is the records whose keys share a prefix.
 type recordKind struct {
 	prefix string
@@ -86,7 +88,7 @@ type recordKind struct {
 
 // recordKinds lists the kinds in the order in which they must be read.
 func recordKinds() []recordKind {
-	groups, executions := bracket.GroupKey("", ""), bracket.ExecutionKey("", "")
+	groups := bracket.GroupKey("", "")
 	return []recordKind{
 		{poolKeys, func(s *stored, entry bracket.Entry) error {
 			record, err := read(s, entry, concurrency.ParseRecord, func(r concurrency.Record) string { return PoolRecordKey(r.Key) })
@@ -99,7 +101,7 @@ func recordKinds() []recordKind {
 			s.state.Brackets = append(s.state.Brackets, record)
 			return err
 		}},
-		{executions[:len(executions)-1], func(s *stored, entry bracket.Entry) error {
+		{executionKeys(), func(s *stored, entry bracket.Entry) error {
 			record, err := read(s, entry, decode[bracket.ExecutionRecord], executionKey)
 			s.state.Executions = append(s.state.Executions, record)
 			return err
