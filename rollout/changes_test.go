@@ -342,3 +342,50 @@ func TestCommitOfACopy(t *testing.T) {
 		t.Errorf("%+v, %v", state, err)
 	}
 }
+
+// TestChangesBesideJobs: of several targets at work those about which nothing is new are passed over
+// together, and no other is passed over with them.
+func TestChangesBesideJobs(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"R","retry":{"maxRetries":2,"backoffSeconds":600}}`))
+	work := func(resource, version string, status rollout.JobStatus) []rollout.Job {
+		own := rollout.Job{Run: resource + "/prod/api/" + version + "/1", Version: version, Status: status, CreatedAt: minute(1)}
+		if status.Terminal() {
+			own.CompletedAt = minute(2)
+		}
+		return []rollout.Job{own}
+	}
+	all := []string{"r1", "r2", "r3", "r4"}
+	for _, row := range []struct {
+		why  string
+		edit func(s *rollout.Snapshot) // of the second snapshot
+		want []string
+	}{
+		{"nothing is new", func(*rollout.Snapshot) {}, nil},
+		{"another version is in progress on one", func(s *rollout.Snapshot) { s.Targets[2].Jobs = work("r3", "v2", rollout.JobInProgress) }, []string{"r3: v3 in progress -> v2 in progress, v3 waits: target_busy, waits for the end of a job of api on r3"}},
+		{"and on the last", func(s *rollout.Snapshot) { s.Targets[3].Jobs = work("r4", "v4", rollout.JobInProgress) }, []string{"r4: v3 in progress -> v4 in progress"}},
+		{"one has failed", func(s *rollout.Snapshot) { s.Targets[1].Jobs = work("r2", "v3", rollout.JobFailure) }, []string{"r2: v3 in progress -> v3 waits: retry_backoff (1 of 3 attempts failed) until 2025-01-01T00:12:00Z"}},
+		{"one is gone", func(s *rollout.Snapshot) { s.Targets = append(s.Targets[:1], s.Targets[2:]...) }, []string{"r2: v3 in progress -> nothing to do"}},
+		{"the last is gone", func(s *rollout.Snapshot) { s.Targets = s.Targets[:3] }, []string{"r4: v3 in progress -> nothing to do"}},
+		{"two in a row, and the one between them stays", func(s *rollout.Snapshot) {
+			s.Targets[1].Jobs, s.Targets[3].Jobs = work("r2", "v4", rollout.JobInProgress), work("r4", "v4", rollout.JobInProgress)
+		}, []string{"r2: v3 in progress -> v4 in progress; and 1 more likewise"}},
+	} {
+		s := fleet(len(all), "v1", map[string][]string{"api": {"v1", "v2", "v3", "v4"}})
+		s.Versions[3].CreatedAt = minute(60) // nobody waits for it yet
+		for k, r := range all {
+			s.Targets[k].Jobs = work(r, "v3", rollout.JobInProgress)
+		}
+		before := mustPlan(t, set, s, minute(5))
+		s.Targets = slices.Clone(s.Targets)
+		row.edit(&s)
+		after := mustPlan(t, set, s, minute(5))
+		var want []string
+		for _, text := range row.want {
+			want = append(want, strings.Replace(text, ":", " / prod / api:", 1))
+		}
+		if got := after.Changes(&before).String(); got != strings.Join(want, "\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", row.why, got, strings.Join(want, "\n"))
+		}
+	}
+}
