@@ -14,10 +14,10 @@ import (
 //
 // A Queue follows two kinds of events, a new candidate and the end of a lease. After any other
 // change (a limit, a total, an unavailable resource, a stuck lease, a [Rate] that lets members begin
-// again, a conflict in the store) make a new Queue, as at the start. What its own admissions use of a
-// Rate stays used. It never forgets a resource that had a place: where resources come
-// and go by the million, make a new Queue now and then, too. A Queue is not safe for concurrent use,
-// and the zero value is not valid.
+// again, a conflict in the store) make a new Queue, as at the start. What its own admissions use of
+// a Rate stays used. It never forgets a resource that had a place: where resources come and go by
+// the million, make a new Queue now and then, too. A Queue is not safe for concurrent use, and the
+// zero value is not valid.
 //
 // Candidates that need the same places wait in one line, and a line that cannot move waits at the
 // pool that refuses it. An event looks only at the waiting candidates of its own resource, all of

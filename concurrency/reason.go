@@ -15,7 +15,7 @@ const (
 // Reasons of refused candidates: all of them mean "wait", none is an error.
 const (
 	SlotFull     Reason = "slot_full"      // the greatest permitted number of members is active
-	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or amounts to 0 of its members
+	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or amounts to 0 of its members, or that of its Rate does
 	SlotKeysFull Reason = "slot_keys_full" // MaxActiveKeys pools of the Family are active already, and this one is not among them
 	SlotRateFull Reason = "slot_rate_full" // as many members have begun as the pool's Rate lets begin in its period
 	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)

@@ -52,7 +52,7 @@ func TestDrawnWorlds(t *testing.T) {
 		for _, p := range timeline.Pools { // nothing in these worlds has a holder need a further pool
 			if most := perPeriod(world.Policies, p); p.Began > 0 && len(world.Fleet.Overrides) == 0 {
 				if seen["began"]++; p.Began > most {
-					t.Fatalf("%d began within %d s in %s, and %d may\n%s\n%s", p.Began, p.Period, p.Pool, most, timeline, text)
+					t.Fatalf("%d began within %d s in %s, and %d may\n%s\n%s", p.Began, p.PeriodSeconds, p.Pool, most, timeline, text)
 				}
 			}
 		}

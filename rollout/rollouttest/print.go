@@ -56,7 +56,7 @@ func (t Timeline) Summary() string {
 	for _, p := range t.Pools {
 		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed", textkey.Plain(p.Pool), p.Active, p.Total, p.Max)
 		if p.Began > 0 {
-			fmt.Fprintf(&b, "; at most %d began within %s", p.Began, textlist.Duration(time.Duration(p.Period)*time.Second))
+			fmt.Fprintf(&b, "; at most %d began within %s", p.Began, textlist.Duration(time.Duration(p.PeriodSeconds)*time.Second))
 		}
 		b.WriteString("\n")
 	}

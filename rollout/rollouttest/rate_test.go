@@ -38,11 +38,11 @@ func TestRateIsTold(t *testing.T) {
 	if len(begun) != 3 || begun["09:00"] != 2 || begun["09:40"] != 2 || begun["10:20"] != 1 {
 		t.Errorf("%v", begun)
 	}
-	if p := timeline.Pools[0]; p.Began != 2 || p.Period != 2400 || p.Active != 2 {
+	if p := timeline.Pools[0]; p.Began != 2 || p.PeriodSeconds != 2400 || p.Active != 2 {
 		t.Errorf("%+v", p)
 	}
 	without := webWorld(t, 5, `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":"100%"}}`)
-	if timeline, err = without.Run(context.Background()); err != nil || timeline.Pools[0].Began != 0 || timeline.Pools[0].Period != 0 || strings.Contains(timeline.Summary(), "began") {
+	if timeline, err = without.Run(context.Background()); err != nil || timeline.Pools[0].Began != 0 || timeline.Pools[0].PeriodSeconds != 0 || strings.Contains(timeline.Summary(), "began") {
 		t.Errorf("%+v %v", timeline.Pools, err)
 	}
 	two := webWorld(t, 3, `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"rate":{"limit":9,"periodSeconds":3600}}}`)

@@ -57,10 +57,10 @@ type Peak struct {
 	Max    int       `json:"max"`    // how many were allowed then
 	Total  int       `json:"total"`  // members then
 	At     time.Time `json:"at"`     // when it was first reached
-	// Began is how many members began within the period of the pool's rate, at most, and Period is
-	// that period in seconds, see [concurrency.Rate]. Both are zero for a pool without a rate.
-	Began  int   `json:"began,omitempty"`
-	Period int64 `json:"period,omitempty"`
+	// Began is how many members began within the period of the pool's rate, at most, and PeriodSeconds
+	// is that period, see [concurrency.Rate]. Both are zero for a pool without a rate.
+	Began         int   `json:"began,omitempty"`
+	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 }
 
 // Kind is the kind of an entry.
@@ -324,7 +324,7 @@ func (r *recorder) began(claim rollout.Claim, resource string, now time.Time) {
 	r.begun[claim.Pool] = begun
 	for k := range r.timeline.Pools {
 		if peak := &r.timeline.Pools[k]; peak.Pool == claim.Pool && len(begun) > peak.Began {
-			peak.Began, peak.Period = len(begun), int64(claim.PeriodSeconds)
+			peak.Began, peak.PeriodSeconds = len(begun), claim.PeriodSeconds
 		}
 	}
 }
