@@ -57,8 +57,8 @@ type Peak struct {
 	Max    int       `json:"max"`    // how many were allowed then
 	Total  int       `json:"total"`  // members then
 	At     time.Time `json:"at"`     // when it was first reached
-	// Began is how many members began within the period of the pool's rate, at most, and PeriodSeconds
-	// is that period, see [concurrency.Rate]. Both are zero for a pool without a rate.
+	// Began is how many members began within the period of the pool's rate, at most, and
+	// PeriodSeconds is that period, see [concurrency.Rate]. Both are zero for a pool without a rate.
 	Began         int   `json:"began,omitempty"`
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 }
