@@ -288,3 +288,26 @@ func TestRateBesideAForcedStart(t *testing.T) {
 		}
 	}
 }
+
+// TestRateOfAnotherPool: who begins in another pool takes nothing from the rate of this one, also
+// where an override lets a start past it.
+func TestRateOfAnotherPool(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"resource.name == 'r2'","limit":1,"rate":{"limit":2,"periodSeconds":600}}},
+		{"id":"Q","resourceConcurrency":{"groupSelector":"resource.name != 'r2'","limit":9,"rate":{"limit":9,"periodSeconds":600}}}`))
+	s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	s.Overrides = []rollout.Override{override("P", only("r2"), of("a"))}
+	plan := mustPlan(t, set, s, t0)
+	got := started(plan)
+	slices.Sort(got)
+	if want := []string{"r1/a@v2", "r1/b@v2", "r2/a@v2", "r2/b@v2", "r3/a@v2", "r3/b@v2"}; !slices.Equal(got, want) {
+		t.Errorf("starts %v, want %v: %v", got, want, blockers(plan))
+	}
+	begun := map[string][]concurrency.Begun{}
+	for _, record := range mustCommit(t, plan, t0).Pools {
+		begun[record.Key] = record.Begun
+	}
+	if diff := cmp.Diff(map[string][]concurrency.Begun{"P": {{At: t0, Count: 1}}, "Q": {{At: t0, Count: 2}}}, begun); diff != "" {
+		t.Error(diff)
+	}
+}
