@@ -105,6 +105,16 @@ func (r Rate) left(p *Pool, now time.Time) int32 {
 	return int32(max(left, math.MinInt32/2)) // a batch may count on
 }
 
+// RateLets reports whether n more members may begin at now by the pool's Rate and what its Record
+// remembers. If not, at is the instant from which they may, or zero if they never all may at once.
+func (p *Pool) RateLets(n int, now time.Time) (lets bool, at time.Time) {
+	missing := int64(n) - int64(p.Rate.left(p, now))
+	if missing <= 0 || p.Rate.IsZero() {
+		return true, time.Time{}
+	}
+	return false, p.Rate.opens(p, missing-1, now)
+}
+
 // opens returns the instant at which one more than over of the members that count have begun a
 // period ago, by the record alone: those of a plan are not over before they are carried out. If the
 // record has not as many, opens returns the zero time.

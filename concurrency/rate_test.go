@@ -488,3 +488,28 @@ func TestNextOfARate(t *testing.T) {
 		}
 	}, "the same", "opens")
 }
+
+// TestRateLets: how many more may begin, and when so many may that do not yet.
+func TestRateLets(t *testing.T) {
+	at := func(minutes int) time.Time { return epoch.Add(time.Duration(minutes) * time.Minute) }
+	for _, row := range []struct {
+		why   string
+		scene *scene
+		n     int
+		lets  bool
+		at    time.Time
+	}{
+		{"as many as the rate", hourly(2), 2, true, time.Time{}},
+		{"more than it ever lets at once", hourly(2), 3, false, time.Time{}},
+		{"one is left beside one that began", hourly(2, 10), 1, true, time.Time{}},
+		{"two are when that is over", hourly(2, 10), 2, false, at(50)},
+		{"the first of two is enough", hourly(3, 50, 10), 2, false, at(10)},
+		{"both must be over", hourly(3, 50, 10), 3, false, at(50)},
+		{"more have begun than it lets by now", hourly(1, 50, 10), 0, false, at(10)},
+		{"without a rate", newScene(ten(Count(1))), 99, true, time.Time{}},
+	} {
+		if lets, opens := row.scene.Pools[0].RateLets(row.n, epoch); lets != row.lets || !opens.Equal(row.at) {
+			t.Errorf("%s: %v %v, want %v %v", row.why, lets, opens, row.lets, row.at)
+		}
+	}
+}

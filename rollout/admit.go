@@ -347,7 +347,7 @@ func (w *work) refused() {
 		}
 	}
 	unkeyed := w.unkeyed()
-	active := map[string][]Condition{}
+	active, lent := map[string][]Condition{}, w.lentRates()
 	for k, place := range w.byCandidate(len(w.answer.Refused), func(k int) int32 { return w.answer.Refused[k].Candidate }) {
 		if place == 0 {
 			continue
@@ -366,7 +366,7 @@ func (w *work) refused() {
 				}
 			}
 			for _, refusal := range refusals {
-				blockers = append(blockers, w.slotVerdict(refusal, active))
+				blockers = append(blockers, w.slotVerdict(refusal, active, lent))
 			}
 			if alike {
 				shared[refused.Why] = blockers
@@ -379,7 +379,7 @@ func (w *work) refused() {
 // slotVerdict returns the verdict of a pool that refuses a candidate. If the pool refuses only
 // because its value of groupBy is not among the active ones, no event in the pool can help: the
 // events are then those of the active pools of its family.
-func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Condition) Verdict {
+func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Condition, lent map[int32]lentRate) Verdict {
 	own := &w.capacity.snapshot.Pools[refusal.Pool]
 	v := Verdict{
 		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
@@ -388,7 +388,7 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Cond
 	switch opens := w.answer.Pools[refusal.Pool].RateOpens; refusal.Reason {
 	case concurrency.SlotRateFull, concurrency.SlotReserved:
 		if opens.IsZero() && refusal.Reason == concurrency.SlotRateFull { // only candidates wait that were doubted
-			_, opens = w.lentRate(refusal.Pool)
+			opens = lent[refusal.Pool].opens
 			w.wake(opens)
 		}
 		if v.Until = opens; !own.Rate.IsZero() {

@@ -91,57 +91,49 @@ func (c *claiming) mark() {
 // host may leave the forced start out.
 func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
-	unrated := map[int32]bool{}
+	rates := w.lentRates()
 	for at := range w.counted {
-		used, known := unrated[at.pool]
-		if !known {
-			used, _ = w.lentRate(at.pool)
-			unrated[at.pool] = used
-		}
 		switch pool := &w.answer.Pools[at.pool]; {
 		case pool.Active > pool.Max:
 			places[at] = noRoom(pool)
-		case used:
+		case !rates[at.pool].lets:
 			places[at] = concurrency.SlotRateFull
 		}
 	}
 	return places
 }
 
-// lentRate reports whether fewer resources may begin in a pool, beside those that begin by the plan,
-// than there are places that count only because a start is forced there, and from when on as many
-// may, by the record alone. The instant is zero if it depends on when the plan is carried out.
-func (w *work) lentRate(pool int32) (used bool, opens time.Time) {
-	p := &w.capacity.snapshot.Pools[pool]
-	if p.Rate.IsZero() {
-		return false, opens
+// lentRate is what the rate of a pool says to as many resources as begin by the plan and in places
+// that count only because a start is forced there.
+type lentRate struct {
+	lets  bool
+	opens time.Time // from when on it lets them, by the record alone; zero if it lets them now, or never all at once
+}
+
+// lentRates returns what the rates of the pools with such places say.
+func (w *work) lentRates() map[int32]lentRate {
+	forced := map[int32]int{} // how many there are
+	for at := range w.counted {
+		forced[at.pool]++
 	}
-	begin := map[string]bool{}
+	if len(forced) == 0 {
+		return nil
+	}
+	begin := map[poolPlace]bool{}
 	for _, admitted := range w.answer.Admitted {
 		for _, claim := range admitted.Claims {
-			if claim.Pool == pool && claim.PeriodSeconds > 0 {
-				begin[w.asked[admitted.Candidate].Resource] = true
+			if at := (poolPlace{claim.Pool, w.asked[admitted.Candidate].Resource}); claim.PeriodSeconds > 0 && forced[claim.Pool] > 0 && !begin[at] {
+				begin[at] = true
+				forced[claim.Pool]++
 			}
 		}
 	}
-	missing := len(begin) - p.Rate.Limit.Of(p.Total, p.Rounding)
-	for at := range w.counted {
-		if at.pool == pool {
-			missing++
-		}
+	rates := map[int32]lentRate{}
+	for pool, n := range forced {
+		lets, opens := w.capacity.snapshot.Pools[pool].RateLets(n, w.now)
+		rates[pool] = lentRate{lets, opens}
 	}
-	period := time.Duration(p.Rate.PeriodSeconds) * time.Second
-	recent := slices.DeleteFunc(slices.Clone(p.Record.Begun), func(b concurrency.Begun) bool { return !b.At.Add(period).After(w.now) })
-	for _, b := range recent {
-		missing += b.Count
-	}
-	used = missing > 0
-	for _, b := range recent {
-		if missing -= b.Count; missing <= 0 {
-			return used, b.At.Add(period)
-		}
-	}
-	return used, opens
+	return rates
 }
 
 // noRoom returns what a pool without a free place says.
