@@ -11,14 +11,14 @@ const (
 	ActorApprover Actor = "an approver"      // the people who approve versions
 	ActorPublish  Actor = "the release"      // those who publish versions and set their status
 	ActorPolicy   Actor = "the policy owner" // those who edit policies and labels
-	ActorOperator Actor = "an operator"      // those who give commands and overrides, and give back orphans
+	ActorOperator Actor = "an operator"      // those who give commands and overrides, end freezes, and give back orphans
 )
 
 // Actors returns who can open the verdict, without repetition: time first, if Until is set, then in
 // the order of its conditions. An allowed verdict has none. The JSON of a verdict leaves them out,
 // and a reader in another language finds them by the kinds of the conditions: rate is [ActorTime];
 // approval is [ActorApprover]; version and group_close are [ActorPublish]; config is [ActorPolicy];
-// operator and orphan are [ActorOperator]; every other is [ActorFleet], and execution_end
+// operator, orphan and freeze are [ActorOperator]; every other is [ActorFleet], and execution_end
 // [ActorOperator] as well if data.names is not empty, because these members have failed.
 func (v Verdict) Actors() []Actor {
 	var actors []Actor
@@ -43,7 +43,7 @@ func (v Verdict) Actors() []Actor {
 			add(ActorPublish)
 		case OnConfig:
 			add(ActorPolicy)
-		case OnOperator, OnOrphan:
+		case OnOperator, OnOrphan, OnFreeze:
 			add(ActorOperator)
 		case OnExecutionEnd:
 			if add(ActorFleet); v.Data != nil && len(v.Data.Names) > 0 { // members have failed: a hold may last until an operator gives a command

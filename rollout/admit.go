@@ -41,7 +41,7 @@ func (w *work) admit() error {
 	w.wake(w.answer.Next)
 	w.starts()
 	w.refused()
-	slices.SortFunc(w.unslotted, func(a, b unslotted) int { return cmp.Compare(a.target, b.target) })
+	slices.SortFunc(w.older, func(a, b olderWait) int { return cmp.Compare(a.target, b.target) })
 	w.pools()
 	return nil
 }
@@ -440,8 +440,5 @@ func (w *work) refuse(c *candidate, blockers []Verdict) {
 		}
 		w.slotless[c.target] = true
 	}
-	if w.waits[c.target].blockers != 0 {
-		w.unslotted = push(w.unslotted, unslotted{c.target, c.version, w.list(blockers)})
-	}
-	w.wait(c.target, w.versionID(c), blockers)
+	w.waitWithOlder(c.target, c.version, w.versionID(c), blockers)
 }

@@ -18,6 +18,7 @@ const (
 	kindDependencies RuleKind = "versionDependencies"
 	kindTarget       RuleKind = "target"
 	kindCustom       RuleKind = "custom"
+	kindFreeze       RuleKind = "freeze"
 )
 
 // chain asks every rule that looks at a target outside brackets about a version newer than its
@@ -48,6 +49,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	for _, rule := range w.set.customs {
 		rules = append(rules, RuleVerdict{Kind: kindCustom, Verdict: w.judged(rule, i, n)})
 	}
+	rules = append(rules, w.answers(w.freezes(nil, i, false))...)
 	if t.busy {
 		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
 	}
@@ -196,8 +198,8 @@ func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVer
 	return append(rules, w.slotRules(i, version)...), prospect(starts)
 }
 
-// retryRules returns the answers of the rules that count attempts: those that block, and those that
-// do not.
+// retryRules returns the answers of the rules that count attempts, those that block and those that
+// do not, and of the freezes.
 func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	v := w.version(i, n)
 	var rules []RuleVerdict
@@ -209,7 +211,10 @@ func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 		rules = append(rules, own)
 	}
 	for _, verdict := range blockers {
-		if verdict.Rule == "" && verdict.Reason != ReasonTargetBusy {
+		switch {
+		case verdict.Reason == ReasonFrozen:
+			rules = append(rules, RuleVerdict{Kind: kindFreeze, Verdict: verdict})
+		case verdict.Rule == "" && verdict.Reason != ReasonTargetBusy:
 			rules = append(rules, RuleVerdict{Kind: KindRetry, Verdict: verdict}) // no rule at all allows one attempt
 		}
 	}
@@ -226,6 +231,8 @@ func (w *work) kindOf(verdict Verdict) RuleKind {
 	switch {
 	case w.set.custom(verdict.Rule) != nil:
 		return kindCustom
+	case verdict.Reason == ReasonFrozen:
+		return kindFreeze
 	case verdict.Reason == ReasonVersionUnmet:
 		return kindDependencies
 	case verdict.Reason == ReasonSelectorError:
@@ -286,9 +293,9 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 	if w.waitingVersion(i) == version {
 		return w.blockersOf(i, wait.blockers)
 	}
-	k, older := slices.BinarySearchFunc(w.unslotted, i, func(u unslotted, target int32) int { return cmp.Compare(u.target, target) })
-	if older && w.unslotted[k].version == w.versions[w.targets[i].deployment].number(version) {
-		return w.blockersOf(i, w.unslotted[k].blockers)
+	k, waits := slices.BinarySearchFunc(w.older, i, func(o olderWait, target int32) int { return cmp.Compare(o.target, target) })
+	if waits && w.older[k].version == w.versions[w.targets[i].deployment].number(version) {
+		return w.blockersOf(i, w.older[k].blockers)
 	}
 	return nil
 }
@@ -338,6 +345,6 @@ func sortByChain(rules []RuleVerdict) {
 func placeInChain(kind RuleKind) int {
 	return slices.Index([]RuleKind{
 		kindStatus, kindPolicy, KindVersionSelector, KindFailureBudget, KindApproval, KindProgression, KindBracket, KindDependency, kindDependencies, KindCooldown, KindWindow,
-		KindGradualRollout, KindRollback, KindRetry, kindCustom, kindTarget, KindConcurrency,
+		KindGradualRollout, KindRollback, KindRetry, kindCustom, kindFreeze, kindTarget, KindConcurrency,
 	}, kind)
 }

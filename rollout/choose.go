@@ -104,7 +104,8 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	view := w.viewOf(i)
 	v := w.version(i, n)
 	gate := w.gateAt(i, n)
-	if r := gate.alone; r != nil && !t.busy {
+	frozen := w.frozenAt(i)
+	if r := gate.alone; r != nil && !t.busy && !frozen {
 		if place := w.positionIn(r, i); place >= r.reached && place < r.fits {
 			return nil, w.turnLater(r, place), gate.base, place
 		}
@@ -119,7 +120,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		}
 	}
 	blockers = w.closed(blockers, i, n)
-	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && len(w.set.customs) == 0 && len(w.overrides) == 0 {
+	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && !frozen && len(w.set.customs) == 0 && len(w.overrides) == 0 {
 		r, h := w.rolloutOf(gate, 0, t), w.hoursOf(i, n)
 		place := w.positionIn(r, i)
 		if h == nil && place >= r.reached && place < r.fits {
@@ -143,6 +144,9 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		due, position = later(due, at), max(position, place)
 	}
 	blockers = w.custom(blockers, i, n)
+	if frozen {
+		blockers = w.freezes(blockers, i, false)
+	}
 	if t.busy {
 		blockers = w.also(blockers, busy(t))
 	}

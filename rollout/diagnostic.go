@@ -17,6 +17,7 @@ const (
 	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
 	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
 	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold; Detail says which
+	DiagnosticFreezeWithoutEffect   DiagnosticCode = "freeze_without_effect"   // a freeze of what the snapshot does not hold: it freezes nothing; Detail says what there is not
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 
 	// DiagnosticCommandWithoutEffect is about a command, which Detail names by its id. Either the
@@ -62,7 +63,7 @@ const (
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
-	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, the key of a pool, what an approval names, or the id of the override or command and why it has no effect
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, the key of a pool, what an approval names, or the id of the override, freeze or command and why it has no effect
 	Count   int            `json:"count"`            // how many targets, resources, deployments in an environment, jobs or approvals
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }

@@ -38,7 +38,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.DeploymentWindow{}, "+Window firstDeploy minimumRemainingMinutes"},
 		{rollout.Retry{}, "maxRetries! backoffSeconds backoffStrategy maxBackoffSeconds retryOnStatuses"},
 		{rollout.Rollback{}, "onJobStatuses onVerificationFailure"},
-		{rollout.Snapshot{}, "resources! environments! deployments! versions! targets! approvals overrides unavailable active deletedResources commands state"},
+		{rollout.Snapshot{}, "resources! environments! deployments! versions! targets! approvals overrides freezes unavailable active deletedResources commands state"},
 		{rollout.Resource{}, "id! name kind identifier version metadata"},
 		{rollout.Environment{}, "id! name metadata"},
 		{rollout.Deployment{}, "id! name slug metadata"},
@@ -48,6 +48,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.TargetID{}, "resource! environment! deployment!"},
 		{rollout.Job{}, "run version! status! createdAt! completedAt verification"},
 		{rollout.Approval{}, "version! deployment! environment! by! status! at!"},
+		{rollout.Freeze{}, "id! deploymentId environmentId resourceId finishBegun createdAt! expiresAt createdBy! reason!"},
 		{rollout.Override{}, "id! ruleId! versionId! deploymentId environmentId resourceId createdAt! expiresAt createdBy! reason!"},
 		{rollout.State{}, "brackets executions rollouts pools"},
 		{rollout.RolloutRecord{}, "schema! rule! environment! deployment version group startAt! n0!"},
@@ -61,7 +62,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.Event{}, "kind! rule! environment! group! resource at! status! into"},
 		{rollout.Diagnostic{}, "code! rule detail! count! example"},
 		{rollout.Verdict{}, "status! reason! rule until on data"},
-		{rollout.Condition{}, "kind! rule environment deployment resource version group pool"},
+		{rollout.Condition{}, "kind! rule environment deployment resource version group pool freeze"},
 		{rollout.Data{}, "position population attempt allowed names detail"},
 		{rollout.Explanation{}, "+TargetID now! current started jobs stuck policies bracket group held versions pools"},
 		{rollout.VersionExplanation{}, "version! tag prospect! scoped fault listed rules"},
@@ -108,6 +109,7 @@ func TestStrictWhoeverDecodes(t *testing.T) {
 	policies := decodes(new([]rollout.Policy), `[{"name":"kept","selector":"true","rules":[]}]`)
 	version := decodes(new(rollout.Version), `{"id":"kept","deployment":"d","status":"ready","createdAt":"2026-03-01T00:00:00Z"}`)
 	override := decodes(new(rollout.Override), `{"id":"kept","ruleId":"r","versionId":"v","createdAt":"2026-03-01T00:00:00Z","createdBy":"ann","reason":"urgent"}`)
+	freeze := decodes(new(rollout.Freeze), `{"id":"kept","createdAt":"2026-03-01T00:00:00Z","createdBy":"ann","reason":"incident"}`)
 	snapshot := decodes(new(rollout.Snapshot), `{"resources":[{"id":"kept"}],"environments":[],"deployments":[],"versions":[],"targets":[]}`)
 	pool := decodes(new(concurrency.Rule), `{"groupSelector":"kept"}`)
 	state := decodes(new(rollout.State), `{"rollouts":[{"schema":1,"rule":"kept","environment":"e","startAt":"2026-03-01T00:00:00Z","n0":1}]}`)
@@ -129,6 +131,8 @@ func TestStrictWhoeverDecodes(t *testing.T) {
 		{"a version that would be for every target", version, `{"id":"v","targetSelecter":"false"}`, `targetSelecter: unknown field; did you mean "targetSelector"?`},
 		{"one field twice", version, `{"id":"v","status":"paused","status":"ready"}`, "status: given twice"},
 		{"an override that would count everywhere", override, `{"id":"o","environment":"prod"}`, `environment: unknown field; did you mean "environmentId"?`},
+		{"a freeze of everything that was meant for one node", freeze, `{"id":"z","resource":"n1"}`, `resource: unknown field; did you mean "resourceId"?`},
+		{"one that would begin in the morning", snapshot, `{"freezes":[{"id":"z","startsAt":"2026-03-01T00:00:00Z"}]}`, "freezes[0].startsAt: unknown field"},
 		{"no override", override, `null`, "must be an object, not null"},
 		{"a snapshot without its state would drain nodes again", snapshot, `{"resources":[],"State":{}}`, `State: unknown field; did you mean "state"?`},
 		{"paths lead into the versions", snapshot, `{"versions":[{"id":"v"},{"id":"w","targetSelecter":"false"}]}`, `versions[1].targetSelecter: unknown field; did you mean "targetSelector"?`},

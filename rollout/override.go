@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
@@ -89,20 +88,13 @@ func (o *Override) validate(path string, f *faults) {
 	f.required(join(path, "versionId"), o.Version, "an override is for one version")
 	f.required(join(path, "createdBy"), o.CreatedBy, "who decided")
 	f.required(join(path, "reason"), o.Reason, "why the rule does not count this time")
-	if instant.Unset(o.CreatedAt) {
-		f.created(join(path, "createdAt"), o.CreatedAt, "the override begins then")
-	} else if until := o.until(); !until.IsZero() && !o.CreatedAt.Before(until) {
-		f.add(join(path, "expiresAt"), CodeConflict, nil, "must be after createdAt, or the override would never be active")
-	}
+	f.inForce(path, o.CreatedAt, o.ExpiresAt, "the override")
 }
 
+func (o *Override) id() string { return o.ID }
+
 // until returns when the override expires, in UTC; zero: never.
-func (o *Override) until() time.Time {
-	if instant.Unset(o.ExpiresAt) {
-		return time.Time{}
-	}
-	return o.ExpiresAt.UTC()
-}
+func (o *Override) until() time.Time { return endOf(o.ExpiresAt) }
 
 // overriding holds the active overrides.
 type overriding struct {
@@ -116,17 +108,6 @@ type overrideKey struct{ rule, version string }
 type inForce struct {
 	all    []*Override            // for every resource
 	single map[string][]*Override // by the resource that they name
-}
-
-func validateOverrides(f *faults, list []Override) {
-	ids := map[string]bool{}
-	for i := range list {
-		list[i].validate(fmt.Sprintf("overrides[%d]", i), f)
-		if ids[list[i].ID] && list[i].ID != "" {
-			f.add(fmt.Sprintf("overrides[%d].id", i), CodeDuplicate, list[i].ID, "is the id of two overrides: ids are unique")
-		}
-		ids[list[i].ID] = true
-	}
 }
 
 // override collects the active overrides by rule and version.
@@ -188,17 +169,11 @@ func (w *work) ineffective(o *Override, released map[string]bool) string {
 	case rule != nil && rule.bracket != nil:
 		return "no version is let out of its bracket"
 	}
-	if _, known := w.resource(o.Resource); !known && o.Resource != "" {
-		return "there is no such resource"
-	}
-	if _, known := w.environment(o.Environment); !known && o.Environment != "" {
-		return "there is no such environment"
+	if why := w.unknown(o.Resource, o.Environment, o.Deployment); why != "" {
+		return why
 	}
 	if o.Deployment != "" {
-		d, known := w.deployment(o.Deployment)
-		if !known {
-			return "there is no such deployment"
-		}
+		d, _ := w.deployment(o.Deployment)
 		if _, known := w.versions[d].byID[o.Version]; !known {
 			return fmt.Sprintf("%s has no version %q", o.Deployment, o.Version)
 		}

@@ -272,6 +272,25 @@ func genOverrides(t *rapid.T, rules []string) (list []rollout.Override) {
 	return list
 }
 
+// genFreezes draws freezes, more of them of some of the targets than of all.
+func genFreezes(t *rapid.T) (list []rollout.Freeze) {
+	for k := range between(t, "freezes", 1, 3) {
+		list = append(list, genFreeze(t, fmt.Sprint("z", k)))
+	}
+	return list
+}
+
+func genFreeze(t *rapid.T, id string) rollout.Freeze {
+	z := rollout.Freeze{
+		ID: id, CreatedAt: minute(between(t, "frozen", -5, 5)), CreatedBy: "bob", Reason: "INC-7", FinishBegun: chance(t, "finishes", 40),
+		Environment: oneOf(t, "freezes environment", "", "", "prod", "staging"), Deployment: oneOf(t, "freezes deployment", "", "", "a", "b"), Resource: oneOf(t, "freezes resource", "", "r1", "r1", "r2", "r9"),
+	}
+	if chance(t, "thaws", 60) {
+		z.ExpiresAt = z.CreatedAt.Add(time.Duration(between(t, "for", 1, 8)) * time.Minute)
+	}
+	return z
+}
+
 // idsOf lists the ids of rules, but for those of some kinds.
 func idsOf(policies []rollout.Policy, but ...rollout.RuleKind) (ids []string) {
 	r := &reference{policies: policies}
@@ -430,6 +449,9 @@ func TestReference(t *testing.T) {
 			if chance(t, "overridden", 50) {
 				s.Overrides = genOverrides(t, append(idsOf(policies, rollout.KindConcurrency), "host"))
 			}
+			if chance(t, "frozen", 25) {
+				s.Freezes = genFreezes(t)
+			}
 			err = genState(t, set, &s)
 			for range 2 {
 				now := minute(between(t, "now", -2, 8)).Add(oneOf(t, "and", 0, 0, 0, -1, 30*time.Second))
@@ -463,7 +485,7 @@ func TestReference(t *testing.T) {
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
 		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
-		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped")
+		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped", "frozen")
 }
 
 // TestReferenceSlots compares them where many hold something in pools that overlap: by a lease in
@@ -670,6 +692,9 @@ func genWorld(t *rapid.T, env *selector.Env, seen testkit.Tally, brackets bool, 
 	if crowded && chance(t, "let past", 50) {
 		w.s.Overrides = genOverrides(t, append(idsOf(w.policies, rollout.KindBracket, rollout.KindRetry), "host"))
 	}
+	if chance(t, "frozen", 15) {
+		w.s.Freezes = genFreezes(t)
+	}
 	var err error
 	if w.set, err = rollout.Compile(w.policies, env, w.options...); err != nil {
 		t.Fatal(err)
@@ -840,6 +865,7 @@ func TestI1OrderOfInput(t *testing.T) {
 			s.Resources, s.Environments, s.Deployments = shuffled(r, s.Resources), shuffled(r, s.Environments), shuffled(r, s.Deployments)
 			s.Versions, s.Targets, s.Approvals = shuffled(r, s.Versions), shuffled(r, s.Targets), shuffled(r, s.Approvals)
 			s.Unavailable, s.DeletedResources, s.Overrides = shuffled(r, s.Unavailable), shuffled(r, s.DeletedResources), shuffled(r, s.Overrides)
+			s.Freezes = shuffled(r, s.Freezes)
 			for i := range s.Targets {
 				s.Targets[i].Jobs = shuffled(r, s.Targets[i].Jobs)
 			}
@@ -847,7 +873,7 @@ func TestI1OrderOfInput(t *testing.T) {
 			s.State.Rollouts, s.State.Pools = shuffled(r, s.State.Rollouts), shuffled(r, s.State.Pools)
 			s.Commands = shuffled(r, s.Commands)
 			now := w.now
-			for _, instants := range []any{&s.Versions, &s.Targets, &s.Approvals, &s.Overrides, &s.Commands, &now} {
+			for _, instants := range []any{&s.Versions, &s.Targets, &s.Approvals, &s.Overrides, &s.Freezes, &s.Commands, &now} {
 				rezone(r, reflect.ValueOf(instants).Elem())
 			}
 			set, err := rollout.Compile(shuffled(r, w.policies), env, w.options...)
@@ -1172,6 +1198,8 @@ func TestI10AllBlockers(t *testing.T) {
 							s.Versions[i].Status = rollout.VersionReady
 						}
 					}
+				case rollout.ReasonFrozen:
+					s.Freezes = slices.DeleteFunc(slices.Clone(s.Freezes), func(z rollout.Freeze) bool { return z.ID == b.On[0].Freeze })
 				case rollout.ReasonVersionUnmet:
 					for i := range s.Versions {
 						s.Versions[i].Dependencies = nil

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -669,6 +670,12 @@ func (r *reference) setBack(t rollout.Target, floor, current, waiting string, ru
 		}
 		return waiting, nil
 	case s.state == "due" && !active(t):
+		if frozen := r.freezes(t, true); len(frozen) > 0 {
+			if waiting == "" {
+				waiting = "@" + s.to + " " + strings.Join(frozen, "; ")
+			}
+			return waiting, nil
+		}
 		a := r.attempt(t, s.to, s.end, 0, rules)
 		a.revert, a.run = true, a.run+"/rollback"
 		return waiting, a
@@ -713,6 +720,30 @@ func (r *reference) hosted(t rollout.Target, v rollout.Version) string {
 		return ""
 	}
 	return text
+}
+
+// freezes are those that hold a target: first those that name no resource, each kind by age.
+func (r *reference) freezes(t rollout.Target, begun bool) (blockers []string) {
+	list := slices.Clone(r.s.Freezes)
+	slices.SortFunc(list, func(a, b rollout.Freeze) int {
+		return cmp.Or(cmp.Compare(min(1, len(a.Resource)), min(1, len(b.Resource))), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	for _, z := range list {
+		if r.now.Before(z.CreatedAt) || !z.ExpiresAt.IsZero() && !r.now.Before(z.ExpiresAt) || !freezesTarget(z, t.TargetID) || begun && z.FinishBegun {
+			continue
+		}
+		text := "frozen by " + z.ID
+		if !z.ExpiresAt.IsZero() {
+			text += " " + z.ExpiresAt.Format(time.RFC3339Nano)
+		}
+		blockers = append(blockers, text)
+	}
+	return blockers
+}
+
+// freezesTarget reports whether a freeze concerns a target.
+func freezesTarget(z rollout.Freeze, id rollout.TargetID) bool {
+	return (z.Resource == "" || z.Resource == id.Resource) && (z.Environment == "" || z.Environment == id.Environment) && (z.Deployment == "" || z.Deployment == id.Deployment)
 }
 
 // concerns reports whether there is what an override names.

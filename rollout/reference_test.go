@@ -677,6 +677,7 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 		}
 	}
 	add(r.hosted(t, v))
+	blockers = append(blockers, r.freezes(t, false)...)
 	if active(t) {
 		add("target_busy")
 	}
@@ -750,6 +751,7 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	if !any {
 		ask("", rollout.Retry{MaxRetries: new(int)})
 	}
+	blockers = append(blockers, r.freezes(t, !referenceDone(t, row, floor, current))...)
 	if active(t) {
 		blockers = append(blockers, "target_busy")
 	}
@@ -1205,6 +1207,15 @@ func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
 			r.wake(o.ExpiresAt)
 		}
 	}
+	for _, z := range s.Freezes {
+		there := slices.ContainsFunc(s.Targets, func(t rollout.Target) bool { return freezesTarget(z, t.TargetID) })
+		if there {
+			r.wake(z.CreatedAt)
+		}
+		if !there || !r.now.Before(z.CreatedAt) {
+			r.wake(z.ExpiresAt)
+		}
+	}
 	r.openPools()
 	r.settle()
 	r.incumbents()
@@ -1505,6 +1516,9 @@ func describe(p rollout.Plan) outcome {
 			text := string(b.Reason)
 			if b.Rule != "" {
 				text += " " + b.Rule
+			}
+			if b.Reason == rollout.ReasonFrozen {
+				text += " by " + b.On[0].Freeze
 			}
 			switch {
 			case b.Reason == rollout.ReasonRolloutNotDue:

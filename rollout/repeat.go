@@ -6,8 +6,8 @@ import (
 )
 
 // repeat reports whether the version that a target keeps needs another job, because the last one
-// failed and may be tried again or because the target is outdated. Only windows, retry, a busy
-// target and capacity can stand in the way of a version that was allowed before.
+// failed and may be tried again or because the target is outdated. Only windows, retry, a freeze, a
+// busy target and capacity can stand in the way of a version that was allowed before.
 func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	t := &w.targets[i]
 	if !t.worked && !t.outdated {
@@ -31,8 +31,11 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		w.wake(verdict.Until)
 		blockers = append(blockers, verdict)
 	}
+	if w.frozenAt(i) {
+		blockers = w.freezes(blockers, i, !w.done(i, floor, own))
+	}
 	if t.busy {
-		blockers = append(blockers, busy(t))
+		blockers = w.also(blockers, busy(t))
 	}
 	return blockers, true // overrides are heeded already: an override of a retry rule forgives attempts, it does not repeat without end
 }

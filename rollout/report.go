@@ -116,6 +116,10 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 			w.wait(i, start.Version, []Verdict{busy(t)})
 			continue
 		}
+		if frozen := w.freezes(nil, i, true); len(frozen) > 0 {
+			w.wait(i, start.Version, frozen)
+			continue
+		}
 		b.starts(i, start.Version)
 		members[k].start = start
 		c := newCandidate(i, w.versions[w.targets[i].deployment].number(start.Version), start.DueAt, 0)
@@ -165,7 +169,7 @@ func (w *work) reportWaits(b *bracketWork, members int32, settled settled) {
 				continue
 			}
 			settled.add(i)
-			version := frozen(memberIn(walk.open(wait.Resource), wait.Deployment))
+			version := awaited(memberIn(walk.open(wait.Resource), wait.Deployment))
 			if n := w.versions[w.targets[i].deployment].number(version); wait.Reason == bracket.ReasonWaitsForMembers && n >= 0 {
 				w.waitFor(i, n, members)
 			} else {
@@ -220,13 +224,13 @@ func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 	}
 	t := &w.targets[run.target]
 	m := memberIn(open, t.Deployment)
-	return m != nil && open.Environment == t.Environment && m.Status == bracket.MemberRunning && frozen(m) == w.version(run.target, run.version).ID
+	return m != nil && open.Environment == t.Environment && m.Status == bracket.MemberRunning && awaited(m) == w.version(run.target, run.version).ID
 }
 
-// frozen returns the version that a member of an open execution waits to run. For a member on its
+// awaited returns the version that a member of an open execution waits to run. For a member on its
 // way back it is the one that the member came from, and for a member that is back the one that was
 // taken back.
-func frozen(m *bracket.ExecutionMember) string {
+func awaited(m *bracket.ExecutionMember) string {
 	if m.Purpose != bracket.Rollback || m.Status == bracket.MemberRolledBack {
 		return m.Version
 	}

@@ -177,6 +177,10 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	case t.busy:
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	default:
+		if frozen := w.freezes(nil, i, true); len(frozen) > 0 {
+			w.waitWithOlder(i, s.to, versions[s.to].ID, frozen)
+			break
+		}
 		c := w.offer(i, s.to, t.Jobs[s.failed].end(), 0)
 		c.revert = true
 	}

@@ -37,6 +37,11 @@ type Snapshot struct {
 	// [DiagnosticOverrideWithoutEffect], even before it is active.
 	Overrides []Override `json:"overrides,omitempty"`
 
+	// Freezes keep targets from starting anything; see [Freeze]. One that has not expired and holds no
+	// target, for example because what it names does not exist, is a [Diagnostic] with
+	// [DiagnosticFreezeWithoutEffect].
+	Freezes []Freeze `json:"freezes,omitempty"`
+
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready,
 	// cordoned, being drained by hand. They count against the limits of their pools. A start on one
 	// of them takes no further slot, so it can be repaired however full the pools are.

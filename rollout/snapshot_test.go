@@ -97,6 +97,14 @@ func TestSnapshotFaults(t *testing.T) {
 		{"nor for an override", func(s *rollout.Snapshot) {
 			s.Overrides = []rollout.Override{{ID: "o", Rule: "r", Version: "v1", CreatedBy: "ann", Reason: "x", CreatedAt: time.Time{}.Add(-1)}}
 		}, 1, "out_of_range overrides[0].createdAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: the override begins then; some databases write the year 0 for none"},
+		{"a freeze has every fault, and each is told", func(s *rollout.Snapshot) { s.Freezes = []rollout.Freeze{{}} }, 4, "required freezes[0].createdAt: is required: the freeze begins then"},
+		{"one that ends when it begins", func(s *rollout.Snapshot) {
+			s.Freezes = []rollout.Freeze{{ID: "z", CreatedBy: "ann", Reason: "x", CreatedAt: t0, ExpiresAt: t0}}
+		}, 1, "conflict freezes[0].expiresAt: must be after createdAt, or the freeze would never be active"},
+		{"whoever waits for one of two of one id cannot tell which", func(s *rollout.Snapshot) {
+			own := rollout.Freeze{ID: "z", CreatedBy: "ann", Reason: "x", CreatedAt: t0}
+			s.Freezes = []rollout.Freeze{own, own, own}
+		}, 2, `duplicate freezes[2].id: "z": is the id of two freezes: ids are unique`},
 		{"or for the start of a rollout", func(s *rollout.Snapshot) {
 			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 1, Rule: "g", Environment: "prod", StartAt: time.Time{}.Add(-1), Founders: 1}}
 		}, 1, "out_of_range state.rollouts[0].startAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: positions are counted from it; some databases write the year 0 for none"},

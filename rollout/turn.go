@@ -93,7 +93,7 @@ func (s *schedule) dueOn(pending *pendingResource) time.Time {
 				due = later(due, verdict.Until)
 			}
 		}
-		if t := &w.targets[run.target]; t.current == missing || t.busy || !s.quiet(run.target) {
+		if t := &w.targets[run.target]; t.current == missing || t.busy || w.frozenAt(run.target) || !s.quiet(run.target) {
 			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, brings, false)
 		}
 	}

@@ -51,6 +51,7 @@ const (
 	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: the version went wrong on the target, and the rollback failed
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
 	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left; Rule is empty if there is no retry rule, and so no second attempt
+	ReasonFrozen                   Reason = "frozen"                     // pending: a [Freeze] holds the target
 	ReasonTargetBusy               Reason = "target_busy"                // denied: a job is active on the target
 	ReasonCustomInvalid            Reason = "custom_invalid"             // denied: a rule of the host gave no valid verdict
 	ReasonNotGoverned              Reason = "not_governed"               // denied: no policy governs the target, see [WithUngovernedHeld]
@@ -86,8 +87,8 @@ type Data struct {
 	Population int      `json:"population,omitempty"` // with Position: how many places there were when the rollout started
 	Attempt    int      `json:"attempt,omitempty"`    // attempts that failed, approvals given or successes seen so far
 	Allowed    int      `json:"allowed,omitempty"`    // how many of them the rule allows or asks for
-	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions, members, or the pool of the target, that the verdict is about
-	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, why a percentage is out of reach, who has nothing to go back to, the instant of the newest success
+	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions, members, the pool of the target, or who froze it: whom or what the verdict is about
+	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, the reason of a freeze, why a percentage is out of reach, who has nothing to go back to, the instant of the newest success
 }
 
 // MarshalJSON writes Position with every turn, also the first one, and for no other verdict: there a
@@ -122,6 +123,8 @@ const (
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // a change of the policy, the limit of Pool or the fleet
 
+	OnFreeze ConditionKind = "freeze" // Freeze is left out of the snapshot, or ends earlier
+
 	// OnOperator names no single event. With Group and Resource it is a [bracket.Command] for the
 	// execution of that group on that resource. Without them:
 	//
@@ -154,6 +157,7 @@ type Condition struct {
 	Version     string        `json:"version,omitempty"`
 	Group       string        `json:"group,omitempty"`
 	Pool        string        `json:"pool,omitempty"`
+	Freeze      string        `json:"freeze,omitempty"` // id
 }
 
 // String names the event in a few words.
@@ -185,6 +189,8 @@ func (c Condition) String() string {
 			return fmt.Sprintf("a change of the limit of %s", textkey.Plain(c.Pool))
 		}
 		return "a change of the policy"
+	case OnFreeze:
+		return fmt.Sprintf("the end of freeze %s", c.Freeze)
 	case OnOperator:
 		if c.Group != "" {
 			return fmt.Sprintf("an operator's command for %s on %s", c.Group, c.Resource) // the group verbatim, as the command names it
@@ -321,7 +327,7 @@ func (d *Data) about(reason Reason) string {
 		return fmt.Sprintf(" (newest success at %s)", d.Detail)
 	case ReasonCooldown:
 		text, names = " after "+names, ""
-	case ReasonOverridden:
+	case ReasonOverridden, ReasonFrozen:
 		text, names = " by "+names, ""
 	case ReasonWindowClosed, ReasonWindowTooShort:
 		if names != "" {

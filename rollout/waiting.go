@@ -171,7 +171,7 @@ type awaiting struct {
 	orderOf    map[order]int32  // as in ahead
 	lastOrder  int32            // the number that was asked for last
 	vanished   map[int32]string // candidates that the snapshot no longer holds
-	unslotted  []unslotted      // targets that wait for a slot with a version that is not the newest one
+	older      []olderWait      // targets that wait with a version that is not the newest one, and would start with it
 }
 
 func newAwaiting(targets int) awaiting {
@@ -208,9 +208,10 @@ type order struct {
 	rollout *rollout // one outside brackets and windows, of which position and instant follow from the target; else nil
 }
 
-// unslotted is a target with an older version that waits for nothing but its slots. The plan lists
-// what the newest version waits for; unslotted is for [Plan.Explain].
-type unslotted struct {
+// olderWait is a target with an older version that waits for nothing but its slots, or that it would
+// go back to but for a freeze. The plan lists what the newest version waits for; olderWait is for
+// [Plan.Explain].
+type olderWait struct {
 	target, version int32
 	blockers        int32 // as work.list returns it
 }
@@ -222,6 +223,14 @@ func (w *work) wait(i int32, version string, blockers []Verdict) {
 		w.vanished[i] = version
 	}
 	w.waitNumber(i, n, blockers)
+}
+
+// waitWithOlder is wait for a version that may be older than another one with which the target waits.
+func (w *work) waitWithOlder(i, n int32, version string, blockers []Verdict) {
+	if w.waits[i].blockers != 0 {
+		w.older = push(w.older, olderWait{i, n, w.list(blockers)})
+	}
+	w.wait(i, version, blockers)
 }
 
 // waitNumber is wait for a version that is known by its number.

@@ -19,6 +19,7 @@ type work struct {
 	governing
 	scoping
 	overriding
+	freezing
 	gating
 	budgeting
 	timing
@@ -59,7 +60,8 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	var f faults
 	x := newIndex(&f, snapshot)
 	validateCommands(&f, snapshot.Commands)
-	validateOverrides(&f, snapshot.Overrides)
+	validateEach(&f, "overrides", snapshot.Overrides, (*Override).validate, (*Override).id)
+	validateEach(&f, "freezes", snapshot.Freezes, (*Freeze).validate, (*Freeze).id)
 	if err := f.few(); err != nil {
 		return nil, err
 	}
@@ -78,6 +80,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	w.override(snapshot.Overrides)
 	w.approve(snapshot.Approvals)
 	w.pair()
+	w.freeze(snapshot.Freezes)
 	w.govern()
 	return w, nil
 }

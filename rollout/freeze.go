@@ -1,0 +1,208 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
+)
+
+// Freeze keeps targets from starting anything for a time: a node while somebody works on it, an
+// environment during an incident, or in an emergency everything. It is active from CreatedAt until
+// just before ExpiresAt. A target that it keeps from a start waits with [ReasonFrozen], which says
+// who froze it and why. No [Override] lets a version past a freeze, and several freezes of one
+// target must all be over.
+//
+//   - Nothing is taken back. A job in progress goes on to its end, and what it holds it keeps. The
+//     starts that a host has saved and not yet dispatched may still be dispatched, see [Start.Held].
+//   - A frozen member keeps an execution of its bracket from beginning on the resource, so nothing is
+//     drained to wait for it. An execution that is open stops between two of its members and keeps
+//     its slots; meanwhile nothing of it counts as stuck. With FinishBegun it goes on to its end.
+//   - A frozen target keeps its place everywhere: in the order and size of a curve, in the percentage
+//     of an environmentProgression, as a member of its pools. To leave it out of a percentage, leave
+//     the target out of the snapshot. It takes no slot while it waits, and holds up no other target.
+//   - Time goes on. A bracket collects and closes its groups, a curve runs, a backoff and a soak end.
+//     So after a long freeze all targets whose turn has come start at once, as far as the limits
+//     allow. A deploymentWindow, which stops the curve, is better for a freeze that is planned.
+//   - Commands are heard, and approvals and overrides of other rules count; they take effect when
+//     the freeze is over.
+//
+// The deployment freezes of other systems are of this kind; neither RFC of ctrlplane has them.
+type Freeze struct {
+	ID string `json:"id"` // required and unique
+
+	// Deployment, Environment and Resource narrow the freeze. Empty: every deployment, every
+	// environment, every resource. With all three empty, everything is frozen.
+	Deployment  string `json:"deploymentId,omitempty"`
+	Environment string `json:"environmentId,omitempty"`
+	Resource    string `json:"resourceId,omitempty"`
+
+	// FinishBegun lets what has begun come to its end: the other members of an open execution, the
+	// repeated attempts at a version that the target has begun, and rollbacks. False: nothing starts.
+	FinishBegun bool `json:"finishBegun,omitempty"`
+
+	CreatedAt time.Time `json:"createdAt"`          // required; in the future: the freeze has yet to begin
+	ExpiresAt time.Time `json:"expiresAt,omitzero"` // after CreatedAt; zero: it lasts until it is left out of the snapshot
+	CreatedBy string    `json:"createdBy"`          // required, as Reason is, for those who wait; not interpreted
+	Reason    string    `json:"reason"`
+}
+
+// UnmarshalJSON decodes a freeze strictly, since one whose environmentId is misspelt would hold all
+// environments, and one whose id is would hold nothing: unknown fields, fields given twice and
+// values of the wrong type are errors, all of them reported, joined, each a *[FieldError]. The
+// freeze is then unchanged. A type that adds fields holds the freeze in a field of its own;
+// embedding it would pass this method on.
+func (z *Freeze) UnmarshalJSON(data []byte) error {
+	type plain Freeze
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(z)))
+}
+
+// Validate reports every fault of the freeze by itself, joined, each a *[FieldError]. A host calls
+// it before it stores a freeze, for a plan refuses a snapshot that holds one with a fault. That a
+// freeze without a fault holds no target, because of what it names, is a diagnostic of the plan, see
+// [DiagnosticFreezeWithoutEffect].
+func (z Freeze) Validate() error {
+	var f faults
+	z.validate("", &f)
+	return f.err()
+}
+
+func (z *Freeze) validate(path string, f *faults) {
+	f.required(join(path, "id"), z.ID, "a freeze is named by what waits for it")
+	f.required(join(path, "createdBy"), z.CreatedBy, "whom to ask")
+	f.required(join(path, "reason"), z.Reason, "why nothing may start")
+	f.inForce(path, z.CreatedAt, z.ExpiresAt, "the freeze")
+}
+
+func (z *Freeze) id() string { return z.ID }
+
+// freezing holds the active freezes, the earliest created first.
+type freezing struct {
+	frozen map[int32][]*frost // by the resource that they name
+	broad  []*frost           // that name no resource
+	inPair map[int32][]*frost // those of broad for a deployment in an environment, as far as they were asked for
+}
+
+// frost is an active freeze and what it says to every target.
+type frost struct {
+	*Freeze
+	verdict Verdict
+}
+
+// freeze collects the active freezes.
+func (w *work) freeze(list []Freeze) {
+	for i := range list {
+		z := &list[i]
+		until := endOf(z.ExpiresAt)
+		if !until.IsZero() && !w.now.Before(until) {
+			continue
+		}
+		if why := w.freezesNothing(z); why != "" {
+			w.diagnose(DiagnosticFreezeWithoutEffect, "", z.ID+": "+why, TargetID{Resource: z.Resource, Environment: z.Environment, Deployment: z.Deployment})
+			w.wake(until) // from then on it is not reported
+			continue
+		}
+		if w.now.Before(z.CreatedAt) {
+			w.wake(z.CreatedAt)
+			continue
+		}
+		w.wake(until)
+		own := &frost{z, Verdict{
+			Status: Pending, Reason: ReasonFrozen, Until: until, On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
+		}}
+		if z.Resource == "" {
+			w.broad = append(w.broad, own)
+			continue
+		}
+		if w.frozen == nil {
+			w.frozen = map[int32][]*frost{}
+		}
+		r, _ := w.resource(z.Resource) // it is known, see freezesNothing
+		w.frozen[r] = append(w.frozen[r], own)
+	}
+	slices.SortFunc(w.broad, (*frost).compare)
+	for _, list := range w.frozen {
+		slices.SortFunc(list, (*frost).compare)
+	}
+}
+
+func (z *frost) compare(other *frost) int {
+	return cmp.Or(z.CreatedAt.Compare(other.CreatedAt), strings.Compare(z.ID, other.ID))
+}
+
+// freezesNothing says why a freeze holds no target; "" if it holds one.
+func (w *work) freezesNothing(z *Freeze) string {
+	if why := w.unknown(z.Resource, z.Environment, z.Deployment); why != "" {
+		return why
+	}
+	if z.Resource == "" {
+		if slices.ContainsFunc(w.pairs, func(p pair) bool { return len(p.targets) > 0 && z.covers(&w.targets[p.targets[0]]) }) {
+			return ""
+		}
+	} else {
+		r, _ := w.resource(z.Resource)
+		for from, to := range w.everywhere(r) {
+			if slices.ContainsFunc(w.targets[from:to], func(t target) bool { return z.covers(&t) }) {
+				return ""
+			}
+		}
+	}
+	return "there is no such target"
+}
+
+// covers reports whether a target is of the deployment and in the environment of a freeze.
+func (z *Freeze) covers(t *target) bool {
+	return (z.Environment == "" || z.Environment == t.Environment) && (z.Deployment == "" || z.Deployment == t.Deployment)
+}
+
+// freezes appends what the active freezes say to target i. begun says that it would only finish what
+// it has begun.
+func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
+	for _, z := range w.frozenBroadly(i) {
+		if !begun || !z.FinishBegun {
+			blockers = w.once(blockers, z.verdict)
+		}
+	}
+	for _, z := range w.frozen[w.targets[i].resource] {
+		if z.covers(&w.targets[i]) && (!begun || !z.FinishBegun) {
+			blockers = w.once(blockers, z.verdict)
+		}
+	}
+	return blockers
+}
+
+// frozenAt reports whether a freeze may hold target i.
+func (w *work) frozenAt(i int32) bool {
+	return w.frozenAlone(&w.targets[i]) || len(w.frozenBroadly(i)) > 0
+}
+
+// frozenAlone reports whether a freeze may hold a target, and not those of the same deployment and
+// environment on all other resources.
+func (w *work) frozenAlone(t *target) bool {
+	return w.frozen != nil && len(w.frozen[t.resource]) > 0
+}
+
+// frozenBroadly returns the freezes that hold target i and all others of its deployment and
+// environment.
+func (w *work) frozenBroadly(i int32) []*frost {
+	if len(w.broad) == 0 {
+		return nil
+	}
+	t := &w.targets[i]
+	pair := w.pairOf(t)
+	list, asked := w.inPair[pair]
+	if !asked {
+		for _, z := range w.broad {
+			if z.covers(t) {
+				list = append(list, z)
+			}
+		}
+		if w.inPair == nil {
+			w.inPair = map[int32][]*frost{}
+		}
+		w.inPair[pair] = list
+	}
+	return list
+}
