@@ -91,6 +91,7 @@
 //     dispatched, and ends with the group. It is never derived from a count of jobs.
 //   - What has begun is finished: a target is never taken back to an older version because of a
 //     wait, and a drained node is upgraded and uncordoned before another policy change reaches it.
+//     A rollout.Freeze alone stops it half way, until it is over.
 //   - Every wait says why: a stable code, the rule, the instant at which looking again can help,
 //     and the events that can help. All blockers are reported, not only the first.
 //   - Next is exact: between now and Next nothing changes by itself, so a host that starts nothing

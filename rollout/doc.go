@@ -35,7 +35,7 @@
 //     policies must all be open
 //  9. gradualRollout, which advances in open time only: what a window interrupts goes on where it
 //     stopped
-//  10. rollback, retry, rules of the host ([WithRule]), and a target that is busy
+//  10. rollback, retry, rules of the host ([WithRule]), a [Freeze], and a target that is busy
 //  11. resourceConcurrency: asked last, in one batch, only for what passed everything else
 //
 // The newest version that all rules allow is chosen. What a target runs, or has begun, is never
@@ -45,8 +45,9 @@
 // job that was missing in the snapshot.
 //
 // An execution of a bracket starts only when all its members may run, so that no node is drained
-// only to wait. From then on only the order of its members, dependencies on deployments outside it
-// and busy targets can hold it up. An [Override] lets one version past one rule for a time.
+// only to wait. From then on only the order of its members, dependencies on deployments outside it,
+// busy targets and a Freeze can hold it up. An [Override] lets one version past one rule for a time.
+// A Freeze keeps targets from starting anything for a time, whatever the rules say.
 //
 // [Plan.Explain] says what every rule decides about every version of one target, [Plan.Changes]
 // what differs from an earlier plan, [PolicySet.Lint] what can never finish. A [Recording] is a
@@ -64,6 +65,7 @@
 //	                        PolicySet.Check          whether versions wait for one another
 //	a decision is given     Approval.Validate        what is missing in it: with such a fault in the snapshot nothing is planned for anybody
 //	                        Override.Validate
+//	                        Freeze.Validate
 //	                        bracket.Command.Validate
 //	                        PolicySet.Plan           that it has an effect, on a snapshot with it: see Plan.Diagnostics
 //	always                  PolicySet.Plan           the snapshot
@@ -90,8 +92,8 @@
 //     [bracket.Command] ends the execution earlier.
 //   - A dependency that ordered its members goes on ordering them, even when some of them have left
 //     the bracket.
-//   - Dependencies on deployments outside the bracket, and busy targets, still hold it up, under
-//     the rules as they are now. If somebody adds a dependency on a version that only the next
+//   - Dependencies on deployments outside the bracket, busy targets and freezes still hold it up,
+//     under the rules as they are now. If somebody adds a dependency on a version that only the next
 //     group brings, the two wait for each other until a command ends the execution.
 //   - The host may take one of its targets to a newer version by a job of its own. The execution
 //     does not take the target back, unless its run was seen already: a main member has nothing
@@ -110,7 +112,7 @@
 //     had not begun, and so tries again where an execution had failed.
 //   - While a policy is disabled or removed, its targets are limited only by the policies that
 //     still govern them: with no policy at all, everything that is ready starts at once. To pause,
-//     set a limit of 0 or close a window; do not disable the policy.
+//     freeze the targets, set a limit of 0 or close a window; do not disable the policy.
 //   - A collection window that is made shorter ends where the shorter one would have ended, and a
 //     curve begins there. So for a hotfix that must not wait, set the window to the time since the
 //     group opened: the group closes now, with everything it has collected. If the new end lies far
@@ -179,15 +181,16 @@
 //	     one, except by a rollback, which is never rolled back
 //	I4   what a target runs is never cleared
 //	I5   capacity aside, a target that is allowed stays so while its windows are open, unless
-//	     maximumAgeHours or an override expires, an override of a rollback rule ends its way back,
-//	     or a job fails of which the end was recorded for later, and exceeds a failureBudget
+//	     maximumAgeHours or an override expires, an override of a rollback rule ends its way back, a
+//	     freeze begins, or a job fails of which the end was recorded for later, and exceeds a
+//	     failureBudget
 //	I6   Next is after now, and between the two the plan stays the same
 //	I7   capacity aside, no allowed target waits because another one joins, leaves or is
 //	     relabelled, unless a progression or a failureBudget counts it or a dependency names it
 //	I8   due times are monotone in the position, and open instants
 //	I9   the open time between two due times is the difference of their offsets
-//	I10  a waiting target lists every rule that blocks it, and would start without these; the
-//	     allowing windows of a policy count as one rule
+//	I10  a waiting target lists every rule and freeze that blocks it, and would start without these;
+//	     the allowing windows of a policy count as one rule
 //	I11  capacity aside, adding a rule admits nobody, except retry, a further allowing window in a
 //	     policy that has one, a bracket that changes an implied orderKey, and a rollback rule,
 //	     which starts the way back

@@ -305,59 +305,35 @@ func ExampleOverride() {
 	// look again at 01:00:00
 }
 
-// heldUntil keeps a node out for as long as its metadata say that somebody works on it.
-type heldUntil struct{}
-
-func (heldUntil) ID() string { return "held" }
-
-func (heldUntil) Judge(c rollout.Candidate) rollout.Verdict {
-	held := c.Resource.Metadata["held-until"]
-	if held == "" {
-		return rollout.Verdict{Status: rollout.Allowed}
-	}
-	change := []rollout.Condition{{Kind: rollout.OnOperator}} // by whom the hold may be lifted before
-	until, err := time.Parse(time.RFC3339, held)
-	switch {
-	case err != nil: // a hold that cannot be read is no less a hold
-		return rollout.Verdict{Status: rollout.Pending, Reason: "held", On: change}
-	case c.Now.Before(until):
-		return rollout.Verdict{Status: rollout.Pending, Reason: "held", Until: until, On: change}
-	}
-	return rollout.Verdict{Status: rollout.Allowed}
-}
-
-// A node that somebody works on is kept out of a rollout for a time. It takes no slot, delays no
-// other node, and takes its turn when the hold ends. On a node that is drained already a bracket
-// goes on: a rule is asked before an execution begins.
-func ExampleWithRule_hold() {
-	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	set, err := rollout.Load([]byte(`[{"name":"one at a time","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}]`), env, rollout.WithRule(heldUntil{}))
-	if err != nil {
-		log.Fatal(err)
-	}
+// ExampleFreeze keeps a node out of a rollout while its disk is replaced, and then everything, because
+// nobody knows yet what is wrong. Who waits is told whom to ask.
+func ExampleFreeze() {
+	set := exampleSet(`{"name":"one at a time","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`)
 	s := exampleFleet()
-	s.Resources[0].Metadata = map[string]string{"held-until": "2025-01-01T06:00:00Z"}
-	for _, now := range []time.Time{exampleNow, exampleNow.Add(6 * time.Hour)} {
-		plan, err := set.Plan(s, now)
+	disk := rollout.Freeze{
+		ID: "disk-n1", Resource: "n1", CreatedAt: exampleNow, ExpiresAt: exampleNow.Add(6 * time.Hour), CreatedBy: "ann", Reason: "its disk is replaced",
+	}
+	incident := rollout.Freeze{ID: "INC-7", CreatedAt: exampleNow, CreatedBy: "bob", Reason: "payments fail"}
+	for _, s.Freezes = range [][]rollout.Freeze{{disk}, {disk, incident}} {
+		plan, err := set.Plan(s, exampleNow)
 		if err != nil {
 			log.Fatal(err)
 		}
 		for _, start := range plan.Start {
-			fmt.Println(now.Format(time.TimeOnly), start.Resource, "starts", start.Version)
-			i := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
-			s.Targets[i].Current = start.Version
+			fmt.Println(start.Resource, "starts", start.Version)
 		}
 		for wait := range plan.Waiting.All() {
-			fmt.Println(now.Format(time.TimeOnly), wait.Resource, "waits:", wait.Blockers[0])
+			fmt.Println(wait)
 		}
+		fmt.Println("look again at", plan.Next.Format(time.TimeOnly))
 	}
 	// Output:
-	// 00:00:00 n2 starts v2
-	// 00:00:00 n1 waits: held until 2025-01-01T06:00:00Z, waits for an operator's override
-	// 06:00:00 n1 starts v2
+	// n2 starts v2
+	// n1 / prod / web: v2 waits: frozen by ann: its disk is replaced until 2025-01-01T06:00:00Z, waits for the end of freeze disk-n1
+	// look again at 06:00:00
+	// n1 / prod / web: v2 waits: frozen by bob: payments fail, waits for the end of freeze INC-7; frozen by ann: its disk is replaced until 2025-01-01T06:00:00Z, waits for the end of freeze disk-n1
+	// n2 / prod / web: v2 waits: frozen by bob: payments fail, waits for the end of freeze INC-7
+	// look again at 06:00:00
 }
 
 // A host without Planner keeps the whole state as one JSON value, under the revision that it read.
@@ -551,29 +527,36 @@ func ExamplePolicySet_rate() {
 	// 02:00:00 start n5/prod/web/v2/1
 }
 
-// ExamplePlanner_stop stops a rollout at once, whatever the policies say: no plan starts anything
-// until somebody takes the stop back. What is at work goes on.
-func ExamplePlanner_stop() {
-	stopped := true
-	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
+// ExamplePlanner_choose takes back one node at a time: rollbacks wait for no curve and no window, so
+// all of them are offered at once.
+func ExamplePlanner_choose() {
+	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"rollback":{"onJobStatuses":["failure"]}}]}`),
 		Store: &bracket.MemoryStore{}, Clock: clock.NewFake(exampleNow)}
-	planner.Choose = func(plan *rollout.Plan) []rollout.Start {
-		if stopped {
-			return nil
+	planner.Choose = func(plan *rollout.Plan) (chosen []rollout.Start) {
+		back := 0
+		for _, start := range plan.Start {
+			if start.Purpose == rollout.PurposeRollback {
+				back++
+			}
+			if start.Purpose != rollout.PurposeRollback || back == 1 {
+				chosen = append(chosen, start)
+			}
 		}
-		return plan.Start
+		return chosen
 	}
-	for range 2 {
-		plan, err := planner.Plan(context.Background(), exampleFleet())
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println("stopped:", stopped, "- starts:", len(plan.Start))
-		stopped = false
+	s := exampleFleet()
+	for i := range s.Targets {
+		s.Targets[i].Jobs = []rollout.Job{{Run: "job", Version: "v2", Status: rollout.JobFailure, CreatedAt: exampleNow}}
+	}
+	plan, err := planner.Plan(context.Background(), s)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, start := range plan.Start {
+		fmt.Println(start)
 	}
 	// Output:
-	// stopped: true - starts: 0
-	// stopped: false - starts: 1
+	// n1 / prod / web: rollback v1 as n1/prod/web/v1/1/rollback, rule_not_applicable
 }
 
 // A list is read from the first to the last, or asked about one target.

@@ -30,9 +30,10 @@ type Planner struct {
 
 	// Choose, unless nil, is given every plan before it is committed, and returns the starts to
 	// carry out: any of plan.Start, in any order, without changing the plan. It is for what looks at
-	// all starts together: none of them in an emergency, few with [PurposeRollback] at once. The rest
-	// is offered again by the next plan, which the host asks for when it would choose otherwise: Next
-	// does not know. After a conflict Choose is called again.
+	// all starts together, such as few with [PurposeRollback] at once. (To start nothing in an
+	// emergency is what [Freeze] is for: it is explained.) The rest is offered again by the next
+	// plan, which the host asks for when it would choose otherwise: Next does not know. After a
+	// conflict Choose is called again.
 	//
 	// A target whose start is left out is in no list of the plan that Plan returns, and that plan's
 	// Pools and Waiting are as if it started: Pool.Active counts it, and what comes after it waits
