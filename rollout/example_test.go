@@ -329,10 +329,10 @@ func ExampleFreeze() {
 	}
 	// Output:
 	// n2 starts v2
-	// n1 / prod / web: v2 waits: frozen by ann: its disk is replaced until 2025-01-01T06:00:00Z, waits for the end of freeze disk-n1
+	// n1 / prod / web: v2 waits: frozen by ann (its disk is replaced) until 2025-01-01T06:00:00Z, waits for the end of freeze disk-n1
 	// look again at 06:00:00
-	// n1 / prod / web: v2 waits: frozen by bob: payments fail, waits for the end of freeze INC-7; frozen by ann: its disk is replaced until 2025-01-01T06:00:00Z, waits for the end of freeze disk-n1
-	// n2 / prod / web: v2 waits: frozen by bob: payments fail, waits for the end of freeze INC-7
+	// n1 / prod / web: v2 waits: frozen by bob (payments fail), waits for the end of freeze INC-7; frozen by ann (its disk is replaced) until 2025-01-01T06:00:00Z, waits for the end of freeze disk-n1
+	// n2 / prod / web: v2 waits: frozen by bob (payments fail), waits for the end of freeze INC-7
 	// look again at 06:00:00
 }
 

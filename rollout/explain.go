@@ -24,7 +24,7 @@ type Explanation struct {
 	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target, in ascending order
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
 	Group    string               `json:"group,omitempty"`    // group of the open execution of which it is a member: with the resource and the deployment what a [bracket.Command] names
-	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version, a [Freeze] even if there is nothing to start
+	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
 	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with the holders of starts in the plan; their lists are shared, do not modify
 }
@@ -97,7 +97,6 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	} else {
 		e.Versions = w.versionsAlone(i, len(e.Held) > 0)
 	}
-	e.Held = w.freezes(e.Held, i, false)
 	e.Pools = w.poolsOf(e.Versions)
 	for k := range t.Jobs {
 		if !t.Jobs[k].Status.Terminal() {

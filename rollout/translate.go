@@ -61,8 +61,10 @@ func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 }
 
 // opener returns what an execution waits for if it cannot be due before these verdicts are gone:
-// their events or, if they name none, the latest instant at which looking again can help.
+// their events, and the latest instant at which looking again can help if time opens all of them, or
+// they name no event.
 func opener(blockers []Verdict) (until time.Time, on []Condition) {
+	byTime := true
 	for _, verdict := range blockers {
 		if on == nil {
 			on = slices.Clip(verdict.On)
@@ -72,9 +74,9 @@ func opener(blockers []Verdict) (until time.Time, on []Condition) {
 				on = append(on, condition)
 			}
 		}
-		until = later(until, verdict.Until)
+		until, byTime = later(until, verdict.Until), byTime && !verdict.Until.IsZero()
 	}
-	if len(on) > 0 {
+	if len(on) > 0 && !byTime {
 		until = time.Time{}
 	}
 	return until, on

@@ -327,8 +327,10 @@ func (d *Data) about(reason Reason) string {
 		return fmt.Sprintf(" (newest success at %s)", d.Detail)
 	case ReasonCooldown:
 		text, names = " after "+names, ""
-	case ReasonOverridden, ReasonFrozen:
+	case ReasonOverridden:
 		text, names = " by "+names, ""
+	case ReasonFrozen:
+		return fmt.Sprintf(" by %s (%s)", names, d.Detail)
 	case ReasonWindowClosed, ReasonWindowTooShort:
 		if names != "" {
 			text, names = " for "+names, ""

@@ -89,7 +89,7 @@ func TestManyKinds(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"approval_missing", "bracket_collecting", "cooldown", "dependency_unmatched", "dependency_unmet", "progression_waiting", "retry_backoff", "retry_exhausted",
+		"approval_missing", "bracket_collecting", "cooldown", "dependency_unmatched", "dependency_unmet", "frozen", "progression_waiting", "retry_backoff", "retry_exhausted",
 		"rollback_triggered", "rollout_not_due", "rollout_not_started", "selector_missing_key", "selector_no_match", "slot_full", "target_busy",
 		"version_dependency_unmet", "version_not_deployable", "window_closed",
 	}

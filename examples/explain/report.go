@@ -198,9 +198,9 @@ type group struct {
 	lines          []*line
 }
 
-// line is what one rule holds of one version in one environment.
+// line is what one rule, or one freeze, holds of one version in one environment.
 type line struct {
-	version, environment, rule string
+	version, environment, source string
 
 	resources   []string
 	first, last time.Time
@@ -241,9 +241,9 @@ func groups(waiting []rollout.Waiting) []*group {
 
 // add puts the target on its line. The lines stay sorted.
 func (g *group) add(w rollout.Waiting, verdict rollout.Verdict) {
-	own := &line{version: strings.TrimSpace(w.Deployment + " " + w.Version), environment: w.Environment, rule: verdict.Rule}
+	own := &line{version: strings.TrimSpace(w.Deployment + " " + w.Version), environment: w.Environment, source: source(verdict)}
 	k, found := slices.BinarySearchFunc(g.lines, own, func(x, y *line) int {
-		return cmp.Or(strings.Compare(x.version, y.version), strings.Compare(x.environment, y.environment), strings.Compare(x.rule, y.rule))
+		return cmp.Or(strings.Compare(x.version, y.version), strings.Compare(x.environment, y.environment), strings.Compare(x.source, y.source))
 	})
 	if !found {
 		g.lines = slices.Insert(g.lines, k, own)
@@ -260,10 +260,18 @@ func (g *group) add(w rollout.Waiting, verdict rollout.Verdict) {
 	}
 }
 
+// source is the rule behind a verdict, or who has frozen the target, and why.
+func source(v rollout.Verdict) string {
+	if v.Reason == rollout.ReasonFrozen {
+		return fmt.Sprintf("%s by %s: %s", v.On[0].Freeze, strings.Join(v.Data.Names, ", "), v.Data.Detail)
+	}
+	return v.Rule
+}
+
 func (l *line) String() string {
 	text := fmt.Sprintf("%s in %s on %s", l.version, l.environment, some(l.resources))
-	if l.rule != "" {
-		text += "  [" + l.rule + "]"
+	if l.source != "" {
+		text += "  [" + l.source + "]"
 	}
 	switch {
 	case l.first.IsZero():
