@@ -80,9 +80,14 @@ func (z *Freeze) id() string { return z.ID }
 
 // freezing holds the active freezes, the earliest created first.
 type freezing struct {
-	frozen map[int32][]*frost // by the resource that they name
-	broad  []*frost           // that name no resource
-	inPair map[int32][]*frost // those of broad for a deployment in an environment, as far as they were asked for
+	frozen map[int32][]*frost   // by the resource that they name
+	broad  []*frost             // that name no resource
+	inPair map[int32]frozenPair // those of broad for a deployment in an environment, as far as they were asked for
+}
+
+type frozenPair struct {
+	freezes  []*frost
+	verdicts []Verdict // what they say, shared by all targets that wait for nothing else
 }
 
 // frost is an active freeze and what it says to every target.
@@ -160,9 +165,14 @@ func (z *Freeze) covers(t *target) bool {
 // freezes appends what the active freezes say to target i. begun says that it would only finish what
 // it has begun.
 func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
-	for _, z := range w.frozenBroadly(i) {
-		if !begun || !z.FinishBegun {
-			blockers = w.once(blockers, z.verdict)
+	pair := w.frozenBroadly(i)
+	if len(blockers) == 0 && !begun {
+		blockers = pair.verdicts
+	} else {
+		for _, z := range pair.freezes {
+			if !begun || !z.FinishBegun {
+				blockers = w.once(blockers, z.verdict)
+			}
 		}
 	}
 	for _, z := range w.frozen[w.targets[i].resource] {
@@ -175,7 +185,7 @@ func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
 
 // frozenAt reports whether a freeze may hold target i.
 func (w *work) frozenAt(i int32) bool {
-	return w.frozenAlone(&w.targets[i]) || len(w.frozenBroadly(i)) > 0
+	return w.frozenAlone(&w.targets[i]) || len(w.frozenBroadly(i).freezes) > 0
 }
 
 // frozenAlone reports whether a freeze may hold a target, and not those of the same deployment and
@@ -186,23 +196,24 @@ func (w *work) frozenAlone(t *target) bool {
 
 // frozenBroadly returns the freezes that hold target i and all others of its deployment and
 // environment.
-func (w *work) frozenBroadly(i int32) []*frost {
+func (w *work) frozenBroadly(i int32) frozenPair {
 	if len(w.broad) == 0 {
-		return nil
+		return frozenPair{}
 	}
 	t := &w.targets[i]
-	pair := w.pairOf(t)
-	list, asked := w.inPair[pair]
+	number := w.pairOf(t)
+	own, asked := w.inPair[number]
 	if !asked {
 		for _, z := range w.broad {
 			if z.covers(t) {
-				list = append(list, z)
+				own.freezes, own.verdicts = append(own.freezes, z), append(own.verdicts, z.verdict)
 			}
 		}
+		own.verdicts = slices.Clip(own.verdicts)
 		if w.inPair == nil {
-			w.inPair = map[int32][]*frost{}
+			w.inPair = map[int32]frozenPair{}
 		}
-		w.inPair[pair] = list
+		w.inPair[number] = own
 	}
-	return list
+	return own
 }
