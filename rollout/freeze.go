@@ -209,7 +209,6 @@ func (w *work) frozenBroadly(i int32) frozenPair {
 				own.freezes, own.verdicts = append(own.freezes, z), append(own.verdicts, z.verdict)
 			}
 		}
-		own.verdicts = slices.Clip(own.verdicts)
 		if w.inPair == nil {
 			w.inPair = map[int32]frozenPair{}
 		}
