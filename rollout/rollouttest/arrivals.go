@@ -1,6 +1,7 @@
 package rollouttest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ func (r *running) schedule() error {
 	r.fleet = s
 	f.Environments, f.Deployments = slices.Clone(s.Environments), slices.Clone(s.Deployments)
 	f.Unavailable, f.DeletedResources = slices.Clone(s.Unavailable), slices.Clone(s.DeletedResources)
-	f.Resources, f.Versions, f.Targets, f.Approvals, f.Overrides, f.Commands = nil, nil, nil, nil, nil, nil
+	f.Resources, f.Versions, f.Targets, f.Approvals, f.Overrides, f.Freezes, f.Commands = nil, nil, nil, nil, nil, nil, nil
 	later := func(at time.Time) bool { return at.After(r.Start) }
 	arrive := func(at time.Time, do func(*rollout.Snapshot), what string, args ...any) {
 		r.arrivals = append(r.arrivals, Change{At: at, What: fmt.Sprintf(what, args...), Do: do})
@@ -41,6 +42,13 @@ func (r *running) schedule() error {
 			continue
 		}
 		arrive(o.CreatedAt, func(s *rollout.Snapshot) { s.Overrides = append(s.Overrides, o) }, "%s", overrideText(o))
+	}
+	for _, z := range s.Freezes {
+		if !later(z.CreatedAt) {
+			f.Freezes = append(f.Freezes, z)
+			continue
+		}
+		arrive(z.CreatedAt, func(s *rollout.Snapshot) { s.Freezes = append(s.Freezes, z) }, "%s", freezeText(z))
 	}
 	for _, c := range s.Commands {
 		if !later(c.At) {
@@ -86,15 +94,35 @@ func (r *running) schedule() error {
 
 // overrideText describes an override as an audit reads it: what, where, for how long, who and why.
 func overrideText(o rollout.Override) string {
-	text := fmt.Sprintf("override %s: %s past %s", o.ID, o.Version, o.Rule)
-	if o.Environment != "" {
-		text += " in " + o.Environment
-	}
-	if o.Resource != "" {
-		text += " on " + o.Resource
-	}
+	text := fmt.Sprintf("override %s: %s past %s", o.ID, o.Version, o.Rule) + placeText(o.Environment, o.Resource)
 	if !instant.Unset(o.ExpiresAt) {
-		text += " until " + o.ExpiresAt.UTC().Format("2006-01-02 15:04:05")
+		text += " " + untilText(o.ExpiresAt)
 	}
 	return fmt.Sprintf("%s, by %s: %s", text, o.CreatedBy, o.Reason)
 }
+
+// freezeText describes a freeze as an audit reads it: what, where, what goes on, for how long, who
+// and why.
+func freezeText(z rollout.Freeze) string {
+	text := fmt.Sprintf("freeze %s: %s", z.ID, cmp.Or(z.Deployment, "everything")) + placeText(z.Environment, z.Resource)
+	if z.FinishBegun {
+		text += " but what has begun"
+	}
+	if !instant.Unset(z.ExpiresAt) {
+		text += ", " + untilText(z.ExpiresAt)
+	}
+	return fmt.Sprintf("%s, by %s: %s", text, z.CreatedBy, z.Reason)
+}
+
+// placeText says where a decision holds, if that is not everywhere.
+func placeText(environment, resource string) (text string) {
+	if environment != "" {
+		text += " in " + environment
+	}
+	if resource != "" {
+		text += " on " + resource
+	}
+	return text
+}
+
+func untilText(at time.Time) string { return "until " + at.UTC().Format("2006-01-02 15:04:05") }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -30,6 +31,7 @@ func Invariants() []Invariant {
 		{"once", "rollout I2, bracket I7: no run is offered twice, and none under the id of another", checkOnce},
 		{"forward", "rollout I3: no target is given a version older than the one it has, or outside brackets has begun with since it was last rolled back, except by rollback", checkForward},
 		{"alone", "rollout I13: nothing starts on a target with a job in progress", checkAlone},
+		{"frozen", "rollout: nothing starts on a frozen target, but what finishes what it has begun where its freezes let that finish", checkFrozen},
 		{"next", "rollout I6: Next lies after now, and no wait lasts until an instant before it", checkNext},
 		{"wakeup", "bracket I11, rollout I15: every pending verdict names an instant after now or an event", checkWakeUp},
 		{"lease", "bracket I10: an open execution holds every slot that its starts claimed, and starts claim what they hold", checkLease},
@@ -349,6 +351,40 @@ func checkAlone(s Step) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+func checkFrozen(s Step) error {
+	var faults []error
+	for k := range s.Snapshot.Freezes {
+		z := &s.Snapshot.Freezes[k]
+		over := !instant.Unset(z.ExpiresAt) && !s.Plan.Now.Before(z.ExpiresAt)
+		if over || s.Plan.Now.Before(z.CreatedAt) {
+			continue
+		}
+		for _, start := range s.Plan.Start {
+			holds := (z.Resource == "" || z.Resource == start.Resource) && (z.Environment == "" || z.Environment == start.Environment) && (z.Deployment == "" || z.Deployment == start.Deployment)
+			if holds && !(z.FinishBegun && s.finishes(start)) {
+				faults = append(faults, fmt.Errorf("%s on %s: starts %s under freeze %s", start.Deployment, start.Resource, start.Version, z.ID))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// finishes reports whether a start only finishes what its target has begun: it goes back, it
+// continues an execution, or it tries a version again that the target has begun and does not run. An
+// execution that begins in the plan has the instant of the plan, and so may one that another planner
+// has just begun.
+func (s *Step) finishes(start rollout.Start) bool {
+	if start.Purpose == rollout.PurposeRollback {
+		return true
+	}
+	t := s.target(start.TargetID)
+	if _, outside := rollout.TargetOf(concurrency.Holder{Resource: start.Resource, Group: start.Group}); outside {
+		return t != nil && start.Version != current(t) && slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool { return job.Version == start.Version })
+	}
+	x, _ := s.execution(start.Resource, start.Group)
+	return x == nil || !x.StartedAt.Equal(s.Plan.Now) || s.Lagging || s.begun(start)
 }
 
 func checkNext(s Step) error {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
@@ -306,6 +307,28 @@ func TestStepFindsEachViolation(t *testing.T) {
 			}
 		}
 	}
+	freeze := func(edits ...func(*rollout.Freeze)) rollout.Freeze {
+		z := rollout.Freeze{ID: "z", CreatedAt: begun, CreatedBy: "bob", Reason: "INC-7"}
+		for _, edit := range edits {
+			edit(&z)
+		}
+		return z
+	}
+	freezes := func(list ...rollout.Freeze) func(world) {
+		return func(w world) { w.Snapshot.Freezes = list }
+	}
+	named := func(id string) func(*rollout.Freeze) { return func(z *rollout.Freeze) { z.ID = id } }
+	finishing := func(z *rollout.Freeze) { z.FinishBegun = true }
+	beginsNow := func(w world) {
+		w.execution.StartedAt, member(w, "a").Status = now, bracket.MemberSkipped
+	}
+	failed := func(w world) {
+		target(w, "b").Jobs = []rollout.Job{{Run: "x", Version: "b2", Status: rollout.JobFailure, CreatedAt: begun}}
+	}
+	goesBack := func(w world) {
+		outside(w)
+		starts(w).Purpose, starts(w).Version, target(w, "b").Current = rollout.PurposeRollback, "b1", "b2"
+	}
 	for _, row := range []struct {
 		why   string
 		edit  func(world)
@@ -539,6 +562,30 @@ func TestStepFindsEachViolation(t *testing.T) {
 			second.Run = "b-run-2"
 			w.Plan.Start = append(w.Plan.Start, second)
 		}, "alone: b on r1: b-run and b-run-2 start at once"},
+
+		{"under a freeze", freezes(freeze()), "frozen: b on r1: starts b2 under freeze z"},
+		{"under two", freezes(freeze(), freeze(named("y"))), "frozen: b on r1: starts b2 under freeze z\nb on r1: starts b2 under freeze y"},
+		{"before it begins", freezes(freeze(func(z *rollout.Freeze) { z.CreatedAt = now.Add(1) })), ""},
+		{"when it begins", freezes(freeze(func(z *rollout.Freeze) { z.CreatedAt = now })), "frozen: b on r1: starts b2 under freeze z"},
+		{"when it is over", freezes(freeze(func(z *rollout.Freeze) { z.ExpiresAt = now })), ""},
+		{"just before that", freezes(freeze(func(z *rollout.Freeze) { z.ExpiresAt = now.Add(1) })), "frozen: b on r1: starts b2 under freeze z"},
+		{"an end in the year 0 is none", freezes(freeze(func(z *rollout.Freeze) { z.ExpiresAt = time.Time{}.AddDate(-1, 0, 0) })), "frozen: b on r1: starts b2 under freeze z"},
+		{"of another resource", freezes(freeze(func(z *rollout.Freeze) { z.Resource = "r2" })), ""},
+		{"of another environment", freezes(freeze(func(z *rollout.Freeze) { z.Environment = "staging" })), ""},
+		{"of another deployment", freezes(freeze(func(z *rollout.Freeze) { z.Deployment = "a" })), ""},
+		{"of this very target", freezes(freeze(func(z *rollout.Freeze) { z.Resource, z.Environment, z.Deployment = "r1", "prod", "b" })), "frozen: b on r1: starts b2 under freeze z"},
+		{"an execution that has begun is finished", freezes(freeze(finishing)), ""},
+		{"one that begins now is not", and(freezes(freeze(finishing)), beginsNow), "frozen: b on r1: starts b2 under freeze z"},
+		{"unless a start of it was dispatched at this instant", and(freezes(freeze(finishing)), beginsNow, func(w world) {
+			w.Dispatched["a-run"] = rollout.Start{TargetID: id("a"), Version: "a1", Group: "R/prod/1", Run: "a-run"}
+		}), ""},
+		{"or another planner may have done so", and(freezes(freeze(finishing)), beginsNow, func(w world) { w.Lagging = true }), ""},
+		{"the first job of a version is no attempt that has begun", and(freezes(freeze(finishing)), outside), "frozen: b on r1: starts b2 under freeze z"},
+		{"the second one is", and(freezes(freeze(finishing)), outside, failed), ""},
+		{"but not without leave", and(freezes(freeze()), outside, failed), "frozen: b on r1: starts b2 under freeze z"},
+		{"nor of what it runs", and(freezes(freeze(finishing)), outside, failed, func(w world) { target(w, "b").Current = "b2" }), "frozen: b on r1: starts b2 under freeze z"},
+		{"the way back is finished", and(freezes(freeze(finishing)), goesBack), ""},
+		{"but not without leave", and(freezes(freeze()), goesBack), "frozen: b on r1: starts b1 under freeze z"},
 
 		{"Next is now", func(w world) { w.Plan.Next = now }, "next: the plan's Next is 2026-03-11T09:00:00Z, which is not after now"},
 		{"a wait ends before Next", and(blocked(rollout.Verdict{Status: rollout.Pending, Reason: "x", Until: now.Add(1)}), func(w world) {

@@ -33,15 +33,22 @@ func (r *running) atRest(plan *rollout.Plan) bool {
 	return true
 }
 
-// lapse returns the first instant at which a world at rest starts something because an override
-// expires, zero if there is none: a version that an override kept is then taken back.
+// lapse returns the first instant at which a world at rest starts something because an override or
+// a freeze expires, zero if there is none. A version that an override kept is then taken back, and a
+// freeze may have kept a target from another run of what it was taken back to, of which no wait tells.
 func (r *running) lapse(snapshot rollout.Snapshot, plan *rollout.Plan) time.Time {
 	snapshot.State = plan.State
 	var ends []time.Time
-	for _, o := range snapshot.Overrides {
-		if o.ExpiresAt.After(plan.Now) {
-			ends = append(ends, o.ExpiresAt)
+	expires := func(at time.Time) {
+		if at.After(plan.Now) {
+			ends = append(ends, at)
 		}
+	}
+	for k := range snapshot.Overrides {
+		expires(snapshot.Overrides[k].ExpiresAt)
+	}
+	for k := range snapshot.Freezes {
+		expires(snapshot.Freezes[k].ExpiresAt)
 	}
 	slices.SortFunc(ends, time.Time.Compare)
 	for _, at := range ends {
@@ -73,7 +80,9 @@ func (r *running) holds(plan *rollout.Plan) bool {
 	return len(r.recorder.running) > 0
 }
 
-// opens reports whether time alone can do more for a target than open and close its windows.
+// opens reports whether time alone can do more for a target than open and close its windows. A
+// freeze holds a version only where it is among the blockers of that: it may let what has begun
+// finish.
 func opens(e *rollout.Explanation) bool {
 	for k := range e.Versions {
 		v := &e.Versions[k]
@@ -83,7 +92,7 @@ func opens(e *rollout.Explanation) bool {
 		if v.Prospect != rollout.ProspectWaits {
 			continue
 		}
-		shut := len(e.Held) > 0
+		shut := slices.ContainsFunc(e.Held, func(held rollout.Verdict) bool { return held.Reason != rollout.ReasonFrozen })
 		for _, rule := range v.Blockers() {
 			switch {
 			case rule.Until.IsZero():

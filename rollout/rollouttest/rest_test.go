@@ -22,6 +22,9 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 	fails := func(rollout.Start, int) rollouttest.Outcome {
 		return rollouttest.Outcome{After: time.Minute, Status: rollout.JobFailure}
 	}
+	freeze := func(until time.Time) rollout.Freeze {
+		return rollout.Freeze{ID: "z", CreatedAt: at(1, 0, 0), ExpiresAt: until, CreatedBy: "bob", Reason: "INC-7"}
+	}
 	bracketed := func(w *rollouttest.World) { // web on r1, while api waits for its approval
 		w.Policies = compiled(t, `[{"name":"web","selector":"deployment.name == 'web'","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"run_post"}}]},
 			{"name":"api","selector":"deployment.name == 'api'","rules":[`+daily+`,{"anyApproval":{"minApprovals":1}}]}]`)
@@ -140,6 +143,54 @@ func TestWorldsWithWindowsEnd(t *testing.T) {
 				w.Fleet.Targets = w.Fleet.Targets[:1]
 				w.Changes = []rollouttest.Change{{At: at(4, 12, 0), Do: func(s *rollout.Snapshot) { s.Targets = append(s.Targets, late) }}}
 			}},
+		{why: "a freeze ends while the window is open", most: 11, rules: daily,
+			edit:   func(w *rollouttest.World) { w.Fleet.Freezes = []rollout.Freeze{freeze(at(4, 12, 0))} },
+			starts: []string{"r1 v2 at 2026-03-13 12:00", "r2 v2 at 2026-03-13 12:00"}},
+		{why: "a freeze ends while the window is closed", most: 13, rules: daily,
+			edit:   func(w *rollouttest.World) { w.Fleet.Freezes = []rollout.Freeze{freeze(at(4, 20, 0))} },
+			starts: []string{"r1 v2 at 2026-03-14 09:00", "r2 v2 at 2026-03-14 09:00"}},
+		{why: "a freeze is told to its end, although an approval is missing as well", most: 9, least: 7, rules: daily + `,{"anyApproval":{"minApprovals":1}}`,
+			edit: func(w *rollouttest.World) { w.Fleet.Freezes = []rollout.Freeze{freeze(at(4, 12, 0))} }},
+		{why: "a freeze without end", most: 1, rules: daily, edit: func(w *rollouttest.World) { w.Fleet.Freezes = []rollout.Freeze{freeze(time.Time{})} }},
+		{why: "a freeze without end of one target, and the window opens for the other one", most: 4, rules: daily,
+			edit: func(w *rollouttest.World) {
+				w.Fleet.Freezes = []rollout.Freeze{freeze(time.Time{})}
+				w.Fleet.Freezes[0].Resource = "r1"
+			},
+			starts: []string{"r2 v2 at 2026-03-10 09:00"}},
+		{why: "a freeze without end is lifted", most: 11, rules: daily,
+			edit: func(w *rollouttest.World) {
+				w.Fleet.Freezes = []rollout.Freeze{freeze(time.Time{})}
+				w.Changes = []rollouttest.Change{{At: at(4, 12, 0), Do: func(s *rollout.Snapshot) { s.Freezes = nil }}}
+			},
+			starts: []string{"r1 v2 at 2026-03-13 12:00", "r2 v2 at 2026-03-13 12:00"}},
+		{why: "a freeze that began meanwhile lets the second attempt have its window", most: 9, rules: daily + `,{"retry":{"maxRetries":1}}`,
+			edit: func(w *rollouttest.World) {
+				w.Job = func(_ rollout.Start, attempt int) rollouttest.Outcome {
+					if attempt == 1 {
+						return rollouttest.Outcome{After: 9 * time.Hour, Status: rollout.JobFailure}
+					}
+					return rollouttest.Outcome{After: time.Minute}
+				}
+				z := freeze(time.Time{})
+				z.CreatedAt, z.FinishBegun = at(1, 12, 0), true
+				w.Fleet.Freezes = []rollout.Freeze{z}
+			},
+			starts: []string{"r1 v2 at 2026-03-10 09:00", "r2 v2 at 2026-03-10 09:00", "r1 v2 at 2026-03-11 09:00", "r2 v2 at 2026-03-11 09:00"}},
+		{why: "a freeze keeps a target from another run of what it was taken back to, and no wait tells of that", most: 10,
+			rules: `{"id":"back","rollback":{"onJobStatuses":["failure"]}},{"retry":{"maxRetries":0}}`,
+			edit: func(w *rollouttest.World) {
+				w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+					if start.Version == "v2" {
+						return fails(start, 0)
+					}
+					return rollouttest.Outcome{After: time.Minute}
+				}
+				w.Fleet.Targets[0].OutdatedAt = at(1, 6, 0)
+				w.Fleet.Freezes = []rollout.Freeze{freeze(at(4, 12, 0))}
+				w.Fleet.Freezes[0].CreatedAt = at(1, 3, 0)
+			},
+			starts: []string{"r1 v2 at 2026-03-10 00:00", "r2 v2 at 2026-03-10 00:00", "r1 v1 at 2026-03-10 00:01", "r2 v1 at 2026-03-10 00:01", "r1 v1 at 2026-03-13 12:00"}},
 		{why: "a slot that nobody holds", rules: daily + `,{"anyApproval":{"minApprovals":1}},` + oneByOne, most: 1},
 		{why: "a bracket that has ended collects nothing", rules: daily, most: 3, edit: bracketed, starts: []string{"r1 w2 at 2026-03-10 00:00"}},
 		{why: "a bracket that has failed begins no new one when an override ends, though its job is not reported any more", rules: daily, most: 4,

@@ -15,7 +15,8 @@ type Step struct {
 	// Snapshot is what was observed before the plan. Of its State only the open executions are
 	// used: a start may have been saved, and not been dispatched. A host whose State is in a store
 	// can leave it out. Its Commands tell which jobs an operator has dismissed: keep a command as
-	// long as a job that it was about is in progress.
+	// long as a job that it was about is in progress. Its Freezes are those that the plan was made
+	// with.
 	Snapshot rollout.Snapshot
 
 	// Plan is the plan, with the State that was saved for its starts. If a Planner with Choose made

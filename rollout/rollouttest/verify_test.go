@@ -3,6 +3,7 @@ package rollouttest_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -227,6 +228,149 @@ func TestOverridesArrive(t *testing.T) {
 	}
 	if want := "10:15:00  override let-it-pass: v2 past night in prod on c-1 until 2026-03-10 11:00:00, by dana: customers are waiting\n"; !strings.Contains(timeline.Trace(), want) {
 		t.Errorf("the audit is not as it should be in\n%s", timeline.Trace())
+	}
+}
+
+// TestFreezesArrive: a freeze is unknown before it was given, keeps what has not started by then, and
+// lets it start when it ends. What is at work goes on.
+func TestFreezesArrive(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why    string
+		freeze rollout.Freeze
+		want   []string
+		frozen string // when the first wait says so; empty: none does
+	}{
+		{"given while the first is at work", rollout.Freeze{CreatedAt: at(1, 9, 1), ExpiresAt: at(1, 9, 30)}, []string{"09:00 c-0", "09:30 c-1"}, "09:01"},
+		{"it finishes what has begun, and the second has not", rollout.Freeze{CreatedAt: at(1, 9, 1), ExpiresAt: at(1, 9, 30), FinishBegun: true}, []string{"09:00 c-0", "09:30 c-1"}, "09:01"},
+		{"given before the version exists", rollout.Freeze{CreatedAt: at(1, 8, 30), ExpiresAt: at(1, 9, 45)}, []string{"09:45 c-0", "09:48 c-1"}, "09:00"},
+		{"given before the world begins", rollout.Freeze{CreatedAt: at(1, 7, 0), ExpiresAt: at(1, 9, 45)}, []string{"09:45 c-0", "09:48 c-1"}, "09:00"},
+		{"expired before the version exists", rollout.Freeze{CreatedAt: at(1, 8, 30), ExpiresAt: at(1, 8, 45)}, []string{"09:00 c-0", "09:03 c-1"}, ""},
+		{"of one cluster, without end: the other one does not wait for it", rollout.Freeze{CreatedAt: at(1, 8, 30), Resource: "c-0"}, []string{"09:00 c-1"}, "09:00"},
+		{"when there is nothing left to start", rollout.Freeze{CreatedAt: at(1, 10, 15)}, []string{"09:00 c-0", "09:03 c-1"}, ""},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			t.Parallel()
+			w := webWorld(t, 2, oneByOne)
+			z := row.freeze
+			z.ID, z.CreatedBy, z.Reason = "stop", "bob", "INC-7"
+			w.Fleet.Freezes = []rollout.Freeze{z}
+			timeline, err := w.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var starts, notes []string
+			frozen := ""
+			for _, e := range timeline.Entries {
+				switch {
+				case e.Kind == rollouttest.Start:
+					starts = append(starts, e.At.Format("15:04 ")+e.Resource)
+				case e.Kind == rollouttest.Arrival && strings.HasPrefix(e.Note, "freeze"):
+					notes = append(notes, e.At.Format("15:04 ")+e.Note)
+				case frozen == "" && slices.ContainsFunc(e.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonFrozen }):
+					frozen = e.At.Format("15:04")
+				}
+			}
+			if diff := cmp.Diff(row.want, starts); diff != "" {
+				t.Errorf("starts (-want +got):\n%s", diff)
+			}
+			if frozen != row.frozen {
+				t.Errorf("frozen from %q, want %q\n%s", frozen, row.frozen, timeline.Trace())
+			}
+			if told := len(notes) == 1; told != z.CreatedAt.After(w.Start) {
+				t.Errorf("the timeline tells of %q", notes)
+			}
+			if len(w.Fleet.Freezes) != 1 {
+				t.Errorf("the world was changed: %v", w.Fleet.Freezes)
+			}
+		})
+	}
+	w := webWorld(t, 2, oneByOne)
+	w.Fleet.Freezes = []rollout.Freeze{
+		{ID: "a", CreatedAt: at(1, 8, 30), ExpiresAt: at(1, 8, 45), CreatedBy: "bob", Reason: "INC-7"},
+		{ID: "b", Environment: "prod", FinishBegun: true, CreatedAt: at(1, 8, 31), ExpiresAt: at(1, 8, 45), CreatedBy: "bob", Reason: "INC-7"},
+		{ID: "c", Deployment: "web", Environment: "prod", Resource: "c-1", CreatedAt: at(1, 8, 32), CreatedBy: "ann", Reason: "the disk is being replaced"},
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `2026-03-10
+  08:30:00  freeze a: everything, until 2026-03-10 08:45:00, by bob: INC-7
+  08:31:00  freeze b: everything in prod but what has begun, until 2026-03-10 08:45:00, by bob: INC-7
+  08:32:00  freeze c: web in prod on c-1, by ann: the disk is being replaced
+  09:00:00  web v2 published
+  09:00:00  c-0: start web v2
+  09:00:00  c-1: web v2: frozen by ann: the disk is being replaced, waits for the end of freeze c
+  09:03:00  c-0: web v2 ended: successful
+`
+	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if timeline.Done || len(timeline.Left) != 1 {
+		t.Errorf("done %t, %d are left", timeline.Done, len(timeline.Left))
+	}
+}
+
+func TestFreezeHalfWay(t *testing.T) {
+	t.Parallel()
+	const first, rest = "09:00 node-1 node-drain", "09:08 node-1 os-patch, 09:11 node-1 containerd-upgrade, 09:11 node-1 kubelet-upgrade, 09:14 node-1 node-uncordon"
+	const other = "09:15 node-0 node-drain, 09:23 node-0 os-patch, 09:26 node-0 containerd-upgrade, 09:26 node-0 kubelet-upgrade, 09:29 node-0 node-uncordon"
+	const late = "09:35 node-1 os-patch, 09:38 node-1 containerd-upgrade, 09:38 node-1 kubelet-upgrade, 09:41 node-1 node-uncordon, " +
+		"09:42 node-0 node-drain, 09:50 node-0 os-patch, 09:53 node-0 containerd-upgrade, 09:53 node-0 kubelet-upgrade, 09:56 node-0 node-uncordon"
+	for _, row := range []struct {
+		why    string
+		freeze rollout.Freeze
+		lifted bool
+		want   string // starts
+		left   string // why who waits, by resource
+	}{
+		{why: "until it expires", freeze: rollout.Freeze{ExpiresAt: at(2, 9, 35)}, want: first + ", " + late},
+		{why: "until it is lifted", lifted: true, want: first + ", " + late},
+		{why: "until it is lifted, before it expires", freeze: rollout.Freeze{ExpiresAt: at(2, 9, 45)}, lifted: true, want: first + ", " + late},
+		{why: "for ever", want: first, left: "node-0 [bracket_not_due frozen], node-1 [bracket_waits_for_members frozen]"},
+		{why: "what has begun is finished", freeze: rollout.Freeze{FinishBegun: true}, want: first + ", " + rest, left: "node-0 [bracket_not_due frozen]"},
+		{why: "what has begun is finished, and the rest follows", freeze: rollout.Freeze{FinishBegun: true, ExpiresAt: at(2, 9, 12)}, want: first + ", " + rest + ", " + other},
+		{why: "the other node", freeze: rollout.Freeze{Resource: "node-0"}, want: first + ", " + rest, left: "node-0 [bracket_not_due frozen]"},
+		{why: "the last member, which is not ready by then", freeze: rollout.Freeze{Deployment: uncordon, ExpiresAt: at(2, 9, 12)}, want: first + ", " + rest + ", " + other},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			t.Parallel()
+			w := rfcWorld(t, 2)
+			row.freeze.ID, row.freeze.CreatedAt, row.freeze.CreatedBy, row.freeze.Reason = "stop", at(2, 9, 5), "bob", "INC-7"
+			w.Fleet.Freezes = []rollout.Freeze{row.freeze}
+			if row.lifted {
+				w.Changes = []rollouttest.Change{{At: at(2, 9, 35), What: "the freeze is lifted", Do: func(s *rollout.Snapshot) { s.Freezes = nil }}}
+			}
+			timeline, err := w.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var starts []string
+			for _, e := range timeline.Entries {
+				if e.Kind == rollouttest.Start {
+					starts = append(starts, e.At.Format("15:04 ")+e.Resource+" "+e.Deployment)
+				}
+			}
+			if got := strings.Join(starts, ", "); got != row.want {
+				t.Errorf("starts %s, want\n%s\n%s", got, row.want, timeline.Trace())
+			}
+			reasons := map[string][]string{}
+			for _, left := range timeline.Left {
+				for _, b := range left.Blockers {
+					if own := string(b.Reason); !slices.Contains(reasons[left.Resource], own) {
+						reasons[left.Resource] = append(reasons[left.Resource], own)
+					}
+				}
+			}
+			var left []string
+			for _, resource := range slices.Sorted(maps.Keys(reasons)) {
+				left = append(left, fmt.Sprint(resource, " ", reasons[resource]))
+			}
+			if got := strings.Join(left, ", "); got != row.left || timeline.Done != (row.left == "") {
+				t.Errorf("done %t, left %s, want %s", timeline.Done, got, row.left)
+			}
+		})
 	}
 }
 

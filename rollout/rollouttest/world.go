@@ -19,10 +19,11 @@ type World struct {
 	// Policies decide what may start. Required.
 	Policies *rollout.PolicySet
 
-	// Fleet is what exists, and what will. The planner does not know a version or an override
-	// before its CreatedAt, an approval or a command before its At, and a target before its
+	// Fleet is what exists, and what will. The planner does not know a version, an override or a
+	// freeze before its CreatedAt, an approval or a command before its At, and a target before its
 	// JoinedAt. Nor does it know a resource whose targets have all still to join. What is to come
-	// after 2262-04-11, which is as far as instants reach, never comes.
+	// after 2262-04-11, which is as far as instants reach, never comes. A freeze that ends by a word
+	// and not by its ExpiresAt is taken out by a change.
 	//
 	// A job that is in progress, pending or queued at Start ends as Job says, counted from its
 	// CreatedAt, and a verification that is running ends as Job says, counted from the end of its
@@ -45,7 +46,8 @@ type World struct {
 
 	// End is the instant after which the world stops. Zero: it goes on until nothing can happen any
 	// more. Windows open and close for ever; they do not count if all targets that wait for them
-	// also wait for an event that never comes, such as an approval or an operator's command.
+	// also wait for an event that never comes, such as an approval, an operator's command or the end
+	// of a freeze without ExpiresAt.
 	End time.Time
 
 	// Every is how often the host looks: at Start and at every multiple of Every after it, as one that
@@ -83,7 +85,7 @@ type World struct {
 }
 
 // Change is something that happens to the fleet at an instant: a node goes down, comes back, leaves
-// or is relabelled, or a version is withdrawn.
+// or is relabelled, a version is withdrawn, or a freeze is taken back.
 type Change struct {
 	At   time.Time
 	What string // for the timeline, such as "node-3 goes down"
