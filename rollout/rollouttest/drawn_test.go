@@ -22,7 +22,8 @@ import (
 
 // TestDrawnWorlds runs worlds that nobody thought of: every kind of rule with every setting in any
 // company, fleets with joiners, leavers, changed labels and nodes that are down, versions that are
-// published, scoped and withdrawn, overrides, and jobs that fail, hang or do not pass their checks.
+// published, scoped and withdrawn, overrides, freezes that end, are lifted or stay, and jobs that fail,
+// hang or do not pass their checks.
 // A world checks every plan against the invariants, that nothing happens before Next, and that
 // planning again starts nothing. On top of that it is the same through a planner and a store, and
 // in whatever order the fleet is listed.
@@ -49,6 +50,7 @@ func TestDrawnWorlds(t *testing.T) {
 			}
 		}
 		tally(seen, timeline)
+		underFreezes(t, seen, world, timeline, text)
 		for _, p := range timeline.Pools { // nothing in these worlds has a holder need a further pool
 			if most := perPeriod(world.Policies, p); p.Began > 0 && len(world.Fleet.Overrides) == 0 {
 				if seen["began"]++; p.Began > most {
@@ -64,6 +66,7 @@ func TestDrawnWorlds(t *testing.T) {
 		other.Pure = false
 		other.Fleet.Targets, other.Fleet.Resources = backwards(world.Fleet.Targets), backwards(world.Fleet.Resources)
 		other.Fleet.Versions, other.Fleet.Approvals = backwards(world.Fleet.Versions), backwards(world.Fleet.Approvals)
+		other.Fleet.Freezes = backwards(world.Fleet.Freezes)
 		again, err := other.Run(context.Background())
 		if err != nil {
 			t.Fatalf("through a planner: %v\n%s", err, text)
@@ -73,7 +76,46 @@ func TestDrawnWorlds(t *testing.T) {
 		}
 	}, "done", "over", "cut off", "rollback", "second attempt", "verified", "failed check", "stuck", "failed bracket", "hook", "down anyway", "approval_missing",
 		"progression_waiting", "dependency_unmet", "cooldown", "window_closed", "rollout_not_due", "slot_full", "bracket_not_due", "bracket_queued", "retry_backoff", "retry_exhausted",
-		"rollback_triggered", "polled", "between two looks", "began", "slot_rate_full")
+		"rollback_triggered", "polled", "between two looks", "began", "slot_rate_full", "frozen", "thawed", "lifted", "finished under a freeze")
+}
+
+// underFreezes checks that nothing starts under a freeze but what may finish, as the timeline tells it,
+// and notes what started when a freeze was over.
+func underFreezes(t *rapid.T, seen testkit.Tally, world rollouttest.World, timeline rollouttest.Timeline, policies string) {
+	var lifted []time.Time
+	for _, c := range world.Changes {
+		if c.What == lift {
+			lifted = append(lifted, c.At)
+		}
+	}
+	begun := map[string]bool{} // executions, and versions of targets
+	for _, e := range timeline.Entries {
+		if e.Kind != rollouttest.Start {
+			continue
+		}
+		own := fmt.Sprint(e.Resource, e.Environment, e.Deployment, e.Version)
+		if e.Role != "" {
+			own = e.Group + e.Resource
+		}
+		for _, z := range world.Fleet.Freezes {
+			if z.Resource != "" && z.Resource != e.Resource || z.Environment != "" && z.Environment != e.Environment || z.Deployment != "" && z.Deployment != e.Deployment {
+				continue
+			}
+			early := slices.ContainsFunc(lifted, func(at time.Time) bool { return !at.Before(z.CreatedAt) && !at.After(e.At) })
+			switch {
+			case e.At.Before(z.CreatedAt):
+			case early:
+				seen["lifted"]++
+			case !z.ExpiresAt.IsZero() && !e.At.Before(z.ExpiresAt):
+				seen["thawed"]++
+			case z.FinishBegun && (e.Purpose == rollout.PurposeRollback || begun[own]):
+				seen["finished under a freeze"]++
+			default:
+				t.Fatalf("%v starts under %+v\n%s\n%s", e, z, timeline, policies)
+			}
+		}
+		begun[own] = true
+	}
 }
 
 // perPeriod returns how many may begin in a pool within the period of its rate.
@@ -352,12 +394,37 @@ func (d drawn) world(set *rollout.PolicySet, policies []rollout.Policy) rolloutt
 			f.Overrides = append(f.Overrides, o)
 		}
 	}
+	for k := range d.number(0, 0, 0, 1, 1, 2) {
+		f.Freezes = append(f.Freezes, d.freeze(fmt.Sprint("z", k), d.when()))
+	}
 	w := rollouttest.World{Policies: set, Fleet: f, Start: at(1, 8, 0), End: at(6, 0, 0), Job: d.jobs(), Every: time.Duration(d.number(0, 0, 0, 7, 60)) * time.Minute}
 	for range d.number(0, 0, 1, 2, 3) {
 		w.Changes = append(w.Changes, d.change(&f))
 	}
 	return w
 }
+
+// freeze draws a freeze, more often a narrow one, that mostly ends by itself.
+func (d drawn) freeze(id string, from time.Time) rollout.Freeze {
+	z := rollout.Freeze{ID: id, CreatedAt: from, CreatedBy: "bob", Reason: "INC-7", FinishBegun: d.chance(40)}
+	switch d.of("", "resource", "resource", "environment", "deployment", "target") {
+	case "resource":
+		z.Resource = d.of("r0", "r1", "r2")
+	case "environment":
+		z.Environment = d.of("prod", "staging")
+	case "deployment":
+		z.Deployment = d.of("a", "b", "c", "d")
+	case "target":
+		z.Resource, z.Environment, z.Deployment = d.of("r0", "r1"), "prod", d.of("a", "b")
+	}
+	if d.chance(85) {
+		z.ExpiresAt = from.Add(time.Duration(d.number(1, 5, 30, 300, 1500)) * time.Minute)
+	}
+	return z
+}
+
+// lift is the change that ends all freezes.
+const lift = "all freezes are lifted"
 
 // release adds one to three versions of a deployment, and what people think of them.
 func (d drawn) release(f *rollout.Snapshot, deployment string) {
@@ -417,7 +484,9 @@ func (d drawn) join(f *rollout.Snapshot, id string, n int) {
 // change is one of the things that happen to a fleet while it is deployed to.
 func (d drawn) change(f *rollout.Snapshot) rollouttest.Change {
 	id, at := d.of("r0", "r1", "r2"), d.when()
-	switch d.of("down", "up", "relabelled", "version", "deleted") {
+	switch d.of("down", "up", "relabelled", "version", "deleted", "lifted") {
+	case "lifted":
+		return rollouttest.Change{At: at, What: lift, Do: func(s *rollout.Snapshot) { s.Freezes = nil }}
 	case "down":
 		return rollouttest.Change{At: at, What: id + " goes down", Do: func(s *rollout.Snapshot) { s.Unavailable = append(s.Unavailable, id) }}
 	case "up":

@@ -71,6 +71,11 @@ func (k known) from(w rollouttest.World) rollouttest.World {
 			f.Overrides = append(slices.Clip(f.Overrides), o)
 		}
 	}
+	for _, z := range all.Freezes {
+		if later(z.CreatedAt) {
+			f.Freezes = append(slices.Clip(f.Freezes), z)
+		}
+	}
 	for _, t := range all.Targets {
 		if !later(t.JoinedAt) {
 			continue
@@ -213,10 +218,13 @@ func TestDrawnWorldsGoOn(t *testing.T) {
 				seen[doing]++
 			}
 		}
+		if slices.ContainsFunc(own.fleet.Freezes, func(z rollout.Freeze) bool { return z.ExpiresAt.IsZero() || z.ExpiresAt.After(own.at) }) {
+			seen["frozen"]++
+		}
 		if diff := gocmp.Diff(own.rest(whole), own.rest(timeline)); diff != "" {
 			t.Fatalf("from %s (-whole +rest):\n%s\n%s", own.at, diff, text)
 		}
-	}, "at work", "being verified")
+	}, "at work", "being verified", "frozen")
 }
 
 // atWork is a web world with one job on each cluster, begun ten minutes before its start.

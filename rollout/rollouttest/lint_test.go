@@ -29,7 +29,7 @@ func TestLintForetellsDrawnWorlds(t *testing.T) {
 		if !accepted {
 			return
 		}
-		world.Changes, world.Fleet.Overrides, world.Pure, world.Trust = nil, nil, true, true
+		world.Changes, world.Fleet.Overrides, world.Fleet.Freezes, world.Pure, world.Trust = nil, nil, nil, true, true
 		world.Job = func(rollout.Start, int) rollouttest.Outcome {
 			return rollouttest.Outcome{After: time.Minute, Verification: rollout.VerificationPassed}
 		}

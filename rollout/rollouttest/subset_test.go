@@ -59,6 +59,9 @@ func TestDrawnSubsets(t *testing.T) {
 			if err != nil {
 				return plan, err
 			}
+			if isFrozen(plan) {
+				seen["frozen"]++
+			}
 			for _, all := range []bool{true, false} {
 				var some []rollout.Start
 				for _, start := range plan.Start {
@@ -84,7 +87,17 @@ func TestDrawnSubsets(t *testing.T) {
 		if _, err := world.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-	}, "at once", "earlier than Next", "never", "lost")
+	}, "at once", "earlier than Next", "never", "lost", "frozen")
+}
+
+// isFrozen reports whether anybody waits for the end of a freeze.
+func isFrozen(plan rollout.Plan) bool {
+	for w := range plan.Waiting.All() {
+		if slices.ContainsFunc(w.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonFrozen }) {
+			return true
+		}
+	}
+	return false
 }
 
 // pastLimits draws overrides of concurrency rules, which lets starts past full pools.

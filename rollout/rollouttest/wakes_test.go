@@ -34,6 +34,9 @@ func TestWaitsSayWhatEndsThem(t *testing.T) {
 		var state rollout.State
 		edits := 0
 		for k, change := range world.Changes {
+			if change.What == lift {
+				continue // whoever is frozen waits for it
+			}
 			world.Changes[k].Do = func(s *rollout.Snapshot) {
 				edits++
 				change.Do(s)
@@ -67,7 +70,7 @@ func TestWaitsSayWhatEndsThem(t *testing.T) {
 		if _, err := world.Run(context.Background()); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-	}, "sleeps", "until", "another group", "on approval", "on job", "on dependency", "on member", "on execution_end", "on group_close", "on slot", "on rate", "on version", "halt over by group_close")
+	}, "sleeps", "until", "another group", "on approval", "on job", "on dependency", "on member", "on execution_end", "on group_close", "on slot", "on rate", "on version", "on freeze", "halt over by group_close")
 }
 
 // glance is what could be seen at one plan.
@@ -165,6 +168,8 @@ func (g *glance) happened(on rollout.Condition, after *glance) bool {
 		return worked(func(id rollout.TargetID) bool {
 			return id.Deployment == on.Deployment && (on.Resource == "" || id.Resource == on.Resource) && (on.Environment == "" || id.Environment == on.Environment)
 		})
+	case rollout.OnFreeze:
+		return !slices.ContainsFunc(after.s.Freezes, func(z rollout.Freeze) bool { return z.ID == on.Freeze })
 	case rollout.OnExecutionEnd:
 		open := func(p rollout.Plan) string {
 			for _, record := range p.State.Executions {
