@@ -93,7 +93,8 @@ func (e *editor) clone() *editor {
 	c := *e
 	c.s.Resources, c.s.Environments, c.s.Deployments = slices.Clone(e.s.Resources), slices.Clone(e.s.Environments), slices.Clone(e.s.Deployments)
 	c.s.Versions, c.s.Targets, c.s.Approvals = slices.Clone(e.s.Versions), slices.Clone(e.s.Targets), slices.Clone(e.s.Approvals)
-	c.s.Overrides, c.s.Unavailable, c.s.DeletedResources = slices.Clone(e.s.Overrides), slices.Clone(e.s.Unavailable), slices.Clone(e.s.DeletedResources)
+	c.s.Overrides, c.s.Freezes = slices.Clone(e.s.Overrides), slices.Clone(e.s.Freezes)
+	c.s.Unavailable, c.s.DeletedResources = slices.Clone(e.s.Unavailable), slices.Clone(e.s.DeletedResources)
 	for k := range c.s.Targets {
 		c.s.Targets[k].Jobs = slices.Clone(c.s.Targets[k].Jobs)
 	}
@@ -336,7 +337,9 @@ func (e *editor) check(plan rollout.Plan) {
 	}
 	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
-			e.seen[string(b.Reason)]++
+			if e.seen[string(b.Reason)]++; b.Reason == rollout.ReasonFrozen && len(wait.Blockers) == 1 && slices.ContainsFunc(e.s.State.Executions, func(r *bracket.ExecutionRecord) bool { return r.Resource == wait.Resource && r.Open != nil }) {
+				e.seen["frozen half way"]++
+			}
 		}
 	}
 	for _, d := range plan.Diagnostics {
@@ -356,6 +359,7 @@ func (e *editor) check(plan rollout.Plan) {
 	slices.Reverse(turned.s.Deployments)
 	slices.Reverse(turned.s.Versions)
 	slices.Reverse(turned.s.Targets)
+	slices.Reverse(turned.s.Freezes)
 	for k := range turned.s.Targets {
 		slices.Reverse(turned.s.Targets[k].Jobs)
 	}
@@ -489,10 +493,12 @@ func (e *editor) rest(plan rollout.Plan) {
 		}
 		held[record.Resource] = true
 		var told []string
+		frozen := false // a member that has still to run, for ever
 		for wait := range plan.Waiting.All() {
 			if wait.Resource == record.Resource && wait.Environment == record.Open.Environment {
 				for _, b := range wait.Blockers {
 					told = append(told, string(b.Reason))
+					frozen = frozen || b.Reason == rollout.ReasonFrozen && b.Until.IsZero() && slices.ContainsFunc(record.Open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == wait.Deployment })
 				}
 			}
 		}
@@ -501,7 +507,7 @@ func (e *editor) rest(plan rollout.Plan) {
 		})
 		// A dependency may be on something that is not there any more, which is said.
 		circle := slices.Contains(told, "dependency_unmatched") || slices.Contains(told, "dependency_unmet")
-		if !slices.Contains(told, "bracket_failed_holding") && !unseen && !circle {
+		if !slices.Contains(told, "bracket_failed_holding") && !unseen && !circle && !frozen {
 			var members []string
 			for _, m := range record.Open.Members {
 				members = append(members, m.Deployment+" "+string(m.Status))
@@ -579,7 +585,7 @@ func TestEdits(t *testing.T) {
 	}
 	for _, want := range []string{
 		"edits", "states", "rest", "edit of a policy", "edit of the fleet", "for a while", "open execution", "held lease", "orphan", "seen by nobody",
-		"slot_full", "slot_paused", "bracket_queued", "bracket_waits_for_members", "bracket_failed_holding", "bracket_collecting", "rollout_not_due", "window_closed", "approval_missing",
+		"slot_full", "slot_paused", "bracket_queued", "bracket_waits_for_members", "bracket_failed_holding", "bracket_collecting", "rollout_not_due", "window_closed", "approval_missing", "frozen", "frozen half way",
 	} {
 		if seen[want] == 0 {
 			t.Errorf("%q never happened", want)

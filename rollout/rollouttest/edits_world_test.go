@@ -499,6 +499,21 @@ func fleetEdits(e *editor) (list []edit) {
 			e.s.Overrides = append(e.s.Overrides, o)
 		})
 	}
+	for _, own := range []struct {
+		what string
+		z    rollout.Freeze
+	}{
+		{"everything", rollout.Freeze{}}, {"everything but what has begun", rollout.Freeze{FinishBegun: true}}, {"r1", rollout.Freeze{Resource: "r1"}},
+		{"prod but what has begun", rollout.Freeze{Environment: "prod", FinishBegun: true}}, {"a", rollout.Freeze{Deployment: "a"}}, {"uncordon", rollout.Freeze{Deployment: "uncordon"}},
+	} {
+		freeze := func(e *editor, until time.Time) {
+			z := own.z
+			z.ID, z.CreatedAt, z.ExpiresAt, z.CreatedBy, z.Reason = "z", e.now, until, "bob", "INC-7"
+			e.s.Freezes = append(e.s.Freezes, z)
+		}
+		part("freeze of "+own.what, func(e *editor) { freeze(e, time.Time{}) })
+		add("freeze of "+own.what+" that expires", func(e *editor) { freeze(e, e.now.Add(70*time.Second)) })
+	}
 	add("state lost", func(e *editor) { e.s.State = rollout.State{} })
 	add("state lost, brackets", func(e *editor) { e.s.State.Brackets = nil })
 	add("state lost, executions", func(e *editor) { e.s.State.Executions = nil })
