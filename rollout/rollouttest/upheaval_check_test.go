@@ -99,7 +99,7 @@ func (u *upheaval) stored(plan rollout.Plan) {
 	slices.Reverse(s.State.Executions)
 	slices.Reverse(s.State.Rollouts)
 	slices.Reverse(s.State.Pools)
-	s.Approvals, s.Overrides, s.Commands = backwards(s.Approvals), backwards(s.Overrides), backwards(s.Commands)
+	s.Approvals, s.Overrides, s.Freezes, s.Commands = backwards(s.Approvals), backwards(s.Overrides), backwards(s.Freezes), backwards(s.Commands)
 	p, err := u.set.Plan(s, u.now)
 	if err != nil {
 		u.report(u.editor, "json", "%v", err)

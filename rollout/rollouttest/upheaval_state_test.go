@@ -90,6 +90,30 @@ func (u *upheaval) versionEdits() (list []drawnEdit) {
 		u.note("%+v", o)
 		return true
 	})
+	for range 2 {
+		add("freeze", func() bool { // preferably where a node is being drained
+			u.ids++
+			z := u.drawn.freeze(fmt.Sprint("edit", u.ids), u.now)
+			for _, record := range u.s.State.Executions {
+				if record.Open != nil && u.chance(60) {
+					z.Resource, z.Environment, z.Deployment = record.Resource, "", u.of("", "", "b", "d")
+					break
+				}
+			}
+			u.s.Freezes = append(slices.Clip(u.s.Freezes), z)
+			u.note("%+v", z)
+			return true
+		})
+	}
+	add("freeze lifted", func() bool {
+		k := u.pick(len(u.s.Freezes))
+		if k < 0 {
+			return false
+		}
+		u.note("lifted %s", u.s.Freezes[k].ID)
+		u.s.Freezes = slices.Delete(slices.Clone(u.s.Freezes), k, k+1)
+		return true
+	})
 	return list
 }
 

@@ -43,7 +43,7 @@ type upheaval struct {
 func TestUpheaval(t *testing.T) {
 	seen, sets := testkit.Tally{}, map[string]*rollout.PolicySet{}
 	compiler := newCompiler(t)
-	outcomes := []string{"end", "permitted", "crash", "edit policy", "edit fleet", "edit version", "edit state", "edit host", "edit clock", "edit command", "edit override", "edit of an open execution"}
+	outcomes := []string{"end", "permitted", "crash", "edit policy", "edit fleet", "edit version", "edit state", "edit host", "edit clock", "edit command", "edit override", "edit freeze", "edit of an open execution", "frozen", "frozen half way"}
 	if testing.Short() {
 		outcomes = nil
 	}
@@ -156,13 +156,14 @@ func (u *upheaval) evenly(n int) int {
 	return int(h.Sum64() % uint64(n))
 }
 
-// settle lets the world come to rest: everybody approves, all jobs end well, and an operator
-// answers what is asked.
+// settle lets the world come to rest: everybody approves, freezes that do not end by themselves are
+// lifted, all jobs end well, and an operator answers what is asked.
 func (u *upheaval) settle() {
 	u.calm = true
 	u.note("CALM")
 	u.oldSteps = 0
 	u.editor.s.Unavailable = nil
+	u.editor.s.Freezes = slices.DeleteFunc(slices.Clone(u.s.Freezes), func(z rollout.Freeze) bool { return z.ExpiresAt.IsZero() })
 	for len(u.attic) > 0 {
 		u.restore(0)
 	}
