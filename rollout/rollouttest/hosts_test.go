@@ -17,16 +17,17 @@ import (
 
 // TestHosts lets two or three hosts work on one store. Each has a view of its own, of which every
 // part is as old as it happens to be: jobs, what is current, versions, approvals, what is
-// unavailable, labels, members, policies, versions that are paused, checks of jobs, commands. Their
-// clocks differ by up to a minute. Between any two calls of a planner to the store another host may
-// have a whole turn; calls are lost, repeated, and end in crashes; starts are dispatched late or
-// never. The dispatching side is that of a fair host: a run is created once, under claims that
-// hold, on a target without any other job that the plan had not seen.
+// unavailable, labels, members, policies, versions that are paused, checks of jobs, commands, what an
+// operator has frozen and thawed. Their clocks differ by up to a minute. Between any two calls of a
+// planner to the store another host may have a whole turn; calls are lost, repeated, and end in
+// crashes; starts are dispatched late or never. The dispatching side is that of a fair host: a run is
+// created once, under claims that hold, on a target without any other job that the plan had not seen.
 //
 // At every moment of the truth no pool has more than its limit, nothing goes back, hooks keep their
-// order, nothing starts in a bracket that no group has locked, and no run means two things. When
-// everybody sees everything and nothing fails any more, all executions end, no slot is left and no
-// version was forgotten. Of the limit this is excused, and nothing else:
+// order, nothing starts in a bracket that no group has locked, no host starts what it knows to be
+// frozen, unless that finishes what has begun and may, and no run means two things. When everybody
+// sees everything and nothing fails any more, all executions end, no slot is left and no version was
+// forgotten. Of the limit this is excused, and nothing else:
 //
 //   - A resource that somebody believed to be unavailable, or deleted, or on which an operator
 //     called a job done: it needs no place, or loses the one it has.
@@ -42,7 +43,7 @@ import (
 //     limit of keys, who has its key.
 func TestHosts(t *testing.T) {
 	seen, compiler := testkit.Tally{}, newCompiler(t)
-	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it", "paused", "verification failed", "taken back", "command abandon"}
+	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it", "paused", "verification failed", "taken back", "command abandon", "frozen", "thawed", "finished under a freeze", "frozen unknown to its host", "saved before a freeze"}
 	if testing.Short() {
 		outcomes = nil
 	}
@@ -134,7 +135,7 @@ func (m *truth) someHost() *viewer { return m.hosts[m.evenly(len(m.hosts))] }
 func (m *truth) rest() {
 	m.note("REST")
 	m.faults = false
-	m.fleet.Unavailable = nil
+	m.fleet.Unavailable, m.fleet.Freezes = nil, nil
 	m.fleet.Versions = slices.Clone(m.fleet.Versions)
 	for k := range m.fleet.Versions {
 		m.fleet.Versions[k].Status = rollout.VersionReady

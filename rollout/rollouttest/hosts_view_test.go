@@ -32,7 +32,7 @@ type viewer struct {
 	planner  rollout.Planner
 }
 
-var parts = []string{"members", "labels", "jobs", "versions", "approvals", "overrides", "unavailable", "deleted", "policies", "commands"}
+var parts = []string{"members", "labels", "jobs", "versions", "approvals", "overrides", "freezes", "unavailable", "deleted", "policies", "commands"}
 
 // refresh brings one part of a view up to date.
 func (m *truth) refresh(h *viewer, part string) {
@@ -74,6 +74,8 @@ func (m *truth) refresh(h *viewer, part string) {
 		v.Approvals = slices.Clone(f.Approvals)
 	case "overrides":
 		v.Overrides = slices.Clone(f.Overrides)
+	case "freezes":
+		v.Freezes = slices.Clone(f.Freezes)
 	case "unavailable":
 		v.Unavailable = slices.Clone(f.Unavailable)
 	case "deleted":
@@ -132,6 +134,17 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 	m.note("%s plans at %s: %s", h.name, at.Format("15:04:05"), brief(plan))
 	if err := (rollouttest.Step{Snapshot: s, Plan: plan, Dispatched: m.starts, Lagging: true}).Check(); err != nil && !m.lagged(err) {
 		m.fail("%s: %v", h.name, err)
+	}
+	if isFrozen(plan) {
+		m.seen["frozen"]++
+	}
+	for _, start := range plan.Start {
+		switch held, truly := frozen(s.Freezes, start.TargetID, at), frozen(m.fleet.Freezes, start.TargetID, m.now); {
+		case held:
+			m.seen["finished under a freeze"]++ // or else the invariant is broken
+		case truly:
+			m.seen["frozen unknown to its host"]++
+		}
 	}
 	runs := map[string]bool{}
 	for _, t := range s.Targets {
@@ -243,6 +256,9 @@ func (m *truth) dispatch(l lateStart) {
 		}
 	}
 	m.check(l)
+	if frozen(m.fleet.Freezes, start.TargetID, m.now) {
+		m.seen["saved before a freeze"]++
+	}
 	created := m.now.Add(l.host.skew)
 	if created.Before(l.at) {
 		created = l.at

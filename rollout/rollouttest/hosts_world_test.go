@@ -122,7 +122,7 @@ func (m *truth) rules() string {
 			percent int
 			rule    func() string
 		}{
-			{"back", 20, m.rollback}, {"shut", 10, m.freeze}, {"cooldown", 8, func() string { return `"versionCooldown":{"intervalSeconds":` + m.seconds(30, 120) + `}` }},
+			{"back", 20, m.rollback}, {"shut", 10, m.shut}, {"cooldown", 8, func() string { return `"versionCooldown":{"intervalSeconds":` + m.seconds(30, 120) + `}` }},
 			{"stages", 10, m.progression}, {"only", 8, m.drawn.versions},
 		} {
 			if m.chance(other.percent) {
@@ -141,8 +141,8 @@ func (m *truth) rules() string {
 	return "[" + strings.Join(policies, ",") + "]"
 }
 
-// freeze draws a window that is shut for some of the time.
-func (m *truth) freeze() string {
+// shut draws a window that is shut for some of the time.
+func (m *truth) shut() string {
 	return `"deploymentWindow":{"allowWindow":false,"from":"2026-03-11T09:01:00Z","until":"2026-03-11T09:0` + m.seconds(2, 4) + `:00Z"` + m.maybe(50, func() string { return `"firstDeploy":"apply"` }) + `}`
 }
 
@@ -178,7 +178,7 @@ func (m *truth) edit() {
 	m.edited["any"] = true
 	f := &m.fleet
 	r := m.evenly(len(f.Resources))
-	switch m.of("version", "version", "version", "approval", "policies", "relabelled", "removed", "added", "unavailable", "deleted", "override", "paused", "command") {
+	switch m.of("version", "version", "version", "frozen", "approval", "thawed", "policies", "relabelled", "removed", "added", "unavailable", "deleted", "override", "paused", "command", "frozen") {
 	case "version":
 		m.ids++
 		d := f.Deployments[m.evenly(len(f.Deployments))].ID
@@ -261,7 +261,38 @@ func (m *truth) edit() {
 			Version: f.Versions[m.evenly(len(f.Versions))].ID, CreatedAt: m.now, CreatedBy: "ann", Reason: "urgent", ExpiresAt: m.now.Add(5 * time.Minute)})
 		m.edited["let past"] = true
 		m.note("override %+v", f.Overrides[len(f.Overrides)-1])
+	case "frozen":
+		m.ids++
+		z := rollout.Freeze{ID: fmt.Sprint("z", m.ids), CreatedAt: m.now, CreatedBy: "bob", Reason: "INC-7", FinishBegun: m.chance(50)}
+		switch t := f.Targets[m.evenly(len(f.Targets))]; m.of("", "resource", "resource", "deployment", "target") {
+		case "resource":
+			z.Resource = t.Resource
+		case "deployment":
+			z.Deployment = t.Deployment
+		case "target":
+			z.Resource, z.Environment, z.Deployment = t.Resource, t.Environment, t.Deployment
+		}
+		if m.chance(60) {
+			z.ExpiresAt = m.now.Add(time.Duration(m.number(20, 60, 300)) * time.Second)
+		}
+		f.Freezes = append(slices.Clip(f.Freezes), z)
+		m.note("freeze %+v", z)
+	case "thawed":
+		if n := len(f.Freezes); n > 0 {
+			k := m.evenly(n)
+			m.note("lift %s", f.Freezes[k].ID)
+			f.Freezes = slices.Delete(slices.Clone(f.Freezes), k, k+1)
+			m.seen["thawed"]++
+		}
 	}
+}
+
+// frozen reports whether a target is frozen for a host, or in truth, at an instant.
+func frozen(list []rollout.Freeze, t rollout.TargetID, at time.Time) bool {
+	return slices.ContainsFunc(list, func(z rollout.Freeze) bool {
+		return (z.Resource == "" || z.Resource == t.Resource) && (z.Environment == "" || z.Environment == t.Environment) && (z.Deployment == "" || z.Deployment == t.Deployment) &&
+			!z.CreatedAt.After(at) && (z.ExpiresAt.IsZero() || z.ExpiresAt.After(at))
+	})
 }
 
 // command gives an operator's command. One who resolves an execution, or skips a member, says that
