@@ -20,9 +20,9 @@ import (
 )
 
 // machine is a host with bad luck: it carries out parts of plans, stops between saving and
-// dispatching, plans on what it saw a while ago, edits its policies at the worst moment, and loses
-// nodes. Its store is one value that is replaced under the condition that nobody replaced it
-// before.
+// dispatching, plans on what it saw a while ago, edits its policies and is frozen at the worst
+// moment, and loses nodes. Its store is one value that is replaced under the condition that nobody
+// replaced it before.
 type machine struct {
 	set  map[string]*rollout.PolicySet
 	seen testkit.Tally
@@ -35,6 +35,7 @@ type machine struct {
 	dispatched map[string]rollout.Start
 	saved      map[string]bool // runs that were committed, dispatched or not
 	versions   int
+	freezes    int
 	raced      bool // what was observed was older than the state once: slots are safe still, but nobody can say what is newest
 	deleted    map[string]bool
 }
@@ -198,6 +199,29 @@ func (m *machine) Override(t *rapid.T) {
 	})
 }
 
+// Freeze keeps targets from starting anything, for a while or until somebody thaws them.
+func (m *machine) Freeze(t *rapid.T) {
+	if !chance(t, "seldom", 60) {
+		return
+	}
+	m.freezes++
+	z := rollout.Freeze{
+		ID: fmt.Sprint("z", m.freezes), CreatedAt: m.now, CreatedBy: "bob", Reason: "INC-7", FinishBegun: chance(t, "finishes", 50),
+		Resource: oneOf(t, "freezes", "", "n1", "n2"), Deployment: oneOf(t, "freezes of", "", "", "", "b", "d", "x"),
+	}
+	if chance(t, "thaws", 60) {
+		z.ExpiresAt = m.now.Add(time.Duration(between(t, "for", 1, 5)) * time.Minute)
+	}
+	m.s.Freezes = append(slices.Clone(m.s.Freezes), z)
+}
+
+func (m *machine) Thaw(t *rapid.T) {
+	if n := len(m.s.Freezes); n > 0 {
+		k := uniform(t, "thawed", n)
+		m.s.Freezes = slices.Delete(slices.Clone(m.s.Freezes), k, k+1)
+	}
+}
+
 func (m *machine) Advance(t *rapid.T) {
 	m.now = m.now.Add(time.Duration(between(t, "minutes", 1, 3)) * time.Minute)
 }
@@ -298,6 +322,11 @@ func (m *machine) planOn(t *rapid.T, s rollout.Snapshot, revision, lost int, sta
 	m.revision++
 	for _, start := range starts {
 		m.saved[start.Run] = true
+		if slices.ContainsFunc(s.Freezes, func(z rollout.Freeze) bool {
+			return freezesTarget(z, start.TargetID) && !m.now.Before(z.CreatedAt) && (z.ExpiresAt.IsZero() || m.now.Before(z.ExpiresAt))
+		}) {
+			m.seen["finished under a freeze"]++ // or else the invariant is broken
+		}
 	}
 	for _, e := range plan.Events {
 		m.seen[string(e.Kind)]++
@@ -461,7 +490,7 @@ func (m *machine) Check(t *rapid.T) {
 // calm ends all bad luck: nothing arrives any more, every job succeeds, an operator ends what is
 // held. Then everything must come to rest.
 func (m *machine) calm(t *rapid.T) {
-	m.variant, m.s.Unavailable = "full", nil
+	m.variant, m.s.Unavailable, m.s.Freezes = "full", nil, nil
 	for id := range m.deleted {
 		m.s.DeletedResources = append(m.s.DeletedResources, id)
 	}
@@ -560,10 +589,10 @@ func TestI14Machine(t *testing.T) {
 	seen.Check(t, func(t *rapid.T) {
 		m := newMachine(t, env, seen)
 		t.Repeat(map[string]func(*rapid.T){
-			"": m.Check, "Advance": m.Advance, "Approve": m.Approve, "Outdate": m.Outdate, "Override": m.Override, "Break": m.Break, "Edit": m.Edit, "Finish": m.Finish, "Join": m.Join, "Leave": m.Leave, "Plan": m.Plan, "PlanAgain": m.PlanAgain,
+			"": m.Check, "Advance": m.Advance, "Approve": m.Approve, "Outdate": m.Outdate, "Override": m.Override, "Break": m.Break, "Edit": m.Edit, "Finish": m.Finish, "Freeze": m.Freeze, "Thaw": m.Thaw, "Join": m.Join, "Leave": m.Leave, "Plan": m.Plan, "PlanAgain": m.PlanAgain,
 			"PlanStale": m.PlanStale, "Relabel": m.Relabel, "Release": m.Release, "Work": m.Work, "Work on": m.Work,
 		})
 		m.calm(t)
 	}, "rest", "conflict", "stale observation", "crash before dispatch", "dispatched again", "execution_ended", "start alone", "start in bracket",
-		"job failure", "job externalRunNotFound", "left")
+		"job failure", "job externalRunNotFound", "left", "frozen", "finished under a freeze")
 }
