@@ -54,6 +54,12 @@ func ingredients() []ingredient {
 		{kind: "retry", rule: `{"id":"R","retry":{"maxRetries":1,"backoffSeconds":60}}`},
 		{kind: "rollback", rule: `{"id":"X","rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`},
 		{kind: "host", host: true},
+		{kind: "frozen", fleet: func(s *rollout.Snapshot) {
+			s.Freezes = append(s.Freezes, rollout.Freeze{ID: "all", CreatedAt: t0.Add(45 * time.Second), ExpiresAt: t0.Add(190 * time.Second), CreatedBy: "bob", Reason: "INC-7"})
+		}},
+		{kind: "frozen but what has begun", fleet: func(s *rollout.Snapshot) {
+			s.Freezes = append(s.Freezes, rollout.Freeze{ID: "r1", Resource: "r1", CreatedAt: t0.Add(10 * time.Second), ExpiresAt: t0.Add(4 * time.Minute), CreatedBy: "bob", Reason: "INC-8", FinishBegun: true})
+		}},
 		{kind: "scope", fleet: func(s *rollout.Snapshot) { a(s).TargetSelector = "resource.id != 'r1'" }},
 		{kind: "needs", needs: "b", fleet: func(s *rollout.Snapshot) {
 			a(s).Dependencies = []rollout.VersionDependency{{Deployment: "b", VersionSelector: "version.tag != 'v1'"}}
@@ -151,7 +157,7 @@ func newPairWorld(t *testing.T, env rollout.Compiler, seen testkit.Tally, pair .
 
 func (m moment) and(what string) moment {
 	m.s = cloneFleet(m.s)
-	m.s.Overrides = slices.Clone(m.s.Overrides)
+	m.s.Overrides, m.s.Freezes = slices.Clone(m.s.Overrides), slices.Clone(m.s.Freezes)
 	m.story = append(slices.Clip(m.story), what)
 	m.idle = 0
 	return m
@@ -319,6 +325,21 @@ func (w *pairWorld) accidents(m moment, plan rollout.Plan) (list []moment) {
 			})
 		}
 	}
+	for _, own := range []struct {
+		what string
+		z    rollout.Freeze
+	}{
+		{"freeze", rollout.Freeze{}}, {"freeze of r1", rollout.Freeze{Resource: "r1"}}, {"freeze of a", rollout.Freeze{Deployment: "a"}}, {"freeze but what has begun", rollout.Freeze{FinishBegun: true}},
+	} {
+		add(own.what, true, func(x *moment) {
+			z := own.z
+			z.ID, z.CreatedAt, z.ExpiresAt, z.CreatedBy, z.Reason = "z", m.now, m.now.Add(70*time.Second), "bob", "INC-9"
+			x.s.Freezes = append(x.s.Freezes, z)
+		})
+	}
+	if len(m.s.Freezes) > 0 {
+		add("thaw", true, func(x *moment) { x.s.Freezes = nil })
+	}
 	add("deletion of r1", false, func(x *moment) { x.s.DeletedResources = []string{"r1"} })
 	add("r1 unseen", false, func(x *moment) {
 		x.s.Resources = x.s.Resources[1:]
@@ -371,6 +392,9 @@ func (w *pairWorld) check(m moment, plan rollout.Plan) {
 	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
 			w.seen[string(b.Reason)]++
+			if b.Reason == rollout.ReasonFrozen && slices.ContainsFunc(m.s.State.Executions, func(r *bracket.ExecutionRecord) bool { return r.Resource == wait.Resource && r.Open != nil }) {
+				w.seen["frozen half way"]++
+			}
 			if b.Status == rollout.Pending && b.Until.IsZero() && len(b.On) == 0 || !b.Until.IsZero() && !b.Until.After(m.now) {
 				w.fail(m, "%v waits for nothing: %+v", wait.TargetID, b)
 			}
@@ -394,7 +418,7 @@ func (w *pairWorld) check(m moment, plan rollout.Plan) {
 	turned := m.and("")
 	for _, reverse := range []func(){
 		func() { slices.Reverse(turned.s.Resources) }, func() { slices.Reverse(turned.s.Environments) }, func() { slices.Reverse(turned.s.Deployments) },
-		func() { slices.Reverse(turned.s.Versions) }, func() { slices.Reverse(turned.s.Targets) },
+		func() { slices.Reverse(turned.s.Versions) }, func() { slices.Reverse(turned.s.Targets) }, func() { slices.Reverse(turned.s.Freezes) },
 	} {
 		reverse()
 	}
@@ -429,6 +453,18 @@ func (w *pairWorld) starts(m moment, plan rollout.Plan) {
 			}
 			if active(t) || slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return j.Run == start.Run }) {
 				w.fail(m, "%s starts beside %+v", start.Run, t.Jobs)
+			}
+			for _, z := range m.s.Freezes {
+				if !m.now.Before(z.CreatedAt) && m.now.Before(z.ExpiresAt) && freezesTarget(z, t.TargetID) {
+					open := slices.ContainsFunc(m.s.State.Executions, func(r *bracket.ExecutionRecord) bool {
+						return r.Resource == start.Resource && r.Open != nil && r.Open.Group == start.Group
+					})
+					again := strings.HasPrefix(start.Group, "target/") && slices.ContainsFunc(t.Jobs, func(j rollout.Job) bool { return j.Version == start.Version })
+					if !z.FinishBegun || !open && !again && start.Purpose != rollout.PurposeRollback {
+						w.fail(m, "%s starts under %+v", start.Run, z)
+					}
+					w.seen["finished under a freeze"]++
+				}
 			}
 			if start.Version < t.Current && start.Purpose != rollout.PurposeRollback {
 				w.fail(m, "%s starts where %s runs", start.Run, t.Current)
@@ -540,7 +576,7 @@ func TestPairs(t *testing.T) {
 	for _, want := range []string{
 		"accident", "rest", "newest", "start deploy", "start rollback", "explained superseded", "explained kept", "bracket_not_due", "bracket_queued", "bracket_ended", "bracket_failed_holding",
 		"slot_full", "rollout_not_due", "window_closed", "approval_missing", "progression_waiting", "cooldown", "selector_no_match", "dependency_unmet", "version_dependency_unmet",
-		"retry_backoff", "retry_exhausted", "rollback_triggered", "change_freeze", "version_not_deployable", "target_busy",
+		"retry_backoff", "retry_exhausted", "rollback_triggered", "change_freeze", "version_not_deployable", "target_busy", "frozen", "frozen half way", "finished under a freeze",
 	} {
 		if seen[want] == 0 {
 			t.Errorf("%q never happened", want)
