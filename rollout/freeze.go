@@ -49,6 +49,18 @@ type Freeze struct {
 	Reason    string    `json:"reason"`
 }
 
+// Holds reports whether the freeze is active at an instant and concerns a target. A host that
+// dispatches a start late asks once more, with FinishBegun in mind; plans need no such question.
+func (z Freeze) Holds(target TargetID, at time.Time) bool {
+	until := endOf(z.ExpiresAt)
+	return !at.Before(z.CreatedAt) && (until.IsZero() || at.Before(until)) && (z.Resource == "" || z.Resource == target.Resource) && z.covers(target)
+}
+
+// covers reports whether a target is of the deployment and in the environment of a freeze.
+func (z *Freeze) covers(target TargetID) bool {
+	return (z.Environment == "" || z.Environment == target.Environment) && (z.Deployment == "" || z.Deployment == target.Deployment)
+}
+
 // UnmarshalJSON decodes a freeze strictly, since one whose environmentId is misspelt would hold all
 // environments, and one whose id is would hold nothing: unknown fields, fields given twice and
 // values of the wrong type are errors, all of them reported, joined, each a *[FieldError]. The
@@ -143,23 +155,18 @@ func (w *work) freezesNothing(z *Freeze) string {
 		return why
 	}
 	if z.Resource == "" {
-		if slices.ContainsFunc(w.pairs, func(p pair) bool { return len(p.targets) > 0 && z.covers(&w.targets[p.targets[0]]) }) {
+		if slices.ContainsFunc(w.pairs, func(p pair) bool { return len(p.targets) > 0 && z.covers(w.targets[p.targets[0]].TargetID) }) {
 			return ""
 		}
 	} else {
 		r, _ := w.resource(z.Resource)
 		for from, to := range w.everywhere(r) {
-			if slices.ContainsFunc(w.targets[from:to], func(t target) bool { return z.covers(&t) }) {
+			if slices.ContainsFunc(w.targets[from:to], func(t target) bool { return z.covers(t.TargetID) }) {
 				return ""
 			}
 		}
 	}
 	return "there is no such target"
-}
-
-// covers reports whether a target is of the deployment and in the environment of a freeze.
-func (z *Freeze) covers(t *target) bool {
-	return (z.Environment == "" || z.Environment == t.Environment) && (z.Deployment == "" || z.Deployment == t.Deployment)
 }
 
 // freezes appends what the active freezes say to target i. begun says that it would only finish what
@@ -176,7 +183,7 @@ func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
 		}
 	}
 	for _, z := range w.frozen[w.targets[i].resource] {
-		if z.covers(&w.targets[i]) && (!begun || !z.FinishBegun) {
+		if z.covers(w.targets[i].TargetID) && (!begun || !z.FinishBegun) {
 			blockers = w.once(blockers, z.verdict)
 		}
 	}
@@ -205,7 +212,7 @@ func (w *work) frozenBroadly(i int32) frozenPair {
 	own, asked := w.inPair[number]
 	if !asked {
 		for _, z := range w.broad {
-			if z.covers(t) {
+			if z.covers(t.TargetID) {
 				own.freezes, own.verdicts = append(own.freezes, z), append(own.verdicts, z.verdict)
 			}
 		}

@@ -85,6 +85,9 @@ func TestFreezeIsActive(t *testing.T) {
 			}
 			s.Freezes = []rollout.Freeze{row.freeze}
 			plan := mustPlan(t, compile(t, policy(noRule)), s, row.now)
+			if holds := row.freeze.Holds(s.Targets[0].TargetID, row.now); holds != row.waits {
+				t.Errorf("holds the target: %v", holds)
+			}
 			if waits := len(plan.Start) == 0; waits != row.waits || plan.Waiting.Len() > 1 || !plan.Next.Equal(row.next) {
 				t.Errorf("starts %q, waits %q, next %v, want %v", started(plan), blockers(plan), plan.Next, row.next)
 			}

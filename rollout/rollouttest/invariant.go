@@ -11,7 +11,6 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -357,13 +356,8 @@ func checkFrozen(s Step) error {
 	var faults []error
 	for k := range s.Snapshot.Freezes {
 		z := &s.Snapshot.Freezes[k]
-		over := !instant.Unset(z.ExpiresAt) && !s.Plan.Now.Before(z.ExpiresAt)
-		if over || s.Plan.Now.Before(z.CreatedAt) {
-			continue
-		}
 		for _, start := range s.Plan.Start {
-			holds := (z.Resource == "" || z.Resource == start.Resource) && (z.Environment == "" || z.Environment == start.Environment) && (z.Deployment == "" || z.Deployment == start.Deployment)
-			if holds && !(z.FinishBegun && s.finishes(start)) {
+			if z.Holds(start.TargetID, s.Plan.Now) && !(z.FinishBegun && s.finishes(start)) {
 				faults = append(faults, fmt.Errorf("%s on %s: starts %s under freeze %s", start.Deployment, start.Resource, start.Version, z.ID))
 			}
 		}

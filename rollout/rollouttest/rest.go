@@ -80,9 +80,7 @@ func (r *running) holds(plan *rollout.Plan) bool {
 	return len(r.recorder.running) > 0
 }
 
-// opens reports whether time alone can do more for a target than open and close its windows. A
-// freeze holds a version only where it is among the blockers of that: it may let what has begun
-// finish.
+// opens reports whether time alone can do more for a target than open and close its windows.
 func opens(e *rollout.Explanation) bool {
 	for k := range e.Versions {
 		v := &e.Versions[k]
@@ -92,7 +90,7 @@ func opens(e *rollout.Explanation) bool {
 		if v.Prospect != rollout.ProspectWaits {
 			continue
 		}
-		shut := slices.ContainsFunc(e.Held, func(held rollout.Verdict) bool { return held.Reason != rollout.ReasonFrozen })
+		shut := len(e.Held) > 0
 		for _, rule := range v.Blockers() {
 			switch {
 			case rule.Until.IsZero():

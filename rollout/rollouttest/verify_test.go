@@ -301,7 +301,7 @@ func TestFreezesArrive(t *testing.T) {
   08:32:00  freeze c: web in prod on c-1, by ann: the disk is being replaced
   09:00:00  web v2 published
   09:00:00  c-0: start web v2
-  09:00:00  c-1: web v2: frozen by ann: the disk is being replaced, waits for the end of freeze c
+  09:00:00  c-1: web v2: frozen by ann (the disk is being replaced), waits for the end of freeze c
   09:03:00  c-0: web v2 ended: successful
 `
 	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
