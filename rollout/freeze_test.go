@@ -156,6 +156,29 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// TestFreezeOfARollback: what keeps a target from going back is explained, also where a newer version
+// waits for something else.
+func TestFreezeOfARollback(t *testing.T) {
+	set := compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}},{"id":"a","versionSelector":{"selector":"version.tag != 'v3'"}}`))
+	s := fleet(1, "", map[string][]string{"api": {"v1", "v2", "v3"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, -5)}
+	s.Freezes = []rollout.Freeze{freeze()}
+	plan := mustPlan(t, set, s, t0)
+	e, err := plan.Explain(s.Targets[0].TargetID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{}
+	for _, v := range e.Versions {
+		for _, b := range v.Blockers() {
+			said[v.Version] += " " + string(b.Reason)
+		}
+	}
+	if want := map[string]string{"v3": " selector_no_match frozen", "v2": " rollback_triggered", "v1": " frozen"}; fmt.Sprint(said) != fmt.Sprint(want) || len(plan.Start) > 0 {
+		t.Errorf("%v, want %v\n%s", said, want, e)
+	}
+}
+
 // TestFreezeIsExplained: who froze the target, why and until when, and who can act; of several
 // freezes each, those of more than one resource first, and then the older ones.
 func TestFreezeIsExplained(t *testing.T) {
@@ -237,6 +260,14 @@ func TestFreezeKeepsTheOrder(t *testing.T) {
 	}
 	for _, frozen := range []string{"r1", "r2", "r3", "r4"} {
 		s.Freezes = []rollout.Freeze{freeze(frozenOn(frozen))}
+		wait, _ := mustPlan(t, set, s, t0).Waiting.Of(rollout.TargetID{Resource: frozen, Environment: "prod", Deployment: "api"})
+		want := "rollout_not_due frozen"
+		if before[frozen].IsZero() { // the first in turn
+			want = "frozen"
+		}
+		if got := waitingText(wait); got != want {
+			t.Errorf("%s is frozen before its turn: %s, want %s", frozen, got, want)
+		}
 		plan := mustPlan(t, set, s, minute(60))
 		if len(plan.Start) != 3 || !slices.Equal(blockers(plan), []string{frozen + "/api@v2: frozen"}) {
 			t.Errorf("%s is frozen: starts %q, waits %q", frozen, started(plan), blockers(plan))
