@@ -19,7 +19,8 @@ import (
 //     starts that a host has saved and not yet dispatched may still be dispatched, see [Start.Held].
 //   - A frozen member keeps an execution of its bracket from beginning on the resource, so nothing is
 //     drained to wait for it. An execution that is open stops between two of its members and keeps
-//     its slots; meanwhile nothing of it counts as stuck. With FinishBegun it goes on to its end.
+//     its slots; meanwhile nothing of it counts as stuck but what is in progress, or was saved and may
+//     be. With FinishBegun it goes on to its end.
 //   - A frozen target keeps its place everywhere: in the order and size of a curve, in the percentage
 //     of an environmentProgression, as a member of its pools. To leave it out of a percentage, leave
 //     the target out of the snapshot. It takes no slot while it waits, and holds up no other target.

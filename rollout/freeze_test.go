@@ -320,6 +320,30 @@ func TestFreezeInABracket(t *testing.T) {
 			t.Errorf("what has begun is finished: %q", got)
 		}
 	})
+	t.Run("stuck", func(t *testing.T) {
+		timed := compile(t, strings.NewReplacer(`"deploymentBracket": {`, `"deploymentBracket": {"stuckAfterSeconds":600,`, `"resourceConcurrency": {`, `"resourceConcurrency": {"stuckAfterSeconds":600,`).Replace(nodeLifecycle(t)))
+		between, undispatched, running := halfWay(t, timed, 1), nodeFleet(1), nodeFleet(1)
+		undispatched.State = mustCommit(t, mustPlan(t, timed, undispatched, day2), day2)
+		carryOut(t, &running, mustPlan(t, timed, running, day2), day2, rollout.JobInProgress)
+		for _, row := range []struct {
+			why   string
+			s     rollout.Snapshot
+			stuck []string
+		}{
+			{"between two members nobody is late", between, nil},
+			{"a run that was saved may have been dispatched, and its job not been seen", undispatched, []string{"run"}},
+			{"a job in progress, and its slot, as without a freeze", running, []string{"slot", "run"}},
+		} {
+			row.s.Freezes = []rollout.Freeze{freeze()}
+			var got []string
+			for _, stuck := range mustPlan(t, timed, row.s, day2.Add(48*time.Hour)).Stuck {
+				got = append(got, map[bool]string{true: "run", false: "slot"}[stuck.Run != ""])
+			}
+			if !slices.Equal(got, row.stuck) {
+				t.Errorf("%s: %q are stuck, want %q", row.why, got, row.stuck)
+			}
+		}
+	})
 	t.Run("thawed", func(t *testing.T) {
 		s := halfWay(t, set, 1)
 		s.Freezes = []rollout.Freeze{freeze()}
