@@ -16,14 +16,17 @@ import (
 // target must all be over.
 //
 //   - Nothing is taken back. A job in progress goes on to its end, and what it holds it keeps. The
-//     starts that a host has saved and not yet dispatched may still be dispatched, see [Start.Held].
+//     starts that a host has saved and not yet dispatched may still be dispatched; one that asks
+//     [Freeze.Holds] before it creates a job drops these as well, and the next plans offer them again
+//     once the freeze is over.
 //   - A frozen member keeps an execution of its bracket from beginning on the resource, so nothing is
 //     drained to wait for it. An execution that is open stops between two of its members and keeps
 //     its slots; meanwhile nothing of it counts as stuck but what is in progress, or was saved and may
 //     be. With FinishBegun it goes on to its end.
 //   - A frozen target keeps its place everywhere: in the order and size of a curve, in the percentage
-//     of an environmentProgression, as a member of its pools. To leave it out of a percentage, leave
-//     the target out of the snapshot. It takes no slot while it waits, and holds up no other target.
+//     of an environmentProgression, as a member of its pools. It takes no slot while it waits,
+//     and holds up no other target. To leave what is broken out of a percentage, leave its targets
+//     out of the snapshot, as if they were gone.
 //   - Time goes on. A bracket collects and closes its groups, a curve runs, a backoff and a soak end.
 //     So after a long freeze all targets whose turn has come start at once, as far as the limits
 //     allow. A deploymentWindow, which stops the curve, is better for a freeze that is planned.
@@ -63,9 +66,8 @@ func (z *Freeze) covers(target TargetID) bool {
 }
 
 // UnmarshalJSON decodes a freeze strictly, since one whose environmentId is misspelt would hold all
-// environments, and one whose id is would hold nothing: unknown fields, fields given twice and
-// values of the wrong type are errors, all of them reported, joined, each a *[FieldError]. The
-// freeze is then unchanged. A type that adds fields holds the freeze in a field of its own;
+// environments: unknown fields, fields given twice and values of the wrong type are errors, all of
+// them reported, joined, each a *[FieldError]. The freeze is then unchanged. A type that adds fields holds the freeze in a field of its own;
 // embedding it would pass this method on.
 func (z *Freeze) UnmarshalJSON(data []byte) error {
 	type plain Freeze
