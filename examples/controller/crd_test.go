@@ -6,7 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,11 +35,27 @@ func TestValidation(t *testing.T) {
 	approval := inNamespace(&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{Deployment: "d", Version: "v1", Environment: "prod", By: "ann", Decision: rollout.Approved}}, namespace, "approval")
 	override := inNamespace(&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v1", By: "ann", Reason: "INC-7"}}, namespace, "override")
 	order := inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Retry, Machine: "m", Group: "g", Deployment: "d", By: "ann", Reason: "INC-7"}}, namespace, "command")
-	create(t, c, approval, override, order)
+	freeze := inNamespace(&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{By: "ann", Reason: "INC-7"}}, namespace, "freeze")
+	create(t, c, approval, override, freeze, order)
 	overriding := func(change func(*v1alpha1.RuleOverrideSpec)) error {
 		changed := override.DeepCopyObject().(*v1alpha1.RuleOverride)
 		change(&changed.Spec)
 		return c.Update(t.Context(), changed)
+	}
+	refreezing := func(change func(*v1alpha1.DeploymentFreezeSpec)) error {
+		var changed v1alpha1.DeploymentFreeze
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(freeze), &changed); err != nil {
+			return err
+		}
+		change(&changed.Spec)
+		return c.Update(t.Context(), &changed)
+	}
+	freezing := func(name, field string, value any) error {
+		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"by": "ann", "reason": "INC-7", field: value}}}
+		object.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("DeploymentFreeze"))
+		object.SetNamespace(namespace)
+		object.SetName(name)
+		return client.WithFieldValidation(c, metav1.FieldValidationStrict).Create(t.Context(), object)
 	}
 	ordering := func(name string, change func(*v1alpha1.BracketCommandSpec)) error {
 		other := inNamespace(&v1alpha1.BracketCommand{Spec: order.Spec}, namespace, name)
@@ -172,6 +190,38 @@ func TestValidation(t *testing.T) {
 			other.Spec.Reason = ""
 			return c.Create(t.Context(), other)
 		}, "spec.reason"},
+		{"a freeze of everything is not narrowed: it is another one", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Machine = "m" })
+		}, "only expiresAt changes"},
+		{"… nor to a deployment", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Deployment = "d" })
+		}, "only expiresAt changes"},
+		{"… nor to an environment", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Environment = "prod" })
+		}, "only expiresAt changes"},
+		{"… nor does it let anything go on", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.FinishBegun = true })
+		}, "only expiresAt changes"},
+		{"… nor is it somebody else's", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.By = "ben" })
+		}, "only expiresAt changes"},
+		{"… nor for another reason", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Reason = "INC-8" })
+		}, "only expiresAt changes"},
+		{"a freeze may end", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.ExpiresAt = day2 })
+		}, ""},
+		{"… and last for longer", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.FinishBegun, s.ExpiresAt = false, day2.Add(time.Hour) })
+		}, ""},
+		{"a freeze without a reason keeps people waiting who cannot know why", func() error { return freezing("unfounded", "reason", "") }, "spec.reason"},
+		{"… or without somebody to ask", func() error { return freezing("nobody", "by", "") }, "spec.by"},
+		{"a machine whose name a script did not fill in is not everything", func() error { return freezing("empty", "machine", "") }, "spec.machine"},
+		{"… nor such an environment", func() error { return freezing("empty", "environment", "") }, "spec.environment"},
+		{"… nor such a deployment", func() error { return freezing("empty", "deployment", "") }, "spec.deployment"},
+		{"nor is one that is misspelt, as kubectl sends it", func() error { return freezing("misspelt", "machin", "m") }, `unknown field "spec.machin"`},
+		{"that what has begun is finished is said by true", func() error { return freezing("words", "finishBegun", "yes") }, "spec.finishBegun"},
+		{"what says no more than it must is a freeze", func() error { return freezing("narrow", "machine", "m") }, ""},
 		{"a command that no bracket knows", func() error {
 			return ordering("restart", func(s *v1alpha1.BracketCommandSpec) { s.Command = "restart" })
 		}, "spec.command"},
@@ -326,6 +376,7 @@ func TestUnreadableFields(t *testing.T) {
 			map[string]any{"name": "p", "selector": "true", "rules": []any{map[string]any{"anyApproval": map[string]any{"minApprovals": int64(1)}}}}, conditions("lastTransitionTime")},
 		{"Release", "publishedAt", &v1alpha1.ReleaseList{}, instants, map[string]any{"deployment": "d", "version": "v"}, nil},
 		{"RuleOverride", "expiresAt", &v1alpha1.RuleOverrideList{}, instants, map[string]any{"rule": "r", "deployment": "d", "version": "v", "by": "ann", "reason": "INC-7"}, nil},
+		{"DeploymentFreeze", "expiresAt", &v1alpha1.DeploymentFreezeList{}, instants, map[string]any{"by": "ann", "reason": "INC-7"}, nil},
 		{"NodeJob", "createdAt", &v1alpha1.NodeJobList{}, instants, map[string]any{"run": "r", "machine": "m", "environment": "prod", "deployment": "d", "version": "v"}, nil},
 		{"NodeJob", "startedAt", &v1alpha1.NodeJobList{}, instants, map[string]any{"run": "r", "machine": "m", "environment": "prod", "deployment": "d", "version": "v"},
 			func(value any) map[string]any { return map[string]any{"startedAt": value} }},

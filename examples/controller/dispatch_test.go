@@ -147,6 +147,8 @@ func (h *stale) list(_ context.Context, _ client.WithWatch, list client.ObjectLi
 		*list.(*v1alpha1.ReleaseApprovalList) = *cached
 	case *v1alpha1.RuleOverrideList:
 		*list.(*v1alpha1.RuleOverrideList) = *cached
+	case *v1alpha1.DeploymentFreezeList:
+		*list.(*v1alpha1.DeploymentFreezeList) = *cached
 	case *v1alpha1.BracketCommandList:
 		*list.(*v1alpha1.BracketCommandList) = *cached
 	}
@@ -226,7 +228,7 @@ func (m *machine) meanwhile(h *stale) {
 func kinds() []client.ObjectList {
 	return []client.ObjectList{
 		&v1alpha1.RolloutPolicyList{}, &v1alpha1.NodeDeploymentList{}, &v1alpha1.ReleaseList{}, &v1alpha1.MachineList{}, &v1alpha1.NodeJobList{},
-		&v1alpha1.ReleaseApprovalList{}, &v1alpha1.RuleOverrideList{}, &v1alpha1.BracketCommandList{},
+		&v1alpha1.ReleaseApprovalList{}, &v1alpha1.RuleOverrideList{}, &v1alpha1.DeploymentFreezeList{}, &v1alpha1.BracketCommandList{},
 	}
 }
 

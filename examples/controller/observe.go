@@ -30,6 +30,7 @@ type observation struct {
 	active   int                        // jobs that have not ended
 
 	released map[concurrency.Holder]bool // see decisions
+	never    []rollout.Diagnostic        // see decisions
 
 	known known // for the next observation
 }
@@ -49,14 +50,15 @@ type jobID struct {
 
 // observe reads a namespace. The reader may be a cache, and its lists of different age: a job that
 // is not seen yet is offered again under the same run id, and what else is old makes somebody wait.
-// With three exceptions. A machine that is listed as unavailable is believed to be down: it may be
-// repaired without a slot, however full the pool is. A job of a release that is not seen yet
-// would look like one of a release that was deleted, and the version before it like the newest:
-// then the server is asked, unless that job is known: one that was seen before the server answered
-// that it has no release of it. Such a release was deleted, which is usual, for jobs are kept longer;
-// or it never was. If it comes back, the jobs of it that follow are not known. And a command is
-// heard once: one that is seen before the failure that it answers would be refused for good. So the
-// server is asked for the jobs when a command is new.
+// With four exceptions. A freeze that is not seen yet holds nothing, as if it were written later. A
+// machine that is listed as unavailable is believed to be down: it may be repaired without a slot,
+// however full the pool is. A job of a release that is not seen yet would look like one of a release
+// that was deleted, and the version before it like the newest: then the server is asked, unless that
+// job is known: one that was seen before the server answered that it has no release of it. Such a
+// release was deleted, which is usual, for jobs are kept longer; or it never was. If it comes back,
+// the jobs of it that follow are not known. And a command is heard once: one that is seen before the
+// failure that it answers would be refused for good. So the server is asked for the jobs when a
+// command is new.
 func observe(ctx context.Context, reader, server client.Reader, namespace string, before known) (*observation, error) {
 	var (
 		deployments v1alpha1.NodeDeploymentList
@@ -95,7 +97,8 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 	}
 	now.unreleased = missing
 	o := &observation{machines: machines.Items, jobs: jobs.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, known: now}
-	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Commands, o.released = decided.approvals, decided.overrides, decided.commands, decided.released
+	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Freezes, o.snapshot.Commands = decided.approvals, decided.overrides, decided.freezes, decided.commands
+	o.released, o.never = decided.released, decided.never
 	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for i := range releases.Items {
 		o.release(&releases.Items[i])

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,8 +19,10 @@ import (
 type decisions struct {
 	approvals []rollout.Approval
 	overrides []rollout.Override
+	freezes   []rollout.Freeze
 	commands  []bracket.Command
 	released  map[concurrency.Holder]bool // whose slots are given back if they are quarantined
+	never     []rollout.Diagnostic        // about those that expire before they begin
 }
 
 // decide reads them. One that is being deleted was taken back, and a finalizer does not keep it in
@@ -28,9 +31,10 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 	var (
 		approvals v1alpha1.ReleaseApprovalList
 		overrides v1alpha1.RuleOverrideList
+		freezes   v1alpha1.DeploymentFreezeList
 		commands  v1alpha1.BracketCommandList
 	)
-	if err := list(ctx, reader, namespace, &approvals, &overrides, &commands); err != nil {
+	if err := list(ctx, reader, namespace, &approvals, &overrides, &freezes, &commands); err != nil {
 		return decisions{}, err
 	}
 	d := decisions{released: map[concurrency.Holder]bool{}}
@@ -53,9 +57,26 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 			ID: identity(object), Rule: spec.Rule, Deployment: spec.Deployment, Version: spec.Version, Environment: spec.Environment, Resource: spec.Machine,
 			CreatedAt: from(object), ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
 		}
-		if never := !spec.ExpiresAt.IsZero() && !spec.ExpiresAt.After(override.CreatedAt); !never { // a plan would refuse it, and with it the fleet
-			d.overrides = append(d.overrides, override)
+		if never(override.CreatedAt, spec.ExpiresAt) {
+			d.never = append(d.never, rollout.Diagnostic{Code: rollout.DiagnosticOverrideWithoutEffect, Detail: override.ID + neverText})
+			continue
 		}
+		d.overrides = append(d.overrides, override)
+	}
+	for i := range freezes.Items {
+		object, spec := &freezes.Items[i], &freezes.Items[i].Spec
+		if deleted(object) {
+			continue
+		}
+		freeze := rollout.Freeze{
+			ID: object.Name, Deployment: spec.Deployment, Environment: spec.Environment, Resource: spec.Machine, FinishBegun: spec.FinishBegun, // it is deleted by that name
+			CreatedAt: object.CreationTimestamp.Time, ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
+		}
+		if never(freeze.CreatedAt, spec.ExpiresAt) {
+			d.never = append(d.never, rollout.Diagnostic{Code: rollout.DiagnosticFreezeWithoutEffect, Detail: freeze.ID + neverText})
+			continue
+		}
+		d.freezes = append(d.freezes, freeze)
 	}
 	for i := range commands.Items {
 		object, spec := &commands.Items[i], &commands.Items[i].Spec
@@ -81,6 +102,30 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 func from(override client.Object) time.Time {
 	return override.GetCreationTimestamp().Truncate(time.Second).Add(time.Second)
 }
+
+// freeze has every freeze that was seen be in force, also if the server's clock is ahead: that would
+// be no reason to start anything.
+func (o *observation) freeze(now time.Time) {
+	for i := range o.snapshot.Freezes {
+		if freeze := &o.snapshot.Freezes[i]; freeze.CreatedAt.After(now) {
+			freeze.CreatedAt = now
+		}
+	}
+}
+
+// frozen reports whether somebody has frozen a target, which the plan may not know.
+func (o *observation) frozen(id rollout.TargetID, now time.Time) bool {
+	return slices.ContainsFunc(o.snapshot.Freezes, func(z rollout.Freeze) bool {
+		return (z.Resource == "" || z.Resource == id.Resource) && (z.Environment == "" || z.Environment == id.Environment) && (z.Deployment == "" || z.Deployment == id.Deployment) &&
+			!now.Before(z.CreatedAt) && (z.ExpiresAt.IsZero() || now.Before(z.ExpiresAt))
+	})
+}
+
+// never reports whether what people have decided expires before it begins. A plan would refuse it,
+// and with it the fleet.
+func never(begins, expires time.Time) bool { return !expires.IsZero() && !expires.After(begins) }
+
+const neverText = ": it expires before it begins"
 
 // identity tells an object from a later one of the same name, and can be read.
 func identity(object client.Object) string {

@@ -147,6 +147,7 @@ func TestDecisionTakenBack(t *testing.T) {
 	for _, object := range []client.Object{
 		&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{Deployment: "d", Version: "v", Environment: "e", By: "ann", Decision: rollout.Approved}},
 		&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v", By: "ann", Reason: "why"}},
+		&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{By: "ann", Reason: "why"}},
 		&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Retry, Machine: "m", Group: "g", By: "ann", Reason: "why"}},
 		&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: v1alpha1.CommandRelease, Machine: "m", Group: "g", By: "ann", Reason: "why"}},
 	} {
@@ -159,7 +160,7 @@ func TestDecisionTakenBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return len(d.approvals) + len(d.overrides) + len(d.commands) + len(d.released)
+			return len(d.approvals) + len(d.overrides) + len(d.freezes) + len(d.commands) + len(d.released)
 		}
 		before := count()
 		if err := c.Delete(t.Context(), object); err != nil {
@@ -207,11 +208,17 @@ func TestOverrideUntilTheEnd(t *testing.T) {
 	}
 }
 
-// message returns what a machine says in full.
+// message returns what a machine of the fleet says in full.
 func message(t *testing.T, c client.Client, machine string) string {
 	t.Helper()
+	return messageIn(t, c, "fleet", machine)
+}
+
+// messageIn is message for a machine of a namespace.
+func messageIn(t *testing.T, c client.Client, namespace, machine string) string {
+	t.Helper()
 	var m v1alpha1.Machine
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: machine}, &m); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: machine}, &m); err != nil {
 		t.Fatal(err)
 	}
 	return meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionUpToDate).Message
@@ -438,14 +445,20 @@ func TestReleaseCommandSparesClaims(t *testing.T) {
 	}
 }
 
-// planned returns what the policy says of the last plan.
+// planned returns what the policy of the fleet says of the last plan.
 func planned(t *testing.T, c client.Client) string {
 	t.Helper()
-	var policy v1alpha1.RolloutPolicy
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-lifecycle"}, &policy); err != nil {
-		t.Fatal(err)
+	return plannedIn(t, c, "fleet")
+}
+
+// plannedIn is planned for the only policy of a namespace.
+func plannedIn(t *testing.T, c client.Client, namespace string) string {
+	t.Helper()
+	var list v1alpha1.RolloutPolicyList
+	if err := c.List(t.Context(), &list, client.InNamespace(namespace)); err != nil || len(list.Items) != 1 {
+		t.Fatalf("%d policies, %v", len(list.Items), err)
 	}
-	return meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionPlanned).Message
+	return meta.FindStatusCondition(list.Items[0].Status.Conditions, v1alpha1.ConditionPlanned).Message
 }
 
 // TestCommandWithoutEffect: a command that does not apply is named, and a new object is a new
@@ -538,7 +551,8 @@ func TestDecisionsOnServer(t *testing.T) {
 	approval := inNamespace(&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{Deployment: "d", Version: "v", Environment: "e", By: "ann", Decision: rollout.Approved}}, namespace, "a")
 	override := inNamespace(&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v", Environment: "e", Machine: "m", By: "ann", Reason: "why", ExpiresAt: time.Now().Add(time.Hour).UTC()}}, namespace, "o")
 	order := inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Skip, Machine: "m", Group: "g", Deployment: "d", By: "ann", Reason: "why"}}, namespace, "c")
-	create(t, c, approval, override, order)
+	freeze := inNamespace(&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{Deployment: "d", Environment: "e", Machine: "m", FinishBegun: true, By: "ann", Reason: "why", ExpiresAt: time.Now().Add(time.Hour).UTC()}}, namespace, "f")
+	create(t, c, approval, override, freeze, order)
 	got, err := decide(t.Context(), c, namespace)
 	if err != nil {
 		t.Fatal(err)
@@ -549,8 +563,12 @@ func TestDecisionsOnServer(t *testing.T) {
 			ID: "o/" + string(override.UID), Rule: "r", Version: "v", Deployment: "d", Environment: "e", Resource: "m",
 			CreatedAt: override.CreationTimestamp.Add(time.Second), ExpiresAt: override.Spec.ExpiresAt, CreatedBy: "ann", Reason: "why",
 		}},
+		[]rollout.Freeze{{
+			ID: "f", Deployment: "d", Environment: "e", Resource: "m", FinishBegun: true,
+			CreatedAt: freeze.CreationTimestamp.Time, ExpiresAt: freeze.Spec.ExpiresAt, CreatedBy: "ann", Reason: "why",
+		}},
 		[]bracket.Command{{ID: "c/" + string(order.UID), Kind: bracket.Skip, Group: "g", Resource: "m", Deployment: "d", By: "ann", Reason: "why", At: order.CreationTimestamp.Time}},
-		map[concurrency.Holder]bool{},
+		map[concurrency.Holder]bool{}, nil,
 	}
 	if !reflect.DeepEqual(got, want) || approval.CreationTimestamp.IsZero() || override.UID == "" {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -58,7 +58,7 @@ func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatc
 			continue
 		}
 		id, _ := rollout.TargetOf(orphan.Holder)
-		switch given, err := jobs.giveBack(ctx, id, orphan, seen.turns[id]); {
+		switch given, err := jobs.giveBack(ctx, id, orphan, seen.turns[id], seen.frozen(id, plan.Now)); {
 		case errors.Is(err, bracket.ErrConflict):
 			again = true
 		case err != nil:
@@ -100,19 +100,19 @@ func (n *namespace) due(plan rollout.Plan) (due []concurrency.Lease, next time.T
 
 // giveBack gives a lease of a target back in two steps: nothing can be dispatched under it any
 // more, then it is taken out of its pool. It reports whether this call took it. seen is the last
-// turn of which the plan saw the job. An error of [bracket.ErrConflict] says that somebody else was
-// quicker.
+// turn of which the plan saw the job, frozen says that none is created now. An error of
+// [bracket.ErrConflict] says that somebody else was quicker.
 //
 // Whoever dies between the two steps leaves a lease under which every start is refused. Whoever
 // meets that, here or in dispatch, takes the second step.
-func (d *dispatcher) giveBack(ctx context.Context, id rollout.TargetID, orphan concurrency.Lease, seen int64) (bool, error) {
+func (d *dispatcher) giveBack(ctx context.Context, id rollout.TargetID, orphan concurrency.Lease, seen int64, frozen bool) (bool, error) {
 	key := targetKey(id)
 	last, revision, err := d.last(ctx, key)
 	if err != nil {
 		return false, err
 	}
 	if !last.released(orphan.Pool, orphan.Token) {
-		if idle, err := d.idle(ctx, last, seen); err != nil || !idle {
+		if idle, err := d.idle(ctx, last, seen, frozen); err != nil || !idle {
 			return false, err
 		}
 		if last.Released == nil {
@@ -132,12 +132,14 @@ func (d *dispatcher) giveBack(ctx context.Context, id rollout.TargetID, orphan c
 
 // idle reports whether the last job of a target has ended, and the plan has seen it. A plan that
 // did not see it has nothing to say about the lease. A job that does not exist is created: the
-// record's writer may only sleep. That it has ended is asked of the server, for a plan does not see
-// the jobs of a target that is none any more.
-func (d *dispatcher) idle(ctx context.Context, last targetRecord, seen int64) (bool, error) {
+// record's writer may only sleep; on a frozen target it is not, and the lease stays. That it has
+// ended is asked of the server, for a plan does not see the jobs of a target that is none any more.
+func (d *dispatcher) idle(ctx context.Context, last targetRecord, seen int64, frozen bool) (bool, error) {
 	switch {
 	case last.Run == "":
 		return true, nil
+	case last.Turn > seen && frozen:
+		return false, nil
 	case last.Turn > seen:
 		_, err := d.create(ctx, last.NodeJobSpec)
 		return false, err

@@ -464,7 +464,7 @@ func TestReleasedTokens(t *testing.T) {
 			c := newFake(t, interceptor.Funcs{})
 			d := &dispatcher{store: NewStore(c, c, "fleet"), writer: c}
 			orphan := concurrency.Lease{Pool: "limit", Holder: concurrency.Holder{Resource: "m", Group: "target/prod/d"}, Token: 2}
-			if _, err := d.giveBack(t.Context(), row.start.TargetID, orphan, 0); err != nil {
+			if _, err := d.giveBack(t.Context(), row.start.TargetID, orphan, 0, false); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := d.dispatch(t.Context(), row.start, 0, day1); !errors.Is(err, row.err) {

@@ -265,6 +265,8 @@ func TestRoles(t *testing.T) {
 		{"definitions are installed by somebody else", "update", "apiextensions.k8s.io", "customresourcedefinitions", "", false},
 		{"people decide", "list", "rollout.tranche.dev", "bracketcommands", "", true},
 		{"… and not the program", "create", "rollout.tranche.dev", "releaseapprovals", "", false},
+		{"people freeze, and that is heard at once", "watch", "rollout.tranche.dev", "deploymentfreezes", "", true},
+		{"… and the program does not thaw", "delete", "rollout.tranche.dev", "deploymentfreezes", "", false},
 		{"nothing is drained", "create", "", "pods", "eviction", false},
 	} {
 		a := authorizer.AttributesRecord{Verb: row.verb, APIGroup: row.group, Resource: row.resource, Subresource: row.subresource, ResourceRequest: true}

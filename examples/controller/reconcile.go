@@ -169,6 +169,7 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 	if _, err := set.PoolKeys(seen.snapshot.Resources); err != nil {
 		return nil, rollout.Plan{}, fmt.Errorf("%w: %w", errRejected, err) // what runs on such a machine would count nowhere
 	}
+	seen.freeze(r.Clock.Now())
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	own.known.unreleased = seen.known.unreleased
@@ -247,7 +248,7 @@ func setup(mgr ctrl.Manager, r reconcile.Reconciler, options controller.Options)
 func watched() []client.Object {
 	return []client.Object{
 		&v1alpha1.RolloutPolicy{}, &v1alpha1.NodeDeployment{}, &v1alpha1.Release{}, &v1alpha1.Machine{}, &v1alpha1.NodeJob{},
-		&v1alpha1.ReleaseApproval{}, &v1alpha1.RuleOverride{}, &v1alpha1.BracketCommand{},
+		&v1alpha1.ReleaseApproval{}, &v1alpha1.RuleOverride{}, &v1alpha1.DeploymentFreeze{}, &v1alpha1.BracketCommand{},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -121,7 +122,7 @@ func (r *reporter) noPlan(policy *v1alpha1.RolloutPolicy, reason, message string
 // planned reports a plan, on the policies and on every machine.
 func (r *reporter) planned(ctx context.Context, found policies, seen *observation, plan rollout.Plan) error {
 	message := ""
-	for _, d := range plan.Diagnostics {
+	for _, d := range slices.Concat(plan.Diagnostics, seen.never) {
 		message += fmt.Sprintf("%s: %s\n", d.Code, d.Detail)
 	}
 	for _, lease := range plan.Orphans {
@@ -156,11 +157,9 @@ func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*
 	return nil
 }
 
-// onMachines says on every machine what it waits for: the first blocker of its first waiting target
-// is the reason, unless the machine is being deleted and no bracket has begun there, which may wait
-// for a person; all of them are the message. The facts behind them, such as who holds the slots, are
-// left out: they change with every start elsewhere, and would have the whole fleet written each
-// time.
+// onMachines says on every machine what it waits for: one blocker is the reason, see headline, unless
+// the machine is being deleted and no bracket has begun there, which may wait for a person; all of
+// them are the message.
 func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollout.Plan) error {
 	waiting := map[string][]rollout.Waiting{}
 	for wait := range plan.Waiting.All() {
@@ -185,7 +184,7 @@ func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollo
 		if waits := waiting[machine.Name]; len(at) > 0 {
 			c = condition(v1alpha1.ConditionUpToDate, false, reasonRunning, strings.Join(at, ", "), machine.Generation, r.now)
 		} else if len(waits) > 0 {
-			why := waits[0].Blockers[0].Reason
+			why := headline(waits)
 			if deleted(machine) && !begun[machine.Name] {
 				why = reasonDeleted // a bracket has reasons of its own, and does not begin for this one
 			}
@@ -218,13 +217,37 @@ func (r *reporter) ungoverned(ctx context.Context, namespace string) error {
 	return nil
 }
 
+// headline returns the reason of a machine: the first blocker of its first waiting target. But if
+// somebody has frozen it, nothing else matters before the end of that, other than a bracket that has
+// failed there: that waits for a person, frozen or not.
+func headline(waits []rollout.Waiting) rollout.Reason {
+	frozen, failed := false, false
+	for _, wait := range waits {
+		for _, verdict := range wait.Blockers {
+			frozen = frozen || verdict.Reason == rollout.ReasonFrozen
+			failed = failed || verdict.Reason == rollout.Reason(bracket.ReasonFailedHolding)
+		}
+	}
+	switch {
+	case frozen && failed:
+		return rollout.Reason(bracket.ReasonFailedHolding)
+	case frozen:
+		return rollout.ReasonFrozen
+	}
+	return waits[0].Blockers[0].Reason
+}
+
 // explain writes the blockers of one machine, each on a line with the rule that it is of; targets
-// with the same blockers share it.
+// with the same blockers share it. The facts behind them, such as who holds the slots, are left out:
+// they change with every start elsewhere, and would have the whole fleet written each time. Who
+// froze it and why stays as it is.
 func explain(waits []rollout.Waiting) string {
 	var lines []string
 	for _, wait := range waits {
 		for _, verdict := range wait.Blockers {
-			verdict.Data = nil
+			if verdict.Reason != rollout.ReasonFrozen {
+				verdict.Data = nil
+			}
 			line := verdict.String()
 			if verdict.Rule != "" {
 				line = verdict.Rule + ": " + line

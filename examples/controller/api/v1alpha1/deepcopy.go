@@ -187,6 +187,27 @@ func (in *RuleOverrideList) DeepCopyObject() runtime.Object {
 }
 
 // DeepCopyInto copies everything that in refers to.
+func (in *DeploymentFreeze) DeepCopyInto(out *DeploymentFreeze) {
+	*out = *in
+	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (in *DeploymentFreeze) DeepCopyObject() runtime.Object {
+	out := new(DeploymentFreeze)
+	in.DeepCopyInto(out)
+	return out
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (in *DeploymentFreezeList) DeepCopyObject() runtime.Object {
+	out := *in
+	in.ListMeta.DeepCopyInto(&out.ListMeta)
+	out.Items = list(in.Items)
+	return &out
+}
+
+// DeepCopyInto copies everything that in refers to.
 func (in *BracketCommand) DeepCopyInto(out *BracketCommand) {
 	*out = *in
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)

@@ -27,6 +27,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&NodeJob{}, &NodeJobList{},
 		&ReleaseApproval{}, &ReleaseApprovalList{},
 		&RuleOverride{}, &RuleOverrideList{},
+		&DeploymentFreeze{}, &DeploymentFreezeList{},
 		&BracketCommand{}, &BracketCommandList{},
 		&PlannerState{}, &PlannerStateList{},
 	)

@@ -2,15 +2,16 @@
 // what exists, what is wanted, and what is being done. A namespace is one fleet: everything in it
 // is planned together, and nothing outside it is looked at.
 //
-//	RolloutPolicy    the rules, as the library's JSON, verbatim
-//	NodeDeployment   something that is deployed to machines: an upgrade, but also a drain
-//	Release          one version of a deployment
-//	Machine          what is deployed to
-//	NodeJob          one execution on one machine, created by the controller and carried out by an agent
-//	ReleaseApproval  a person's yes or no to a release in an environment
-//	RuleOverride     lets one release past one rule for a time
-//	BracketCommand   an operator's decision about a machine on which a bracket has failed
-//	PlannerState     one record of the planner; only the planner writes it
+//	RolloutPolicy     the rules, as the library's JSON, verbatim
+//	NodeDeployment    something that is deployed to machines: an upgrade, but also a drain
+//	Release           one version of a deployment
+//	Machine           what is deployed to
+//	NodeJob           one execution on one machine, created by the controller and carried out by an agent
+//	ReleaseApproval   a person's yes or no to a release in an environment
+//	RuleOverride      lets one release past one rule for a time
+//	DeploymentFreeze  keeps a machine, an environment or everything from starting anything
+//	BracketCommand    an operator's decision about a machine on which a bracket has failed
+//	PlannerState      one record of the planner; only the planner writes it
 //
 // The manifests that [CRDs] returns check what a server can check without knowing the library:
 // required fields, fields that must not change once written, and that a job which has ended stays
@@ -285,6 +286,43 @@ type RuleOverrideList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []RuleOverride `json:"items"`
+}
+
+// DeploymentFreeze keeps a machine, an environment, or everything in the namespace, from starting
+// anything: while somebody works on the machine, or during an incident. To end it, delete it. What
+// has started by then goes on, and [ConditionUpToDate] of a machine that it holds says frozen, by
+// whom and why.
+type DeploymentFreeze struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              DeploymentFreezeSpec `json:"spec"`
+}
+
+// DeploymentFreezeSpec is [rollout.Freeze]. It is in force from the creation of the object on, as
+// soon as a controller sees it, whatever the clocks say. Without deployment, environment and machine
+// it is of everything. Only ExpiresAt may change.
+type DeploymentFreezeSpec struct {
+	Deployment  string `json:"deployment,omitempty"`  // empty: all
+	Environment string `json:"environment,omitempty"` // empty: all
+	Machine     string `json:"machine,omitempty"`     // empty: all
+
+	// FinishBegun lets what has begun come to its end: the brackets that are open, further attempts,
+	// rollbacks. False: nothing starts, and a machine may stay drained for as long.
+	FinishBegun bool `json:"finishBegun,omitempty"`
+
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+
+	// ExpiresAt is the first instant at which nothing is frozen any more. Zero: when the object is
+	// deleted. A freeze that expires before it begins has no effect.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+}
+
+// DeploymentFreezeList is a list of freezes.
+type DeploymentFreezeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DeploymentFreeze `json:"items"`
 }
 
 // BracketCommand is an operator's decision about what a bracket does on one machine, for example to
