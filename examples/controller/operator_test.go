@@ -79,17 +79,18 @@ func TestOverrides(t *testing.T) {
 		created time.Time
 		change  func(*v1alpha1.RuleOverrideSpec)
 		want    string // what the machine says then
+		planned string // what the policy says of the plan
 	}{
-		{"it lets the release past the rule", before, func(*v1alpha1.RuleOverrideSpec) {}, "started"},
-		{"it is for this machine", before, func(s *v1alpha1.RuleOverrideSpec) { s.Environment, s.Machine = "prod", "node-0" }, "started"},
-		{"it is for another machine", before, func(s *v1alpha1.RuleOverrideSpec) { s.Machine = "node-1" }, "approval_missing"},
-		{"it is for another environment", before, func(s *v1alpha1.RuleOverrideSpec) { s.Environment = "staging" }, "approval_missing"},
-		{"it is of another rule", before, func(s *v1alpha1.RuleOverrideSpec) { s.Rule = "one-of-us" }, "approval_missing"},
-		{"it holds still", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2.Add(time.Second) }, "started"},
-		{"it has expired", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing"},
-		{"it expired before it was written: the rest of the fleet goes on without it", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day1 }, "approval_missing"},
-		{"it was written in this second: it begins with the next one", day2, func(*v1alpha1.RuleOverrideSpec) {}, "approval_missing"},
-		{"it expires in the second in which it was written", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing"},
+		{"it lets the release past the rule", before, func(*v1alpha1.RuleOverrideSpec) {}, "started", ""},
+		{"it is for this machine", before, func(s *v1alpha1.RuleOverrideSpec) { s.Environment, s.Machine = "prod", "node-0" }, "started", ""},
+		{"it is for another machine", before, func(s *v1alpha1.RuleOverrideSpec) { s.Machine = "node-1" }, "approval_missing", "override_without_effect: hotfix/uid-of-hotfix: there is no such resource"},
+		{"it is for another environment", before, func(s *v1alpha1.RuleOverrideSpec) { s.Environment = "staging" }, "approval_missing", "override_without_effect: hotfix/uid-of-hotfix: there is no such environment"},
+		{"it is of another rule", before, func(s *v1alpha1.RuleOverrideSpec) { s.Rule = "one-of-us" }, "approval_missing", "override_without_effect: hotfix/uid-of-hotfix: no enabled policy has this rule"},
+		{"it holds still", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2.Add(time.Second) }, "started", ""},
+		{"it has expired", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing", ""},
+		{"it expired before it was written: the rest of the fleet goes on without it", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day1 }, "approval_missing", "override_without_effect: hotfix/uid-of-hotfix: it expires before it begins"},
+		{"it was written in this second: it begins with the next one", day2, func(*v1alpha1.RuleOverrideSpec) {}, "approval_missing", ""},
+		{"it expires in the second in which it was written", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing", "override_without_effect: hotfix/uid-of-hotfix: it expires before it begins"},
 	} {
 		c := newFake(t, interceptor.Funcs{})
 		h := approvals(t, c)
@@ -98,8 +99,8 @@ func TestOverrides(t *testing.T) {
 		row.change(&override.Spec)
 		create(t, c, written(override, "fleet", "hotfix", row.created))
 		h.once()
-		if got := reason(t, c, "fleet", "node-0"); got != row.want {
-			t.Errorf("%s: the machine says %s, want %s", row.why, got, row.want)
+		if got, planned := reason(t, c, "fleet", "node-0"), plannedIn(t, c, "fleet"); got != row.want || planned != row.planned {
+			t.Errorf("%s: the machine says %s, want %s; the policy says %q, want %q", row.why, got, row.want, planned, row.planned)
 		}
 	}
 }
@@ -179,9 +180,9 @@ func TestDecisionTakenBack(t *testing.T) {
 	}
 }
 
-// TestOverrideUntilTheEnd: what an override says of its end can be read again when it is the next
+// TestUntilTheEnd: what an override or a freeze says of its end can be read again when it is the next
 // instant of a plan: in UTC it may be in the year 10000, which no JSON has.
-func TestOverrideUntilTheEnd(t *testing.T) {
+func TestUntilTheEnd(t *testing.T) {
 	soon, last := time.Date(2199, 12, 31, 23, 59, 59, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	for _, row := range []struct {
 		until time.Time
@@ -191,19 +192,28 @@ func TestOverrideUntilTheEnd(t *testing.T) {
 		{last, time.Time{}}, // nobody can plan then
 		{last.In(time.FixedZone("", -5*60*60)).Add(5 * time.Hour), time.Time{}},
 	} {
-		c := newFake(t, interceptor.Funcs{})
-		h := approvals(t, c)
-		rule, _, _ := strings.Cut(message(t, c, "node-0"), ":")
-		create(t, c, written(&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{
-			Rule: rule, Deployment: "agent", Version: "v1", By: "ann", Reason: "INC-7", ExpiresAt: row.until,
-		}}, "fleet", "for-ever", day1))
-		h.once()
-		var list v1alpha1.RolloutPolicyList
-		if err := c.List(t.Context(), &list, client.InNamespace("fleet")); err != nil {
-			t.Fatal(err)
-		}
-		if next := list.Items[0].Status.NextPlan; (next == nil) != row.want.IsZero() || next != nil && !next.Time.Equal(row.want) {
-			t.Errorf("until %v: the next plan is at %v, want %v", row.until, next, row.want)
+		for _, kind := range []string{"override", "freeze"} {
+			c := newFake(t, interceptor.Funcs{})
+			h := approvals(t, c)
+			rule, _, _ := strings.Cut(message(t, c, "node-0"), ":")
+			var object client.Object = &v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{
+				Rule: rule, Deployment: "agent", Version: "v1", By: "ann", Reason: "INC-7", ExpiresAt: row.until,
+			}}
+			if kind == "freeze" {
+				object = newFreeze("fleet", "for-ever", func(s *v1alpha1.DeploymentFreezeSpec) { s.ExpiresAt = row.until })
+			}
+			create(t, c, written(object, "fleet", "for-ever", day1))
+			h.once()
+			var list v1alpha1.RolloutPolicyList
+			if err := c.List(t.Context(), &list, client.InNamespace("fleet")); err != nil {
+				t.Fatal(err)
+			}
+			if next := list.Items[0].Status.NextPlan; (next == nil) != row.want.IsZero() || next != nil && !next.Time.Equal(row.want) {
+				t.Errorf("%s until %v: the next plan is at %v, want %v", kind, row.until, next, row.want)
+			}
+			if frozen := reason(t, c, "fleet", "node-0") == "frozen"; frozen != (kind == "freeze") {
+				t.Errorf("%s until %v: the machine says %s", kind, row.until, message(t, c, "node-0"))
+			}
 		}
 	}
 }
