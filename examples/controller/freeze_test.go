@@ -268,22 +268,58 @@ func TestFreezeAfterADeath(t *testing.T) {
 	}
 }
 
-// TestFrozenTargetThatIsNone: the slot of a target that is none any more is given back as before, but
-// no job is created for that while a freeze covers it, which no plan shows.
+// TestFrozenTargetThatIsNone: before the slot of a target that is none any more is given back its job
+// is created, but not while a freeze covers it. No plan shows that.
 func TestFrozenTargetThatIsNone(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		change func(*v1alpha1.DeploymentFreezeSpec)
+		frozen bool
+	}{
+		{"everything", func(*v1alpha1.DeploymentFreezeSpec) {}, true},
+		{"the target", func(z *v1alpha1.DeploymentFreezeSpec) { z.Machine, z.Environment, z.Deployment = "m0", "prod", "agent" }, true},
+		{"another machine", func(z *v1alpha1.DeploymentFreezeSpec) { z.Machine = "m1" }, false},
+		{"another environment", func(z *v1alpha1.DeploymentFreezeSpec) { z.Environment = "staging" }, false},
+		{"another deployment", func(z *v1alpha1.DeploymentFreezeSpec) { z.Deployment = "other" }, false},
+	} {
+		s := newSingle(t)
+		s.choose("m0")
+		if _, err := s.try(s.controller(dying(isJob))); err == nil {
+			t.Fatal("it lives")
+		}
+		s.choose("m1")
+		until := day1.Add(3 * time.Hour)
+		freeze := newFreeze("fleet", "stop", row.change, func(z *v1alpha1.DeploymentFreezeSpec) { z.ExpiresAt = until })
+		create(t, s.client, written(freeze, "fleet", "stop", s.clock.Now()))
+		r := s.controller(interceptor.Funcs{})
+		s.rest(r)
+		if created := len(listJobs(t, s.client, "fleet")) > 0; created == row.frozen {
+			t.Errorf("%s is frozen: a job was created: %v", row.why, created)
+		}
+		s.clock.Set(until)
+		s.rest(r)
+		s.want("m0 v1 active, m0=1")
+	}
+}
+
+// TestSlotOfAFrozenTarget: the slot of a claim of which no job can come is given back also while its
+// target is frozen: others may need it.
+func TestSlotOfAFrozenTarget(t *testing.T) {
 	s := newSingle(t)
-	s.choose("m0")
-	if _, err := s.try(s.controller(dying(isJob))); err == nil {
+	r := s.controller(interceptor.Funcs{})
+	for range 2 {
+		s.rest(r)
+		s.end()
+	}
+	s.rest(r)
+	s.publish("v2")
+	if _, err := s.try(s.controller(dying(isRecord("target")))); err == nil {
 		t.Fatal("it lives")
 	}
-	s.choose("m1")
-	create(t, s.client, written(newFreeze("fleet", "stop", func(z *v1alpha1.DeploymentFreezeSpec) { z.ExpiresAt = day1.Add(3 * time.Hour) }), "fleet", "stop", s.clock.Now()))
-	r := s.controller(interceptor.Funcs{})
+	s.want("m0 v1, m1 v1, m0=3")
+	create(t, s.client, written(newFreeze("fleet", "disk", func(z *v1alpha1.DeploymentFreezeSpec) { z.Machine = "m0" }), "fleet", "disk", s.clock.Now()))
 	s.rest(r)
-	s.want("m0=1")
-	s.clock.Set(day1.Add(3 * time.Hour))
-	s.rest(r)
-	s.want("m0 v1 active, m0=1")
+	s.want("m0 v1, m1 v1, m1 v2 active, m1=4")
 }
 
 // TestWatched: every kind that a plan is made from asks for a plan when an object of it changes.

@@ -113,11 +113,12 @@ func (o *observation) freeze(now time.Time) {
 	}
 }
 
-// frozen reports whether somebody has frozen a target, which the plan may not know.
+// frozen reports whether somebody has frozen a target, which the plan may not know. A freeze that was
+// seen has begun.
 func (o *observation) frozen(id rollout.TargetID, now time.Time) bool {
 	return slices.ContainsFunc(o.snapshot.Freezes, func(z rollout.Freeze) bool {
 		return (z.Resource == "" || z.Resource == id.Resource) && (z.Environment == "" || z.Environment == id.Environment) && (z.Deployment == "" || z.Deployment == id.Deployment) &&
-			!now.Before(z.CreatedAt) && (z.ExpiresAt.IsZero() || now.Before(z.ExpiresAt))
+			(z.ExpiresAt.IsZero() || now.Before(z.ExpiresAt))
 	})
 }
 
