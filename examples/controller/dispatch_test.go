@@ -119,7 +119,8 @@ type machine struct {
 	version int
 	counts  map[string]int
 
-	deployed bool // there is a deployment: without it nobody plans for what was claimed
+	deployed bool                       // there is a deployment: without it nobody plans for what was claimed
+	frozen   *v1alpha1.DeploymentFreeze // nil: none
 }
 
 // stale is one controller with its cache.
@@ -228,7 +229,7 @@ func (m *machine) meanwhile(h *stale) {
 func kinds() []client.ObjectList {
 	return []client.ObjectList{
 		&v1alpha1.RolloutPolicyList{}, &v1alpha1.NodeDeploymentList{}, &v1alpha1.ReleaseList{}, &v1alpha1.MachineList{}, &v1alpha1.NodeJobList{},
-		&v1alpha1.ReleaseApprovalList{}, &v1alpha1.RuleOverrideList{}, &v1alpha1.DeploymentFreezeList{}, &v1alpha1.BracketCommandList{},
+		&v1alpha1.DeploymentFreezeList{}, &v1alpha1.ReleaseApprovalList{}, &v1alpha1.RuleOverrideList{}, &v1alpha1.BracketCommandList{},
 	}
 }
 
@@ -269,6 +270,34 @@ func (m *machine) deploy(deployed bool) {
 		m.Fatal(err)
 	}
 	m.deployed = deployed
+}
+
+// freeze freezes a machine, or everything.
+func (m *machine) freeze(machine string) {
+	m.frozen = written(newFreeze("fleet", "stop", func(s *v1alpha1.DeploymentFreezeSpec) { s.Machine = machine }), "fleet", "stop", m.clock.Now())
+	if err := m.client.Create(context.Background(), m.frozen); err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *machine) thaw() {
+	if m.frozen == nil {
+		return
+	}
+	if err := m.client.Delete(context.Background(), m.frozen); err != nil {
+		m.Fatal(err)
+	}
+	m.frozen = nil
+}
+
+// jobsUnderFreeze returns the jobs of frozen machines.
+func (m *machine) jobsUnderFreeze() (list []v1alpha1.NodeJob) {
+	for _, job := range m.jobs() {
+		if m.frozen != nil && (m.frozen.Spec.Machine == "" || m.frozen.Spec.Machine == job.Spec.Machine) {
+			list = append(list, job)
+		}
+	}
+	return list
 }
 
 func (m *machine) end(state rollout.JobStatus) {
@@ -325,7 +354,8 @@ func number(version string) (n int) {
 }
 
 // TestTurns: two controllers that plan outside brackets, from caches of any age, with writes that
-// are lost or arrive much later.
+// are lost or arrive much later. One that sees a freeze creates no job under it, however old the rest
+// is that it sees.
 func TestTurns(t *testing.T) {
 	counts := map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
@@ -352,10 +382,29 @@ func TestTurns(t *testing.T) {
 				i := rapid.IntRange(0, 1).Draw(r, "host")
 				m.hosts[i] = m.newHost()
 			},
+			"freeze": func(r *rapid.T) {
+				m.thaw()
+				m.freeze(rapid.SampledFrom([]string{"", "m0", "m1"}).Draw(r, "machine"))
+			},
+			"thaw": func(*rapid.T) { m.thaw() },
+			"reconcile, and see the freeze": func(r *rapid.T) {
+				h := host(r)
+				m.refresh(h, &v1alpha1.DeploymentFreezeList{})
+				before := len(m.jobsUnderFreeze())
+				m.reconcile(h)
+				if jobs := m.jobsUnderFreeze(); len(jobs) != before {
+					r.Fatalf("under a freeze of %q there were %d jobs, and now %v", m.frozen.Spec.Machine, before, starts(jobs))
+				}
+				for i := range 4 {
+					if reason(t, m.client, "fleet", fmt.Sprint("m", i)) == "frozen" {
+						counts["frozen"]++
+					}
+				}
+			},
 			"deploy or not": func(*rapid.T) { m.deploy(!m.deployed) },
 			"refresh": func(r *rapid.T) {
 				h := host(r)
-				list := kinds()[rapid.IntRange(0, 4).Draw(r, "kind")] // nobody decides anything here
+				list := kinds()[rapid.IntRange(0, 5).Draw(r, "kind")] // nobody decides anything else here
 				m.refresh(h, list)
 			},
 			"publish": func(*rapid.T) { m.publish() },
@@ -374,12 +423,13 @@ func TestTurns(t *testing.T) {
 			},
 		})
 		m.T = r
+		m.thaw()
 		m.deploy(true)
 		m.unseenEnd()
 		m.finish()
 		m.countGivenBack()
 	})
-	for _, what := range []string{"dispatched", "lost", "late", "slow", "arrived", "given back", "successful", "failure", "finished"} {
+	for _, what := range []string{"dispatched", "lost", "late", "slow", "arrived", "given back", "frozen", "successful", "failure", "finished"} {
 		if counts[what] == 0 {
 			t.Errorf("never %s", what)
 		}
