@@ -66,7 +66,7 @@ func TestFreezes(t *testing.T) {
 		for _, machine := range []string{"m0", "m1"} {
 			got = append(got, reason(t, s.client, "fleet", machine))
 			says := message(t, s.client, machine)
-			if who := strings.Contains(says, "frozen by ann: INC-7") && strings.Contains(says, "the end of freeze it"); who != (got[len(got)-1] == "frozen") {
+			if who := strings.Contains(says, "frozen by ann (INC-7)") && strings.Contains(says, "the end of freeze it"); who != (got[len(got)-1] == "frozen") {
 				t.Errorf("%s: %s says %q", row.why, machine, says)
 			}
 		}
@@ -121,7 +121,7 @@ func TestFreezeOfAMachine(t *testing.T) {
 	create(t, c, freeze)
 	h.run(h.clock.Now().Add(24 * time.Hour))
 	h.want("frozen", map[string]int{"node-0": 4, "node-2": 4}, map[string]int{"current": 2, "frozen": 1})
-	if says := messageIn(t, c, h.namespace, "node-1"); !strings.Contains(says, "frozen by ann: the disk is being replaced, waits for the end of freeze disk") {
+	if says := messageIn(t, c, h.namespace, "node-1"); !strings.Contains(says, "frozen by ann (the disk is being replaced), waits for the end of freeze disk") {
 		t.Errorf("it says %q", says)
 	}
 	h.delete(freeze)
@@ -138,7 +138,7 @@ func TestFreezeOfEverything(t *testing.T) {
 	create(t, c, newFreeze(h.namespace, "stop", func(s *v1alpha1.DeploymentFreezeSpec) { s.ExpiresAt = until }))
 	h.run(until.Add(-1))
 	h.want("frozen", map[string]int{}, map[string]int{"frozen": 3})
-	if says := messageIn(t, c, h.namespace, "node-1"); !strings.Contains(says, "frozen by ann: INC-7 until "+until.Format(time.RFC3339)) {
+	if says := messageIn(t, c, h.namespace, "node-1"); !strings.Contains(says, "frozen by ann (INC-7) until "+until.Format(time.RFC3339)) {
 		t.Errorf("it says %q", says)
 	}
 	h.run(until.Add(24 * time.Hour))

@@ -117,8 +117,10 @@ func (o *observation) freeze(now time.Time) {
 // seen has begun.
 func (o *observation) frozen(id rollout.TargetID, now time.Time) bool {
 	return slices.ContainsFunc(o.snapshot.Freezes, func(z rollout.Freeze) bool {
-		return (z.Resource == "" || z.Resource == id.Resource) && (z.Environment == "" || z.Environment == id.Environment) && (z.Deployment == "" || z.Deployment == id.Deployment) &&
-			(z.ExpiresAt.IsZero() || now.Before(z.ExpiresAt))
+		if z.CreatedAt.After(now) {
+			return z.Holds(id, z.CreatedAt)
+		}
+		return z.Holds(id, now)
 	})
 }
 
