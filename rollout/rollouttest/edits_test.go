@@ -337,7 +337,7 @@ func (e *editor) check(plan rollout.Plan) {
 	}
 	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
-			if e.seen[string(b.Reason)]++; b.Reason == rollout.ReasonFrozen && len(wait.Blockers) == 1 && slices.ContainsFunc(e.s.State.Executions, func(r *bracket.ExecutionRecord) bool { return r.Resource == wait.Resource && r.Open != nil }) {
+			if e.seen[string(b.Reason)]++; b.Reason == rollout.ReasonFrozen && e.halfWay(wait) {
 				e.seen["frozen half way"]++
 			}
 		}
@@ -367,6 +367,16 @@ func (e *editor) check(plan rollout.Plan) {
 		e.report(e, "order", "turned round, the snapshot has another plan")
 	}
 	e.limits(plan)
+}
+
+// halfWay reports whether a target that waits is a member of an open execution, and waits for no
+// other one of it, nor for its turn in the next one.
+func (e *editor) halfWay(wait rollout.Waiting) bool {
+	return !slices.ContainsFunc(wait.Blockers, func(b rollout.Verdict) bool { return strings.HasPrefix(string(b.Reason), "bracket_") }) &&
+		slices.ContainsFunc(e.s.State.Executions, func(r *bracket.ExecutionRecord) bool {
+			return r.Resource == wait.Resource && r.Open != nil && r.Open.Environment == wait.Environment &&
+				slices.ContainsFunc(r.Open.Members, func(m bracket.ExecutionMember) bool { return m.Deployment == wait.Deployment })
+		})
 }
 
 // asSoon reports whether a plan is looked at again no sooner than the one before it was to be, of

@@ -90,13 +90,13 @@ func (u *upheaval) versionEdits() (list []drawnEdit) {
 		u.note("%+v", o)
 		return true
 	})
-	for range 2 {
+	for range 4 {
 		add("freeze", func() bool { // preferably where a node is being drained
 			u.ids++
 			z := u.drawn.freeze(fmt.Sprint("edit", u.ids), u.now)
 			for _, record := range u.s.State.Executions {
-				if record.Open != nil && u.chance(60) {
-					z.Resource, z.Environment, z.Deployment = record.Resource, "", u.of("", "", "b", "d")
+				if record.Open != nil && u.chance(80) {
+					z.Resource, z.Environment, z.Deployment, z.FinishBegun = record.Resource, "", u.of("", "", "", "b", "d"), u.chance(30)
 					break
 				}
 			}

@@ -33,8 +33,8 @@ type upheaval struct {
 }
 
 // TestUpheaval runs drawn worlds in which everything is edited that can be, several times, at drawn
-// instants: policies, fleet, versions, approvals, the state, the jobs that the host knows of, the
-// clock. In between its planner stops wherever it can, and for a while another one has policies
+// instants: policies, fleet, versions, approvals, freezes, the state, the jobs that the host knows of,
+// the clock. In between its planner stops wherever it can, and for a while another one has policies
 // that are old. Every plan keeps the invariants and the limits, starts nothing that is not allowed,
 // is explained as it is, is the same from a state that was read back, and stays the same until
 // Next. When at last nobody edits anything, everybody approves, all jobs end well and an operator
