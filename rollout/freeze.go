@@ -22,7 +22,7 @@ import (
 //   - A frozen member keeps an execution of its bracket from beginning on the resource, so nothing is
 //     drained to wait for it. An execution that is open stops between two of its members and keeps
 //     its slots; meanwhile nothing of it counts as stuck but what is in progress, or was saved and may
-//     be. With FinishBegun it goes on to its end.
+//     be. With FinishBegun it goes on to its end, and no later group is merged into it.
 //   - A frozen target keeps its place everywhere: in the order and size of a curve, in the percentage
 //     of an environmentProgression, as a member of its pools. It takes no slot while it waits,
 //     and holds up no other target. To leave what is broken out of a percentage, leave its targets

@@ -150,6 +150,12 @@ func TestFreeze(t *testing.T) {
 				own := e.Waits()
 				if own == nil || own.Version != wait.Version || len(own.Blockers()) != len(wait.Blockers) {
 					t.Errorf("%s, finishing %v: waits for %v\n%s", row.why, finish, wait, e)
+					continue
+				}
+				for _, b := range own.Blockers() {
+					if (b.Reason == rollout.ReasonFrozen) != (b.Kind == "freeze") {
+						t.Errorf("%s, finishing %v: %v is of kind %s", row.why, finish, b.Verdict, b.Kind)
+					}
 				}
 			}
 		}
@@ -300,6 +306,26 @@ func TestFreezeInABracket(t *testing.T) {
 			later := mustPlan(t, set, s, day2.Add(time.Hour))
 			if len(later.Start) != 1 || later.Start[0].Resource == first {
 				t.Errorf("%v: in its turn the other node starts %q", z, started(later))
+			}
+		}
+	})
+	t.Run("behind a job of the host's own", func(t *testing.T) {
+		s := nodeFleet(1)
+		s.Targets[0].Jobs = []rollout.Job{{Version: s.Targets[0].Current, Status: rollout.JobInProgress, CreatedAt: day1}}
+		s.Freezes = []rollout.Freeze{freeze()}
+		plan := mustPlan(t, set, s, day2)
+		for wait := range plan.Waiting.All() {
+			if got := waitingText(wait); got != "bracket_not_due frozen target_busy" {
+				t.Errorf("%s waits: %s", wait.Deployment, got)
+			}
+			e, err := plan.Explain(wait.TargetID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range e.Waits().Blockers() {
+				if (b.Reason == rollout.ReasonFrozen) != (b.Kind == "freeze") {
+					t.Errorf("%v is of kind %s", b.Verdict, b.Kind)
+				}
 			}
 		}
 	})
