@@ -150,7 +150,6 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 // begun: whether another job of it may start, and what a rollback rule says of it.
 func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
-	v := w.version(i, n)
 	if s := w.setbackOf(i, n); s != nil {
 		var rules []RuleVerdict
 		for _, verdict := range s.verdicts(w, t) {
@@ -161,18 +160,27 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 		}
 		return rules, ProspectWaits
 	}
-	if blockers, needed := w.repeat(i, n); needed {
-		rules := w.lets(w.windowRules(i, n), i, n, v)
-		rules = append(rules, w.retryRules(i, n, blockers)...)
-		if t.busy {
-			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
-		}
-		if len(blockers) == 0 {
-			rules = append(rules, w.slotRules(i, v.ID)...)
-		}
-		return rules, prospect(starts)
+	return w.repeatRules(i, n, starts)
+}
+
+// repeatRules returns the answers about the version that a target outside brackets keeps: whether
+// another job of it may start.
+func (w *work) repeatRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
+	t := &w.targets[i]
+	v := w.version(i, n)
+	blockers, needed := w.repeat(i, n)
+	if !needed {
+		return []RuleVerdict{keptRule(t, n)}, ProspectKept
 	}
-	return []RuleVerdict{keptRule(t, n)}, ProspectKept
+	rules := w.lets(w.windowRules(i, n), i, n, v)
+	rules = append(rules, w.retryRules(i, n, blockers)...)
+	if t.busy {
+		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
+	}
+	if len(blockers) == 0 {
+		rules = append(rules, w.slotRules(i, v.ID)...)
+	}
+	return rules, prospect(starts)
 }
 
 // keptRule is the answer about a version that needs no further job on a target outside brackets.

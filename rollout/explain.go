@@ -122,11 +122,10 @@ func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {
 		own, starts := w.explained(i, n)
 		switch {
+		case n < floor && n == back:
+			own.Rules, own.Prospect = w.repeatRules(i, n, starts)
 		case n < floor && !starts && len(w.waitingFor(i, own.Version)) == 0:
-			if n != back {
-				continue
-			}
-			own.Rules, own.Prospect = []RuleVerdict{keptRule(t, n)}, ProspectKept
+			continue
 		case n < floor:
 			own.Rules, own.Prospect = w.backRules(i, floor, own.Version, starts)
 		case n == floor:

@@ -170,10 +170,12 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	case s.done:
 		kept := s.keeps(t, floor)
-		if blockers, needed := w.repeat(i, kept); needed && len(blockers) == 0 {
+		w.wait(i, versions[floor].ID, s.blockers(w, t))
+		if blockers, needed := w.repeat(i, kept); len(blockers) > 0 {
+			w.waitWithOlder(i, kept, versions[kept].ID, blockers)
+		} else if needed {
 			w.offer(i, kept, w.repeatDue(i, kept), 0)
 		}
-		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	case t.busy:
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	default:

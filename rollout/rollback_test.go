@@ -95,6 +95,43 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// TestRunAgainAfterARollback: a target that went back and is outdated runs again what it went back to.
+// What keeps it from that is explained; it used to be kept, as if there were nothing to do.
+func TestRunAgainAfterARollback(t *testing.T) {
+	ok, failure := rollout.JobSuccessful, rollout.JobFailure
+	const back = `{"id":"x","rollback":{"onJobStatuses":["failure"]}}`
+	for _, row := range []struct {
+		why, rules string
+		change     func(*rollout.Snapshot)
+		prospect   rollout.Prospect
+		says       string // of v1, which it went back to
+	}{
+		{"at once", back, func(*rollout.Snapshot) {}, rollout.ProspectStarts, ""},
+		{"in its window", back + "," + weekly("w", "01:00", "02:00", ""), func(*rollout.Snapshot) {}, rollout.ProspectWaits, "window_closed"},
+		{"unless it is frozen", back, func(s *rollout.Snapshot) { s.Freezes = []rollout.Freeze{freeze(finishing)} }, rollout.ProspectWaits, "frozen"},
+		{"in the pool", back + `,{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}}`, func(*rollout.Snapshot) {}, rollout.ProspectWaits, "slot_paused"},
+		{"if it is outdated", back, func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = time.Time{} }, rollout.ProspectKept, ""},
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v1", "v2"}})
+		s.Targets[0].Jobs = []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -9), ran("v1", ok, -5)}
+		s.Targets[0].OutdatedAt = minute(-2)
+		row.change(&s)
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		k := slices.IndexFunc(e.Versions, func(v rollout.VersionExplanation) bool { return v.Version == "v1" })
+		for _, b := range e.Versions[k].Blockers() {
+			said += string(b.Reason)
+		}
+		if starts := len(plan.Start) == 1; starts != (row.prospect == rollout.ProspectStarts) || e.Versions[k].Prospect != row.prospect || said != row.says || !slices.Equal(blockers(plan), []string{"r1/api@v2: rollback_triggered"}) {
+			t.Errorf("%s: starts %q, waits %q\n%s", row.why, started(plan), blockers(plan), e)
+		}
+	}
+}
+
 // TestRollbackPastWhatIsNoGood: the host says what ran before the first job that is listed, and the
 // version that came after it failed its verification. The target goes back past that one.
 func TestRollbackPastWhatIsNoGood(t *testing.T) {

@@ -208,9 +208,9 @@ type order struct {
 	rollout *rollout // one outside brackets and windows, of which position and instant follow from the target; else nil
 }
 
-// olderWait is a target with an older version that waits for nothing but its slots, or that it would
-// go back to but for a freeze. The plan lists what the newest version waits for; olderWait is for
-// [Plan.Explain].
+// olderWait is a target with an older version that waits for nothing but its slots, that it would go
+// back to but for a freeze, or that it went back to and has to run again. The plan lists what the
+// newest version waits for; olderWait is for [Plan.Explain].
 type olderWait struct {
 	target, version int32
 	blockers        int32 // as work.list returns it

@@ -33,22 +33,15 @@ func (r *running) atRest(plan *rollout.Plan) bool {
 	return true
 }
 
-// lapse returns the first instant at which a world at rest starts something because an override or
-// a freeze expires, zero if there is none. A version that an override kept is then taken back, and a
-// freeze may have kept a target from another run of what it was taken back to, of which no wait tells.
+// lapse returns the first instant at which a world at rest starts something because an override
+// expires, zero if there is none: a version that an override kept is then taken back.
 func (r *running) lapse(snapshot rollout.Snapshot, plan *rollout.Plan) time.Time {
 	snapshot.State = plan.State
 	var ends []time.Time
-	expires := func(at time.Time) {
-		if at.After(plan.Now) {
-			ends = append(ends, at)
+	for _, o := range snapshot.Overrides {
+		if o.ExpiresAt.After(plan.Now) {
+			ends = append(ends, o.ExpiresAt)
 		}
-	}
-	for k := range snapshot.Overrides {
-		expires(snapshot.Overrides[k].ExpiresAt)
-	}
-	for k := range snapshot.Freezes {
-		expires(snapshot.Freezes[k].ExpiresAt)
 	}
 	slices.SortFunc(ends, time.Time.Compare)
 	for _, at := range ends {
