@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-//go:embed policy.json policy-retry.yaml fleet.json releases.json releases-partial.json releases-overlap.json
+//go:embed policy.json policy-retry.yaml fleet.json releases.json releases-partial.json releases-overlap.json releases-freeze.json
 var builtin embed.FS
 
 // fleet is a fleet file: every deployment has a target on every resource of every cluster.
@@ -37,6 +38,7 @@ type releases struct {
 	Durations map[string]program.Duration   `json:"durations"`         // by deployment
 	Samples   map[string][]program.Duration `json:"samples,omitempty"` // by deployment: how long past jobs took, for a forecast
 	Outages   []outage                      `json:"outages,omitempty"`
+	Freezes   []rollout.Freeze              `json:"freezes,omitempty"` // who stops what, and for how long
 }
 
 type release struct {
@@ -176,6 +178,23 @@ func (r releases) validate(f fleet) error {
 				fault("outages[%d]: %s is down at the same time in outages[%d]: make them one", i, o.Resource, k)
 				break
 			}
+		}
+	}
+	for i, z := range r.Freezes {
+		for _, err := range strictjson.Parts(z.Validate()) {
+			fault("freezes[%d].%w", i, err)
+		}
+		if slices.ContainsFunc(r.Freezes[:i], func(other rollout.Freeze) bool { return other.ID == z.ID }) {
+			fault("freezes[%d].id: %q: every freeze needs one of its own", i, z.ID)
+		}
+		if z.Resource != "" && !f.has(z.Resource) {
+			fault("freezes[%d].resourceId: the fleet has no resource %q", i, z.Resource)
+		}
+		if z.Deployment != "" && !f.deploys(z.Deployment) {
+			fault("freezes[%d].deploymentId: the fleet has no deployment %q", i, z.Deployment)
+		}
+		if z.Environment != "" && !slices.ContainsFunc(f.Clusters, func(c cluster) bool { return c.Environment.ID == z.Environment }) {
+			fault("freezes[%d].environmentId: the fleet has no environment %q", i, z.Environment)
 		}
 	}
 	for i, c := range f.Clusters {

@@ -74,6 +74,14 @@ func TestReports(t *testing.T) {
 			Says: []string{`policy "one": 1 rule`, "fleet: 1 resource, 1 deployment", "at most 1 resource in flight at once"},
 		},
 		{
+			Name: "freeze", Why: "an incident stops what has not begun, and a node is kept out for longer", Args: []string{"-releases", "releases-freeze.json"},
+			Says: []string{
+				"    09:12:00  freeze INC-7: everything but what has begun, until 2026-03-11 09:45:00, by ann: alerts since the first node",
+				"  node-3     start +5m      end +20m     completed", "  node-8     start +45m     end +60m     completed", "  node-7     start +90m     end +105m    completed",
+				"at most 2 resources in flight at once", "done at 2026-03-11 10:45:00",
+			},
+		},
+		{
 			Name: "every", Why: "a planner that looks every five minutes: what a job makes possible between two looks waits for the next one", Args: []string{"-every", "5m"},
 			Says: []string{
 				"    09:23:00  node-3: kubelet-upgrade v1.29.2 ended: successful", "    09:25:00  node-3: start node-uncordon v1",
@@ -184,6 +192,10 @@ func TestWrongInput(t *testing.T) {
 		}},
 		{Why: "outages that are none, and that overlap", Args: []string{"-releases", "testdata/wrong-outages.yaml"}, Faults: []string{
 			`^testdata/wrong-outages\.yaml: outages\[2\]: node-1 is down at the same time in outages\[0\]`, `outages\[3\]\.until: must come after from`, `outages\[4\]\.resource: the fleet has no resource "node-10"`,
+		}},
+		{Why: "freezes without end, author or place, and two of one id", Args: []string{"-releases", "testdata/wrong-freezes.yaml"}, Faults: []string{
+			`^testdata/wrong-freezes\.yaml: freezes\[0\]\.createdBy: is required`, `freezes\[0\]\.reason: is required`, `freezes\[0\]\.expiresAt: must be after createdAt`, `freezes\[0\]\.resourceId: the fleet has no resource "node-10"`,
+			`freezes\[1\]\.id: "z": every freeze`, `freezes\[1\]\.deploymentId: the fleet has no deployment "kubelet"`, `freezes\[1\]\.environmentId: the fleet has no environment "prd"`,
 		}},
 		{Why: "deployments that wait for one another", Args: []string{"-policy", "testdata/cycle.yaml"}, Faults: []string{`^testdata/cycle\.yaml: rollout: dependency cycle: node-drain needs node-uncordon needs node-drain \(rules Circle/deploymentDependency/0, .*: remove`}},
 		{Why: "two brackets that claim the same nodes", Args: []string{"-policy", "testdata/two-brackets.yaml"}, Faults: []string{`^testdata/two-brackets\.yaml: bracket: "evenings/deploymentBracket/0" and "mornings/deploymentBracket/0" both bracket deployment "containerd-upgrade" on resource "node-0": narrow`}},
