@@ -172,25 +172,40 @@ func (w *work) freezesNothing(z *Freeze) string {
 	return "there is no such target"
 }
 
-// freezes appends what the active freezes say to target i. begun says that it would only finish what
-// it has begun.
+// freezes appends what the active freezes say to target i, unless the blockers hold it: what several
+// members of a bracket wait for is listed once for their resource. begun says that the target would
+// only finish what it has begun.
 func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
-	pair := w.frozenBroadly(i)
+	pair, said := w.frozenBroadly(i), blockers
+	add := func(z *frost) {
+		if (!begun || !z.FinishBegun) && !z.among(said) {
+			blockers = w.also(blockers, z.verdict)
+		}
+	}
 	if len(blockers) == 0 && !begun {
 		blockers = pair.verdicts
 	} else {
 		for _, z := range pair.freezes {
-			if !begun || !z.FinishBegun {
-				blockers = w.once(blockers, z.verdict)
-			}
+			add(z)
 		}
 	}
 	for _, z := range w.frozen[w.targets[i].resource] {
-		if z.covers(w.targets[i].TargetID) && (!begun || !z.FinishBegun) {
-			blockers = w.once(blockers, z.verdict)
+		if z.covers(w.targets[i].TargetID) {
+			add(z)
 		}
 	}
 	return blockers
+}
+
+// among reports whether blockers hold what the freeze says. It has data of its own, so nothing else
+// need be compared.
+func (z *frost) among(blockers []Verdict) bool {
+	for k := range blockers { // a verdict is large: this loop copies none
+		if blockers[k].Data == z.verdict.Data {
+			return true
+		}
+	}
+	return false
 }
 
 // frozenAt reports whether a freeze may hold target i.

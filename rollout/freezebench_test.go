@@ -44,3 +44,26 @@ func BenchmarkFrozen(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFreezesOfOneTarget is a plan in which as many freezes hold each of twenty targets, and each
+// of fifty members of a bracket, which wait for an approval besides.
+func BenchmarkFreezesOfOneTarget(b *testing.B) {
+	const approval = `{"anyApproval":{"minApprovals":1}}`
+	alone, nodes := compile(b, policy(approval)), compile(b, nodeLifecycle(b))
+	for _, n := range []int{100, 1000, 10000} {
+		var freezes []rollout.Freeze
+		for k := range n {
+			freezes = append(freezes, freeze(func(z *rollout.Freeze) { z.ID = fmt.Sprint(k) }))
+		}
+		frozen := func(s rollout.Snapshot) rollout.Snapshot {
+			s.Freezes = freezes
+			return s
+		}
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.Run("alone", func(b *testing.B) {
+				benchmarkPlan(b, alone, frozen(fleet(20, "v1", map[string][]string{"api": {"v1", "v2"}})), t0)
+			})
+			b.Run("bracket", func(b *testing.B) { benchmarkPlan(b, nodes, frozen(nodeFleet(10)), day2) })
+		})
+	}
+}

@@ -24,7 +24,7 @@ func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
 		return w.verdicts[n+1-size : n+1 : n+1]
 	}
 	if room < size {
-		w.verdicts = make([]Verdict, 0, max(size, min(max(64, 2*cap(w.verdicts)), 8192)))
+		w.verdicts = make([]Verdict, 0, max(size+size/4, min(max(64, 2*cap(w.verdicts)), 8192))) // with room for more of a list that is longer than a slab
 	}
 	w.verdicts = append(append(w.verdicts, blockers...), verdict)
 	n := len(w.verdicts)
