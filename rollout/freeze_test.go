@@ -403,6 +403,15 @@ func TestFreezeInABracket(t *testing.T) {
 		if got := started(mustPlan(t, set, s, day2.Add(time.Minute))); !slices.Equal(got, []string{"node-0/node-drain@drain"}) {
 			t.Errorf("what has begun is finished: %q", got)
 		}
+		for k := range s.Targets {
+			if s.Targets[k].Deployment == "node-drain" { // a job of the host's own
+				s.Targets[k].Jobs = []rollout.Job{{Version: "drain", Status: rollout.JobInProgress, CreatedAt: day1}}
+			}
+		}
+		s.Freezes = []rollout.Freeze{freeze()}
+		if got := blockers(mustPlan(t, set, s, day2.Add(time.Minute))); !slices.Contains(got, "node-0/node-drain@drain: frozen target_busy") {
+			t.Errorf("behind a job of the host's own: waits %q", got)
+		}
 	})
 	t.Run("while it collects", func(t *testing.T) {
 		s := nodeFleet(3)

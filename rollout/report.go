@@ -112,12 +112,12 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 			continue // the target is gone, so nothing can run the job
 		}
 		settled.add(i)
+		blockers := w.freezes(nil, i, true)
 		if t := &w.targets[i]; t.busy {
-			w.wait(i, start.Version, []Verdict{busy(t)})
-			continue
+			blockers = w.also(blockers, busy(t))
 		}
-		if frozen := w.freezes(nil, i, true); len(frozen) > 0 {
-			w.wait(i, start.Version, frozen)
+		if len(blockers) > 0 {
+			w.wait(i, start.Version, blockers)
 			continue
 		}
 		b.starts(i, start.Version)
