@@ -29,9 +29,10 @@ type Situation struct {
 
 // Changes returns the targets about which the plan differs from an earlier one, in ascending order
 // of resource, environment and deployment: targets that start now, that have a job in progress, that
-// wait for something else or until another time, and that have nothing left to do. It does not
-// compare the facts of a verdict ([Data]), such as a count of successes, nor the events that can
-// change the verdict, nor the order of the verdicts, nor how many of them are alike but for that. A
+// wait for something else, such as another [Freeze], or until another time, and that have nothing left
+// to do. It does not compare the facts of a verdict ([Data]), such as a count of successes, nor the
+// events that can change the verdict, nor the order of the verdicts, nor how many of them are alike
+// but for that. A
 // nil before stands for a plan that says nothing. Either plan may be a decoded copy. A copy does not
 // know which jobs are in progress, and neither does a nil before: then these alone are no change. The
 // snapshot of a plan that is no copy, with the jobs in it, must not have been modified. Changes takes
@@ -193,7 +194,7 @@ func sameBlocker(a, b Verdict) bool { return compareBlockers(a, b) == 0 }
 
 // compareBlockers orders verdicts by what makes one another blocker.
 func compareBlockers(a, b Verdict) int {
-	return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Rule, b.Rule), a.Until.Compare(b.Until))
+	return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.freeze(), b.freeze()), a.Until.Compare(b.Until))
 }
 
 // String describes the situation in a few words. What several rules say in the same words is said

@@ -185,6 +185,35 @@ func TestFreezeOfARollback(t *testing.T) {
 	}
 }
 
+// TestFreezesAreToldApart: targets that are frozen by different people share no line, and a freeze in
+// the place of another one is a change.
+func TestFreezesAreToldApart(t *testing.T) {
+	set := compile(t, policy(noRule))
+	s := fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}})
+	disk := freeze(frozenOn("r1"), func(z *rollout.Freeze) { z.ID, z.CreatedBy, z.Reason = "disk", "ann", "the disk is replaced" })
+	s.Freezes = []rollout.Freeze{disk, freeze(frozenOn("r2")), freeze(frozenOn("r3"), func(z *rollout.Freeze) { z.ID = "y" })}
+	apart := mustPlan(t, set, s, t0)
+	const want = `r1 / prod / api: v2 waits: frozen by ann (the disk is replaced), waits for the end of freeze disk
+r2 / prod / api: v2 waits: frozen by bob (INC-7), waits for the end of freeze z
+r3 / prod / api: v2 waits: frozen by bob (INC-7), waits for the end of freeze y`
+	if got := apart.Waiting.String(); got != want {
+		t.Errorf("printed\n%s\nwant\n%s", got, want)
+	}
+	s.Freezes = []rollout.Freeze{freeze()}
+	together := mustPlan(t, set, s, t0)
+	const likewise = "r1 / prod / api: v2 waits: frozen by bob (INC-7), waits for the end of freeze z; and 2 more likewise"
+	if got := together.Waiting.String(); got != likewise {
+		t.Errorf("printed\n%s\nwant\n%s", got, likewise)
+	}
+	var changed []string
+	for _, change := range together.Changes(&apart) {
+		changed = append(changed, change.Resource)
+	}
+	if !slices.Equal(changed, []string{"r1", "r3"}) {
+		t.Errorf("%q have changed", changed)
+	}
+}
+
 // TestFreezeIsExplained: who froze the target, why and until when, and who can act; of several
 // freezes each, those of more than one resource first, and then the older ones.
 func TestFreezeIsExplained(t *testing.T) {

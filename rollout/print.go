@@ -50,7 +50,7 @@ func orphansOf(leases []concurrency.Lease) []orphan {
 }
 
 // String describes the list for people. Targets that wait for the same reasons of the same rules
-// share a line, which shows the first of them and counts the others. If these are of several
+// and freezes share a line, which shows the first of them and counts the others. If these are of several
 // deployments, it names them: what the first waits for, such as an approval, may be another one
 // there. The most frequent reasons come first. The text does not end with a newline, and is empty
 // if nothing waits.
@@ -70,8 +70,8 @@ func (l WaitingList) kinds() []string {
 
 // String describes the changes for people. Targets that start the same version, or no longer do,
 // that have, or had, the same version in progress, and that wait, or waited, with the same version
-// for the same reasons of the same rules share a line, which shows the first of them and counts the
-// others. So most instants in a line are those of its first target. The most frequent changes come
+// for the same reasons of the same rules and freezes share a line, which shows the first of them and
+// counts the others. So most instants in a line are those of its first target. The most frequent changes come
 // first; of more than ten kinds it shows ten and counts the rest. The text does not end with a
 // newline, and is empty if nothing has changed.
 func (c Changes) String() string {
@@ -89,16 +89,19 @@ func (c Changes) String() string {
 	return strings.Join(groups.Lines(nil, "", "and %d more, of %d other kinds"), "\n")
 }
 
-// writeReasons writes the reasons and rules in an order of their own: what the members of a bracket
+// writeReasons writes the reasons, with their rules and freezes, in an order of their own: what the members of a bracket
 // wait for comes in that of the members.
 func writeReasons(b *strings.Builder, blockers []Verdict) {
 	if len(blockers) > 1 {
 		blockers = slices.SortedFunc(slices.Values(blockers), func(a, b Verdict) int {
-			return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Rule, b.Rule))
+			return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.freeze(), b.freeze()))
 		})
 	}
 	for _, verdict := range blockers {
 		fmt.Fprintf(b, "%q %q ", verdict.Reason, verdict.Rule)
+		if freeze := verdict.freeze(); freeze != "" {
+			fmt.Fprintf(b, "%q ", freeze)
+		}
 	}
 }
 

@@ -147,6 +147,14 @@ func (v Verdict) Equal(o Verdict) bool {
 		a.Detail == b.Detail && slices.Equal(a.Names, b.Names)
 }
 
+// freeze returns the id of the [Freeze] that speaks, which is no rule; empty if none does.
+func (v *Verdict) freeze() string {
+	if v.Reason != ReasonFrozen || len(v.On) == 0 { // a host's rule may give the reason as well
+		return ""
+	}
+	return v.On[0].Freeze
+}
+
 // Condition is an event that can change a verdict. Which fields are set follows from the kind.
 type Condition struct {
 	Kind        ConditionKind `json:"kind"`
