@@ -338,7 +338,9 @@ func (d *Data) about(reason Reason) string {
 	case ReasonOverridden:
 		text, names = " by "+names, ""
 	case ReasonFrozen:
-		return fmt.Sprintf(" by %s (%s)", names, d.Detail)
+		if why := strings.Join(strings.Fields(d.Detail), " "); names != "" && why != "" { // a person's text may be of several lines
+			return fmt.Sprintf(" by %s (%s)", names, why)
+		}
 	case ReasonWindowClosed, ReasonWindowTooShort:
 		if names != "" {
 			text, names = " for "+names, ""

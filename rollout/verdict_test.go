@@ -31,6 +31,11 @@ func TestVerdictReads(t *testing.T) {
 		{"of a decoded one it may not be known who failed", rollout.Verdict{
 			Reason: rollout.Reason(bracket.ReasonFailedHolding), Data: &rollout.Data{},
 		}, "bracket_failed_holding"},
+		{"a person's text, as YAML has it", rollout.Verdict{
+			Reason: rollout.ReasonFrozen, On: []rollout.Condition{{Kind: rollout.OnFreeze, Freeze: "z"}}, Data: &rollout.Data{Names: []string{"ann"}, Detail: "the disk\nis replaced\n"},
+		}, "frozen by ann (the disk is replaced), waits for the end of freeze z"},
+		{"a rule of the host freezes, and says why", rollout.Verdict{Reason: rollout.ReasonFrozen, Until: noon, Data: &rollout.Data{Detail: "INC-7"}}, "frozen: INC-7 until 2026-03-10T12:00:00Z"},
+		{"or who, or what", rollout.Verdict{Reason: rollout.ReasonFrozen, Until: noon, Data: &rollout.Data{Names: []string{"payments"}}}, "frozen payments until 2026-03-10T12:00:00Z"},
 		{"the version is held", rollout.Verdict{
 			Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "web"}}, Data: &rollout.Data{Detail: "paused"},
 		}, `version_not_deployable: paused, waits for a version of web`},
