@@ -41,6 +41,15 @@ func endOf(expires time.Time) time.Time {
 	return expires.UTC()
 }
 
+// told returns an end as verdicts tell it: none if nobody can plan any more by then. One of the last
+// day of 9999 may be in the year 10000 in UTC, of which there is no JSON.
+func told(end time.Time) time.Time {
+	if end.After(lastInstant()) {
+		return time.Time{}
+	}
+	return end
+}
+
 // unknown says which of three ids the snapshot does not hold; "" if it holds those that are given.
 func (w *work) unknown(resource, environment, deployment string) string {
 	if _, known := w.resource(resource); !known && resource != "" {

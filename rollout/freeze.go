@@ -130,7 +130,7 @@ func (w *work) freeze(list []Freeze) {
 		}
 		w.wake(until)
 		own := &frost{z, Verdict{
-			Status: Pending, Reason: ReasonFrozen, Until: until, On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
+			Status: Pending, Reason: ReasonFrozen, Until: told(until), On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
 		}}
 		if z.Resource == "" {
 			w.broad = append(w.broad, own)

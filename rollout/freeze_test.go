@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -182,6 +183,42 @@ func TestFreezeOfARollback(t *testing.T) {
 	}
 	if want := map[string]string{"v3": " selector_no_match frozen", "v2": " rollback_triggered", "v1": " frozen"}; fmt.Sprint(said) != fmt.Sprint(want) || len(plan.Start) > 0 {
 		t.Errorf("%v, want %v\n%s", said, want, e)
+	}
+}
+
+// TestFreezeBeyondAllPlans: the end of a freeze by which nobody can plan any more is none that a wait
+// could name, least of all one in the year 10000, of which there is no JSON.
+func TestFreezeBeyondAllPlans(t *testing.T) {
+	set := compile(t, policy(`{"id":"a","anyApproval":{"minApprovals":1}}`))
+	west := time.FixedZone("", -3600)
+	for _, row := range []struct {
+		end  time.Time
+		told bool
+	}{
+		{time.Date(2262, 1, 1, 0, 0, 0, 0, west), true},
+		{time.Date(2263, 1, 1, 0, 0, 0, 0, west), false},
+		{time.Date(9999, 12, 31, 23, 59, 59, 0, west), false},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Freezes = []rollout.Freeze{freeze(thaws(row.end))}
+		s.Overrides = []rollout.Override{override("a", func(o *rollout.Override) { o.ExpiresAt = row.end })}
+		plan := mustPlan(t, set, s, t0)
+		want := time.Time{}
+		if row.told {
+			want = row.end.UTC()
+		}
+		if wait := waitingOf(plan)[0]; len(wait.Blockers) != 1 || wait.Blockers[0].Until != want || plan.Next != want || !s.Freezes[0].Holds(wait.TargetID, row.end.Add(-1)) {
+			t.Errorf("%v: waits %v, next %v", row.end, wait, plan.Next)
+		}
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, said := range []any{plan, e} {
+			if _, err := json.Marshal(said); err != nil {
+				t.Errorf("%v: %v", row.end, err)
+			}
+		}
 	}
 }
 
