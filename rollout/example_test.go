@@ -280,9 +280,9 @@ func ExamplePolicySet_Replay() {
 	// n2 would: v2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z
 }
 
-// ExampleOverride lets a hotfix past a freeze, on one node, for an hour.
+// ExampleOverride lets a hotfix past a window that closes over New Year, on one node, for an hour.
 func ExampleOverride() {
-	set := exampleSet(`{"name":"freeze","selector":"true","rules":[
+	set := exampleSet(`{"name":"holidays","selector":"true","rules":[
 		{"id":"new-year","deploymentWindow":{"from":"2024-12-20T00:00:00Z","until":"2025-01-07T00:00:00Z","allowWindow":false}}]}`)
 	s := exampleFleet()
 	s.Overrides = []rollout.Override{{

@@ -44,7 +44,9 @@ type Freeze struct {
 	Resource    string `json:"resourceId,omitempty"`
 
 	// FinishBegun lets what has begun come to its end: the other members of an open execution, the
-	// repeated attempts at a version that the target has begun, and rollbacks. False: nothing starts.
+	// repeated attempts at a version that the target has begun and does not run yet, and rollbacks.
+	// Another run of the version that it has, see [Target.OutdatedAt], outside brackets has begun
+	// nothing, even if the last one failed. False: nothing starts.
 	FinishBegun bool `json:"finishBegun,omitempty"`
 
 	CreatedAt time.Time `json:"createdAt"`          // required; in the future: the freeze has yet to begin
@@ -67,8 +69,8 @@ func (z *Freeze) covers(target TargetID) bool {
 
 // UnmarshalJSON decodes a freeze strictly, since one whose environmentId is misspelt would hold all
 // environments: unknown fields, fields given twice and values of the wrong type are errors, all of
-// them reported, joined, each a *[FieldError]. The freeze is then unchanged. A type that adds fields holds the freeze in a field of its own;
-// embedding it would pass this method on.
+// them reported, joined, each a *[FieldError]. The freeze is then unchanged. A type that adds fields
+// holds the freeze in a field of its own; embedding it would pass this method on.
 func (z *Freeze) UnmarshalJSON(data []byte) error {
 	type plain Freeze
 	return fieldErrors(strictjson.Unmarshal(data, (*plain)(z)))

@@ -89,7 +89,8 @@ func (f Finding) String() string {
 // no reason to refuse this one. Lint looks at the windows within [now, now+horizon); horizon must be
 // greater than 0. A version that is not deployable within that time, such as one that was withdrawn
 // or is still being built, has no findings of its own; [PolicySet.Check] looks at its dependencies
-// all the same. If the fleet has no targets, Lint looks at the policies for themselves.
+// all the same. Nor has a [Freeze], which is no policy and will be over; a window that closes may have
+// some. If the fleet has no targets, Lint looks at the policies for themselves.
 //
 // Findings such as [LintPolicyDisabledState] are about the State of the snapshot, and there are none
 // without it: a host with a [Planner] takes it from a plan of [Planner.Look].

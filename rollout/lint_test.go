@@ -1905,6 +1905,25 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// TestLintLooksAtNoFreeze: what can never finish does not depend on who has frozen what, which is no
+// policy.
+func TestLintLooksAtNoFreeze(t *testing.T) {
+	t.Parallel()
+	for _, row := range lintRows() {
+		want := fmt.Sprint(row.lint(t))
+		fleet := row.fleet
+		row.fleet = func(s *rollout.Snapshot) {
+			if fleet != nil {
+				fleet(s)
+			}
+			s.Freezes = []rollout.Freeze{freeze(), freeze(finishing, func(z *rollout.Freeze) { z.ID = "later" }, thaws(minute(60)))}
+		}
+		if got := fmt.Sprint(row.lint(t)); got != want {
+			t.Errorf("%s: %s: frozen\n%s\nwithout\n%s", row.code, row.why, got, want)
+		}
+	}
+}
+
 // lintCodes reads the codes from the source, so that none is forgotten; each has a comment that
 // says what it means.
 func lintCodes(t *testing.T) []rollout.LintCode {

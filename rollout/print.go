@@ -50,8 +50,8 @@ func orphansOf(leases []concurrency.Lease) []orphan {
 }
 
 // String describes the list for people. Targets that wait for the same reasons of the same rules
-// and freezes share a line, which shows the first of them and counts the others. If these are of several
-// deployments, it names them: what the first waits for, such as an approval, may be another one
+// and freezes share a line, which shows the first of them and counts the others. If these are of
+// several deployments, it names them: what the first waits for, such as an approval, may be another one
 // there. The most frequent reasons come first. The text does not end with a newline, and is empty
 // if nothing waits.
 func (l WaitingList) String() string { return strings.Join(l.kinds(), "\n") }
@@ -71,9 +71,9 @@ func (l WaitingList) kinds() []string {
 // String describes the changes for people. Targets that start the same version, or no longer do,
 // that have, or had, the same version in progress, and that wait, or waited, with the same version
 // for the same reasons of the same rules and freezes share a line, which shows the first of them and
-// counts the others. So most instants in a line are those of its first target. The most frequent changes come
-// first; of more than ten kinds it shows ten and counts the rest. The text does not end with a
-// newline, and is empty if nothing has changed.
+// counts the others. So most instants in a line are those of its first target. The most frequent
+// changes come first; of more than ten kinds it shows ten and counts the rest. The text does not end
+// with a newline, and is empty if nothing has changed.
 func (c Changes) String() string {
 	var groups textlist.Likewise[string, Change]
 	var key strings.Builder
@@ -89,8 +89,8 @@ func (c Changes) String() string {
 	return strings.Join(groups.Lines(nil, "", "and %d more, of %d other kinds"), "\n")
 }
 
-// writeReasons writes the reasons, with their rules and freezes, in an order of their own: what the members of a bracket
-// wait for comes in that of the members.
+// writeReasons writes the reasons, with their rules and freezes, in an order of their own: what the
+// members of a bracket wait for comes in that of the members.
 func writeReasons(b *strings.Builder, blockers []Verdict) {
 	if len(blockers) > 1 {
 		blockers = slices.SortedFunc(slices.Values(blockers), func(a, b Verdict) int {

@@ -21,10 +21,10 @@ const (
 // target.
 //
 // A version that has begun on a target is not asked for its gates again: outside brackets only
-// windows, a busy target, a full pool and a rollback rule hold back a further attempt, in a bracket
-// what holds up its execution. So a version that is paused, or whose approval is taken back, is
-// still repeated where it failed, until it succeeds or no attempt is left. To end that, edit the
-// rule.
+// windows, a [Freeze], a busy target, a full pool and a rollback rule hold back a further attempt, in
+// a bracket what holds up its execution. So a version that is paused, or whose approval is taken
+// back, is still repeated where it failed, until it succeeds or no attempt is left. To end that,
+// edit the rule.
 //
 // A resource keeps its slots between the attempts, since what has failed may be half done: under a
 // limit of 1, nobody else starts before the last delay is over. So keep the delays short where the

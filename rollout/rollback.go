@@ -12,7 +12,8 @@ import (
 // is never taken back itself. The version that went wrong stays denied on the target. A newer
 // version may still start, and an [Override] of the rule, as the operator's command, lifts the
 // denial. The first failure counts: what a retry rule would repeat is taken back, and retry rules
-// are not asked while the version is denied. Neither windows nor curves delay a rollback.
+// are not asked while the version is denied. Neither windows nor curves delay a rollback; a [Freeze]
+// does, unless it lets finish what has begun.
 //
 // The target goes back to the version of the newest earlier job that succeeded and did not go wrong
 // itself, as one does whose verification failed. If no such job is listed, it goes back to

@@ -93,7 +93,7 @@ func differences(changes []rollout.Change) string {
 }
 
 // only says what is so in one situation and not in the other. As in [rollout.Plan.Changes] a
-// verdict is another one if its reason, rule or instant is.
+// verdict is another one if its reason, rule, freeze or instant is.
 func only(one, other rollout.Situation) []string {
 	var lines []string
 	if one.Start != "" && one.Start != other.Start {
@@ -104,7 +104,7 @@ func only(one, other rollout.Situation) []string {
 	}
 	for _, v := range one.Blockers {
 		if one.Wait != other.Wait || !slices.ContainsFunc(other.Blockers, func(o rollout.Verdict) bool {
-			return o.Status == v.Status && o.Reason == v.Reason && o.Rule == v.Rule && o.Until.Equal(v.Until)
+			return o.Status == v.Status && o.Reason == v.Reason && source(o) == source(v) && o.Until.Equal(v.Until)
 		}) {
 			lines = append(lines, one.Wait+" waits: "+v.String())
 		}
