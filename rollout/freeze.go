@@ -22,7 +22,8 @@ import (
 //   - A frozen member keeps an execution of its bracket from beginning on the resource, so nothing is
 //     drained to wait for it. An execution that is open stops between two of its members and keeps
 //     its slots; meanwhile nothing of it counts as stuck but what is in progress, or was saved and may
-//     be. With FinishBegun it goes on to its end, and no later group is merged into it.
+//     be. With FinishBegun it goes on to its end, and no later group with a frozen member is merged
+//     into it.
 //   - A frozen target keeps its place everywhere: in the order and size of a curve, in the percentage
 //     of an environmentProgression, as a member of its pools. It takes no slot while it waits,
 //     and holds up no other target. To leave what is broken out of a percentage, leave its targets
@@ -43,10 +44,9 @@ type Freeze struct {
 	Environment string `json:"environmentId,omitempty"`
 	Resource    string `json:"resourceId,omitempty"`
 
-	// FinishBegun lets what has begun come to its end: the other members of an open execution, the
-	// repeated attempts at a version that the target has begun and does not run yet, and rollbacks.
-	// Another run of the version that it has, see [Target.OutdatedAt], outside brackets has begun
-	// nothing, even if the last one failed. False: nothing starts.
+	// FinishBegun lets what has begun come to its end: the other members of an open execution,
+	// rollbacks, and the next attempt at a version, or at a run for the present [Target.OutdatedAt],
+	// of which one has failed. False: nothing starts.
 	FinishBegun bool `json:"finishBegun,omitempty"`
 
 	CreatedAt time.Time `json:"createdAt"`          // required; in the future: the freeze has yet to begin
@@ -56,7 +56,8 @@ type Freeze struct {
 }
 
 // Holds reports whether the freeze is active at an instant and concerns a target. A host that
-// dispatches a start late asks once more, with FinishBegun in mind; plans need no such question.
+// dispatches a start late asks once more and drops the start, unless the freeze has FinishBegun:
+// what was saved has begun. Plans need no such question.
 func (z Freeze) Holds(target TargetID, at time.Time) bool {
 	until := endOf(z.ExpiresAt)
 	return !at.Before(z.CreatedAt) && (until.IsZero() || at.Before(until)) && (z.Resource == "" || z.Resource == target.Resource) && z.covers(target)

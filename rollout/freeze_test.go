@@ -117,6 +117,12 @@ func TestFreeze(t *testing.T) {
 		{"an attempt that is not due yet", `{"retry":{"maxRetries":3,"backoffSeconds":3600}}`, func(x *rollout.Target) { x.Jobs = []rollout.Job{ran("v2", failure, -5)} }, "r1/api@v2: retry_backoff frozen", ""},
 		{"attempts that are used up", "", func(x *rollout.Target) { x.Jobs = []rollout.Job{ran("v2", failure, -5)} }, "r1/api@v2: retry_exhausted frozen", ""},
 		{"what is outdated has not begun anything", "", func(x *rollout.Target) { x.Jobs, x.OutdatedAt = []rollout.Job{ran("v2", ok, -5)}, minute(-2) }, "r1/api@v2: frozen", ""},
+		{"the next attempt at a run for that", retry, func(x *rollout.Target) {
+			x.Jobs, x.OutdatedAt = []rollout.Job{ran("v2", ok, -9), ran("v2", failure, -1)}, minute(-5)
+		}, "r1/api@v2: frozen", "r1/api@v2"},
+		{"and not after a failure before it", retry, func(x *rollout.Target) {
+			x.Jobs, x.OutdatedAt = []rollout.Job{ran("v2", ok, -9), ran("v2", failure, -7)}, minute(-2)
+		}, "r1/api@v2: frozen", ""},
 		{"the way back", back, func(x *rollout.Target) { x.Jobs = []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5)} }, "r1/api@v1: frozen", "r1/api@v1"},
 		{"the way back that has failed", back, func(x *rollout.Target) {
 			x.Jobs = []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -5), ran("v1", failure, -3)}

@@ -751,7 +751,7 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	if !any {
 		ask("", rollout.Retry{MaxRetries: new(int)})
 	}
-	blockers = append(blockers, r.freezes(t, !referenceDone(t, row, floor, current))...)
+	blockers = append(blockers, r.freezes(t, !referenceDone(t, row, floor, current) || slices.ContainsFunc(row, func(job rollout.Job) bool { return !job.CreatedAt.Before(t.OutdatedAt) }))...)
 	if active(t) {
 		blockers = append(blockers, "target_busy")
 	}

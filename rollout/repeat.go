@@ -32,7 +32,8 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		blockers = append(blockers, verdict)
 	}
 	if w.frozenAt(i) {
-		blockers = w.freezes(blockers, i, !w.done(i, floor, own))
+		begun := !w.done(i, floor, own) || len(own) > 0 && !own[0].CreatedAt.Before(t.OutdatedAt) // an attempt has failed
+		blockers = w.freezes(blockers, i, begun)
 	}
 	if t.busy {
 		blockers = w.also(blockers, busy(t))

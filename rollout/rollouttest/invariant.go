@@ -11,6 +11,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -366,7 +367,8 @@ func checkFrozen(s Step) error {
 }
 
 // finishes reports whether a start only finishes what its target has begun: it goes back, it
-// continues an execution, or it tries a version again that the target has begun and does not run. An
+// continues an execution, or it tries a version again that the target has begun and does not run, or a
+// run that it needs since it is outdated. An
 // execution that begins in the plan has the instant of the plan, and so may one that another planner
 // has just begun.
 func (s *Step) finishes(start rollout.Start) bool {
@@ -375,7 +377,9 @@ func (s *Step) finishes(start rollout.Start) bool {
 	}
 	t := s.target(start.TargetID)
 	if _, outside := rollout.TargetOf(concurrency.Holder{Resource: start.Resource, Group: start.Group}); outside {
-		return t != nil && start.Version != current(t) && slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool { return job.Version == start.Version })
+		return t != nil && slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool {
+			return job.Version == start.Version && (start.Version != current(t) || !instant.Unset(t.OutdatedAt) && !job.CreatedAt.Before(t.OutdatedAt))
+		})
 	}
 	x, _ := s.execution(start.Resource, start.Group)
 	return x == nil || !x.StartedAt.Equal(s.Plan.Now) || s.Lagging || s.begun(start)
