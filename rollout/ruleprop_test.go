@@ -80,13 +80,7 @@ func TestI5AllowedStaysAllowed(t *testing.T) {
 			return slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool { return r.FailureBudget != nil })
 		}) {
 			seen["under a budget"]++
-			for k := range s.Targets {
-				for n := range s.Targets[k].Jobs {
-					if job := &s.Targets[k].Jobs[n]; job.Status.Terminal() && (job.CreatedAt.After(w.now) || job.CompletedAt.After(w.now)) {
-						job.CompletedAt = w.now
-					}
-				}
-			}
+			endAll(s.Targets, w.now)
 		}
 		plan, err := w.set.Plan(s, w.now)
 		if err != nil {
@@ -111,6 +105,17 @@ func TestI5AllowedStaysAllowed(t *testing.T) {
 			seen["more"]++
 		}
 	}, "still", "more", "under a budget")
+}
+
+// endAll lets every job that is recorded as ended have ended by an instant.
+func endAll(targets []rollout.Target, at time.Time) {
+	for k := range targets {
+		for n := range targets[k].Jobs {
+			if job := &targets[k].Jobs[n]; job.Status.Terminal() && (job.CreatedAt.After(at) || job.CompletedAt.After(at)) {
+				job.CompletedAt = at
+			}
+		}
+	}
 }
 
 // openTime counts minute by minute how long it is open between two instants.
