@@ -24,12 +24,8 @@ func (w *work) choose() {
 // whatever the curve, an approval or a label says later.
 func (w *work) chooseFor(i int32) {
 	t := &w.targets[i]
-	if held := w.held[i]; len(held) > 0 {
+	if held := w.heldAlone(i); len(held) > 0 {
 		w.wait(i, "", held)
-		return
-	}
-	if t.current == missing {
-		w.wait(i, "", []Verdict{w.unknownVersion(t)})
 		return
 	}
 	versions := w.versions[t.deployment].list
@@ -85,6 +81,19 @@ func (w *work) kept(i int32) {
 	} else {
 		w.plan.Keep.Current++
 	}
+}
+
+// heldAlone returns what holds a target outside brackets whatever its version: an expression that
+// fails or, without one, that nobody knows what is newer than what it runs; and then its freezes.
+func (w *work) heldAlone(i int32) []Verdict {
+	held := w.held[i]
+	if t := &w.targets[i]; len(held) == 0 && t.current == missing {
+		held = []Verdict{w.unknownVersion(t)}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	return w.freezes(held, i, false)
 }
 
 // unknownVersion holds a target whose current version the snapshot does not hold: nothing tells

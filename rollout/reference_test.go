@@ -1269,11 +1269,11 @@ func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
 func (r *reference) decide(t rollout.Target, out *outcome) (waiting string, a *attempt) {
 	rules, held := r.governing(t)
 	if len(held) > 0 {
-		return "@ " + strings.Join(held, "; "), nil
+		return "@ " + strings.Join(append(held, r.freezes(t, false)...), "; "), nil
 	}
 	versions := r.versions(t.Deployment)
 	if current := currentOf(t); current != "" && place(versions, current) < 0 {
-		return "@ version_unknown", nil
+		return "@ " + strings.Join(append([]string{"version_unknown"}, r.freezes(t, false)...), "; "), nil
 	}
 	current, floor := r.floor(t)
 	for n := len(versions) - 1; n > place(versions, floor); n-- {
