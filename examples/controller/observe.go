@@ -30,7 +30,7 @@ type observation struct {
 	active   int                        // jobs that have not ended
 
 	released map[concurrency.Holder]bool // see decisions
-	never    []rollout.Diagnostic        // see decisions
+	never    []rollout.Diagnostic        // about what people have decided that expires before it begins
 
 	known known // for the next observation
 }

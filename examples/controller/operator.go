@@ -22,7 +22,7 @@ type decisions struct {
 	freezes   []rollout.Freeze
 	commands  []bracket.Command
 	released  map[concurrency.Holder]bool // whose slots are given back if they are quarantined
-	never     []rollout.Diagnostic        // about those that expire before they begin
+	never     []rollout.Diagnostic        // about overrides that expire before they begin
 }
 
 // decide reads them. One that is being deleted was taken back, and a finalizer does not keep it in
@@ -68,15 +68,10 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 		if deleted(object) {
 			continue
 		}
-		freeze := rollout.Freeze{
+		d.freezes = append(d.freezes, rollout.Freeze{
 			ID: object.Name, Deployment: spec.Deployment, Environment: spec.Environment, Resource: spec.Machine, FinishBegun: spec.FinishBegun, // it is deleted by that name
 			CreatedAt: object.CreationTimestamp.Time, ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
-		}
-		if never(freeze.CreatedAt, spec.ExpiresAt) {
-			d.never = append(d.never, rollout.Diagnostic{Code: rollout.DiagnosticFreezeWithoutEffect, Detail: freeze.ID + neverText})
-			continue
-		}
-		d.freezes = append(d.freezes, freeze)
+		})
 	}
 	for i := range commands.Items {
 		object, spec := &commands.Items[i], &commands.Items[i].Spec
@@ -103,13 +98,21 @@ func from(override client.Object) time.Time {
 	return override.GetCreationTimestamp().Truncate(time.Second).Add(time.Second)
 }
 
-// freeze has every freeze that was seen be in force, also if the server's clock is ahead: that would
-// be no reason to start anything.
+// freeze has every freeze that was seen be in force until it expires, also if the server's clock is
+// ahead, even of that: it would be no reason to start anything. A freeze that expired before it was
+// written is left out, and named.
 func (o *observation) freeze(now time.Time) {
-	for i := range o.snapshot.Freezes {
-		if freeze := &o.snapshot.Freezes[i]; freeze.CreatedAt.After(now) {
+	seen := o.snapshot.Freezes
+	o.snapshot.Freezes = nil
+	for _, freeze := range seen {
+		if freeze.CreatedAt.After(now) {
 			freeze.CreatedAt = now
 		}
+		if never(freeze.CreatedAt, freeze.ExpiresAt) {
+			o.never = append(o.never, rollout.Diagnostic{Code: rollout.DiagnosticFreezeWithoutEffect, Detail: freeze.ID + neverText})
+			continue
+		}
+		o.snapshot.Freezes = append(o.snapshot.Freezes, freeze)
 	}
 }
 
@@ -125,8 +128,10 @@ func (o *observation) frozen(id rollout.TargetID, now time.Time) bool {
 }
 
 // never reports whether what people have decided expires before it begins. A plan would refuse it,
-// and with it the fleet.
-func never(begins, expires time.Time) bool { return !expires.IsZero() && !expires.After(begins) }
+// and with it the fleet. As everywhere in the library, an instant of the year 0 is none.
+func never(begins, expires time.Time) bool {
+	return expires.After(time.Time{}) && !expires.After(begins)
+}
 
 const neverText = ": it expires before it begins"
 

@@ -87,6 +87,7 @@ func TestOverrides(t *testing.T) {
 		{"it is for another environment", before, func(s *v1alpha1.RuleOverrideSpec) { s.Environment = "staging" }, "approval_missing", "override_without_effect: hotfix/uid-of-hotfix: there is no such environment"},
 		{"it is of another rule", before, func(s *v1alpha1.RuleOverrideSpec) { s.Rule = "one-of-us" }, "approval_missing", "override_without_effect: hotfix/uid-of-hotfix: no enabled policy has this rule"},
 		{"it holds still", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2.Add(time.Second) }, "started", ""},
+		{"what a database writes for no date is no end", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC) }, "started", ""},
 		{"it has expired", day1, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day2 }, "approval_missing", ""},
 		{"it expired before it was written: the rest of the fleet goes on without it", day2, func(s *v1alpha1.RuleOverrideSpec) { s.ExpiresAt = day1 }, "approval_missing", "override_without_effect: hotfix/uid-of-hotfix: it expires before it begins"},
 		{"it was written in this second: it begins with the next one", day2, func(*v1alpha1.RuleOverrideSpec) {}, "approval_missing", ""},
