@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
@@ -218,8 +219,8 @@ func TestFreezeAfterAFailure(t *testing.T) {
 	if got, want := h.reasons(), map[string]int{"bracket_failed_holding": 1, "frozen": 2}; !maps.Equal(got, want) {
 		t.Errorf("the machines say %v, want %v", got, want)
 	}
-	if says := message(t, c, job.Spec.Machine); !strings.Contains(says, "frozen by ann") {
-		t.Errorf("what is due beside the bracket is frozen, and the machine says %q", says)
+	if says := message(t, c, job.Spec.Machine); !strings.Contains(says, "bracket_failed_holding") || !strings.Contains(says, "\nfrozen by ann") {
+		t.Errorf("the bracket waits for a person, and what is due beside it is frozen; the machine says %q", says)
 	}
 	create(t, c, command(job, bracket.Retry, "again", h.clock.Now()))
 	h.run(h.clock.Now().Add(48 * time.Hour))
@@ -230,6 +231,29 @@ func TestFreezeAfterAFailure(t *testing.T) {
 	h.run(h.clock.Now().Add(48 * time.Hour))
 	if got, want := h.reasons(), map[string]int{"current": 3}; !maps.Equal(got, want) {
 		t.Errorf("thawed, the machines say %v, want %v", got, want)
+	}
+}
+
+// TestFreezeAsAnEvent: the event about a machine that is frozen says by whom, also if the machine waits
+// for something else besides; and what the machine says in full begins with that.
+func TestFreezeAsAnEvent(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	h := approvals(t, c)
+	about := events.NewFakeRecorder(10)
+	h.reconcile = (&Reconciler{Client: c, Server: c, Clock: h.clock, Recorder: about}).Reconcile
+	create(t, c, written(newFreeze("fleet", "stop"), "fleet", "stop", h.clock.Now()))
+	h.once()
+	close(about.Events)
+	var got []string
+	for event := range about.Events {
+		got = append(got, event)
+	}
+	if want := []string{"Normal frozen frozen by ann (INC-7), waits for the end of freeze stop"}; !slices.Equal(got, want) {
+		t.Errorf("got events %q, want %q", got, want)
+	}
+	want := "frozen by ann (INC-7), waits for the end of freeze stop\ntwo-of-us: approval_missing, waits for an approval of v2 in prod"
+	if says := message(t, c, "node-0"); says != want {
+		t.Errorf("the machine says %q, want %q", says, want)
 	}
 }
 

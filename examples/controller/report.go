@@ -188,7 +188,7 @@ func (r *reporter) onMachines(ctx context.Context, seen *observation, plan rollo
 			if deleted(machine) && !begun[machine.Name] {
 				why = reasonDeleted // a bracket has reasons of its own, and does not begin for this one
 			}
-			c = condition(v1alpha1.ConditionUpToDate, false, string(why), explain(waits), machine.Generation, r.now)
+			c = condition(v1alpha1.ConditionUpToDate, false, string(why), explain(waits, why), machine.Generation, r.now)
 		}
 		r.set(machine, &machine.Status.Conditions, c)
 		if err := r.patch(ctx, machine, &old, equality.Semantic.DeepEqual(machine.Status, old.Status)); err != nil {
@@ -238,11 +238,11 @@ func headline(waits []rollout.Waiting) rollout.Reason {
 }
 
 // explain writes the blockers of one machine, each on a line with the rule that it is of; targets
-// with the same blockers share it. The facts behind them, such as who holds the slots, are left out:
-// they change with every start elsewhere, and would have the whole fleet written each time. Who
-// froze it and why stays as it is.
-func explain(waits []rollout.Waiting) string {
-	var lines []string
+// with the same blockers share it. Those of the reason come first: an event has the first line only.
+// The facts behind them, such as who holds the slots, are left out: they change with every start
+// elsewhere, and would have the whole fleet written each time. Who froze it and why stays as it is.
+func explain(waits []rollout.Waiting, why rollout.Reason) string {
+	var first, lines []string
 	for _, wait := range waits {
 		for _, verdict := range wait.Blockers {
 			if verdict.Reason != rollout.ReasonFrozen {
@@ -252,12 +252,16 @@ func explain(waits []rollout.Waiting) string {
 			if verdict.Rule != "" {
 				line = verdict.Rule + ": " + line
 			}
-			if !slices.Contains(lines, line) {
-				lines = append(lines, line)
+			list := &lines
+			if verdict.Reason == why {
+				list = &first
+			}
+			if !slices.Contains(*list, line) {
+				*list = append(*list, line)
 			}
 		}
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(append(first, lines...), "\n")
 }
 
 // patch writes a status, and emits the events about it. An object that is gone needs none. That the
