@@ -257,6 +257,81 @@ func TestFreezeAsAnEvent(t *testing.T) {
 	}
 }
 
+// TestFreezeBetweenStarts: a plan has two starts, and a freeze is seen after the first job. What it
+// holds does not start before its end.
+func TestFreezeBetweenStarts(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		change func(*v1alpha1.DeploymentFreezeSpec)
+		jobs   int
+		want   string // what the machine without a job says
+	}{
+		{"everything", func(*v1alpha1.DeploymentFreezeSpec) {}, 1, "frozen"},
+		{"everything, by a server whose clock is ahead of the end", func(z *v1alpha1.DeploymentFreezeSpec) { z.ExpiresAt = day1.Add(2 * time.Hour) }, 1, "frozen"},
+		{"what has begun is finished, and what was saved has", finishing, 2, ""},
+		{"another environment", func(z *v1alpha1.DeploymentFreezeSpec) { z.Environment = "staging" }, 2, ""},
+		{"it had expired", func(z *v1alpha1.DeploymentFreezeSpec) { z.ExpiresAt = day1 }, 2, ""},
+	} {
+		s := newSingle(t)
+		policy := newPolicy("fleet", "one", []byte(`{"name":"one","selector":"true","rules":[{"id":"limit","resourceConcurrency":{"groupSelector":"true","limit":2}}]}`))
+		if err := s.client.Delete(t.Context(), policy); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s.client, policy)
+		freeze := written(newFreeze("fleet", "stop", row.change), "fleet", "stop", day1.Add(3*time.Hour))
+		r := s.controller(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if isJob(object) && len(listJobs(t, c, "fleet")) == 0 {
+				create(t, c, freeze)
+			}
+			return c.Create(ctx, object, options...)
+		}})
+		s.rest(r)
+		jobs := listJobs(t, s.client, "fleet")
+		if len(jobs) != row.jobs {
+			t.Errorf("%s: %d jobs, want %d", row.why, len(jobs), row.jobs)
+		}
+		for _, machine := range []string{"m0", "m1"} {
+			busy := slices.ContainsFunc(jobs, func(job v1alpha1.NodeJob) bool { return job.Spec.Machine == machine })
+			if says := reason(t, s.client, "fleet", machine); !busy && says != row.want {
+				t.Errorf("%s: %s says %s, want %s", row.why, machine, says, row.want)
+			}
+		}
+		if err := s.client.Delete(t.Context(), freeze); err != nil {
+			t.Fatal(err)
+		}
+		s.rest(r)
+		if jobs := listJobs(t, s.client, "fleet"); len(jobs) != 2 {
+			t.Errorf("%s: thawed, there are %d jobs", row.why, len(jobs))
+		}
+	}
+}
+
+// TestFreezeBeforeTheFirstJob: a bracket has begun by its record, and has no job yet when everything is
+// frozen. Its machine says so and keeps its slot; afterwards each machine is drained once.
+func TestFreezeBeforeTheFirstJob(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	create(t, c, newFleet(t, "fleet", 3)...)
+	h := newHost(t, c, "fleet", day2)
+	freeze := newFreeze("fleet", "stop")
+	begun := false
+	freezing := interceptor.NewClient(c, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		if isRecord("bracket/execution")(object) && !begun {
+			begun = true
+			create(t, c, written(freeze, "fleet", "stop", h.clock.Now()))
+		}
+		return c.Create(ctx, object, options...)
+	}})
+	h.reconcile = (&Reconciler{Client: freezing, Server: freezing, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
+	h.run(day2.Add(24 * time.Hour))
+	if jobs, got := listJobs(t, c, "fleet"), h.reasons(); len(jobs) > 0 || !begun || !maps.Equal(got, map[string]int{"frozen": 3}) {
+		t.Errorf("begun: %v; %d jobs; the machines say %v", begun, len(jobs), got)
+	}
+	h.delete(freeze)
+	h.run(day2.Add(48 * time.Hour))
+	h.want("thawed", map[string]int{"node-0": 5, "node-1": 5, "node-2": 5}, map[string]int{"current": 3})
+	audit(t, listJobs(t, c, "fleet"), 3, 2)
+}
+
 // TestFreezeAfterADeath: a controller dies between a target's record and its job, or before. While the
 // target is frozen nobody creates the job, also not whoever would give the slot back. Otherwise the
 // slot would be free for others, or the job exist, after a minute.

@@ -31,13 +31,16 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 	var (
 		approvals v1alpha1.ReleaseApprovalList
 		overrides v1alpha1.RuleOverrideList
-		freezes   v1alpha1.DeploymentFreezeList
 		commands  v1alpha1.BracketCommandList
 	)
-	if err := list(ctx, reader, namespace, &approvals, &overrides, &freezes, &commands); err != nil {
+	if err := list(ctx, reader, namespace, &approvals, &overrides, &commands); err != nil {
 		return decisions{}, err
 	}
-	d := decisions{released: map[concurrency.Holder]bool{}}
+	frozen, err := freezes(ctx, reader, namespace)
+	if err != nil {
+		return decisions{}, err
+	}
+	d := decisions{freezes: frozen, released: map[concurrency.Holder]bool{}}
 	for i := range approvals.Items {
 		object, spec := &approvals.Items[i], &approvals.Items[i].Spec
 		if deleted(object) {
@@ -63,16 +66,6 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 		}
 		d.overrides = append(d.overrides, override)
 	}
-	for i := range freezes.Items {
-		object, spec := &freezes.Items[i], &freezes.Items[i].Spec
-		if deleted(object) {
-			continue
-		}
-		d.freezes = append(d.freezes, rollout.Freeze{
-			ID: object.Name, Deployment: spec.Deployment, Environment: spec.Environment, Resource: spec.Machine, FinishBegun: spec.FinishBegun, // it is deleted by that name
-			CreatedAt: object.CreationTimestamp.Time, ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
-		})
-	}
 	for i := range commands.Items {
 		object, spec := &commands.Items[i], &commands.Items[i].Spec
 		if deleted(object) {
@@ -88,6 +81,25 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 		})
 	}
 	return d, nil
+}
+
+// freezes reads those of a namespace.
+func freezes(ctx context.Context, reader client.Reader, namespace string) (all []rollout.Freeze, err error) {
+	var objects v1alpha1.DeploymentFreezeList
+	if err := list(ctx, reader, namespace, &objects); err != nil {
+		return nil, err
+	}
+	for i := range objects.Items {
+		object, spec := &objects.Items[i], &objects.Items[i].Spec
+		if deleted(object) {
+			continue
+		}
+		all = append(all, rollout.Freeze{
+			ID: object.Name, Deployment: spec.Deployment, Environment: spec.Environment, Resource: spec.Machine, FinishBegun: spec.FinishBegun, // it is deleted by that name
+			CreatedAt: object.CreationTimestamp.Time, ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
+		})
+	}
+	return all, nil
 }
 
 // from is when an override begins: with the second after the one in which it was written, which is
@@ -116,15 +128,16 @@ func (o *observation) freeze(now time.Time) {
 	}
 }
 
-// frozen reports whether somebody has frozen a target, which the plan may not know. A freeze that was
-// seen has begun.
-func (o *observation) frozen(id rollout.TargetID, now time.Time) bool {
-	return slices.ContainsFunc(o.snapshot.Freezes, func(z rollout.Freeze) bool {
+// freezesOf returns the freezes of a target that are in force. They are read once more: the plan may
+// be older than one of them, or not know the target.
+func (r *Reconciler) freezesOf(ctx context.Context, namespace string, id rollout.TargetID, now time.Time) ([]rollout.Freeze, error) {
+	all, err := freezes(ctx, r.Client, namespace)
+	return slices.DeleteFunc(all, func(z rollout.Freeze) bool {
 		if z.CreatedAt.After(now) {
-			return z.Holds(id, z.CreatedAt)
+			z.CreatedAt = now // see observation.freeze
 		}
-		return z.Holds(id, now)
-	})
+		return !z.Holds(id, now)
+	}), err
 }
 
 // never reports whether what people have decided expires before it begins. A plan would refuse it,

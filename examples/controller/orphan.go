@@ -58,7 +58,11 @@ func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatc
 			continue
 		}
 		id, _ := rollout.TargetOf(orphan.Holder)
-		switch given, err := jobs.giveBack(ctx, id, orphan, seen.turns[id], seen.frozen(id, plan.Now)); {
+		frozen, err := r.freezesOf(ctx, own.name, id, plan.Now)
+		if err != nil {
+			return false, next, err
+		}
+		switch given, err := jobs.giveBack(ctx, id, orphan, seen.turns[id], len(frozen) > 0); {
 		case errors.Is(err, bracket.ErrConflict):
 			again = true
 		case err != nil:

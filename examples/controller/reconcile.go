@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,6 +110,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		at := r.Clock.Now()
 		if at.Before(plan.Now) {
 			at = plan.Now // a job is never older than the plan that asked for it
+		}
+		frozen, err := r.freezesOf(ctx, own.name, start.TargetID, at)
+		if err != nil {
+			return ctrl.Result{}, errors.Join(denials, err)
+		}
+		if slices.ContainsFunc(frozen, func(z rollout.Freeze) bool { return !z.FinishBegun }) {
+			// Somebody has frozen it since the plan was made, of which many starts may be left. The next
+			// plan says so, and offers those again that are not frozen.
+			return ctrl.Result{RequeueAfter: retryDelay}, denials
 		}
 		created, err := jobs.dispatch(ctx, start, seen.turns[start.TargetID], at)
 		switch {
