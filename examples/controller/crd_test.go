@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -219,6 +220,16 @@ func TestValidation(t *testing.T) {
 		{"a machine whose name a script did not fill in is not everything", func() error { return freezing("empty", "machine", "") }, "spec.machine"},
 		{"… nor such an environment", func() error { return freezing("empty", "environment", "") }, "spec.environment"},
 		{"… nor such a deployment", func() error { return freezing("empty", "deployment", "") }, "spec.deployment"},
+		{"… but a field without a value is dropped, so that it is everything", func() error {
+			if err := freezing("null", "machine", nil); err != nil {
+				return err
+			}
+			var null v1alpha1.DeploymentFreeze
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "null"}, &null); err != nil || null.Spec.Machine != "" {
+				return fmt.Errorf("it is of machine %q, %v", null.Spec.Machine, err)
+			}
+			return nil
+		}, ""},
 		{"nor is one that is misspelt, as kubectl sends it", func() error { return freezing("misspelt", "machin", "m") }, `unknown field "spec.machin"`},
 		{"that what has begun is finished is said by true", func() error { return freezing("words", "finishBegun", "yes") }, "spec.finishBegun"},
 		{"what says no more than it must is a freeze", func() error { return freezing("narrow", "machine", "m") }, ""},
