@@ -218,8 +218,8 @@ func (r *reporter) ungoverned(ctx context.Context, namespace string) error {
 }
 
 // headline returns the reason of a machine: the first blocker of its first waiting target. But if
-// somebody has frozen it, nothing else matters before the end of that, other than a bracket that has
-// failed there: that waits for a person, frozen or not.
+// somebody has frozen one of them it says that, for what waits for the frozen one would say something
+// else. Only a bracket that has failed there comes first: that waits for a person, frozen or not.
 func headline(waits []rollout.Waiting) rollout.Reason {
 	frozen, failed := false, false
 	for _, wait := range waits {
