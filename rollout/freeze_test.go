@@ -119,7 +119,7 @@ func TestFreeze(t *testing.T) {
 		{"attempts that are used up", "", func(x *rollout.Target) { x.Jobs = []rollout.Job{ran("v2", failure, -5)} }, "r1/api@v2: retry_exhausted frozen", ""},
 		{"what is outdated has not begun anything", "", func(x *rollout.Target) { x.Jobs, x.OutdatedAt = []rollout.Job{ran("v2", ok, -5)}, minute(-2) }, "r1/api@v2: frozen", ""},
 		{"the next attempt at a run for that", retry, func(x *rollout.Target) {
-			x.Jobs, x.OutdatedAt = []rollout.Job{ran("v2", ok, -9), ran("v2", failure, -1)}, minute(-5)
+			x.Jobs, x.OutdatedAt = []rollout.Job{ran("v2", ok, -9), ran("v2", failure, -1)}, minute(-2) // when that job was created
 		}, "r1/api@v2: frozen", "r1/api@v2"},
 		{"and not after a failure before it", retry, func(x *rollout.Target) {
 			x.Jobs, x.OutdatedAt = []rollout.Job{ran("v2", ok, -9), ran("v2", failure, -7)}, minute(-2)
@@ -251,6 +251,10 @@ r3 / prod / api: v2 waits: frozen by bob (INC-7), waits for the end of freeze y`
 	const likewise = "r1 / prod / api: v2 waits: frozen by bob (INC-7), waits for the end of freeze z; and 2 more likewise"
 	if got := together.Waiting.String(); got != likewise {
 		t.Errorf("printed\n%s\nwant\n%s", got, likewise)
+	}
+	own := rollout.NewWaitingList(rollout.Waiting{TargetID: s.Targets[0].TargetID, Version: "v2", Blockers: []rollout.Verdict{{Status: rollout.Denied, Reason: "frozen", Rule: "host"}}})
+	if got := own.String(); got != "r1 / prod / api: v2 waits: frozen" {
+		t.Errorf("a rule of the host's that has the same reason: %s", got)
 	}
 	var changed []string
 	for _, change := range together.Changes(&apart) {

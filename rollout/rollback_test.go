@@ -129,6 +129,9 @@ func TestRunAgainAfterARollback(t *testing.T) {
 		if starts := len(plan.Start) == 1; starts != (row.prospect == rollout.ProspectStarts) || e.Versions[k].Prospect != row.prospect || said != row.says || !slices.Equal(blockers(plan), []string{"r1/api@v2: rollback_triggered"}) {
 			t.Errorf("%s: starts %q, waits %q\n%s", row.why, started(plan), blockers(plan), e)
 		}
+		if slices.ContainsFunc(e.Versions[k].Rules, func(r rollout.RuleVerdict) bool { return r.Kind == rollout.KindRollback }) {
+			t.Errorf("%s: it is on no way back\n%s", row.why, e)
+		}
 	}
 }
 
