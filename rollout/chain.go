@@ -73,7 +73,7 @@ func (w *work) lets(rules []RuleVerdict, i, n int32, v *Version) []RuleVerdict {
 	for k := range rules {
 		own := &rules[k]
 		if o := w.overriddenAt(own.Rule, i, n); o != nil {
-			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: told(o.until()), Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}
+			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: told(endOf(o.ExpiresAt)), Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}
 			own.Since = o.satisfied(v)
 		}
 	}

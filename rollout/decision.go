@@ -41,6 +41,12 @@ func endOf(expires time.Time) time.Time {
 	return expires.UTC()
 }
 
+// expired reports whether something has expired by an instant.
+func expired(expires, at time.Time) bool {
+	until := endOf(expires)
+	return !until.IsZero() && !at.Before(until)
+}
+
 // told returns an end as verdicts tell it: none if nobody can plan any more by then. One of the last
 // day of 9999 may be in the year 10000 in UTC, of which there is no JSON.
 func told(end time.Time) time.Time {

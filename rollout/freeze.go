@@ -25,13 +25,13 @@ import (
 //     be. With FinishBegun it goes on to its end, and no later group with a frozen member is merged
 //     into it.
 //   - A frozen target keeps its place everywhere: in the order and size of a curve, in the percentage
-//     of an environmentProgression, as a member of its pools. It takes no slot while it waits,
-//     and holds up no other target. To leave what is broken out of a percentage, leave its targets
-//     out of the snapshot, as if they were gone.
+//     of an environmentProgression, as a member of its pools. It takes no slot while it waits, and
+//     holds up no other target. To leave what is broken out of a percentage, leave its targets out of
+//     the snapshot, as if they were gone.
 //   - Time goes on. A bracket collects and closes its groups, a curve runs, a backoff and a soak end.
 //     So after a long freeze all targets whose turn has come start at once, as far as the limits
 //     allow. A deploymentWindow, which stops the curve, is better for a freeze that is planned.
-//   - Commands are heard, and approvals and overrides of other rules count; they take effect when
+//   - Commands are heard, and approvals and overrides of rules count: what they let start starts when
 //     the freeze is over.
 //
 // The deployment freezes of other systems are of this kind; neither RFC of ctrlplane has them.
@@ -59,8 +59,7 @@ type Freeze struct {
 // dispatches a start late asks once more and drops the start, unless the freeze has FinishBegun:
 // what was saved has begun. Plans need no such question.
 func (z Freeze) Holds(target TargetID, at time.Time) bool {
-	until := endOf(z.ExpiresAt)
-	return !at.Before(z.CreatedAt) && (until.IsZero() || at.Before(until)) && (z.Resource == "" || z.Resource == target.Resource) && z.covers(target)
+	return !at.Before(z.CreatedAt) && !expired(z.ExpiresAt, at) && (z.Resource == "" || z.Resource == target.Resource) && z.covers(target)
 }
 
 // covers reports whether a target is of the deployment and in the environment of a freeze.
@@ -118,10 +117,10 @@ type frost struct {
 func (w *work) freeze(list []Freeze) {
 	for i := range list {
 		z := &list[i]
-		until := endOf(z.ExpiresAt)
-		if !until.IsZero() && !w.now.Before(until) {
+		if expired(z.ExpiresAt, w.now) {
 			continue
 		}
+		until := endOf(z.ExpiresAt)
 		if why := w.freezesNothing(z); why != "" {
 			w.diagnose(DiagnosticFreezeWithoutEffect, "", z.ID+": "+why, TargetID{Resource: z.Resource, Environment: z.Environment, Deployment: z.Deployment})
 			w.wake(until) // from then on it is not reported

@@ -93,9 +93,6 @@ func (o *Override) validate(path string, f *faults) {
 
 func (o *Override) id() string { return o.ID }
 
-// until returns when the override expires, in UTC; zero: never.
-func (o *Override) until() time.Time { return endOf(o.ExpiresAt) }
-
 // overriding holds the active overrides.
 type overriding struct {
 	overrides map[overrideKey]*inForce
@@ -119,7 +116,7 @@ func (w *work) override(list []Override) {
 	released := map[string]bool{}
 	for i := range list {
 		o := &list[i]
-		if until := o.until(); !until.IsZero() && !w.now.Before(until) {
+		if expired(o.ExpiresAt, w.now) {
 			continue
 		}
 		switch why := w.ineffective(o, released); {

@@ -51,9 +51,9 @@ func orphansOf(leases []concurrency.Lease) []orphan {
 
 // String describes the list for people. Targets that wait for the same reasons of the same rules
 // and freezes share a line, which shows the first of them and counts the others. If these are of
-// several deployments, it names them: what the first waits for, such as an approval, may be another one
-// there. The most frequent reasons come first. The text does not end with a newline, and is empty
-// if nothing waits.
+// several deployments, it names them: what the first waits for, such as an approval, may be another
+// one there. The most frequent reasons come first. The text does not end with a newline, and is
+// empty if nothing waits.
 func (l WaitingList) String() string { return strings.Join(l.kinds(), "\n") }
 
 // kinds returns a line for each set of reasons, but of the rarest only how many there are.

@@ -122,8 +122,7 @@ const (
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // a change of the policy, the limit of Pool or the fleet
-
-	OnFreeze ConditionKind = "freeze" // Freeze is left out of the snapshot, or ends earlier
+	OnFreeze       ConditionKind = "freeze"        // Freeze is left out of the snapshot, or ends earlier
 
 	// OnOperator names no single event. With Group and Resource it is a [bracket.Command] for the
 	// execution of that group on that resource. Without them:

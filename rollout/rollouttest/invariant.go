@@ -367,10 +367,9 @@ func checkFrozen(s Step) error {
 }
 
 // finishes reports whether a start only finishes what its target has begun: it goes back, it
-// continues an execution, or it tries a version again that the target has begun and does not run, or a
-// run that it needs since it is outdated. An
-// execution that begins in the plan has the instant of the plan, and so may one that another planner
-// has just begun.
+// continues an execution, or it tries a version again that the target has begun and does not run,
+// or a run that it needs since it is outdated. An execution that begins in the plan has the instant
+// of the plan, and so may one that another planner has just begun.
 func (s *Step) finishes(start rollout.Start) bool {
 	if start.Purpose == rollout.PurposeRollback {
 		return true
