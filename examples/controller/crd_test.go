@@ -2,7 +2,6 @@ package controller
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -36,7 +35,7 @@ func TestValidation(t *testing.T) {
 	approval := inNamespace(&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{Deployment: "d", Version: "v1", Environment: "prod", By: "ann", Decision: rollout.Approved}}, namespace, "approval")
 	override := inNamespace(&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v1", By: "ann", Reason: "INC-7"}}, namespace, "override")
 	order := inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Retry, Machine: "m", Group: "g", Deployment: "d", By: "ann", Reason: "INC-7"}}, namespace, "command")
-	freeze := inNamespace(&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{By: "ann", Reason: "INC-7"}}, namespace, "freeze")
+	freeze := newFreeze(namespace, "freeze")
 	create(t, c, approval, override, freeze, order)
 	overriding := func(change func(*v1alpha1.RuleOverrideSpec)) error {
 		changed := override.DeepCopyObject().(*v1alpha1.RuleOverride)
@@ -192,13 +191,13 @@ func TestValidation(t *testing.T) {
 			return c.Create(t.Context(), other)
 		}, "spec.reason"},
 		{"a freeze of everything is not narrowed: it is another one", func() error {
-			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Machine = "m" })
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Everything, s.Machine = false, "m" })
 		}, "only expiresAt changes"},
 		{"… nor to a deployment", func() error {
-			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Deployment = "d" })
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Everything, s.Deployment = false, "d" })
 		}, "only expiresAt changes"},
 		{"… nor to an environment", func() error {
-			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Environment = "prod" })
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.Everything, s.Environment = false, "prod" })
 		}, "only expiresAt changes"},
 		{"… nor does it let anything go on", func() error {
 			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.FinishBegun = true })
@@ -220,16 +219,14 @@ func TestValidation(t *testing.T) {
 		{"a machine whose name a script did not fill in is not everything", func() error { return freezing("empty", "machine", "") }, "spec.machine"},
 		{"… nor such an environment", func() error { return freezing("empty", "environment", "") }, "spec.environment"},
 		{"… nor such a deployment", func() error { return freezing("empty", "deployment", "") }, "spec.deployment"},
-		{"… but a field without a value is dropped, so that it is everything", func() error {
-			if err := freezing("null", "machine", nil); err != nil {
-				return err
-			}
-			var null v1alpha1.DeploymentFreeze
-			if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "null"}, &null); err != nil || null.Spec.Machine != "" {
-				return fmt.Errorf("it is of machine %q, %v", null.Spec.Machine, err)
-			}
-			return nil
-		}, ""},
+		{"… nor is one without a value, which the server drops", func() error { return freezing("null", "machine", nil) }, "or write everything: true"},
+		{"… and everything is said by true", func() error { return freezing("null", "everything", false) }, "or write everything: true"},
+		{"everything is not a machine besides", func() error {
+			other := newFreeze(namespace, "both", func(s *v1alpha1.DeploymentFreezeSpec) { s.Machine = "m" })
+			other.Spec.Everything = true
+			return c.Create(t.Context(), other)
+		}, "and none of them"},
+		{"… but it is a freeze", func() error { return freezing("everything", "everything", true) }, ""},
 		{"nor is one that is misspelt, as kubectl sends it", func() error { return freezing("misspelt", "machin", "m") }, `unknown field "spec.machin"`},
 		{"that what has begun is finished is said by true", func() error { return freezing("words", "finishBegun", "yes") }, "spec.finishBegun"},
 		{"what says no more than it must is a freeze", func() error { return freezing("narrow", "machine", "m") }, ""},
@@ -387,7 +384,7 @@ func TestUnreadableFields(t *testing.T) {
 			map[string]any{"name": "p", "selector": "true", "rules": []any{map[string]any{"anyApproval": map[string]any{"minApprovals": int64(1)}}}}, conditions("lastTransitionTime")},
 		{"Release", "publishedAt", &v1alpha1.ReleaseList{}, instants, map[string]any{"deployment": "d", "version": "v"}, nil},
 		{"RuleOverride", "expiresAt", &v1alpha1.RuleOverrideList{}, instants, map[string]any{"rule": "r", "deployment": "d", "version": "v", "by": "ann", "reason": "INC-7"}, nil},
-		{"DeploymentFreeze", "expiresAt", &v1alpha1.DeploymentFreezeList{}, instants, map[string]any{"by": "ann", "reason": "INC-7"}, nil},
+		{"DeploymentFreeze", "expiresAt", &v1alpha1.DeploymentFreezeList{}, instants, map[string]any{"everything": true, "by": "ann", "reason": "INC-7"}, nil},
 		{"NodeJob", "createdAt", &v1alpha1.NodeJobList{}, instants, map[string]any{"run": "r", "machine": "m", "environment": "prod", "deployment": "d", "version": "v"}, nil},
 		{"NodeJob", "startedAt", &v1alpha1.NodeJobList{}, instants, map[string]any{"run": "r", "machine": "m", "environment": "prod", "deployment": "d", "version": "v"},
 			func(value any) map[string]any { return map[string]any{"startedAt": value} }},

@@ -21,12 +21,13 @@ import (
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 )
 
-// newFreeze is one of everything, unless it is changed.
+// newFreeze is one of everything, unless it is narrowed.
 func newFreeze(namespace, name string, change ...func(*v1alpha1.DeploymentFreezeSpec)) *v1alpha1.DeploymentFreeze {
 	freeze := inNamespace(&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{By: "ann", Reason: "INC-7"}}, namespace, name)
 	for _, f := range change {
 		f(&freeze.Spec)
 	}
+	freeze.Spec.Everything = freeze.Spec.Deployment+freeze.Spec.Environment+freeze.Spec.Machine == ""
 	return freeze
 }
 
@@ -362,6 +363,9 @@ func TestFreezeAfterADeath(t *testing.T) {
 		s.clock.Advance(time.Hour)
 		s.rest(r)
 		s.want(row.frozen)
+		if says, kept := plannedIn(t, s.client, "fleet"), row.frozen == "m0=1"; strings.Contains(says, "given back, or after the freeze") != kept {
+			t.Errorf("%s: of the slot the policy says %q", row.why, says)
+		}
 		if err := s.client.Delete(t.Context(), freeze); err != nil {
 			t.Fatal(err)
 		}

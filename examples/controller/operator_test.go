@@ -149,7 +149,7 @@ func TestDecisionTakenBack(t *testing.T) {
 	for _, object := range []client.Object{
 		&v1alpha1.ReleaseApproval{Spec: v1alpha1.ReleaseApprovalSpec{Deployment: "d", Version: "v", Environment: "e", By: "ann", Decision: rollout.Approved}},
 		&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v", By: "ann", Reason: "why"}},
-		&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{By: "ann", Reason: "why"}},
+		&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{Everything: true, By: "ann", Reason: "why"}},
 		&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Retry, Machine: "m", Group: "g", By: "ann", Reason: "why"}},
 		&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: v1alpha1.CommandRelease, Machine: "m", Group: "g", By: "ann", Reason: "why"}},
 	} {

@@ -127,8 +127,11 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 	}
 	for _, lease := range plan.Orphans {
 		message += fmt.Sprintf("orphan: %s holds a slot of %s for %s with token %d and is not at work", lease.Resource, lease.Pool, lease.Group, lease.Token)
-		if _, single := rollout.TargetOf(lease.Holder); single {
+		if target, single := rollout.TargetOf(lease.Holder); single {
 			message += fmt.Sprintf("; after %v of this it is given back", grace)
+			if slices.ContainsFunc(seen.snapshot.Freezes, func(z rollout.Freeze) bool { return z.Holds(target, plan.Now) }) {
+				message += ", or after the freeze, if its job is still to be created" // see dispatcher.idle
+			}
 		}
 		message += "\n"
 	}

@@ -299,9 +299,11 @@ type DeploymentFreeze struct {
 }
 
 // DeploymentFreezeSpec is [rollout.Freeze]. It is in force from the creation of the object on, as
-// soon as a controller sees it, whatever the clocks say. Without deployment, environment and machine
-// it is of everything. Only ExpiresAt may change.
+// soon as a controller sees it, whatever the clocks say. It names a deployment, an environment or a
+// machine, or several of these, or it is of everything: the server refuses one that names nothing, for
+// it drops a field without a value. Only ExpiresAt may change.
 type DeploymentFreezeSpec struct {
+	Everything  bool   `json:"everything,omitempty"`  // true if and only if none of the following is named
 	Deployment  string `json:"deployment,omitempty"`  // empty: all
 	Environment string `json:"environment,omitempty"` // empty: all
 	Machine     string `json:"machine,omitempty"`     // empty: all
