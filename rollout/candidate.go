@@ -77,41 +77,38 @@ func (w *work) groupOf(t *target) string {
 }
 
 // takeTurns sorts the turns in which the candidates ask for capacity: starts that take a target
-// back come first, then the order is by due time, position and ids. Ids are compared only where the
-// rest is equal. Small entries are sorted instead of candidates.
+// back come first, then the order is by priority, due time, position and ids. Ids are compared only
+// where the rest is equal. Small entries are sorted instead of candidates.
 func (w *work) takeTurns() {
 	type entry struct {
 		seconds     int64
 		nanoseconds int32
 		position    int32
 		index       int32
-		back        bool
+		class       int32
 	}
 	entries := make([]entry, len(w.candidates))
 	first, last := int64(math.MaxInt64), int64(math.MinInt64) // of those that do not go back
 	for k := range w.candidates {
 		c := &w.candidates[k]
-		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k), c.revert}
+		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k), w.class(c)}
 		if !c.revert {
 			first, last = min(first, c.seconds), max(last, c.seconds)
 		}
 	}
 	var span uint64
-	if seconds := uint64(last) - uint64(first); last > first && seconds < 1<<33 { // else it may not fit in nanoseconds
+	if seconds := uint64(last) - uint64(first); last > first && seconds < 1<<33 && len(w.priorities) == 0 { // else it may not fit in nanoseconds
 		span = (seconds + 1) * 1e9
 	}
 	entries = sortSpread(entries, span, func(e entry) uint64 {
-		if e.back || span == 0 {
+		if e.class == 0 || span == 0 {
 			return 0
 		}
 		return uint64(e.seconds-first)*1e9 + uint64(e.nanoseconds)
 	}, func(a, b entry) int {
 		switch {
-		case a.back != b.back:
-			if a.back {
-				return -1
-			}
-			return 1
+		case a.class != b.class:
+			return cmp.Compare(a.class, b.class)
 		case a.seconds != b.seconds:
 			return cmp.Compare(a.seconds, b.seconds)
 		case a.nanoseconds != b.nanoseconds:
@@ -125,6 +122,45 @@ func (w *work) takeTurns() {
 	for k := range entries {
 		w.turns[k] = entries[k].index
 	}
+}
+
+// class returns 0 for a candidate that takes its target back, and for every other one a number that
+// is the greater the lower its priority is.
+func (w *work) class(c *candidate) int32 {
+	switch {
+	case c.revert:
+		return 0
+	case len(w.priorities) == 0:
+		return 1
+	}
+	at, _ := slices.BinarySearchFunc(w.priorities, w.priority(c), func(a, b int) int { return cmp.Compare(b, a) })
+	return int32(at) + 1
+}
+
+// priority returns that of the version that a candidate starts. The first start of an execution has
+// the highest of those that the execution brings: what hooks repeat says nothing about its urgency.
+func (w *work) priority(c *candidate) int {
+	if m := c.member; m != nil && m.pending != nil {
+		highest, brings := 0, false
+		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+			if run.version == w.targets[run.target].current {
+				continue
+			}
+			if own := w.priorityOf(run.target, run.version); !brings || own > highest {
+				highest, brings = own, true
+			}
+		}
+		return highest
+	}
+	return w.priorityOf(c.target, c.version)
+}
+
+// priorityOf returns the priority of version n for target i, and 0 if the snapshot does not hold it.
+func (w *work) priorityOf(i, n int32) int {
+	if n < 0 {
+		return 0
+	}
+	return w.version(i, n).Priority
 }
 
 // sortSpread returns the elements of a list in the order of compare. Their keys do not descend in

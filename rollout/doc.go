@@ -36,7 +36,8 @@
 //  9. gradualRollout, which advances in open time only: what a window interrupts goes on where it
 //     stopped
 //  10. rollback, retry, rules of the host ([WithRule]), a [Freeze], and a target that is busy
-//  11. resourceConcurrency: asked last, in one batch, only for what passed everything else
+//  11. resourceConcurrency: asked last, in one batch, only for what passed everything else, in the
+//     order of the priorities of the versions and then of the instants since which they are due
 //
 // The newest version that all rules allow is chosen. What a target runs, or has begun, is never
 // taken back because of a wait; a rollback rule alone takes it back, once. That holds for what the

@@ -527,6 +527,29 @@ func ExamplePolicySet_rate() {
 	// 02:00:00 start n5/prod/web/v2/1
 }
 
+// ExampleVersion_priority gives the only slot of a pool to a security fix that was published a minute
+// ago, although version v2 of web has been due on two nodes for longer.
+func ExampleVersion_priority() {
+	fleet := exampleFleet()
+	fleet.Resources = append(fleet.Resources, rollout.Resource{ID: "n3"})
+	fleet.Deployments = append(fleet.Deployments, rollout.Deployment{ID: "sshd"})
+	fleet.Versions = append(fleet.Versions,
+		rollout.Version{ID: "v1", Deployment: "sshd", Status: rollout.VersionReady, CreatedAt: exampleNow.Add(-time.Hour)},
+		rollout.Version{ID: "v1-fixed", Deployment: "sshd", Status: rollout.VersionReady, CreatedAt: exampleNow.Add(time.Minute), Priority: 10},
+	)
+	fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "n3", Environment: "prod", Deployment: "sshd"}, Current: "v1"})
+	set := exampleSet(`{"name":"nodes","selector":"true","rules":[{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`)
+	plan, err := set.Plan(fleet, exampleNow.Add(2*time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(plan.Start[0])
+	fmt.Println(plan.Waiting)
+	// Output:
+	// n3 / prod / sshd: deploy v1-fixed as n3/prod/sshd/v1-fixed/1, slot_free
+	// n1 / prod / web: v2 waits: slot_full, waits for a free slot in one; and 1 more likewise
+}
+
 // ExamplePlanner_choose takes back one node at a time: rollbacks wait for no curve and no window, so
 // all of them are offered at once.
 func ExamplePlanner_choose() {

@@ -22,6 +22,7 @@ type index struct {
 	versions     []versionList // per deployment number
 	targets      []target      // by environment, resource, deployment
 	dependent    []bool        // per deployment number: one of its versions has dependencies
+	priorities   []int         // those of the versions, descending, and 0; nil if that is the priority of all
 	unavailable  []string      // by id
 	strange      bool          // a job has an unknown status
 	incomplete   bool          // a job has no version, or no CreatedAt
@@ -125,6 +126,7 @@ func newIndex(f *faults, s *Snapshot) *index {
 func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 	lists := make([]versionList, len(x.deployments))
 	x.dependent = make([]bool, len(x.deployments))
+	prioritized := false
 	for i := range versions {
 		v, before := &versions[i], len(f.list)
 		d, ok := x.deployment(v.Deployment)
@@ -147,7 +149,16 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 			continue
 		}
 		lists[d].list = append(lists[d].list, v)
+		prioritized = prioritized || v.Priority != 0
 		x.dependent[d] = x.dependent[d] || len(v.Dependencies) > 0
+	}
+	if prioritized {
+		x.priorities = append(x.priorities, 0)
+		for i := range versions {
+			x.priorities = append(x.priorities, versions[i].Priority)
+		}
+		slices.SortFunc(x.priorities, func(a, b int) int { return cmp.Compare(b, a) })
+		x.priorities = slices.Compact(x.priorities)
 	}
 	twice := false
 	for d := range lists {

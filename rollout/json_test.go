@@ -42,7 +42,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.Resource{}, "id! name kind identifier version metadata"},
 		{rollout.Environment{}, "id! name metadata"},
 		{rollout.Deployment{}, "id! name slug metadata"},
-		{rollout.Version{}, "id! deployment! name tag status! createdAt! metadata targetSelector dependencies"},
+		{rollout.Version{}, "id! deployment! name tag status! createdAt! metadata priority targetSelector dependencies"},
 		{rollout.VersionDependency{}, "deployment! versionSelector!"},
 		{rollout.Target{}, "+TargetID current jobs joinedAt outdatedAt priority"},
 		{rollout.TargetID{}, "resource! environment! deployment!"},

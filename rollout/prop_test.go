@@ -72,7 +72,8 @@ func genFleet(t *rapid.T) rollout.Snapshot {
 		for n := range between(t, "versions", 0, 3) {
 			v := rollout.Version{
 				ID: fmt.Sprint("v", n+1), Tag: fmt.Sprint("v", n+1), Deployment: d.ID, CreatedAt: minute(between(t, "created", -6, 6)),
-				Status: oneOf[rollout.VersionStatus](t, "status", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "paused", "building"),
+				Status:   oneOf[rollout.VersionStatus](t, "status", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "paused", "building"),
+				Priority: oneOf(t, "urgent", 0, 0, 0, 0, 1, -1),
 			}
 			if chance(t, "scoped", 15) {
 				v.TargetSelector = oneOf(t, "scope", "resource.kind == 'Node'", "environment.name == 'prod'", "resource.metadata['zone'] == 'a'", "int(resource.metadata['n']) > 1",
@@ -479,9 +480,10 @@ func TestReference(t *testing.T) {
 					t.Fatalf("reference (-) and plan (+) differ:\n%s\n%v", diff, &world{policies: policies, s: s, now: now})
 				}
 				count(seen, plan)
+				seen["overtaken"] += r.overtaken
 			}
 		}
-	}, "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
+	}, "overtaken", "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
 		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
@@ -495,6 +497,9 @@ func TestReferenceSlots(t *testing.T) {
 	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		s := fleet(between(t, "resources", 2, 4), "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		for k := range s.Versions {
+			s.Versions[k].Priority = oneOf(t, "urgent", 0, 0, 1)
+		}
 		var rules []rollout.Rule
 		pools := between(t, "pools", 1, 3)
 		for range pools {

@@ -34,6 +34,7 @@ type reference struct {
 	held     bool     // nothing new starts where no policy governs
 
 	claimed     int       // who holds something, and found no place elsewhere
+	overtaken   int       // who found no place, and was due before one of a higher priority that did
 	overridesAt time.Time // which overrides are active; zero: those of now
 }
 
@@ -1337,6 +1338,9 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		if a.revert != b.revert {
 			return map[bool]int{true: -1, false: 1}[a.revert]
 		}
+		if a, b := r.priority(a), r.priority(b); a != b {
+			return cmp.Compare(b, a)
+		}
 		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.position, b.position), cmp.Compare(a.t.Resource, b.t.Resource),
 			cmp.Compare(a.t.Environment, b.t.Environment), cmp.Compare(a.t.Deployment, b.t.Deployment))
 	})
@@ -1379,6 +1383,11 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			if refused[k] == nil {
 				continue
 			}
+			if slices.ContainsFunc(asking[:k], func(b attempt) bool {
+				return !b.revert && a.due.Before(b.due) && refused[slices.IndexFunc(asking, func(c attempt) bool { return c.run == b.run })] == nil
+			}) {
+				r.overtaken++
+			}
 			var blockers []string
 			for _, key := range r.needs(a) {
 				reason, where := refused[k][key], key
@@ -1399,6 +1408,16 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		}
 		return
 	}
+}
+
+// priority is that of the version of a start, of which those that go back have none.
+func (r *reference) priority(a attempt) int {
+	for _, v := range r.s.Versions {
+		if !a.revert && v.Deployment == a.t.Deployment && v.ID == a.version {
+			return v.Priority
+		}
+	}
+	return 0
 }
 
 // needs lists the pools of a start by their keys.

@@ -125,6 +125,15 @@ type Version struct {
 	CreatedAt  time.Time         `json:"createdAt"` // required, and in the year 1 or later; while it is in the future, the version does not exist yet
 	Metadata   map[string]string `json:"metadata,omitempty"`
 
+	// Priority says who comes first where slots are few: starts of a version with a higher one get
+	// their slots before all others, however long these have been due; with one below 0 they get
+	// them last. An execution of a bracket has the highest of the versions that it brings to its
+	// resource. Only rollbacks come before. A priority opens no rule, and takes no slot from a holder.
+	// As long as starts of a higher one are due, those of a lower one may wait. It is meant for a
+	// security fix that shares a pool with rollouts of other deployments. It is not stored: a change
+	// counts from the next plan on.
+	Priority int `json:"priority,omitempty"`
+
 	// TargetSelector is CEL on resource, environment, deployment and version. For a target on which
 	// it is false the version does not exist, for any rule. Empty: the version is for every target.
 	// A version that is current or started on a target stays so whatever the selector says. (The

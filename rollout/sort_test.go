@@ -2,6 +2,8 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -93,13 +95,30 @@ func TestTakeTurns(t *testing.T) {
 		})
 		n := rapid.IntRange(0, 200).Draw(t, "n")
 		w := work{index: &index{}}
+		var versions []Version
+		if rapid.Bool().Draw(t, "with priorities") {
+			for range 3 {
+				versions = append(versions, Version{Priority: rapid.SampledFrom([]int{0, 0, 1, -1, math.MaxInt, math.MinInt}).Draw(t, "priority")})
+			}
+		} else {
+			versions = make([]Version, 3)
+		}
+		for k := range versions {
+			versions[k].ID, versions[k].Deployment = fmt.Sprint("v", k), fmt.Sprint("d", k%2)
+		}
+		w.deployments = []Deployment{{ID: "d0"}, {ID: "d1"}}
+		w.versions = w.indexVersions(&faults{}, versions)
 		targets := make([]int32, n)
 		for i := range targets {
 			w.targets = append(w.targets, target{resource: int32(i) / 2, deployment: int32(i) % 2})
 			targets[i] = int32(i)
 		}
 		for _, i := range rapid.Permutation(targets).Draw(t, "targets") {
-			c := newCandidate(i, 0, due.Draw(t, "due"), rapid.Int32Range(0, 2).Draw(t, "position"))
+			number := rapid.Int32Range(missing, 1).Draw(t, "version") // of d1 there is one version
+			if number == 1 && i%2 == 1 {
+				number = 0
+			}
+			c := newCandidate(i, number, due.Draw(t, "due"), rapid.Int32Range(0, 2).Draw(t, "position"))
 			if c.revert = rapid.IntRange(0, 9).Draw(t, "back") == 0; c.revert {
 				seen["goes back, "+kind]++
 			}
@@ -117,6 +136,16 @@ func TestTakeTurns(t *testing.T) {
 				}
 				return 1
 			}
+			of := func(c *candidate) int { // of a version that the snapshot does not hold: 0
+				if c.version < 0 {
+					return 0
+				}
+				return w.versions[c.target%2].list[c.version].Priority
+			}
+			if of(x) != of(y) && !x.revert {
+				seen["by priority"]++
+				return cmp.Compare(of(y), of(x))
+			}
 			return cmp.Or(cmp.Compare(x.seconds, y.seconds), cmp.Compare(x.nanoseconds, y.nanoseconds), cmp.Compare(x.position, y.position), cmp.Compare(x.target, y.target))
 		})
 		if w.takeTurns(); !slices.Equal(w.turns, want) {
@@ -125,5 +154,5 @@ func TestTakeTurns(t *testing.T) {
 		if n > 20 {
 			seen["many, "+kind]++
 		}
-	}, "many, at once", "many, spread", "many, far apart", "goes back, at once", "goes back, spread", "goes back, far apart")
+	}, "by priority", "many, at once", "many, spread", "many, far apart", "goes back, at once", "goes back, spread", "goes back, far apart")
 }

@@ -159,7 +159,7 @@ func (o *observation) release(release *v1alpha1.Release) {
 	version := rollout.Version{
 		ID: release.Spec.Version, Name: release.Spec.Version, Tag: release.Spec.Version, Deployment: release.Spec.Deployment,
 		Status: rollout.VersionReady, CreatedAt: release.Spec.PublishedAt, Metadata: release.Labels,
-		TargetSelector: release.Spec.TargetSelector, Dependencies: release.Spec.Dependencies,
+		Priority: int(release.Spec.Priority), TargetSelector: release.Spec.TargetSelector, Dependencies: release.Spec.Dependencies,
 	}
 	if version.CreatedAt.IsZero() {
 		version.CreatedAt = release.CreationTimestamp.Time

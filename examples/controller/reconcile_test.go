@@ -593,6 +593,29 @@ func TestMachineBeingDeleted(t *testing.T) {
 	}
 }
 
+// TestPriorityOfRelease: of two deployments that share a limit of one machine at a time, the one with
+// a security fix goes first, although the other release was published before it. A server keeps the
+// field.
+func TestPriorityOfRelease(t *testing.T) {
+	t.Parallel()
+	c, namespace := newClient(t, sharedServer(t)), newNamespace()
+	fix := newRelease(namespace, "sshd", "v1", day1.Add(time.Minute))
+	fix.Spec.Priority = 10
+	create(t, c, newPolicy(namespace, "one", []byte(`{"name":"one","selector":"true","rules":[{"id":"limit","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`)),
+		newRelease(namespace, "agent", "v1", day1), fix)
+	for name, machine := range map[string]string{"agent": "m0", "sshd": "m1"} {
+		deployment := inNamespace(&v1alpha1.NodeDeployment{Spec: v1alpha1.NodeDeploymentSpec{MachineSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": machine}}}}, namespace, name)
+		create(t, c, deployment)
+		own := inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod", JoinedAt: day1}}, namespace, machine)
+		own.Labels = map[string]string{"name": machine}
+		create(t, c, own)
+	}
+	newHost(t, c, namespace, day1.Add(time.Hour)).once()
+	if jobs := listJobs(t, c, namespace); len(jobs) != 1 || jobs[0].Spec.Deployment != "sshd" {
+		t.Errorf("%d jobs, the first is of %s", len(jobs), jobs[0].Spec.Deployment)
+	}
+}
+
 // TestUnavailable: a machine that is down for other reasons, or on which somebody works by hand,
 // counts.
 func TestUnavailable(t *testing.T) {

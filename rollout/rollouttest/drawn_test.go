@@ -432,7 +432,7 @@ func (d drawn) release(f *rollout.Snapshot, deployment string) {
 		v := version(deployment, fmt.Sprintf("%s%d", deployment, n+1), at(-3, 0, 0))
 		v.Tag, v.Metadata = strconv.Itoa(n+1), map[string]string{"channel": d.of("stable", "stable", "beta")}
 		if n > 0 {
-			v.CreatedAt = d.when()
+			v.CreatedAt, v.Priority = d.when(), d.number(0, 0, 0, 1, -1)
 			if d.chance(15) {
 				v.TargetSelector = d.of("resource.metadata['region'] == 'eu'", "environment.name == 'prod'", "resource.name == 'r1'")
 			}

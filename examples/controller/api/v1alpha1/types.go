@@ -112,7 +112,9 @@ type ReleaseSpec struct {
 	// Paused lets the version start only where it has started before.
 	Paused bool `json:"paused,omitempty"`
 
-	// TargetSelector and Dependencies are those of [rollout.Version].
+	// Priority, TargetSelector and Dependencies are those of [rollout.Version]. A security fix with
+	// a priority above 0 has the next free slots.
+	Priority       int32                       `json:"priority,omitempty"`
 	TargetSelector string                      `json:"targetSelector,omitempty"`
 	Dependencies   []rollout.VersionDependency `json:"dependencies,omitempty"`
 }
