@@ -2,7 +2,7 @@
 //
 // It is a library for people who write deployment tools and Kubernetes controllers. They import the
 // packages they need, feed them what they observed, and carry out what comes back. This package
-// holds no code: start with the one that does your job.
+// holds no code: start with the one for your task.
 //
 //	rollout             one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, failure budgets, retries, rollbacks
 //	rollout/staged      stages with approvals and waits around them, as one run that can be stopped and resumed
@@ -34,12 +34,13 @@
 //
 // # Instants
 //
-// An instant before the year 1 is none, just like the zero time.Time, because some databases write
-// the year 0 for a missing date. Where an instant is required, such as now or the creation of a
-// version, it is refused; where it is optional, such as the end of a job or of an override, it is not
-// set. This holds for everything that a host hands to rollout, bracket and concurrency, and for what
-// they stored. Instants that are stored must not be after the year 9999. Package rollout plans as far
-// as 2262, and rollout/staged refuses whatever is not in the years 1970 to 2261.
+// An instant before the year 1 counts as missing, just like the zero time.Time, because some
+// databases write the year 0 for a missing date. Where an instant is required, such as now or the
+// creation of a version, it is refused; where it is optional, such as the end of a job or of an
+// override, it counts as unset. This holds for everything that a host hands to rollout, bracket and
+// concurrency, and for what they stored. Instants that are stored must not be after the year 9999.
+// Package rollout plans as far as 2262, and rollout/staged refuses whatever is not in the years
+// 1970 to 2261.
 //
 // # What it never does
 //
@@ -65,13 +66,13 @@
 //     as a whole. A host that saves record by record uses rollout.Planner over a bracket.Store,
 //     which has four methods, or does what Planner does. The order is: groups and rollouts,
 //     executions that ended, pools, the other executions, and last the deletion of rollouts that
-//     the state holds no longer. Where one execution ended and another began on its resource, the
-//     record is saved twice: without Open among those that ended, and as it is after the pools. Of
-//     a rule with maxActiveKeys, the record under the rule's own key comes after its pools. The
-//     first time it is saved before them as well, with the confirmations of the leases that exist
-//     by then.
+//     the state holds no longer. Where one execution ended and another began on the same resource,
+//     their record is saved twice: with Open unset among those that ended, and as it is after the
+//     pools. For a rule with maxActiveKeys, the record under the rule's own key is saved after
+//     those of its pools, and the first time before them as well, with the confirmations of those
+//     leases that exist by then.
 //  4. Dispatch each start, create-if-absent by its run id: a start that is offered again carries
-//     the same id. The instant of a job is after that of every earlier one of the target, even if
+//     the same id. The CreatedAt of a job is after that of every earlier job of the target, even if
 //     the clock was set back: jobs are ordered by it. A start that is dispatched late may carry an
 //     older version than another planner has deployed meanwhile. So a host with several planners
 //     creates the job only if the target has no job that Observe did not see; otherwise it begins
@@ -91,20 +92,19 @@
 //     dispatched, and ends with the group. It is never derived from a count of jobs.
 //   - What has begun is finished: a target is never taken back to an older version because of a
 //     wait, and a drained node is upgraded and uncordoned before another policy change reaches it.
-//     A rollout.Freeze alone stops it half way, until it is over.
+//     Only a rollout.Freeze stops it half way, for as long as the freeze lasts.
 //   - Every wait says why: a stable code, the rule, the instant at which looking again can help,
 //     and the events that can help. All blockers are reported, not only the first.
 //   - Next is exact: between now and Next nothing changes by itself, so a host that starts nothing
 //     and sleeps until then misses nothing. NextAfter is Next for a host that starts something.
 //   - Nothing is guessed: unknown fields, expressions that do not compile and limits that make no
-//     sense are errors, all of them reported at once. json.Unmarshal refuses unknown fields in every
-//     document as a whole, such as a policy, an override or a state, without any setting. A part
-//     of one, such as a rule of a policy, is checked within it; a clock.Window alone is read by
-//     ParseWindow. Every package reports each fault of a
-//     document as its FieldError, with the path of the field, a stable code, the value and what to
-//     write instead. The codes of documents are the same everywhere: syntax, unknown_field,
-//     duplicate and type. The others follow the design of the package. A limit of zero never means
-//     unlimited.
+//     sense are errors, all of them reported at once. json.Unmarshal of a whole document, such as a
+//     policy, an override or a state, refuses unknown fields without any setting. A part of a
+//     document, such as a rule of a policy, is checked within the document only; a clock.Window
+//     alone is read by clock.ParseWindow. Every package reports each fault of a document as its
+//     FieldError, with the path of the field, a stable code, the value and what to write instead.
+//     The codes of documents are the same everywhere: syntax, unknown_field, duplicate and type.
+//     The others follow the design of the package. A limit of zero never means unlimited.
 //
 // Tests of the packages hold these against exhaustive explorations of small worlds, state machines
 // with crashes and stale reads, and plain reference implementations.

@@ -10,34 +10,35 @@ import (
 	"github.com/tranche-dev/tranche/internal/runid"
 )
 
-// FailureBudget keeps a version from further targets once it has failed on too many. Whoever has
-// begun the version goes on, with its attempts, and an execution of a bracket that is open is
-// finished: only what has not begun is held. So it needs something that spreads the starts, a
-// [GradualRollout], a pool or, with AnyEnvironment, what keeps one environment behind another:
-// where all start at once, failures come too late to hold anybody. Beyond the budget fail at most
-// those that are at work when it is exceeded, or are tried again.
+// FailureBudget keeps a version from further targets once it has failed on too many. A target that
+// has begun the version goes on, further attempts included, and an open execution of a bracket is
+// finished: only what has not begun is held. So the rule needs something that spreads the starts: a
+// [GradualRollout], a pool or, with AnyEnvironment, what keeps one environment behind another.
+// Where all targets start at once, failures come too late to hold any. At most those targets fail
+// beyond the budget that are at work when it is exceeded, or are tried again.
 //
 // A target counts as failed from the end of the first job that failed until a later job of the
 // version succeeds there, also while that later job is active. Jobs with other statuses, and those
-// that took the target back to the version, say nothing. The targets are those of one deployment
-// that the rule governs and that are in the version's scope. What other versions did does not
-// count, so the fix begins with a budget of its own. A job that hangs has not failed before it
-// ends; onStuck of a [concurrency.Rule] says what becomes of its slot.
+// that took the target back to the version, count neither way. The targets are those of one
+// deployment that the rule governs and that are in the version's scope. Failures of other versions
+// do not count, so a version with the fix begins with a budget of its own. A job that hangs has not
+// failed before it ends; onStuck of a [concurrency.Rule] says what becomes of its slot.
 //
-// Nothing but a success, another version or an [Override] lets the version go on; no time does. The
-// curve advances meanwhile: when failures are within the budget again, everybody starts whose turn
-// has come, as far as the pools allow.
+// Only a success or an [Override] lets the version go on, never time alone; or another version
+// takes its place. The curve advances meanwhile: once the failures are within the budget again, all
+// targets whose turn has come start, as far as the pools allow.
 //
-// In a bracket such a version is treated as one that is paused: executions that begin after that
-// run the other members without it, also of a group that has locked it, and dependencies between
-// members hold those that need it. A hook that a target has already is not asked. What was left out
-// waits for the next group, even once failures are within the budget again. An override that begins
-// after the execution has ended opens that group; after a success a [Target.OutdatedAt] does.
+// In a bracket such a version is treated like one that is paused: executions that begin after that,
+// even of a group that has locked it, run the other members without it, and dependencies between
+// members hold those that need it. A hook version that the target has already is exempt. What was
+// left out waits for the next group, even once failures are within the budget again. An override
+// that begins after the execution has ended opens that group; after a success a [Target.OutdatedAt]
+// does.
 //
 // A target counts for as long as its jobs are listed: of every version that is still rolled out
-// keep the last one that failed or succeeded, also when jobs came after it that did neither. (A
-// kind of rule that ctrlplane does not have. Counting by targets, and exceeding by more than the
-// limit, are as in package staged.)
+// keep the last job that failed or succeeded, even if later jobs did neither. (A kind of rule that
+// ctrlplane does not have. Counting by targets, and exceeding by more than the limit, are as in
+// package staged.)
 type FailureBudget struct {
 	// MaxFailures is required: how many targets may have failed. One more holds the version, so 0
 	// allows no failure at all. A percentage, at most 100%, is of the targets that could fail and is

@@ -15,7 +15,8 @@ type Change struct {
 }
 
 // Changes are the targets about which two plans differ, as [Plan.Changes] lists them. In a log or a
-// chat write the whole, which says once what many targets have in common, and not each of them.
+// chat, print them together rather than one by one: String says once what many targets have in
+// common.
 type Changes []Change
 
 // Situation is what one plan says about one release target. The zero Situation means that there is

@@ -98,21 +98,22 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 // NextAfter returns when a host that has carried out starts of the plan, all of them or any subset,
 // should look again: at Next, or earlier if one of these comes before it:
 //
-//   - One of the jobs, should it hang, or its lease counts as stuck.
-//   - The starts are over for the rate of a pool, for which others wait.
-//   - The cooldown of its version is over for a newer one.
-//   - A [CustomRule] that sees the job in progress lets a newer version wait until then.
+//   - One of the jobs, should it hang, or its lease begins to count as stuck.
+//   - The starts no longer count against the rate of a pool, for which others wait.
+//   - The cooldown of a version that starts is over, and a newer one may follow.
+//   - The wait is over that a [CustomRule] imposes on a newer version when it sees the job in
+//     progress.
 //   - A nanosecond after Now, if an [Override] lets one of the starts past a full pool or a rate
 //     that is used up, or if one brings a pool back into use while more pools are active than
-//     maxActiveKeys allows. Once its job is to be seen, others may start beside it. The plan does
-//     not offer these, because the host may leave that one out.
+//     maxActiveKeys allows. Once the job of that start is observed, others may start beside it. The
+//     plan does not offer these, because the host may leave that start out.
 //
 // The jobs are taken to begin at Now; if they begin later, that is early enough. Zero: nothing
 // happens by itself. Without starts it is Next.
 //
-// A host that sees its own jobs late, as through a cache, looks when it sees them. If it looks at
-// that nanosecond and does not see them yet, the plan offers the same starts again and NextAfter is
-// a nanosecond later once more, and so on until the cache has caught up.
+// A host that sees its own jobs late, as through a cache, looks again when it sees them. If it
+// looks at that nanosecond and does not see them yet, the plan offers the same starts again and
+// NextAfter is a nanosecond later once more, and so on until the cache has caught up.
 //
 // For a plan that does not come from [PolicySet.Plan], such as a decoded one, NextAfter returns Now,
 // so that the host looks again at once. Starts that the plan does not hold count for nothing.

@@ -8,9 +8,10 @@ import (
 // VersionCooldown keeps two different versions apart on one target: a newer one may start only when
 // the version that the target is getting, or last got, is old enough. The interval counts from the
 // creation of that version, so releases that follow one another quickly are skipped until one of
-// them has stood for the interval. A version whose job has succeeded counts unless that is verified,
-// and then once the verification has passed: while it runs, and for good if it fails, the version
-// that succeeded before counts. (Version cooldown of ctrlplane's policy rules.)
+// them has stood for the interval. A version whose job has succeeded counts at once if the job is
+// not verified, and otherwise once the verification has passed. While the verification runs, and
+// for good if it fails, the version that succeeded before counts. (Version cooldown of ctrlplane's
+// policy rules.)
 type VersionCooldown struct {
 	IntervalSeconds *int64 `json:"intervalSeconds"` // required; at least 0, and 0 keeps nothing apart
 }

@@ -11,7 +11,7 @@ import (
 // rules, for every version that is newer than what the target has, and its verdict blocks a start,
 // wakes the host and is explained like theirs. [WithRule] gives it to [Compile]. It is no emergency
 // stop: it is not asked about rollbacks, retries and the members of an open execution, and an
-// [Override] lets a version past it. To stop a node, or everything, there is [Freeze].
+// [Override] lets a version past it. To stop a node, or everything, use a [Freeze].
 type CustomRule interface {
 	// ID names the rule in verdicts and overrides; no rule of a policy may have it.
 	ID() string

@@ -17,15 +17,15 @@ const (
 	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
 	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
 	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold; Detail says which
-	DiagnosticFreezeWithoutEffect   DiagnosticCode = "freeze_without_effect"   // a freeze of what the snapshot does not hold: it freezes nothing; Detail says what there is not
+	DiagnosticFreezeWithoutEffect   DiagnosticCode = "freeze_without_effect"   // a freeze of what the snapshot does not hold: it freezes nothing; Detail says what does not exist
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 
 	// DiagnosticCommandWithoutEffect is about a command, which Detail names by its id. Either the
 	// command names an execution that has not begun, does not exist, or was merged into that of
 	// another group: correct the group and the resource, see the Group of an [Explanation]. Or the
-	// command did not apply to the execution when the first plan heard it, such as a retry of a
-	// member that had not failed. It is not heard again, and is reported for as long as it is listed
-	// and the execution goes on: give another command under another id.
+	// command did not apply to the execution when a plan first received it, such as a retry of a
+	// member that had not failed. It is not tried again, and is reported for as long as it is
+	// listed and the execution goes on: give another command under another id.
 	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
 
 	// DiagnosticJobStatusUnknown is about a status of jobs, in Detail, that is none of the

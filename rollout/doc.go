@@ -2,7 +2,7 @@
 // start which version now, which must wait, until when, and why. [Load] reads policies, checks and
 // compiles them once, and [PolicySet.Plan] plans on a [Snapshot] of the fleet, whenever something
 // happens; [Plan.Commit] returns the state that follows. For a host that wants its state loaded and
-// saved, [Planner.Plan] does all of that in one call, and [Planner.Look] does all but the saving.
+// saved, [Planner.Plan] does all of that in one call, and [Planner.Look] only loads and plans.
 //
 //	set, err := rollout.Load(file, env, rollout.WithZones(time.LoadLocation)) // env: a *selector.Env of selector.DefaultSchema
 //	plan, err := set.Plan(snapshot, now)
@@ -17,30 +17,31 @@
 //
 // # The chain
 //
-// Versions that are not for a target do not exist for it. The targetSelector of a version is asked
-// before everything else: where it says no, the version is not denied, asks for no approval and
-// counts in nobody's percentage. A policy governs the targets that its selector matches; every
-// policy that governs a target must allow its start. The rules are asked in this order and all that
-// block are reported, each with a stable code, the instant at which looking again can help and the
-// events that can:
+// Versions that are not for a target do not exist for it. The targetSelector of a version is
+// evaluated before everything else: on a target that it leaves out, the version is not denied,
+// needs no approval and counts in no percentage. A policy governs the targets that its selector
+// matches; every policy that governs a target must allow its start. The rules are asked in this
+// order. Every rule that blocks is reported, with a stable code, the instant at which looking again
+// can help and the events that can:
 //
 //  1. the status of the version
-//  2. versionSelector, and failureBudget: it has not failed on too many targets
+//  2. versionSelector, and failureBudget: the version has not failed on too many targets
 //  3. anyApproval
-//  4. environmentProgression: it succeeded elsewhere, on enough targets and for long enough
+//  4. environmentProgression: the version succeeded elsewhere, on enough targets and long enough
+//     ago
 //  5. deploymentBracket: members are chosen, ordered and locked by package bracket
 //  6. deploymentDependency, and the dependencies of the version itself
 //  7. versionCooldown
 //  8. deploymentWindow: the windows of one policy are one calendar of package clock, several
 //     policies must all be open
-//  9. gradualRollout, which advances in open time only: what a window interrupts goes on where it
-//     stopped
+//  9. gradualRollout, which advances in open time only: a rollout that a closed window interrupts
+//     goes on where it stopped
 //  10. rollback, retry, rules of the host ([WithRule]), a [Freeze], and a target that is busy
 //  11. resourceConcurrency: asked last, in one batch, only for what passed everything else, in the
 //     order of the priorities of the versions and then of the instants since which they are due
 //
 // The newest version that all rules allow is chosen. What a target runs, or has begun, is never
-// taken back because of a wait; a rollback rule alone takes it back, once. That holds for what the
+// taken back because of a wait; only a rollback rule takes it back, once. That holds for what the
 // snapshot shows. A start that is dispatched late may carry an older version than another planner
 // has deployed meanwhile. So a host with several planners creates the job only if the target has no
 // job that was missing in the snapshot.
@@ -61,10 +62,10 @@
 //	a policy is edited      Policy.Validate          what can be seen without compiling expressions
 //	                        Load, Compile            all of that, the expressions, and what several policies say together
 //	                        PolicySet.Check          whether they fit the fleet: circles, overlaps, members that no order fits
-//	                        PolicySet.Lint           what can never finish, or surely surprises; nothing that it finds stops a plan
+//	                        PolicySet.Lint           what can never finish, or is likely to surprise; nothing that it finds stops a plan
 //	a version is published  PolicySet.CheckVersion   the expressions that it carries
 //	                        PolicySet.Check          whether versions wait for one another
-//	a decision is given     Approval.Validate        what is missing in it: with such a fault in the snapshot nothing is planned for anybody
+//	a decision is given     Approval.Validate        what is missing or contradictory in it: with such a fault in the snapshot nothing is planned for anybody
 //	                        Override.Validate
 //	                        Freeze.Validate
 //	                        bracket.Command.Validate
@@ -97,18 +98,19 @@
 //     under the rules as they are now. If somebody adds a dependency on a version that only the next
 //     group brings, the two wait for each other until a command ends the execution.
 //   - The host may take one of its targets to a newer version by a job of its own. The execution
-//     does not take the target back, unless its run was seen already: a main member has nothing
-//     left to do, and a hook runs the version that the target has.
-//   - It waits for no further pool: a member that a merge or an edit adds starts even if it needs a
-//     pool that the execution holds no slot in and that is full.
+//     does not take the target back: a main member has nothing left to do, and a hook runs the
+//     version that the target has. Only a run of the execution that a snapshot has shown by then
+//     goes on.
+//   - An open execution waits for no further pool: a member that a merge or an edit adds starts
+//     even if it needs a full pool in which the execution holds no slot.
 //   - A member whose target is removed is cancelled for good if it has not started. If the uncordon
 //     is taken away while a node is drained, the node is not uncordoned, not even once the uncordon
-//     is back. If its run is in progress, or if the whole resource or environment is missing, the
-//     execution stays open; see [DiagnosticExecutionUnseen].
+//     is back. If a run of the member is in progress, or if the whole resource or environment is
+//     missing, the execution stays open; see [DiagnosticExecutionUnseen].
 //
 // Bracket rules and their groups:
 //
-//   - State hangs on the ids of rules; see [LintPolicyDisabledState]. A bracket rule that is
+//   - State is stored under the ids of rules; see [LintPolicyDisabledState]. A bracket rule that is
 //     renamed collects anew under its new id. One that is removed and put back collects anew what
 //     had not begun, and so tries again where an execution had failed.
 //   - While a policy is disabled or removed, its targets are limited only by the policies that
@@ -124,10 +126,11 @@
 //     its execution has ended, the target waits for the next group. No command begins an ended
 //     execution again; a [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt]
 //     after the end, for a node that was rebuilt under its old name.
-//   - A group that closes replaces the one before it on every resource of the environment where
-//     that one has not begun, and its curve begins at its own close. So every new version delays
-//     all resources whose turn has not come, even a hotfix whose targetSelector names one node; and
-//     so does a [Target.OutdatedAt], which opens a group at once. See [LintOrderStarves].
+//   - A group that closes replaces the one before it on every resource of the environment where the
+//     earlier one has not begun, and the curve of the new group begins when it closes. So every new
+//     version delays all resources whose turn has not come, even a hotfix whose targetSelector
+//     names one node; and so does a [Target.OutdatedAt], which opens a group at once. See
+//     [LintOrderStarves].
 //
 // Slots and curves:
 //
@@ -135,9 +138,11 @@
 //     renamed or grouped by another key counts the executions and jobs in progress on its members.
 //     A lease under the old key counts in the old pool until its group ends; leases without a
 //     holder at work are listed in [Plan.Orphans].
-//   - A rate goes by what its pools remember of those that began. They remember it for the period
-//     that the rate had then: a new rate, one whose pool is renamed and the rest of a longer period
-//     know of nothing before. What is down by itself, or by a job without a lease, begins nothing.
+//   - A rate counts the resources that the records of its pools remember to have begun. They are
+//     remembered for the period that the rate had when they began: a rate that is new, or whose
+//     pool was renamed, knows of none before, and one whose period was made longer of none in the
+//     part that was added. A resource that is down by itself, or by a job without a lease, has not
+//     begun.
 //   - A curve keeps the start and the size that its rollout had when it began, stored under the id
 //     of its rule; a renamed curve begins anew at the same base. Interval, type, key and salt
 //     follow an edit at once, so another orderKey or orderSalt changes who is next.
@@ -151,10 +156,10 @@
 //     a newer one comes or a Target.OutdatedAt asks for a run. To keep the newer version from the
 //     rest of the fleet as well, set it to paused. In a bracket the target stays there until a group
 //     brings it a version that is newer than the one that it runs.
-//   - A bracket goes by what a target runs, not by what it has begun. So where an operator has ended
-//     an execution that failed, and the version is withdrawn, the next group may bring an older one
-//     that is newer than the current one. Outside brackets the target waits for one that is newer
-//     than the one that failed.
+//   - A bracket goes by what a target runs, not by what it has begun. So where an operator has
+//     ended an execution that failed, and its version is withdrawn, the next group may bring a
+//     version that is older than the withdrawn one, if it is newer than the current one. Outside
+//     brackets the target waits for one that is newer than the one that failed.
 //   - A version that is paused, or whose approval is taken back, stops where it is, and its curve
 //     runs on. Once it may go on, all targets whose turn has come meanwhile start at once, as far
 //     as the limits allow. A closed deployment window stops the curve, too. Where the version has
@@ -183,12 +188,12 @@
 //	I4   what a target runs is never cleared
 //	I5   capacity aside, a target that is allowed stays so while its windows are open, unless
 //	     maximumAgeHours or an override expires, an override of a rollback rule ends its way back, a
-//	     freeze begins, or a job fails of which the end was recorded for later, and exceeds a
-//	     failureBudget
+//	     freeze begins, or the instant comes for which the end of a failed job was recorded ahead,
+//	     and the failure exceeds a failureBudget
 //	I6   Next is after now, and between the two the plan stays the same
 //	I7   capacity aside, no allowed target waits because another one joins, leaves or is
 //	     relabelled, unless a progression or a failureBudget counts it or a dependency names it
-//	I8   due times are monotone in the position, and open instants
+//	I8   due times never decrease with the position, and are open instants
 //	I9   the open time between two due times is the difference of their offsets
 //	I10  a waiting target lists every rule and freeze that blocks it, and would start without these;
 //	     the allowing windows of a policy count as one rule
@@ -209,8 +214,9 @@
 // is the second example of the bracket RFC, which writes AND where CEL has &&. Nothing is cleared
 // when no version may start. Two approval rules, one of them unmet, do not let a version start. A
 // slot belongs to (resource, group) and not to a running job. A status that nobody knows is an
-// active job. Backoff and offsets are integers that saturate or fail, and never wrap. A
-// targetSelector that fails reaches nobody, unless [WithScopeErrors] says so. A cooldown is counted
-// per target. The soak of a progression counts from the first success, so a redeployment does not
-// begin it anew. A rollout that closed windows interrupt does not make up for them in a burst.
+// active job. Backoff and offsets are integers that saturate or fail, and never wrap. A version
+// whose targetSelector fails reaches no target, unless [WithScopeErrors] says so. A cooldown is
+// counted per target. The soak of a progression counts from the first success, so a redeployment
+// does not begin it anew. A rollout that was interrupted by closed windows does not catch up in a
+// burst.
 package rollout

@@ -23,7 +23,7 @@ type Explanation struct {
 	Stuck    []Stuck              `json:"stuck,omitempty"`    // those of [Plan.Stuck] that are runs of the target, or the slot of the target, of its open execution or of the execution that a job in Jobs is a run of
 	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target, in ascending order
 	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
-	Group    string               `json:"group,omitempty"`    // group of the open execution of which it is a member: with the resource and the deployment what a [bracket.Command] names
+	Group    string               `json:"group,omitempty"`    // group of the open execution of which it is a member; a [bracket.Command] names it, the resource and the deployment
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
 	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with the holders of starts in the plan; their lists are shared, do not modify
@@ -274,10 +274,11 @@ func (e *Explanation) Waits() *VersionExplanation {
 }
 
 // Blockers returns the rules that block the version, in the order of the chain: without them it
-// starts, capacity aside. The allowing windows of a policy count as one. Some may go with another
-// one: [ReasonRolloutNotStarted] with the gate that it waits for, and [ReasonRolloutNotDue] with a
-// closed window that has stopped its curve. Of a version that a [Rollback] denies nothing else is
-// asked: without the denial a window or its attempts may hold it.
+// starts, capacity aside. The allowing windows of a policy count as one. Some may disappear
+// together with another one: [ReasonRolloutNotStarted] with the gate that it waits for, and
+// [ReasonRolloutNotDue] with a closed window that has stopped its curve. For a version that a
+// [Rollback] denies no other rule is asked: without the denial a window or its attempts may hold
+// it.
 func (v *VersionExplanation) Blockers() []RuleVerdict {
 	var blockers []RuleVerdict
 	for _, r := range v.Rules {
@@ -289,12 +290,12 @@ func (v *VersionExplanation) Blockers() []RuleVerdict {
 }
 
 // Until returns the instant by which time alone has opened every blocker once; zero if a blocker
-// needs more than time, or if there is none. It does not foresee what closes before it: a window,
-// or a rule whose [Override] expires. Nor does it foresee an Override or a [Freeze] that becomes
-// active before it, what the rules say of a version that is of the future now, or what a bracket says
-// next: when a group has closed its turn has to come, and in its turn one member waits for another,
-// unless the next group closes before and takes its place. A plan at that instant tells; [Plan.Next]
-// misses none of these.
+// needs more than time, or if there is none. It does not foresee what closes before that instant: a
+// window, or a rule whose [Override] expires. Nor does it foresee an Override or a [Freeze] that
+// becomes active before it, what the rules say of a version whose creation is still in the future,
+// or what a bracket says next: after a group has closed its turn has to come, and in its turn one
+// member waits for another, unless the next group closes before and takes its place. A plan at that
+// instant tells; [Plan.Next] misses none of these.
 func (v *VersionExplanation) Until() time.Time {
 	var until time.Time
 	for _, r := range v.Blockers() {

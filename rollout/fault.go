@@ -17,7 +17,7 @@ type FieldError struct {
 	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
 	Value string `json:"value,omitempty"` // the offending value as it was written; empty if nothing is there, if it does not matter, or if it is an expression that does not compile
-	Hint  string `json:"hint"`            // what is wrong with it, and what to write instead, and of which listed entry of a snapshot it is, such as (web@v1); for people, it may change
+	Hint  string `json:"hint"`            // what is wrong, what to write instead and, in a list of a snapshot, which entry it is, such as (web@v1); for people, it may change
 	Err   error  `json:"-"`               // the cause, such as the compiler's error with its position, or the error of package bracket, concurrency or clock; nil if there is none
 }
 
@@ -41,7 +41,7 @@ const (
 	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field is given twice, or an id, a bracket or an entry that must be the only one
 	CodeType         Code = strictjson.CodeType         // the value has another type, or a form that its type does not have
 	CodeRequired     Code = "required"                  // a value is missing
-	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or the id of nothing that is listed
+	CodeUnknownValue Code = "unknown_value"             // it is none of the values that the field can have, or an id that nothing listed has
 	CodeOutOfRange   Code = "out_of_range"              // a number is too small or too large, or overflows
 	CodeExpression   Code = "expression"                // an expression does not compile, or reads what is not known where it stands
 	CodeConflict     Code = "conflict"                  // it contradicts another field, rule or record

@@ -16,9 +16,9 @@ import (
 // resources that no planner's snapshot lists any more.
 //
 // A resource that is planned for once more is like one that nobody has seen before: its brackets
-// begin again. If the snapshot then has jobs of an execution in the latest group, that is taken up
-// from them, with what had failed, even if it was given up. So where ids come back, name a resource
-// only once its jobs are gone as well.
+// begin again. If the snapshot then has jobs of an execution of the latest group, that execution is
+// taken up again from them, failures included, even if it was given up. So where ids come back,
+// name a resource only once its jobs are gone as well.
 //
 // Ids that the state does not know are no fault. The state itself is not modified.
 func (s State) Forget(resources []string) State {
@@ -29,11 +29,11 @@ func (s State) Forget(resources []string) State {
 	return s
 }
 
-// Forget deletes from the store what [State.Forget] leaves out. Of the Planner it needs only the
-// Store. It deletes record by record, each as it was read, and may be repeated after any error. The
-// error wraps [bracket.ErrConflict] if a planner has saved a record meanwhile: some planner still
-// plans for that resource, or has just ended its execution. Any other error is that of the store, or
-// a fault of a stored record, which is left as it is.
+// Forget deletes from the store what [State.Forget] leaves out. It uses only the Store of the
+// Planner. It deletes record by record, each only if it is as it was read, and may be repeated
+// after any error. The error wraps [bracket.ErrConflict] if a planner has saved a record meanwhile:
+// some planner still plans for that resource, or has just ended its execution. Any other error is
+// that of the store, or a fault of a stored record, which is left as it is.
 func (p *Planner) Forget(ctx context.Context, resources []string) error {
 	if err := p.forget(ctx, setOf(resources)); err != nil {
 		return fmt.Errorf("rollout: forget executions: %w", err)

@@ -19,11 +19,11 @@ import (
 //     starts that a host has saved and not yet dispatched may still be dispatched; one that asks
 //     [Freeze.Holds] before it creates a job drops these as well, and the next plans offer them again
 //     once the freeze is over.
-//   - A frozen member keeps an execution of its bracket from beginning on the resource, so nothing is
-//     drained to wait for it. An execution that is open stops between two of its members and keeps
-//     its slots; meanwhile nothing of it counts as stuck but what is in progress, or was saved and may
-//     be. With FinishBegun it goes on to its end, and no later group with a frozen member is merged
-//     into it.
+//   - A frozen member keeps an execution of its bracket from beginning on the resource, so nothing
+//     is drained to wait for it. An execution that is open stops between two of its members and
+//     keeps its slots; meanwhile nothing of it counts as stuck except a run that is in progress, or
+//     was saved and may be. With FinishBegun it goes on to its end, and no later group with a
+//     frozen member is merged into it.
 //   - A frozen target keeps its place everywhere: in the order and size of a curve, in the percentage
 //     of an environmentProgression, as a member of its pools. It takes no slot while it waits, and
 //     holds up no other target. To leave what is broken out of a percentage, leave its targets out of
@@ -45,8 +45,8 @@ type Freeze struct {
 	Resource    string `json:"resourceId,omitempty"`
 
 	// FinishBegun lets what has begun come to its end: the other members of an open execution,
-	// rollbacks, and the next attempt at a version, or at a run for the present [Target.OutdatedAt],
-	// of which one has failed. False: nothing starts.
+	// rollbacks, and the next attempt where one has failed, at a version or at a run for the
+	// present [Target.OutdatedAt]. False: nothing starts.
 	FinishBegun bool `json:"finishBegun,omitempty"`
 
 	CreatedAt time.Time `json:"createdAt"`          // required; in the future: the freeze has yet to begin
@@ -57,7 +57,7 @@ type Freeze struct {
 
 // Holds reports whether the freeze is active at an instant and concerns a target. A host that
 // dispatches a start late asks once more and drops the start, unless the freeze has FinishBegun:
-// what was saved has begun. Plans need no such question.
+// what was saved has begun. A plan has taken its freezes into account already.
 func (z Freeze) Holds(target TargetID, at time.Time) bool {
 	return !at.Before(z.CreatedAt) && !expired(z.ExpiresAt, at) && (z.Resource == "" || z.Resource == target.Resource) && z.covers(target)
 }
@@ -77,8 +77,8 @@ func (z *Freeze) UnmarshalJSON(data []byte) error {
 }
 
 // Validate reports every fault of the freeze by itself, joined, each a *[FieldError]. A host calls
-// it before it stores a freeze, for a plan refuses a snapshot that holds one with a fault. That a
-// freeze without a fault holds no target, because of what it names, is a diagnostic of the plan, see
+// it before it stores a freeze, for a plan refuses a snapshot that holds one with a fault. A freeze
+// without a fault that holds no target, because of what it names, is a diagnostic of the plan, see
 // [DiagnosticFreezeWithoutEffect].
 func (z Freeze) Validate() error {
 	var f faults

@@ -16,10 +16,10 @@ import (
 // says how long after the start of the rollout that position is due.
 //
 // A curve, waves included, advances with time alone: jobs that failed earlier in it hold no target
-// back. A [FailureBudget] does once they are too many. To stop a rollout by hand, set the version to
-// paused; to stop its curve as well, close a window. To let success decide what is next, use an
-// EnvironmentProgression between environments, package staged for stages with gates between them,
-// or a [CustomRule].
+// back. Only a [FailureBudget] does, once too many have failed. To stop a rollout by hand, set the
+// version to paused; to stop its curve as well, close a window. To let success decide what is next,
+// use an EnvironmentProgression between environments, package staged for stages with gates between
+// them, or a [CustomRule].
 type GradualRollout struct {
 	RolloutType RolloutType `json:"rolloutType"` // required
 

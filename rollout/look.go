@@ -11,7 +11,7 @@ import (
 // Look reads the stored state and plans on it as [Planner.Plan] does, but commits and saves
 // nothing: it returns what the next plan would be. It is for callers that must not start anything,
 // such as a command that prints [Plan.Explain] while the controller is at work. Nothing of the
-// plan's Start may be dispatched. The Recorder is not told.
+// plan's Start may be dispatched. Choose and Recorder are not called.
 func (p *Planner) Look(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	if err := p.validate(); err != nil {
 		return Plan{}, err

@@ -72,9 +72,9 @@ func (o *Override) UnmarshalJSON(data []byte) error {
 	return fieldErrors(strictjson.Unmarshal(data, (*plain)(o)))
 }
 
-// Validate reports every fault of the override by itself, joined, each a *[FieldError]. A host calls
-// it before it stores an override, for a plan refuses a snapshot that holds one with a fault. What
-// an override without a fault never lets past is a diagnostic of the plan, see
+// Validate reports every fault of the override by itself, joined, each a *[FieldError]. A host
+// calls it before it stores an override, for a plan refuses a snapshot that holds one with a fault.
+// An override without a fault that can never have an effect is a diagnostic of the plan, see
 // [DiagnosticOverrideWithoutEffect].
 func (o Override) Validate() error {
 	var f faults

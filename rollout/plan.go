@@ -45,10 +45,10 @@ type Plan struct {
 	// still count, and so may keep other targets waiting for ever. No plan gives them back, because
 	// it cannot know whether their jobs are about to be dispatched. The host gives them back with
 	// [Planner.Release], or in a state of its own with [concurrency.Record.Release], once it is
-	// sure that they are not. Beware of jobs on targets that the snapshot does not list: no plan
-	// sees them. Quarantined ones are often those of an execution that was abandoned
-	// ([bracket.Abandon]): they are given back once the resource serves again, or is given up. A
-	// lease with a job that still hangs is none: the job has to be ended first, see [Stuck].
+	// sure that no dispatch is under way. Beware of jobs on targets that the snapshot does not
+	// list: no plan sees them. Quarantined leases are often those of an execution that was
+	// abandoned ([bracket.Abandon]): give them back once the resource serves again, or is given up.
+	// A lease whose job still hangs is no orphan: end the job first, see [Stuck].
 	Orphans []concurrency.Lease `json:"orphans,omitempty"`
 
 	// Events are the changes in the brackets since the state of the snapshot; those of one bracket
@@ -118,8 +118,9 @@ type Claim struct {
 	Pool     string `json:"pool"`     // key
 	Revision uint64 `json:"revision"` // of the record that the plan read
 	Token    uint64 `json:"token"`    // of the lease: greater than that of every earlier lease of the pool
-	// PeriodSeconds is how long the record remembers that the resource begins in the pool: the period
-	// of its [concurrency.Rate]. 0: it begins nothing there, or there is no rate.
+	// PeriodSeconds is how long the record remembers that the resource begins in the pool: the
+	// period of its [concurrency.Rate]. 0: the start makes nothing begin there, or there is no
+	// rate.
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 }
 
@@ -174,10 +175,10 @@ func (p *Pool) resources() []string {
 	return slices.Compact(names)
 }
 
-// Stuck is a run or a lease without progress for longer than its rule allows. It keeps its slot, also
-// a quarantined one, while a job of it is at work: the lease is no orphan. Whoever wants the slot back
-// ends that job first and reports its end; then the next plan goes on under the slot, frees it, or
-// lists it in Orphans.
+// Stuck is a run or a lease without progress for longer than its rule allows. It keeps its slot,
+// even a quarantined one, while a job of it is at work: the lease is no orphan. Whoever wants the
+// slot back ends that job first and reports its end; then the next plan goes on under the slot,
+// frees it, or lists it in Orphans.
 type Stuck struct {
 	Resource string    `json:"resource"`
 	Group    string    `json:"group"`

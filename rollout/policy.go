@@ -20,8 +20,9 @@ type Policy struct {
 	Name string `json:"name"`         // required, for people
 
 	// Enabled is true if it is nil. A disabled policy is checked but governs nothing. Its id and
-	// those of its rules stay taken: state of it may be stored under them, with which it goes on when
-	// it is enabled again. So no other rule has such an id, and no shared pool such a name.
+	// those of its rules stay taken, because state may be stored under them, with which the policy
+	// goes on when it is enabled again. So no other rule may have such an id, and no shared pool
+	// such a name.
 	Enabled *bool `json:"enabled,omitempty"`
 
 	Selector string `json:"selector"` // required: CEL on resource, environment and deployment; a missing key is no match

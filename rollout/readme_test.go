@@ -20,9 +20,9 @@ type Host interface {
 	Observe() (rollout.Snapshot, error) // your entities, jobs and approvals, and the state that was saved last
 	Save(rollout.State) error           // compare-and-swap: an error if somebody else saved since Observe
 
-	// Dispatch creates the job with the id s.Run, unless it exists. A start that comes late may be
-	// of an older version: where several planners are at work, only if no job has come to the
-	// target that Observe did not see.
+	// Dispatch creates the job with the id s.Run, unless it exists. A start that is dispatched late
+	// may carry an older version: with several planners, create the job only if the target has no
+	// job that Observe did not see.
 	Dispatch(rollout.Start) error
 }
 

@@ -16,12 +16,12 @@ import (
 // itself, because it cannot know whether the job is about to be dispatched. The host can: it calls
 // Release once the lease has been an orphan, with the same ProgressAt, for longer than a dispatch
 // and the observation of its job may take, and refuses a dispatch whose claims have gone, see
-// [Start.Held]. A start under the lease moves ProgressAt, and the host may have looked at the
-// jobs before.
+// [Start.Held]. (Each start under the lease moves ProgressAt: it must be the same because a start
+// may have come after the host looked at the jobs.)
 //
-// Release gives back this one lease: a group that holds slots in several pools has an orphan in each
-// of them. It writes the record of the pool once, conditionally, and does not try again. Of the
-// Planner it needs only the Store.
+// Release gives back this one lease: a group that holds slots in several pools has an orphan in
+// each of them. It writes the record of the pool once, conditionally, and does not try again. It
+// uses only the Store of the Planner.
 //
 // Release changes nothing and returns an error that wraps [bracket.ErrConflict] if a start has used
 // the lease since the plan was made, or the record was saved in between; [concurrency.ErrFenced] if

@@ -20,9 +20,9 @@ const (
 // Retry repeats failed jobs. Without any retry rule a failed version is not attempted again on its
 // target.
 //
-// A version that has begun on a target is not asked for its gates again: outside brackets only
-// windows, a [Freeze], a busy target, a full pool and a rollback rule hold back a further attempt, in
-// a bracket what holds up its execution. So a version that is paused, or whose approval is taken
+// For a version that has begun on a target the gates are not asked again: outside brackets only
+// windows, a [Freeze], a busy target, a full pool and a rollback rule hold back a further attempt,
+// in a bracket what holds up its execution. So a version that is paused, or whose approval is taken
 // back, is still repeated where it failed, until it succeeds or no attempt is left. To end that,
 // edit the rule.
 //

@@ -12,17 +12,17 @@ import (
 // is never taken back itself. The version that went wrong stays denied on the target. A newer
 // version may still start, and an [Override] of the rule, as the operator's command, lifts the
 // denial. The first failure counts: what a retry rule would repeat is taken back, and retry rules
-// are not asked while the version is denied. Neither windows nor curves delay a rollback; a [Freeze]
-// does, unless it lets finish what has begun.
+// are not asked while the version is denied. Neither windows nor curves delay a rollback; a
+// [Freeze] does, unless its FinishBegun is set.
 //
-// The target goes back to the version of the newest earlier job that succeeded and did not go wrong
-// itself, as one does whose verification failed. If no such job is listed, it goes back to
-// [Target.Current], unless the host has set that to the version that went wrong. So keep the last
-// such job of the versions before: without either there is nothing to go back to, and the verdict
-// says so. In a bracket a job that goes wrong is a final failure, and onMemberFailure decides.
-// (Rollback rule of ctrlplane.)
+// The target goes back to the version of the newest earlier job that succeeded and does not itself
+// trigger a rollback rule, as one whose verification failed may. If no such job is listed, the
+// target goes back to [Target.Current], unless that is the version that went wrong, or a success of
+// it is listed that went wrong later. So keep the newest such job of the versions before: with
+// neither there is nothing to go back to, and the verdict says so. In a bracket a job that goes
+// wrong is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
 //
-// At least one of the two fields is set.
+// At least one of the two fields must be set.
 type Rollback struct {
 	OnJobStatuses         []JobStatus `json:"onJobStatuses,omitempty"`         // statuses of ended jobs that trigger the rule
 	OnVerificationFailure bool        `json:"onVerificationFailure,omitempty"` // a failed verification triggers it, too

@@ -18,12 +18,12 @@ import (
 // while the plan is in use, since Commit, Explain, Changes and Waiting read them. A host that
 // updates its lists in place plans on copies of them.
 type Snapshot struct {
-	// Ids are UTF-8, unique within each of these lists, those of versions within their deployment,
-	// and there is one entry per release target. The resources, environments and deployments that
-	// targets and versions name must be listed. A version that a target runs should be listed:
-	// without it no version counts as newer, and the target waits with [ReasonVersionUnknown]. So
-	// should a version that a closed group of the State has locked, until the group is over: its
-	// executions wait for a missing version. A host that lists only its newest versions adds these.
+	// Ids are UTF-8 and unique within their list, those of versions within their deployment. There
+	// is one entry per release target. The resources, environments and deployments that targets and
+	// versions name must be listed. A version that a target runs should be listed: without it no
+	// version counts as newer, and the target waits with [ReasonVersionUnknown]. So should a
+	// version that a closed group of the State has locked, until the group is over: its executions
+	// wait for a missing version. A host that lists only its newest versions adds these.
 	Resources    []Resource    `json:"resources"`
 	Environments []Environment `json:"environments"`
 	Deployments  []Deployment  `json:"deployments"`
@@ -84,8 +84,8 @@ func (s *Snapshot) UnmarshalJSON(data []byte) error {
 }
 
 // Resource is a thing that is deployed to: a node, a cluster, a machine. ID is unique and never
-// empty; the rest is what selectors see. Jobs, slots and executions hang on the ID, so it is better
-// an identity that is never used again, such as a UID, than a name; see [Target.JoinedAt].
+// empty; the rest is what selectors see. Jobs, slots and executions belong to the ID, so prefer an
+// identity that is never used again, such as a UID, to a name; see [Target.JoinedAt].
 type Resource struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name,omitempty"`
@@ -215,9 +215,9 @@ type Target struct {
 	// Jobs are the jobs on this target, in any order; a plan orders them by CreatedAt, then by Run
 	// with the numbers in it as numbers. They must be complete from the first job of the newest
 	// version that was ever started here on, even while a newer version exists that was not, and
-	// for open bracket executions: attempts are counted from them, and a rollback, a later job of
-	// an older version, runs again if it is not listed. Of the jobs before them a host may leave
-	// out what nothing below asks for:
+	// for open bracket executions: attempts are counted from them, and a rollback (a later job of
+	// an older version) runs again if it is not listed. Of the jobs before them a host may leave
+	// out those that nothing in this list needs:
 	//
 	//   - environmentProgression: of each version that may still go to other environments the
 	//     success that ended first and, with maximumAgeHours, the one that ended last;
@@ -238,9 +238,10 @@ type Target struct {
 	// after those that were there when a rollout started. A newcomer without JoinedAt is ranked
 	// among them, and so may move others back by a turn. Set it when a resource is made again under
 	// the id of one that is gone, and leave out the jobs of the old one, which would count for the
-	// new: if its bracket ran there before that instant, the next group opens for what the target
-	// lacks. Outside brackets the run ids then begin at 1 again, so dispatch must not find the old
-	// jobs either. A host that cannot forget them gives the new resource another id.
+	// new one: if the bracket of the target ran there before JoinedAt, the next group opens for
+	// what the target lacks. Outside brackets the run ids then begin at 1 again, so dispatch must
+	// not find the old jobs either. A host that cannot forget them gives the new resource another
+	// id.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for
@@ -332,9 +333,9 @@ func (s JobStatus) failure() bool {
 }
 
 // Approval is one person's decision on a version in an environment. Several approvals by one person
-// count as one, the earliest of them; a rejection does not take it back. An approval of a version
-// that no longer exists is ignored. One for an environment or a deployment that the snapshot does
-// not list is reported as [DiagnosticApprovalWithoutEffect].
+// count as one, the earliest of them; a later rejection does not take it back. An approval of a
+// version that no longer exists is ignored. One for an environment or a deployment that the
+// snapshot does not list is reported as [DiagnosticApprovalWithoutEffect].
 type Approval struct {
 	Version     string         `json:"version"`     // id, required
 	Deployment  string         `json:"deployment"`  // id of the deployment that the version belongs to, required
@@ -344,10 +345,10 @@ type Approval struct {
 	At          time.Time      `json:"at"` // while it is in the future, it does not count yet; zero: it counts from the creation of the version
 }
 
-// Validate reports every fault of the approval by itself, joined, each a *[FieldError]. A host calls
-// it before it stores an approval, for a plan refuses a snapshot that holds one with a fault. What
-// an approval without a fault does not approve, because of its status or because of what it names,
-// is a diagnostic of the plan.
+// Validate reports every fault of the approval by itself, joined, each a *[FieldError]. A host
+// calls it before it stores an approval, for a plan refuses a snapshot that holds one with a fault.
+// An approval without a fault that approves nothing, because of its status or of what it names, is
+// a diagnostic of the plan.
 func (a Approval) Validate() error {
 	var f faults
 	a.validate("", &f)

@@ -29,7 +29,7 @@ type Reason string
 // Reasons of this package, in the order in which the rules are asked. Those of brackets and slots
 // are the codes of packages bracket and concurrency, unchanged.
 const (
-	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version forbids it or, until Until, the version is of the future
+	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version forbids it or the version is created in the future, at Until
 	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
 	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a missing key
 	ReasonSelectorError            Reason = "selector_error"             // denied: an expression failed on this target
@@ -37,12 +37,12 @@ const (
 	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed
 	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
 	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago
-	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; on an operator or a version too if too few targets there can still succeed by themselves, and Detail says why
+	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; if too few targets there can still succeed by themselves, On has an operator or a version too, and Detail says why
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
 	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed
 	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met
-	ReasonCooldown                 Reason = "cooldown"                   // denied: the previous version is younger than the interval, until Until, or until its job fails if that is active
-	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the allowing windows, or inside a closing one; Until is the next opening that is long enough, and zero for the windows because of which there is none
+	ReasonCooldown                 Reason = "cooldown"                   // denied: the previous version is younger than the interval, until Until or, while its job is active, until that fails
+	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the allowing windows, or inside a closing one; Until is the next opening that is long enough; it is zero for the windows because of which there is none
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
 	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval or a progression is missing, so the curve has no start
 	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until
@@ -112,13 +112,13 @@ type ConditionKind string
 
 const (
 	OnApproval     ConditionKind = "approval"      // an approval of Version in Environment
-	OnJob          ConditionKind = "job"           // a job ends, or its verification: of Deployment on Resource, or of Version anywhere in Environment, or anywhere at all
+	OnJob          ConditionKind = "job"           // a job or its verification ends: of Deployment on Resource, or of Version of Deployment in Environment or, if that is empty, anywhere
 	OnDependency   ConditionKind = "dependency"    // another deployment succeeds on the resource
 	OnMember       ConditionKind = "member"        // another member of the bracket ends on the resource
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
 	OnGroupClose   ConditionKind = "group_close"   // a group of Rule closes in Environment
 	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full, Pool becomes empty
-	OnRate         ConditionKind = "rate"          // the rate of Pool lets one more resource begin: at Until or, if that is zero, its period after what the plan starts
+	OnRate         ConditionKind = "rate"          // the rate of Pool lets one more resource begin: at Until or, if that is zero, one period after the starts of the plan
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
 	OnConfig       ConditionKind = "config"        // a change of the policy, the limit of Pool or the fleet
@@ -127,8 +127,8 @@ const (
 	// OnOperator names no single event. With Group and Resource it is a [bracket.Command] for the
 	// execution of that group on that resource. Without them:
 	//
-	//   - bracket_ended, whose execution no command begins again: the target is outdated since now
-	//     ([Target.OutdatedAt]), and so the next group runs it;
+	//   - bracket_ended, whose execution no command begins again: [Target.OutdatedAt] is set to
+	//     now, and so the next group runs the target;
 	//   - retry_exhausted without a Rule, because there is no retry rule to override: such a rule is
 	//     added, or a job of the host's own succeeds;
 	//   - any other verdict: an [Override] of its Rule.

@@ -23,7 +23,8 @@ import (
 // rules.)
 //
 // A plan looks for openings within five years. One that is further away is as good as none: the
-// verdict says that there is none, and [Plan.Next] does not tell when it comes within reach.
+// verdict says that there is none, and [Plan.Next] does not wake the host when it comes within
+// reach.
 type DeploymentWindow struct {
 	clock.Window
 
@@ -31,7 +32,7 @@ type DeploymentWindow struct {
 	// bypass.
 	FirstDeploy FirstDeploy `json:"firstDeploy,omitempty"`
 
-	// MinimumRemainingMinutes is for how long all windows must remain open after a start: the
+	// MinimumRemainingMinutes is how long all windows must remain open after a start. Set it to the
 	// length of a job, so that the job ends inside. At least 0; 0 requires nothing.
 	MinimumRemainingMinutes int64 `json:"minimumRemainingMinutes,omitempty"`
 }
