@@ -8,11 +8,11 @@
 //	rollout/staged      stages with approvals and waits around them, as one run that can be stopped and resumed
 //	rollout/rollouttest a whole rollout on a virtual clock, before it starts: timelines, forecasts, what each fault leads to; invariants for tests of hosts
 //	bracket             several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
-//	concurrency         how many resources may be disrupted at once, or begin to be per hour: limits, rates, pools, slots as leases
+//	concurrency         how many resources may be disrupted at once, or begin to be disrupted per hour: limits, rates, pools, slots as leases
 //	selector            what a rule points at: CEL expressions and label selectors, compiled and indexed
 //	partition           Fleet-style partitions with readiness thresholds, as documented and as Fleet's controller does it
 //	surge               rolling updates over numbered replicas that never leave a hole
-//	clock               when something may happen: windows and freezes in time zones; now, for the shells around the planners
+//	clock               when something may happen: windows that open or close, in time zones; and the Clock that tells the shells around the planners what time it is
 //
 // Packages bracket/brackettest and concurrency/concurrencytest prove that a host's own store and
 // its own count of jobs keep their promises.
@@ -27,7 +27,7 @@
 //	bracket          Plan.Wait lists what does not start and why; Plan.Evaluate says it of any candidate
 //	concurrency      Result.Refused and Refusals list every candidate that waits, with all pools that refuse it; Describe prints them with names
 //	partition        Result.Waiting and Unready list every cluster that waits, or is waited for; Compiled.Explain says it of one
-//	surge            Result.Blocked says what the next step waits for; Diagnose who would have to be repaired
+//	surge            Result.Blocked says what the next step waits for; Diagnose says which replicas it is stuck at, and the remedy
 //	clock            Calendar.NextOpen and NextFit say when a window opens, or that it never does; a Calendar prints its windows
 //
 // Before a rollout, rollout's PolicySet.Lint tells what can never finish, and rollouttest plays it.

@@ -14,7 +14,8 @@ import (
 // another if Runs ascend by (Resource, Group, Deployment, Generation, Attempt, Purpose). Step does
 // not modify the Observation, but the [Plan] refers to it: do not modify it while the plan is in
 // use. Names and ids must be valid UTF-8, because JSON changes other ones. An instant before the
-// year 1 is none, as the zero time.Time is: some databases write the year 0 for a missing date.
+// year 1 counts as missing, as the zero time.Time does: some databases write the year 0 for a
+// missing date.
 type Observation struct {
 	// Members are the deployments that the rule selects now. Members without a target are left out
 	// of groups.

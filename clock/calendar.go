@@ -13,9 +13,9 @@ import (
 // there are allow windows, inside one of them. Windows of one calendar may have different zones,
 // and their order means nothing.
 //
-// The zero value has no windows and is always open. A Calendar is immutable and safe to share; its
-// answers depend only on itself and the question. It covers the years 1 to 9999; outside of them
-// every calendar is closed, and no search looks there.
+// The zero value has no windows and is always open. A Calendar is immutable and safe for concurrent
+// use; its answers depend only on itself and the question. It covers the years 1 to 9999; outside
+// of them every calendar is closed, and no search looks there.
 type Calendar struct {
 	sets    []set // open where all of them are
 	horizon time.Duration

@@ -1,6 +1,7 @@
-// Package clock answers when something may happen: a [Calendar] holds the windows and freezes of a
-// policy, in the time zones of the people who wrote them. Build one with [NewCalendar], then ask
-// [Calendar.Open] whether it is open at an instant, or [Calendar.NextOpen] when it opens:
+// Package clock answers when something may happen: a [Calendar] holds the windows in which a policy
+// allows or denies it, in the time zones of the people who wrote them. Build one with
+// [NewCalendar], then ask [Calendar.Open] whether it is open at an instant, or [Calendar.NextOpen]
+// when it opens:
 //
 //	calendar, err := clock.NewCalendar(windows, time.LoadLocation)
 //	opens, err := calendar.NextOpen(now)

@@ -1,7 +1,7 @@
-// Package concurrency decides how many resources may be disrupted at once, and how many may begin
-// to be within an hour: which candidates may take a slot now, and which wait for which pool.
-// Describe the pools in a [Snapshot] and the requested starts as a list of [Candidate], and call
-// [Plan]. [Apply] returns the records to store before anything is dispatched.
+// Package concurrency limits how many resources may be disrupted at once, and how many may begin to
+// be disrupted in a period: it decides which candidates may take a slot now, and which wait for
+// which pool. Describe the pools in a [Snapshot] and the requested starts as a list of [Candidate],
+// and call [Plan]. [Apply] returns the records to store before anything is dispatched.
 //
 // It never decides health, never frees a slot on its own, performs no I/O, starts no goroutine and
 // reads no clock.
@@ -31,7 +31,7 @@
 // be unavailable. A start whose resource is active in a pool already consumes nothing there; nor
 // does a start whose resource is down with a quarantined lease that the allowance covers. At most
 // max(pool) = min(total, limit of total) may be active. A start that consumes makes its resource
-// begin in the pool; with a [Rate] at most so many do within its period.
+// begin in the pool; a [Rate] limits how many begin within its period.
 //
 // These invariants hold in every state, and the tests refer to them by number:
 //
@@ -54,8 +54,8 @@
 //	I11  Every refusal names a pool and an event that can end it.
 //	I12  If every holder ends, time passes and limits are at least 1, every candidate is admitted in
 //	     the end; with strict, in order among those that need the same pools.
-//	I13  In no half-open interval as long as the period of a Rate do more members begin than it
-//	     lets, whichever part of a plan is carried out, but for holders.
+//	I13  In every half-open interval as long as the period of a Rate at most as many members begin
+//	     as its limit allows, whichever part of a plan is carried out, holders aside.
 //
 // Waiting is never an error. Errors are for configuration and arguments that are wrong or contradict
 // one another ([FieldError]), for records that changed ([ErrConflict]), and for leases that were lost

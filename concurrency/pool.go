@@ -201,9 +201,9 @@ type Summary struct {
 	Max   int // a start that consumes is admitted only while Active is below it
 
 	// RateOpens is the instant from which the pool's Rate lets one more member begin, if candidates
-	// wait for that. It goes by the Record: after a clock has been set back, a period from the instant
-	// at which the plan's admissions are carried out may come before it. Zero: none waits, or it takes
-	// that period.
+	// wait for that. It follows from the Record: after a clock has been set back, the instant one
+	// period after the plan's admissions are carried out may come before it. Zero: no candidate
+	// waits for the rate, or the wait takes that period.
 	RateOpens time.Time
 
 	Holders     []Holder // with a lease, or with an active job alone

@@ -42,8 +42,8 @@ func (r Rate) String() string {
 	return fmt.Sprintf(`{"limit":%s,"periodSeconds":%d}`, strictjson.Value(r.Limit), r.PeriodSeconds)
 }
 
-// Validate reports every fault, joined, each a *[FieldError]. The zero value has two: a place where
-// there may be no rate does not ask.
+// Validate reports every fault, joined, each a *[FieldError]. The zero value has two faults: where
+// a rate is optional, ask [Rate.IsZero] first.
 func (r Rate) Validate() error {
 	var f faults
 	r.check(&f, func(field string) string { return field })

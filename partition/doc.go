@@ -21,8 +21,9 @@
 //  2. For each release, store Released = Wanted and point the cluster at that version. Any part of
 //     a plan may be carried out, in any order. In the mode FleetController, store first what
 //     [Controller] lists. If what the host reads may be older than what it stored, as in a cache,
-//     plan on that with what was stored since: a cluster whose release is not seen counts as one
-//     that still waits, so it is released again, and others beside it that should wait for it.
+//     add what was stored since before planning: a cluster whose release is not seen counts as one
+//     that still waits, so it is released again, and so are others beside it that should wait for
+//     it.
 //  3. Plan again on every event, and at once while More is true. No plan depends on time: without
 //     an event nothing changes. Delays between partitions are added from outside; see the example
 //     of Plan about soaking.

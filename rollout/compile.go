@@ -37,8 +37,9 @@ type Matcher = interface {
 	}) (bool, error)
 }
 
-// Compiler compiles expressions; a *selector.Env of selector.DefaultSchema is one. This package has
-// no further variables, so [Compile] refuses an expression that reads one of a larger schema.
+// Compiler compiles expressions; a *selector.Env of selector.DefaultSchema is one. This package
+// knows only the variables of that schema, so [Compile] refuses an expression that reads another
+// one, even if the compiler has it.
 type Compiler interface {
 	Matcher(expression string) (Matcher, error)
 }

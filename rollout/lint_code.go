@@ -65,12 +65,13 @@ const (
 	LintDependencyCycle LintCode = "dependency_cycle"
 	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no
 	// deployment that has a target on the resource. A warning if it names one, but no version of
-	// that deployment satisfies it that is there, or that its status and the version selectors let
-	// come. A version that satisfies it counts even if a newer one overtakes it, or a group is
-	// locked without it. It does not count for a version whose execution would bring that newer one;
-	// that is a warning, too. Nor does it count for a version of its own deployment that an
-	// execution would bring at once instead. Correct dependsOn, narrow appliesTo, publish the
-	// version, let it through, or pause the one that must come after it.
+	// that deployment satisfies it, neither the one that is there nor one that may come by its
+	// status and the version selectors. A version that satisfies it counts even if a newer one
+	// overtakes it, or a group is locked without it. Two cases are warnings all the same: the
+	// execution that brings the version that waits would also bring such a newer one, which does
+	// not satisfy it; or a version depends on an earlier one of its own deployment, and an
+	// execution would bring it at once, without that earlier one. Correct dependsOn, narrow
+	// appliesTo, publish the version, let it through, or pause the one that must come after it.
 	LintDependencyUnmatched LintCode = "dependency_unmatched"
 	// LintDependencyAcrossRoles, an error: a hook of a bracket needs a member that runs after it.
 	// Nothing at all is planned while it does. Change memberRoles, or narrow appliesTo.

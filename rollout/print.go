@@ -68,12 +68,12 @@ func (l WaitingList) kinds() []string {
 	return groups.Lines(nil, "", "and %d more, for %d other sets of reasons")
 }
 
-// String describes the changes for people. Targets that start the same version, or no longer do,
-// that have, or had, the same version in progress, and that wait, or waited, with the same version
-// for the same reasons of the same rules and freezes share a line, which shows the first of them and
-// counts the others. So most instants in a line are those of its first target. The most frequent
-// changes come first; of more than ten kinds it shows ten and counts the rest. The text does not end
-// with a newline, and is empty if nothing has changed.
+// String describes the changes for people. Targets share a line if they start, or no longer start,
+// the same version, have or had the same version in progress, and wait or waited with the same
+// version for the same reasons of the same rules and freezes. The line shows the first of them and
+// counts the others, so most of its instants are those of the first. The most frequent changes come
+// first; of more than ten kinds it shows ten and counts the rest. The text does not end with a
+// newline, and is empty if nothing has changed.
 func (c Changes) String() string {
 	var groups textlist.Likewise[string, Change]
 	var key strings.Builder

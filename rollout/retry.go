@@ -13,8 +13,8 @@ import (
 type BackoffStrategy string
 
 const (
-	BackoffLinear      BackoffStrategy = "linear"      // the base after every attempt; the default
-	BackoffExponential BackoffStrategy = "exponential" // the base, doubled with every further attempt
+	BackoffLinear      BackoffStrategy = "linear"      // BackoffSeconds after every attempt: the delay does not grow; the default
+	BackoffExponential BackoffStrategy = "exponential" // BackoffSeconds, doubled with every further attempt
 )
 
 // Retry repeats failed jobs. Without any retry rule a failed version is not attempted again on its

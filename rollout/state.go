@@ -12,7 +12,8 @@ import (
 // State is what plans remember between calls: a plain value that goes into a plan and comes out of
 // it. The simplest host stores it as a whole, as JSON under one revision; see the example. Where it
 // is too large for that, [Planner] stores it record by record, in the order that the documentation
-// of the module gives. Its records are immutable: a new State shares those that did not change.
+// of package tranche gives. Its records are immutable: a new State shares those that did not
+// change.
 //
 // The record of the executions on a resource outlives the resource: see [State.Forget].
 type State struct {

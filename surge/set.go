@@ -105,7 +105,7 @@ func (s *SetSpec) UnmarshalJSON(data []byte) error {
 func (s SetSpec) recreate() bool { return s.UpdateStrategy.Type == ReplicaRecreate }
 
 // Flat returns the set as a flat set of whole replicas, as ReplicaRecreate plans it where a surge
-// has units, see [Units]. What the update of a set waits for, [DiagnoseSet] says.
+// has units, see [Units]. [DiagnoseSet] says what the update of a set waits for.
 func (s SetSpec) Flat() Spec {
 	return Spec{
 		Replicas: s.Replicas, Partition: s.Partition, Paused: s.Paused,
@@ -114,9 +114,9 @@ func (s SetSpec) Flat() Spec {
 }
 
 // Flat returns the component as a flat set of its units, as it is planned in the current replica.
-// With the units of the component there, [Project] says what a status shows of it. Where [Units] has
-// its own Replicas, they take the place of those of the Spec. What the update of a set waits for, in
-// the current replica and elsewhere, [DiagnoseSet] says.
+// With the units of the component there, [Project] says what a status shows of it. Where [Units]
+// has its own Replicas, they take the place of those of the Spec. [DiagnoseSet] says what the
+// update of a set waits for, in the current replica and elsewhere.
 func (c Component) Flat() Spec {
 	spec := Spec{Replicas: c.Replicas, MinAvailable: c.MinAvailable}
 	if c.UpdateStrategy != nil {

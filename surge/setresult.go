@@ -31,8 +31,8 @@ type SetResult struct {
 // ReplicaResult is the plan for one replica of a set.
 type ReplicaResult struct {
 	Role Role `json:"role"`
-	// Slot is the replica folded to one slot, before the plan. If under ReplicaRecreate other replicas
-	// should have units and this one below [SetSpec.Replicas] should not, it is at the target and
+	// Slot is the replica folded to one slot, before the plan. Under ReplicaRecreate, a replica
+	// below [SetSpec.Replicas] that should have no unit, while others should, is at the target and
 	// available. A surge that is needed and should have no unit is at the target and not available:
 	// there is nothing to create, and it never serves.
 	Slot Slot `json:"slot"`
@@ -47,8 +47,8 @@ type ReplicaResult struct {
 	// Components holds one plan per component of the Spec. A unit created at Stable runs Revision
 	// or, below the partition if nothing lives, the stable revision of the set. The component of a
 	// held replica is planned with all its indices below the partition, so it is Updated, and
-	// Converged once it is healthy, even if all its units are old: whether the replica is at the
-	// target, Complete says.
+	// Converged once it is healthy, even if all its units are old: Complete says whether the
+	// replica is at the target.
 	Components []Result `json:"components"`
 }
 

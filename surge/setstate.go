@@ -26,12 +26,12 @@ type Units struct {
 	// Replicas is how many units the component should have in this replica of the set, within 0 and
 	// [MaxReplicas]. Nil means as many as [Component.Replicas] says. It is for autoscalers, which
 	// scale the components of each replica apart: without it, what they have added is deleted. The
-	// budgets of the component are of this number. Give it as well while the replica does not exist,
-	// if the autoscaler keeps it: what is created by the number of the component is otherwise above
-	// it, and deleted again. A replica that should have no unit at all counts as available below
-	// [SetSpec.Replicas], and never above. If no component has a unit by its own Replicas, a surge
-	// would have none, so that ReplicaRecreate makes no surge, and recreates at least one replica at
-	// a time even if MaxUnavailable is 0.
+	// budgets of the component are of this number. Give it even while the replica does not exist,
+	// if the autoscaler keeps the number: otherwise units are created up to the number of the
+	// component, and those above the autoscaler's are deleted again. A replica that should have no
+	// unit at all counts as available below [SetSpec.Replicas], and never above. If no component
+	// has a unit by its own Replicas, a surge would have none, so that ReplicaRecreate makes no
+	// surge, and recreates at least one replica at a time even if MaxUnavailable is 0.
 	Replicas *int `json:"replicas,omitempty"`
 }
 

@@ -21,9 +21,9 @@ import (
 // fault: they can fail from a depth of 2 on.
 //
 // others returns how else a job may end, of which what World.Job returns is left out. Nil: it fails
-// when it would have ended, and it hangs. Of a job that has succeeded before the start and is being
-// verified, others that do not succeed are left out, and so are those whose checks come out the same;
-// nil: it fails its checks when they would have ended, and they never end.
+// when it would have ended, or it hangs. Of a job that has succeeded before the start and is being
+// verified, others that do not succeed are left out, and so are those whose checks come out the
+// same; nil: its checks fail when they would have ended, or they never end.
 //
 // World.Job, [Change].Do and others must be pure functions: the worlds run in parallel on all cores,
 // unless World.Plan is set. There are about as many of them as jobs times others, to the power of
@@ -89,7 +89,7 @@ type Consequence struct {
 	Disrupted []string `json:"disrupted,omitempty"`
 }
 
-// Fault is a job that ends otherwise than World.Job has it.
+// Fault is a job that ends otherwise than World.Job says.
 type Fault struct {
 	rollout.TargetID
 	Run     string          `json:"run,omitempty"` // its id; empty for a job of the fleet that has none
@@ -182,9 +182,9 @@ func named(resources []string) string {
 
 // String returns how the world ends as it is, and what the faults lead to: when the latest of the
 // trials with a fault in a job of one deployment was done, how many never were, and why; how many
-// resources they hold, where the fault is that holds the most, and how many they leave in disruption.
-// Faults of which all that is the same share a line. Instants are in UTC. The text does not end with
-// a newline.
+// resources they hold, where the fault is that holds the most, and how many they leave in
+// disruption. Faults for which all of that is the same share a line. Instants are in UTC. The text
+// does not end with a newline.
 func (e Exploration) String() string {
 	type line struct {
 		trials int    // of each of its faults

@@ -202,8 +202,8 @@ func draw(seed, trial uint64, run string, n int) int {
 
 // Prediction is the outcome of a forecast. A trial is done once nothing waits, on no target and for
 // no version. So if one target of the fleet has failed for good before, or one version is never
-// approved, no trial is ever done. When one version is done in one environment, and when it is on all
-// targets but those that failed, is told by [Prediction.About].
+// approved, no trial is ever done. [Prediction.About] tells when one version is done in one
+// environment, and when it is on all targets but those that failed.
 type Prediction struct {
 	Start  time.Time `json:"start"`
 	Trials []Trial   `json:"trials"`
@@ -227,8 +227,8 @@ type Trial struct {
 	Pools    []Peak    `json:"pools,omitempty"`  // see [Timeline.Pools]
 	Drains   int       `json:"drains,omitempty"` // runs of pre members
 
-	// Why it was not done. Left are the reasons for which targets still waited, those that time
-	// alone does not open, ascending. Hanging says that a job had not ended, CutOff that World.End
+	// Why it was not done. Left are the reasons for which targets still waited, except those that
+	// time alone opens, ascending. Hanging says that a job had not ended, CutOff that World.End
 	// came first.
 	Left    []rollout.Reason `json:"left,omitempty"`
 	Hanging bool             `json:"hanging,omitempty"`
@@ -271,7 +271,7 @@ func share(q float64, n int) int {
 }
 
 // DoneBy returns the share of the trials, from 0 to 1, that were done at an instant: the chance to
-// be done before a freeze.
+// be done before a deadline.
 func (p Prediction) DoneBy(at time.Time) float64 {
 	done := 0
 	for _, trial := range p.Trials {

@@ -44,17 +44,17 @@ type Progress struct {
 	// or being verified.
 	Left int `json:"left,omitempty"`
 
-	// Reasons are those for which these waited that time alone does not open, ascending. Hanging
-	// says that a job or a verification had not ended.
+	// Reasons are the reasons for which these waited, except those that time alone opens,
+	// ascending. Hanging says that a job or a verification had not ended.
 	Reasons []rollout.Reason `json:"reasons,omitempty"`
 	Hanging bool             `json:"hanging,omitempty"`
 }
 
-// About returns the prediction for one goal: its trials are done, at [Progress].Finish, once at most
-// left targets are without the version, whatever else waits in the fleet. With 0 all targets must
-// have it, those included that failed before. With 1 or more it answers when the others are done, if
-// there is one at least. If Left is greater than that, the trial is not done, and neither is one
-// that says nothing of the goal: no target had, got or awaited the version, or there is no such goal.
+// About returns the prediction for one goal: its trials are done, at [Progress].Finish, once at
+// most left targets are without the version, whatever else waits in the fleet. With 0 all targets
+// must have it, those included that failed before. With 1 or more it answers when the others have
+// it, if at least one has. A trial is not done if its [Progress].Left is greater than left, nor if
+// it says nothing of the goal: no target had, got or awaited the version, or there is no such goal.
 //
 // Left, Hanging and CutOff of its trials are about the goal; InFlight, Pools and Drains stay those of
 // all that happened.

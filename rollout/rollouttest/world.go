@@ -22,22 +22,22 @@ type World struct {
 	// Fleet is what exists, and what will. The planner does not know a version, an override or a
 	// freeze before its CreatedAt, an approval or a command before its At, and a target before its
 	// JoinedAt. Nor does it know a resource whose targets have all still to join. What is to come
-	// after 2262-04-11, which is as far as instants reach, never comes. A freeze that ends by a word
-	// and not by its ExpiresAt is taken out by a change.
+	// after 2262-04-11, which is as far as instants reach, never comes. To lift a freeze before its
+	// ExpiresAt, let a change take it out.
 	//
 	// A job that is in progress, pending or queued at Start ends as Job says, counted from its
 	// CreatedAt, and a verification that is running ends as Job says, counted from the end of its
-	// job. What should have ended before Start ends at Start. A job stays as it is, unless a change
-	// ends it, if its status is any other that is not terminal: actionRequired keeps a job from
-	// ending that is known to hang. So does a job that hangs according to Job, and a verification of
-	// which Job tells no end.
+	// job. What should have ended before Start ends at Start. A job with any other status that is
+	// not terminal stays as it is, unless a change ends it: give actionRequired to a job that is
+	// known to hang. A job that hangs according to Job stays as it is, too, and so does a
+	// verification for which Job tells no end.
 	//
-	// State is what was known at Start, to go on from the middle of a rollout as a recording has it:
-	// it needs Pure, which a forecast sets by itself. Without it a plan knows what the jobs tell, see
-	// "Lost state" in package rollout. A host with a [rollout.Planner] takes it from a plan of
-	// [rollout.Planner.Look]. Active must be empty: nobody can say when these jobs end. List their
-	// resources as Unavailable, and let a change take them out; what a host's JobCounter counts is
-	// otherwise not in the world, which is then done too early.
+	// State is what was known at Start, to go on from the middle of a rollout as a recording has
+	// it: it needs Pure, which a forecast sets by itself. Without it a plan knows only what the
+	// jobs tell, see "Lost state" in package rollout. A host with a [rollout.Planner] takes it from
+	// a plan of [rollout.Planner.Look]. Active must be empty: nobody can say when these jobs end.
+	// List their resources as Unavailable, and let a change take them out; what a host's JobCounter
+	// counts is otherwise not in the world, which is then done too early.
 	Fleet rollout.Snapshot
 
 	// Start is the instant of the first plan. Zero: when the oldest version was created. Required

@@ -61,8 +61,8 @@ const (
 	// CommandRetry returns a failed or timed-out target to Waiting, ahead of the targets that never
 	// started. Attempt must be the failed attempt, the stage must not be finished, and the run must
 	// be neither failing nor cancelling. The new attempt points the target at the version that it
-	// may be at already: the host sees to it that this has an effect, and does not report with the
-	// new token what it still sees of the failed attempt, or the new one fails at once.
+	// may be at already: the host must make sure that this has an effect, and must not attach the
+	// new token to what it still sees of the failed attempt, or the new attempt fails at once.
 	CommandRetry CommandKind = "retry"
 	// CommandCancel ends the run once the targets in progress are settled, stuck or ready.
 	CommandCancel CommandKind = "cancel"

@@ -63,10 +63,10 @@
 //
 // # Who decided
 //
-// A [Command] may say who gave it, when and why. The run keeps that of the answer to each approval,
-// of the skip or the last retry of each target, and of the cancel. [StageStatus], [TargetStatus] and
-// the verdicts show it as a [Decision], the printed run does, and the events of a command do, also
-// if it was ignored.
+// A [Command] may say who gave it, when and why. The run keeps this for the answer to each
+// approval, for the skip or the last retry of each target, and for the cancel. [StageStatus],
+// [TargetStatus] and the verdicts show it as a [Decision], as do the printed run and the events of
+// a command, even of an ignored one.
 //
 // # What a run keeps
 //
@@ -138,16 +138,16 @@
 // binding is at the version of a run only if its overrides and its apply strategy are those of the
 // run: otherwise observe it at another version.
 //
-// Of the commands KubeFleet has the approval alone. Its users abandon a run by deleting its object.
+// Of the commands KubeFleet has only the approval. Its users abandon a run by deleting its object.
 // Here a host cancels the run, and drops it and its requests for approvals once it is over.
 //
 // Strategies of KubeFleet's next API, rollout.kubefleet.dev/v1alpha1, can be read unchanged. That
-// API also refuses what K1, K2 and the first half of K27 refuse, and assigns a target of two stages
-// to the first, as Options.Overlap can. Its runs cannot be read, and the errors say what to write
-// instead: suspended is a [State], resourceSnapshotName is Fleet.Version, and in failurePolicy
-// maxAllowedClusterFailures is MaxFailures and maxWaitTimePerClusterMinutes is ProgressDeadline of
-// the strategy. Where a failurePolicy leaves them out they are 1 and 5 minutes there, and must be
-// written here.
+// API also refuses what is rejected under K1, K2 and the first half of K27, and assigns a target of
+// two stages to the first, as Options.Overlap can. Its runs cannot be read, and the errors say what
+// to write instead: suspended is a [State], resourceSnapshotName is Fleet.Version, and in
+// failurePolicy maxAllowedClusterFailures is MaxFailures and maxWaitTimePerClusterMinutes is
+// ProgressDeadline of the strategy. Where a failurePolicy leaves these two out, they are 1 and 5
+// minutes there; here they must be written.
 //
 // # Conditions of KubeFleet
 //
@@ -173,11 +173,12 @@
 //	cluster  Succeeded                True in Done, False in Failed, TimedOut   TargetStatus.End
 //
 // A run that is Initialized has no condition Progressing, and a stage that is Pending has none at
-// all. The request is the object of the approval, in which a user sets Approved. KubeFleet shows a run
-// with stuck targets as not Progressing: here that is so since stuckAfter has passed from the earliest
-// Start of a target that is Stuck. Only if that target was ready by then, in its minSuccessTime, it is
-// so since it lost that, and a run does not keep when. The phases that KubeFleet does not have are
-// shown as the host likes. See the example of [Run.Stages].
+// all. The request is the object of the approval, in which a user sets Approved. KubeFleet shows a
+// run with stuck targets as not Progressing. Here that begins when stuckAfter has passed since the
+// earliest Start of a target that is Stuck. Only if that target was ready at that instant, in its
+// minSuccessTime, does it begin when the target ceased to be ready, and a run does not keep when
+// that was. The phases that KubeFleet does not have are shown as the host likes. See the example of
+// [Run.Stages].
 //
 // Each instant is the now of the step that made the change, or the time of the step before it if the
 // clock was set back. Only a wait is over at its own time, whichever step found it. An instant is in

@@ -16,9 +16,9 @@ type Observation struct {
 	// the run, and a removal only if the target is Gone: while an action is not acknowledged, any
 	// other observation without a token changes nothing, whatever its health.
 	//
-	// A retry makes a new attempt: from then on the token of the failed one is stale, even before the
-	// new attempt is started, because what was seen of the one says nothing of the other. If the
-	// target is gone meanwhile, list it in Input.Removed.
+	// A retry makes a new attempt: from then on the token of the failed one is stale, even before
+	// the new attempt is started, because what was seen of the failed attempt says nothing about
+	// the new one. If the target is gone meanwhile, list it in Input.Removed.
 	Token Token `json:"token,omitzero"`
 }
 

@@ -181,8 +181,8 @@ type StageStatus struct {
 	// Wait is the length of the wait; zero if there is none. WaitFrom is when the wait started,
 	// WaitUntil is when it is over; both are zero before it has started, and if the stage failed
 	// before it was over. WaitUntil is also zero while a stop freezes the wait, and if it is after
-	// the year 2261. Once the wait is over, WaitUntil is when that was so, with what stops added, and
-	// not the time of the step that found it: it can be earlier.
+	// the year 2261. Once the wait is over, WaitUntil is when it ended, frozen time included, which
+	// can be earlier than the step that found it.
 	Wait      time.Duration `json:"wait,omitempty"`
 	WaitFrom  time.Time     `json:"waitFrom,omitzero"`
 	WaitUntil time.Time     `json:"waitUntil,omitzero"`

@@ -39,7 +39,7 @@ type State string
 const (
 	StateInitialize State = "Initialize" // compute the stages, start nothing
 	StateRun        State = "Run"        // start, or resume
-	StateStop       State = "Stop"       // start nothing more until told to run; targets in progress go on, and so do their deadlines
+	StateStop       State = "Stop"       // start nothing more until the state is Run again; targets in progress go on, and so do their deadlines
 )
 
 const hintState = `must be "Initialize", "Run" or "Stop"`

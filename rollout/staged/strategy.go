@@ -17,9 +17,9 @@ import (
 // field, with three additions for the whole run that KubeFleet does not have. It is decoded
 // strictly, from the spec alone or from the whole object.
 type Strategy struct {
-	// Name and Namespace are those of the object's metadata, for display: no function looks the
-	// strategy of a run up, or compares its name. They are not part of the spec: decoding the bare
-	// spec leaves them empty, and encoding writes the bare spec.
+	// Name and Namespace are those of the object's metadata, for display: no function looks up or
+	// compares a strategy by its name. They are not part of the spec: decoding the bare spec leaves
+	// them empty, and encoding writes the bare spec.
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
 
