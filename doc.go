@@ -17,6 +17,19 @@
 // Packages bracket/brackettest and concurrency/concurrencytest prove that a host's own store and
 // its own count of jobs keep their promises.
 //
+// # Words
+//
+//	resource        a thing that is deployed to: a node, a cluster, a machine
+//	release target  one deployment in one environment on one resource
+//	job             one execution on a release target; active until its status says that it has ended
+//	position        the zero-based place of a target in the order of a rollout
+//	gate            what a version must pass before its rollout begins, such as an approval; in rollout/staged, an approval or a wait at a stage
+//	bracket         deployments that are upgraded on a resource as a unit; its members are mains, and hooks that run before all mains (pre, a drain) or after them (post, an uncordon)
+//	group           the versions that a bracket collected and locked in one window, for one environment
+//	execution       one group at work on one resource
+//	slot, lease     the right to disrupt a resource, held for a group from its first start there to its end; outside brackets, for a release target
+//	pool            the resources that a concurrency limit covers
+//
 // # Asking why
 //
 // Every package says why something waits, with codes that are stable. Printed with package fmt, the

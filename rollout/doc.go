@@ -9,7 +9,7 @@
 //	state, err := plan.Commit(plan.Start, now)   // or any part of Start; save the state, then dispatch
 //
 // It never deploys anything, never decides health, performs no I/O, starts no goroutine and reads
-// no clock; Planner is the one exception, and nothing but a shell.
+// no clock. The one exception is Planner, a thin shell over a store and a clock.
 //
 // It follows two designs of ctrlplane. One is the deployment bracket RFC: brackets, resource
 // concurrency, scoped dependencies, one rollout position for a whole bracket. The other is that
@@ -32,24 +32,25 @@
 //  5. deploymentBracket: members are chosen, ordered and locked by package bracket
 //  6. deploymentDependency, and the dependencies of the version itself
 //  7. versionCooldown
-//  8. deploymentWindow: the windows of one policy are one calendar of package clock, several
-//     policies must all be open
+//  8. deploymentWindow: the windows of one policy are one calendar of package clock; if several
+//     policies have windows, all their calendars must be open
 //  9. gradualRollout, which advances in open time only: a rollout that a closed window interrupts
 //     goes on where it stopped
 //  10. rollback, retry, rules of the host ([WithRule]), a [Freeze], and a target that is busy
 //  11. resourceConcurrency: asked last, in one batch, only for what passed everything else, in the
 //     order of the priorities of the versions and then of the instants since which they are due
 //
-// The newest version that all rules allow is chosen. What a target runs, or has begun, is never
-// taken back because of a wait; only a rollback rule takes it back, once. That holds for what the
-// snapshot shows. A start that is dispatched late may carry an older version than another planner
-// has deployed meanwhile. So a host with several planners creates the job only if the target has no
-// job that was missing in the snapshot.
+// Rules 1 to 4 are the gates of a version. The newest version that all rules allow is chosen. What
+// a target runs, or has begun, is never taken back because of a wait; only a rollback rule takes it
+// back, once. That holds for what the snapshot shows. A start that is dispatched late may carry an
+// older version than another planner has deployed meanwhile. So a host with several planners
+// creates the job only if the target has no job that was missing in the snapshot.
 //
 // An execution of a bracket starts only when all its members may run, so that no node is drained
-// only to wait. From then on only the order of its members, dependencies on deployments outside it,
-// busy targets and a Freeze can hold it up. An [Override] lets one version past one rule for a time.
-// A Freeze keeps targets from starting anything for a time, whatever the rules say.
+// only to wait. From then on only the order and the failures of its members, dependencies on
+// deployments outside it, busy targets and a Freeze can hold it up. An [Override] lets one version
+// past one rule for a time. A Freeze keeps targets from starting anything for a time, whatever the
+// rules say.
 //
 // [Plan.Explain] says what every rule decides about every version of one target, [Plan.Changes]
 // what differs from an earlier plan, [PolicySet.Lint] what can never finish. A [Recording] is a
@@ -95,8 +96,9 @@
 //   - A dependency that ordered its members goes on ordering them, even when some of them have left
 //     the bracket.
 //   - Dependencies on deployments outside the bracket, busy targets and freezes still hold it up,
-//     under the rules as they are now. If somebody adds a dependency on a version that only the next
-//     group brings, the two wait for each other until a command ends the execution.
+//     under the rules as they are now. If somebody adds a dependency on a version that only the
+//     next group brings, the execution and that group wait for each other until a command ends the
+//     execution.
 //   - The host may take one of its targets to a newer version by a job of its own. The execution
 //     does not take the target back: a main member has nothing left to do, and a hook runs the
 //     version that the target has. Only a run of the execution that a snapshot has shown by then
@@ -116,16 +118,16 @@
 //   - While a policy is disabled or removed, its targets are limited only by the policies that
 //     still govern them: with no policy at all, everything that is ready starts at once. To pause,
 //     freeze the targets, set a limit of 0 or close a window; do not disable the policy.
-//   - A collection window that is made shorter ends where the shorter one would have ended, and a
-//     curve begins there. So for a hotfix that must not wait, set the window to the time since the
-//     group opened: the group closes now, with everything it has collected. If the new end lies far
-//     in the past, all turns since then come at once, and versions that appeared after it need
-//     another group.
+//   - A collection window that is made shorter ends where the shorter one would have ended, and the
+//     curve of its group begins there. So for a hotfix that must not wait, set the window to the
+//     time since the group opened: the group closes now, with everything it has collected. If the
+//     new end lies far in the past, all turns since then come at once, and versions that appeared
+//     after it need another group.
 //   - A version that becomes deployable after a newer one was locked opens no group, except for
 //     targets that are approved later than others. If an edit makes a target need a version after
-//     its execution has ended, the target waits for the next group. No command begins an ended
-//     execution again; a [Target.OutdatedAt] opens the next group, and so does a [Target.JoinedAt]
-//     after the end, for a node that was rebuilt under its old name.
+//     the execution there has ended, the target waits for the next group. No command begins an
+//     ended execution again; a [Target.OutdatedAt] opens the next group, and so does a
+//     [Target.JoinedAt] after the end, for a node that was rebuilt under its old name.
 //   - A group that closes replaces the one before it on every resource of the environment where the
 //     earlier one has not begun, and the curve of the new group begins when it closes. So every new
 //     version delays all resources whose turn has not come, even a hotfix whose targetSelector
@@ -144,8 +146,8 @@
 //     part that was added. A resource that is down by itself, or by a job without a lease, has not
 //     begun.
 //   - A curve keeps the start and the size that its rollout had when it began, stored under the id
-//     of its rule; a renamed curve begins anew at the same base. Interval, type, key and salt
-//     follow an edit at once, so another orderKey or orderSalt changes who is next.
+//     of its rule; a renamed curve begins anew, counted from the same instant. Interval, type, key
+//     and salt follow an edit at once, so another orderKey or orderSalt changes who is next.
 //
 // Versions:
 //

@@ -135,7 +135,7 @@ func exampleFleet() rollout.Snapshot {
 }
 
 // ExampleParsePolicies has every kind of rule once, with the fields that are needed most. Each has
-// an id of its own, for stored state hangs on it.
+// an id of its own, because state is stored under it.
 func ExampleParsePolicies() {
 	policies, err := rollout.ParsePolicies([]byte(`[
 		{"name": "nodes", "selector": "deployment.metadata['layer'] == 'node'", "rules": [
@@ -393,8 +393,8 @@ func ExampleState() {
 	// second: <nil> [n1 / prod / web: deploy v2 as n1/prod/web/v2/1, slot_held]
 }
 
-// A host without Planner gives back the slot of a start that was saved and never dispatched: here the
-// node is gone before the host came back. It is sure of that: no job can still be created.
+// A host without Planner gives back the slot of a start that was saved and never dispatched: here
+// the node was gone before the host came back. The host is sure that no job can still be created.
 func ExampleState_release() {
 	set := exampleSet(`{"name":"web","selector":"true","rules":[{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`)
 	s := exampleFleet()
@@ -447,7 +447,7 @@ func ExamplePlanner_Plan() {
 }
 
 // A host whose jobs live beside the records refuses a job if its start has lost a slot meanwhile:
-// this host slept between Plan and dispatch, until another one took the slot for left behind.
+// this host slept between Plan and dispatch, until another one gave the slot back as left behind.
 func ExampleStart_Held() {
 	ctx, store := context.Background(), &bracket.MemoryStore{}
 	planner := rollout.Planner{Policies: exampleSet(`{"name":"web","selector":"true","rules":[{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`),
@@ -493,8 +493,8 @@ func ExampleStart_Held() {
 	// rollout: run n1/prod/web/v2/1: the slot in pool one with token 1 was given back: concurrency: token of a lost lease
 }
 
-// ExamplePolicySet_rate starts no more than two nodes per hour, although four may be at work at once.
-// The host wakes at NextAfter alone.
+// ExamplePolicySet_rate starts no more than two nodes per hour, although four may be at work at
+// once. The host wakes only at NextAfter.
 func ExamplePolicySet_rate() {
 	fleet := exampleFleet()
 	for _, id := range []string{"n3", "n4", "n5"} {
@@ -582,7 +582,7 @@ func ExamplePlanner_choose() {
 	// n1 / prod / web: rollback v1 as n1/prod/web/v1/1/rollback, rule_not_applicable
 }
 
-// A list is read from the first to the last, or asked about one target.
+// A WaitingList is read from the first target to the last, or asked about one target.
 func ExampleWaitingList() {
 	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
 	s := exampleFleet()
@@ -619,9 +619,9 @@ func ExampleWaitingList_All() {
 	// approval_missing 2
 }
 
-// ExampleFailureBudget stops a release at its second failure: one target may fail. Whoever has
-// begun may be tried again; nobody else gets it. The fix is another version, with a budget and a
-// curve of its own.
+// ExampleFailureBudget stops a release at its second failure: one target may fail. The targets that
+// have begun may be tried again; no other target gets it. The fix is another version, with a budget
+// and a curve of its own.
 func ExampleFailureBudget() {
 	set := exampleSet(`{"name":"slowly","selector":"true","rules":[
 		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}, {"id":"halt","failureBudget":{"maxFailures":1}}]}`)

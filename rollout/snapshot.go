@@ -206,18 +206,18 @@ type Target struct {
 	// Current is the id of the version last deployed successfully. If it is empty, the newest
 	// successful job of Jobs names that version. A host sets it if it prunes its jobs, or if its
 	// inventory says what ran before the first job. It takes precedence over the jobs, so it must
-	// be updated when one of them succeeds: otherwise the target would still wait for what it runs
-	// by now. Current says that a version succeeded, not when. So environmentProgression, whose
-	// soak and curves count from that instant, asks Jobs alone, as does versionCooldown if they
-	// list a success. See [Rollback] for what a rollback makes of it.
+	// be updated when one of them succeeds: otherwise the target would go on waiting for a version
+	// that it runs already. Current says that a version succeeded, not when. So
+	// environmentProgression, whose soak and curves count from that instant, looks only at Jobs, as
+	// does versionCooldown if they list a success. See [Rollback] for what a rollback makes of it.
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the jobs on this target, in any order; a plan orders them by CreatedAt, then by Run
-	// with the numbers in it as numbers. They must be complete from the first job of the newest
-	// version that was ever started here on, even while a newer version exists that was not, and
-	// for open bracket executions: attempts are counted from them, and a rollback (a later job of
-	// an older version) runs again if it is not listed. Of the jobs before them a host may leave
-	// out those that nothing in this list needs:
+	// with the numbers in it as numbers. They must be complete from the first job on that is of the
+	// newest version ever started here, even while there is a newer version that was not, and
+	// complete for open bracket executions: attempts are counted from them, and a rollback (a later
+	// job of an older version) runs again if it is not listed. Of the jobs before them a host may
+	// leave out those that nothing in this list needs:
 	//
 	//   - environmentProgression: of each version that may still go to other environments the
 	//     success that ended first and, with maximumAgeHours, the one that ended last;

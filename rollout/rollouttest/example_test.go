@@ -72,7 +72,7 @@ func Example() {
 	// node-2 ...kkk
 }
 
-// What does a host lose that polls every five minutes, instead of being woken by the end of a job?
+// What does a host lose if it polls every five minutes, instead of being woken by the end of a job?
 // The first kubelet is upgraded after three minutes, which is noticed two minutes later.
 func ExampleWorld_every() {
 	world := rollouttest.World{
@@ -114,9 +114,9 @@ func ExampleForecast() {
 	// a freeze at 12:15 leaves a chance of 93%
 }
 
-// What does a job do to the rollout that fails, or one that hangs? Every job of it is tried. A node
-// that fails gives its slot to the next one. A node that hangs keeps it, and if it comes first, both
-// are held: a stuckAfterSeconds in the limit would help.
+// What does a job that fails, or one that hangs, do to the rollout? Every job is tried. A node that
+// fails gives its slot to the next one. A node that hangs keeps it, and if it comes first, both are
+// held: a stuckAfterSeconds in the limit would help.
 func ExampleExplore() {
 	world := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
 	exploration, err := rollouttest.Explore(context.Background(), world, nil, 1)
@@ -176,8 +176,8 @@ func ExamplePrediction_About() {
 	// by 12:13 with a chance of 49%
 }
 
-// A host's own test puts each of its plans to the test. Here somebody waits, and the plan does not
-// say for what.
+// A host's own test checks each of its plans. Here somebody waits, and the plan does not say for
+// what.
 func ExampleStep_Check() {
 	target := rollout.TargetID{Resource: "node-1", Environment: "prod", Deployment: "kubelet"}
 	observed := rollout.Snapshot{Targets: []rollout.Target{{TargetID: target}}}
