@@ -20,7 +20,7 @@ type Change struct {
 type Changes []Change
 
 // Situation is what one plan says about one release target. The zero Situation means that there is
-// nothing to do, or, of a decoded plan, that a job may be in progress.
+// nothing to do, or, in a decoded plan, that a job may be in progress.
 type Situation struct {
 	Start    string    `json:"start,omitempty"`    // the version that starts
 	Running  string    `json:"running,omitempty"`  // the version of the newest job in progress; a decoded plan does not know it

@@ -15,10 +15,10 @@ import (
 // who froze it and why. No [Override] lets a version past a freeze, and several freezes of one
 // target must all be over.
 //
-//   - Nothing is taken back. A job in progress goes on to its end, and what it holds it keeps. The
-//     starts that a host has saved and not yet dispatched may still be dispatched; one that asks
-//     [Freeze.Holds] before it creates a job drops these as well, and the next plans offer them again
-//     once the freeze is over.
+//   - Nothing is taken back. A job in progress goes on to its end, and its slots stay taken. The
+//     starts that a host has saved and not yet dispatched may still be dispatched; a host that asks
+//     [Freeze.Holds] before it creates a job drops these as well, and the next plans offer them
+//     again once the freeze is over.
 //   - A frozen member keeps an execution of its bracket from beginning on the resource, so nothing
 //     is drained to wait for it. An execution that is open stops between two of its members and
 //     keeps its slots; meanwhile nothing of it counts as stuck except a run that is in progress, or
@@ -31,8 +31,8 @@ import (
 //   - Time goes on. A bracket collects and closes its groups, a curve runs, a backoff and a soak end.
 //     So after a long freeze all targets whose turn has come start at once, as far as the limits
 //     allow. A deploymentWindow, which stops the curve, is better for a freeze that is planned.
-//   - Commands are heard, and approvals and overrides of rules count: what they let start starts when
-//     the freeze is over.
+//   - Commands take effect, and approvals and overrides of rules count: what they let start starts
+//     when the freeze is over.
 //
 // The deployment freezes of other systems are of this kind; neither RFC of ctrlplane has them.
 type Freeze struct {
@@ -69,8 +69,8 @@ func (z *Freeze) covers(target TargetID) bool {
 
 // UnmarshalJSON decodes a freeze strictly, since one whose environmentId is misspelt would hold all
 // environments: unknown fields, fields given twice and values of the wrong type are errors, all of
-// them reported, joined, each a *[FieldError]. The freeze is then unchanged. A type that adds fields
-// holds the freeze in a field of its own; embedding it would pass this method on.
+// them reported, joined, each a *[FieldError]. The freeze is then unchanged. A type that adds
+// fields must hold the freeze in a named field: embedding it would promote this method.
 func (z *Freeze) UnmarshalJSON(data []byte) error {
 	type plain Freeze
 	return fieldErrors(strictjson.Unmarshal(data, (*plain)(z)))

@@ -66,7 +66,7 @@ type Override struct {
 // UnmarshalJSON decodes an override strictly, since one whose environmentId is misspelt would count
 // in all environments: unknown fields, fields given twice and values of the wrong type are errors,
 // all of them reported, joined, each a *[FieldError]. The override is then unchanged. A type that
-// adds fields holds the override in a field of its own; embedding it would pass this method on.
+// adds fields must hold the override in a named field: embedding it would promote this method.
 func (o *Override) UnmarshalJSON(data []byte) error {
 	type plain Override
 	return fieldErrors(strictjson.Unmarshal(data, (*plain)(o)))

@@ -130,10 +130,10 @@ type Keep struct {
 	Started int `json:"started"` // targets with a job in progress
 }
 
-// Pool describes a pool. Active counts after the starts of the plan; all other fields are as before
-// them. A rule under a new name has a new pool: while planners work with both names, each pool
-// keeps only its own limit, and the starts of the two add up. With MaxActiveKeys a pool without
-// holders is also active if a member is unavailable.
+// Pool describes a pool. Active counts the starts of the plan; all other fields are as they were
+// before them. A rule under a new name has a new pool: while planners work with both names, each
+// pool keeps only its own limit, and the starts of the two add up. With MaxActiveKeys a pool
+// without holders is also active if a member is unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
 	Active      int                  `json:"active"` // distinct members that are being disrupted

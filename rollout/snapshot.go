@@ -95,8 +95,8 @@ type Resource struct {
 	Metadata   map[string]string `json:"metadata,omitempty"`
 }
 
-// Environment is a stage such as staging or prod in which deployments run. ID is unique and never
-// empty; the rest is what selectors see.
+// Environment is where deployments run, such as staging or prod. ID is unique and never empty; the
+// rest is what selectors see.
 type Environment struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name,omitempty"`
@@ -148,7 +148,7 @@ type Version struct {
 // UnmarshalJSON decodes a version strictly, since one whose targetSelector is misspelt would be for
 // every target: unknown fields, fields given twice and values of the wrong type are errors, all of
 // them reported, joined, each a *[FieldError]. The version is then unchanged. A type that adds
-// fields holds the version in a field of its own; embedding it would pass this method on.
+// fields must hold the version in a named field: embedding it would promote this method.
 func (v *Version) UnmarshalJSON(data []byte) error {
 	type plain Version
 	return fieldErrors(strictjson.Unmarshal(data, (*plain)(v)))

@@ -29,7 +29,7 @@ type Reason string
 // Reasons of this package, in the order in which the rules are asked. Those of brackets and slots
 // are the codes of packages bracket and concurrency, unchanged.
 const (
-	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version forbids it or the version is created in the future, at Until
+	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version forbids it, or the version is created in the future, at Until
 	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
 	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a missing key
 	ReasonSelectorError            Reason = "selector_error"             // denied: an expression failed on this target
