@@ -36,9 +36,9 @@ const (
 
 // Capacity.
 const (
-	// LintLimitZero, an error: a pool has members and lets none of them start, because its limit is
-	// 0 or is rounded down to 0, or that of its rate is. A warning if no target is governed. Write a
-	// count, or round up.
+	// LintLimitZero, an error: a pool has members and lets none of them start, because its limit,
+	// or the limit of its rate, is 0 or is rounded down to 0. A warning if no target is governed.
+	// Write a count, or round up.
 	LintLimitZero LintCode = "limit_zero"
 	// LintPoolEmpty, a warning: a concurrency rule limits nothing, because its group has no member,
 	// or none with a target that the policy governs. Correct groupSelector.
@@ -91,12 +91,11 @@ const (
 	// adopted. Or they went on to a newer version, are refused this one, or failed with it and are
 	// not tried again. Or its successes are older than maximumAgeHours. Lint judges only the next
 	// version of each target, and does not foresee that it is overtaken there later. Record the
-	// jobs, let the version be deployed there, once more where it failed, or override the rule for
-	// it.
+	// jobs, deploy the version there (again where it failed), or override the rule for it.
 	LintProgressionUnreachable LintCode = "progression_unreachable"
 	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error if
-	// every target must have succeeded and no bracket gives one its version again, so that no
-	// younger success can come; else a warning. Raise maximumAgeHours or lower the soak.
+	// every target must have succeeded and no bracket runs one of them again with its version, so
+	// that no younger success can come; else a warning. Raise maximumAgeHours or lower the soak.
 	LintDeadlineBelowSoak LintCode = "deadline_below_soak"
 	// LintApprovalUnreachable, an error: a rule asks for more approvals than there are known
 	// approvers; a warning if it governs no target. Versions that are older than the rule pass all
@@ -114,7 +113,7 @@ const (
 	// finding, even if it comes too late for a group that was closed before, or if a group passes
 	// it over for a newer one that is not for this resource. Publish a version of the hook before
 	// the first version of a main. One that comes after the close of a group is for the next group,
-	// which takes another version of a main, or a [Target.OutdatedAt].
+	// which only another version of a main, or a [Target.OutdatedAt], opens.
 	LintBracketHookWithoutVersion LintCode = "bracket_hook_without_version"
 	// LintBracketOverlapping, an error: two brackets claim one target. Nothing at all is planned
 	// while they do. Narrow one of them.
@@ -145,10 +144,11 @@ const (
 	// LintFailureBudgetUnreachable, a warning: a failure budget allows as many failures as any
 	// deployment that it governs has targets, so it never holds anything. Lower maxFailures.
 	LintFailureBudgetUnreachable LintCode = "failure_budget_unreachable"
-	// LintFailureBudgetUnpaced, a warning: targets under a failure budget have neither a curve nor a
-	// pool, so all of them start at once, before any failure is known. Add one of the two. With
-	// anyEnvironment a progression or an approval does as well, for the failures of one environment
-	// hold the next; and there is no finding beside a [CustomRule], which may spread the starts.
+	// LintFailureBudgetUnpaced, a warning: targets under a failure budget have neither a curve nor
+	// a pool, so all of them start at once, before any failure is known. Add one of the two. With
+	// anyEnvironment a progression or an approval will do as well, because the failures in one
+	// environment hold the next. There is no finding beside a [CustomRule], which may spread the
+	// starts.
 	LintFailureBudgetUnpaced LintCode = "failure_budget_unpaced"
 	// LintBracketRolesDerived: only the dependencies decide which members are hooks. A warning if
 	// they make hooks, or make none only because a member has no dependency; information if they
@@ -168,9 +168,9 @@ const (
 	// the interval, or release less often.
 	LintCooldownLongerThanReleases LintCode = "cooldown_longer_than_releases"
 	// LintOrderKeyImplied, a warning: a gradual rollout beside a bracket does not say what it
-	// ranks. Write orderKey, or else adding or removing the bracket changes it.
+	// ranks. Write orderKey: without it, adding or removing the bracket changes what is ranked.
 	LintOrderKeyImplied LintCode = "order_key_implied"
-	// LintRuleIDMissing, a warning: stored state and overrides hang on an id that is derived from
+	// LintRuleIDMissing, a warning: stored state and overrides refer to an id that is derived from
 	// the place of the rule. Write the id.
 	LintRuleIDMissing LintCode = "rule_id_missing"
 	// LintSelectorMatchesNothing, a warning: an expression matches nothing, probably because of a
@@ -187,7 +187,7 @@ const (
 	// reads.
 	LintSelectorFails LintCode = "selector_fails"
 	// LintSelectorUnknownKeys, a warning: an expression reads a key that no entity has: probably a
-	// typo. Of versions that no target can get any more it is not looked at.
+	// typo. The expressions of versions that no target can get any more are not looked at.
 	LintSelectorUnknownKeys LintCode = "selector_unknown_keys"
 	// LintTargetsUnmatched, a warning: targets that no policy governs start as soon as there is a
 	// version, unless a rule of the host holds them back. An error under [WithUngovernedHeld], where

@@ -17,8 +17,8 @@ import (
 //
 // The target goes back to the version of the newest earlier job that succeeded and does not itself
 // trigger a rollback rule, as one whose verification failed may. If no such job is listed, the
-// target goes back to [Target.Current], unless that is the version that went wrong, or a success of
-// it is listed that went wrong later. So keep the newest such job of the versions before: with
+// target goes back to [Target.Current], unless that is the version that went wrong, or a listed
+// success of it triggers a rollback rule. So keep the newest such job of the versions before: with
 // neither there is nothing to go back to, and the verdict says so. In a bracket a job that goes
 // wrong is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
 //
