@@ -14,8 +14,8 @@
 //	surge               rolling updates over numbered replicas that never leave a hole
 //	clock               when something may happen: windows that open or close, in time zones; and the Clock that tells the shells around the planners what time it is
 //
-// Packages bracket/brackettest and concurrency/concurrencytest prove that a host's own store and
-// its own count of jobs keep their promises.
+// Packages bracket/brackettest and concurrency/concurrencytest test that a host's own store and its
+// own count of jobs keep their promises.
 //
 // # Words
 //
@@ -105,7 +105,8 @@
 //     dispatched, and ends with the group. It is never derived from a count of jobs.
 //   - What has begun is finished: a target is never taken back to an older version because of a
 //     wait, and a drained node is upgraded and uncordoned before another policy change reaches it.
-//     Only a rollout.Freeze stops it half way, for as long as the freeze lasts.
+//     Apart from failures and an operator's commands, only a rollout.Freeze stops it half way, for
+//     as long as the freeze lasts.
 //   - Every wait says why: a stable code, the rule, the instant at which looking again can help,
 //     and the events that can help. All blockers are reported, not only the first.
 //   - Next is exact: between now and Next nothing changes by itself, so a host that starts nothing

@@ -43,12 +43,12 @@ type Observation struct {
 	// cancelled in this way are new again on every target that does not run them.
 	RuleDeleted bool
 	// Due returns when a closed group may start on each pending resource, one instant per entry of
-	// pending.Resources; zero means not known yet. The plan keeps the list. If Due is nil,
-	// everything is due at Group.ReadyAt. Step calls Due with the latest closed group while that
-	// group has still to run on some resource, and a second time if the observed runs change the set
-	// of these resources. A version that pending.Group has locked and Versions lacks counts as
-	// deleted. A host that may read versions later than another planner must therefore return zero
-	// while such a version is missing.
+	// pending.Resources; zero means not known yet. The plan keeps the returned slice. If Due is
+	// nil, everything is due at Group.ReadyAt. Step calls Due with the latest closed group while
+	// that group has still to run on some resource, and a second time if the observed runs change
+	// the set of these resources. A version that pending.Group has locked and Versions lacks counts
+	// as deleted. A host that may read versions later than another planner must therefore return
+	// zero while such a version is missing.
 	Due func(pending PendingGroup) []time.Time
 }
 

@@ -93,8 +93,8 @@
 //     and onMemberFailure. It keeps them when a version is withdrawn or deleted, when the rule is
 //     removed, and when another bracket takes over the targets; that bracket then waits. Only a
 //     [bracket.Command] ends the execution earlier.
-//   - A dependency that ordered its members goes on ordering them, even when some of them have left
-//     the bracket.
+//   - A dependency that ordered the members of an execution goes on ordering them, even when some
+//     of them have left the bracket.
 //   - Dependencies on deployments outside the bracket, busy targets and freezes still hold it up,
 //     under the rules as they are now. If somebody adds a dependency on a version that only the
 //     next group brings, the execution and that group wait for each other until a command ends the
@@ -175,7 +175,8 @@
 //     restored, the next one takes a number that no job has.
 //   - Slots are counted from active jobs and open executions until they are taken again. So outside
 //     brackets a slot is lost that its resource keeps between two attempts, or while its job is
-//     being verified, and another resource may start meanwhile. Rates know of nothing before.
+//     being verified, and another resource may start meanwhile. Rates know of nothing that began
+//     before.
 //   - What only the state knew is lost: that an execution was given up, and which commands it has
 //     received. An execution that is open in a restored backup goes on; if a later group has been
 //     at work there since, resolve it by a command, because a retry would deploy the older version
