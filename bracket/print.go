@@ -31,8 +31,8 @@ func (p Plan) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// String returns "resource/deployment (role): purpose version as run" since when that is due and,
-// if so, that the run takes the lease.
+// String returns "resource/deployment (role): purpose version as run", whether the run takes the
+// lease, and since when it is due.
 func (s Start) String() string {
 	text := fmt.Sprintf("%s/%s (%s): %s %s as %s", s.Run.Resource, s.Run.Deployment, s.Role, s.Run.Purpose, s.Version, s.Run)
 	if s.First {

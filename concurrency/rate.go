@@ -17,7 +17,7 @@ import (
 // that is down and a start of a holder that has its lease begin nothing, and a lease that is given
 // back leaves its beginning behind. The zero value is no rate.
 //
-// In any half-open interval of PeriodSeconds at most Limit members begin, but for those that are
+// In any half-open interval of PeriodSeconds at most Limit members begin, except for those that are
 // never refused: a holder takes the lease of a further pool whatever its rate, and that counts. The
 // host needs no start log, because the [Record] of the pool remembers: see its Begun. A record that
 // is lost, or whose pool had no rate until now, knows of nothing before.

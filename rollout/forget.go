@@ -15,7 +15,7 @@ import (
 // with an open execution stays: a plan with the resource in DeletedResources ends it. Name only
 // resources that no planner's snapshot lists any more.
 //
-// A resource that is planned for once more is like one that nobody has seen before: its brackets
+// If such a resource is planned for again, it is like one that nobody has seen before: its brackets
 // begin again. If the snapshot then has jobs of an execution of the latest group, that execution is
 // taken up again from them, failures included, even if it was given up. So where ids come back,
 // name a resource only once its jobs are gone as well.

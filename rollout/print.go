@@ -14,8 +14,8 @@ import (
 
 // String describes the plan for people: a line with its counts, and a line for each start, kind of
 // wait, pool, stuck run, orphan, event and diagnostic. Of starts and of what else is long it shows
-// the first ten and counts the rest. Waits are told as [WaitingList.String] does. The text does not
-// end with a newline.
+// the first ten and counts the rest. Waits are described as by [WaitingList.String]. The text does
+// not end with a newline.
 func (p Plan) String() string {
 	head := fmt.Sprintf("plan at %s: %d start, %d wait, %d in progress, %d current", p.Now.UTC().Format(time.RFC3339), len(p.Start), p.Waiting.Len(), p.Keep.Started, p.Keep.Current)
 	if !p.Next.IsZero() {

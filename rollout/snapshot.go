@@ -114,8 +114,8 @@ type Deployment struct {
 
 // Version belongs to one deployment. Versions of a deployment are ordered by CreatedAt, then by ID
 // byte-wise; newer means greater. One that is published with an instant before that of the newest,
-// as after a clock was set back, is an older one: it comes to no target that runs the newest, and no
-// plan waits for it. So a host publishes a version with an instant after that of the newest.
+// as after a clock was set back, is an older one: it is deployed to no target that runs the newest,
+// and no plan waits for it. So a host publishes a version with an instant after that of the newest.
 type Version struct {
 	ID         string            `json:"id"`         // unique within the deployment
 	Deployment string            `json:"deployment"` // id
@@ -289,7 +289,7 @@ type Verification string
 const (
 	VerificationRunning Verification = "running" // not decided
 	VerificationPassed  Verification = "passed"  // the version works on the target
-	VerificationFailed  Verification = "failed"  // it does not: see [Rollback]
+	VerificationFailed  Verification = "failed"  // the version does not work on the target: see [Rollback]
 )
 
 // undecided reports whether the job is being verified and has neither passed nor failed.

@@ -16,10 +16,11 @@
 //
 // # A host's duties
 //
-//  1. Decide which replicas are available, and which run the target revision. If a replica
-//     consists of several pods, [Fold] makes one slot of them. A plan then creates and deletes it as
-//     a whole: what it misses while it lives, because a pod was lost or a creation failed half-way,
-//     is for the host to create, at the replica's own revision, unless the plan deletes it.
+//  1. Decide which replicas are available, and which run the target revision. If a replica consists
+//     of several pods, [Fold] makes one slot of them. A plan then creates and deletes it as a
+//     whole: pods that a live replica lacks, because one was lost or a creation failed half-way,
+//     are for the host to create, at the replica's own revision, unless the plan deletes the
+//     replica.
 //  2. Show every replica, terminating ones included, and carry out any part of the plan, in any
 //     order. For a grace period after a failure, do not carry out a deletion with the reason
 //     [OutdatedUnavailable] yet.
