@@ -205,7 +205,8 @@
 //	     which starts the way back
 //	I12  capacity aside, an expression that fails on a target changes the plan of no other; one
 //	     about the roles of a bracket's members holds the bracket
-//	I13  every start carries the claims to the slots that it needs
+//	I13  every start has passed all rules that are asked about it, and carries the claims to the slots
+//	     that it needs
 //	I14  what packages bracket and concurrency promise holds for every plan
 //	I15  what Compile accepts can be planned with, and every pending verdict names a time or an event
 //	I16  the members of a bracket on one resource share one position and one due time

@@ -134,8 +134,8 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 // with [HealthFailing] if it may still recover.
 //
 // The field progressDeadline becomes that of the same name, and so does minSuccessTime except for
-// All. Absent they are None and 0. The run differs from Open Cluster Management's library in these
-// points:
+// All. If they are absent, they are None and 0. The run differs from Open Cluster Management's
+// library in these points:
 //
 //	library                                                      run
 //	maxFailures negative, or above the number of clusters, is 0  below 0 is an error; too big stays, and does not bind
