@@ -16,8 +16,8 @@ import (
 // itself, because it cannot know whether the job is about to be dispatched. The host can: it calls
 // Release once the lease has been an orphan, with the same ProgressAt, for longer than a dispatch
 // and the observation of its job may take, and refuses a dispatch whose claims have gone, see
-// [Start.Held]. (Each start under the lease moves ProgressAt: it must be the same because a start
-// may have come after the host looked at the jobs.)
+// [Start.Held]. (ProgressAt must not have moved, because each start under the lease moves it, and
+// one may have come after the host looked at the jobs.)
 //
 // Release gives back this one lease: a group that holds slots in several pools has an orphan in
 // each of them. It writes the record of the pool once, conditionally, and does not try again. It

@@ -20,10 +20,11 @@ import (
 // at its start. Retries and rollbacks are jobs, too, and so are those that come about only by a
 // fault: they can fail from a depth of 2 on.
 //
-// others returns how else a job may end, of which what World.Job returns is left out. Nil: it fails
-// when it would have ended, or it hangs. Of a job that has succeeded before the start and is being
-// verified, others that do not succeed are left out, and so are those whose checks come out the
-// same; nil: its checks fail when they would have ended, or they never end.
+// others returns how else a job may end, of which what World.Job returns is left out. Nil stands
+// for two ways: it fails when it would have ended, or it hangs. Of a job that has succeeded before
+// the start and is being verified, others that do not succeed are left out, and so are those whose
+// checks come out the same; nil then stands for checks that fail when they would have ended, or
+// that never end.
 //
 // World.Job, [Change].Do and others must be pure functions: the worlds run in parallel on all cores,
 // unless World.Plan is set. There are about as many of them as jobs times others, to the power of
