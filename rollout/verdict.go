@@ -81,14 +81,42 @@ type Verdict struct {
 	Data   *Data         `json:"data,omitempty"` // what the reason needs to be understood; shared, do not modify
 }
 
-// Data holds the facts of a verdict. Which of them are set follows from the reason.
+// Data holds the facts of a verdict. What they are follows from the reason; names are ids.
+//
+//	version_not_deployable                Detail: the status of the version
+//	version_unknown                       Detail: the version that the target runs, or that a group has locked, and that is not in the snapshot
+//	selector_no_match                     Detail: the description of the rule, if it has one
+//	selector_missing_key                  Detail: the key
+//	selector_error, custom_invalid        Detail: what is wrong
+//	failure_budget_exceeded               Attempt: on how many targets the version failed; Allowed: on how many it may; Names: their resources
+//	approval_missing                      Attempt: how many have approved; Allowed: how many are needed; Names: who has
+//	progression_waiting                   Attempt: how many targets have succeeded; Allowed: how many are needed; Names: in which environments; Detail: why that is out of reach, if it is
+//	progression_too_old                   Detail: the instant of the newest success, by RFC 3339
+//	dependency_unmet                      Names: the deployments that do not run what is needed
+//	version_dependency_unmet              Names: the deployment that does not
+//	cooldown                              Names: the version whose interval is not over
+//	window_closed, window_too_short       Names: the members that the window holds, if an override lets others of the execution past it; Detail: why it never opens, if so
+//	rollout_not_due                       Position and Population
+//	rollout_overflow                      Position; Detail: what overflows
+//	rollback_triggered, rollback_failed   Names: the version to go back to, if there is one; Detail: the status of the job, or that its verification failed
+//	retry_backoff, retry_exhausted        Attempt: how many attempts have failed; Allowed: how many there may be
+//	slot_keys_full                        Names: the pool of the target
+//	frozen                                Names: who froze it; Detail: the reason
+//	overridden                            Names: who wrote the override; Detail: its id
+//	bracket_failed_holding                Names: the members that failed; Detail: which of them have nothing to go back to
+//	bracket_queued, bracket_merge_budget  of an execution that has failed, Names and Detail as above
+//	bracket_waits_for_members             Names: the version of the target's own run, if that is what it waits for
+//	rule_not_applicable                   Detail: why, of a window that lets a first deployment past
+//
+// Every verdict of a bracket has Position and Population as well while a resource waits for its turn
+// in a curve. A rule of the host sets what it likes. Under any other reason nothing is set.
 type Data struct {
-	Position   int      `json:"position,omitzero"`    // for a turn that has not come, its zero-based place in the rollout order (the text counts from 1); otherwise 0, and not in JSON
+	Position   int      `json:"position,omitzero"`    // of a turn that has not come: its zero-based place in the rollout order (the text counts from 1); otherwise 0, and not in JSON
 	Population int      `json:"population,omitempty"` // with Position: how many places there were when the rollout started
-	Attempt    int      `json:"attempt,omitempty"`    // attempts that failed, approvals given or successes seen so far
-	Allowed    int      `json:"allowed,omitempty"`    // how many of them the rule allows or asks for
-	Names      []string `json:"names,omitempty"`      // deployments, approvers, environments, versions, members, the pool of the target, or who froze it: whom or what the verdict is about
-	Detail     string   `json:"detail,omitempty"`     // the text of an evaluation error, the description of a version selector, the status of a version or job, the id of an override, the reason of a freeze, why a percentage is out of reach, who has nothing to go back to, the instant of the newest success
+	Attempt    int      `json:"attempt,omitempty"`
+	Allowed    int      `json:"allowed,omitempty"`
+	Names      []string `json:"names,omitempty"`
+	Detail     string   `json:"detail,omitempty"`
 }
 
 // MarshalJSON writes Position with every turn, also the first one, and for no other verdict: there a

@@ -2,9 +2,16 @@ package rollout_test
 
 import (
 	"encoding/json"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -199,4 +206,68 @@ func TestVerdictsInFull(t *testing.T) {
 			t.Errorf("%s: %s", row.why, got)
 		}
 	}
+}
+
+// TestDataOfReasons: what the data of a verdict holds is in the table of the documentation, under its
+// reason, in what waits and in what explanations say.
+func TestDataOfReasons(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("verdict.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(source), "// Data holds the facts of a verdict.")
+	table, _, _ = strings.Cut(table, "type Data struct")
+	documented := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^//\t([a-z_, ]+?)  +(.*)$`).FindAllStringSubmatch(table, -1) {
+		for _, reason := range strings.Split(row[1], ", ") {
+			for _, field := range regexp.MustCompile(`Position|Population|Attempt|Allowed|Names|Detail`).FindAllString(row[2], -1) {
+				documented[reason+" "+field] = true
+			}
+		}
+	}
+	env := newEnv(t)
+	seen := testkit.Tally{}
+	reached := slices.DeleteFunc(slices.Sorted(maps.Keys(documented)), func(s string) bool { // few worlds have these
+		return strings.HasPrefix(s, "custom_invalid") || strings.HasPrefix(s, "rollout_overflow") || strings.HasPrefix(s, "bracket_merge_budget") ||
+			slices.Contains([]string{"selector_no_match Detail", "window_too_short Names", "window_too_short Detail", "window_closed Names", "window_closed Detail", "progression_waiting Detail"}, s)
+	})
+	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
+		check := func(v rollout.Verdict) {
+			if v.Data == nil || strings.HasPrefix(string(v.Reason), "host_") {
+				return
+			}
+			for field, set := range map[string]bool{
+				"Position": v.Data.Position != 0, "Population": v.Data.Population != 0, "Attempt": v.Data.Attempt != 0,
+				"Allowed": v.Data.Allowed != 0, "Names": len(v.Data.Names) > 0, "Detail": v.Data.Detail != "",
+			} {
+				if one := string(v.Reason) + " " + field; set && strings.HasPrefix(one, "bracket_") && strings.HasPrefix(field, "Po") {
+					seen["turn in a bracket"]++
+				} else if set && !documented[one] {
+					t.Fatalf("%s is not in the table: %+v", one, v.Data)
+				} else if set {
+					seen[one]++
+				}
+			}
+		}
+		for wait := range w.plan.Waiting.All() {
+			for _, v := range wait.Blockers {
+				check(v)
+			}
+		}
+		for _, target := range w.s.Targets {
+			e, err := w.plan.Explain(target.TargetID)
+			if err != nil {
+				continue // it is on a resource that is gone
+			}
+			for _, v := range e.Held {
+				check(v)
+			}
+			for _, version := range e.Versions {
+				for _, rule := range version.Rules {
+					check(rule.Verdict)
+				}
+			}
+		}
+	}, append(reached, "turn in a bracket")...)
 }

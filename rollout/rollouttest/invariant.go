@@ -35,7 +35,7 @@ func Invariants() []Invariant {
 		{"next", "rollout I6: Next lies after now, and no wait lasts until an instant before it", checkNext},
 		{"wakeup", "bracket I11, rollout I15: every pending verdict names an instant after now or an event", checkWakeUp},
 		{"lease", "bracket I10: an open execution holds every slot that its starts claimed, and starts claim what they hold", checkLease},
-		{"complete", "rollout I13: every target starts, waits for stated reasons, or is kept", checkComplete},
+		{"complete", "rollout I10: every target starts, waits for stated reasons, or is kept", checkComplete},
 	}
 }
 
