@@ -158,7 +158,6 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 			x.priorities = append(x.priorities, versions[i].Priority)
 		}
 		slices.SortFunc(x.priorities, func(a, b int) int { return cmp.Compare(b, a) })
-		x.priorities = slices.Compact(x.priorities)
 	}
 	twice := false
 	for d := range lists {
