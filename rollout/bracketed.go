@@ -18,7 +18,11 @@ type bracketing struct {
 	closing map[int32][]string // resource → the rules of such executions that are open on it
 
 	executions executions
-	opened     []opened // what eachOpen yielded last
+	opened     []opened                     // what eachOpen yielded last
+	commands   map[ruleIn][]bracket.Command // by the bracket that their group is of
+	gone       []string                     // deleted resources on which an execution is open, ascending
+
+	viewsIn [][]int32 // per environment: the views of its targets
 
 	bringing bringing
 }
@@ -92,10 +96,16 @@ func (w *work) brackets() error {
 	for _, record := range stored {
 		w.groups[ruleIn{record.Rule, record.Environment}] = record
 	}
+	w.hear()
+	w.meetViews()
 	var works []*bracketWork
 	for _, rule := range w.set.brackets {
+		has := w.rulesIn(rule)
 		for e := range w.environments {
-			b, err := w.membersOf(rule, int32(e), works)
+			if !w.involves(rule, int32(e), has) {
+				continue
+			}
+			b, err := w.membersOf(rule, int32(e), has, works)
 			if err != nil {
 				return err
 			}
@@ -132,6 +142,50 @@ func (w *work) brackets() error {
 	w.plan.State.Executions = w.executions.all()
 	w.findUnseen()
 	return nil
+}
+
+// hear finds the commands that concern each bracket, and the deletions that concern any. A host may
+// list many of both, and there may be many brackets.
+func (w *work) hear() {
+	w.commands = map[ruleIn][]bracket.Command{}
+	for _, c := range w.snapshot.Commands {
+		if rule, environment, _, ok := bracket.ParseGroupID(c.Group); ok {
+			in := ruleIn{rule, environment}
+			w.commands[in] = append(w.commands[in], c)
+		}
+	}
+	if len(w.snapshot.DeletedResources) > 0 {
+		deleted := setOf(w.snapshot.DeletedResources)
+		for _, record := range w.snapshot.State.Executions {
+			if record.Open != nil && deleted[record.Resource] {
+				w.gone = append(w.gone, record.Resource)
+			}
+		}
+		slices.Sort(w.gone)
+	}
+}
+
+// meetViews finds the views of each environment.
+func (w *work) meetViews() {
+	if len(w.set.brackets) == 0 {
+		return // nobody asks
+	}
+	w.viewsIn = make([][]int32, len(w.environments))
+	last := slices.Repeat([]int32{none}, len(w.views.list)) // per view: the environment in which it was met last; targets are in the order of theirs
+	for i := range w.targets {
+		if e, view := w.targets[i].environment, w.view[i]; last[view] != e {
+			last[view] = e
+			w.viewsIn[e] = append(w.viewsIn[e], view)
+		}
+	}
+}
+
+// involves reports whether a bracket may have members in an environment, or something is stored of it
+// there. has says which views have its rule. Of most brackets of a large set that holds in few
+// environments, such as those of one tenant.
+func (w *work) involves(rule *compiledRule, e int32, has []bool) bool {
+	return slices.ContainsFunc(w.viewsIn[e], func(view int32) bool { return has[view] }) ||
+		w.groups[ruleIn{rule.id, w.environments[e].ID}] != nil || len(w.executions.common[rule.id]) > 0 || len(w.executions.own[ruleAt{rule.id, e}]) > 0
 }
 
 // leftBehind steps what is stored of rules that are gone, and of environments that the snapshot does
@@ -192,8 +246,8 @@ func (w *work) step(b *bracketWork) error {
 	state.Executions = w.executionsIn(b.id, b.environment)
 	observation := bracket.Observation{
 		RuleDeleted:      b.rule == nil,
-		Commands:         w.snapshot.Commands,
-		DeletedResources: w.snapshot.DeletedResources,
+		Commands:         w.commands[ruleIn{b.id, environment}],
+		DeletedResources: w.gone,
 		Runs:             w.runFacts(b, state),
 		Due:              func(p bracket.PendingGroup) []time.Time { return w.due(b, p) },
 	}
@@ -319,13 +373,13 @@ func (w *work) askAgain(works []*bracketWork) error {
 	return nil
 }
 
-// decideAgain decides once more, from the state that decide reached. The plan keeps the events and
-// refusals of before.
+// decideAgain decides once more, from the state that decide reached. The plan keeps the events of
+// before.
 func (w *work) decideAgain(b *bracketWork) error {
-	events, refused := b.plan.Events, b.plan.Refused
+	events := b.plan.Events
 	if err := w.decide(b); err != nil {
 		return err
 	}
-	b.plan.Events, b.plan.Refused = slices.Concat(events, b.plan.Events), slices.Concat(refused, b.plan.Refused)
+	b.plan.Events = slices.Concat(events, b.plan.Events)
 	return nil
 }

@@ -51,9 +51,14 @@ func (w *work) bracketFaults() error {
 	var works []*bracketWork
 	overlaps := map[[2]string]bool{}
 	faulty := map[string]bool{} // by bracket: what is wrong in one environment is mostly wrong in all
+	w.meetViews()
 	for _, rule := range w.set.brackets {
+		has := w.rulesIn(rule)
 		for e := range w.environments {
-			b, err := w.membersOf(rule, int32(e), works)
+			if !w.involves(rule, int32(e), has) {
+				continue
+			}
+			b, err := w.membersOf(rule, int32(e), has, works)
 			var overlap *bracket.OverlapError
 			if errors.As(err, &overlap) {
 				if !overlaps[overlap.Brackets] {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -91,6 +92,22 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 				more = append(more, fmt.Sprintf("e%d", k))
 			}
 			return inEnvironments(resources(2), more...)
+		}},
+		{"environments of a bracket, and resources that are gone", members + curve, func(n int) rollout.Snapshot {
+			s := apart(8*n, 1, 1)
+			for k := range 16 * n {
+				s.DeletedResources = append(s.DeletedResources, fmt.Sprintf("gone-%d", k))
+			}
+			return s
+		}},
+		{"environments of a bracket, and commands", members + curve, func(n int) rollout.Snapshot {
+			s := apart(8*n, 1, 1)
+			for k := range n {
+				s.Commands = append(s.Commands, bracket.Command{
+					ID: fmt.Sprint(k), Kind: bracket.Abandon, By: "ann", Group: bracket.GroupID("p/deploymentBracket/0", fmt.Sprintf("e%04d", k), 9), Resource: s.Resources[k].ID,
+				})
+			}
+			return s
 		}},
 		{"environments that wait for one of them", `{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'prod'"}}`, func(n int) rollout.Snapshot {
 			var more []string
@@ -177,6 +194,37 @@ func TestPoliciesOfTenants(t *testing.T) {
 		if many > 3*few {
 			t.Errorf("%s: 100 tenants take %.1f times the bytes of 25", selector, many/few)
 		}
+	}
+}
+
+// TestBracketsOfTenants: a bracket that governs one environment costs nothing in the others, of which
+// each tenant has one.
+func TestBracketsOfTenants(t *testing.T) {
+	cost := func(tenants int) (plan, check int) {
+		var policies []string
+		for k := range tenants {
+			policies = append(policies, fmt.Sprintf(`{"name":"p%d","selector":"environment.id == 'e%04d'","rules":[
+				{"id":"b%d","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}`, k, k, k))
+		}
+		asked := 0
+		set, err := rollout.Load([]byte("["+strings.Join(policies, ",")+"]"), counting{newEnv(t), &asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := apart(tenants, 1, 2)
+		if plan := mustPlan(t, set, s, t0.Add(time.Hour)); len(plan.Start) != len(s.Targets) {
+			t.Fatalf("%d of %d start", len(plan.Start), len(s.Targets))
+		}
+		plan, asked = asked, 0
+		if err := set.Check(s); err != nil {
+			t.Fatal(err)
+		}
+		return plan, asked
+	}
+	plan, check := cost(20)
+	more, recheck := cost(80)
+	if more > 5*plan || recheck > 5*check {
+		t.Errorf("80 tenants ask %d and %d expressions, 20 ask %d and %d", more, recheck, plan, check)
 	}
 }
 

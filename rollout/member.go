@@ -8,16 +8,15 @@ import (
 )
 
 // membersOf finds the member targets of a bracket rule in an environment: those that its policy
-// governs and whose deployment the rule selects. A target that another bracket has already is an
-// error.
-func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*bracketWork, error) {
+// governs and whose deployment the rule selects. has says which views have the rule. A target that
+// another bracket has already is an error.
+func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*bracketWork) (*bracketWork, error) {
 	b := newBracketWork(rule, e)
 	size := 0
 	for d := range w.deployments {
 		size += len(w.targetsIn(e, int32(d)))
 	}
 	b.targets = make([]int32, 0, size)
-	has := w.rulesIn(rule)
 	for d := range w.deployments {
 		targets := w.targetsIn(e, int32(d))
 		if len(targets) == 0 {

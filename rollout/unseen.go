@@ -45,12 +45,12 @@ func (w *work) elsewhere(record *bracket.GroupRecord) error {
 			targets = append(targets, bracket.Target{Resource: own.Resource, Deployment: m.Deployment})
 		}
 	}
-	observation := bracket.Observation{Commands: w.snapshot.Commands, DeletedResources: w.snapshot.DeletedResources, Targets: targets, RuleDeleted: true}
+	in := ruleIn{record.Rule, record.Environment}
+	observation := bracket.Observation{Commands: w.commands[in], DeletedResources: w.gone, Targets: targets, RuleDeleted: true}
 	state, plan, err := bracket.Step(bracket.Rule{}, bracket.State{Group: record, Executions: executions}, observation, w.now)
 	if err != nil {
 		return err
 	}
-	in := ruleIn{record.Rule, record.Environment}
 	for _, e := range plan.Events {
 		if e.Kind == bracket.ExecutionEnded { // the group itself stays as it is
 			w.happened(in, e)
