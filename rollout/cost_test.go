@@ -121,6 +121,14 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 		{"overrides of an approval in a bracket", `{"id":"rule","anyApproval":{"minApprovals":1}},` + members + curve, overridden},
 		{"overrides of an approval in a bracket that collects", `{"id":"rule","anyApproval":{"minApprovals":1}},{"deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":600,"memberRoles":{}}},` + curve, overridden},
 		{"overrides of a limit", `{"id":"rule","resourceConcurrency":{"groupSelector":"true","limit":1}}`, overridden},
+		{"an override of a limit for all that are beyond it", `{"id":"rule","resourceConcurrency":{"groupSelector":"true","limit":1}}`, func(n int) rollout.Snapshot {
+			s := resources(8 * n)
+			for _, r := range s.Resources[:4*n] {
+				s.Unavailable = append(s.Unavailable, r.ID)
+			}
+			s.Overrides = append(s.Overrides, override("rule"))
+			return s
+		}},
 		{"overrides of a window", `{"id":"rule","deploymentWindow":{"from":"2030-01-01T00:00:00Z","until":"2030-01-02T00:00:00Z"}},` + curve, overridden},
 		{"versions for others", members + curve, func(n int) rollout.Snapshot {
 			s := resources(20)

@@ -29,14 +29,12 @@ func (w *work) goPast() {
 	}
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys()
-	var marked map[poolHolder]bool
+	marked := w.marked()
+	inUse := map[int32]map[poolPlace]bool{} // by pool
 	for _, admitted := range w.answer.Admitted {
 		c := &w.candidates[w.turns[admitted.Candidate]]
 		if !c.forced {
 			continue
-		}
-		if marked == nil {
-			marked = w.marked()
 		}
 		for _, claim := range admitted.Claims {
 			p, summary := &pools[claim.Pool], &w.answer.Pools[claim.Pool]
@@ -44,12 +42,20 @@ func (w *work) goPast() {
 			if !full && !locked || !w.forced(c, claim.Pool) {
 				continue
 			}
-			if locked {
-				for _, holder := range p.Keyless {
-					marked[poolHolder{p.Key, holder}] = true
+			used, known := inUse[claim.Pool]
+			if !known {
+				if locked {
+					for _, holder := range p.Keyless {
+						marked[poolHolder{p.Key, holder}] = true
+					}
 				}
+				used = map[poolPlace]bool{}
+				for _, at := range w.inUseBesides(claim.Pool, marked) {
+					used[at] = true
+				}
+				inUse[claim.Pool] = used
 			}
-			if at := (poolPlace{claim.Pool, w.resourceOf(c)}); !slices.Contains(w.inUseBesides(claim.Pool, marked), at) {
+			if at := (poolPlace{claim.Pool, w.resourceOf(c)}); !used[at] {
 				if w.past == nil {
 					w.past = map[poolPlace]bool{}
 				}
