@@ -167,6 +167,38 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 	}
 }
 
+// TestManyFreezes: what is compared for each of many freezes is not all the others. It takes a
+// fraction of a second; the squares of these numbers take many.
+func TestManyFreezes(t *testing.T) {
+	const most = 2 * time.Second
+	for _, row := range []struct {
+		why      string
+		rules    string
+		members  int
+		freezes  int
+		deployed func(k int) string
+	}{
+		{"of one member of a bracket", `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, 2, 20000, func(int) string { return "d0" }},
+		{"of all members of a bracket", `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, 10, 20000, func(int) string { return "" }},
+		{"of a deployment each", noRule, 20000, 20000, func(k int) string { return fmt.Sprint("d", k) }},
+	} {
+		versions := map[string][]string{}
+		for k := range row.members {
+			versions[fmt.Sprint("d", k)] = []string{"v1", "v2"}
+		}
+		s := fleet(1, "v1", versions)
+		for k := range row.freezes {
+			s.Freezes = append(s.Freezes, freeze(func(z *rollout.Freeze) { z.ID = fmt.Sprint(k) }, frozenOf(row.deployed(k))))
+		}
+		set := compile(t, policy(row.rules))
+		began := time.Now()
+		plan := mustPlan(t, set, s, t0.Add(time.Hour))
+		if took := time.Since(began); len(plan.Start) > 0 || plan.Waiting.Len() != row.members || took > most {
+			t.Errorf("%s: %d start and %d wait, in %v", row.why, len(plan.Start), plan.Waiting.Len(), took)
+		}
+	}
+}
+
 // TestPoliciesOfTenants: a curve, a progression and a failure budget over everybody are worked out
 // once, and not once more for every tenant with a policy of its own; and policies that govern all
 // but one cost what they are, not what all sets on the way to them would be.

@@ -95,15 +95,15 @@ func (z *Freeze) validate(path string, f *faults) {
 
 func (z *Freeze) id() string { return z.ID }
 
-// freezing holds the active freezes, the earliest created first.
+// freezing holds the active freezes.
 type freezing struct {
-	frozen map[int32][]*frost   // by the resource that they name
-	broad  []*frost             // that name no resource
-	inPair map[int32]frozenPair // those of broad for a deployment in an environment, as far as they were asked for
+	frozen map[int32][]*frost    // by the resource that they name, the earliest created first
+	broad  map[TargetID][]*frost // that name no resource, by what they name
+	inPair map[int32]frozenPair  // those of broad for a deployment in an environment, as far as they were asked for
 }
 
 type frozenPair struct {
-	freezes  []*frost
+	freezes  []*frost  // the earliest created first
 	verdicts []Verdict // what they say, shared by all targets that wait for nothing else
 }
 
@@ -135,7 +135,11 @@ func (w *work) freeze(list []Freeze) {
 			Status: Pending, Reason: ReasonFrozen, Until: told(until), On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
 		}}
 		if z.Resource == "" {
-			w.broad = append(w.broad, own)
+			if w.broad == nil {
+				w.broad = map[TargetID][]*frost{}
+			}
+			at := TargetID{Environment: z.Environment, Deployment: z.Deployment}
+			w.broad[at] = append(w.broad[at], own)
 			continue
 		}
 		if w.frozen == nil {
@@ -144,7 +148,6 @@ func (w *work) freeze(list []Freeze) {
 		r, _ := w.resource(z.Resource) // it is known, see freezesNothing
 		w.frozen[r] = append(w.frozen[r], own)
 	}
-	slices.SortFunc(w.broad, (*frost).compare)
 	for _, list := range w.frozen {
 		slices.SortFunc(list, (*frost).compare)
 	}
@@ -160,7 +163,7 @@ func (w *work) freezesNothing(z *Freeze) string {
 		return why
 	}
 	if z.Resource == "" {
-		if slices.ContainsFunc(w.pairs, func(p pair) bool { return len(p.targets) > 0 && z.covers(w.targets[p.targets[0]].TargetID) }) {
+		if w.anyIn(z.Environment, z.Deployment) {
 			return ""
 		}
 	} else {
@@ -174,13 +177,35 @@ func (w *work) freezesNothing(z *Freeze) string {
 	return "there is no such target"
 }
 
+// anyIn reports whether there is a target of a deployment in an environment. An empty id stands for any
+// of them.
+func (w *work) anyIn(environment, deployment string) bool {
+	e, one := w.environment(environment) // an empty id comes before the first
+	d, alone := w.deployment(deployment)
+	environments, deployments := int32(len(w.environments)), int32(len(w.deployments))
+	if one {
+		environments = e + 1
+	}
+	if alone {
+		deployments = d + 1
+	}
+	for ; e < environments; e++ {
+		for k := d; k < deployments; k++ {
+			if len(w.targetsIn(e, k)) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // freezes appends what the active freezes say to target i, unless the blockers hold it: what several
 // members of a bracket wait for is listed once for their resource. begun says that the target would
 // only finish what it has begun.
 func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
-	pair, said := w.frozenBroadly(i), blockers
+	pair, heard := w.frozenBroadly(i), newHeard(blockers)
 	add := func(z *frost) {
-		if (!begun || !z.FinishBegun) && !z.among(said) {
+		if (!begun || !z.FinishBegun) && !heard.from(z) {
 			blockers = w.also(blockers, z.verdict)
 		}
 	}
@@ -199,15 +224,32 @@ func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
 	return blockers
 }
 
-// among reports whether blockers hold what the freeze says. It has data of its own, so nothing else
-// need be compared.
-func (z *frost) among(blockers []Verdict) bool {
-	for k := range blockers { // a verdict is large: this loop copies none
-		if blockers[k].Data == z.verdict.Data {
+// heard is what some blockers say. What a freeze says has data of its own, so nothing else need be
+// compared.
+type heard struct {
+	blockers []Verdict
+	data     map[*Data]bool // nil if they are few
+}
+
+func newHeard(blockers []Verdict) heard {
+	if len(blockers) < 16 {
+		return heard{blockers: blockers}
+	}
+	s := heard{data: make(map[*Data]bool, len(blockers))}
+	for k := range blockers {
+		s.data[blockers[k].Data] = true
+	}
+	return s
+}
+
+// from reports whether a freeze is among those who say it.
+func (s *heard) from(z *frost) bool {
+	for k := range s.blockers { // a verdict is large: this loop copies none
+		if s.blockers[k].Data == z.verdict.Data {
 			return true
 		}
 	}
-	return false
+	return s.data[z.verdict.Data]
 }
 
 // frozenAt reports whether a freeze may hold target i.
@@ -231,10 +273,14 @@ func (w *work) frozenBroadly(i int32) frozenPair {
 	number := w.pairOf(t)
 	own, asked := w.inPair[number]
 	if !asked {
-		for _, z := range w.broad {
-			if z.covers(t.TargetID) {
-				own.freezes, own.verdicts = append(own.freezes, z), append(own.verdicts, z.verdict)
+		for _, environment := range [...]string{"", t.Environment} {
+			for _, deployment := range [...]string{"", t.Deployment} {
+				own.freezes = append(own.freezes, w.broad[TargetID{Environment: environment, Deployment: deployment}]...)
 			}
+		}
+		slices.SortFunc(own.freezes, (*frost).compare)
+		for _, z := range own.freezes {
+			own.verdicts = append(own.verdicts, z.verdict)
 		}
 		if w.inPair == nil {
 			w.inPair = map[int32]frozenPair{}

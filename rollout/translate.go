@@ -65,21 +65,34 @@ func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 // they name no event.
 func opener(blockers []Verdict) (until time.Time, on []Condition) {
 	byTime := true
-	for _, verdict := range blockers {
-		if on == nil {
-			on = slices.Clip(verdict.On)
-		}
-		for _, condition := range verdict.On {
-			if !slices.Contains(on, condition) {
-				on = append(on, condition)
-			}
-		}
-		until, byTime = later(until, verdict.Until), byTime && !verdict.Until.IsZero()
+	for k := range blockers {
+		until, byTime = later(until, blockers[k].Until), byTime && !blockers[k].Until.IsZero()
+	}
+	switch len(blockers) {
+	case 0:
+	case 1: // mostly
+		on = blockers[0].On
+	default:
+		on = events(blockers)
 	}
 	if len(on) > 0 && !byTime {
 		until = time.Time{}
 	}
 	return until, on
+}
+
+// events lists the events of several verdicts, each once.
+func events(verdicts []Verdict) (on []Condition) {
+	listed := map[Condition]bool{}
+	for k := range verdicts {
+		for _, condition := range verdicts[k].On {
+			if !listed[condition] {
+				listed[condition] = true
+				on = append(on, condition)
+			}
+		}
+	}
+	return on
 }
 
 // halting returns the members of an execution, in its order, whose failure halts it: those that
