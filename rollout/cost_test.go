@@ -167,6 +167,30 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 	}
 }
 
+// TestVersionsThatDependAreAskedOnce: which versions satisfy a dependency is not asked again for every
+// environment and for every version that has the same one.
+func TestVersionsThatDependAreAskedOnce(t *testing.T) {
+	asked := 0
+	set, err := rollout.Load([]byte(policy(noRule)), counting{newEnv(t), &asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var releases, more []string
+	for k := range 20 {
+		releases, more = append(releases, fmt.Sprint("v", k)), append(more, fmt.Sprint("e", k))
+	}
+	s := inEnvironments(fleet(1, "", map[string][]string{"api": releases, "db": releases}), more...)
+	for k := range s.Versions {
+		if v := &s.Versions[k]; v.Deployment == "api" {
+			v.Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.tag == 'v0'"}}
+		}
+	}
+	mustPlan(t, set, s, t0)
+	if most := len(s.Targets) + len(releases); asked > most {
+		t.Errorf("%d questions, not at most %d: a policy once for each target, and the dependency once for each version", asked, most)
+	}
+}
+
 // TestManyFreezes: what is compared for each of many freezes is not all the others. It takes a
 // fraction of a second; the squares of these numbers take many.
 func TestManyFreezes(t *testing.T) {

@@ -56,18 +56,20 @@ func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 
 // depending keeps the answers about dependencies, so that each question is asked once.
 type depending struct {
-	named     map[questionKey][]int32 // by rule and environment
-	providers map[questionKey]answer
-	satisfies map[questionKey]outcome
-	compiled  map[string]compiledText
+	named      map[questionKey][]int32 // by rule and environment
+	providers  map[questionKey]answer
+	satisfies  map[questionKey]outcome
+	satisfiers map[VersionDependency][]released
+	compiled   map[string]compiledText
 }
 
 func newDepending() depending {
 	return depending{
-		named:     map[questionKey][]int32{},
-		providers: map[questionKey]answer{},
-		satisfies: map[questionKey]outcome{},
-		compiled:  map[string]compiledText{},
+		named:      map[questionKey][]int32{},
+		providers:  map[questionKey]answer{},
+		satisfies:  map[questionKey]outcome{},
+		satisfiers: map[VersionDependency][]released{},
+		compiled:   map[string]compiledText{},
 	}
 }
 

@@ -110,20 +110,25 @@ func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 }
 
 // satisfying lists the versions for which a dependency may hold. A selector that fails on a
-// version, or cannot be decided by the version and its deployment alone, may hold for it.
+// version, or cannot be decided by the version and its deployment alone, may hold for it. The answer
+// is the same for all versions that have the dependency, and in all environments.
 func (w *work) satisfying(dependency VersionDependency) []released {
+	list, asked := w.satisfiers[dependency]
+	if asked {
+		return list
+	}
 	d, known := w.deployment(dependency.Deployment)
 	matcher, err := w.expression(dependency.VersionSelector)
 	if !known || err != nil {
 		return nil
 	}
-	var list []released
 	for n, v := range w.versions[d].list {
 		b := bound{version: v, deployment: &w.deployments[d]}
 		if ask(matcher, &b) != no {
 			list = append(list, released{d, int32(n)})
 		}
 	}
+	w.satisfiers[dependency] = list
 	return list
 }
 
