@@ -24,7 +24,8 @@ type bracketing struct {
 
 	viewsIn [][]int32 // per environment: the views of its targets
 
-	bringing bringing
+	bringing  bringing
+	attempted attempted // the last that attemptsOf was asked for
 }
 
 // bracketWork is one bracket rule in one environment, for one planning.

@@ -40,6 +40,7 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 	const few, factor = 100, 4
 	members := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`
 	curve := `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`
+	retries := `{"retry":{"maxRetries":1000000}}`
 	resources := func(n int) rollout.Snapshot { return fleet(n, "v1", map[string][]string{"api": {"v1", "v2"}}) }
 	deployments := func(n int) rollout.Snapshot {
 		versions := map[string][]string{}
@@ -92,6 +93,18 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 				more = append(more, fmt.Sprintf("e%d", k))
 			}
 			return inEnvironments(resources(2), more...)
+		}},
+		{"attempts of a member", members + retries, func(n int) rollout.Snapshot {
+			s := resources(1)
+			plan := mustPlan(t, compile(t, policy(members+retries)), s, t0)
+			s.State = mustCommit(t, plan, t0)
+			first := strings.TrimSuffix(plan.Start[0].Run, "1/deploy")
+			for k := range 8 * n { // few would cost less than the rest of the plan
+				s.Targets[0].Jobs = append(s.Targets[0].Jobs, rollout.Job{
+					Run: fmt.Sprint(first, k+1, "/deploy"), Version: "v2", Status: rollout.JobFailure, CreatedAt: t0.Add(time.Duration(k + 1)),
+				})
+			}
+			return s
 		}},
 		{"environments of a bracket, and resources that are gone", members + curve, func(n int) rollout.Snapshot {
 			s := apart(8*n, 1, 1)

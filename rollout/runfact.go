@@ -178,16 +178,10 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 func (w *work) nextAttempt(i int32, k int, purpose bracket.Purpose) time.Time {
 	t := &w.targets[i]
 	job := &t.Jobs[k]
-	// The attempts of this run's generation and purpose, this one and those before it.
 	prefix := strings.TrimSuffix(job.Run, textkey.Join("", string(purpose)))
-	prefix = prefix[:strings.LastIndexByte(prefix, '/')+1]
-	var row []Job
-	for _, earlier := range t.Jobs[k:] {
-		if strings.HasPrefix(earlier.Run, prefix) && strings.HasSuffix(earlier.Run, "/"+string(purpose)) {
-			row = append(row, earlier)
-		}
-	}
-	a := w.after(i, w.versions[t.deployment].number(job.Version), row)
+	row := w.attemptsOf(i, prefix[:strings.LastIndexByte(prefix, '/')+1], "/"+string(purpose))
+	at, _ := slices.BinarySearch(row.places, k)
+	a := w.after(i, w.versions[t.deployment].number(job.Version), row.jobs[at:])
 	switch {
 	case a.reason == ReasonRetryExhausted:
 		return time.Time{}
@@ -195,6 +189,29 @@ func (w *work) nextAttempt(i int32, k int, purpose bracket.Purpose) time.Time {
 		return a.forgiven // it counts as no attempt; if an override forgives it, the next one may start at once
 	}
 	return a.next
+}
+
+// attempted are the jobs of a member's runs of one generation and purpose, newest first.
+type attempted struct {
+	target         int32
+	prefix, suffix string // of their run ids
+	jobs           []Job
+	places         []int // of jobs, among those of the target
+}
+
+// attemptsOf returns the runs of which the ids begin and end so. They are mostly asked for one after
+// the other, once for each of them.
+func (w *work) attemptsOf(i int32, prefix, suffix string) *attempted {
+	row := &w.attempted
+	if row.target != i || row.prefix != prefix || row.suffix != suffix {
+		*row = attempted{target: i, prefix: prefix, suffix: suffix}
+		for k, job := range w.targets[i].Jobs {
+			if strings.HasPrefix(job.Run, prefix) && strings.HasSuffix(job.Run, suffix) {
+				row.jobs, row.places = append(row.jobs, job), append(row.places, k)
+			}
+		}
+	}
+	return row
 }
 
 // parseRun parses the rest of a run's id, from which the group has been cut; ok is false if it is
