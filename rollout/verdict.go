@@ -269,7 +269,9 @@ func (v Verdict) String() string {
 }
 
 // phrases names events, each once. The environment is added only to events that are alike but for
-// it. A target that waits for a key waits until a pool is empty, even one that has a free place.
+// it. A target that waits for a key waits until a pool is empty, even one that has a free place, and
+// one that waits for what is reserved for others may find a free slot and the rate of the pool spoken
+// for.
 // Of an operator it says what is needed, as far as the verdict tells: see [OnOperator].
 func (v Verdict) phrases(on []Condition) []string {
 	in, several := map[string]string{}, map[string]bool{} // by text: an environment; whether there are others
@@ -287,6 +289,8 @@ func (v Verdict) phrases(on []Condition) []string {
 		switch {
 		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotKeysFull):
 			text = "an empty " + textkey.Plain(c.Pool)
+		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotReserved): // of the limit, or of the rate
+			text = "a place in " + textkey.Plain(c.Pool) + " that is not reserved"
 		case c.Kind != OnOperator || c.Group != "":
 		case v.Reason == Reason(bracket.ReasonEnded):
 			text += "'s outdatedAt"

@@ -144,6 +144,9 @@ func TestVerdictReads(t *testing.T) {
 			"slot_keys_full in P/a, waits for an empty P/1 or an empty P/2 or an empty P/3 or an empty P/4 or an empty P/5 or an empty P/6 or an empty P/7 or an empty P/8 or an empty P/9 or an empty P/10 or an empty P/11"},
 		{"twelve pools, of which nobody reads all", rollout.Verdict{Reason: "slot_keys_full", On: slots(12), Data: &rollout.Data{Names: []string{"P/a"}}},
 			"slot_keys_full in P/a, waits for an empty P/1 or an empty P/2 or an empty P/3 or an empty P/4 or an empty P/5 or an empty P/6 or an empty P/7 or an empty P/8 or an empty P/9 or an empty P/10 or 2 others"},
+		{"a place, even where slots are free and what is reserved is of the rate", rollout.Verdict{
+			Reason: "slot_reserved", Until: noon, On: []rollout.Condition{{Kind: rollout.OnSlot, Pool: "p%2FresourceConcurrency%2F0/east"}},
+		}, "slot_reserved until 2026-03-10T12:00:00Z, waits for a place in p/resourceConcurrency/0/east that is not reserved"},
 		{"nowhere to go back to", rollout.Verdict{
 			Reason: rollout.ReasonRollbackTriggered, Data: &rollout.Data{Detail: "failure"},
 		}, "rollback_triggered (nothing to go back to): failure"},
