@@ -236,6 +236,26 @@ func TestManyFreezes(t *testing.T) {
 	}
 }
 
+// TestManyOverrides: likewise, of the overrides of one rule for versions of the same name, one for each
+// of many deployments.
+func TestManyOverrides(t *testing.T) {
+	const most, many = 3 * time.Second, 60000
+	versions := map[string][]string{}
+	for k := range many {
+		versions[fmt.Sprint("d", k)] = []string{"v1", "v2"}
+	}
+	s := fleet(1, "v1", versions)
+	for _, d := range s.Deployments {
+		s.Overrides = append(s.Overrides, override("rule", func(o *rollout.Override) { o.ID, o.Deployment = d.ID, d.ID }))
+	}
+	set := compile(t, policy(`{"id":"rule","anyApproval":{"minApprovals":1}}`))
+	began := time.Now()
+	plan := mustPlan(t, set, s, t0.Add(time.Hour))
+	if took := time.Since(began); len(plan.Start) != many || took > most {
+		t.Errorf("%d start, in %v", len(plan.Start), took)
+	}
+}
+
 // TestPoliciesOfTenants: a curve, a progression and a failure budget over everybody are worked out
 // once, and not once more for every tenant with a policy of its own; and policies that govern all
 // but one cost what they are, not what all sets on the way to them would be.
