@@ -61,6 +61,9 @@ func (g *Group) check(f *faults, path string) {
 	f.instant(path+".openedAt", g.OpenedAt, true)
 	f.instant(path+".readyAt", g.ReadyAt, true)
 	enum(f, path+".status", g.Status, StatusReady, StatusExecuting, StatusCompleted, StatusFailed, StatusCancelled)
+	if c := g.ClosedBy; c != nil {
+		f.decision(path+".closedBy", c, true)
+	}
 	enum(f, path+".strategy", g.Strategy, SkipUnchanged, RedeployCurrent, RequireAll)
 	g.Rule = g.Rule.WithDefaults()
 	f.under(path+".rule", g.Rule.Validate())
@@ -183,10 +186,20 @@ func (f *faults) mark(path string, m VersionMark) {
 }
 
 func (f *faults) decisions(path string, list []Command) {
-	for i, c := range list {
-		path := fmt.Sprintf("%s[%d]", path, i)
-		f.under(path, c.Validate())
-		f.instant(path+".at", c.At, true)
+	for i := range list {
+		f.decision(fmt.Sprintf("%s[%d]", path, i), &list[i], false)
+	}
+}
+
+// decision checks a command that was applied, to a group if it closed one, or else to an execution.
+func (f *faults) decision(path string, c *Command, closes bool) {
+	f.under(path, c.Validate())
+	f.instant(path+".at", c.At, true)
+	switch {
+	case closes && c.Kind != Close:
+		f.add(path+".kind", CodeConflict, c.Kind, "must be close: nothing else closes a group")
+	case !closes && c.Kind == Close:
+		f.add(path+".kind", CodeConflict, c.Kind, "must not be close: that concerns no execution")
 	}
 }
 

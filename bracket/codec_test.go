@@ -14,6 +14,7 @@ import (
 const groupJSON = `{"schema":1,"rule":"node lifecycle","environment":"prod","number":8,"marks":{"kubelet":{"id":"v1.29.2","createdAt":"2026-03-10T09:00:00.123456789Z"}},
  "collecting":{"id":"node lifecycle/prod/8","openedAt":"2026-03-11T10:00:00Z"},
  "closed":[{"id":"node lifecycle/prod/7","openedAt":"2026-03-10T09:00:00Z","readyAt":"2026-03-11T09:00:00Z","status":"executing","timedOut":false,"strategy":"skip_unchanged",
+  "closedBy":{"id":"c9","kind":"close","group":"node lifecycle/prod/7","by":"ann","at":"2026-03-11T09:00:00Z"},
   "rule":{"deploymentSelector":"true","readinessWindowSeconds":86400},
   "members":[{"deployment":"drain","role":"pre","needs":[],"locks":[]},
    {"deployment":"kubelet","role":"main","needs":["drain"],"needsIf":[{"deployment":"drain","versions":["d1"]}],"locks":[{"id":"v1.29.2","createdAt":"2026-03-10T09:00:00Z"}]}]}]}`
@@ -100,6 +101,10 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"generation":1,`, `"generation":2147483648,`, "open.generation", "none could follow"},
 		{`"generation":1,`, `"generation":1,"recovery":"all",`, "open.recovery", "enums fail closed"},
 		{`"generation":1,`, `"generation":1,"rule":{},`, "open.rule", "a rule that Validate refuses"},
+		{`"kind":"close"`, `"kind":"shut"`, "closed[0].closedBy.kind", "enums fail closed"},
+		{`"kind":"close"`, `"kind":"retry","resource":"n1"`, "closed[0].closedBy.kind", "no other command closes a group"},
+		{`"by":"ann","at":"2026-03-11T09:00:00Z"`, `"by":"ann"`, "closed[0].closedBy.at", "every decision has its instant"},
+		{`"kind":"retry","group":"node lifecycle/prod/7","resource":"node-3"`, `"kind":"close","group":"node lifecycle/prod/7"`, "open.decisions[0].kind", "it concerns no execution"},
 		{`"kind":"resolve"`, `"kind":"solve"`, "last.prod.decisions[0].kind", "enums fail closed"},
 		{`"kind":"retry"`, `"kind":"again"`, "open.decisions[0].kind", "enums fail closed"},
 		{`,"at":"2026-03-11T09:06:00Z"`, ``, "open.decisions[0].at", "every decision has its instant"},

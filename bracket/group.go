@@ -44,20 +44,55 @@ func (s *step) groups() {
 		if !known {
 			return
 		}
+		by := v.closer(g.Collecting.ID)
+		if by != nil {
+			if soonest := maxTime(maxTime(utc(v.now), g.Collecting.OpenedAt), w.earliest); soonest.Before(at) {
+				at, timedOut, strategy = closingNow(&v.rule, w, soonest)
+			} else {
+				by = nil // it closes by itself
+			}
+		}
 		if at.After(v.now) {
 			v.closes = at
 			s.wake(at)
 			return
 		}
-		s.close(at, timedOut, strategy)
+		s.close(at, timedOut, strategy, by)
 	}
 }
 
-// close locks the collecting group as of at.
-func (s *step) close(at time.Time, timedOut bool, strategy UnchangedMemberStrategy) {
+// closer returns the first command that closes a group, nil if there is none.
+func (v *view) closer(group string) *Command {
+	for k := range v.closers {
+		if c := &v.closers[k]; c.Group == group {
+			return c
+		}
+	}
+	return nil
+}
+
+// refuseClosers refuses the commands that would close a group that there has not been yet, or that is
+// none of the rule in the environment. Of another one the command has closed it, or comes too late,
+// or waits for an eligible version.
+func (s *step) refuseClosers() {
+	for _, c := range s.view.closers {
+		if n := groupNumber(s.view.id, s.view.environment, c.Group); n == 0 || n > s.state.Group.Number {
+			s.astray = append(s.astray, c)
+		}
+	}
+}
+
+// close locks the collecting group as of at. by is the command that ends its window, nil if none
+// does.
+func (s *step) close(at time.Time, timedOut bool, strategy UnchangedMemberStrategy, by *Command) {
 	v, g := s.view, s.changeGroup()
 	closed := &Group{ID: g.Collecting.ID, OpenedAt: g.Collecting.OpenedAt, ReadyAt: at, Status: StatusReady,
 		TimedOut: timedOut, Strategy: strategy, Rule: v.rule, Members: slices.Clone(v.members)}
+	if by != nil {
+		own := *by
+		own.At = at
+		closed.ClosedBy = &own
+	}
 	g.Marks = maps.Clone(g.Marks)
 	if g.Marks == nil {
 		g.Marks = make(map[string]VersionMark)

@@ -85,6 +85,9 @@ func (m *machine) survives(r *rand.Rand, changes int) string {
 			o.Commands = append(o.Commands, Command{ID: "x" + x.Resource, Kind: kind, Group: x.Open.Group, Resource: x.Resource, At: at(r.Intn(200) - 100)})
 		}
 	}
+	if r.Intn(4) == 0 {
+		o.Commands = append(o.Commands, Command{ID: "close", Kind: Close, Group: GroupID(state.Group.Rule, state.Group.Environment, state.Group.Number+r.Intn(2))})
+	}
 	o.RuleDeleted = r.Intn(8) == 0
 	now := m.now.Add(time.Duration(r.Intn(7)-3) * time.Minute)
 	result := "stepped"

@@ -32,7 +32,7 @@ type Observation struct {
 	// executions that are in progress or ended since the state was saved. Older ones do no harm.
 	Runs []RunFact
 	// Commands are the operators' commands, see [Command]. A command may be repeated for as long as
-	// its execution is open.
+	// its execution is open, and also after that.
 	Commands []Command
 	// DeletedResources are resources that are proved to be deleted. Having no targets is no proof.
 	// If Targets still lists some of such a resource, they count as deleted too.
@@ -163,24 +163,25 @@ const (
 	RunLost      RunStatus = "lost"      // it will never report, and what it did is unknown
 )
 
-// Command is an operator's decision about one open execution. The first Step that sees both the
-// command and the open execution applies it, at most once per ID. If it does not apply then, it
-// never will: see Refused in [Plan].
+// Command is an operator's decision about one open execution or, with [Close], about the group that
+// is collecting. The first Step that sees both the command and the open execution applies it, at
+// most once per ID. If it does not apply then, it never will: see Refused in [Plan].
 type Command struct {
 	ID   string      `json:"id"`
 	Kind CommandKind `json:"kind"`
-	// Group and Resource name the execution. Both are required.
+	// Group and Resource name the execution. Both are required, except that close names the group
+	// alone: then Resource must be empty.
 	Group    string `json:"group"`
-	Resource string `json:"resource"`
+	Resource string `json:"resource,omitempty"`
 	// Deployment names the member for retry and skip. Empty means every failed member; a rolled
-	// back member must be named. It must be empty for resolve and abandon.
+	// back member must be named. It must be empty for resolve, abandon and close.
 	Deployment string `json:"deployment,omitempty"`
 	// By and Reason say who decided, and why, in valid UTF-8. They are not interpreted: the record of
-	// the execution keeps them, see [Execution].
+	// the execution keeps them, see [Execution], or that of the group, see [Group].
 	By string `json:"by,omitempty"`
 	// At is when the command was given; zero means the now of the Step. Commands apply in the order
 	// of At. Resolve and abandon take effect at At, but not after the now of the Step and not
-	// before the execution began.
+	// before the execution began; close takes effect at that now, whatever At is.
 	At     time.Time `json:"at,omitzero"`
 	Reason string    `json:"reason,omitempty"`
 }
@@ -206,24 +207,31 @@ func (c Command) Validate() error {
 			f.add(text.field, CodeType, text.value, "%s", text.hint)
 		}
 	}
-	for _, name := range []struct{ field, value string }{{"group", c.Group}, {"resource", c.Resource}} {
-		if name.value == "" {
-			f.add(name.field, CodeRequired, nil, "is required: group and resource name the execution of command %q", c.ID)
+	switch {
+	case c.Kind != Close:
+		for _, name := range []struct{ field, value string }{{"group", c.Group}, {"resource", c.Resource}} {
+			if name.value == "" {
+				f.add(name.field, CodeRequired, nil, "is required: group and resource name the execution of command %q", c.ID)
+			}
 		}
+	case c.Group == "":
+		f.add("group", CodeRequired, nil, "is required: the group that command %q closes", c.ID)
+	case c.Resource != "":
+		f.add("resource", CodeConflict, c.Resource, "must be empty: a group closes for all resources of its environment")
 	}
 	if !storable(c.At) {
 		f.add("at", CodeOutOfRange, stamp(c.At), hintYears)
 	}
 	switch c.Kind {
 	case Retry, Skip:
-	case Resolve, Abandon:
+	case Resolve, Abandon, Close:
 		if c.Deployment != "" {
-			f.add("deployment", CodeConflict, c.Deployment, "must be empty: %s concerns the whole execution", c.Kind)
+			f.add("deployment", CodeConflict, c.Deployment, "must be empty: %s concerns all members", c.Kind)
 		}
 	case "":
-		f.add("kind", CodeRequired, nil, "is required: retry, skip, resolve or abandon")
+		f.add("kind", CodeRequired, nil, "is required: retry, skip, resolve, abandon or close")
 	default:
-		f.add("kind", CodeUnknownValue, c.Kind, "must be retry, skip, resolve or abandon")
+		f.add("kind", CodeUnknownValue, c.Kind, "must be retry, skip, resolve, abandon or close")
 	}
 	return f.err()
 }
@@ -236,6 +244,7 @@ const (
 	Skip    CommandKind = "skip"    // count the member as done; a run in progress does not matter any more, and a merge that brings the member again starts it beside that run
 	Resolve CommandKind = "resolve" // end the execution as completed, its lease is released
 	Abandon CommandKind = "abandon" // end the execution as cancelled, its lease is quarantined: it counts until the host gives it back, once no job of it is at work any more
+	Close   CommandKind = "close"   // close the group that is collecting without waiting for the end of its window or for further members: as soon as a new version is eligible, which is at once if one is
 )
 
 // PendingGroup names the resources on which the latest closed group has still to run, for

@@ -29,8 +29,9 @@ type Plan struct {
 	Unknown []Run
 	// Refused are commands that this step could not apply, ordered by resource and id. If the
 	// execution is open, its state does not permit the command, which will never be applied. If the
-	// execution has not opened, the first Step that finds it open decides about the command.
-	// Commands to an execution that has ended are not listed.
+	// execution has not opened, the first Step that finds it open decides about the command; the
+	// same holds for close and a group that has not opened. Commands to an execution that has
+	// ended, or to close a group that is closed, are not listed.
 	Refused []Command
 	// Next is the earliest instant after now at which the plan can change without a new
 	// observation; zero: never. Once runs have been started, see [Plan.NextAfter].

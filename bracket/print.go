@@ -142,7 +142,10 @@ func (c Command) String() string {
 	if c.Deployment != "" {
 		text += " " + c.Deployment
 	}
-	text = fmt.Sprintf("%s: %s for %s on %s", c.ID, text, c.Group, c.Resource)
+	text = fmt.Sprintf("%s: %s for %s", c.ID, text, c.Group)
+	if c.Resource != "" {
+		text += " on " + c.Resource
+	}
 	if who := oneLine(c.By); who != "" {
 		text += " by " + who
 	}

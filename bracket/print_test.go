@@ -73,6 +73,7 @@ func TestStringsTellAll(t *testing.T) {
 		{Event{Kind: GroupMerged, Group: "r/prod/2", Resource: "n1", At: at(0), Status: StatusSuperseded, Into: "r/prod/1"}, "group_merged: r/prod/2 on n1 into r/prod/1, superseded at 2026-03-10T09:00:00Z", "", "which execution goes on"},
 		{Event{Kind: ExecutionEnded, Group: "r/prod/2", Resource: "n1", At: at(0), Status: StatusCancelled, Quarantine: true}, "execution_ended: r/prod/2 on n1, cancelled at 2026-03-10T09:00:00Z, quarantines the lease", "", "what to do with the lease"},
 		{Command{ID: "c1", Kind: Skip, Group: "r/prod/1", Resource: "n1", Deployment: "kubelet", By: "ann", At: at(0), Reason: "broken"}, "c1: skip kubelet for r/prod/1 on n1 by ann at 2026-03-10T09:00:00Z: broken", "", "all of it"},
+		{Command{ID: "c1", Kind: Close, Group: "r/prod/1", By: "ann"}, "c1: close for r/prod/1 by ann", "", "it names no resource"},
 		{Command{ID: "c1", Kind: Abandon, Group: "r/prod/1", Resource: "n1"}, "c1: abandon for r/prod/1 on n1", "", "the least"},
 		{Condition{Kind: OnMember, Group: "r/prod/1", Resource: "n1", Deployment: "kubelet"}, "kubelet on n1", "Rule Environment Group", "of one execution"},
 		{Condition{Kind: OnExecutionEnd, Rule: "r", Resource: "n1"}, "the end of the execution on n1", "Rule Environment Group Deployment", "of one rule"},

@@ -543,6 +543,12 @@ func propMachine(out testkit.Tally) func(*rapid.T) {
 				m.disturbed = true
 				out[string(kind)]++
 			},
+			"close": func(t *rapid.T) {
+				if g := m.state.Group; g.Collecting != nil && len(m.commands) <= 4 && rapid.IntRange(0, 2).Draw(t, "seldom") == 0 {
+					m.commands = append(m.commands, Command{ID: fmt.Sprint("c", len(m.commands)), Kind: Close, Group: g.Collecting.ID, At: m.now})
+					out[string(Close)]++
+				}
+			},
 			"vanish": func(t *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(t, "seldom") > 0 {
 					return
@@ -810,7 +816,7 @@ func (m *machine) dispatch(s Start) {
 
 func TestMachine(t *testing.T) {
 	out := testkit.Tally{}
-	out.Check(t, propMachine(out), "started", "redispatched", "adopted", "vanished", "appeared", "outdated", "by hand", "scoped", "deleted", "edited", "saved by another", "conflict", "up to date", "rest", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
+	out.Check(t, propMachine(out), "close", "started", "redispatched", "adopted", "vanished", "appeared", "outdated", "by hand", "scoped", "deleted", "edited", "saved by another", "conflict", "up to date", "rest", "stuck", "group_merged superseded", "execution_ended completed", "execution_ended failed",
 		"group_superseded superseded", "something happens at Next",
 		string(ReasonRun), string(ReasonInProgress), string(ReasonWaitsForMembers), string(ReasonFailedHolding), string(ReasonCurrent), string(ReasonQueued),
 		string(ReasonNotDue), string(ReasonEnded), string(ReasonNextGroup), string(ReasonCollecting), string(ReasonHookWaitsForMain), string(ReasonNotLocked))

@@ -65,6 +65,9 @@ type Group struct {
 	Status   Status    `json:"status"`
 	// TimedOut says that the group stopped waiting for members without a new version.
 	TimedOut bool `json:"timedOut"`
+	// ClosedBy is the command that closed the group before it would have closed by itself, with the
+	// instant of the close as its At; nil if none did.
+	ClosedBy *Command `json:"closedBy,omitempty"`
 	// Strategy is the strategy in force for unchanged members: never require_all after a timeout.
 	Strategy UnchangedMemberStrategy `json:"strategy"`
 	Rule     Rule                    `json:"rule"` // with defaults written out

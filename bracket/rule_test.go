@@ -180,6 +180,24 @@ func TestCommandJSON(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%s is read as %+v: %v", data, got, err)
 	}
+	for _, row := range []struct {
+		c      Command
+		faults string
+	}{
+		{Command{ID: "c", Kind: Close, Group: "r/prod/1"}, ""},
+		{Command{ID: "c", Kind: Close}, "required group"},
+		{Command{ID: "c", Kind: Close, Group: "r/prod/1", Resource: "n1"}, "conflict resource"},
+		{Command{ID: "c", Kind: Close, Group: "r/prod/1", Deployment: "a"}, "conflict deployment"},
+		{Command{ID: "c", Kind: Retry, Group: "r/prod/1"}, "required resource"},
+	} {
+		var faults string
+		if err := row.c.Validate(); err != nil {
+			faults = faultsOf(t, err)
+		}
+		if faults != row.faults {
+			t.Errorf("%v: faults %q, want %q", row.c, faults, row.faults)
+		}
+	}
 	for _, row := range []struct{ text, faults, why string }{
 		{`{"id":"c2","kind":"skip","deploymnet":"kubelet"}`, "unknown_field deploymnet", "it would skip every failed member"},
 		{`{"id":"c2","Kind":"skip"}`, "unknown_field Kind", "names match exactly"},

@@ -62,6 +62,7 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 	s.findOpen()
 	s.foldAll()
 	s.groups()
+	s.refuseClosers()
 	s.viewLatest()
 	if err := s.findPending(observation.Due); err != nil {
 		return fail(err)

@@ -23,6 +23,7 @@ type view struct {
 	roster
 	runs     []RunFact // ascending by (resource, group, deployment, generation, attempt, purpose)
 	commands []Command // ascending by (resource, group, at, id)
+	closers  []Command // those that close a group; they name no resource
 	deleted  []string  // ascending
 
 	members []GroupMember // members now that have targets, with roles and without locks
@@ -289,6 +290,11 @@ func (v *view) addCommands(commands []Command) error {
 	v.commands, _ = sortedCopy(commands, func(a, b Command) int {
 		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), at(&a).Compare(at(&b)), strings.Compare(a.ID, b.ID))
 	})
+	n := 0
+	for n < len(v.commands) && v.commands[n].Kind == Close {
+		n++
+	}
+	v.closers, v.commands = v.commands[:n:n], v.commands[n:]
 	return nil
 }
 

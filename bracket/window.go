@@ -128,3 +128,16 @@ func closing(rule *Rule, t time.Time, w window) (at time.Time, timedOut bool, st
 	}
 	return maxTime(end, earliest), true, strategy, true
 }
+
+// closingNow is closing for a group that a command closes at an instant at which a version is
+// eligible, before it would close by itself. If it waits for further members it times out.
+func closingNow(rule *Rule, w window, at time.Time) (time.Time, bool, UnchangedMemberStrategy) {
+	strategy := rule.UnchangedMemberStrategy
+	if rule.ReadinessMode != WaitForAll && strategy != RequireAll || !w.all.IsZero() && !w.all.After(at) {
+		return at, false, strategy
+	}
+	if strategy == RequireAll {
+		strategy = SkipUnchanged
+	}
+	return at, true, strategy
+}
