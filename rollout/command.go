@@ -7,9 +7,9 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// A command names one execution by its group and its resource. It is heard once, by the first plan
-// that sees it while that execution is open. A command with a wrong name must not pass for one that
-// was carried out.
+// A command names one execution by its group and its resource, or a group that it closes. It is heard
+// once, by the first plan that sees it while that execution is open, or that group collects. A command
+// with a wrong name must not pass for one that was carried out.
 
 // validateCommands reports the faults for which every bracket would reject a command, even if no
 // policy has a bracket.
@@ -28,10 +28,16 @@ func validateCommands(f *faults, list []bracket.Command) {
 // unheeded reports the commands that were heard and did not apply, as long as their execution goes
 // on, and those that name an execution that has not begun or is another group's by now. It reports
 // none that names an execution that is over: the command may have ended it, or have been given while
-// it was open, and a host may go on listing it.
+// it was open, and a host may go on listing it. The same holds for a group that is closed.
 func (w *work) unheeded() {
 	for _, c := range w.snapshot.Commands {
 		rule, environment, number, ok := bracket.ParseGroupID(c.Group)
+		if c.Kind == bracket.Close {
+			if why := w.unclosed(c.Group); why != "" {
+				w.diagnose(DiagnosticCommandWithoutEffect, rule, c.ID+": "+why, TargetID{Environment: environment})
+			}
+			continue
+		}
 		var x *bracket.Execution
 		var last bracket.EndedExecution
 		if record := w.execution(rule, c.Resource); ok && record != nil {
@@ -54,6 +60,20 @@ func (w *work) unheeded() {
 			w.diagnose(DiagnosticCommandWithoutEffect, rule, c.ID+": "+why, TargetID{Resource: c.Resource, Environment: environment, Deployment: c.Deployment})
 		}
 	}
+}
+
+// unclosed says why a command does not close a group, or not yet; empty if the group is closed, or was
+// cancelled.
+func (w *work) unclosed(group string) string {
+	rule, environment, number, ok := bracket.ParseGroupID(group)
+	k, known := slices.BinarySearchFunc(w.plan.State.Brackets, &bracket.GroupRecord{Rule: rule, Environment: environment}, compareGroups)
+	switch {
+	case !ok || !known || number > w.plan.State.Brackets[k].Number:
+		return fmt.Sprintf("there is no group %s to close", group)
+	case w.plan.State.Brackets[k].Collecting != nil && w.plan.State.Brackets[k].Collecting.ID == group:
+		return fmt.Sprintf("%s closes as soon as one of its versions may be deployed", group)
+	}
+	return ""
 }
 
 // applies says what a command is for that did not apply to an open execution. What the members were

@@ -119,10 +119,9 @@
 //     still govern them: with no policy at all, everything that is ready starts at once. To pause,
 //     freeze the targets, set a limit of 0 or close a window; do not disable the policy.
 //   - A collection window that is made shorter ends where the shorter one would have ended, and the
-//     curve of its group begins there. So for a hotfix that must not wait, set the window to the
-//     time since the group opened: the group closes now, with everything it has collected. If the
-//     new end lies far in the past, all turns since then come at once, and versions that appeared
-//     after it need another group.
+//     curve of its group begins there. If the new end lies far in the past, all turns since then
+//     come at once, and versions that appeared after it need another group. For a hotfix that must
+//     not wait, give the command [bracket.Close] instead.
 //   - A version that becomes deployable after a newer one was locked opens no group, except for
 //     targets that are approved later than others. If an edit makes a target need a version after
 //     the execution there has ended, the target waits for the next group. No command begins an

@@ -16,14 +16,19 @@ import (
 // String draws it for people.
 type Explanation struct {
 	TargetID
-	Now      time.Time            `json:"now"`
-	Current  string               `json:"current,omitempty"`  // id of the version that runs
-	Started  string               `json:"started,omitempty"`  // id of the newest version that was begun and is newer than Current
-	Jobs     []Job                `json:"jobs,omitempty"`     // those that have not ended, newest first: what is in progress, since when, and as which run
-	Stuck    []Stuck              `json:"stuck,omitempty"`    // those of [Plan.Stuck] that are runs of the target, or the slot of the target, of its open execution or of the execution that a job in Jobs is a run of
-	Policies []string             `json:"policies,omitempty"` // ids of those that govern the target, in ascending order
-	Bracket  string               `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
-	Group    string               `json:"group,omitempty"`    // group of the open execution of which it is a member; a [bracket.Command] names it, the resource and the deployment
+	Now      time.Time `json:"now"`
+	Current  string    `json:"current,omitempty"`  // id of the version that runs
+	Started  string    `json:"started,omitempty"`  // id of the newest version that was begun and is newer than Current
+	Jobs     []Job     `json:"jobs,omitempty"`     // those that have not ended, newest first: what is in progress, since when, and as which run
+	Stuck    []Stuck   `json:"stuck,omitempty"`    // those of [Plan.Stuck] that are runs of the target, or the slot of the target, of its open execution or of the execution that a job in Jobs is a run of
+	Policies []string  `json:"policies,omitempty"` // ids of those that govern the target, in ascending order
+	Bracket  string    `json:"bracket,omitempty"`  // id of the bracket rule of which the target is a member
+	Group    string    `json:"group,omitempty"`    // group of the open execution of which it is a member; a [bracket.Command] names it, the resource and the deployment
+
+	// Collecting is the group that its bracket is collecting, in the environment of the target; the
+	// command [bracket.Close] names it.
+	Collecting string `json:"collecting,omitempty"`
+
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
 	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with the holders of starts in the plan; their lists are shared, do not modify
@@ -94,6 +99,9 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	if b := w.bracketAt(i); b != nil {
 		e.Bracket = b.id
 		e.Versions = w.versionsOfMember(b, i)
+		if c := b.state.Group.Collecting; c != nil {
+			e.Collecting = c.ID
+		}
 	} else {
 		e.Versions = w.versionsAlone(i, len(e.Held) > 0)
 	}
@@ -393,6 +401,9 @@ func (e Explanation) String() string {
 	}
 	if e.Group != "" {
 		line("group", e.Group)
+	}
+	if e.Collecting != "" {
+		line("collects", e.Collecting)
 	}
 	for _, verdict := range e.Held {
 		line("held", verdict.String()+verdict.source())

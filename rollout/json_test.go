@@ -64,7 +64,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.Verdict{}, "status! reason! rule until on data"},
 		{rollout.Condition{}, "kind! rule environment deployment resource version group pool freeze"},
 		{rollout.Data{}, "position population attempt allowed names detail"},
-		{rollout.Explanation{}, "+TargetID now! current started jobs stuck policies bracket group held versions pools"},
+		{rollout.Explanation{}, "+TargetID now! current started jobs stuck policies bracket group collecting held versions pools"},
 		{rollout.VersionExplanation{}, "version! tag prospect! scoped fault listed rules"},
 		{rollout.RuleVerdict{}, "kind! +Verdict since"},
 		{rollout.Change{}, "+TargetID before! after!"},

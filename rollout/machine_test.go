@@ -190,6 +190,16 @@ func (m *machine) Outdate(t *rapid.T) {
 	}
 }
 
+// Close closes a group that is collecting.
+func (m *machine) Close(t *rapid.T) {
+	for _, group := range m.s.State.Brackets {
+		if group.Collecting != nil && chance(t, "closed", 40) {
+			m.s.Commands = append(slices.Clone(m.s.Commands), bracket.Command{ID: fmt.Sprint("c", len(m.s.Commands)), Kind: bracket.Close, Group: group.Collecting.ID, At: m.now})
+			m.seen["closed"]++
+		}
+	}
+}
+
 // Override lets a version past a rule for a while.
 func (m *machine) Override(t *rapid.T) {
 	v := oneOf(t, "version", m.s.Versions...)
@@ -589,10 +599,10 @@ func TestI14Machine(t *testing.T) {
 	seen.Check(t, func(t *rapid.T) {
 		m := newMachine(t, env, seen)
 		t.Repeat(map[string]func(*rapid.T){
-			"": m.Check, "Advance": m.Advance, "Approve": m.Approve, "Outdate": m.Outdate, "Override": m.Override, "Break": m.Break, "Edit": m.Edit, "Finish": m.Finish, "Freeze": m.Freeze, "Thaw": m.Thaw, "Join": m.Join, "Leave": m.Leave, "Plan": m.Plan, "PlanAgain": m.PlanAgain,
+			"": m.Check, "Advance": m.Advance, "Approve": m.Approve, "Outdate": m.Outdate, "Override": m.Override, "Break": m.Break, "Close": m.Close, "Edit": m.Edit, "Finish": m.Finish, "Freeze": m.Freeze, "Thaw": m.Thaw, "Join": m.Join, "Leave": m.Leave, "Plan": m.Plan, "PlanAgain": m.PlanAgain,
 			"PlanStale": m.PlanStale, "Relabel": m.Relabel, "Release": m.Release, "Work": m.Work, "Work on": m.Work,
 		})
 		m.calm(t)
-	}, "rest", "conflict", "stale observation", "crash before dispatch", "dispatched again", "execution_ended", "start alone", "start in bracket",
+	}, "rest", "closed", "conflict", "stale observation", "crash before dispatch", "dispatched again", "execution_ended", "start alone", "start in bracket",
 		"job failure", "job externalRunNotFound", "left", "frozen", "finished under a freeze")
 }

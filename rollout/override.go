@@ -44,8 +44,8 @@ import (
 //     member as done in one execution, use [bracket.Skip]. A dependency on something outside the
 //     bracket counts as satisfied.
 //   - For a bracket rule an override has no effect and is reported as a diagnostic: letting a
-//     member out of its bracket would drain the resource once more. To end a collection early, make
-//     the window shorter; see "Editing a policy" in the package documentation.
+//     member out of its bracket would drain the resource once more. To end a collection early,
+//     give the command [bracket.Close].
 type Override struct {
 	ID      string `json:"id"`        // required and unique
 	Rule    string `json:"ruleId"`    // required

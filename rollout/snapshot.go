@@ -64,11 +64,13 @@ type Snapshot struct {
 	// longer does no harm. See [State.Forget] for the records that stay.
 	DeletedResources []string `json:"deletedResources,omitempty"`
 
-	// Commands are an operator's instructions to bracket executions. Each takes effect once,
-	// however often it is given. A command that names no execution, or cannot be applied to it, is
-	// a [Diagnostic] with [DiagnosticCommandWithoutEffect]. It can be left out once the State of a
-	// saved plan has its id among the Commands of the execution, or the execution is over. The
-	// group of the execution that is open for a target is the Group of its [Explanation].
+	// Commands are an operator's instructions to bracket executions, or close the group that a
+	// bracket is collecting. Each takes effect once, however often it is given. A command that names
+	// no execution or group, or cannot be applied to it, is a [Diagnostic] with
+	// [DiagnosticCommandWithoutEffect]. It can be left out once the State of a saved plan has its id
+	// among the Commands of the execution, or the execution is over, or the group is closed. The
+	// group of the execution that is open for a target is the Group of its [Explanation], and the
+	// one that is collecting its Collecting.
 	Commands []bracket.Command `json:"commands,omitempty"`
 
 	// State is what [Plan.State] or [Plan.Commit] returned last; the zero State to begin with.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -55,7 +56,7 @@ func (r *running) schedule() error {
 			f.Commands = append(f.Commands, c)
 			continue
 		}
-		arrive(c.At, func(s *rollout.Snapshot) { s.Commands = append(s.Commands, c) }, "%s", strings.TrimSpace(fmt.Sprintf("command %s: %s on %s %s", c.ID, c.Kind, c.Resource, c.Deployment)))
+		arrive(c.At, func(s *rollout.Snapshot) { s.Commands = append(s.Commands, c) }, "%s", commandText(c))
 	}
 	joins := map[string]time.Time{} // when the first target of a resource joins; zero: from the start
 	for _, t := range s.Targets {
@@ -112,6 +113,14 @@ func freezeText(z rollout.Freeze) string {
 		text += ", " + untilText(z.ExpiresAt)
 	}
 	return fmt.Sprintf("%s, by %s: %s", text, z.CreatedBy, z.Reason)
+}
+
+// commandText describes a command: what, and to which member or group.
+func commandText(c bracket.Command) string {
+	if c.Kind == bracket.Close {
+		return fmt.Sprintf("command %s: %s %s", c.ID, c.Kind, c.Group)
+	}
+	return strings.TrimSpace(fmt.Sprintf("command %s: %s on %s %s", c.ID, c.Kind, c.Resource, c.Deployment))
 }
 
 // placeText says where a decision holds, if that is not everywhere.
