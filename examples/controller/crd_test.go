@@ -236,6 +236,18 @@ func TestValidation(t *testing.T) {
 		{"a command names an execution", func() error {
 			return ordering("anywhere", func(s *v1alpha1.BracketCommandSpec) { s.Group = "" })
 		}, "spec.group"},
+		{"… on a machine", func() error {
+			return ordering("machineless", func(s *v1alpha1.BracketCommandSpec) { s.Machine = "" })
+		}, "and only then, leave machine out"},
+		{"a group closes for all machines", func() error {
+			return ordering("closing-one", func(s *v1alpha1.BracketCommandSpec) { s.Command, s.Deployment = bracket.Close, "" })
+		}, "leave machine out"},
+		{"… and for all members", func() error {
+			return ordering("closing-member", func(s *v1alpha1.BracketCommandSpec) { s.Command, s.Machine = bracket.Close, "" })
+		}, "leave deployment out"},
+		{"… so that is all that it says", func() error {
+			return ordering("closing", func(s *v1alpha1.BracketCommandSpec) { s.Command, s.Machine, s.Deployment = bracket.Close, "", "" })
+		}, ""},
 		{"an execution ends as a whole", func() error {
 			return ordering("partly", func(s *v1alpha1.BracketCommandSpec) { s.Command = bracket.Resolve })
 		}, "leave deployment out"},

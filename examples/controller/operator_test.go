@@ -308,6 +308,40 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestCloseCommand: a bracket collects for a day. The policy names the group, and a command that
+// names it in turn has the bracket begin at once. When it is over the command changes nothing.
+func TestCloseCommand(t *testing.T) {
+	t.Parallel()
+	c, h := frozenFleet(t)
+	collecting := func() []string {
+		var policies v1alpha1.RolloutPolicyList
+		if err := c.List(t.Context(), &policies, client.InNamespace(h.namespace)); err != nil {
+			t.Fatal(err)
+		}
+		return policies.Items[0].Status.Collecting
+	}
+	h.once()
+	h.want("collecting", map[string]int{}, map[string]int{"bracket_collecting": 3})
+	groups := collecting()
+	if len(groups) != 1 || !strings.HasSuffix(groups[0], "/1") {
+		t.Fatalf("the policy says that %q collect", groups)
+	}
+	order := inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Close, Group: groups[0], By: "ann", Reason: "CVE-2026-1"}}, h.namespace, "now")
+	create(t, c, order)
+	h.once()
+	if jobs := listJobs(t, c, h.namespace); len(jobs) != 1 || jobs[0].Spec.CreatedAt.After(h.clock.Now()) {
+		t.Errorf("%d jobs", len(jobs))
+	}
+	if groups := collecting(); len(groups) > 0 {
+		t.Errorf("%q collect still", groups)
+	}
+	h.run(h.clock.Now().Add(24 * time.Hour))
+	h.want("done", allDone, map[string]int{"current": 3})
+	if says := plannedIn(t, c, h.namespace); says != "" {
+		t.Errorf("the policy says %q", says)
+	}
+}
+
 // TestFailedMachineBeingDeleted: a machine that is being deleted does not hide that its bracket, which
 // has begun, waits for a person. Until somebody decides it holds its slot, and the others wait.
 func TestFailedMachineBeingDeleted(t *testing.T) {

@@ -116,7 +116,7 @@ func (r *reporter) refused(ctx context.Context, found policies, fault error) err
 // noPlan has a policy say that there is no plan, nor will be one until something changes.
 func (r *reporter) noPlan(policy *v1alpha1.RolloutPolicy, reason, message string) {
 	r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, false, reason, message, policy.Generation, r.now))
-	policy.Status.NextPlan = nil
+	policy.Status.NextPlan, policy.Status.Collecting = nil, nil
 }
 
 // planned reports a plan, on the policies and on every machine.
@@ -139,9 +139,16 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 	if !plan.Next.IsZero() {
 		next = &metav1.Time{Time: plan.Next.Truncate(time.Second)}
 	}
+	var collecting []string
+	for _, record := range plan.State.Brackets {
+		if record.Collecting != nil {
+			collecting = append(collecting, record.Collecting.ID)
+		}
+	}
 	err := r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
 		r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, true, reasonPlanned, strings.TrimSuffix(message, "\n"), policy.Generation, r.now))
 		policy.Status.Waiting, policy.Status.Running, policy.Status.NextPlan = int32(plan.Waiting.Len()), int32(seen.active+len(plan.Start)), next
+		policy.Status.Collecting = collecting
 	})
 	return errors.Join(err, r.onMachines(ctx, seen, plan))
 }

@@ -36,6 +36,7 @@ func (in *RolloutPolicy) DeepCopyInto(out *RolloutPolicy) {
 	if next := in.Status.NextPlan; next != nil {
 		out.Status.NextPlan = next.DeepCopy()
 	}
+	out.Status.Collecting = slices.Clone(in.Status.Collecting)
 }
 
 // DeepCopyObject implements [runtime.Object].

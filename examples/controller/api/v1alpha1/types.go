@@ -62,6 +62,10 @@ type RolloutPolicyStatus struct {
 	Waiting  int32        `json:"waiting"`            // release targets of the namespace whose newest version may not start
 	Running  int32        `json:"running"`            // jobs of the namespace that have not ended
 	NextPlan *metav1.Time `json:"nextPlan,omitempty"` // when time alone can change the plan; unset: only events can
+
+	// Collecting are the groups that the brackets of the namespace are collecting releases for, in
+	// the order of their rules and environments. A [BracketCommand] of kind close names one.
+	Collecting []string `json:"collecting,omitempty"`
 }
 
 // RolloutPolicyList is a list of policies.
@@ -330,8 +334,8 @@ type DeploymentFreezeList struct {
 }
 
 // BracketCommand is an operator's decision about what a bracket does on one machine, for example to
-// repeat a job that has failed for good. The first plan that sees both the command and the open
-// execution carries it out, once. A command that does not apply then never will: the condition
+// repeat a job that has failed for good; or it closes the group that a bracket is collecting. The
+// first plan that sees both the command and the open execution carries it out, once. A command that does not apply then never will: the condition
 // [ConditionPlanned] of the policies names it, and a new object gives a new command. To delete a
 // command that was carried out takes nothing back.
 type BracketCommand struct {
@@ -349,8 +353,8 @@ const CommandRelease bracket.CommandKind = "release"
 // [CommandRelease]. It never changes.
 type BracketCommandSpec struct {
 	Command    bracket.CommandKind `json:"command"`
-	Machine    string              `json:"machine"`
-	Group      string              `json:"group"`                // that of the jobs of the execution
+	Machine    string              `json:"machine,omitempty"`    // empty for close, and for no other
+	Group      string              `json:"group"`                // that of the jobs of the execution; for close, one of RolloutPolicyStatus.Collecting
 	Deployment string              `json:"deployment,omitempty"` // for retry and skip; empty: every member that has failed
 	By         string              `json:"by"`
 	Reason     string              `json:"reason"`
