@@ -32,7 +32,8 @@ type Plan struct {
 	Start []Start `json:"start,omitempty"`
 
 	// Waiting lists every target whose newest candidate may not start, with all blockers, ordered
-	// by resource, environment and deployment.
+	// by resource, environment and deployment. What holds back an older one beside it, such as a
+	// further run of the version that a rollback took the target back to, is in the [Explanation].
 	Waiting WaitingList `json:"waiting,omitzero"`
 
 	// Keep counts the targets for which there is nothing to do.
