@@ -98,6 +98,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	if err := errors.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
 	}
+	set.byID = rulesByID(set.policies)
 	set.asking = newAsking(set.policies, ofDeployment, ofEnv)
 	set.askingResources = newAsking(set.policies, ofResource)
 	for _, p := range set.policies {

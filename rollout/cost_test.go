@@ -256,6 +256,23 @@ func TestManyOverrides(t *testing.T) {
 	}
 }
 
+// TestManyPolicies: likewise, of policies that have no part in what the resources of a bracket wait for.
+func TestManyPolicies(t *testing.T) {
+	const most, many, resources = 2 * time.Second, 6000, 40000
+	policies := []string{`{"name":"p","selector":"true","rules":[{"id":"bracket","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"x","deploymentDependency":{"dependsOn":"false"}}]}`}
+	for k := range many {
+		policies = append(policies, fmt.Sprintf(`{"name":"of %d","selector":"environment.name == 'e%d'","rules":[{"id":"r%d","anyApproval":{"minApprovals":0}}]}`, k, k, k))
+	}
+	set := compile(t, "["+strings.Join(policies, ",")+"]")
+	s := fleet(resources, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Freezes = []rollout.Freeze{freeze()}
+	began := time.Now()
+	plan := mustPlan(t, set, s, t0.Add(time.Hour))
+	if took := time.Since(began); plan.Waiting.Len() != resources || took > most {
+		t.Errorf("%d wait, in %v", plan.Waiting.Len(), took)
+	}
+}
+
 // TestPoliciesOfTenants: a curve, a progression and a failure budget over everybody are worked out
 // once, and not once more for every tenant with a policy of its own; and policies that govern all
 // but one cost what they are, not what all sets on the way to them would be.

@@ -203,9 +203,9 @@ func (w *work) anyIn(environment, deployment string) bool {
 // members of a bracket wait for is listed once for their resource. begun says that the target would
 // only finish what it has begun.
 func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
-	pair, heard := w.frozenBroadly(i), newHeard(blockers)
+	pair, said := w.frozenBroadly(i), newSaying(blockers)
 	add := func(z *frost) {
-		if (!begun || !z.FinishBegun) && !heard.from(z) {
+		if (!begun || !z.FinishBegun) && !said.from(z) {
 			blockers = w.also(blockers, z.verdict)
 		}
 	}
@@ -224,26 +224,26 @@ func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
 	return blockers
 }
 
-// heard is what some blockers say. What a freeze says has data of its own, so nothing else need be
+// saying is what some blockers say. What a freeze says has data of its own, so nothing else need be
 // compared.
-type heard struct {
+type saying struct {
 	blockers []Verdict
 	data     map[*Data]bool // nil if they are few
 }
 
-func newHeard(blockers []Verdict) heard {
+func newSaying(blockers []Verdict) saying {
 	if len(blockers) < 16 {
-		return heard{blockers: blockers}
+		return saying{blockers: blockers}
 	}
-	s := heard{data: make(map[*Data]bool, len(blockers))}
+	s := saying{data: make(map[*Data]bool, len(blockers))}
 	for k := range blockers {
 		s.data[blockers[k].Data] = true
 	}
 	return s
 }
 
-// from reports whether a freeze is among those who say it.
-func (s *heard) from(z *frost) bool {
+// from reports whether one of the blockers is that of a freeze.
+func (s *saying) from(z *frost) bool {
 	for k := range s.blockers { // a verdict is large: this loop copies none
 		if s.blockers[k].Data == z.verdict.Data {
 			return true

@@ -19,6 +19,7 @@ type PolicySet struct {
 	asking          asking            // which of them are asked about a deployment in an environment
 	askingResources asking            // and which, of those that are undecided there, about a resource
 	byKind                            // their rules
+	byID            map[string]*compiledRule
 	disabled        []*compiledPolicy // by id; they govern nothing, Lint reports what is left of them
 	compiler        Compiler
 	load            func(name string) (*time.Location, error)
@@ -82,17 +83,8 @@ func (s *PolicySet) Policies() []Policy {
 	return policies
 }
 
-// rule returns the compiled rule with this id, or nil.
-func (s *PolicySet) rule(id string) *compiledRule {
-	for _, p := range s.policies {
-		for _, r := range p.rules {
-			if r.id == id {
-				return r
-			}
-		}
-	}
-	return nil
-}
+// rule returns the rule of an enabled policy with this id, or nil.
+func (s *PolicySet) rule(id string) *compiledRule { return s.byID[id] }
 
 // custom returns the host's rule with this id, or nil.
 func (s *PolicySet) custom(id string) CustomRule {
@@ -132,6 +124,17 @@ type byKind struct {
 	windows      []*compiledRule
 	retries      []*compiledRule
 	rollbacks    []*compiledRule
+}
+
+// rulesByID returns the rules of some policies by their ids, which are unique.
+func rulesByID(policies []*compiledPolicy) map[string]*compiledRule {
+	rules := map[string]*compiledRule{}
+	for _, p := range policies {
+		for _, r := range p.rules {
+			rules[r.id] = r
+		}
+	}
+	return rules
 }
 
 func (k *byKind) addAll(policies []*compiledPolicy) {

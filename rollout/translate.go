@@ -68,11 +68,9 @@ func opener(blockers []Verdict) (until time.Time, on []Condition) {
 	for k := range blockers {
 		until, byTime = later(until, blockers[k].Until), byTime && !blockers[k].Until.IsZero()
 	}
-	switch len(blockers) {
-	case 0:
-	case 1: // mostly
+	if len(blockers) == 1 { // mostly
 		on = blockers[0].On
-	default:
+	} else if len(blockers) > 1 {
 		on = events(blockers)
 	}
 	if len(on) > 0 && !byTime {

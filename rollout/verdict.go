@@ -269,10 +269,9 @@ func (v Verdict) String() string {
 }
 
 // phrases names events, each once. The environment is added only to events that are alike but for
-// it. A target that waits for a key waits until a pool is empty, even one that has a free place, and
-// one that waits for what is reserved for others may find a free slot and the rate of the pool spoken
-// for.
-// Of an operator it says what is needed, as far as the verdict tells: see [OnOperator].
+// it. A target that waits for a key waits until a pool is empty, even one that has a free place; and
+// where slots are free, the rate may be what is reserved for others. Of an operator it says what is
+// needed, as far as the verdict tells: see [OnOperator].
 func (v Verdict) phrases(on []Condition) []string {
 	in, several := map[string]string{}, map[string]bool{} // by text: an environment; whether there are others
 	for _, c := range on {

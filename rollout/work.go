@@ -89,6 +89,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 // Explain read it.
 func (w *work) release() {
 	w.snapshot, w.admitting, w.opened = nil, admitting{past: w.past, letPast: w.letPast, awakened: w.awakened, rated: w.rated, unrated: w.unrated}, nil
+	w.commands, w.viewsIn, w.satisfiers, w.attempted = nil, nil, nil, attempted{}
 	for _, b := range w.stepped {
 		b.pending, b.runs, b.plan.Wait = nil, nil, nil
 	}
