@@ -14,6 +14,7 @@
 //
 // # The host's loop
 //
+//	read the leases, then the state, then the observation
 //	next, plan, err := bracket.Step(rule, state, observation, now)  // what may start, what waits and why, when to look again
 //	next, err = plan.Commit(next, runs, now)                        // any subset of plan.Start, in any order
 //	save next.Group, if it changed                                  // every save by compare-and-swap; State.Changed names what to save
@@ -22,16 +23,33 @@
 //	dispatch the runs and plan.Redispatch, create-if-absent by Run.String
 //	release the leases of executions that ended
 //
+// The example "host" is this loop, with the limits of package concurrency.
+//
 // A crash between any two of these is repaired by the next Step. A stale state does no harm,
 // because every save is conditional. Stale versions do no harm to groups: if a planner closes a
 // group before it has read a version, a planner that has read it opens one more group. They can
-// harm executions: see Due in [Observation].
+// harm executions: see Due in [Observation]. So can an observation that is older than the state: an
+// execution that begins takes for From what a target ran before the execution that the state says
+// has ended, and a rollback then goes back too far. And leases are read before the state, or an
+// execution that the state shows open, and that has ended since, claims again what it gave back.
 //
 // Leases are claimed before the execution is saved, and released after. If a lease were released
 // earlier and the save then conflicted, because another planner has merged a group into the
 // execution, the execution would go on without a lease. A crash can leave an active lease behind
 // although the execution record says that the group has ended on the resource: the host then
-// releases the lease.
+// releases the lease. It can also leave one of an execution that never began and, if the group is
+// superseded or its version withdrawn, never will. Another planner may be about to begin it, though.
+// So before the host releases such a lease, it saves the execution record once more, as it was read;
+// if there is none, one with nothing but Schema 1, Rule and Resource. Who planned before then fails
+// to save. An execution that was taken up from a run, see [ExecutionStarted], has no lease until the
+// host claims one.
+//
+// A planner that was paused after its saves dispatches late. The id of a job must therefore stay
+// taken when the job has ended, and a dispatch be refused if its lease has gone meanwhile.
+//
+// The record of a resource that is gone stays until the host deletes it. It must not while the
+// execution is open, while a planner still lists the resource, or, if the name may come back, while
+// jobs of it are known: a resource without a record begins with the latest group again.
 //
 // # Invariants
 //

@@ -9,13 +9,13 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// Observation is what the host sees of one (rule, environment), all from one read. The order of its
-// slices does not matter, but [Step] saves a sort if Targets ascend by (Resource, Deployment), and
-// another if Runs ascend by (Resource, Group, Deployment, Generation, Attempt, Purpose). Step does
-// not modify the Observation, but the [Plan] refers to it: do not modify it while the plan is in
-// use. Names and ids must be valid UTF-8, because JSON changes other ones. An instant before the
-// year 1 counts as missing, as the zero time.Time does: some databases write the year 0 for a
-// missing date.
+// Observation is what the host sees of one (rule, environment), all from one read, which begins
+// after the state was read. The order of its slices does not matter, but [Step] saves a sort if
+// Targets ascend by (Resource, Deployment), and another if Runs ascend by (Resource, Group,
+// Deployment, Generation, Attempt, Purpose). Step does not modify the Observation, but the [Plan]
+// refers to it: do not modify it while the plan is in use. Names and ids must be valid UTF-8,
+// because JSON changes other ones. An instant before the year 1 counts as missing, as the zero
+// time.Time does: some databases write the year 0 for a missing date.
 type Observation struct {
 	// Members are the deployments that the rule selects now. Members without a target are left out
 	// of groups.

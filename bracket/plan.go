@@ -94,7 +94,7 @@ const (
 	GroupCancelled   EventKind = "group_cancelled"   // its last new version disappeared, or the rule did
 	GroupSuperseded  EventKind = "group_superseded"  // a newer group closed, and no execution of this one is open any more
 	GroupMerged      EventKind = "group_merged"      // into the open execution on Resource
-	ExecutionStarted EventKind = "execution_started" // a run of it was observed that was never committed; the other starts are those that the host commits
+	ExecutionStarted EventKind = "execution_started" // a run of it was observed that was never committed, so that it has no lease yet; the other starts are those that the host commits
 	ExecutionEnded   EventKind = "execution_ended"   // the host must release its lease, or quarantine it if Quarantine is set
 )
 

@@ -15,8 +15,9 @@ import (
 type State struct {
 	// Group is the record of the (rule, environment). It is never nil after [NewState].
 	Group *GroupRecord
-	// Executions are the records of the rule's resources, ascending by resource. A resource without
-	// a record never had an execution.
+	// Executions are the records of the rule's resources, ascending by resource: sort what
+	// [Store.List] returns, because keys escape some characters and so have another order. A
+	// resource without a record never had an execution.
 	Executions []*ExecutionRecord
 }
 

@@ -30,7 +30,7 @@ type Rule struct {
 	// TriggerOn is the instant of a version that opens the window. Default eligible.
 	TriggerOn TriggerOn `json:"triggerOn,omitzero"`
 	// RequireAllTimeoutSeconds is how long require_all may hold a collection window open after its
-	// end, 0 to 10 years. Default 0.
+	// end, 0 to 10 years. It must be 0 with every other mode and strategy. Default 0.
 	RequireAllTimeoutSeconds int64 `json:"requireAllTimeoutSeconds,omitzero"`
 	// MemberRoles declares which members are hooks. If its expressions are empty, every member is a
 	// main. If MemberRoles is nil, roles are derived from the dependencies. There are hooks then
@@ -83,7 +83,7 @@ type UnchangedMemberStrategy string
 const (
 	SkipUnchanged   UnchangedMemberStrategy = "skip_unchanged"   // it does not run
 	RedeployCurrent UnchangedMemberStrategy = "redeploy_current" // it runs its current version again
-	RequireAll      UnchangedMemberStrategy = "require_all"      // the group waits for it, up to a limit, then skips it
+	RequireAll      UnchangedMemberStrategy = "require_all"      // the group waits for it, up to a limit, then skips it; not with immediate
 )
 
 // OverlapStrategy says what happens when a newer group is ready while an execution is open on a

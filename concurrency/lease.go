@@ -383,7 +383,9 @@ func utc(t time.Time) time.Time { return t.UTC() }
 
 // Orphans returns the leases whose holder is not among live, the holders that have an open
 // execution or an active job. The host releases them by their token once it knows that the group
-// has ended; no plan ever does.
+// has ended or never begins; no plan ever does. That nothing is seen of a holder does not say so: a
+// planner may have claimed the lease and be about to dispatch. So first save a record that it must
+// save before it dispatches, or refuse every dispatch whose token is not that of a lease any more.
 func (r Record) Orphans(live []Holder) []Lease {
 	alive := holderSet(live)
 	var orphans []Lease

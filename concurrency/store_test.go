@@ -336,3 +336,71 @@ func TestI9AndI10(t *testing.T) {
 	seen.Check(t, propStore(seen), "claimed", "conflict", "crash", "ended", "fenced", "resized", "above", "stuck", "quarantined", "recovered",
 		string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }
+
+// TestRecordsOfAllPoolsAsOneValue: a store without transactions keeps the records of all pools in
+// one value, under one revision. Then a claim of several pools is one write.
+func TestRecordsOfAllPoolsAsOneValue(t *testing.T) {
+	at := time.Date(2026, 3, 11, 9, 0, 0, 0, time.UTC)
+	stored, revision := map[string]Record{}, uint64(0)
+	read := func() Snapshot {
+		s := Snapshot{Pools: []Pool{{Key: "a", Limit: Count(1), Total: 3}, {Key: "b", Limit: Count(1), Total: 3}}}
+		for i, p := range s.Pools {
+			r, ok := stored[p.Key]
+			if !ok {
+				r = NewRecord(p.Key)
+			}
+			r.Revision = revision // of the value, for a new record as well
+			s.Pools[i].Record = r
+		}
+		return s
+	}
+	turn := func(s Snapshot, c Candidate) error {
+		candidates := []Candidate{c}
+		plan, err := Plan(s, candidates, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Admitted) == 0 {
+			return nil
+		}
+		records, err := Apply(s, candidates, plan.Admitted, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(records, func(r Record) bool { return r.Revision != revision }) {
+			return ErrConflict
+		}
+		for _, r := range records {
+			stored[r.Key] = r
+		}
+		revision++
+		return nil
+	}
+	holders := func() string {
+		return fmt.Sprint(stored["a"].Leases, stored["b"].Leases)
+	}
+	seed, both, second := Candidate{Resource: "n0", Needs: []int32{0}}, Candidate{Resource: "n1", Needs: []int32{0, 1}}, Candidate{Resource: "n2", Needs: []int32{1}}
+	if err := turn(read(), seed); err != nil || len(stored) != 1 {
+		t.Fatalf("%v: %s", err, holders())
+	}
+	record, err := stored["a"].Release(Holder{Resource: "n0"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored["a"] = record
+	revision++ // b, which nobody has used, has no record yet
+	first, other := read(), read()
+	if err := turn(first, both); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := stored["b"].Lease(Holder{Resource: "n1"}); !ok || len(stored["a"].Leases) != 1 {
+		t.Errorf("%s, want n1 in both pools", holders())
+	}
+	before := holders()
+	if err := turn(other, second); !errors.Is(err, ErrConflict) {
+		t.Errorf("a plan on the value before: %v, want a conflict", err)
+	}
+	if err := turn(read(), second); err != nil || holders() != before {
+		t.Errorf("%v: %s, want that n2 waits", err, holders())
+	}
+}

@@ -1,0 +1,180 @@
+package bracket_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/bracket/brackettest"
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// TestExampleHostStopsAnywhere: from a crash after any prefix of its writes the host of the example
+// reaches the same end, one node at a time.
+func TestExampleHostStopsAnywhere(t *testing.T) {
+	want := []string{"node/1 drain", "node/1 kubelet", "node/1 uncordon", "node/2 drain", "node/2 kubelet", "node/2 uncordon"}
+	crashes := 0
+	for n, crashed := 0, true; crashed; n++ {
+		crashed = false
+		var store bracket.MemoryStore
+		client := brackettest.NewFaultStore(&store, brackettest.CrashAfter(n))
+		world := newExampleWorld()
+		host := exampleHost{client, world.observe, world.dispatch}
+		for range 30 {
+			_, err := host.turn(context.Background(), exampleDay)
+			if errors.Is(err, brackettest.ErrCrashed) {
+				client.Restart(nil)
+				crashed, err = true, nil
+				crashes++
+			}
+			if err != nil {
+				t.Fatalf("crash after %d writes: %v", n, err)
+			}
+		}
+		if !slices.Equal(world.log, want) {
+			t.Errorf("crash after %d writes: %v, want %v", n, world.log, want)
+		}
+		if leases := leasesOf(t, &store); len(leases) > 0 {
+			t.Errorf("crash after %d writes: %v", n, leases)
+		}
+	}
+	if crashes < 15 {
+		t.Errorf("%d crashes, want one before each write", crashes)
+	}
+}
+
+// TestExecutionDoesNotBeginUnderAReleasedLease: a planner stops for a while between the claim of
+// its slot and the save of its execution. Meanwhile the version is withdrawn, and another planner
+// gives back the slot of an execution that never began. Only because that planner saved the
+// execution record first, the first one cannot begin without a slot.
+func TestExecutionDoesNotBeginUnderAReleasedLease(t *testing.T) {
+	ctx := context.Background()
+	var store bracket.MemoryStore
+	world := newExampleWorld()
+	other := exampleHost{&store, world.observe, world.dispatch}
+	paused := false
+	client := brackettest.NewFaultStore(&store, func(c brackettest.Call) brackettest.Fault {
+		if c.Method != "Save" || !strings.HasPrefix(c.Key, bracket.ExecutionKey("node lifecycle", "")) || paused {
+			return brackettest.None
+		}
+		paused = true
+		if leases := leasesOf(t, &store); len(leases) != 1 {
+			t.Fatalf("leases %v, want that of the first planner", leases)
+		}
+		world.Versions[0].EligibleAt = time.Time{}
+		if _, err := other.turn(ctx, exampleDay.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if leases := leasesOf(t, &store); len(leases) != 0 {
+			t.Fatalf("leases %v, want none: nothing can begin", leases)
+		}
+		return brackettest.None
+	})
+	if _, err := (exampleHost{client, world.observe, world.dispatch}).turn(ctx, exampleDay); !errors.Is(err, bracket.ErrConflict) {
+		t.Errorf("error %v, want a conflict", err)
+	}
+	if !paused || len(world.log) > 0 {
+		t.Errorf("paused %v, dispatched %v, want nothing", paused, world.log)
+	}
+
+	// The record that was saved says nothing: the version comes back, and everything runs.
+	world.Versions = append(world.Versions, bracket.Version{Deployment: "kubelet", ID: "v3", CreatedAt: exampleDay.Add(time.Hour), EligibleAt: exampleDay.Add(time.Hour)})
+	for range 20 {
+		if _, err := other.turn(ctx, exampleDay.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(world.log) != 6 {
+		t.Errorf("dispatched %v, want three jobs on each of two nodes", world.log)
+	}
+}
+
+func leasesOf(t *testing.T, store bracket.Store) []concurrency.Lease {
+	var record concurrency.Record
+	if err := (exampleRecords{store, map[string]int64{}}).load(context.Background(), "pool/nodes", &record); err != nil {
+		t.Fatal(err)
+	}
+	return record.Leases
+}
+
+// TestRollbackGoesWhereTheObservationWas: From is what the observation shows when the execution
+// begins. A host that observes before it reads the state may show what the target ran before an
+// execution that the state says has ended, and a rollback then returns too far.
+func TestRollbackGoesWhereTheObservationWas(t *testing.T) {
+	rule := bracket.Rule{DeploymentSelector: "true", ReadinessMode: bracket.Immediate, OnMemberFailure: bracket.RollbackMember}
+	for _, c := range []struct {
+		name  string
+		stale bool
+		want  string
+	}{
+		{"the state is read first", false, "v2"},
+		{"the observation is older than the state", true, "v1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := exampleDay
+			state := bracket.NewState("r", "prod")
+			turn := func(o bracket.Observation) bracket.Plan {
+				t.Helper()
+				now = now.Add(time.Minute)
+				next, plan, err := bracket.Step(rule, state, o, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var runs []bracket.Run
+				for _, s := range plan.Start {
+					runs = append(runs, s.Run)
+				}
+				if state, err = plan.Commit(next, runs, now); err != nil {
+					t.Fatal(err)
+				}
+				return plan
+			}
+			version := func(id string) bracket.Version {
+				return bracket.Version{Deployment: "os", ID: id, CreatedAt: now, EligibleAt: now}
+			}
+			observed := func(current string, versions []bracket.Version, runs ...bracket.RunFact) bracket.Observation {
+				return bracket.Observation{Members: []bracket.Member{{Deployment: "os"}}, Versions: versions, Runs: runs,
+					Targets: bracket.TargetList{{Resource: "n1", Deployment: "os", Current: current}}}
+			}
+			versions := []bracket.Version{version("v2")}
+			run := turn(observed("v1", versions)).Start[0].Run
+			at := now
+			running := bracket.RunFact{Run: run, Status: bracket.RunRunning, StartedAt: at}
+			done := bracket.RunFact{Run: run, Status: bracket.RunSucceeded, StartedAt: at, EndedAt: at}
+			turn(observed("v2", versions, done))
+
+			versions = append(versions, version("v3"))
+			begin := observed("v2", versions, done)
+			if c.stale {
+				begin = observed("v1", versions, running)
+			}
+			failed := bracket.RunFact{Run: turn(begin).Start[0].Run, Status: bracket.RunFailed, StartedAt: now, EndedAt: now}
+			start := turn(observed("v2", versions, done, failed)).Start
+			if len(start) != 1 || start[0].Run.Purpose != bracket.Rollback || start[0].Version != c.want {
+				t.Errorf("start %v, want a rollback to %s", start, c.want)
+			}
+		})
+	}
+}
+
+// TestListedExecutionsAreNotInOrder: keys escape, so a Store lists records in an order of its own.
+func TestListedExecutionsAreNotInOrder(t *testing.T) {
+	rule := bracket.Rule{DeploymentSelector: "true", ReadinessMode: bracket.Immediate}
+	state := bracket.NewState("r", "prod")
+	if bracket.ExecutionKey("r", "a/b") > bracket.ExecutionKey("r", "a.b") {
+		t.Fatal("the keys have the order of the resources")
+	}
+	state.Executions = []*bracket.ExecutionRecord{{Schema: 1, Rule: "r", Resource: "a/b"}, {Schema: 1, Rule: "r", Resource: "a.b"}}
+	var fault *bracket.FieldError
+	if _, _, err := bracket.Step(rule, state, bracket.Observation{}, exampleDay); !errors.As(err, &fault) || fault.Path != "state.executions[1].resource" {
+		t.Errorf("error %v, want that of the order", err)
+	}
+	slices.Reverse(state.Executions)
+	if _, _, err := bracket.Step(rule, state, bracket.Observation{}, exampleDay); err != nil {
+		t.Error(err)
+	}
+}
