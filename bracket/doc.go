@@ -31,7 +31,9 @@
 // harm executions: see Due in [Observation]. So can an observation that is older than the state: an
 // execution that begins takes for From what a target ran before the execution that the state says
 // has ended, and a rollback then goes back too far. And leases are read before the state, or an
-// execution that the state shows open, and that has ended since, claims again what it gave back.
+// execution that the state shows open, and that has ended since, may claim again what it gave back.
+// Where a [Store] lists what is stale that happens all the same: nothing starts under such a lease,
+// but it counts until it is released.
 //
 // Leases are claimed before the execution is saved, and released after. If a lease were released
 // earlier and the save then conflicted, because another planner has merged a group into the

@@ -178,3 +178,57 @@ func TestListedExecutionsAreNotInOrder(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestStaleListStartsNothing: a planner whose list of executions is stale may claim a lease for one
+// that is open or has ended, but it saves no execution, so that it starts nothing, and the lease
+// is given back.
+func TestStaleListStartsNothing(t *testing.T) {
+	ctx := context.Background()
+	conflicts := 0
+	for seen := range 14 {
+		for later := 1; later < 14; later++ {
+			var store bracket.MemoryStore
+			world := newExampleWorld()
+			stale := false
+			client := brackettest.NewFaultStore(&store, func(c brackettest.Call) brackettest.Fault {
+				if stale && c.Method == "List" {
+					return brackettest.Stale
+				}
+				return brackettest.None
+			})
+			other := exampleHost{&store, world.observe, world.dispatch}
+			turns := func(n int) {
+				for range n {
+					if _, err := other.turn(ctx, exampleDay); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			turns(seen)
+			if _, err := client.List(ctx, bracket.ExecutionKey("node lifecycle", "")); err != nil {
+				t.Fatal(err)
+			}
+			turns(later)
+			stale = true
+			before := len(world.log)
+			_, err := (exampleHost{client, world.observe, world.dispatch}).turn(ctx, exampleDay)
+			if err != nil && !errors.Is(err, bracket.ErrConflict) {
+				t.Fatal(err)
+			}
+			if err != nil {
+				conflicts++
+				if len(world.log) > before {
+					t.Errorf("read after %d turns and used %d turns later: dispatched %v", seen, later, world.log[before:])
+				}
+			}
+			turns(30)
+			want := []string{"node/1 drain", "node/1 kubelet", "node/1 uncordon", "node/2 drain", "node/2 kubelet", "node/2 uncordon"}
+			if leases := leasesOf(t, &store); !slices.Equal(world.log, want) || len(leases) > 0 {
+				t.Errorf("read after %d turns and used %d turns later: %v with leases %v, want %v without any", seen, later, world.log, leases, want)
+			}
+		}
+	}
+	if conflicts == 0 {
+		t.Error("no stale list was ever noticed")
+	}
+}
