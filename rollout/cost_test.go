@@ -238,13 +238,6 @@ func TestCostOfComparing(t *testing.T) {
 		{"freezes of a deployment each", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			return compile(t, policy(noRule)), frozen(deployments(n), n, func(k int) string { return fmt.Sprint("d", k) })
 		}, func(plan rollout.Plan, n int) bool { return plan.Waiting.Len() == n }},
-		{"overrides of one rule for versions of one name, each of a deployment of its own", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
-			s := deployments(n)
-			for _, d := range s.Deployments {
-				s.Overrides = append(s.Overrides, override("rule", func(o *rollout.Override) { o.ID, o.Deployment = d.ID, d.ID }))
-			}
-			return compile(t, policy(`{"id":"rule","anyApproval":{"minApprovals":1}}`)), s
-		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n }},
 		{"policies that have no part in what the resources of a bracket wait for", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			policies := []string{`{"name":"p","selector":"true","rules":[` + bracketed + `,{"id":"x","deploymentDependency":{"dependsOn":"false"}}]}`}
 			for k := range n / 5 {

@@ -99,11 +99,9 @@ type overriding struct {
 	singled   map[int32]bool // resources that one of them names; nil: none
 }
 
-// overrideKey is what an override names: a rule, a version, and a deployment; none for all that have a
-// version with that id.
-type overrideKey struct{ rule, version, deployment string }
+type overrideKey struct{ rule, version string }
 
-// inForce holds the active overrides that name the same, the earliest created first.
+// inForce holds the active overrides of one rule for one version, the earliest created first.
 type inForce struct {
 	all    []*Override            // for every resource
 	single map[string][]*Override // by the resource that they name
@@ -129,7 +127,7 @@ func (w *work) override(list []Override) {
 			w.wake(o.CreatedAt)
 		default:
 			w.wake(o.ExpiresAt)
-			key := overrideKey{o.Rule, o.Version, o.Deployment}
+			key := overrideKey{o.Rule, o.Version}
 			own := w.overrides[key]
 			if own == nil {
 				own = &inForce{}
@@ -199,18 +197,20 @@ func (w *work) overridden(rule string, v *Version, environment, resource string)
 	if len(w.overrides) == 0 {
 		return nil
 	}
+	own := w.overrides[overrideKey{rule, v.ID}]
+	if own == nil {
+		return nil
+	}
+	there := func(o *Override) bool {
+		return (o.Environment == "" || o.Environment == environment) && (o.Deployment == "" || o.Deployment == v.Deployment)
+	}
 	var first *Override
-	for _, deployment := range [...]string{"", v.Deployment} {
-		own := w.overrides[overrideKey{rule, v.ID, deployment}]
-		if own == nil {
-			continue
-		}
-		for _, list := range [...][]*Override{own.all, own.single[resource]} { // no override names an empty resource
-			k := slices.IndexFunc(list, func(o *Override) bool { return o.Environment == "" || o.Environment == environment })
-			if k >= 0 && (first == nil || list[k].compare(first) < 0) {
-				first = list[k]
-			}
-		}
+	if k := slices.IndexFunc(own.all, there); k >= 0 {
+		first = own.all[k]
+	}
+	list := own.single[resource] // no override names an empty resource
+	if k := slices.IndexFunc(list, there); k >= 0 && (first == nil || list[k].compare(first) < 0) {
+		first = list[k]
 	}
 	return first
 }
