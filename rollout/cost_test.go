@@ -306,6 +306,36 @@ func TestPoliciesOfTenants(t *testing.T) {
 	}
 }
 
+// TestCurvesOfTenants: a curve over the resources of one tenant looks at these, and does not list those
+// of all others for each of the tenants.
+func TestCurvesOfTenants(t *testing.T) {
+	const nodes = 4000
+	cost := func(tenants int) float64 {
+		s := fleet(nodes, "v1", map[string][]string{"api": {"v1", "v2"}})
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"tenant": fmt.Sprint(k % tenants)}
+		}
+		var policies []string
+		for k := range tenants {
+			policies = append(policies, fmt.Sprintf(`{"name":"p%d","selector":"resource.metadata['tenant'] == '%d'","rules":[
+				{"id":"c%d","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}]}`, k, k, k))
+		}
+		set := compile(t, "["+strings.Join(policies, ",")+"]")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		plan := mustPlan(t, set, s, t0)
+		runtime.ReadMemStats(&after)
+		if len(plan.Start) != tenants {
+			t.Fatalf("%d start, the first of each of %d tenants would", len(plan.Start), tenants)
+		}
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	cost(50) // what is made once
+	if few, many := cost(50), cost(400); many > 3*few {
+		t.Errorf("400 tenants take %.1f times the bytes of 50", many/few)
+	}
+}
+
 // TestBracketsOfTenants: a bracket that governs one environment costs nothing in the others, of which
 // each tenant has one.
 func TestBracketsOfTenants(t *testing.T) {

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -125,11 +124,10 @@ func stuck(left []int32, startable []bool, requirements [][]requirement) []int32
 // out. The deployments of such a circle are those that are not startable. circleOnResource
 // overwrites requirements.
 func (w *work) circleOnResource(e int32, startable []bool, requirements [][]requirement) error {
-	from := sort.Search(len(w.targets), func(i int) bool { return w.targets[i].environment >= e })
-	for from < len(w.targets) && w.targets[from].environment == e {
-		_, to := w.siblings(int32(from))
+	for from, end := w.firstIn(e), w.firstIn(e+1); from < end; {
+		_, to := w.siblings(from)
 		var here []int32
-		for i := int32(from); i < to; i++ {
+		for i := from; i < to; i++ {
 			if k := w.targets[i].deployment; !startable[k] {
 				here = append(here, k)
 				requirements[k] = w.requirementsOf(i)
@@ -141,7 +139,7 @@ func (w *work) circleOnResource(e int32, startable []bool, requirements [][]requ
 		for _, k := range here {
 			startable[k] = false
 		}
-		from = int(to)
+		from = to
 	}
 	return nil
 }

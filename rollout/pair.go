@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sort"
 )
 
 // pairing holds the targets by deployment and environment.
@@ -51,6 +52,12 @@ func (w *work) pair() {
 		w.ordinal[i] = int32(len(p.targets))
 		p.targets = append(p.targets, int32(i))
 	}
+}
+
+// firstIn returns the first target of an environment or, if it has none, of those behind it. The
+// targets of an environment are together.
+func (w *work) firstIn(environment int32) int32 {
+	return int32(sort.Search(len(w.targets), func(i int) bool { return w.targets[i].environment >= environment }))
 }
 
 // siblings returns the half-open range of targets that share the resource and the environment of

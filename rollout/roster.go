@@ -57,13 +57,15 @@ func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	if rule.gradual.OrderKey == OrderByTarget {
 		return w.within(w.governed(rule, w.pairs[pair].targets), version)
 	}
-	var all []int32
-	d := int32(len(w.deployments))
-	for p := pair / d * d; p < pair/d*d+d; p++ {
-		all = append(all, w.pairs[p].targets...)
+	has := w.rulesIn(rule)
+	e := pair / int32(len(w.deployments))
+	var own []int32
+	for i, to := w.firstIn(e), w.firstIn(e+1); i < to; i++ {
+		if has[w.view[i]] {
+			own = append(own, i)
+		}
 	}
-	slices.Sort(all) // targets of one resource are neighbours again
-	return w.governed(rule, all)
+	return own
 }
 
 // within leaves out the targets for which a version does not exist.
