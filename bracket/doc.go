@@ -51,7 +51,7 @@
 //
 // The record of a resource that is gone stays until the host deletes it. It must not while the
 // execution is open, while a planner still lists the resource, or, if the name may come back, while
-// jobs of it are known: a resource without a record begins with the latest group again.
+// jobs of it are known: on a resource without a record the latest group has not run yet.
 //
 // # Invariants
 //

@@ -139,7 +139,8 @@ func (h exampleHost) turn(ctx context.Context, now time.Time) (next time.Time, e
 
 	// Give back the leases of executions that have ended, and of those that never began and are not
 	// offered any more. Saving the record of the execution first keeps a planner that still means to
-	// begin under the lease from doing so.
+	// begin under the lease from doing so. (A host that takes the command Abandon would quarantine the
+	// lease of each event with Quarantine before it saved the execution, and keep it here.)
 	orphans := pool.Record.Orphans(live)
 	for _, lease := range orphans {
 		record := &bracket.ExecutionRecord{Schema: 1, Rule: state.Group.Rule, Resource: lease.Resource}
