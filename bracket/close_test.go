@@ -139,3 +139,41 @@ func TestCloseNamesAGroup(t *testing.T) {
 		t.Errorf("the next group collects for an hour, whoever closed the one before: %s, refused %v, next %v", describe(h.state), h.plan.Refused, h.plan.Next)
 	}
 }
+
+// TestCloseByAnotherClock: the group is not closed before it opened, whatever the clock of the planner
+// that hears the command, and the instant is stored in UTC wherever that clock stands.
+func TestCloseByAnotherClock(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		now    time.Time
+		closes time.Time // zero: not yet
+	}{
+		{"it has been set back", at(5), time.Time{}},
+		{"it is in another zone", at(15).In(time.FixedZone("", 3600)), at(15)},
+	} {
+		h := newHost(t)
+		h.members, h.versions = nil, nil
+		window := int64(3600)
+		h.rule = Rule{DeploymentSelector: "true", ReadinessWindowSeconds: &window}
+		h.member("a")
+		h.target("n1", "a", "v1")
+		h.publish("a", "v2", 10)
+		h.step(10)
+		o := h.observation()
+		o.Commands = []Command{{ID: "now", Kind: Close, Group: h.state.Group.Collecting.ID}}
+		next, plan, err := Step(h.rule, h.state, o, row.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.closes.IsZero() {
+			if next.Group.Collecting == nil || !plan.Next.Equal(at(10)) {
+				t.Errorf("%s: %s, next %v", row.why, describe(next), plan.Next)
+			}
+			continue
+		}
+		read := stored(t, next) // fails if it cannot be read back
+		if g := read.Group.Closed[0]; g.ReadyAt != row.closes || g.ClosedBy.At != row.closes {
+			t.Errorf("%s: closed at %v, by %v", row.why, g.ReadyAt, g.ClosedBy)
+		}
+	}
+}
