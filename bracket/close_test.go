@@ -177,3 +177,29 @@ func TestCloseByAnotherClock(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseNotBeforeItOpened: a version that was eligible before the group opened is new since there is
+// a target of its deployment, and a planner whose clock was set back hears the command.
+func TestCloseNotBeforeItOpened(t *testing.T) {
+	h := newHost(t)
+	h.members, h.versions = nil, nil
+	window := int64(3600)
+	h.rule = Rule{DeploymentSelector: "true", ReadinessWindowSeconds: &window}
+	h.member("a")
+	h.member("b")
+	h.target("n1", "a", "v1")
+	h.publish("a", "v2", 0)
+	h.publish("b", "v2", 30)
+	h.step(0)
+	h.step(60)
+	h.target("n1", "b", "v1")
+	h.step(61)
+	if c := h.state.Group.Collecting; c == nil || !c.OpenedAt.Equal(at(60)) {
+		t.Fatalf("%s", describe(h.state))
+	}
+	o := h.observation()
+	o.Commands = []Command{{ID: "now", Kind: Close, Group: h.state.Group.Collecting.ID}}
+	if next, plan, err := Step(h.rule, h.state, o, at(45)); err != nil || next.Group.Collecting == nil || !plan.Next.Equal(at(60)) {
+		t.Errorf("%s, next %v, %v", describe(next), plan.Next, err)
+	}
+}
