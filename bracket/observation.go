@@ -207,16 +207,18 @@ func (c Command) Validate() error {
 			f.add(text.field, CodeType, text.value, "%s", text.hint)
 		}
 	}
+	closes := c.Kind == Close
 	switch {
-	case c.Kind != Close:
-		for _, name := range []struct{ field, value string }{{"group", c.Group}, {"resource", c.Resource}} {
-			if name.value == "" {
-				f.add(name.field, CodeRequired, nil, "is required: group and resource name the execution of command %q", c.ID)
-			}
-		}
-	case c.Group == "":
+	case c.Group != "":
+	case closes:
 		f.add("group", CodeRequired, nil, "is required: the group that command %q closes", c.ID)
-	case c.Resource != "":
+	default:
+		f.add("group", CodeRequired, nil, "is required: group and resource name the execution of command %q", c.ID)
+	}
+	switch {
+	case c.Resource == "" && !closes:
+		f.add("resource", CodeRequired, nil, "is required: group and resource name the execution of command %q", c.ID)
+	case c.Resource != "" && closes:
 		f.add("resource", CodeConflict, c.Resource, "must be empty: a group closes for all resources of its environment")
 	}
 	if !storable(c.At) {

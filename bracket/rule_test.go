@@ -186,6 +186,7 @@ func TestCommandJSON(t *testing.T) {
 	}{
 		{Command{ID: "c", Kind: Close, Group: "r/prod/1"}, ""},
 		{Command{ID: "c", Kind: Close}, "required group"},
+		{Command{ID: "c", Kind: Close, Resource: "n1", Deployment: "a"}, "required group, conflict resource, conflict deployment"},
 		{Command{ID: "c", Kind: Close, Group: "r/prod/1", Resource: "n1"}, "conflict resource"},
 		{Command{ID: "c", Kind: Close, Group: "r/prod/1", Deployment: "a"}, "conflict deployment"},
 		{Command{ID: "c", Kind: Retry, Group: "r/prod/1"}, "required resource"},

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-//go:embed policy.json policy-retry.yaml fleet.json releases.json releases-partial.json releases-overlap.json releases-freeze.json
+//go:embed policy.json policy-retry.yaml fleet.json releases.json releases-partial.json releases-overlap.json releases-freeze.json releases-urgent.json
 var builtin embed.FS
 
 // fleet is a fleet file: every deployment has a target on every resource of every cluster.
@@ -38,7 +39,8 @@ type releases struct {
 	Durations map[string]program.Duration   `json:"durations"`         // by deployment
 	Samples   map[string][]program.Duration `json:"samples,omitempty"` // by deployment: how long past jobs took, for a forecast
 	Outages   []outage                      `json:"outages,omitempty"`
-	Freezes   []rollout.Freeze              `json:"freezes,omitempty"` // who stops what, and for how long
+	Freezes   []rollout.Freeze              `json:"freezes,omitempty"`  // who stops what, and for how long
+	Commands  []bracket.Command             `json:"commands,omitempty"` // what operators do about groups and their executions
 }
 
 type release struct {
@@ -195,6 +197,20 @@ func (r releases) validate(f fleet) error {
 		}
 		if z.Environment != "" && !slices.ContainsFunc(f.Clusters, func(c cluster) bool { return c.Environment.ID == z.Environment }) {
 			fault("freezes[%d].environmentId: the fleet has no environment %q", i, z.Environment)
+		}
+	}
+	for i, c := range r.Commands {
+		for _, err := range strictjson.Parts(c.Validate()) {
+			fault("commands[%d].%w", i, err)
+		}
+		if slices.ContainsFunc(r.Commands[:i], func(other bracket.Command) bool { return other.ID == c.ID }) {
+			fault("commands[%d].id: %q: every command needs one of its own", i, c.ID)
+		}
+		if c.Resource != "" && !f.has(c.Resource) {
+			fault("commands[%d].resource: the fleet has no resource %q", i, c.Resource)
+		}
+		if c.Deployment != "" && !f.deploys(c.Deployment) {
+			fault("commands[%d].deployment: the fleet has no deployment %q", i, c.Deployment)
 		}
 	}
 	for i, c := range f.Clusters {

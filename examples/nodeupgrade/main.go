@@ -8,6 +8,7 @@
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade               # without a retry rule the node stays drained
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade -policy examples/nodeupgrade/policy-retry.yaml
 //	go run ./examples/nodeupgrade -releases releases-freeze.json      # an incident stops it for half an hour, and one node is kept out for longer
+//	go run ./examples/nodeupgrade -releases releases-urgent.json      # a security fix does not wait for the end of the window: an operator closes it
 //	go run ./examples/nodeupgrade -forecast 200                       # when will it be done, with durations drawn from past jobs
 //	go run ./examples/nodeupgrade -faults                             # what becomes of it if a job fails or hangs, whichever that is
 //	go run ./examples/nodeupgrade -every 5m                           # what a planner loses that polls
@@ -61,7 +62,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("nodeupgrade", flag.ContinueOnError)
 	flags.StringVar(&o.policy, "policy", "", "`file` with one policy or a list of them (default: policy.json, the RFC's)")
 	flags.StringVar(&o.fleet, "fleet", "", "`file` with deployments and clusters (default: fleet.json, ten nodes)")
-	flags.StringVar(&o.releases, "releases", "", "`file` with versions, durations, outages and freezes (default: releases.json, three of them)")
+	flags.StringVar(&o.releases, "releases", "", "`file` with versions, durations, outages, freezes and commands (default: releases.json, three of them)")
 	flags.BoolVar(&o.partial, "partial", false, "play releases-partial.json, where only the kubelet gets a release")
 	program.Choice(flags, &o.overlap, "overlap", "", "play releases-overlap.json, unless -releases names others, and say what becomes of releases while earlier ones are carried out", bracket.Queue, bracket.Merge)
 	flags.StringVar(&o.fail, "fail", "", "`deployment` whose jobs fail on one node")
@@ -223,7 +224,7 @@ func assemble(o options, set *rollout.PolicySet, fleet fleet, releases releases)
 			ID: v.ID, Name: v.ID, Tag: v.ID, Deployment: v.Deployment, Status: rollout.VersionReady, CreatedAt: v.PublishedAt,
 		})
 	}
-	world.Fleet.Freezes = releases.Freezes
+	world.Fleet.Freezes, world.Fleet.Commands = releases.Freezes, releases.Commands
 	for _, outage := range releases.Outages {
 		world.Changes = append(world.Changes, outage.changes()...)
 	}

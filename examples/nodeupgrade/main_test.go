@@ -82,6 +82,14 @@ func TestReports(t *testing.T) {
 			},
 		},
 		{
+			Name: "urgent", Why: "an operator closes the group of a security fix", Args: []string{"-releases", "releases-urgent.json"},
+			Says: []string{
+				"    14:20:00  command CVE-2026-7: close Node Lifecycle%2FdeploymentBracket%2F0/prod/1, by ann: containerd v1.7.3 is the fix",
+				"  2026-03-10 14:20:00  window closes, versions locked:", "    14:25:00  node-3: start node-drain v1", "  2026-03-11 22:00:00  window closes, versions locked:",
+				"drains: 20 instead of 30 (one for each upgrade)",
+			},
+		},
+		{
 			Name: "every", Why: "a planner that looks every five minutes: what a job makes possible between two looks waits for the next one", Args: []string{"-every", "5m"},
 			Says: []string{
 				"    09:23:00  node-3: kubelet-upgrade v1.29.2 ended: successful", "    09:25:00  node-3: start node-uncordon v1",
@@ -196,6 +204,10 @@ func TestWrongInput(t *testing.T) {
 		{Why: "freezes without end, author or place, and two of one id", Args: []string{"-releases", "testdata/wrong-freezes.yaml"}, Faults: []string{
 			`^testdata/wrong-freezes\.yaml: freezes\[0\]\.createdBy: is required`, `freezes\[0\]\.reason: is required`, `freezes\[0\]\.expiresAt: must be after createdAt`, `freezes\[0\]\.resourceId: the fleet has no resource "node-10"`,
 			`freezes\[1\]\.id: "z": every freeze`, `freezes\[1\]\.deploymentId: the fleet has no deployment "kubelet"`, `freezes\[1\]\.environmentId: the fleet has no environment "prd"`,
+		}},
+		{Why: "commands that name nothing, and two of one id", Args: []string{"-releases", "testdata/wrong-commands.yaml"}, Faults: []string{
+			`^testdata/wrong-commands\.yaml: commands\[0\]\.group: is required`, `commands\[0\]\.resource: "node-1": must be empty`, `commands\[1\]\.id: "c": every command`,
+			`commands\[1\]\.resource: the fleet has no resource "node-10"`, `commands\[1\]\.deployment: the fleet has no deployment "kubelet"`,
 		}},
 		{Why: "deployments that wait for one another", Args: []string{"-policy", "testdata/cycle.yaml"}, Faults: []string{`^testdata/cycle\.yaml: rollout: dependency cycle: node-drain needs node-uncordon needs node-drain \(rules Circle/deploymentDependency/0, .*: remove`}},
 		{Why: "two brackets that claim the same nodes", Args: []string{"-policy", "testdata/two-brackets.yaml"}, Faults: []string{`^testdata/two-brackets\.yaml: bracket: "evenings/deploymentBracket/0" and "mornings/deploymentBracket/0" both bracket deployment "containerd-upgrade" on resource "node-0": narrow`}},

@@ -115,12 +115,19 @@ func freezeText(z rollout.Freeze) string {
 	return fmt.Sprintf("%s, by %s: %s", text, z.CreatedBy, z.Reason)
 }
 
-// commandText describes a command: what, and to which member or group.
+// commandText describes a command as an audit reads it: what, to which member or group, who and why.
 func commandText(c bracket.Command) string {
+	text := strings.TrimSpace(fmt.Sprintf("command %s: %s on %s %s", c.ID, c.Kind, c.Resource, c.Deployment))
 	if c.Kind == bracket.Close {
-		return fmt.Sprintf("command %s: %s %s", c.ID, c.Kind, c.Group)
+		text = fmt.Sprintf("command %s: %s %s", c.ID, c.Kind, c.Group)
 	}
-	return strings.TrimSpace(fmt.Sprintf("command %s: %s on %s %s", c.ID, c.Kind, c.Resource, c.Deployment))
+	if c.By != "" {
+		text += ", by " + c.By
+	}
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	return text
 }
 
 // placeText says where a decision holds, if that is not everywhere.

@@ -49,7 +49,7 @@ func TestArrivals(t *testing.T) {
   09:30:00  web v2 approved in prod by ann
   09:30:00  c-0: start web v2
   09:33:00  c-0: web v2 ended: successful
-  09:40:00  command late: skip on c-0 web
+  09:40:00  command late: skip on c-0 web, by ann
 `
 	if diff := cmp.Diff(want, timeline.Trace()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
