@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestClose: a command closes the group that is collecting. T is minute 0, W is 60 minutes, and R is
-// 30 under require_all. a and b are the required members; the numbers are when each has its first new
-// version, -1 for never, and when the command is seen.
+// TestClose: a command closes the group that is collecting. T is minute 0, W is 60 minutes, and R
+// is 30 under require_all. a and b are the required members; the numbers are when each has its
+// first new version, -1 for never, and when the command is seen.
 func TestClose(t *testing.T) {
 	for _, row := range []struct {
 		mode     ReadinessMode

@@ -9,8 +9,9 @@
 // It follows the deployment bracket RFC of ctrlplane. A bracket rule selects member deployments.
 // New versions of its main members open a group, a window collects further ones, and when the
 // window is over, or an operator ends it by [Close], the group locks one version per member, the
-// same for all resources of the environment. An execution is one group on one resource: its pre members (drain) run first, then
-// its mains along their dependencies, then its post members (uncordon), all under one lease.
+// same for all resources of the environment. An execution is one group on one resource: its pre
+// members (drain) run first, then its mains along their dependencies, then its post members
+// (uncordon), all under one lease.
 //
 // # The host's loop
 //

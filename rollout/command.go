@@ -7,9 +7,9 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// A command names one execution by its group and its resource, or a group that it closes. It is heard
-// once, by the first plan that sees it while that execution is open, or that group collects. A command
-// with a wrong name must not pass for one that was carried out.
+// A command names one execution by its group and its resource, or a group that it closes. It is
+// heard once, by the first plan that sees it while that execution is open, or that group collects.
+// A command with a wrong name must not pass for one that was carried out.
 
 // validateCommands reports the faults for which every bracket would reject a command, even if no
 // policy has a bracket.
@@ -62,8 +62,8 @@ func (w *work) unheeded() {
 	}
 }
 
-// unclosed says why a command does not close a group, or not yet; empty if the group is closed, or was
-// cancelled.
+// unclosed says why a command does not close a group, or not yet; empty if the group is closed, or
+// was cancelled.
 func (w *work) unclosed(group string) string {
 	rule, environment, number, ok := bracket.ParseGroupID(group)
 	k, known := slices.BinarySearchFunc(w.plan.State.Brackets, &bracket.GroupRecord{Rule: rule, Environment: environment}, compareGroups)

@@ -306,8 +306,8 @@ type DeploymentFreeze struct {
 
 // DeploymentFreezeSpec is [rollout.Freeze]. It is in force from the creation of the object on, as
 // soon as a controller sees it, whatever the clocks say. It names a deployment, an environment or a
-// machine, or several of these, or it is of everything: the server refuses one that names nothing, for
-// it drops a field without a value. Only ExpiresAt may change.
+// machine, or several of these, or it is of everything: the server refuses one that names nothing,
+// for it drops a field without a value. Only ExpiresAt may change.
 type DeploymentFreezeSpec struct {
 	Everything  bool   `json:"everything,omitempty"`  // true if and only if none of the following is named
 	Deployment  string `json:"deployment,omitempty"`  // empty: all
@@ -335,9 +335,9 @@ type DeploymentFreezeList struct {
 
 // BracketCommand is an operator's decision about what a bracket does on one machine, for example to
 // repeat a job that has failed for good; or it closes the group that a bracket is collecting. The
-// first plan that sees both the command and the open execution carries it out, once. A command that does not apply then never will: the condition
-// [ConditionPlanned] of the policies names it, and a new object gives a new command. To delete a
-// command that was carried out takes nothing back.
+// first plan that sees both the command and the open execution carries it out, once. A command that
+// does not apply then never will: the condition [ConditionPlanned] of the policies names it, and a
+// new object gives a new command. To delete a command that was carried out takes nothing back.
 type BracketCommand struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
