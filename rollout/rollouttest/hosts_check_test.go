@@ -306,6 +306,24 @@ func (m *truth) executions() (open []*bracket.ExecutionRecord) {
 	return open
 }
 
+// collecting returns the groups that brackets are collecting.
+func (m *truth) collecting() (groups []string) {
+	entries, err := m.store.List(context.Background(), "bracket/group/")
+	if err != nil {
+		m.fail("%v", err)
+	}
+	for _, entry := range entries {
+		var record bracket.GroupRecord
+		if err := json.Unmarshal(entry.Value, &record); err != nil {
+			m.fail("%v", err)
+		}
+		if record.Collecting != nil {
+			groups = append(groups, record.Collecting.ID)
+		}
+	}
+	return groups
+}
+
 // leased reports whether a resource has a lease in a pool of which the start knows nothing.
 func (m *truth) leased(start rollout.Start) bool {
 	entries, err := m.store.List(context.Background(), "pool/")

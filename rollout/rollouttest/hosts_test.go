@@ -43,7 +43,7 @@ import (
 //     limit of keys, who has its key.
 func TestHosts(t *testing.T) {
 	seen, compiler := testkit.Tally{}, newCompiler(t)
-	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it", "paused", "verification failed", "taken back", "command abandon", "frozen", "thawed", "finished under a freeze", "frozen unknown to its host", "saved before a freeze"}
+	outcomes := []string{"plan", "start", "turn in between", "injected", "late dispatch", "already down", "execution", "given back", "rest", "counter", "member", "entered", "key", "locked", "arrived", "not for it", "paused", "verification failed", "taken back", "command abandon", "command close", "frozen", "thawed", "finished under a freeze", "frozen unknown to its host", "saved before a freeze"}
 	if testing.Short() {
 		outcomes = nil
 	}

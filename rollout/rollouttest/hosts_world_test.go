@@ -184,7 +184,7 @@ func (m *truth) edit() {
 		d := f.Deployments[m.evenly(len(f.Deployments))].ID
 		v := version(d, fmt.Sprintf("%s9%02d", d, m.ids), m.now.Add(-time.Second)) // in order of ids
 		v.Tag, v.Metadata = "4", map[string]string{"channel": "stable"}
-		v.TargetSelector, v.Dependencies = m.scope(), m.dependencies(d)
+		v.TargetSelector, v.Dependencies, v.Priority = m.scope(), m.dependencies(d), m.number(0, 0, 1, -1)
 		f.Versions = append(slices.Clip(f.Versions), v)
 		m.note("release %s %s", v.ID, v.TargetSelector)
 	case "paused":
@@ -199,6 +199,10 @@ func (m *truth) edit() {
 		m.note("%s is %s", f.Versions[k].ID, f.Versions[k].Status)
 		m.seen["paused"]++
 	case "command":
+		if groups := m.collecting(); len(groups) > 0 && m.chance(50) {
+			m.command(bracket.Command{Kind: bracket.Close, Group: groups[m.evenly(len(groups))]})
+			return
+		}
 		if open := m.executions(); len(open) > 0 {
 			record := open[m.evenly(len(open))]
 			x := record.Open
