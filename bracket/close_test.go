@@ -39,20 +39,7 @@ func TestClose(t *testing.T) {
 		{WaitForAll, SkipUnchanged, 0, 10, 10, 10, false, false, SkipUnchanged, "all are there"},
 		{Immediate, SkipUnchanged, 0, -1, 0, 0, false, false, SkipUnchanged, "nothing to wait for"},
 	} {
-		h := newHost(t)
-		h.members, h.versions = nil, nil
-		window := int64(3600)
-		h.rule = Rule{DeploymentSelector: "true", ReadinessMode: row.mode, UnchangedMemberStrategy: row.strategy, ReadinessWindowSeconds: &window}
-		if row.mode == Immediate {
-			h.rule.ReadinessWindowSeconds = nil
-		}
-		if row.mode == CollectionWindow && row.strategy == RequireAll {
-			h.rule.RequireAllTimeoutSeconds = 1800
-		}
-		for _, d := range []string{"a", "b"} {
-			h.member(d)
-			h.target("n1", d, "v1")
-		}
+		h := collectingHost(t, row.mode, row.strategy, "a", "b")
 		h.publish("a", "v2", row.a)
 		if row.b >= 0 && row.b <= row.seen {
 			h.publish("b", "v2", row.b)
@@ -86,12 +73,8 @@ func TestClose(t *testing.T) {
 // TestCloseEmptyHanded: a group without an eligible version does not close by a command either. It
 // closes as soon as a version is, also if it is known when that will be.
 func TestCloseEmptyHanded(t *testing.T) {
-	h := newHost(t)
-	h.members, h.versions = nil, nil
-	window := int64(3600)
-	h.rule = Rule{DeploymentSelector: "true", ReadinessWindowSeconds: &window, TriggerOn: Published}
-	h.member("a")
-	h.target("n1", "a", "v1")
+	h := collectingHost(t, CollectionWindow, SkipUnchanged, "a")
+	h.rule.TriggerOn = Published
 	h.publish("a", "v2", 0)
 	h.version("a", "v2").EligibleAt = time.Time{}
 	h.commands = []Command{{ID: "now", Kind: Close, Group: GroupID(h.state.Group.Rule, h.state.Group.Environment, 1)}}
@@ -113,12 +96,7 @@ func TestCloseEmptyHanded(t *testing.T) {
 // TestCloseNamesAGroup: a command closes the group that it names and no other, and is refused if
 // there has been none of that name.
 func TestCloseNamesAGroup(t *testing.T) {
-	h := newHost(t)
-	h.members, h.versions = nil, nil
-	window := int64(3600)
-	h.rule = Rule{DeploymentSelector: "true", ReadinessWindowSeconds: &window}
-	h.member("a")
-	h.target("n1", "a", "v1")
+	h := collectingHost(t, CollectionWindow, SkipUnchanged, "a")
 	h.publish("a", "v2", 0)
 	rule, environment := h.state.Group.Rule, h.state.Group.Environment
 	for k, group := range []string{GroupID(rule, environment, 2), GroupID(rule, "other", 1), GroupID("other", environment, 1), "1", rule} {
@@ -151,12 +129,7 @@ func TestCloseByAnotherClock(t *testing.T) {
 		{"it has been set back", at(5), time.Time{}},
 		{"it is in another zone", at(15).In(time.FixedZone("", 3600)), at(15)},
 	} {
-		h := newHost(t)
-		h.members, h.versions = nil, nil
-		window := int64(3600)
-		h.rule = Rule{DeploymentSelector: "true", ReadinessWindowSeconds: &window}
-		h.member("a")
-		h.target("n1", "a", "v1")
+		h := collectingHost(t, CollectionWindow, SkipUnchanged, "a")
 		h.publish("a", "v2", 10)
 		h.step(10)
 		o := h.observation()
@@ -181,13 +154,8 @@ func TestCloseByAnotherClock(t *testing.T) {
 // TestCloseNotBeforeItOpened: a version that was eligible before the group opened is new since there is
 // a target of its deployment, and a planner whose clock was set back hears the command.
 func TestCloseNotBeforeItOpened(t *testing.T) {
-	h := newHost(t)
-	h.members, h.versions = nil, nil
-	window := int64(3600)
-	h.rule = Rule{DeploymentSelector: "true", ReadinessWindowSeconds: &window}
-	h.member("a")
+	h := collectingHost(t, CollectionWindow, SkipUnchanged, "a")
 	h.member("b")
-	h.target("n1", "a", "v1")
 	h.publish("a", "v2", 0)
 	h.publish("b", "v2", 30)
 	h.step(0)

@@ -41,20 +41,7 @@ func TestDecisionTable(t *testing.T) {
 		{WaitForAll, RequireAll, 0, -1, 60, true, SkipUnchanged, "require_all after a timeout means skip, not a denial for ever"},
 	}
 	for _, row := range rows {
-		h := newHost(t)
-		h.members, h.versions = nil, nil
-		window := int64(3600)
-		h.rule = Rule{DeploymentSelector: "true", ReadinessMode: row.mode, UnchangedMemberStrategy: row.strategy, ReadinessWindowSeconds: &window}
-		if row.mode == Immediate {
-			h.rule.ReadinessWindowSeconds = nil
-		}
-		if row.mode == CollectionWindow && row.strategy == RequireAll {
-			h.rule.RequireAllTimeoutSeconds = 1800
-		}
-		for _, d := range []string{"a", "b"} {
-			h.member(d)
-			h.target("n1", d, "v1")
-		}
+		h := collectingHost(t, row.mode, row.strategy, "a", "b")
 		h.publish("a", "v2", row.a)
 		if row.b >= 0 {
 			h.publish("b", "v2", row.b)
@@ -92,6 +79,26 @@ func TestDecisionTable(t *testing.T) {
 			t.Errorf("%+v: closed at %v, timed out %v, %s", row, g.ReadyAt, g.TimedOut, g.Strategy)
 		}
 	}
+}
+
+// collectingHost has a window of an hour and, where members are required, half an hour more for them.
+// The members have a target each, on n1, and no version yet.
+func collectingHost(t *testing.T, mode ReadinessMode, strategy UnchangedMemberStrategy, members ...string) *host {
+	h := newHost(t)
+	h.members, h.versions = nil, nil
+	window := int64(3600)
+	h.rule = Rule{DeploymentSelector: "true", ReadinessMode: mode, UnchangedMemberStrategy: strategy, ReadinessWindowSeconds: &window}
+	if mode == Immediate {
+		h.rule.ReadinessWindowSeconds = nil
+	}
+	if mode == CollectionWindow && strategy == RequireAll {
+		h.rule.RequireAllTimeoutSeconds = 1800
+	}
+	for _, d := range members {
+		h.member(d)
+		h.target("n1", d, "v1")
+	}
+	return h
 }
 
 // The table once more as an oracle: it tries every instant of a discrete time instead of computing
