@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
@@ -50,7 +51,7 @@ type jobID struct {
 
 // observe reads a namespace. The reader may be a cache, and its lists of different age: a job that
 // is not seen yet is offered again under the same run id, and what else is old makes somebody wait.
-// With four exceptions. A freeze that is not seen yet holds nothing, as if it were written later. A
+// With five exceptions. A freeze that is not seen yet holds nothing, as if it were written later. A
 // machine that is listed as unavailable is believed to be down: it may be repaired without a slot,
 // however full the pool is. A job of a release that is not seen yet would look like one of a release
 // that was deleted, and the version before it like the newest: then the server is asked, unless that
@@ -58,7 +59,9 @@ type jobID struct {
 // release was deleted, which is usual, for jobs are kept longer; or it never was. If it comes back,
 // the jobs of it that follow are not known. And a command is heard once: one that is seen before the
 // failure that it answers would be refused for good. So the server is asked for the jobs when a
-// command is new.
+// command is new. One that closes a group would close it without the release that it is given for, or
+// without what lets that release in, and the release would wait for the next group. So the server is
+// asked for everything when such a command is new.
 func observe(ctx context.Context, reader, server client.Reader, namespace string, before known) (*observation, error) {
 	var (
 		deployments v1alpha1.NodeDeploymentList
@@ -69,6 +72,12 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 	decided, err := decide(ctx, reader, namespace)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(decided.commands, func(c bracket.Command) bool { return c.Kind == bracket.Close && !before.commands[c.ID] }) {
+		reader = server
+		if decided, err = decide(ctx, reader, namespace); err != nil {
+			return nil, err
+		}
 	}
 	now := known{commands: make(map[string]bool, len(decided.commands))}
 	jobsFrom := reader

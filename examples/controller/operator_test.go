@@ -589,6 +589,60 @@ func TestCommandSeenFirst(t *testing.T) {
 	}
 }
 
+// TestCloseSeenFirst: a command that closes a group may come from the cache before the release that it
+// is given for. The group closes once, so it must not close without that.
+func TestCloseSeenFirst(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	create(t, c, newFleet(t, "fleet", 3)...)
+	h := newHost(t, c, "fleet", day2.Add(-time.Hour))
+	h.once()
+	var policies v1alpha1.RolloutPolicyList
+	if err := c.List(t.Context(), &policies, client.InNamespace("fleet")); err != nil || len(policies.Items[0].Status.Collecting) != 1 {
+		t.Fatalf("%+v, %v", policies, err)
+	}
+	group := policies.Items[0].Status.Collecting[0]
+	asked, behind := 0, true
+	server := interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, releases := list.(*v1alpha1.ReleaseList); releases {
+				asked++
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	cache := interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			if releases, ok := list.(*v1alpha1.ReleaseList); ok {
+				releases.Items = slices.DeleteFunc(releases.Items, func(r v1alpha1.Release) bool { return behind && r.Spec.Version == "fix" })
+			}
+			return err
+		},
+	})
+	h.reconcile = (&Reconciler{Client: cache, Server: server, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
+	h.once()
+	if asked != 0 {
+		t.Errorf("without a command the server was asked for its releases %d times", asked)
+	}
+	create(t, c, newRelease("fleet", "kubelet-upgrade", "fix", h.clock.Now()),
+		written(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Close, Group: group, By: "ann", Reason: "CVE"}}, "fleet", "now", h.clock.Now()))
+	h.once()
+	if asked != 1 {
+		t.Errorf("for one command the server was asked for its releases %d times, want once", asked)
+	}
+	behind = false
+	h.run(day2.Add(12 * time.Hour))
+	fixed := 0
+	for _, job := range listJobs(t, c, "fleet") {
+		if job.Spec.Version == "fix" {
+			fixed++
+		}
+	}
+	if fixed != 3 {
+		t.Errorf("%d machines have got the fix, want 3", fixed)
+	}
+}
+
 // TestDecisionsOnServer: what a server returns of them is what was written, under an id of its own
 // and with the instant of its creation.
 func TestDecisionsOnServer(t *testing.T) {
