@@ -13,7 +13,7 @@ import (
 type bracketing struct {
 	members []bool // per target: whether it is a member of a bracket
 	groups  map[ruleIn]*bracket.GroupRecord
-	stepped []*bracketWork     // every bracket in every environment of the snapshot, and those whose rule is gone
+	stepped []*bracketWork     // every bracket in every environment that it involves, and those whose rule is gone
 	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
 	closing map[int32][]string // resource → the rules of such executions that are open on it
 
@@ -89,7 +89,7 @@ type memberNeed struct {
 // ruleIn is a bracket rule in an environment.
 type ruleIn struct{ rule, environment string }
 
-// brackets steps every bracket rule in every environment.
+// brackets steps every bracket rule in every environment that it involves.
 func (w *work) brackets() error {
 	stored := w.snapshot.State.Brackets
 	w.divide(w.snapshot.State.Executions)

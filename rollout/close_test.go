@@ -89,6 +89,7 @@ func TestCloseWithoutEffect(t *testing.T) {
 		{"no such environment", collecting, "B/dev/1", "c: there is no group B/dev/1 to close", false},
 		{"no such rule", collecting, "D/prod/1", "c: there is no group D/prod/1 to close", false},
 		{"it is no group at all", collecting, "prod", "c: there is no group prod to close", false},
+		{"groups are counted from 1", collecting, "B/prod/0", "c: there is no group B/prod/0 to close", false},
 		{"nobody has approved the version", published + "," + approved, "B/prod/1", "c: B/prod/1 closes as soon as one of its versions may be deployed", false},
 	} {
 		set := compile(t, policy(row.rules))
@@ -113,6 +114,30 @@ func TestCloseWithoutEffect(t *testing.T) {
 		if plan := mustPlan(t, set, s, minute(5)); !slices.Equal(started(plan), []string{"r1/a@v2"}) || len(plan.Diagnostics) > 0 {
 			t.Errorf("approved: starts %v, %v", started(plan), plan.Diagnostics)
 		}
+	}
+}
+
+// TestCloseWhereNobodyLooks: in an environment that the snapshot lacks a group stays as it is. The
+// command says why, and closes the group once the environment is back.
+func TestCloseWhereNobodyLooks(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(collecting))
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}}), "test")
+	s.State = mustPlan(t, set, s, t0).State
+	s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Close, Group: "B/test/1"}}
+	half := s
+	half.Environments = slices.DeleteFunc(slices.Clone(s.Environments), func(e rollout.Environment) bool { return e.ID == "test" })
+	half.Targets = slices.DeleteFunc(slices.Clone(s.Targets), func(target rollout.Target) bool { return target.Environment == "test" })
+	plan := mustPlan(t, set, half, minute(1))
+	const want = "c: B/test/1 is of an environment that is not there"
+	if list := plan.Diagnostics; len(list) != 1 || list[0].Detail != want || list[0].Example.Environment != "test" {
+		t.Errorf("%+v, want %s", list, want)
+	}
+	if s.State = plan.State; s.State.Brackets[1].Collecting == nil {
+		t.Fatalf("%+v", s.State.Brackets[1])
+	}
+	if plan = mustPlan(t, set, s, minute(2)); plan.State.Brackets[1].Collecting != nil || len(plan.Diagnostics) > 0 {
+		t.Errorf("%+v, %v", plan.State.Brackets[1], plan.Diagnostics)
 	}
 }
 

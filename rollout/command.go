@@ -53,7 +53,7 @@ func (w *work) unheeded() {
 			}
 		case x != nil && slices.Contains(x.Merged, c.Group):
 			why = fmt.Sprintf("the execution on %s is that of %s by now", c.Resource, x.Group)
-		case number > ended || !ok:
+		case number > ended || number == 0:
 			why = fmt.Sprintf("no execution of %s has begun on %s", c.Group, c.Resource)
 		}
 		if why != "" {
@@ -65,15 +65,18 @@ func (w *work) unheeded() {
 // unclosed says why a command does not close a group, or not yet; empty if the group is closed, or
 // was cancelled.
 func (w *work) unclosed(group string) string {
-	rule, environment, number, ok := bracket.ParseGroupID(group)
+	rule, environment, number, _ := bracket.ParseGroupID(group) // 0: it is the id of none
 	k, known := slices.BinarySearchFunc(w.plan.State.Brackets, &bracket.GroupRecord{Rule: rule, Environment: environment}, compareGroups)
 	switch {
-	case !ok || !known || number > w.plan.State.Brackets[k].Number:
+	case number == 0 || !known || number > w.plan.State.Brackets[k].Number:
 		return fmt.Sprintf("there is no group %s to close", group)
-	case w.plan.State.Brackets[k].Collecting != nil && w.plan.State.Brackets[k].Collecting.ID == group:
-		return fmt.Sprintf("%s closes as soon as one of its versions may be deployed", group)
+	case w.plan.State.Brackets[k].Collecting == nil || w.plan.State.Brackets[k].Collecting.ID != group:
+		return ""
 	}
-	return ""
+	if _, there := w.environment(environment); !there {
+		return fmt.Sprintf("%s is of an environment that is not there", group)
+	}
+	return fmt.Sprintf("%s closes as soon as one of its versions may be deployed", group)
 }
 
 // applies says what a command is for that did not apply to an open execution. What the members were

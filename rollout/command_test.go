@@ -37,6 +37,7 @@ func TestCommandWithoutEffect(t *testing.T) {
 		{"no such environment", command(bracket.Retry, "B/dev/1", "r1", ""), "B c: no execution of B/dev/1 has begun on r1", "B c: no execution of B/dev/1 has begun on r1"},
 		{"no such rule", command(bracket.Skip, "D/prod/1", "r1", ""), "D c: no execution of D/prod/1 has begun on r1", "D c: no execution of D/prod/1 has begun on r1"},
 		{"no such resource", command(bracket.Abandon, "B/prod/1", "r7", ""), "B c: no execution of B/prod/1 has begun on r7", "B c: no execution of B/prod/1 has begun on r7"},
+		{"groups are counted from 1", command(bracket.Retry, "B/prod/0", "r1", ""), "B c: no execution of B/prod/0 has begun on r1", "B c: no execution of B/prod/0 has begun on r1"},
 		{"it is no group at all", command(bracket.Skip, "prod", "r1", ""), " c: no execution of prod has begun on r1", " c: no execution of prod has begun on r1"},
 	} {
 		s := base
