@@ -138,7 +138,8 @@ func (w *work) class(c *candidate) int32 {
 }
 
 // priority returns that of the version that a candidate starts. The first start of an execution has
-// the highest of those that the execution brings: what hooks repeat says nothing about its urgency.
+// the highest of those that the execution brings: what hooks and outdated members repeat says nothing
+// about its urgency.
 func (w *work) priority(c *candidate) int {
 	if m := c.member; m != nil && m.pending != nil {
 		highest, brings := 0, false

@@ -100,3 +100,39 @@ func TestPriorityOfSeveral(t *testing.T) {
 		}
 	}
 }
+
+// TestPriorityPassed: what comes before a higher priority, and what has none.
+func TestPriorityPassed(t *testing.T) {
+	t.Parallel()
+	const bracket = `{"id":"B","deploymentBracket":{"deploymentSelector":"deployment.name == 'b'","readinessMode":"immediate","memberRoles":{}}}`
+	overridden := func(s *rollout.Snapshot) {
+		s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Deployment: "a", Version: "v2", CreatedAt: t0, CreatedBy: "ann", Reason: "INC-7"}}
+	}
+	outdated := func(s *rollout.Snapshot) {
+		s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "b" && v.ID == "v2" })
+		s.Targets[1].OutdatedAt = t0
+	}
+	for _, row := range []struct {
+		why, rules string
+		a, b       int // priorities
+		adapt      func(*rollout.Snapshot)
+		want       string
+	}{
+		{"the higher priority", oneAtATime, 0, 5, func(*rollout.Snapshot) {}, "r2/b@v2"},
+		{"what may start beyond the limit takes the only slot, and not a further one", oneAtATime, 0, 5, overridden, "r1/a@v2"},
+		{"an outdated target runs a version again, with its priority", oneAtATime, 0, 5, outdated, "r2/b@v1"},
+		{"… with a low one as well", oneAtATime, 0, -5, outdated, "r1/a@v2"},
+		{"an execution that brings nothing new has none", bracket + "," + oneAtATime, 0, 5, outdated, "r1/a@v2"},
+		{"… whatever it repeats", bracket + "," + oneAtATime, -1, -5, outdated, "r2/b@v1"},
+	} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		s.Targets = []rollout.Target{s.Targets[0], s.Targets[3]} // r1/a and r2/b
+		for k := range s.Versions {
+			s.Versions[k].Priority = map[string]int{"a": row.a, "b": row.b}[s.Versions[k].Deployment]
+		}
+		row.adapt(&s)
+		if got := started(mustPlan(t, compile(t, policy(row.rules)), s, minute(1))); !slices.Equal(got, []string{row.want}) {
+			t.Errorf("%s: %v start, want %s", row.why, got, row.want)
+		}
+	}
+}

@@ -130,10 +130,11 @@ type Version struct {
 	// Priority says who comes first where slots are few: starts of a version with a higher one get
 	// their slots before all others, however long these have been due; with one below 0 they get
 	// them last. An execution of a bracket has the highest of the versions that it brings to its
-	// resource. Only rollbacks come before. A priority opens no rule, and takes no slot from a holder.
-	// As long as starts of a higher one are due, those of a lower one may wait. It is meant for a
-	// security fix that shares a pool with rollouts of other deployments. It is not stored: a change
-	// counts from the next plan on.
+	// resource, and 0 if all that it runs is there already. Only rollbacks come before, and what an
+	// [Override] lets past a limit: it takes its slot first, also the last one. A priority opens no
+	// rule, and takes no slot from a holder. As long as starts of a higher one are due, those of a
+	// lower one may wait. It is meant for a security fix that shares a pool with rollouts of other
+	// deployments. It is not stored: a change counts from the next plan on.
 	Priority int `json:"priority,omitempty"`
 
 	// TargetSelector is CEL on resource, environment, deployment and version. For a target on which
