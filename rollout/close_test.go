@@ -8,7 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -181,4 +185,91 @@ func TestCloseLate(t *testing.T) {
 	if got := fmt.Sprint(started(plan)); plan.State.Brackets[0].Collecting != nil || got != "[r1/a@v3 r2/a@v3]" {
 		t.Errorf("%+v, starts %s", plan.State.Brackets[0].Collecting, got)
 	}
+}
+
+// TestCloseInDrawnWorlds: a command closes the group that it names, at once and once, or says why not,
+// and changes no other bracket. Between then and Next the plan stays the same.
+func TestCloseInDrawnWorlds(t *testing.T) {
+	t.Parallel()
+	env, seen := newEnv(t), testkit.Tally{}
+	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
+		w.s.State = w.plan.State
+		if chance(t, "late", 30) {
+			w.now = w.now.Add(time.Duration(between(t, "minutes", 1, 9)) * time.Minute)
+		}
+		alone, err := w.set.Plan(w.s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := map[string]bool{}
+		for _, record := range alone.State.Brackets {
+			if record.Collecting != nil && chance(t, "named", 70) {
+				named[record.Collecting.ID] = true
+				w.s.Commands = append(w.s.Commands, bracket.Command{ID: record.Collecting.ID, Kind: bracket.Close, Group: record.Collecting.ID, At: w.now})
+			}
+		}
+		if len(named) == 0 {
+			return
+		}
+		plan, err := w.set.Plan(w.s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := map[string]bool{}
+		for _, d := range plan.Diagnostics {
+			if id, _, is := strings.Cut(d.Detail, ": "); is && d.Code == rollout.DiagnosticCommandWithoutEffect {
+				told[id] = true
+			}
+		}
+		for k, record := range plan.State.Brackets {
+			before := alone.State.Brackets[k].Collecting
+			if before == nil || !named[before.ID] {
+				if diff := cmp.Diff(text(t, alone.State.Brackets[k]), text(t, record)); diff != "" {
+					t.Fatalf("nobody has named it:\n%s", diff)
+				}
+				continue
+			}
+			collects := record.Collecting != nil && record.Collecting.ID == before.ID
+			if collects != told[before.ID] {
+				t.Fatalf("%s collects: %v; told: %v", before.ID, collects, plan.Diagnostics)
+			}
+			at := slices.IndexFunc(record.Closed, func(g *bracket.Group) bool { return g.ID == before.ID })
+			switch {
+			case collects:
+				seen["it waits"]++
+			case at < 0:
+				seen["replaced"]++
+			case record.Closed[at].ClosedBy == nil || !record.Closed[at].ReadyAt.Equal(w.now):
+				t.Fatalf("closed at %v by %v", record.Closed[at].ReadyAt, record.Closed[at].ClosedBy)
+			default:
+				seen["closed"]++
+			}
+		}
+		w.s.State = plan.State
+		again, err := w.set.Plan(w.s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(text(t, plan.State), text(t, again.State)); diff != "" {
+			t.Fatalf("another plan changes more:\n%s", diff)
+		}
+		again.Events, plan.Events = nil, nil
+		if diff := cmp.Diff(text(t, plan), text(t, again)); diff != "" {
+			t.Fatalf("another plan says something else:\n%s", diff)
+		}
+		w.plan, again.Now = again, time.Time{}
+		for _, at := range []time.Time{w.now.Add(1), again.Next.Add(-1)} {
+			if !at.After(w.now) || !again.Next.IsZero() && !at.Before(again.Next) {
+				continue
+			}
+			later, err := w.set.Plan(w.s, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			later.Now = time.Time{}
+			if diff := cmp.Diff(text(t, again), text(t, later)); diff != "" {
+				t.Fatalf("at %v, next is %v:\n%s", at, again.Next, diff)
+			}
+		}
+	}, "closed", "it waits")
 }

@@ -171,7 +171,9 @@
 //
 //   - The run ids of the jobs name their groups. An execution goes on if its group can be closed
 //     again as it was, and no later group has been at work on the resource. If the group cannot be
-//     restored, the next one takes a number that no job has.
+//     restored, the next one takes a number that no job has. One that [bracket.Close] closed is not
+//     restored. What had begun in it stays as it is until the next group closes: give the command for
+//     that one, too.
 //   - Slots are counted from active jobs and open executions until they are taken again. So outside
 //     brackets a slot is lost that its resource keeps between two attempts, or while its job is
 //     being verified, and another resource may start meanwhile. Rates know of nothing that began
