@@ -70,7 +70,8 @@
 //	I7   after Commit of a plan and the matching observation, the next plan offers none of its
 //	     runs again
 //	I8   the order of the input never matters
-//	I9   if versions only appear, one late Step yields the same groups and locks as many timely ones
+//	I9   if versions only appear and no command closes a group, one late Step yields the same groups
+//	     and locks as many timely ones
 //	I10  a lease is active exactly while its execution is open (abandon leaves a quarantined one)
 //	I11  every pending verdict has Until after now or a non-empty On; between now and Next the
 //	     plan does not change

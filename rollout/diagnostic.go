@@ -25,7 +25,10 @@ const (
 	// another group: correct the group and the resource, see the Group of an [Explanation]. Or the
 	// command did not apply to the execution when a plan first received it, such as a retry of a
 	// member that had not failed. It is not tried again, and is reported for as long as it is
-	// listed and the execution goes on: give another command under another id.
+	// listed and the execution goes on: give another command under another id. A command to close a
+	// group is reported if there has been no such group yet, and while the group goes on
+	// collecting, because none of its versions may be deployed or its environment is not listed:
+	// then the command closes it as soon as that has changed.
 	DiagnosticCommandWithoutEffect DiagnosticCode = "command_without_effect"
 
 	// DiagnosticJobStatusUnknown is about a status of jobs, in Detail, that is none of the

@@ -108,10 +108,11 @@ type Verdict struct {
 //	bracket_waits_for_members             Names: the version of the target's own run, if that is what it waits for
 //	rule_not_applicable                   Detail: why, of a window that lets a first deployment past
 //
-// Every verdict of a bracket has Position and Population as well while a resource waits for its turn
-// in a curve. A rule of the host sets what it likes. Under any other reason nothing is set.
+// Every verdict of a bracket has Position and Population as well while a group has still to begin on
+// a resource that has a turn in a curve; the turn may have come, if something else holds the resource.
+// A rule of the host sets what it likes. Under any other reason nothing is set.
 type Data struct {
-	Position   int      `json:"position,omitzero"`    // of a turn that has not come: its zero-based place in the rollout order (the text counts from 1); otherwise 0, and not in JSON
+	Position   int      `json:"position,omitzero"`    // of a turn: its zero-based place in the rollout order (the text counts from 1); otherwise 0, and not in JSON
 	Population int      `json:"population,omitempty"` // with Position: how many places there were when the rollout started
 	Attempt    int      `json:"attempt,omitempty"`
 	Allowed    int      `json:"allowed,omitempty"`

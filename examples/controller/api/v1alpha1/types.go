@@ -337,7 +337,8 @@ type DeploymentFreezeList struct {
 // repeat a job that has failed for good; or it closes the group that a bracket is collecting. The
 // first plan that sees both the command and the open execution carries it out, once. A command that
 // does not apply then never will: the condition [ConditionPlanned] of the policies names it, and a
-// new object gives a new command. To delete a command that was carried out takes nothing back.
+// new object gives a new command. One that closes a group waits, and is named there, until one of the
+// releases may be deployed. To delete a command that was carried out takes nothing back.
 type BracketCommand struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
