@@ -166,6 +166,10 @@ const (
 // Command is an operator's decision about one open execution or, with [Close], about the group that
 // is collecting. The first Step that sees both the command and the open execution applies it, at
 // most once per ID. If it does not apply then, it never will: see Refused in [Plan].
+//
+// Close locks what the observation of that Step holds. A version that it lacks, because it was read
+// from a cache, waits for the next group: a host makes sure first that it sees the version for which
+// the command was given.
 type Command struct {
 	ID   string      `json:"id"`
 	Kind CommandKind `json:"kind"`
