@@ -266,6 +266,9 @@ func (m *truth) edit() {
 		m.edited["let past"] = true
 		m.note("override %+v", f.Overrides[len(f.Overrides)-1])
 	case "frozen":
+		if len(f.Targets) == 0 { // the last was deleted with its resource
+			return
+		}
 		m.ids++
 		z := rollout.Freeze{ID: fmt.Sprint("z", m.ids), CreatedAt: m.now, CreatedBy: "bob", Reason: "INC-7", FinishBegun: m.chance(50)}
 		switch t := f.Targets[m.evenly(len(f.Targets))]; m.of("", "resource", "resource", "deployment", "target") {
