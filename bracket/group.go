@@ -40,16 +40,15 @@ func (s *step) groups() {
 			g.Collecting = nil
 			return
 		}
-		at, timedOut, strategy, known := closing(&v.rule, g.Collecting.OpenedAt, w)
+		at, timedOut, strategy, known := closing(&v.rule, g.Collecting.OpenedAt, w, time.Time{})
 		if !known {
 			return
 		}
 		by := v.closer(g.Collecting.ID)
 		if by != nil {
-			if soonest := maxTime(maxTime(utc(v.now), g.Collecting.OpenedAt), w.earliest); soonest.Before(at) {
-				at, timedOut, strategy = closingNow(&v.rule, w, soonest)
-			} else {
-				by = nil // it closes by itself
+			itself := at
+			if at, timedOut, strategy, _ = closing(&v.rule, g.Collecting.OpenedAt, w, utc(v.now)); at.Equal(itself) {
+				by = nil
 			}
 		}
 		if at.After(v.now) {

@@ -86,7 +86,8 @@ func (v *view) triggerOf(n *version) time.Time {
 }
 
 // closing returns when a group that opened at t closes, whether it timed out, and the strategy in
-// force. ok is false while nothing is eligible: a window never closes empty-handed.
+// force. ok is false while nothing is eligible: a window never closes empty-handed. T+W and T+W+R
+// are not after by, at which a command ends the wait; zero: none does.
 //
 //	mode               strategy          situation            close         in force
 //	immediate          not require_all                        max(T, E)     as configured
@@ -96,13 +97,19 @@ func (v *view) triggerOf(n *version) time.Time {
 //	collection_window  require_all       otherwise            max(T+W+R, E) skip_unchanged, timed out
 //	wait_for_all       any               A <= T+W             A             as configured: nothing is unchanged
 //	wait_for_all       any               otherwise            max(T+W, E)   as configured, require_all as skip_unchanged, timed out
-func closing(rule *Rule, t time.Time, w window) (at time.Time, timedOut bool, strategy UnchangedMemberStrategy, ok bool) {
+func closing(rule *Rule, t time.Time, w window, by time.Time) (at time.Time, timedOut bool, strategy UnchangedMemberStrategy, ok bool) {
 	strategy = rule.UnchangedMemberStrategy
 	if w.earliest.IsZero() {
 		return time.Time{}, false, strategy, false
 	}
 	earliest := maxTime(t, w.earliest)
-	end := t.Add(time.Duration(*rule.ReadinessWindowSeconds) * time.Second)
+	ends := func(at time.Time) time.Time {
+		if !by.IsZero() {
+			earlier(&at, by)
+		}
+		return at
+	}
+	end := ends(t.Add(time.Duration(*rule.ReadinessWindowSeconds) * time.Second))
 	all, complete := maxTime(t, w.all), !w.all.IsZero()
 	switch rule.ReadinessMode {
 	case Immediate:
@@ -118,7 +125,7 @@ func closing(rule *Rule, t time.Time, w window) (at time.Time, timedOut bool, st
 		if complete && !all.After(end) {
 			return end, false, strategy, true
 		}
-		end = end.Add(time.Duration(rule.RequireAllTimeoutSeconds) * time.Second)
+		end = ends(end.Add(time.Duration(rule.RequireAllTimeoutSeconds) * time.Second))
 		if complete && !all.After(end) {
 			return all, false, strategy, true
 		}
@@ -127,17 +134,4 @@ func closing(rule *Rule, t time.Time, w window) (at time.Time, timedOut bool, st
 		strategy = SkipUnchanged
 	}
 	return maxTime(end, earliest), true, strategy, true
-}
-
-// closingNow is closing for a group that a command closes at an instant at which a version is
-// eligible, before it would close by itself. If it waits for further members it times out.
-func closingNow(rule *Rule, w window, at time.Time) (time.Time, bool, UnchangedMemberStrategy) {
-	strategy := rule.UnchangedMemberStrategy
-	if rule.ReadinessMode != WaitForAll && strategy != RequireAll || !w.all.IsZero() && !w.all.After(at) {
-		return at, false, strategy
-	}
-	if strategy == RequireAll {
-		strategy = SkipUnchanged
-	}
-	return at, true, strategy
 }

@@ -130,7 +130,13 @@ func TestClosingMatchesTheTable(t *testing.T) {
 		}
 		seconds := int64(w) * 60
 		rule := Rule{ReadinessMode: mode, UnchangedMemberStrategy: strategy, ReadinessWindowSeconds: &seconds, RequireAllTimeoutSeconds: int64(r) * 60}
-		got, timedOut, inForce, ok := closing(&rule, at(opened), window{earliest: instant(first), all: instant(all)})
+		by := rapid.IntRange(-1, 12).Draw(t, "command")
+		got, timedOut, inForce, ok := closing(&rule, at(opened), window{earliest: instant(first), all: instant(all)}, instant(by))
+
+		end, held := opened+w, opened+w+r // of the window, and of the time for which it is held open
+		if by >= 0 {
+			end, held = min(end, by), min(held, by)
+		}
 
 		want, wantTimedOut := -1, false
 		for c := opened; c < 40 && want < 0 && first >= 0; c++ {
@@ -140,16 +146,16 @@ func TestClosingMatchesTheTable(t *testing.T) {
 			case Immediate:
 				closes = has
 			case WaitForAll:
-				closes = complete && c <= opened+w || has && c >= opened+w
+				closes = complete && c <= end || has && c >= end
 			case CollectionWindow:
-				closes = has && c >= opened+w
+				closes = has && c >= end
 				if strategy == RequireAll {
-					closes = complete && c >= opened+w && c <= opened+w+r || has && c >= opened+w+r
+					closes = complete && c >= end && c <= held || has && c >= held
 				}
 			}
 			if closes {
 				want = c
-				wantTimedOut = (mode == WaitForAll || strategy == RequireAll) && (!complete || all > opened+w+r)
+				wantTimedOut = (mode == WaitForAll || strategy == RequireAll) && (!complete || max(all, opened) > held)
 			}
 		}
 		wantInForce := strategy
@@ -160,5 +166,8 @@ func TestClosingMatchesTheTable(t *testing.T) {
 			t.Fatalf("closes %v (%v, %s, %v), want minute %d (%v, %s)", got, timedOut, inForce, ok, want, wantTimedOut, wantInForce)
 		}
 		outcomes[string(mode)+map[bool]string{true: " timed out"}[timedOut]]++
-	}, "collection_window", "collection_window timed out", "wait_for_all", "wait_for_all timed out", "immediate")
+		if end < opened+w && ok && mode != Immediate {
+			outcomes["by a command"]++
+		}
+	}, "by a command", "collection_window", "collection_window timed out", "wait_for_all", "wait_for_all timed out", "immediate")
 }
