@@ -346,6 +346,7 @@ func (w *work) refused() {
 			w.unrated[at] = true
 		}
 	}
+	w.queue, w.queuedIn = make([]queued, len(w.answer.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
 	unkeyed := w.unkeyed()
 	active, lent := map[string][]Condition{}, w.lentRates()
 	for k, place := range w.byCandidate(len(w.answer.Refused), func(k int) int32 { return w.answer.Refused[k].Candidate }) {
@@ -373,7 +374,9 @@ func (w *work) refused() {
 			}
 		}
 		w.refuse(c, blockers)
+		w.enqueue(place-1, c, blockers, refusals)
 	}
+	w.queue = slices.DeleteFunc(w.queue, func(q queued) bool { return q.blockers == 0 })
 }
 
 // slotVerdict returns the verdict of a pool that refuses a candidate. If the pool refuses only

@@ -31,6 +31,7 @@ type Explanation struct {
 
 	Held     []Verdict            `json:"held,omitempty"`     // what holds the target whatever the version
 	Versions []VersionExplanation `json:"versions,omitempty"` // newest first, down to the one that the target keeps, and any older one that it goes back to
+	Queue    []QueuePlace         `json:"queue,omitempty"`    // where its start stands among those that wait for the pools that refuse it, by key; empty if other rules block it
 	Pools    []Pool               `json:"pools,omitempty"`    // those that its blockers name, by key, with the holders of starts in the plan; their lists are shared, do not modify
 }
 
@@ -70,7 +71,7 @@ var ErrUnknownTarget = errors.New("rollout: the snapshot does not hold this rele
 // Explain returns what every rule says about every version that the target could have. It agrees
 // with the plan: a version that starts or waits there does so here, for the same reasons. The cost
 // depends on the versions and rules of the one target, not on the fleet; only the first explanation
-// that names a pool collects its holders.
+// that names a pool collects its holders, and the first of all goes through the queue.
 //
 // The plan must be the one that [PolicySet.Plan] returned, and the snapshot that it was made from
 // must not have been modified. For a decoded copy the error is [ErrDecodedPlan], for a target that
@@ -105,7 +106,7 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 	} else {
 		e.Versions = w.versionsAlone(i, len(e.Held) > 0)
 	}
-	e.Pools = w.poolsOf(e.Versions)
+	e.Queue, e.Pools = w.placesOf(i), w.poolsOf(e.Versions)
 	for k := range t.Jobs {
 		if !t.Jobs[k].Status.Terminal() {
 			e.Jobs = append(e.Jobs, t.Jobs[k].inUTC())
@@ -410,6 +411,9 @@ func (e Explanation) String() string {
 	}
 	for _, v := range e.Versions {
 		v.draw(&b)
+	}
+	for _, place := range e.Queue {
+		line("queue", place.String())
 	}
 	for k := range e.Pools {
 		line("pool", e.Pools[k].String())

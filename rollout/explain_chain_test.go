@@ -324,7 +324,8 @@ func TestExplanationInFull(t *testing.T) {
   v1: kept
     ├─ + version                allowed
     └─ + deploymentBracket      bracket_current  [B]
-  pool      P: 0 of 0 active
+  queue     P: 1 of 2
+  pool      P: 0 of 0 active; 2 in the queue
 `},
 		{why: "its hook", of: "drain", world: world("v1"), policies: policy(bracketed), want: `r1 / prod / drain at 2025-01-01T00:05:00Z
   runs      v1

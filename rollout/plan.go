@@ -131,15 +131,16 @@ type Keep struct {
 	Started int `json:"started"` // targets with a job in progress
 }
 
-// Pool describes a pool. Active counts the starts of the plan; all other fields are as they were
-// before them. A rule under a new name has a new pool: while planners work with both names, each
+// Pool describes a pool. Active counts the starts of the plan, and Waiting what waits for a place
+// after them; all other fields are as they were before them. A rule under a new name has a new pool: while planners work with both names, each
 // pool keeps only its own limit, and the starts of the two add up. With MaxActiveKeys a pool
 // without holders is also active if a member is unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
-	Active      int                  `json:"active"` // distinct members that are being disrupted
-	Max         int                  `json:"max"`    // how many may be disrupted
-	Total       int                  `json:"total"`  // members
+	Active      int                  `json:"active"`            // distinct members that are being disrupted
+	Max         int                  `json:"max"`               // how many may be disrupted
+	Total       int                  `json:"total"`             // members
+	Waiting     int                  `json:"waiting,omitempty"` // starts that [Plan.Queue] lists for the pool
 	Holders     []concurrency.Holder `json:"holders,omitempty"`
 	Quarantined []concurrency.Holder `json:"quarantined,omitempty"`
 	Unavailable []string             `json:"unavailable,omitempty"`
@@ -149,8 +150,12 @@ type Pool struct {
 func (p Pool) String() string {
 	names := p.resources()
 	text := fmt.Sprintf("%s: %d of %d active", textkey.Plain(p.Key), p.Active, p.Max)
+	waiting := ""
+	if p.Waiting > 0 {
+		waiting = fmt.Sprintf("; %d in the queue", p.Waiting)
+	}
 	if len(names) == 0 {
-		return text
+		return text + waiting
 	}
 	const most = 10
 	more := ""
@@ -163,7 +168,7 @@ func (p Pool) String() string {
 			names[k] += " (quarantined)"
 		}
 	}
-	return text + ": " + strings.Join(names, ", ") + more
+	return text + ": " + strings.Join(names, ", ") + more + waiting
 }
 
 // resources returns the resources that hold a slot of the pool or are down, sorted.

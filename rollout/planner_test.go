@@ -1279,7 +1279,7 @@ func TestPlannerLooks(t *testing.T) {
 		t.Errorf("looked %q, started %q, %v", started(looked), started(plan), err)
 	}
 	explanation, err := looked.Explain(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "web"})
-	if err != nil || !strings.HasSuffix(explanation.String(), "pool      P: 2 of 2 active: r1, r3") { // r1 starts in this plan
+	if err != nil || !strings.HasSuffix(explanation.String(), "pool      P: 2 of 2 active: r1, r3; 1 in the queue") { // r1 starts in this plan
 		t.Errorf("%v\n%v", explanation, err)
 	}
 	if after, err := planner.Look(t.Context(), s); err != nil || !slices.Equal(slices.Sorted(slices.Values(started(after))), slices.Sorted(slices.Values(started(plan)))) || len(after.State.Pools) == 0 {

@@ -25,7 +25,7 @@ func TestPlanPrints(t *testing.T) {
 start      r1 / prod / api: deploy v2 as r1/prod/api/v2/1, slot_free
 wait       r3 / prod / api: v2 waits: rollout_not_due (turn 4 of 5) until 2025-01-01T00:03:00Z; and 2 more likewise
 wait       r2 / prod / api: v2 waits: slot_full, waits for a free slot in p
-pool       p: 1 of 1 active
+pool       p: 1 of 1 active; 1 in the queue
 diagnostic approval_status_unknown: aproved is no known status, so such an approval does not count (prod / api)`},
 		{"nothing is left to do", func(s *rollout.Snapshot) {
 			s.Approvals = nil

@@ -29,6 +29,7 @@ type work struct {
 	capacity capacity
 	leasing
 	admitting
+	queueing
 	awaiting
 	explaining
 	slabs

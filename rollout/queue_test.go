@@ -1,0 +1,271 @@
+package rollout_test
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testkit"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+func queueOf(t interface{ Fatal(...any) }, plan rollout.Plan) []rollout.Queued {
+	queue, err := plan.Queue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queue
+}
+
+func explain(t interface{ Fatal(...any) }, plan rollout.Plan, id rollout.TargetID) rollout.Explanation {
+	e, err := plan.Explain(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestQueue: two of a to c want v2 on r1 to r3. One resource may be down at a time.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	const (
+		everybody = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+		two       = `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":2}}`
+		zones     = `{"id":"Z","resourceConcurrency":{"groupSelector":"true","limit":9,"groupBy":"resource.id","maxActiveKeys":1}}`
+		curve     = `,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"target"}}`
+	)
+	urgent := func(s *rollout.Snapshot) {
+		for k := range s.Versions {
+			if v := &s.Versions[k]; v.Deployment == "b" && v.ID == "v2" {
+				v.Priority = 7
+			}
+		}
+	}
+	for _, row := range []struct {
+		why, rules string
+		edit       func(*rollout.Snapshot)
+		want       []string
+	}{
+		{"nobody waits", `{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":3}}`, nil, nil},
+		{"by ids, if nothing else decides", oneAtATime, nil, []string{
+			"r2 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P", "r2 / prod / b: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+			"r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P", "r3 / prod / b: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+		}},
+		{"those with a priority first", oneAtATime, urgent, []string{
+			"r2 / prod / b: deploy v2, priority 7, due since 2025-01-01T00:00:00Z, for P", "r3 / prod / b: deploy v2, priority 7, due since 2025-01-01T00:00:00Z, for P",
+			"r2 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P", "r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+		}},
+		{"what has failed goes back before them", oneAtATime + `,{"rollback":{"onJobStatuses":["failure"]}}`, func(s *rollout.Snapshot) {
+			urgent(s)
+			s.Targets[len(s.Targets)-1].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobFailure, CreatedAt: t0, CompletedAt: minute(1)}}
+			s.Unavailable = []string{"r1"} // nothing starts but there
+		}, []string{
+			"r3 / prod / b: rollback v1, due since 2025-01-01T00:01:00Z, for P",
+			"r2 / prod / b: deploy v2, priority 7, due since 2025-01-01T00:00:00Z, for P",
+			"r2 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P", "r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+		}},
+		{"an execution stands once, however many of its members would begin", everybody + "," + oneAtATime, nil, []string{
+			"r2 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P", "r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+		}},
+		{"with the highest priority of what it brings", everybody + "," + oneAtATime, urgent, []string{
+			"r2 / prod / a: deploy v2, priority 7, due since 2025-01-01T00:00:00Z, for P", "r3 / prod / a: deploy v2, priority 7, due since 2025-01-01T00:00:00Z, for P",
+		}},
+		{"who waits for two pools", oneAtATime + two, func(s *rollout.Snapshot) { s.Unavailable = []string{"r1", "r2"} }, []string{
+			"r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P and Q", "r3 / prod / b: deploy v2, due since 2025-01-01T00:00:00Z, for P and Q",
+		}},
+		{"its own pool, and not those that have to become idle", zones, nil, []string{
+			"r2 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for Z/r2", "r2 / prod / b: deploy v2, due since 2025-01-01T00:00:00Z, for Z/r2",
+			"r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for Z/r3", "r3 / prod / b: deploy v2, due since 2025-01-01T00:00:00Z, for Z/r3",
+		}},
+		{"nobody whose turn has still to come, as that of one resource each", oneAtATime + curve, nil, []string{
+			"r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+			"r2 / prod / a: deploy v2, due since 2025-01-01T00:01:00Z, for P", "r3 / prod / b: deploy v2, due since 2025-01-01T00:01:00Z, for P",
+		}},
+		{"nobody who is frozen", oneAtATime, func(s *rollout.Snapshot) {
+			s.Freezes = []rollout.Freeze{{ID: "z", Resource: "r2", CreatedAt: t0, CreatedBy: "ann", Reason: "INC-7"}}
+		}, []string{
+			"r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P", "r3 / prod / b: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+		}},
+		{"nobody whom an override lets past the limit", oneAtATime, func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Deployment: "b", Version: "v2", CreatedAt: t0, CreatedBy: "ann", Reason: "INC-7"}}
+		}, []string{
+			"r1 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+			"r2 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P", "r3 / prod / a: deploy v2, due since 2025-01-01T00:00:00Z, for P",
+		}},
+	} {
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, minute(1))
+		var got []string
+		for _, q := range queueOf(t, plan) {
+			got = append(got, q.String())
+		}
+		if diff := gocmp.Diff(row.want, got); diff != "" {
+			t.Errorf("%s:\n%s", row.why, diff)
+		}
+	}
+}
+
+// TestQueueHoldsWhatWaitsForCapacity: a start is in the queue if and only if pools alone refuse it,
+// in the order in which slots are given, and every pool and explanation counts it.
+func TestQueueHoldsWhatWaitsForCapacity(t *testing.T) {
+	env, seen := newEnv(t), testkit.Tally{}
+	checkWorlds(t, env, seen, 40, nil, func(t *rapid.T, w *world) {
+		queue := queueOf(t, w.plan)
+		if !slices.IsSortedFunc(queue, func(a, b rollout.Queued) int {
+			back := func(q rollout.Queued) int { return strings.Compare(string(rollout.PurposeRollback), string(q.Purpose)) }
+			return cmp.Or(cmp.Compare(back(a), back(b)), cmp.Compare(b.Priority, a.Priority), a.Due.Compare(b.Due))
+		}) {
+			t.Fatalf("not in turn: %v\n%v", queue, w)
+		}
+		per, at := map[string][]rollout.TargetID{}, map[rollout.TargetID]rollout.Queued{}
+		for _, q := range queue {
+			if _, again := at[q.TargetID]; again || len(q.Pools) == 0 || !slices.IsSorted(q.Pools) {
+				t.Fatalf("%v is twice in the queue, or for no pool\n%v", q, w)
+			}
+			at[q.TargetID] = q
+			for _, key := range q.Pools {
+				per[key] = append(per[key], q.TargetID)
+			}
+			e := explain(t, w.plan, q.TargetID)
+			k := slices.IndexFunc(e.Versions, func(v rollout.VersionExplanation) bool { return v.Version == q.Version })
+			if k < 0 || e.Versions[k].Prospect != rollout.ProspectWaits {
+				t.Fatalf("%v does not wait:\n%v\n%v", q, e, w)
+			}
+			var pools []string
+			for _, r := range e.Versions[k].Blockers() {
+				if !strings.HasPrefix(string(r.Reason), "slot_") {
+					t.Fatalf("%v waits for something else:\n%v\n%v", q, e, w)
+				}
+				if r.Data != nil {
+					pools = append(pools, r.Data.Names...)
+				} else {
+					pools = append(pools, r.On[0].Pool)
+				}
+			}
+			if !slices.Equal(pools, q.Pools) {
+				t.Fatalf("%v waits for %v:\n%v\n%v", q, pools, e, w)
+			}
+			seen[string("queued to "+q.Purpose)]++
+			if e.Bracket != "" {
+				seen["queued in a bracket"]++
+			}
+			if !e.Versions[k].Listed {
+				seen["queued behind a newer version"]++
+			}
+		}
+		for _, p := range w.plan.Pools {
+			if p.Waiting != len(per[p.Key]) {
+				t.Fatalf("%v: %v are queued\n%v", p, per[p.Key], w)
+			}
+			delete(per, p.Key)
+		}
+		if len(per) > 0 {
+			t.Fatalf("the plan does not list the pools of %v\n%v", per, w)
+		}
+		for wait := range w.plan.Waiting.All() {
+			if slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool { return !strings.HasPrefix(string(v.Reason), "slot_") }) {
+				continue
+			}
+			e := explain(t, w.plan, wait.TargetID)
+			own, alone := at[wait.TargetID]
+			if !alone { // a member with which its execution does not begin
+				k := slices.IndexFunc(queue, func(q rollout.Queued) bool {
+					return q.Resource == wait.Resource && q.Environment == wait.Environment && explain(t, w.plan, q.TargetID).Bracket == e.Bracket
+				})
+				if k < 0 || e.Bracket == "" {
+					t.Fatalf("%v is not queued: %v\n%v", wait, queue, w)
+				}
+				own = queue[k]
+				seen["with another member"]++
+			}
+			var want []rollout.QueuePlace
+			for _, key := range own.Pools {
+				place := rollout.QueuePlace{Pool: key}
+				for _, q := range queue {
+					if q.TargetID == own.TargetID {
+						place.Before = place.Of
+					}
+					if slices.Contains(q.Pools, key) {
+						place.Of++
+					}
+				}
+				want = append(want, place)
+			}
+			if !slices.Equal(e.Queue, want) {
+				t.Fatalf("%v explains %v, want %v\n%v", wait.TargetID, e.Queue, want, w)
+			}
+			seen["place"]++
+		}
+	}, "queued to deploy", "queued in a bracket", "queued behind a newer version", "with another member", "place")
+}
+
+// TestFirstInQueueIsNext: with one more place in the only pool, and everything else as it was, the
+// first in the queue starts.
+func TestFirstInQueueIsNext(t *testing.T) {
+	env, seen := newEnv(t), testkit.Tally{}
+	only := func(policies []rollout.Policy) []rollout.Policy { // one pool
+		pools := 0
+		for i := range policies {
+			policies[i].Rules = slices.DeleteFunc(policies[i].Rules, func(r rollout.Rule) bool {
+				if r.ResourceConcurrency != nil {
+					pools++
+				}
+				return r.ResourceConcurrency != nil && pools > 1
+			})
+		}
+		return slices.DeleteFunc(policies, func(p rollout.Policy) bool { return len(p.Rules) == 0 })
+	}
+	checkWorlds(t, env, seen, 30, only, func(t *rapid.T, w *world) {
+		queue := queueOf(t, w.plan)
+		if len(queue) == 0 || len(w.plan.Pools) != 1 || w.plan.Pools[0].Active != w.plan.Pools[0].Max || w.plan.Pools[0].Max == w.plan.Pools[0].Total {
+			return
+		}
+		for i := range w.policies {
+			w.policies[i].Rules = slices.Clone(w.policies[i].Rules)
+			for k := range w.policies[i].Rules {
+				if before := w.policies[i].Rules[k].ResourceConcurrency; before != nil {
+					if before.Rate != nil || len(w.plan.Pools[0].Quarantined) > 0 {
+						return
+					}
+					wider := *before
+					wider.Limit = concurrency.Count(w.plan.Pools[0].Max + 1)
+					w.policies[i].Rules[k].ResourceConcurrency = &wider
+				}
+			}
+		}
+		set, err := rollout.Compile(w.policies, env, w.options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := set.Plan(w.s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(plan.Start, func(s rollout.Start) bool {
+			return s.TargetID == queue[0].TargetID && s.Version == queue[0].Version && s.Purpose == queue[0].Purpose && s.Group == queue[0].Group
+		}) {
+			t.Fatalf("with one more place %v does not start, but %v\n%v", queue[0], plan.Start, w)
+		}
+		seen["next to "+string(queue[0].Purpose)]++
+		if len(queue) > 1 {
+			seen["before others"]++
+		}
+	}, "next to deploy", "before others")
+}
+
+// TestQueueOfCopy: what a decoded plan lacks is asked of the plan itself.
+func TestQueueOfCopy(t *testing.T) {
+	t.Parallel()
+	if list, err := new(rollout.Plan).Queue(); !errors.Is(err, rollout.ErrDecodedPlan) || list != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+}
