@@ -52,10 +52,11 @@
 // past one rule for a time. A Freeze keeps targets from starting anything for a time, whatever the
 // rules say.
 //
-// [Plan.Explain] says what every rule decides about every version of one target, [Plan.Changes]
-// what differs from an earlier plan, [PolicySet.Lint] what can never finish. A [Recording] is a
-// plan with everything it was made from, for a log of decisions; [PolicySet.Replay] makes the plan
-// again, with a later version of this package or under other policies.
+// [Plan.Explain] says what every rule decides about every version of one target, [Plan.Queue] who
+// gets the next slots, [Plan.Changes] what differs from an earlier plan, [PolicySet.Lint] what can
+// never finish. A [Recording] is a plan with everything it was made from, for a log of decisions;
+// [PolicySet.Replay] makes the plan again, with a later version of this package or under other
+// policies.
 //
 // # What is checked when
 //

@@ -550,6 +550,35 @@ func ExampleVersion_priority() {
 	// n1 / prod / web: v2 waits: slot_full, waits for a free slot in one; and 1 more likewise
 }
 
+// Who is next? Two nodes have a newer version of web to come, and the pool of all nodes is full: one
+// of them is down.
+func ExamplePlan_Queue() {
+	fleet := exampleFleet()
+	fleet.Unavailable = []string{"n3"}
+	fleet.Resources = append(fleet.Resources, rollout.Resource{ID: "n3"})
+	set := exampleSet(`{"name":"nodes","selector":"true","rules":[{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}]}`)
+	plan, err := set.Plan(fleet, exampleNow)
+	if err != nil {
+		log.Fatal(err)
+	}
+	queue, err := plan.Queue()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for k, next := range queue {
+		fmt.Printf("%d. %s\n", k+1, next)
+	}
+	explanation, err := plan.Explain(rollout.TargetID{Resource: "n2", Environment: "prod", Deployment: "web"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(explanation.Queue)
+	// Output:
+	// 1. n1 / prod / web: deploy v2, due since 2025-01-01T00:00:00Z, for one
+	// 2. n2 / prod / web: deploy v2, due since 2025-01-01T00:00:00Z, for one
+	// [one: 2 of 2]
+}
+
 // ExamplePlanner_choose takes back one node at a time: rollbacks wait for no curve and no window, so
 // all of them are offered at once.
 func ExamplePlanner_choose() {

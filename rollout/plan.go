@@ -12,8 +12,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// ErrDecodedPlan is returned by [Plan.Commit] and [Plan.Explain] for a plan that does not come from
-// [PolicySet.Plan], such as a decoded one: it lacks what these methods need. [PolicySet.Replay]
+// ErrDecodedPlan is returned by [Plan.Commit], [Plan.Explain] and [Plan.Queue] for a plan that does
+// not come from [PolicySet.Plan], such as a decoded one: it lacks what these methods need. [PolicySet.Replay]
 // makes the plan of a [Recording] again.
 var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that PolicySet.Plan returned, or have PolicySet.Replay make it again")
 

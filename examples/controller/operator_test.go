@@ -313,18 +313,18 @@ func TestCommands(t *testing.T) {
 func TestCloseCommand(t *testing.T) {
 	t.Parallel()
 	c, h := frozenFleet(t)
-	collecting := func() []string {
+	status := func() v1alpha1.RolloutPolicyStatus {
 		var policies v1alpha1.RolloutPolicyList
 		if err := c.List(t.Context(), &policies, client.InNamespace(h.namespace)); err != nil {
 			t.Fatal(err)
 		}
-		return policies.Items[0].Status.Collecting
+		return policies.Items[0].Status
 	}
 	h.once()
 	h.want("collecting", map[string]int{}, map[string]int{"bracket_collecting": 3})
-	groups := collecting()
-	if len(groups) != 1 || !strings.HasSuffix(groups[0], "/1") {
-		t.Fatalf("the policy says that %q collect", groups)
+	groups := status().Collecting
+	if len(groups) != 1 || !strings.HasSuffix(groups[0], "/1") || len(status().Queue) > 0 {
+		t.Fatalf("the policy says %+v", status())
 	}
 	order := inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Close, Group: groups[0], By: "ann", Reason: "CVE-2026-1"}}, h.namespace, "now")
 	create(t, c, order)
@@ -332,11 +332,14 @@ func TestCloseCommand(t *testing.T) {
 	if jobs := listJobs(t, c, h.namespace); len(jobs) != 1 || jobs[0].Spec.CreatedAt.After(h.clock.Now()) {
 		t.Errorf("%d jobs", len(jobs))
 	}
-	if groups := collecting(); len(groups) > 0 {
-		t.Errorf("%q collect still", groups)
+	if now := status(); len(now.Collecting) > 0 || len(now.Queue) != 2 || !strings.HasSuffix(now.Queue[0], ", for one-at-a-time") {
+		t.Errorf("two wait for the slot of the third, and none collects: %+v", now)
 	}
 	h.run(h.clock.Now().Add(24 * time.Hour))
 	h.want("done", allDone, map[string]int{"current": 3})
+	if now := status(); len(now.Queue) > 0 {
+		t.Errorf("nobody waits any more: %+v", now)
+	}
 	if says := plannedIn(t, c, h.namespace); says != "" {
 		t.Errorf("the policy says %q", says)
 	}

@@ -116,8 +116,11 @@ func (r *reporter) refused(ctx context.Context, found policies, fault error) err
 // noPlan has a policy say that there is no plan, nor will be one until something changes.
 func (r *reporter) noPlan(policy *v1alpha1.RolloutPolicy, reason, message string) {
 	r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, false, reason, message, policy.Generation, r.now))
-	policy.Status.NextPlan, policy.Status.Collecting = nil, nil
+	policy.Status.NextPlan, policy.Status.Collecting, policy.Status.Queue = nil, nil, nil
 }
+
+// maxQueue is how much of the queue a policy shows.
+const maxQueue = 10
 
 // planned reports a plan, on the policies and on every machine.
 func (r *reporter) planned(ctx context.Context, found policies, seen *observation, plan rollout.Plan) error {
@@ -145,10 +148,18 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 			collecting = append(collecting, record.Collecting.ID)
 		}
 	}
-	err := r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
+	queued, err := plan.Queue()
+	if err != nil {
+		return err
+	}
+	var queue []string
+	for _, q := range queued[:min(len(queued), maxQueue)] {
+		queue = append(queue, q.String())
+	}
+	err = r.onPolicies(ctx, found, func(policy *v1alpha1.RolloutPolicy) {
 		r.set(policy, &policy.Status.Conditions, condition(v1alpha1.ConditionPlanned, true, reasonPlanned, strings.TrimSuffix(message, "\n"), policy.Generation, r.now))
 		policy.Status.Waiting, policy.Status.Running, policy.Status.NextPlan = int32(plan.Waiting.Len()), int32(seen.active+len(plan.Start)), next
-		policy.Status.Collecting = collecting
+		policy.Status.Collecting, policy.Status.Queue = collecting, queue
 	})
 	return errors.Join(err, r.onMachines(ctx, seen, plan))
 }

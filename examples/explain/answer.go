@@ -43,9 +43,11 @@ type answer struct {
 	Next    time.Time         `json:"next,omitzero"` // of the plan
 	Start   []rollout.Start   `json:"start,omitempty"`
 	Waiting []rollout.Waiting `json:"waiting,omitempty"`
+	Queue   []rollout.Queued  `json:"queue,omitempty"` // who gets the next slots
 	Keep    rollout.Keep      `json:"keep"`
 
-	// Target is set if one is asked for; then Start and Waiting hold it alone.
+	// Target is set if one is asked for; then Start and Waiting hold it alone, and its place in the
+	// queue is in its explanation.
 	Target *explained `json:"target,omitempty"`
 
 	Diagnostics []rollout.Diagnostic `json:"diagnostics,omitempty"`
@@ -101,6 +103,9 @@ func find(o options) (answer, error) {
 		return a, &program.InputError{Source: name, Err: err}
 	}
 	if o.target == "" {
+		if a.Queue, err = plan.Queue(); err != nil {
+			return a, err
+		}
 		if len(snapshot.Overrides) > 0 {
 			err = a.overridden(&plan)
 		}

@@ -45,6 +45,7 @@ func TestReports(t *testing.T) {
 			"at 2026-03-11T11:00:00Z: 4 start, 15 wait, 2 need nothing; look again at 2026-03-11T11:25:00Z",
 			"  db pg16 in production on eu-1, weekend overridden by dana: INC-77 until 2026-03-11T18:00:00Z",
 			"  slot_full: 1 target, the only one in the way of 1; opened by the fleet",
+			"  1. eu-1 / production / api: deploy v2, due since 2026-03-11T10:30:00Z, for one-per-region/eu",
 		}},
 		{Name: "web", Why: "four kinds of blockers, and time alone does not help", Args: []string{"-target", "eu-2/production/web"}, Says: []string{
 			"in the way of v2: 4 rules, and every one must open", "time alone does not open them",
@@ -54,6 +55,7 @@ func TestReports(t *testing.T) {
 		}},
 		{Name: "db-undone", Why: "a rollback", Args: []string{"-target", "us-2/production/db"}, Says: []string{"  db-rollback            opened by an operator, the release"}},
 		{Name: "cache", Why: "a newer version that is for others", Args: []string{"-target", "us-1/production/cache"}, Says: []string{"  v4, scoped: out of scope"}},
+		{Name: "slot", Why: "a slot that another target holds", Args: []string{"-target", "eu-1/production/api"}, Says: []string{"  queue     one-per-region/eu: 1 of 1"}},
 		{Name: "starts", Why: "nothing stands in the way of what starts", Args: []string{"-target", "eu-1/production/db"}, Says: []string{"nothing stands in the way"}},
 		{Name: "bracket", Why: "a member of a bracket", Args: []string{"-target", "node-1/production/kubelet"}, Says: []string{"  bracket   node-upgrade"}},
 		{Name: "clean", Why: "policies in which nothing is wrong", Args: []string{"-policy", "testdata/clean.yaml", "-snapshot", "testdata/clean-snapshot.yaml", "-now", "2026-03-11T11:00:00Z"}, Says: []string{

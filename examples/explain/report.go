@@ -188,6 +188,16 @@ func (a answer) summary(b *strings.Builder) {
 	if len(a.Waiting) == 0 {
 		b.WriteString("  nobody\n")
 	}
+	if len(a.Queue) > 0 {
+		b.WriteString("\nnext, as soon as there are slots\n")
+	}
+	for k, q := range a.Queue {
+		if k == few {
+			fmt.Fprintf(b, "  and %d more\n", len(a.Queue)-few)
+			break
+		}
+		fmt.Fprintf(b, "  %d. %s\n", k+1, q)
+	}
 }
 
 // group is what waits for one reason.
@@ -282,9 +292,11 @@ func (l *line) String() string {
 	return text + fmt.Sprintf(" until %s the first, %s the last", l.first.UTC().Format(time.RFC3339), l.last.UTC().Format(time.RFC3339))
 }
 
+// few is how many of a long list are shown.
+const few = 8
+
 // some names the first few.
 func some(names []string) string {
-	const few = 8
 	if len(names) <= few {
 		return strings.Join(names, ", ")
 	}

@@ -37,6 +37,7 @@ func (in *RolloutPolicy) DeepCopyInto(out *RolloutPolicy) {
 		out.Status.NextPlan = next.DeepCopy()
 	}
 	out.Status.Collecting = slices.Clone(in.Status.Collecting)
+	out.Status.Queue = slices.Clone(in.Status.Queue)
 }
 
 // DeepCopyObject implements [runtime.Object].

@@ -66,6 +66,10 @@ type RolloutPolicyStatus struct {
 	// Collecting are the groups that the brackets of the namespace are collecting releases for, in
 	// the order of their rules and environments. A [BracketCommand] of kind close names one.
 	Collecting []string `json:"collecting,omitempty"`
+
+	// Queue is what waits for slots alone, the next first, and at most ten of it: each entry is
+	// a [rollout.Queued] as text.
+	Queue []string `json:"queue,omitempty"`
 }
 
 // RolloutPolicyList is a list of policies.
