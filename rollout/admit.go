@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/runid"
 )
@@ -291,7 +290,7 @@ func (w *work) starts() {
 			slab = append(slab, own)
 		}
 		start := &w.plan.Start[k]
-		start.Purpose, start.Reason, start.Claims = PurposeDeploy, Reason(list[k].Reason), slab[from:len(slab):len(slab)]
+		start.Reason, start.Claims = Reason(list[k].Reason), slab[from:len(slab):len(slab)]
 	}
 	for k, place := range w.byCandidate(len(list), func(k int) int32 { return list[k].Candidate }) {
 		if place == 0 {
@@ -304,9 +303,7 @@ func (w *work) starts() {
 			start.Reason = ReasonOverridden
 			w.noteLetPast(c, place)
 		}
-		if c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {
-			start.Purpose = PurposeRollback
-		}
+		start.Purpose = c.purpose()
 		w.waits[c.target].start = place
 		if m := c.member; m != nil && m.pending != nil {
 			m.pending.starts = true

@@ -52,6 +52,13 @@ func (w *work) run(c *candidate) string {
 	return runid.Target{Resource: id.Resource, Environment: id.Environment, Deployment: id.Deployment, Version: w.versionID(c)}.Join(&w.texts, int(c.attempt), c.revert)
 }
 
+func (c *candidate) purpose() Purpose {
+	if c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {
+		return PurposeRollback
+	}
+	return PurposeDeploy
+}
+
 func (w *work) versionID(c *candidate) string {
 	if c.member != nil {
 		return c.member.start.Version

@@ -13,8 +13,8 @@ import (
 )
 
 // ErrDecodedPlan is returned by [Plan.Commit], [Plan.Explain] and [Plan.Queue] for a plan that does
-// not come from [PolicySet.Plan], such as a decoded one: it lacks what these methods need. [PolicySet.Replay]
-// makes the plan of a [Recording] again.
+// not come from [PolicySet.Plan], such as a decoded one: it lacks what these methods need.
+// [PolicySet.Replay] makes the plan of a [Recording] again.
 var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that PolicySet.Plan returned, or have PolicySet.Replay make it again")
 
 // Plan says what may start now, and why everything else waits. It is freshly allocated, ordered,
@@ -132,9 +132,10 @@ type Keep struct {
 }
 
 // Pool describes a pool. Active counts the starts of the plan, and Waiting what waits for a place
-// after them; all other fields are as they were before them. A rule under a new name has a new pool: while planners work with both names, each
-// pool keeps only its own limit, and the starts of the two add up. With MaxActiveKeys a pool
-// without holders is also active if a member is unavailable.
+// after them; all other fields are as they were before them. A rule under a new name has a new
+// pool: while planners work with both names, each pool keeps only its own limit, and the starts of
+// the two add up. With MaxActiveKeys a pool without holders is also active if a member is
+// unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
 	Active      int                  `json:"active"`            // distinct members that are being disrupted

@@ -96,7 +96,8 @@ type queued struct {
 	class       int32 // as work.class returns it
 	target      int32
 	version     int32
-	blockers    int32          // as work.list returns it; all of them are about pools
+	blockers    int32 // as work.list returns it; all of them are about pools
+	purpose     Purpose
 	start       *bracket.Start // nil outside brackets
 	execution   *bracketWork   // the bracket of the execution that would begin; else nil
 }
@@ -110,7 +111,7 @@ type queueKey struct {
 // enqueue notes that capacity refuses a candidate, which is the at-th that it does in turn. Other
 // candidates of the execution that it begins, which are next to it, are the same start.
 func (w *work) enqueue(at int32, c *candidate, blockers []Verdict, refusals []concurrency.Refusal) {
-	own := queued{c.seconds, c.nanoseconds, w.class(c), c.target, c.version, w.list(blockers), nil, nil}
+	own := queued{c.seconds, c.nanoseconds, w.class(c), c.target, c.version, w.list(blockers), c.purpose(), nil, nil}
 	if m := c.member; m != nil {
 		own.start = m.start
 		if m.pending != nil {
@@ -128,22 +129,15 @@ func (w *work) enqueue(at int32, c *candidate, blockers []Verdict, refusals []co
 
 func (w *work) queuedAt(k int) Queued {
 	own := &w.queue[k]
-	q := Queued{TargetID: w.id(own.target), Purpose: PurposeDeploy}
+	q := Queued{TargetID: w.id(own.target), Purpose: own.purpose, Due: time.Unix(own.seconds, int64(own.nanoseconds)).UTC(), Pools: w.poolsOfQueued(own)}
 	if own.start != nil {
 		q.Version, q.Group = own.start.Version, own.start.Run.Group
 	} else {
 		q.Version, q.Group = w.version(own.target, own.version).ID, w.groupOf(&w.targets[own.target])
 	}
-	switch {
-	case own.class == 0 || own.start != nil && own.start.Run.Purpose == bracket.Rollback:
-		q.Purpose = PurposeRollback
-	case len(w.priorities) > 0:
+	if own.class > 0 && len(w.priorities) > 0 {
 		q.Priority = w.priorities[own.class-1]
 	}
-	if due := time.Unix(own.seconds, int64(own.nanoseconds)).UTC(); !due.IsZero() {
-		q.Due = due
-	}
-	q.Pools = w.poolsOfQueued(own)
 	return q
 }
 
@@ -174,9 +168,10 @@ func (w *work) placesOf(i int32) (list []QueuePlace) {
 	if w.queueAt == nil {
 		w.indexQueue()
 	}
-	at, waits := w.queueAt[queueKey{at: i}]
+	at, waits := w.queueAt[queueKey{nil, i}]
 	if b := w.bracketAt(i); b != nil && !waits {
 		at, waits = w.queueAt[queueKey{b, w.targets[i].resource}]
+		waits = waits && w.waits[i].blockers == w.queue[at].blockers // else it is no part of the execution
 	}
 	if !waits {
 		return nil
