@@ -277,3 +277,31 @@ func TestQueueOfCopy(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// TestQueuedGroup: with its resource, what is queued names the holder that it would be.
+func TestQueuedGroup(t *testing.T) {
+	t.Parallel()
+	for rules, want := range map[string]string{
+		oneAtATime: "target/prod/a",
+		`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + oneAtATime: "B/prod/1",
+	} {
+		plan := mustPlan(t, compile(t, policy(rules)), fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
+		if queue := queueOf(t, plan); len(queue) != 1 || queue[0].Group != want || plan.Start[0].Group != want {
+			t.Errorf("%+v, want %s, as for %v", queue, want, plan.Start[0])
+		}
+	}
+}
+
+// TestPlacesAreCountedOnce: of many explanations that say a place, only the first goes through the
+// queue.
+func TestPlacesAreCountedOnce(t *testing.T) {
+	const n = 2000
+	plan := mustPlan(t, compile(t, policy(oneAtATime)), fleet(n, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
+	last := queueOf(t, plan)[n-2].TargetID
+	if got := explain(t, plan, last).Queue; !slices.Equal(got, []rollout.QueuePlace{{Pool: "P", Before: n - 2, Of: n - 1}}) {
+		t.Errorf("%v", got)
+	}
+	if allocated := testing.AllocsPerRun(10, func() { explain(t, plan, last) }); allocated > 100 {
+		t.Errorf("%v allocations with %d in the queue", allocated, n-1)
+	}
+}
