@@ -149,7 +149,7 @@ func progress(s *staged.StageStatus) string {
 func (w *world) summary(run *staged.Run) {
 	text := run.String()
 	for s := range run.Stages() {
-		text = w.counted(text, s.BeforeDecision, s.AfterDecision)
+		text = w.counted(text, s.Before.Decision, s.After.Decision)
 		for t := range run.Targets(s.Index) {
 			text = w.counted(text, t.Decision)
 		}

@@ -96,13 +96,11 @@ func (e *edit) actions() []Action {
 		list = append(list, a)
 		return true
 	})
-	request := func(side Side, state ApprovalState) {
-		if state == ApprovalRequested {
+	for _, side := range []Side{Before, After} {
+		if s.approval(side).state == ApprovalRequested {
 			list = append(list, Action{Kind: RequestApproval, Stage: k, Run: p.id, Side: side, Name: ApprovalName(p.spec.Name, side, p.stages[k].name)})
 		}
 	}
-	request(Before, s.before)
-	request(After, s.after)
 	return list
 }
 

@@ -36,7 +36,7 @@ func (r *Run) overBudget() bool {
 // rejected looks at the current stage only: no stage closes with a rejected approval.
 func (r *Run) rejected() bool {
 	s := r.stage(r.current)
-	return s.before == ApprovalRejected || s.after == ApprovalRejected
+	return s.before.state == ApprovalRejected || s.after.state == ApprovalRejected
 }
 
 // advance takes the stages as far as they can go.
@@ -67,7 +67,7 @@ func (e *edit) advanceStage(k int) bool {
 		}
 		if p.before && !nobody(p, s) {
 			s = e.enter(k, StageWaitingBefore)
-			s.before, s.beforeAt.requested = ApprovalRequested, notedAt(e.now)
+			s.before.request(e.now)
 			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalRequested)})
 		} else {
 			s = e.enter(k, StageUpdating)
@@ -75,12 +75,12 @@ func (e *edit) advanceStage(k int) bool {
 		}
 	}
 	if s.phase == StageWaitingBefore {
-		if s.before != ApprovalApproved {
+		if s.before.state != ApprovalApproved {
 			if !nobody(p, s) {
 				return false
 			}
 			s = e.stage(k)
-			s.before, s.beforeAt = ApprovalNone, approvalTimes{} // it was requested, and is no longer needed; nobody has decided
+			s.before = approval{state: ApprovalNone} // it was requested, and is no longer needed; nobody has decided
 			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalNone)})
 		}
 		s = e.enter(k, StageUpdating)
@@ -95,8 +95,8 @@ func (e *edit) advanceStage(k int) bool {
 			e.event(Event{Kind: EventWait, Stage: k, To: "running"})
 			e.elapseWait() // under way since the last member was settled, maybe during a stop
 		}
-		if p.after && s.after == ApprovalNone {
-			s.after, s.afterAt.requested = ApprovalRequested, notedAt(e.now)
+		if p.after && s.after.state == ApprovalNone {
+			s.after.request(e.now)
 			e.event(Event{Kind: EventApproval, Stage: k, Side: After, To: string(ApprovalRequested)})
 		}
 	}
@@ -115,7 +115,7 @@ func nobody(p *stagePlan, s *stage) bool { return p.cleanup && s.unsettled() == 
 // closes reports whether everything that a stage in WaitingAfter waits for is done.
 func (r *Run) closes(k int) bool {
 	p, s := &r.plan.stages[k], r.stage(k)
-	return (!p.waits || s.elapsed) && (!p.after || s.after == ApprovalApproved) && !r.blocked(k)
+	return (!p.waits || s.elapsed) && (!p.after || s.after.state == ApprovalApproved) && !r.blocked(k)
 }
 
 // blocked reports whether a regressed target keeps a stage from closing. Options under which none

@@ -65,40 +65,39 @@ func (c *stageCheck) checkPlace() {
 // checkGates compares the approvals with the phase.
 func (c *stageCheck) checkGates() {
 	for _, gate := range []struct {
-		field    string
-		exists   bool
-		approval ApprovalState
-		by       *Decision
-	}{{"before", c.plan.before, c.before, c.beforeBy}, {"after", c.plan.after, c.after, c.afterBy}} {
-		if gate.by != nil && gate.approval != ApprovalApproved && gate.approval != ApprovalRejected {
+		field  string
+		exists bool
+		*approval
+	}{{"before", c.plan.before, &c.before}, {"after", c.plan.after, &c.after}} {
+		if gate.by != nil && gate.state != ApprovalApproved && gate.state != ApprovalRejected {
 			c.wrong(gate.field+"By", "must be left out: nobody has answered")
 		}
-		switch gate.approval {
+		switch gate.state {
 		case ApprovalNone:
 		case ApprovalRequested, ApprovalApproved, ApprovalRejected:
 			if !gate.exists {
 				c.wrong(gate.field, "must be left out: the stage has no such approval")
 			}
 		default:
-			c.wrong(gate.field, "is the unknown %q", gate.approval)
+			c.wrong(gate.field, "is the unknown %q", gate.state)
 		}
 	}
-	approved := !c.plan.before || c.before == ApprovalApproved
+	approved := !c.plan.before || c.before.state == ApprovalApproved
 	switch c.phase {
 	case StagePending:
-		if c.before != ApprovalNone {
+		if c.before.state != ApprovalNone {
 			c.wrong("before", "must not be asked for yet")
 		}
 	case StageWaitingBefore:
-		if c.before == ApprovalNone {
+		if c.before.state == ApprovalNone {
 			c.wrong("before", "must be asked for")
 		}
 	case StageUpdating, StageWaitingAfter, StageSucceeded, StageFailed:
-		if !approved && c.opened && (c.before != ApprovalNone || c.anyStarted || !nobody(c.plan, c.stage)) {
-			c.wrong("before", "must be approved, not %s", c.before)
+		if !approved && c.opened && (c.before.state != ApprovalNone || c.anyStarted || !nobody(c.plan, c.stage)) {
+			c.wrong("before", "must be approved, not %s", c.before.state)
 		}
 	case StageSkipped:
-		if c.before != ApprovalNone {
+		if c.before.state != ApprovalNone {
 			c.wrong("phase", "is Skipped although an approval was asked for")
 		}
 	default:
@@ -109,7 +108,7 @@ func (c *stageCheck) checkGates() {
 // checkTimes compares the start and the end of the stage with each other, with the run and with the
 // stage before.
 func (c *stageCheck) checkTimes() {
-	if !c.opened && (c.anyStarted || c.after != ApprovalNone || c.isSettled) {
+	if !c.opened && (c.anyStarted || c.after.state != ApprovalNone || c.isSettled) {
 		c.wrong("states", "have a start, or the stage a later gate, before it began")
 	}
 	if c.begun != c.opened || c.begun && (c.start > c.run.time || c.early) {
@@ -150,24 +149,23 @@ func (c *stageCheck) checkInstants() {
 		start, began = c.start, c.start
 	}
 	for _, gate := range []struct {
-		field       string
-		approval    ApprovalState
-		at          approvalTimes
+		field string
+		*approval
 		from, until int64
-	}{{"before", c.before, c.beforeAt, earliest, began}, {"after", c.after, c.afterAt, start, latest}} {
+	}{{"before", &c.before, earliest, began}, {"after", &c.after, start, latest}} {
 		from := gate.from
 		for _, is := range []struct {
 			field string
 			at    noted
 			valid bool
 		}{
-			{"Requested", gate.at.requested, gate.approval != ApprovalNone},
-			{"Decided", gate.at.decided, gate.approval == ApprovalApproved || gate.approval == ApprovalRejected},
+			{"Requested", gate.requested, gate.state != ApprovalNone},
+			{"Decided", gate.decided, gate.state == ApprovalApproved || gate.state == ApprovalRejected},
 		} {
 			switch at := is.at.instant(); {
 			case !is.at.known():
 			case !is.valid:
-				c.wrong(gate.field+is.field, "must be left out: the approval is %s", gate.approval)
+				c.wrong(gate.field+is.field, "must be left out: the approval is %s", gate.state)
 			case at < from || at > gate.until:
 				c.wrong(gate.field+is.field, "must be between %s and %s, by what else is stored", shownInstant(from), shownInstant(gate.until))
 			default:
@@ -197,11 +195,11 @@ func (c *stageCheck) checkSettled() {
 		if !c.isSettled || c.unsettled() > 0 {
 			c.wrong("phase", "is %s, but a member is not settled", c.phase)
 		}
-		if c.plan.after && c.after == ApprovalNone {
+		if c.plan.after && c.after.state == ApprovalNone {
 			c.wrong("after", "must be asked for")
 		}
 	}
-	if c.phase == StageSucceeded && (c.plan.waits && !c.elapsed || c.plan.after && c.after != ApprovalApproved) {
+	if c.phase == StageSucceeded && (c.plan.waits && !c.elapsed || c.plan.after && c.after.state != ApprovalApproved) {
 		c.wrong("phase", "is Succeeded, but a task after the stage is open")
 	}
 	if c.isSettled && c.settled > c.run.time {

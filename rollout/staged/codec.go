@@ -262,14 +262,14 @@ func (p Phase) halting() bool {
 func (s *stage) append(out []byte) ([]byte, error) {
 	stored := storedStage{
 		Phase: s.phase, Members: s.tree.size, PhaseSince: s.since.time(),
-		BeforeRequested: s.beforeAt.requested.time(), BeforeDecided: s.beforeAt.decided.time(),
-		AfterRequested: s.afterAt.requested.time(), AfterDecided: s.afterAt.decided.time(),
+		BeforeRequested: s.before.requested.time(), BeforeDecided: s.before.decided.time(),
+		AfterRequested: s.after.requested.time(), AfterDecided: s.after.decided.time(),
 	}
-	if s.before != ApprovalNone {
-		stored.Before, stored.BeforeBy = s.before, s.beforeBy
+	if s.before.state != ApprovalNone {
+		stored.Before, stored.BeforeBy = s.before.state, s.before.by
 	}
-	if s.after != ApprovalNone {
-		stored.After, stored.AfterBy = s.after, s.afterBy
+	if s.after.state != ApprovalNone {
+		stored.After, stored.AfterBy = s.after.state, s.after.by
 	}
 	if s.begun {
 		stored.Start = timeOf(s.start)

@@ -43,8 +43,8 @@ func TestEveryValueIsReached(t *testing.T) {
 			}
 			for s := range m.run.Stages() {
 				seen["StagePhase "+string(s.Phase)]++
-				seen["ApprovalState "+string(s.Before)]++
-				seen["ApprovalState "+string(s.After)]++
+				seen["ApprovalState "+string(s.Before.State)]++
+				seen["ApprovalState "+string(s.After.State)]++
 				for target := range m.run.Targets(s.Index) {
 					seen["TargetState "+target.State.String()]++
 					if v, ok := m.run.Explain(target.Name); ok {
@@ -157,9 +157,9 @@ func TestJSONStays(t *testing.T) {
 			Actions: []staged.Action{{Kind: staged.Start, Stage: 1, Token: token, Target: "c", Version: "v2", Run: "r", Side: staged.After, Name: "n"}},
 			Events:  []staged.Event{{Kind: staged.EventTarget, Stage: 1, Target: "c", Side: staged.After, To: "done", Reason: staged.ReasonGone}}, Next: at, Changed: true},
 		`{"index":1,"name":"s","phase":"Updating","cleanup":true,"counts":{"members":1,"waiting":2,"starting":3,"updating":4,"soaking":5,"done":6,"failed":7,"timedOut":8,"skipped":9,"removed":10,"regressed":11,"stuck":12},` +
-			`"limit":2,"budget":3,"before":"approved","after":"none","needsBefore":true,"needsAfter":true,"start":` + inTime + `,"end":` + inTime + `,"wait":1,"waitFrom":` + inTime + `,"waitUntil":` + inTime + `,"waited":true}`: staged.StageStatus{
-			Index: 1, Name: "s", Phase: staged.StageUpdating, Cleanup: true, Counts: counts, Limit: 2, Budget: 3, Before: staged.ApprovalApproved, After: staged.ApprovalNone,
-			NeedsBefore: true, NeedsAfter: true, Start: at, End: at, Wait: 1, WaitFrom: at, WaitUntil: at, Waited: true},
+			`"limit":2,"budget":3,"before":{"required":true,"state":"approved","requested":` + inTime + `,"decided":` + inTime + `,"decision":{"by":"ann","at":` + inTime + `}},"after":{"state":"none"},"start":` + inTime + `,"end":` + inTime + `,"wait":1,"waitFrom":` + inTime + `,"waitUntil":` + inTime + `,"waited":true}`: staged.StageStatus{
+			Index: 1, Name: "s", Phase: staged.StageUpdating, Cleanup: true, Counts: counts, Limit: 2, Budget: 3, After: staged.Gate{State: staged.ApprovalNone},
+			Before: staged.Gate{Required: true, State: staged.ApprovalApproved, Requested: at, Decided: at, Decision: &staged.Decision{By: "ann", At: at}}, Start: at, End: at, Wait: 1, WaitFrom: at, WaitUntil: at, Waited: true},
 		`{"name":"c","stage":1,"position":2,"state":"timedOut","attempt":3,"current":true,"regressed":true,"stuck":true,"reason":"gone","start":` + inTime + `,"end":` + inTime + `}`: staged.TargetStatus{
 			Name: "c", Stage: 1, Position: 2, State: staged.TimedOut, Attempt: 3, Current: true, Regressed: true, Stuck: true, Reason: staged.ReasonGone, Start: at, End: at},
 		`{"name":"g","index":1,"clusters":["c"]}`: staged.DecisionGroup{Name: "g", Index: 1, Clusters: []string{"c"}},

@@ -165,24 +165,18 @@ func (e *edit) answer(c *Command) Reason {
 	if c.Stage < 0 || c.Stage >= e.run.count() {
 		return ReasonUnknownStage
 	}
-	gate := func(s *stage) (*ApprovalState, **Decision, *approvalTimes) {
-		if c.Side == Before {
-			return &s.before, &s.beforeBy, &s.beforeAt
-		}
-		return &s.after, &s.afterBy, &s.afterAt
-	}
 	to := ApprovalApproved
-	switch is, _, _ := gate(e.run.stage(c.Stage)); {
-	case *is == ApprovalRequested && c.Kind == CommandReject:
+	switch is := e.run.stage(c.Stage).approval(c.Side).state; {
+	case is == ApprovalRequested && c.Kind == CommandReject:
 		to = ApprovalRejected
-	case c.Kind == CommandApprove && (*is == ApprovalRequested || *is == ApprovalRejected):
-	case *is == ApprovalNone:
+	case c.Kind == CommandApprove && (is == ApprovalRequested || is == ApprovalRejected):
+	case is == ApprovalNone:
 		return ReasonNotRequested
 	default:
 		return ReasonAlready
 	}
-	state, by, at := gate(e.stage(c.Stage))
-	*state, *by, at.decided = to, e.decision, notedAt(e.now)
+	own := e.stage(c.Stage).approval(c.Side)
+	own.state, own.by, own.decided = to, e.decision, notedAt(e.now)
 	e.event(Event{Kind: EventApproval, Stage: c.Stage, Side: c.Side, To: string(to)})
 	return ""
 }

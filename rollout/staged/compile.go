@@ -330,7 +330,7 @@ func (p *plan) assemble(members [][]string) *Run {
 			fresh = append(fresh, record{attempt: 1})
 		}
 		list[k] = &stage{
-			phase: StagePending, before: ApprovalNone, after: ApprovalNone,
+			phase: StagePending, before: approval{state: ApprovalNone}, after: approval{state: ApprovalNone},
 			tree: newTree(names, fresh[:len(names)], &p.stages[k].timing),
 		}
 		list[k].number[Waiting] = len(names)

@@ -58,9 +58,9 @@ func TestDecisionsAreSeen(t *testing.T) {
 		return func(run *staged.Run) string {
 			stage := slices.Collect(run.Stages())[0]
 			if side == staged.Before {
-				return said(stage.BeforeDecision)
+				return said(stage.Before.Decision)
 			}
-			return said(stage.AfterDecision)
+			return said(stage.After.Decision)
 		}
 	}
 	target := func(name string) func(run *staged.Run) string {
@@ -197,7 +197,7 @@ func TestDecisionsBelongToTheCaller(t *testing.T) {
 		change(e.Decision)
 	}
 	for stage := range s.run.Stages() {
-		change(stage.BeforeDecision)
+		change(stage.Before.Decision)
 	}
 	for target := range s.run.Targets(0) {
 		change(target.Decision)

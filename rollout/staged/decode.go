@@ -205,13 +205,19 @@ func (d *decoder) members(stored []storedStage) {
 // stage builds one stage. It returns nil if the columns contradict each other.
 func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	path := func(field string) string { return inStage(k, field) }
-	s := &stage{phase: from.Phase, before: cmp.Or(from.Before, ApprovalNone), after: cmp.Or(from.After, ApprovalNone), paused: from.Paused, elapsed: from.Elapsed}
-	s.beforeBy, s.afterBy = d.decision(path("beforeBy"), from.BeforeBy), d.decision(path("afterBy"), from.AfterBy)
+	s := &stage{phase: from.Phase, paused: from.Paused, elapsed: from.Elapsed}
+	approvalOf := func(side Side, state ApprovalState, by *Decision, requested, decided time.Time) approval {
+		field := string(side)
+		return approval{
+			cmp.Or(state, ApprovalNone), d.decision(path(field+"By"), by),
+			d.noted(path(field+"Requested"), requested), d.noted(path(field+"Decided"), decided),
+		}
+	}
+	s.before = approvalOf(Before, from.Before, from.BeforeBy, from.BeforeRequested, from.BeforeDecided)
+	s.after = approvalOf(After, from.After, from.AfterBy, from.AfterRequested, from.AfterDecided)
 	s.isSettled, s.settled = !from.Settled.IsZero(), d.instant(path("settled"), from.Settled)
 	s.begun, s.start = !from.Start.IsZero(), d.instant(path("start"), from.Start)
 	s.end = d.instant(path("end"), from.End)
-	s.beforeAt = approvalTimes{d.noted(path("beforeRequested"), from.BeforeRequested), d.noted(path("beforeDecided"), from.BeforeDecided)}
-	s.afterAt = approvalTimes{d.noted(path("afterRequested"), from.AfterRequested), d.noted(path("afterDecided"), from.AfterDecided)}
 	s.since = d.noted(path("phaseSince"), from.PhaseSince)
 	if from.End.IsZero() == s.phase.ended() {
 		d.wrong(path("end"), "must be there if, and only if, the stage is closed or failed")

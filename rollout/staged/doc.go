@@ -165,10 +165,10 @@
 //	                                  the run is Stopping or Stopped            if that is later
 //	stage    Succeeded                True in Succeeded and Skipped,            StageStatus.End
 //	                                  False in Failed
-//	task     ApprovalRequestCreated   True unless ApprovalNone                  BeforeRequested, AfterRequested
-//	task     ApprovalRequestApproved  True if ApprovalApproved                  BeforeDecided, AfterDecided
+//	task     ApprovalRequestCreated   True unless ApprovalNone                  Gate.Requested
+//	task     ApprovalRequestApproved  True if ApprovalApproved                  Gate.Decided
 //	task     WaitTimeElapsed          True if Waited                            WaitUntil
-//	request  ApprovalAccepted         True if ApprovalApproved                  BeforeDecided, AfterDecided
+//	request  ApprovalAccepted         True if ApprovalApproved                  Gate.Decided
 //	cluster  Started                  True if it has a Start                    TargetStatus.Start
 //	cluster  Succeeded                True in Done, False in Failed, TimedOut   TargetStatus.End
 //

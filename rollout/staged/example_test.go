@@ -341,13 +341,13 @@ func ExampleRun_Stages() {
 			}
 			fmt.Println()
 		}
-		if stage.NeedsAfter {
+		if stage.After.Required {
 			fmt.Printf("  %s:", staged.ApprovalName("example-run", staged.After, stage.Name))
-			if stage.After != staged.ApprovalNone {
-				show("ApprovalRequestCreated", "True", stage.AfterRequested)
+			if stage.After.State != staged.ApprovalNone {
+				show("ApprovalRequestCreated", "True", stage.After.Requested)
 			}
-			if stage.After == staged.ApprovalApproved {
-				show("ApprovalRequestApproved", "True", stage.AfterDecided)
+			if stage.After.State == staged.ApprovalApproved {
+				show("ApprovalRequestApproved", "True", stage.After.Decided)
 			}
 			fmt.Println()
 		}

@@ -215,9 +215,9 @@ func (r *Run) faulted(v *Verdict) {
 		}
 	case r.rejected():
 		side, s := After, r.stage(r.current)
-		d.Decision = s.afterBy.copied()
-		if s.before == ApprovalRejected {
-			side, d.Decision = Before, s.beforeBy.copied()
+		d.Decision = s.after.by.copied()
+		if s.before.state == ApprovalRejected {
+			side, d.Decision = Before, s.before.by.copied()
 		}
 		d.Detail, d.Total = "rejected", 1
 		d.Names = append(d.Names, ApprovalName(r.plan.spec.Name, side, r.plan.stages[r.current].name))
@@ -258,7 +258,7 @@ func (r *Run) waits(v *Verdict) {
 		v.until(s.tree.root.first.free)
 		v.On = append(v.On, Condition{Kind: OnSlot, Stage: k})
 	case StageWaitingAfter:
-		if p.after && s.after != ApprovalApproved {
+		if p.after && s.after.state != ApprovalApproved {
 			approval(After)
 		}
 		if p.waits && !s.elapsed {

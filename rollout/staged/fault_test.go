@@ -170,7 +170,7 @@ func (h *host) tick(t *rapid.T, f faults, seen testkit.Tally) {
 	}
 	for s := range next.Stages() {
 		for _, side := range []staged.Side{staged.Before, staged.After} {
-			if h.requests[staged.ApprovalName("run", side, s.Name)] && (side == staged.Before && s.Before == staged.ApprovalRequested || side == staged.After && s.After == staged.ApprovalRequested) {
+			if h.requests[staged.ApprovalName("run", side, s.Name)] && (side == staged.Before && s.Before.State == staged.ApprovalRequested || side == staged.After && s.After.State == staged.ApprovalRequested) {
 				h.pending = append(h.pending, staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: s.Index, Side: side})
 			}
 		}

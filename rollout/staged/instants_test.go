@@ -50,12 +50,11 @@ func instantsOf(run *staged.Run) string {
 	for s := range run.Stages() {
 		text := fmt.Sprintf("%s %s", s.Phase, minute(s.PhaseSince))
 		for _, gate := range []struct {
-			name               string
-			state              staged.ApprovalState
-			requested, decided time.Time
-		}{{"before", s.Before, s.BeforeRequested, s.BeforeDecided}, {"after", s.After, s.AfterRequested, s.AfterDecided}} {
-			if gate.state != staged.ApprovalNone || !gate.requested.IsZero() || !gate.decided.IsZero() {
-				text += fmt.Sprintf(" %s %s %s %s", gate.name, gate.state, minute(gate.requested), minute(gate.decided))
+			name string
+			staged.Gate
+		}{{"before", s.Before}, {"after", s.After}} {
+			if gate.State != staged.ApprovalNone || !gate.Requested.IsZero() || !gate.Decided.IsZero() {
+				text += fmt.Sprintf(" %s %s %s %s", gate.name, gate.State, minute(gate.Requested), minute(gate.Decided))
 			}
 		}
 		if s.Waited {
@@ -229,8 +228,8 @@ func TestInstantsAreThoseOfEvents(t *testing.T) {
 					got, want time.Time
 				}{
 					{"phase", s.PhaseSince, stages[s.Index]},
-					{"before requested", s.BeforeRequested, requested[before]}, {"before decided", s.BeforeDecided, decided[before]},
-					{"after requested", s.AfterRequested, requested[after]}, {"after decided", s.AfterDecided, decided[after]},
+					{"before requested", s.Before.Requested, requested[before]}, {"before decided", s.Before.Decided, decided[before]},
+					{"after requested", s.After.Requested, requested[after]}, {"after decided", s.After.Decided, decided[after]},
 				} {
 					if !is.got.Equal(is.want) || !is.got.IsZero() && is.got.Location() != time.UTC {
 						t.Fatalf("stage %d, %s: %v, was told %v\n%s", s.Index, is.what, is.got, is.want, run)

@@ -44,8 +44,8 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 		}
 	}
 	b.WriteByte('\n')
-	if s.NeedsBefore {
-		fmt.Fprintf(b, "    before: approval %s%s\n", ApprovalName(r.plan.spec.Name, Before, s.Name), shownApproval(s.Before, s.BeforeDecision))
+	if s.Before.Required {
+		fmt.Fprintf(b, "    before: approval %s%s\n", ApprovalName(r.plan.spec.Name, Before, s.Name), shownApproval(s.Before))
 	}
 	var names []string
 	for t := range r.Targets(s.Index) {
@@ -77,16 +77,16 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 		}
 		b.WriteByte('\n')
 	}
-	if s.NeedsAfter {
-		fmt.Fprintf(b, "    after: approval %s%s\n", ApprovalName(r.plan.spec.Name, After, s.Name), shownApproval(s.After, s.AfterDecision))
+	if s.After.Required {
+		fmt.Fprintf(b, "    after: approval %s%s\n", ApprovalName(r.plan.spec.Name, After, s.Name), shownApproval(s.After))
 	}
 }
 
-func shownApproval(s ApprovalState, by *Decision) string {
-	if s == ApprovalNone {
+func shownApproval(g Gate) string {
+	if g.State == ApprovalNone {
 		return ""
 	}
-	return ", " + string(s) + by.shown()
+	return ", " + string(g.State) + g.Decision.shown()
 }
 
 // String returns a line for each action and each event, the instant of Next, and "changed" if the

@@ -152,8 +152,8 @@ func TestI2OrderAndGates(t *testing.T) {
 						t.Fatalf("%s starts while stage %d is %s\n%s", target.Name, k, p, m.run)
 					}
 				}
-				if s := stages[target.Stage]; s.NeedsBefore {
-					if s.Before != staged.ApprovalApproved || !approved[target.Stage] {
+				if s := stages[target.Stage]; s.Before.Required {
+					if s.Before.State != staged.ApprovalApproved || !approved[target.Stage] {
 						t.Fatalf("%s starts without approval\n%s", target.Name, m.run)
 					}
 					seen["behind an approval"]++
@@ -544,7 +544,7 @@ func TestI10Liveness(t *testing.T) {
 						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandSkip, Target: target.Name})
 					}
 				}
-				for side, state := range map[staged.Side]staged.ApprovalState{staged.Before: s.Before, staged.After: s.After} {
+				for side, state := range map[staged.Side]staged.ApprovalState{staged.Before: s.Before.State, staged.After: s.After.State} {
 					if state == staged.ApprovalRejected && run.Phase() == staged.PhaseHeld {
 						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandApprove, Run: "run", Stage: s.Index, Side: side})
 						seen["approved out of Held"]++

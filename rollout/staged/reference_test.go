@@ -70,7 +70,7 @@ func add(t time.Time, d time.Duration) (time.Time, bool) {
 func newReference(run *staged.Run, strategy staged.Strategy, options staged.Options) *reference {
 	r := &reference{options: options, strategy: strategy, id: run.Spec().ID, name: run.Spec().Name, version: run.Version(), desired: run.State(), phase: run.Phase()}
 	for s := range run.Stages() {
-		st := &refStage{phase: s.Phase, before: s.Before, after: s.After, cleanup: s.Cleanup}
+		st := &refStage{phase: s.Phase, before: s.Before.State, after: s.After.State, cleanup: s.Cleanup}
 		switch {
 		case s.Cleanup:
 			c := options.Cleanup
@@ -735,14 +735,15 @@ func pictureOf(run *staged.Run) picture {
 func (r *reference) picture() picture {
 	p := picture{Phase: r.phase, Begun: r.first.UTC(), Since: r.phased.UTC(), State: r.desired, Current: r.current()}
 	for k, s := range r.stages {
-		status := staged.StageStatus{Index: k, Name: s.def.Name, Phase: s.phase, Cleanup: s.cleanup, Before: s.before, After: s.after, Budget: -1,
+		status := staged.StageStatus{Index: k, Name: s.def.Name, Phase: s.phase, Cleanup: s.cleanup, Budget: -1,
 			Limit: max(1, r.count(s.def.MaxConcurrency, len(s.members))), Start: s.start, End: s.stop, PhaseSince: s.phased.UTC(),
-			BeforeRequested: s.asked[0].UTC(), AfterRequested: s.asked[1].UTC(), BeforeDecided: s.decided[0].UTC(), AfterDecided: s.decided[1].UTC(), BeforeDecision: s.answers[0], AfterDecision: s.answers[1]}
+			Before: staged.Gate{State: s.before, Requested: s.asked[0].UTC(), Decided: s.decided[0].UTC(), Decision: s.answers[0]},
+			After:  staged.Gate{State: s.after, Requested: s.asked[1].UTC(), Decided: s.decided[1].UTC(), Decision: s.answers[1]}}
 		if !s.def.MaxFailures.IsZero() {
 			status.Budget = r.count(s.def.MaxFailures, len(s.members))
 		}
-		_, status.NeedsBefore = s.task(s.def.BeforeStageTasks, staged.Approval)
-		_, status.NeedsAfter = s.task(s.def.AfterStageTasks, staged.Approval)
+		_, status.Before.Required = s.task(s.def.BeforeStageTasks, staged.Approval)
+		_, status.After.Required = s.task(s.def.AfterStageTasks, staged.Approval)
 		if wait, waits := s.task(s.def.AfterStageTasks, staged.TimedWait); waits {
 			status.Wait, status.Waited = wait, s.elapsed
 			if s.settled != nil && (s.phase == staged.StageWaitingAfter || s.elapsed) { // what failed before that waits for nothing

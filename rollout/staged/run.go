@@ -144,34 +144,18 @@ type StageStatus struct {
 	Name  string     `json:"name"`
 	Phase StagePhase `json:"phase"`
 	// PhaseSince is when the stage came into its present phase, which after a retry is later than
-	// Start. It is End if the stage is closed or failed, and zero while it is Pending. This and the
-	// four instants of approvals are also zero if an older version of this package made the step,
-	// which did not store them.
+	// Start. It is End if the stage is closed or failed, and zero while it is Pending, or if an older
+	// version of this package made the step, which did not store it.
 	PhaseSince time.Time `json:"phaseSince,omitzero"`
 	Cleanup    bool      `json:"cleanup,omitempty"` // the removal of leaving targets
 	Counts     Counts    `json:"counts"`
 	Limit      int       `json:"limit"`  // how many members may be in progress
 	Budget     int       `json:"budget"` // how many members may fail; -1 if only the run has a budget
-	// Before and After are the approvals around the stage: ApprovalNone if the stage has none, or
-	// before it is requested. KubeFleet shows a requested one as ApprovalRequestCreated, an approved
-	// one as ApprovalRequestApproved as well, and a wait that is over as WaitTimeElapsed. The package
-	// comment has a table of all conditions.
-	Before      ApprovalState `json:"before"`
-	After       ApprovalState `json:"after"`
-	NeedsBefore bool          `json:"needsBefore,omitempty"` // the strategy asks for an approval before the stage
-	NeedsAfter  bool          `json:"needsAfter,omitempty"`  // the strategy asks for an approval after the stage
-	// BeforeDecision and AfterDecision say who approved or rejected, when and why; nil if the
-	// command did not say, or before there was one.
-	BeforeDecision *Decision `json:"beforeDecision,omitempty"`
-	AfterDecision  *Decision `json:"afterDecision,omitempty"`
-	// BeforeRequested and AfterRequested are when a step first asked for the approval: a retry after
-	// that asks for nothing again. BeforeDecided and AfterDecided are when a step took the present
-	// answer, whoever gave it and when. They are zero while the approval is ApprovalNone or, for the
-	// latter, ApprovalRequested.
-	BeforeRequested time.Time `json:"beforeRequested,omitzero"`
-	BeforeDecided   time.Time `json:"beforeDecided,omitzero"`
-	AfterRequested  time.Time `json:"afterRequested,omitzero"`
-	AfterDecided    time.Time `json:"afterDecided,omitzero"`
+	// Before and After are the approvals around the stage. KubeFleet shows a requested one as
+	// ApprovalRequestCreated, an approved one as ApprovalRequestApproved as well, and a wait that is
+	// over as WaitTimeElapsed. The package comment has a table of all conditions.
+	Before Gate `json:"before"`
+	After  Gate `json:"after"`
 	// Start is when the stage began to update its members, once the approval before it was given; a
 	// retry does not change it. End is when the stage was closed, or failed with the run. Both are
 	// zero before that; Start stays zero if the stage was skipped, or failed before it began. They
@@ -285,11 +269,7 @@ func (r *Run) status(k int) StageStatus {
 	s := StageStatus{
 		Index: k, Name: p.name, Phase: st.phase, Cleanup: p.cleanup, Counts: st.counts(),
 		Limit: r.plan.limitOf(k, st.tree.size), Budget: -1,
-		Before: st.before, After: st.after, NeedsBefore: p.before, NeedsAfter: p.after,
-		BeforeDecision: st.beforeBy.copied(), AfterDecision: st.afterBy.copied(),
-		BeforeRequested: st.beforeAt.requested.time(), BeforeDecided: st.beforeAt.decided.time(),
-		AfterRequested: st.afterAt.requested.time(), AfterDecided: st.afterAt.decided.time(),
-		PhaseSince: st.since.time(),
+		Before: st.before.gate(p.before), After: st.after.gate(p.after), PhaseSince: st.since.time(),
 	}
 	if st.begun {
 		s.Start = timeOf(st.start)

@@ -86,7 +86,7 @@ func TestSeed(t *testing.T) {
 			for _, gate := range []struct {
 				there bool
 				name  string
-			}{{s.NeedsBefore, " before"}, {s.Wait > 0, " wait"}, {s.NeedsAfter, " after"}} {
+			}{{s.Before.Required, " before"}, {s.Wait > 0, " wait"}, {s.After.Required, " after"}} {
 				if gate.there {
 					text += gate.name
 				}

@@ -66,7 +66,7 @@ func TestSilentDesigns(t *testing.T) {
 		strategy.Stages[0].AfterStageTasks = append(strategy.Stages[0].AfterStageTasks, staged.Task{Type: staged.Approval})
 		approval := func(s *scene) staged.ApprovalState {
 			for stage := range s.run.Stages() {
-				return stage.After
+				return stage.After.State
 			}
 			return ""
 		}

@@ -26,38 +26,14 @@ func (p StagePhase) finished() bool { return p == StageSucceeded || p == StageSk
 // ended reports whether the stage is closed or failed.
 func (p StagePhase) ended() bool { return p.finished() || p == StageFailed }
 
-// ApprovalState is where an approval stands.
-type ApprovalState string
-
-// The states of an approval.
-const (
-	ApprovalNone      ApprovalState = "none"      // not asked for
-	ApprovalRequested ApprovalState = "requested" // asked for, and not decided
-	ApprovalApproved  ApprovalState = "approved"  // final
-	ApprovalRejected  ApprovalState = "rejected"  // until approved
-)
-
-// Side says on which side of a stage a task is.
-type Side string
-
-// The sides of a stage.
-const (
-	Before Side = "before"
-	After  Side = "after"
-)
-
 // stage is the part of a stage that changes. Its numbers follow from the records; they are kept so
 // that no step has to count.
 type stage struct {
 	owner     *owner
 	tree      tree
 	phase     StagePhase
-	before    ApprovalState
-	after     ApprovalState
-	beforeBy  *Decision // who approved or rejected it, if the command said
-	afterBy   *Decision
-	beforeAt  approvalTimes
-	afterAt   approvalTimes
+	before    approval
+	after     approval
 	told      *decisions // who skipped or retried members
 	begun     bool       // it has begun to update, so start is set
 	start     int64      // when it did
@@ -71,9 +47,6 @@ type stage struct {
 	regressed int
 	stuck     int
 }
-
-// approvalTimes are when an approval was requested and when its present answer was taken.
-type approvalTimes struct{ requested, decided noted }
 
 // chunk is a section of the list of stages, so that a step does not copy the list of a hundred
 // thousand decision groups.

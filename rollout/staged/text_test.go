@@ -111,7 +111,7 @@ func TestOneStepInOrder(t *testing.T) {
 		s.after(row.after).step(row.input)
 		target, _ := s.run.Target("c1")
 		for stage := range s.run.Stages() {
-			if got := fmt.Sprint(target, ", ", stage.After); got != row.want {
+			if got := fmt.Sprint(target, ", ", stage.After.State); got != row.want {
 				t.Errorf("%s: got %s, want %s", row.why, got, row.want)
 			}
 			break

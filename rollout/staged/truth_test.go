@@ -78,7 +78,7 @@ func facts(run *staged.Run) map[string]string {
 	is := map[string]string{"run": string(run.Phase())}
 	for s := range run.Stages() {
 		is[fmt.Sprint("stage ", s.Index)] = string(s.Phase)
-		is[fmt.Sprint("approval ", s.Index, staged.Before)], is[fmt.Sprint("approval ", s.Index, staged.After)] = string(s.Before), string(s.After)
+		is[fmt.Sprint("approval ", s.Index, staged.Before)], is[fmt.Sprint("approval ", s.Index, staged.After)] = string(s.Before.State), string(s.After.State)
 		is[fmt.Sprint("waited ", s.Index)] = fmt.Sprint(s.Waited)
 		for target := range run.Targets(s.Index) {
 			is[fmt.Sprint("target ", s.Index, target.Name)] = target.State.String()
