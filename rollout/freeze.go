@@ -30,7 +30,8 @@ import (
 //     the snapshot, as if they were gone.
 //   - Time goes on. A bracket collects and closes its groups, a curve runs, a backoff and a soak end.
 //     So after a long freeze all targets whose turn has come start at once, as far as the limits
-//     allow. A deploymentWindow, which stops the curve, is better for a freeze that is planned.
+//     allow; the rate of a resourceConcurrency bounds how many begin per hour. A deploymentWindow,
+//     which stops the curve, is better for a freeze that is planned.
 //   - Commands take effect, and approvals and overrides of rules count: what they let start starts
 //     when the freeze is over.
 //
