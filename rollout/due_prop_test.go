@@ -160,7 +160,6 @@ func (r *reference) due(t *rapid.T, x *execution, records []rollout.RolloutRecor
 	for _, run := range x.runs {
 		target := find(r.s.Targets, func(o rollout.Target) rollout.TargetID { return o.TargetID }, run.TargetID)
 		rules, _ := r.governing(target)
-		from := r.openingsFrom(target, run.Version, rules)
 		for _, rule := range rules {
 			switch {
 			case rule.VersionCooldown != nil && r.override(rule.id, run.Version, target) == nil:
@@ -189,7 +188,15 @@ func (r *reference) due(t *rapid.T, x *execution, records []rollout.RolloutRecor
 					return due, false, why
 				}
 				at := record.StartAt.Add(offset)
-				if len(from.rules) > 0 {
+				curveOf := []string{target.Deployment}
+				if rule.GradualRollout.OrderKey != rollout.OrderByTarget { // the group has one
+					curveOf = nil
+					for _, m := range x.group.Members {
+						curveOf = append(curveOf, m.Deployment)
+					}
+				}
+				from := r.openingsFrom(target, run.Version, rules, curveOf...)
+				if from.timed() {
 					if at, ok = from.addOpen(record.StartAt, offset); !ok {
 						return due, false, why
 					}
@@ -252,7 +259,7 @@ func TestDueOfExecutions(t *testing.T) {
 				for _, b := range blockers[1:] {
 					switch b.Reason {
 					case "bracket_not_due", rollout.ReasonCooldown, rollout.ReasonWindowTooShort:
-					case rollout.ReasonWindowClosed:
+					case rollout.ReasonWindowClosed, rollout.ReasonRolloutNotDue:
 						other = other || b.Until.IsZero()
 					default:
 						other = true
@@ -274,7 +281,7 @@ func TestDueOfExecutions(t *testing.T) {
 			case x.starts:
 				seen["starts"]++
 			case !ever && len(blockers) > 0 && !slices.ContainsFunc(blockers, func(b rollout.Verdict) bool {
-				return b.Reason == rollout.ReasonRolloutOverflow || b.Reason == rollout.ReasonWindowClosed && b.Until.IsZero()
+				return b.Reason == rollout.ReasonRolloutOverflow || b.Until.IsZero() && (b.Reason == rollout.ReasonWindowClosed || b.Reason == rollout.ReasonRolloutNotDue)
 			}):
 				fail("never due, and does not say so")
 			case !ever:
@@ -288,5 +295,5 @@ func TestDueOfExecutions(t *testing.T) {
 				seen["due later"]++
 			}
 		}
-	}, "starts", "due later", "cooldown", "turn", "window", "several", "obstacle", "never")
+	}, "starts", "due later", "cooldown", "turn", "window", "several", "obstacle", "never", "curve stands still")
 }

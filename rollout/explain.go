@@ -282,9 +282,9 @@ func (e *Explanation) Waits() *VersionExplanation {
 // Blockers returns the rules that block the version, in the order of the chain: without them it
 // starts, capacity aside. The allowing windows of a policy count as one. Some may disappear
 // together with another one: [ReasonRolloutNotStarted] with the gate that it waits for, and
-// [ReasonRolloutNotDue] with a closed window that has stopped its curve. For a version that a
-// [Rollback] denies no other rule is asked: without the denial a window or its attempts may hold
-// it.
+// [ReasonRolloutNotDue] with a closed window, or a [Freeze], that has stopped its curve. For a
+// version that a [Rollback] denies no other rule is asked: without the denial a window or its
+// attempts may hold it.
 func (v *VersionExplanation) Blockers() []RuleVerdict {
 	var blockers []RuleVerdict
 	for _, r := range v.Rules {

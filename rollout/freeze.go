@@ -28,10 +28,9 @@ import (
 //     of an environmentProgression, as a member of its pools. It takes no slot while it waits, and
 //     holds up no other target. To leave what is broken out of a percentage, leave its targets out of
 //     the snapshot, as if they were gone.
-//   - Time goes on. A bracket collects and closes its groups, a curve runs, a backoff and a soak end.
-//     So after a long freeze all targets whose turn has come start at once, as far as the limits
-//     allow; the rate of a resourceConcurrency bounds how many begin per hour. A deploymentWindow,
-//     which stops the curve, is better for a freeze that is planned.
+//   - Time goes on. A bracket collects and closes its groups, a backoff and a soak end, and without
+//     PauseCurves a curve runs: after a long freeze all targets whose turn has come start at once, as
+//     far as limits and rates allow. For a freeze that is planned there is the deploymentWindow.
 //   - Commands take effect, and approvals and overrides of rules count: what they let start starts
 //     when the freeze is over.
 //
@@ -49,6 +48,14 @@ type Freeze struct {
 	// rollbacks, and the next attempt where one has failed, at a version or at a run for the
 	// present [Target.OutdatedAt]. False: nothing starts.
 	FinishBegun bool `json:"finishBegun,omitempty"`
+
+	// PauseCurves stops the curves of what the freeze names, gradual rollouts in brackets included:
+	// the time from CreatedAt to ExpiresAt counts for none of them, as the time outside a
+	// deploymentWindow does not, so each goes on where it stopped. It counts for as long as the
+	// snapshot holds the freeze: to lift it, set ExpiresAt, and leave it out once the rollouts that
+	// it stopped are over. If it is left out before, their turns come as if it had never been. A
+	// freeze with a Resource must not have it: a curve is that of a deployment in an environment.
+	PauseCurves bool `json:"pauseCurves,omitempty"`
 
 	CreatedAt time.Time `json:"createdAt"`          // required; in the future: the freeze has yet to begin
 	ExpiresAt time.Time `json:"expiresAt,omitzero"` // after CreatedAt; zero: it lasts until it is left out of the snapshot
@@ -92,6 +99,9 @@ func (z *Freeze) validate(path string, f *faults) {
 	f.required(join(path, "createdBy"), z.CreatedBy, "whom to ask")
 	f.required(join(path, "reason"), z.Reason, "why nothing may start")
 	f.inForce(path, z.CreatedAt, z.ExpiresAt, "the freeze")
+	if z.PauseCurves && z.Resource != "" {
+		f.add(join(path, "pauseCurves"), CodeConflict, nil, "must be left out with resourceId: a curve is that of all resources of a deployment in an environment")
+	}
 }
 
 func (z *Freeze) id() string { return z.ID }
@@ -118,6 +128,13 @@ type frost struct {
 func (w *work) freeze(list []Freeze) {
 	for i := range list {
 		z := &list[i]
+		if z.PauseCurves && !w.now.Before(z.CreatedAt) {
+			if w.stopping == nil {
+				w.stopping = map[TargetID][]*Freeze{}
+			}
+			at := TargetID{Environment: z.Environment, Deployment: z.Deployment}
+			w.stopping[at] = append(w.stopping[at], z)
+		}
 		if expired(z.ExpiresAt, w.now) {
 			continue
 		}

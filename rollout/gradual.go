@@ -236,9 +236,11 @@ type rollout struct {
 	order      int32                 // of its turns under windows, as in ahead; 0: there was none so far
 	later      int32                 // of its turns outside windows, as in ahead; 0: there was none so far
 	dated      bool                  // a target joined later: the positions depend on the start
+	pause      *pause                // time that does not count; nil: there is none
 
-	// Where there are no windows, turns come in the order of the positions. So it is known of most
-	// targets that they wait before it is worked out until when.
+	// Where there are no windows and no pauses, turns come in the order of the positions. So it is
+	// known of most targets that they wait before it is worked out until when. With a pause they are
+	// 0.
 	reached int32 // positions below it are due by now
 	fits    int32 // positions below it are due at some instant, those from it on overflow
 	soonest int32 // the lowest position that is known to wait
@@ -247,20 +249,22 @@ type rollout struct {
 // startAt sets when the rollout starts.
 func (r *rollout) startAt(at, now time.Time) {
 	r.record.StartAt, r.room, r.timetables = at, lastInstant().Sub(at), nil
-	r.fits = int32(r.curve.within(r.positions.count, r.room))
-	r.reached = int32(r.curve.within(int(r.fits), now.Sub(at)))
 	r.soonest = math.MaxInt32
+	if r.pause == nil {
+		r.fits = int32(r.curve.within(r.positions.count, r.room))
+		r.reached = int32(r.curve.within(int(r.fits), now.Sub(at)))
+	}
 }
 
 // due returns when a position may start: the start of the rollout plus the offset of the position,
-// in time that counts only while the windows are open. The start may lie outside of them, because
-// closed time does not count.
+// in time that counts only while the windows are open and the curve is not paused. The start may lie
+// outside of them, because closed time does not count.
 func (r *rollout) due(position int32, h *hours) (time.Time, error) {
 	offset, err := r.curve.offset(int(position))
 	if err != nil {
 		return time.Time{}, err
 	}
-	if h != nil {
+	if h != nil || r.pause != nil {
 		return r.dueIn(position, h)
 	}
 	if offset > r.room {
@@ -291,7 +295,7 @@ func (w *work) rolloutOf(g *gate, k int, t *target) *rollout {
 		version := w.versions[t.deployment].list[g.version].ID
 		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
 		begin := func(base time.Time, store bool) *rollout {
-			return w.begin(rule, key, rule.hash(version, ""), base, w.rosterOf(rule, w.pairOf(t), g.version), store)
+			return w.begin(rule, key, rule.hash(version, ""), base, w.rosterOf(rule, w.pairOf(t), g.version), w.pauseAt(t.environment, t.deployment), store)
 		}
 		if g.whole == nil {
 			// Targets under other policies may have begun it. There may be many such policies, and
@@ -413,7 +417,7 @@ func (r *compiledRule) hash(version, group string) orderHash {
 
 // begin ranks a roster. A rollout that started before keeps its record; otherwise it gets one,
 // which is stored from base on if store is set.
-func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, roster *roster, store bool) *rollout {
+func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, roster *roster, pause *pause, store bool) *rollout {
 	record, kept := w.rollouts[key]
 	if !kept || !store { // a rollout that is not stored is one beside that of the others
 		record = RolloutRecord{
@@ -432,7 +436,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			roster.ranked[hash] = own
 		}
 	}
-	r := &rollout{rule: rule, record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated}
+	r := &rollout{rule: rule, record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated, pause: pause}
 	r.startAt(record.StartAt, w.now)
 	return r
 }

@@ -48,7 +48,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.TargetID{}, "resource! environment! deployment!"},
 		{rollout.Job{}, "run version! status! createdAt! completedAt verification"},
 		{rollout.Approval{}, "version! deployment! environment! by! status! at!"},
-		{rollout.Freeze{}, "id! deploymentId environmentId resourceId finishBegun createdAt! expiresAt createdBy! reason!"},
+		{rollout.Freeze{}, "id! deploymentId environmentId resourceId finishBegun pauseCurves createdAt! expiresAt createdBy! reason!"},
 		{rollout.Override{}, "id! ruleId! versionId! deploymentId environmentId resourceId createdAt! expiresAt createdBy! reason!"},
 		{rollout.State{}, "brackets executions rollouts pools"},
 		{rollout.RolloutRecord{}, "schema! rule! environment! deployment version group startAt! n0!"},

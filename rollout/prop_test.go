@@ -289,6 +289,7 @@ func genFreeze(t *rapid.T, id string) rollout.Freeze {
 	if chance(t, "thaws", 60) {
 		z.ExpiresAt = z.CreatedAt.Add(time.Duration(between(t, "for", 1, 8)) * time.Minute)
 	}
+	z.PauseCurves = z.Resource == "" && chance(t, "pauses", 50)
 	return z
 }
 
@@ -487,7 +488,7 @@ func TestReference(t *testing.T) {
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
 		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
-		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped", "frozen")
+		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped", "frozen", "curve stands still")
 }
 
 // TestReferenceSlots compares them where many hold something in pools that overlap: by a lease in
@@ -580,6 +581,9 @@ func count(seen testkit.Tally, plan rollout.Plan) {
 	for w := range plan.Waiting.All() {
 		for _, b := range w.Blockers {
 			seen[string(b.Reason)]++
+			if b.Reason == rollout.ReasonRolloutNotDue && b.Until.IsZero() {
+				seen["curve stands still"]++
+			}
 		}
 	}
 	for _, start := range plan.Start {

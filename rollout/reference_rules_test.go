@@ -341,6 +341,8 @@ type openings struct {
 	// past has the windows in rules that an override lets past, with the instant from which it does:
 	// before, they were windows like any other.
 	past map[string]time.Time
+
+	pauses []rollout.Freeze // of a curve: its time stands still under these
 }
 
 func (r *reference) openings(t rollout.Target, version string, rules []namedRule) openings {
@@ -355,9 +357,17 @@ func (r *reference) openings(t rollout.Target, version string, rules []namedRule
 	return o
 }
 
-// openingsFrom are the windows in which the time of a rollout has passed, and passes.
-func (r *reference) openingsFrom(t rollout.Target, version string, rules []namedRule) openings {
+// openingsFrom are the windows in which the time of a rollout has passed, and passes. It is that of
+// some deployments in the environment of a target.
+func (r *reference) openingsFrom(t rollout.Target, version string, rules []namedRule, deployments ...string) openings {
 	o := openings{rules: r.windows(t, rules), past: map[string]time.Time{}}
+	for _, z := range r.s.Freezes {
+		if z.PauseCurves && !r.now.Before(z.CreatedAt) && slices.ContainsFunc(deployments, func(d string) bool {
+			return freezesTarget(z, rollout.TargetID{Environment: t.Environment, Deployment: d})
+		}) {
+			o.pauses = append(o.pauses, z)
+		}
+	}
 	for _, rule := range o.rules {
 		if given := r.override(rule.id, version, t); given != nil {
 			o.past[rule.id] = given.CreatedAt
@@ -366,12 +376,20 @@ func (r *reference) openingsFrom(t rollout.Target, version string, rules []named
 	return o
 }
 
+// timed reports whether time does not always count.
+func (o openings) timed() bool { return len(o.rules) > 0 || len(o.pauses) > 0 }
+
+// endless reports whether a curve stands still until somebody lifts a freeze.
+func (o openings) endless() bool {
+	return slices.ContainsFunc(o.pauses, func(z rollout.Freeze) bool { return z.ExpiresAt.IsZero() })
+}
+
 // at are the windows as they are at an instant.
 func (o openings) at(at time.Time) openings {
 	if len(o.past) == 0 {
 		return o
 	}
-	then := openings{opened: map[int]bool{}}
+	then := openings{opened: map[int]bool{}, pauses: o.pauses}
 	for _, rule := range o.rules {
 		if from, overridden := o.past[rule.id]; overridden && !at.Before(from) {
 			then.opened[rule.policy] = then.opened[rule.policy] || allows(rule)
@@ -418,6 +436,11 @@ func inside(rule namedRule, at time.Time) bool {
 }
 
 func (o openings) open(at time.Time) bool {
+	if slices.ContainsFunc(o.pauses, func(z rollout.Freeze) bool {
+		return !at.Before(z.CreatedAt) && (z.ExpiresAt.IsZero() || at.Before(z.ExpiresAt))
+	}) {
+		return false
+	}
 	o = o.at(at)
 	for _, rule := range o.rules {
 		covered := inside(rule, at)

@@ -493,13 +493,19 @@ func (r *reference) turn(rule namedRule, t rollout.Target, v rollout.Version, ba
 		return due, position, record.Founders, true
 	}
 	due = record.StartAt.Add(offset)
-	if len(openings.rules) > 0 {
+	if openings.timed() {
 		var ever bool
 		if due, ever = openings.addOpen(record.StartAt, offset); !ever {
 			return due, position, record.Founders, true
 		}
 	}
 	return due, position, record.Founders, false
+}
+
+// curved reports whether a position has an offset at all.
+func curved(rule namedRule, position, founders int) bool {
+	_, ok := referenceOffset(*rule.GradualRollout, position, founders)
+	return ok
 }
 
 // base is since when the gates of a version are open for any of those that a rule ranks together,
@@ -639,7 +645,7 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 		}
 	}
 	blockers = append(blockers, r.shut(r.openings(t, v.ID, rules))...)
-	openings := r.openingsFrom(t, v.ID, rules)
+	openings := r.openingsFrom(t, v.ID, rules, t.Deployment)
 	for _, rule := range rules {
 		if rule.GradualRollout == nil {
 			continue
@@ -667,6 +673,8 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 		at, p, founders, overflow := turn()
 		position = max(position, p)
 		switch {
+		case overflow && openings.endless() && curved(rule, p, founders):
+			add(fmt.Sprintf("rollout_not_due %s %s %d/%d", rule.id, time.Time{}.Format(time.RFC3339Nano), p, founders))
 		case overflow:
 			add("rollout_overflow " + rule.id)
 		case r.now.Before(at):

@@ -101,6 +101,9 @@ func TestSnapshotFaults(t *testing.T) {
 		{"one that ends when it begins", func(s *rollout.Snapshot) {
 			s.Freezes = []rollout.Freeze{{ID: "z", CreatedBy: "ann", Reason: "x", CreatedAt: t0, ExpiresAt: t0}}
 		}, 1, "conflict freezes[0].expiresAt: must be after createdAt, or the freeze would never be active"},
+		{"a curve is not that of one resource", func(s *rollout.Snapshot) {
+			s.Freezes = []rollout.Freeze{{ID: "z", CreatedBy: "ann", Reason: "x", CreatedAt: t0, Resource: "r1", PauseCurves: true}}
+		}, 1, "conflict freezes[0].pauseCurves: must be left out with resourceId: a curve is that of all resources of a deployment in an environment"},
 		{"whoever waits for one of two of one id cannot tell which", func(s *rollout.Snapshot) {
 			own := rollout.Freeze{ID: "z", CreatedBy: "ann", Reason: "x", CreatedAt: t0}
 			s.Freezes = []rollout.Freeze{own, own, own}

@@ -9,7 +9,7 @@ type timetable struct {
 	asked int         // how many positions were found one by one
 }
 
-// dueIn returns when a position is due in the open time of h. The turns of all positions are found
+// dueIn returns when a position is due in the open time of h, and of the pause. The turns of all positions are found
 // at once. But hours with overrides in force are mostly for one target, and there may be as many of
 // them as targets, so their first few turns are found one by one.
 func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
@@ -22,7 +22,7 @@ func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 		r.timetables[h] = to
 	}
 	if to.dues == nil {
-		if to.asked++; h.before != nil && to.asked < 8 {
+		if to.asked++; h != nil && h.before != nil && to.asked < 8 {
 			alone := r.timetable(h, int(position), int(position))
 			if alone.err != nil {
 				return time.Time{}, alone.err
@@ -43,12 +43,12 @@ func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 func (r *rollout) timetable(h *hours, first, last int) *timetable {
 	to := &timetable{dues: make([]time.Time, last-first+1)}
 	stages := []*hours{h} // latest first
-	for h.since.After(r.record.StartAt) {
+	for h != nil && h.since.After(r.record.StartAt) {
 		h = h.before
 		stages = append(stages, h)
 	}
 	start, at := r.record.StartAt, len(stages)-1
-	walk, spent := stages[at].calendar.Walk(start), time.Duration(0) // spent is the open time before the stage
+	walk, spent := r.pause.counts(stages[at]).Walk(start), time.Duration(0) // spent is the open time before the stage
 	for p := range to.dues {
 		offset, err := r.curve.offset(first + p)
 		for err == nil {
@@ -59,9 +59,9 @@ func (r *rollout) timetable(h *hours, first, last int) *timetable {
 			// The next override begins before this turn: go on under that one.
 			end := stages[at-1].since
 			var open time.Duration
-			if open, err = stages[at].calendar.OpenBetween(start, end); err == nil {
+			if open, err = r.pause.counts(stages[at]).OpenBetween(start, end); err == nil {
 				at, start, spent = at-1, end, spent+open
-				walk = stages[at].calendar.Walk(start)
+				walk = r.pause.counts(stages[at]).Walk(start)
 			}
 		}
 		if err != nil {

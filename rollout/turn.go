@@ -241,7 +241,11 @@ func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
 		among = w.roster(b.targets, false)
 	}
 	key := rolloutKey{rule: rule.id, environment: w.environments[b.environment].ID, group: group.ID}
-	own.rollouts[wholeGroup()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, among, true)
+	members := make([]string, len(group.Members))
+	for k := range group.Members {
+		members[k] = group.Members[k].Deployment
+	}
+	own.rollouts[wholeGroup()] = w.begin(rule, key, rule.hash("", group.ID), group.ReadyAt, among, w.pauseIn(key.environment, members...), true)
 	return own
 }
 
@@ -277,7 +281,7 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	if at.version != w.lockedNumber(group, at.deployment) {
 		key.version = version
 	}
-	r := w.begin(own.rule, key, own.rule.hash(version, group.ID), group.ReadyAt, w.roster(population, true), true)
+	r := w.begin(own.rule, key, own.rule.hash(version, group.ID), group.ReadyAt, w.roster(population, true), w.pauseAt(b.environment, at.deployment), true)
 	own.rollouts[at] = r
 	return r
 }
@@ -304,7 +308,11 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		p := w.positionIn(rollout, i)
 		at, err := rollout.due(p, w.hoursOf(i, run.version))
 		if err != nil {
-			return due, p, int32(rollout.record.Founders), overflows(r.rule, 0, err) // the position is told with the turn of the execution, once for all members
+			never = rollout.never(p, err)
+			if never.Reason == ReasonRolloutOverflow {
+				never.Data.Position = 0 // it is told with the turn of the execution, once for all members
+			}
+			return due, p, int32(rollout.record.Founders), never
 		}
 		if at.After(due) {
 			due, position, founders = at, p, int32(rollout.record.Founders)

@@ -45,7 +45,7 @@ const (
 	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the allowing windows, or inside a closing one; Until is the next opening that is long enough; it is zero for the windows because of which there is none
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
 	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval or a progression is missing, so the curve has no start
-	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until
+	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until; without it, once the freezes in On, which stop its curve, are lifted
 	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows
 	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
 	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: the version went wrong on the target, and the rollback failed

@@ -20,6 +20,7 @@ type work struct {
 	scoping
 	overriding
 	freezing
+	pausing
 	gating
 	budgeting
 	timing

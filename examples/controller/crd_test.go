@@ -202,6 +202,9 @@ func TestValidation(t *testing.T) {
 		{"… nor does it let anything go on", func() error {
 			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.FinishBegun = true })
 		}, "only expiresAt changes"},
+		{"… nor does it stop curves that it did not", func() error {
+			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.PauseCurves = true })
+		}, "only expiresAt changes"},
 		{"… nor is it somebody else's", func() error {
 			return refreezing(func(s *v1alpha1.DeploymentFreezeSpec) { s.By = "ben" })
 		}, "only expiresAt changes"},
@@ -221,6 +224,9 @@ func TestValidation(t *testing.T) {
 		{"… nor such a deployment", func() error { return freezing("empty", "deployment", "") }, "spec.deployment"},
 		{"… nor is one without a value, which the server drops", func() error { return freezing("null", "machine", nil) }, "or write everything: true"},
 		{"… and everything is said by true", func() error { return freezing("null", "everything", false) }, "or write everything: true"},
+		{"a machine has no curve of its own", func() error {
+			return c.Create(t.Context(), newFreeze(namespace, "curve", func(s *v1alpha1.DeploymentFreezeSpec) { s.Everything, s.Machine, s.PauseCurves = false, "m", true }))
+		}, "leave out pauseCurves"},
 		{"everything is not a machine besides", func() error {
 			other := newFreeze(namespace, "both", func(s *v1alpha1.DeploymentFreezeSpec) { s.Machine = "m" })
 			other.Spec.Everything = true

@@ -95,7 +95,8 @@ func freezes(ctx context.Context, reader client.Reader, namespace string) (all [
 			continue
 		}
 		all = append(all, rollout.Freeze{
-			ID: object.Name, Deployment: spec.Deployment, Environment: spec.Environment, Resource: spec.Machine, FinishBegun: spec.FinishBegun, // it is deleted by that name
+			ID: object.Name, Deployment: spec.Deployment, Environment: spec.Environment, Resource: spec.Machine, // it is deleted by that name
+			FinishBegun: spec.FinishBegun, PauseCurves: spec.PauseCurves,
 			CreatedAt: object.CreationTimestamp.Time, ExpiresAt: spec.ExpiresAt, CreatedBy: spec.By, Reason: spec.Reason,
 		})
 	}

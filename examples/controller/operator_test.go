@@ -654,7 +654,8 @@ func TestDecisionsOnServer(t *testing.T) {
 	override := inNamespace(&v1alpha1.RuleOverride{Spec: v1alpha1.RuleOverrideSpec{Rule: "r", Deployment: "d", Version: "v", Environment: "e", Machine: "m", By: "ann", Reason: "why", ExpiresAt: time.Now().Add(time.Hour).UTC()}}, namespace, "o")
 	order := inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: bracket.Skip, Machine: "m", Group: "g", Deployment: "d", By: "ann", Reason: "why"}}, namespace, "c")
 	freeze := inNamespace(&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{Deployment: "d", Environment: "e", Machine: "m", FinishBegun: true, By: "ann", Reason: "why", ExpiresAt: time.Now().Add(time.Hour).UTC()}}, namespace, "f")
-	create(t, c, approval, override, freeze, order)
+	pause := inNamespace(&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{Everything: true, PauseCurves: true, By: "ben", Reason: "INC"}}, namespace, "p")
+	create(t, c, approval, override, freeze, pause, order)
 	got, err := decide(t.Context(), c, namespace)
 	if err != nil {
 		t.Fatal(err)
@@ -668,7 +669,7 @@ func TestDecisionsOnServer(t *testing.T) {
 		[]rollout.Freeze{{
 			ID: "f", Deployment: "d", Environment: "e", Resource: "m", FinishBegun: true,
 			CreatedAt: freeze.CreationTimestamp.Time, ExpiresAt: freeze.Spec.ExpiresAt, CreatedBy: "ann", Reason: "why",
-		}},
+		}, {ID: "p", PauseCurves: true, CreatedAt: pause.CreationTimestamp.Time, CreatedBy: "ben", Reason: "INC"}},
 		[]bracket.Command{{ID: "c/" + string(order.UID), Kind: bracket.Skip, Group: "g", Resource: "m", Deployment: "d", By: "ann", Reason: "why", At: order.CreationTimestamp.Time}},
 		map[concurrency.Holder]bool{}, nil,
 	}

@@ -109,6 +109,9 @@ func freezeText(z rollout.Freeze) string {
 	if z.FinishBegun {
 		text += " but what has begun"
 	}
+	if z.PauseCurves {
+		text += ", curves stand still"
+	}
 	if !instant.Unset(z.ExpiresAt) {
 		text += ", " + untilText(z.ExpiresAt)
 	}

@@ -420,6 +420,7 @@ func (d drawn) freeze(id string, from time.Time) rollout.Freeze {
 	if d.chance(85) {
 		z.ExpiresAt = from.Add(time.Duration(d.number(1, 5, 30, 300, 1500)) * time.Minute)
 	}
+	z.PauseCurves = z.Resource == "" && d.chance(60)
 	return z
 }
 

@@ -282,13 +282,19 @@ func (m *truth) edit() {
 		if m.chance(60) {
 			z.ExpiresAt = m.now.Add(time.Duration(m.number(20, 60, 300)) * time.Second)
 		}
+		z.PauseCurves = z.Resource == "" && m.chance(60)
 		f.Freezes = append(slices.Clip(f.Freezes), z)
 		m.note("freeze %+v", z)
 	case "thawed":
 		if n := len(f.Freezes); n > 0 {
 			k := m.evenly(n)
 			m.note("lift %s", f.Freezes[k].ID)
-			f.Freezes = slices.Delete(slices.Clone(f.Freezes), k, k+1)
+			f.Freezes = slices.Clone(f.Freezes)
+			if z := &f.Freezes[k]; z.PauseCurves && m.now.After(z.CreatedAt) && (z.ExpiresAt.IsZero() || z.ExpiresAt.After(m.now)) && m.chance(70) {
+				z.ExpiresAt = m.now // its time still counts for no curve
+			} else {
+				f.Freezes = slices.Delete(f.Freezes, k, k+1)
+			}
 			m.seen["thawed"]++
 		}
 	}

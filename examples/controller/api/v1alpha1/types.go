@@ -299,9 +299,9 @@ type RuleOverrideList struct {
 }
 
 // DeploymentFreeze keeps a machine, an environment, or everything in the namespace, from starting
-// anything: while somebody works on the machine, or during an incident. To end it, delete it. What
-// has started by then goes on, and [ConditionUpToDate] of a machine that it holds says frozen, by
-// whom and why.
+// anything: while somebody works on the machine, or during an incident. To end it, delete it, or let
+// it expire. What has started by then goes on, and [ConditionUpToDate] of a machine that it holds
+// says frozen, by whom and why.
 type DeploymentFreeze struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -321,6 +321,11 @@ type DeploymentFreezeSpec struct {
 	// FinishBegun lets what has begun come to its end: the brackets that are open, further attempts,
 	// rollbacks. False: nothing starts, and a machine may stay drained for as long.
 	FinishBegun bool `json:"finishBegun,omitempty"`
+
+	// PauseCurves stops the gradual rollouts of what is frozen: afterwards they go on where they
+	// stopped. It counts for as long as the object exists, so such a freeze is ended by ExpiresAt, and
+	// deleted once the rollouts that it stopped are over. With a Machine the server refuses it.
+	PauseCurves bool `json:"pauseCurves,omitempty"`
 
 	By     string `json:"by"`
 	Reason string `json:"reason"`

@@ -1,0 +1,113 @@
+package rollout_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// TestPauseCurves: v2 of a has a turn a minute on r1 to r6, in an order that the hash gives. A freeze
+// begins in the middle of the second minute.
+func TestPauseCurves(t *testing.T) {
+	t.Parallel()
+	const (
+		curve   = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`
+		bracket = `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`
+		open    = `,{"id":"w","deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-01T00:32:00Z"}}`
+	)
+	half := t0.Add(90 * time.Second)
+	pause := func(edit ...func(*rollout.Freeze)) rollout.Freeze {
+		z := rollout.Freeze{ID: "z", PauseCurves: true, CreatedAt: half, ExpiresAt: half.Add(30 * time.Minute), CreatedBy: "ann", Reason: "INC-7"}
+		for _, e := range edit {
+			e(&z)
+		}
+		return z
+	}
+	going := func(z *rollout.Freeze) { z.PauseCurves = false }
+	everywhere := []string{"00:00", "00:01", "00:32", "00:33", "00:34", "00:35"}
+	for _, row := range []struct {
+		why, rules string
+		freezes    []rollout.Freeze
+		want       []string // when they start
+	}{
+		{"no freeze", curve, nil, []string{"00:00", "00:01", "00:02", "00:03", "00:04", "00:05"}},
+		{"time goes on: all that is due by its end starts then", curve, []rollout.Freeze{pause(going)}, []string{"00:00", "00:01", "00:31", "00:31", "00:31", "00:31"}},
+		{"the curve goes on where it stopped, after half a minute", curve, []rollout.Freeze{pause()}, everywhere},
+		{"what it names", curve, []rollout.Freeze{pause(func(z *rollout.Freeze) { z.Environment, z.Deployment = "prod", "a" })}, everywhere},
+		{"another deployment, and another environment", curve, []rollout.Freeze{
+			pause(func(z *rollout.Freeze) { z.ID, z.Deployment = "y", "b" }), pause(func(z *rollout.Freeze) { z.Environment = "staging" }),
+		}, []string{"00:00", "00:01", "00:02", "00:03", "00:04", "00:05"}},
+		{"two at a time count once", curve, []rollout.Freeze{
+			pause(), pause(func(z *rollout.Freeze) { z.ID, z.CreatedAt, z.ExpiresAt = "y", half.Add(time.Minute), half.Add(29*time.Minute) }),
+		}, everywhere},
+		{"one after the other add up", curve, []rollout.Freeze{
+			pause(func(z *rollout.Freeze) { z.ExpiresAt = half.Add(time.Minute) }),
+			pause(func(z *rollout.Freeze) { z.ID, z.CreatedAt, z.ExpiresAt = "y", minute(4), minute(14) }),
+		}, []string{"00:00", "00:01", "00:03", "00:14", "00:15", "00:16"}},
+		{"time before the rollout does not count", curve, []rollout.Freeze{pause(func(z *rollout.Freeze) { z.CreatedAt = t0.Add(-time.Hour); z.ExpiresAt = minute(2) })},
+			[]string{"00:02", "00:03", "00:04", "00:05", "00:06", "00:07"}},
+		{"what has begun may finish, and turns stand still all the same", curve, []rollout.Freeze{pause(func(z *rollout.Freeze) { z.FinishBegun = true })}, everywhere},
+		{"a window that closes in the meantime", curve + open, []rollout.Freeze{pause()}, []string{"00:00", "00:01"}},
+		{"in a bracket", bracket + curve, []rollout.Freeze{pause()}, everywhere},
+		{"… one member stops the curve of the group", bracket + curve, []rollout.Freeze{pause(func(z *rollout.Freeze) { z.Deployment = "b" })}, everywhere},
+	} {
+		s := fleet(6, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
+		s.Freezes = row.freezes
+		var got []string
+		for _, line := range begins(t, compile(t, policy(row.rules)), s, 100) {
+			got = append(got, line[:len("00:00")])
+		}
+		if diff := cmp.Diff(row.want, got); diff != "" {
+			t.Errorf("%s:\n%s", row.why, diff)
+		}
+	}
+}
+
+// TestPauseWithoutEnd: as long as nobody knows when a freeze is over, nobody knows when a turn comes
+// that had not come before it. Once it is lifted, and only then, there are instants again.
+func TestPauseWithoutEnd(t *testing.T) {
+	t.Parallel()
+	const curve = `{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`
+	for rules, want := range map[string][]string{
+		curve: {
+			"r1 / prod / a: v2 waits: rollout_not_due (turn 3 of 3), waits for the end of freeze z; frozen by ann (INC-7), waits for the end of freeze z",
+			"r2 / prod / a: v2 waits: frozen by ann (INC-7), waits for the end of freeze z", // it was due before
+			"r3 / prod / a: v2 waits: rollout_not_due (turn 2 of 3), waits for the end of freeze z; frozen by ann (INC-7), waits for the end of freeze z",
+		},
+		`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` + curve: {
+			"r1 / prod / a: v2 waits: bracket_not_due (turn 3 of 3), waits for the end of freeze z; rollout_not_due (turn 3 of 3), waits for the end of freeze z; frozen by ann (INC-7), waits for the end of freeze z",
+			"r2 / prod / a: v2 waits: bracket_not_due (turn 1 of 3), waits for the end of freeze z; frozen by ann (INC-7), waits for the end of freeze z",
+			"r3 / prod / a: v2 waits: bracket_not_due (turn 2 of 3), waits for the end of freeze z; rollout_not_due (turn 2 of 3), waits for the end of freeze z; frozen by ann (INC-7), waits for the end of freeze z",
+		},
+	} {
+		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Freezes = []rollout.Freeze{{ID: "z", PauseCurves: true, CreatedAt: minute(1).Add(-time.Second), CreatedBy: "ann", Reason: "INC-7"}}
+		set := compile(t, policy(rules))
+		s.State = mustPlan(t, set, s, t0).State
+		plan := mustPlan(t, set, s, minute(30))
+		var got []string
+		for wait := range plan.Waiting.All() {
+			got = append(got, wait.String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s:\n%s", rules, diff)
+		}
+		if len(plan.Start) > 0 || !plan.Next.IsZero() {
+			t.Errorf("it starts %v, and looks again at %v", plan.Start, plan.Next)
+		}
+		gone := s
+		gone.Freezes = nil
+		if plan := mustPlan(t, set, gone, minute(30)); len(plan.Start) != 3 {
+			t.Errorf("%s: it is as if there had been no freeze, and %v start", rules, plan.Start)
+		}
+		s.Freezes[0].ExpiresAt = minute(40)
+		for at, starts := range map[time.Time]int{minute(40): 1, minute(40).Add(time.Second): 2, minute(41): 2, minute(41).Add(time.Second): 3} {
+			if plan := mustPlan(t, set, s, at); len(plan.Start) != starts {
+				t.Errorf("%s: at %v %v start, want %d", rules, at, plan.Start, starts)
+			}
+		}
+	}
+}
