@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -39,9 +40,6 @@ func (w *work) pauseAt(environment, deployment int32) *pause {
 // pauseIn returns the pause of a curve in an environment. One of several deployments stands still
 // while that of any of them would.
 func (w *work) pauseIn(environment string, deployments ...string) *pause {
-	if len(w.stopping) == 0 {
-		return nil
-	}
 	var list []*Freeze
 	for _, e := range [...]string{"", environment} {
 		list = append(list, w.stopping[TargetID{Environment: e}]...)
@@ -58,7 +56,7 @@ func (w *work) pauseIn(environment string, deployments ...string) *pause {
 	for k, z := range list {
 		until := told(endOf(z.ExpiresAt))
 		if until.IsZero() {
-			until = lastInstant()
+			until = z.CreatedAt.AddDate(1000, 0, 0) // no search gets there
 			own.endless = append(own.endless, Condition{Kind: OnFreeze, Freeze: z.ID})
 		}
 		windows[k] = clock.Window{From: z.CreatedAt, Until: until, AllowWindow: &closed}
@@ -71,8 +69,8 @@ func (w *work) pauseIn(environment string, deployments ...string) *pause {
 // nil if the curve has a pause.
 func (p *pause) counts(h *hours) clock.Calendar {
 	switch {
-	case h == nil:
-		return p.calendar
+	case h == nil: // unlike windows, which may recur for ever, it is looked at to the end of time
+		return p.calendar.WithHorizon(math.MaxInt64)
 	case p == nil:
 		return h.calendar
 	}

@@ -54,6 +54,9 @@ func (r *rollout) timetable(h *hours, first, last int) *timetable {
 		for err == nil {
 			to.dues[p], err = walk.AddOpen(max(0, offset-spent))
 			if at == 0 || err == nil && to.dues[p].Before(stages[at-1].since) {
+				if err == nil && to.dues[p].After(lastInstant()) {
+					err = ErrOverflow
+				}
 				break
 			}
 			// The next override begins before this turn: go on under that one.
