@@ -39,7 +39,7 @@ type Snapshot struct {
 
 	// Freezes keep targets from starting anything; see [Freeze]. One that has not expired and holds no
 	// target, for example because what it names does not exist, is a [Diagnostic] with
-	// [DiagnosticFreezeWithoutEffect].
+	// [DiagnosticFreezeWithoutEffect]. One with PauseCurves that is over says when curves stood still.
 	Freezes []Freeze `json:"freezes,omitempty"`
 
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready,

@@ -504,7 +504,7 @@ func fleetEdits(e *editor) (list []edit) {
 		z    rollout.Freeze
 	}{
 		{"everything", rollout.Freeze{}}, {"everything but what has begun", rollout.Freeze{FinishBegun: true}}, {"r1", rollout.Freeze{Resource: "r1"}},
-		{"prod but what has begun", rollout.Freeze{Environment: "prod", FinishBegun: true}}, {"a", rollout.Freeze{Deployment: "a"}}, {"uncordon", rollout.Freeze{Deployment: "uncordon"}},
+		{"prod but what has begun", rollout.Freeze{Environment: "prod", FinishBegun: true}}, {"a", rollout.Freeze{Deployment: "a"}}, {"a and its curves", rollout.Freeze{Deployment: "a", PauseCurves: true}}, {"uncordon", rollout.Freeze{Deployment: "uncordon"}},
 	} {
 		freeze := func(e *editor, until time.Time) {
 			z := own.z

@@ -287,7 +287,7 @@ func TestFreezesArrive(t *testing.T) {
 	}
 	w := webWorld(t, 2, oneByOne)
 	w.Fleet.Freezes = []rollout.Freeze{
-		{ID: "a", CreatedAt: at(1, 8, 30), ExpiresAt: at(1, 8, 45), CreatedBy: "bob", Reason: "INC-7"},
+		{ID: "a", PauseCurves: true, CreatedAt: at(1, 8, 30), ExpiresAt: at(1, 8, 45), CreatedBy: "bob", Reason: "INC-7"},
 		{ID: "b", Environment: "prod", FinishBegun: true, CreatedAt: at(1, 8, 31), ExpiresAt: at(1, 8, 45), CreatedBy: "bob", Reason: "INC-7"},
 		{ID: "c", Deployment: "web", Environment: "prod", Resource: "c-1", CreatedAt: at(1, 8, 32), CreatedBy: "ann", Reason: "the disk is being replaced"},
 	}
@@ -296,7 +296,7 @@ func TestFreezesArrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `2026-03-10
-  08:30:00  freeze a: everything, until 2026-03-10 08:45:00, by bob: INC-7
+  08:30:00  freeze a: everything, curves stand still, until 2026-03-10 08:45:00, by bob: INC-7
   08:31:00  freeze b: everything in prod but what has begun, until 2026-03-10 08:45:00, by bob: INC-7
   08:32:00  freeze c: web in prod on c-1, by ann: the disk is being replaced
   09:00:00  web v2 published
