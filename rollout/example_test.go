@@ -336,6 +336,36 @@ func ExampleFreeze() {
 	// look again at 06:00:00
 }
 
+// ExampleFreeze_pauseCurves lifts a freeze that began after five minutes of a rollout with a turn every
+// ten. Two hours later, the second node still has five minutes to wait.
+func ExampleFreeze_pauseCurves() {
+	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
+	s := exampleFleet()
+	incident := rollout.Freeze{ID: "INC-7", CreatedAt: exampleNow.Add(5 * time.Minute), CreatedBy: "bob", Reason: "payments fail", PauseCurves: true}
+	now := exampleNow
+	for _, step := range []string{"begins", "frozen", "lifted"} {
+		switch step {
+		case "frozen":
+			now = incident.CreatedAt
+			s.Freezes = []rollout.Freeze{incident}
+		case "lifted": // and not left out: then the second node would be due
+			now = now.Add(2 * time.Hour)
+			s.Freezes[0].ExpiresAt = now
+		}
+		plan, err := set.Plan(s, now)
+		if err != nil {
+			log.Fatal(err)
+		}
+		s.State = plan.State
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "n2", Environment: "prod", Deployment: "web"})
+		fmt.Println(now.Format(time.TimeOnly), wait)
+	}
+	// Output:
+	// 00:00:00 n2 / prod / web: v2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T00:10:00Z
+	// 00:05:00 n2 / prod / web: v2 waits: rollout_not_due (turn 2 of 2), waits for the end of freeze INC-7; frozen by bob (payments fail), waits for the end of freeze INC-7
+	// 02:05:00 n2 / prod / web: v2 waits: rollout_not_due (turn 2 of 2) until 2025-01-01T02:10:00Z
+}
+
 // A host without Planner keeps the whole state as one JSON value, under the revision that it read.
 // Of two hosts that read the same state one saves and dispatches; the other begins again.
 func ExampleState() {
