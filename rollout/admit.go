@@ -303,7 +303,7 @@ func (w *work) starts() {
 			start.Reason = ReasonOverridden
 			w.noteLetPast(c, place)
 		}
-		start.Purpose = c.purpose()
+		start.Purpose = purpose(c.goesBack())
 		w.waits[c.target].start = place
 		if m := c.member; m != nil && m.pending != nil {
 			m.pending.starts = true

@@ -52,8 +52,13 @@ func (w *work) run(c *candidate) string {
 	return runid.Target{Resource: id.Resource, Environment: id.Environment, Deployment: id.Deployment, Version: w.versionID(c)}.Join(&w.texts, int(c.attempt), c.revert)
 }
 
-func (c *candidate) purpose() Purpose {
-	if c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback {
+// goesBack reports whether a candidate takes its target, or the resource of its execution, back.
+func (c *candidate) goesBack() bool {
+	return c.revert || c.member != nil && c.member.start.Run.Purpose == bracket.Rollback
+}
+
+func purpose(goesBack bool) Purpose {
+	if goesBack {
 		return PurposeRollback
 	}
 	return PurposeDeploy

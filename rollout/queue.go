@@ -97,7 +97,7 @@ type queued struct {
 	target      int32
 	version     int32
 	blockers    int32 // as work.list returns it; all of them are about pools
-	purpose     Purpose
+	goesBack    bool
 	start       *bracket.Start // nil outside brackets
 	execution   *bracketWork   // the bracket of the execution that would begin; else nil
 }
@@ -111,7 +111,7 @@ type queueKey struct {
 // enqueue notes that capacity refuses a candidate, which is the at-th that it does in turn. Other
 // candidates of the execution that it begins, which are next to it, are the same start.
 func (w *work) enqueue(at int32, c *candidate, blockers []Verdict, refusals []concurrency.Refusal) {
-	own := queued{c.seconds, c.nanoseconds, w.class(c), c.target, c.version, w.list(blockers), c.purpose(), nil, nil}
+	own := queued{c.seconds, c.nanoseconds, w.class(c), c.target, c.version, w.list(blockers), c.goesBack(), nil, nil}
 	if m := c.member; m != nil {
 		own.start = m.start
 		if m.pending != nil {
@@ -129,7 +129,7 @@ func (w *work) enqueue(at int32, c *candidate, blockers []Verdict, refusals []co
 
 func (w *work) queuedAt(k int) Queued {
 	own := &w.queue[k]
-	q := Queued{TargetID: w.id(own.target), Purpose: own.purpose, Due: time.Unix(own.seconds, int64(own.nanoseconds)).UTC(), Pools: w.poolsOfQueued(own)}
+	q := Queued{TargetID: w.id(own.target), Purpose: purpose(own.goesBack), Due: time.Unix(own.seconds, int64(own.nanoseconds)).UTC(), Pools: w.poolsOfQueued(own)}
 	if own.start != nil {
 		q.Version, q.Group = own.start.Version, own.start.Run.Group
 	} else {
