@@ -637,3 +637,25 @@ func TestWhomAMemberWaitsFor(t *testing.T) {
 		}
 	})
 }
+
+// TestOverflowIsToldOnce: members whose own places in a curve differ say once that the turn of their
+// execution never comes.
+func TestOverflowIsToldOnce(t *testing.T) {
+	t.Parallel()
+	set := compile(t, `[{"name":"b","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},
+		{"name":"g","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":9223372036,"orderKey":"target"}}]}]`)
+	s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
+	told := map[int]int{} // how many waits say it how often
+	for wait := range mustPlan(t, set, s, t0).Waiting.All() {
+		times := 0
+		for _, b := range wait.Blockers {
+			if b.Reason == rollout.ReasonRolloutOverflow {
+				times++
+			}
+		}
+		told[times]++
+	}
+	if told[1] == 0 || len(told) > 2 || told[0]+told[1] != 12 {
+		t.Errorf("of so many: %v", told)
+	}
+}
