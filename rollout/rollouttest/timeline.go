@@ -24,7 +24,7 @@ type Timeline struct {
 	// Done says that at the end nothing waited, ran or hung. Otherwise see Left.
 	Done bool `json:"done"`
 
-	// CutOff says that World.End came before the world was at rest.
+	// CutOff says that World.End, or an error of Run, came before the world was at rest.
 	CutOff bool `json:"cutOff,omitempty"`
 
 	// Left lists the targets that still waited at the end, and why.

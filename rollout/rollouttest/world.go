@@ -105,8 +105,8 @@ type Change struct {
 // Unless Trust is set, Run checks every plan against [Invariants], and makes sure at every instant
 // that planning again starts nothing and that nothing changes before the next wake-up. If a check
 // fails, the error holds a [*Violation]. Any other error is one of the planner, or names what is
-// wrong with the world. Once ctx is done, Run stops before the next plan, with its error. The timeline
-// reaches as far as the world came.
+// wrong with the world. Once ctx is done, Run stops before the next plan, with its error. With any
+// error the timeline reaches as far as the world came: its CutOff is set, and its Done is not.
 func (w World) Run(ctx context.Context) (Timeline, error) {
 	r, err := w.play(ctx, false, nil)
 	return r.timeline, err
@@ -118,18 +118,20 @@ func (w World) Run(ctx context.Context) (Timeline, error) {
 func (w World) play(ctx context.Context, brief bool, found foundJob) (*running, error) {
 	r, err := w.begin()
 	if err != nil {
-		return &running{}, fmt.Errorf("rollouttest: %w", err)
+		r = &running{}
+		r.timeline.CutOff = true
+		return r, fmt.Errorf("rollouttest: %w", err)
 	}
 	if found == nil {
 		found = func(start rollout.Start, attempt int, _ *rollout.Job, _ time.Time) Outcome {
 			return r.Job(start, attempt)
 		}
 	}
-	if err := r.takeOver(found); err != nil {
-		return r, err
-	}
 	r.brief = brief
-	err = r.run(ctx)
+	if err = r.takeOver(found); err == nil {
+		err = r.run(ctx)
+	}
+	r.timeline.CutOff = r.timeline.CutOff || err != nil
 	r.finish(r.found())
 	return r, err
 }

@@ -529,6 +529,38 @@ func TestWorldEnds(t *testing.T) {
 	}
 }
 
+// TestErrorsCutOff: a world that an error stops is not done, even if by then nothing waited: what was
+// still to come is not known.
+func TestErrorsCutOff(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, row := range []struct {
+		why     string
+		ctx     context.Context
+		edit    func(*rollouttest.World)
+		entries bool
+	}{
+		{"the context is done before the first plan", over, func(*rollouttest.World) {}, false},
+		{"the first plan is refused", t.Context(), func(w *rollouttest.World) { w.Fleet.Targets = append(w.Fleet.Targets, w.Fleet.Targets[0]) }, false},
+		{"the world is refused", t.Context(), func(w *rollouttest.World) { w.Policies = nil }, false},
+		{"a job of the fleet cannot end", t.Context(), func(w *rollouttest.World) {
+			w.Fleet.Targets[0].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: noon}}
+			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -1} }
+		}, true},
+		{"a later plan is refused, when everything is done", t.Context(), func(w *rollouttest.World) {
+			w.Changes = []rollouttest.Change{{At: noon.Add(minutes(9)), Do: func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }}}
+		}, true},
+	} {
+		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet(), Start: noon}
+		row.edit(&w)
+		timeline, err := w.Run(row.ctx)
+		if err == nil || timeline.Done || !timeline.CutOff || (len(timeline.Entries) > 0) != row.entries || !strings.HasPrefix(timeline.Summary(), "not done when the world ended\n") {
+			t.Errorf("%s: %v, done %t, cut off %t, %s", row.why, err, timeline.Done, timeline.CutOff, timeline)
+		}
+	}
+}
+
 // TestEndsBeyondAllInstants: what would end later than any plan can be made never does, and raises no
 // alarm; what ends at the last instant of all is seen.
 func TestEndsBeyondAllInstants(t *testing.T) {
