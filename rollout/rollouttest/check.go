@@ -3,8 +3,10 @@ package rollouttest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -58,14 +60,26 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 		if err != nil {
 			return r.broken("quiet", fmt.Errorf("a plan at %s fails: %w", when, err))
 		}
+		starts, before, after := later.Start, r.waiting, waitingOf(&later)
+		if far := beyondReach(before, after, now, at); len(far) > 0 {
+			begun := len(starts)
+			starts = slices.DeleteFunc(slices.Clone(starts), func(s rollout.Start) bool { return far[s.TargetID] })
+			if begun > len(starts) && len(starts) == 0 {
+				continue // what they start may do to others is not seen either
+			}
+			near := func(waiting []rollout.Waiting) []rollout.Waiting {
+				return slices.DeleteFunc(slices.Clone(waiting), func(w rollout.Waiting) bool { return far[w.TargetID] })
+			}
+			before, after = near(before), near(after)
+		}
 		until := "again"
 		if !wake.IsZero() {
 			until = "before " + wake.UTC().Format(time.RFC3339Nano)
 		}
 		found := ""
-		switch differs := difference(r.waiting, waitingOf(&later)); {
-		case len(later.Start) > 0:
-			found = fmt.Sprintf("%s %s could start on %s", later.Start[0].Deployment, later.Start[0].Version, later.Start[0].Resource)
+		switch differs := difference(before, after); {
+		case len(starts) > 0:
+			found = fmt.Sprintf("%s %s could start on %s", starts[0].Deployment, starts[0].Version, starts[0].Resource)
 		case len(later.Events) > 0:
 			found = fmt.Sprintf("there is a %s of %s", later.Events[0].Kind, later.Events[0].Group)
 		case differs != "":
@@ -78,6 +92,41 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 		}
 	}
 	return nil
+}
+
+// beyondReach returns the targets for which windows that never opened, as a plan at now says, open by a
+// later one. It is no change that somebody missed: a plan looks for openings within
+// [clock.DefaultHorizon], and does not wake its host when one comes within reach.
+func beyondReach(before, after []rollout.Waiting, now, at time.Time) map[rollout.TargetID]bool {
+	reach := now.Add(clock.DefaultHorizon)
+	far := map[rollout.TargetID]bool{}
+	for k := range before {
+		w := &before[k]
+		shut := shutWindows(w)
+		if len(shut) == 0 {
+			continue
+		}
+		i, waits := slices.BinarySearchFunc(after, w.TargetID, func(w rollout.Waiting, id rollout.TargetID) int { return compareTargets(w.TargetID, id) })
+		if !waits {
+			far[w.TargetID] = !at.Before(reach)
+			continue
+		}
+		still := shutWindows(&after[i])
+		opened := func(rule string) bool { return !slices.Contains(still, rule) }
+		seen := func(v rollout.Verdict) bool { return slices.Contains(shut, v.Rule) && !v.Until.Before(reach) }
+		far[w.TargetID] = slices.ContainsFunc(shut, opened) && (!at.Before(reach) || slices.ContainsFunc(after[i].Blockers, seen))
+	}
+	return far
+}
+
+// shutWindows returns the rules of the windows for which a target waits and that never open.
+func shutWindows(w *rollout.Waiting) (rules []string) {
+	for _, v := range w.Blockers {
+		if (v.Reason == rollout.ReasonWindowClosed || v.Reason == rollout.ReasonWindowTooShort) && v.Until.IsZero() {
+			rules = append(rules, v.Rule)
+		}
+	}
+	return rules
 }
 
 // difference quotes the first waits that differ, and returns "" if none do.
