@@ -1,6 +1,7 @@
 package rollouttest_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,38 @@ func TestWorldThatPolls(t *testing.T) {
 				break
 			}
 			at += k
+		}
+	}
+}
+
+// TestLooksBeyondAllInstants: a look that would come after the last instant of all never comes. What
+// ends until then has ended, and nobody acts upon it.
+func TestLooksBeyondAllInstants(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why     string
+		every   time.Duration
+		targets int
+		done    bool
+		says    string
+	}{
+		{"the longest time of all between two looks", math.MaxInt64, 2, false, "not done, and nothing will happen any more"},
+		{"three hundred years, and nothing is left to do", math.MaxInt64, 1, true, "done at 2026-03-10 12:01:00"},
+		{"the second look comes too late", 200 * 365 * 24 * time.Hour, 3, false, "not done, and nothing will happen any more"},
+	} {
+		for _, trust := range []bool{false, true} {
+			w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet(), Start: noon, Every: row.every, Trust: trust}
+			w.Fleet.Resources = append(w.Fleet.Resources, rollout.Resource{ID: "node-3"})
+			w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "node-3", Environment: "prod", Deployment: "kubelet"}})
+			w.Fleet.Targets = w.Fleet.Targets[:row.targets]
+			timeline, err := w.Run(t.Context())
+			if err != nil || timeline.Done != row.done || timeline.CutOff || len(timeline.Running) > 0 || len(timeline.Left) > 0 == row.done || !strings.Contains(timeline.Summary(), row.says) {
+				t.Errorf("%s, trust %t: %v, done %t, cut off %t, %q run:\n%s", row.why, trust, err, timeline.Done, timeline.CutOff, timeline.Running, timeline)
+			}
+			e, err := rollouttest.Explore(t.Context(), w, func(rollout.Start, int) []rollouttest.Outcome { return nil }, 1) // in brief, if it is trusted
+			if err != nil || e.Without.Done != row.done || !e.Without.Finish.Equal(timeline.Finish) {
+				t.Errorf("%s, trust %t, in brief: %v, done %t at %v", row.why, trust, err, e.Without.Done, e.Without.Finish)
+			}
 		}
 	}
 }

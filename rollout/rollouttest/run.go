@@ -42,7 +42,7 @@ func (r *running) run(ctx context.Context) error {
 				return err
 			}
 			fresh = !next.Equal(now.Add(1)) // otherwise others may start beside one that was let past a full pool
-			if at := r.look(r.wake(next)); r.brief && fresh && len(r.ends) > 0 && (r.End.IsZero() || !at.After(r.End)) {
+			if at := r.look(r.wake(next)); r.brief && fresh && len(r.ends) > 0 && (r.End.IsZero() || !at.After(r.End)) && !at.After(lastInstant()) {
 				r.clock.Set(at.UTC()) // another plan at this instant would only say who waits
 			}
 			continue
@@ -66,6 +66,10 @@ func (r *running) run(ctx context.Context) error {
 		if wake = r.look(wake); !r.End.IsZero() && wake.After(r.End) {
 			r.happen(r.End) // what a host that polls would have seen at its next look
 			r.timeline.CutOff = true
+			return nil
+		}
+		if last := lastInstant(); wake.After(last) {
+			r.happen(last) // nobody will ever look again
 			return nil
 		}
 		fresh = false
