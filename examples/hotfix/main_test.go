@@ -35,7 +35,7 @@ func TestReports(t *testing.T) {
 			Says: []string{
 				"          CheckVersion refuses it: targetSelector: 1:34: syntax error at AND (write && for AND)",
 				"          not a word about       all of staging, all of production",
-				"  scope_invalid, 10 clusters: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND)",
+				"diagnostic: scope_invalid: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND) (10 times, such as ap-1 / production / checkout)",
 			},
 		},
 		{
@@ -43,13 +43,13 @@ func TestReports(t *testing.T) {
 			Says: []string{
 				"  2.5.1   started or waited on  all of staging, all of production",
 				"  production  us-east   checkout 2.4.0 -> 2.5.0 -> 2.5.2          us-1",
-				"  scope_invalid, 10 clusters: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND)",
+				"diagnostic: scope_invalid: checkout@2.5.1: selector: 1:34: syntax error at AND (write && for AND) (10 times, such as ap-1 / production / checkout)",
 			},
 		},
 		{
 			Name: "one-cluster", Why: "a number is said with its noun, and seconds where there are any",
 			Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-fleet.yaml", "-releases", "testdata/one-releases.yaml", "-unchecked", "-why", "n@2026-01-01T01:00:30Z"},
-			Says: []string{"fleet: 1 cluster in 1 environment", "    01:00:30  start a v1 on n", "  scope_invalid, 1 cluster: a@v2: selector: 1:1: syntax error: mismatched input '=='", "why n, on Thu 2026-01-01 01:00:30?"},
+			Says: []string{"fleet: 1 cluster in 1 environment", "    01:00:30  start a v1 on n", "diagnostic: scope_invalid: a@v2: selector: 1:1: syntax error: mismatched input '==' (n / e / a)", "why n, on Thu 2026-01-01 01:00:30?"},
 		},
 		{
 			Name: "nothing", Why: "nothing is released", Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-fleet.yaml", "-releases", "testdata/no-releases.yaml"},
@@ -88,8 +88,8 @@ func TestHotfixConcernsOneRegion(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	if len(got.Reach) != 3 || !got.Timeline.Done || len(got.Answers) != 4 || len(got.Clusters) != 10 || len(got.Diagnostics) != 0 {
-		t.Errorf("%d versions, done %t, %d answers, %d clusters, %d diagnostics", len(got.Reach), got.Timeline.Done, len(got.Answers), len(got.Clusters), len(got.Diagnostics))
+	if len(got.Reach) != 3 || !got.Timeline.Done || len(got.Answers) != 4 || len(got.Clusters) != 10 || len(got.Timeline.Diagnostics) != 0 {
+		t.Errorf("%d versions, done %t, %d answers, %d clusters, %d diagnostics", len(got.Reach), got.Timeline.Done, len(got.Answers), len(got.Clusters), len(got.Timeline.Diagnostics))
 	}
 	overridden := false
 	for _, a := range got.Answers {

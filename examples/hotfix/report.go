@@ -73,12 +73,6 @@ func report(in input, told story, all bool) string {
 		fmt.Fprintf(&b, "          needed an approval in  %s\n", cmp.Or(strings.Join(r.Approvals, ", "), "no environment"))
 	}
 
-	if len(told.Diagnostics) > 0 {
-		b.WriteString("\ndiagnostics\n")
-		for _, d := range told.Diagnostics {
-			fmt.Fprintf(&b, "  %s, %s: %s\n", d.Code, textlist.Counted(d.Count, "cluster"), d.Detail)
-		}
-	}
 	fmt.Fprintf(&b, "\n%s", told.Timeline.Summary())
 	return b.String()
 }

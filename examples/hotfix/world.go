@@ -17,9 +17,6 @@ type story struct {
 	Answers  []answer             `json:"answers,omitempty"`
 	Reach    []reach              `json:"reach"`
 	Clusters []outcome            `json:"clusters"`
-
-	// Diagnostics are those of all plans, each once, with the greatest count.
-	Diagnostics []rollout.Diagnostic `json:"diagnostics,omitempty"`
 }
 
 // answer is what a target was told at the instant of a question.
@@ -79,7 +76,7 @@ func play(ctx context.Context, in input) (story, error) {
 	if told.Timeline, err = world.Run(ctx); err != nil {
 		return told, err
 	}
-	told.Answers, told.Diagnostics, told.Reach = witness.answers, witness.diagnostics, witness.reach()
+	told.Answers, told.Reach = witness.answers, witness.reach()
 	for _, t := range last {
 		own := outcome{TargetID: t.TargetID}
 		for _, c := range in.fleet.Clusters {
@@ -100,11 +97,10 @@ func play(ctx context.Context, in input) (story, error) {
 
 // witness remembers what the plans said about whom.
 type witness struct {
-	in          input
-	said        map[rollout.TargetID]map[string]bool // target → version
-	approvals   map[[2]string][]string               // (deployment, version) → environments
-	answers     []answer
-	diagnostics []rollout.Diagnostic
+	in        input
+	said      map[rollout.TargetID]map[string]bool // target → version
+	approvals map[[2]string][]string               // (deployment, version) → environments
+	answers   []answer
 }
 
 func newWitness(in input) *witness {
@@ -124,17 +120,6 @@ func (w *witness) see(plan *rollout.Plan) {
 					w.approvals[key] = append(w.approvals[key], on.Environment)
 				}
 			}
-		}
-	}
-	for _, d := range plan.Diagnostics {
-		k := slices.IndexFunc(w.diagnostics, func(known rollout.Diagnostic) bool {
-			return known.Code == d.Code && known.Rule == d.Rule && known.Detail == d.Detail
-		})
-		switch {
-		case k < 0:
-			w.diagnostics = append(w.diagnostics, d)
-		case d.Count > w.diagnostics[k].Count:
-			w.diagnostics[k] = d
 		}
 	}
 }

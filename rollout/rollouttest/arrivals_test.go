@@ -415,3 +415,39 @@ func TestStartAndEnd(t *testing.T) {
 		t.Errorf("a version that was never created: %v", err)
 	}
 }
+
+// TestArrivalsWithoutEffect: what a plan says of an arrival that changes nothing is in the timeline,
+// once, although every plan says it again, and at whatever instant it came.
+func TestArrivalsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	w := webWorld(t, 3, oneByOne)
+	w.Fleet.Commands = []bracket.Command{{ID: "c1", Kind: bracket.Close, Group: "b/prod/1", By: "ann", At: at(1, 9, 1)}}
+	w.Fleet.Overrides = []rollout.Override{{ID: "o1", Rule: "on", Version: "v2", CreatedAt: at(1, 9, 2), CreatedBy: "ann", Reason: "in a hurry"}}
+	w.Fleet.Freezes = []rollout.Freeze{{ID: "z1", Resource: "c-9", CreatedAt: at(1, 9, 2), CreatedBy: "ann", Reason: "its disk"}}
+	w.Fleet.Approvals = []rollout.Approval{{Version: "v2", Deployment: "web", Environment: "production", By: "ann", Status: rollout.Approved, At: at(1, 9, 4)}}
+	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+		if start.Resource == "c-2" {
+			return rollouttest.Outcome{Status: "sucessful"} // it hangs
+		}
+		return rollouttest.Outcome{After: minutes(3)}
+	}
+	w.Changes = []rollouttest.Change{{At: at(1, 9, 5), Do: func(s *rollout.Snapshot) {
+		s.Approvals = append(slices.Clone(s.Approvals), s.Approvals[0])
+		s.Approvals[1].By = "bob"
+	}}, {At: at(1, 9, 8), Do: func(s *rollout.Snapshot) { s.Approvals = nil }}}
+	for _, pure := range []bool{false, true} {
+		w.Pure = pure
+		timeline, err := w.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range timeline.Diagnostics {
+			got = append(got, fmt.Sprintf("%s %d", d.Code, d.Count))
+		}
+		want := []string{"approval_without_effect 2", "command_without_effect 1", "freeze_without_effect 1", "job_status_unknown 1", "override_without_effect 1"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("pure %t: (-want +got):\n%s\n%s", pure, diff, timeline)
+		}
+	}
+}

@@ -80,6 +80,12 @@ func (t Timeline) Summary() string {
 			fmt.Fprintf(&b, "  and others, for %s\n", textlist.Counted(n, "other reason"))
 		}
 	}
+	for _, d := range t.Diagnostics[:min(len(t.Diagnostics), 5)] {
+		fmt.Fprintf(&b, "diagnostic: %s\n", d)
+	}
+	if n := len(t.Diagnostics) - 5; n > 0 {
+		fmt.Fprintf(&b, "and %s\n", textlist.Counted(n, "other diagnostic"))
+	}
 	return b.String()
 }
 

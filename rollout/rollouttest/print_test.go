@@ -27,6 +27,12 @@ func TestSummary(t *testing.T) {
 		}
 		return list
 	}
+	odd := func(n int) (list []rollout.Diagnostic) {
+		for k := range n {
+			list = append(list, rollout.Diagnostic{Code: rollout.DiagnosticMissingKey, Detail: string(rune('a' + k))})
+		}
+		return list
+	}
 	for _, row := range []struct {
 		why      string
 		timeline rollouttest.Timeline
@@ -48,6 +54,10 @@ func TestSummary(t *testing.T) {
 			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill running: a, b, c, d, e\n"},
 		{"pools are named without escapes, if they have any", rollouttest.Timeline{Done: true, Pools: []rollouttest.Peak{{Pool: "a%2Fb/c", Active: 1, Max: 2, Total: 3}, {Pool: "50%"}}},
 			"nothing to do\nat most 0 resources in flight at once\na/b/c: at most 1 of 3 active, 2 allowed\n50%: at most 0 of 0 active, 0 allowed\n"},
+		{"five oddities are told", rollouttest.Timeline{Done: true, Diagnostics: odd(5)},
+			"nothing to do\nat most 0 resources in flight at once\ndiagnostic: missing_key: a\ndiagnostic: missing_key: b\ndiagnostic: missing_key: c\ndiagnostic: missing_key: d\ndiagnostic: missing_key: e\n"},
+		{"and more are counted", rollouttest.Timeline{Done: true, Diagnostics: odd(6)},
+			"nothing to do\nat most 0 resources in flight at once\ndiagnostic: missing_key: a\ndiagnostic: missing_key: b\ndiagnostic: missing_key: c\ndiagnostic: missing_key: d\ndiagnostic: missing_key: e\nand 1 other diagnostic\n"},
 	} {
 		if diff := cmp.Diff(row.want, row.timeline.Summary()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", row.why, diff)

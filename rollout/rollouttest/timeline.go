@@ -48,6 +48,11 @@ type Timeline struct {
 	// DrainsSaved is how many more drains there would have been if every upgrade of a main member
 	// had brought its own. What was drained for an upgrade before the start needs no other drain.
 	DrainsSaved int `json:"drainsSaved"`
+
+	// Diagnostics are the oddities that the plans met, each once, with its greatest count, ordered by
+	// code, rule and detail. A command, an override, a freeze or an approval among them changed
+	// nothing, probably because of a wrong id.
+	Diagnostics []rollout.Diagnostic `json:"diagnostics,omitempty"`
 }
 
 // Peak is the greatest use of a pool.
@@ -178,6 +183,14 @@ func (r *recorder) observe(plan *rollout.Plan) {
 			r.entry(Entry{At: s.Since, Kind: Stuck, Resource: s.Resource, Group: s.Group, Run: s.Run, Note: s.Pool})
 		}
 	}
+	for _, d := range plan.Diagnostics {
+		switch k, known := slices.BinarySearchFunc(r.timeline.Diagnostics, d, compareDiagnostics); {
+		case !known:
+			r.timeline.Diagnostics = slices.Insert(r.timeline.Diagnostics, k, d)
+		case d.Count > r.timeline.Diagnostics[k].Count:
+			r.timeline.Diagnostics[k] = d
+		}
+	}
 	for _, p := range plan.Pools {
 		k, known := slices.BinarySearchFunc(r.timeline.Pools, p.Key, func(peak Peak, key string) int { return strings.Compare(peak.Pool, key) })
 		if !known {
@@ -187,6 +200,12 @@ func (r *recorder) observe(plan *rollout.Plan) {
 			peak.Active, peak.Max, peak.Total, peak.At = p.Active, p.Max, p.Total, plan.Now
 		}
 	}
+}
+
+// compareDiagnostics is the order of a plan's diagnostics. How many an oddity is about, and which of
+// them comes first, differs from plan to plan.
+func compareDiagnostics(a, b rollout.Diagnostic) int {
+	return cmp.Or(strings.Compare(string(a.Code), string(b.Code)), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Detail, b.Detail))
 }
 
 func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
