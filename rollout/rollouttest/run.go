@@ -15,6 +15,10 @@ import (
 // not a test that never ends.
 const maxSteps = 1_000_000
 
+// maxAttempts bounds the attempts at one task in a world without end. Each plan reads all of them, so
+// a job that is repeated for ever takes hours long before there are maxSteps plans.
+const maxAttempts = 1000
+
 func (r *running) run(ctx context.Context) error {
 	fresh := false     // the last plan started all that could start by then, and neither has time gone by nor a job ended since
 	var next time.Time // of the last plan
@@ -246,6 +250,9 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 			if sameTask(r.startOf(t.TargetID, &t.Jobs[k]), start) {
 				attempt++
 			}
+		}
+		if attempt > maxAttempts && r.End.IsZero() {
+			return fmt.Errorf("rollouttest: %d attempts of %s %s on %s, and no end: the world may never come to rest: give it World.End", attempt, start.Deployment, start.Version, start.Resource)
 		}
 		r.dispatched[start.Run] = start
 		outcome, err := valid(r.Job(start, attempt), start, attempt)

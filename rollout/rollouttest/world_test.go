@@ -561,6 +561,40 @@ func TestErrorsCutOff(t *testing.T) {
 	}
 }
 
+// TestAttemptsWithoutEnd: a job that is repeated for ever never lets a world come to rest. Before it
+// takes hours, the world says so, unless it has an end.
+func TestAttemptsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	const says = "1001 attempts of kubelet v2 on node-1, and no end: the world may never come to rest: give it World.End"
+	for _, row := range []struct {
+		why    string
+		rules  string
+		status rollout.JobStatus
+		after  time.Duration
+		end    time.Time
+		says   string
+	}{
+		{"retries without limit", `{"retry":{"maxRetries":2147483647,"backoffSeconds":60}}`, rollout.JobFailure, minutes(1), time.Time{}, says},
+		{"a cancelled job is tried again without any rule and, if it takes no time, at one instant for ever; in a forecast as well", oneByOne, rollout.JobCancelled, 0, time.Time{}, says},
+		{"as many as are allowed", `{"retry":{"maxRetries":999}}`, rollout.JobFailure, minutes(1), time.Time{}, ""},
+		{"more, up to an end", oneByOne, rollout.JobCancelled, minutes(1), noon.Add(minutes(1100)), ""},
+	} {
+		w := rollouttest.World{
+			Policies: compiled(t, `{"name":"p","selector":"true","rules":[`+row.rules+`]}`), Fleet: exampleFleet(), Start: noon, End: row.end, Pure: true, Trust: true,
+		}
+		w.Fleet.Targets = w.Fleet.Targets[:1]
+		outcome := rollouttest.Outcome{After: row.after, Status: row.status}
+		w.Job = func(rollout.Start, int) rollouttest.Outcome { return outcome }
+		_, err := w.Run(t.Context())
+		if row.after == 0 && err != nil {
+			_, err = rollouttest.Forecast(t.Context(), w, map[string][]rollouttest.Outcome{"kubelet": {outcome}}, 1, 1)
+		}
+		if row.says == "" && err != nil || row.says != "" && (err == nil || !strings.Contains(err.Error(), row.says)) {
+			t.Errorf("%s: %v, want %q", row.why, err, row.says)
+		}
+	}
+}
+
 // TestEndsBeyondAllInstants: what would end later than any plan can be made never does, and raises no
 // alarm; what ends at the last instant of all is seen.
 func TestEndsBeyondAllInstants(t *testing.T) {
