@@ -10,8 +10,8 @@ import (
 
 // Outcome is how a job ends.
 type Outcome struct {
-	After  time.Duration     `json:"after"`            // from start to end, at least 0; an end after 2262-04-11, which is as far as instants reach, never comes
-	Status rollout.JobStatus `json:"status,omitempty"` // empty: successful. If it is not terminal, the job hangs with it for ever
+	After  time.Duration     `json:"after"`            // from start to end, at least 0, in JSON in nanoseconds; an end after 2262-04-11, which is as far as instants reach, never comes
+	Status rollout.JobStatus `json:"status,omitempty"` // empty: successful. If it is not terminal, the job hangs with it for ever; so it does with a misspelt one, see Timeline.Diagnostics
 
 	// Verification is what the checks after a successful job find out: passed or failed. Empty:
 	// there are none. Running: they never end. A job that does not succeed is not verified, so with

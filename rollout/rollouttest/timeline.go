@@ -18,7 +18,8 @@ type Timeline struct {
 	Entries []Entry   `json:"entries"`
 
 	// Finish is when the last job or its verification ended, or a change ended it, but not before
-	// Start; zero if none did.
+	// Start; zero if none did. Compare two worlds by it only if both are done: one that stops half way
+	// finishes earlier.
 	Finish time.Time `json:"finish,omitzero"`
 
 	// Done says that at the end nothing waited, ran or hung. Otherwise see Left.

@@ -32,6 +32,10 @@ type World struct {
 	// known to hang. A job that hangs according to Job stays as it is, too, and so does a
 	// verification for which Job tells no end.
 	//
+	// A job that succeeds becomes the Current of a target that has one, as in a host. If its checks
+	// fail then, a rollback needs a listed job of what ran before, see [rollout.Rollback]: a fleet
+	// that tells this by Current alone has nothing to go back to.
+	//
 	// State is what was known at Start, to go on from the middle of a rollout as a recording has
 	// it: it needs Pure, which a forecast sets by itself. Without it a plan knows only what the
 	// jobs tell, see "Lost state" in package rollout. A host with a [rollout.Planner] takes it from
