@@ -28,15 +28,16 @@ type Situation struct {
 	Blockers []Verdict `json:"blockers,omitempty"` // why; shared with the plan, do not modify
 }
 
-// Changes returns the targets about which the plan differs from an earlier one, in ascending order
-// of resource, environment and deployment: targets that start now, that have a job in progress,
-// that wait for something else, such as another [Freeze], or until another time, and that have
-// nothing left to do. It does not compare the facts of a verdict ([Data]), such as a count of
-// successes, nor the events that can change the verdict, nor the order of the verdicts, nor how
-// many of them are alike but for that. A nil before stands for a plan that says nothing. Either
-// plan may be a decoded copy. A copy does not know which jobs are in progress, and neither does a
-// nil before: then these alone are no change. The snapshot of a plan that is no copy, with the jobs
-// in it, must not have been modified. Changes takes time in proportion to both plans.
+// Changes returns the targets about which the plan differs from an earlier one, or from one of
+// other policies on the same snapshot, in ascending order of resource, environment and deployment:
+// targets that start now, that have a job in progress, that wait for something else, such as
+// another [Freeze], or until another time, and that have nothing left to do. It does not compare
+// the facts of a verdict ([Data]), such as a count of successes, nor the events that can change the
+// verdict, nor the order of the verdicts, nor how many of them are alike but for that. A nil before
+// stands for a plan that says nothing. Either plan may be a decoded copy. A copy does not know
+// which jobs are in progress, and neither does a nil before: then these alone are no change. The
+// snapshot of a plan that is no copy, with the jobs in it, must not have been modified. Changes
+// takes time in proportion to both plans.
 func (p *Plan) Changes(before *Plan) Changes {
 	if before == nil {
 		before = &Plan{}

@@ -86,11 +86,13 @@ func (f Finding) String() string {
 // this fleet. No finding is an error for [Compile]; when a policy is edited, a host refuses it for
 // findings of [SeverityError], or shows these in red. It compares them with the findings before the
 // edit: what was wrong then, such as targets that another policy is still to govern, is no reason
-// to refuse the edit. Lint looks at the windows within [now, now+horizon); horizon must be greater
-// than 0. A version that is not deployable within that time, such as one that was withdrawn or is
-// still being built, has no findings of its own; [PolicySet.Check] looks at its dependencies all
-// the same. Nor has a [Freeze], which is no policy and will be over; a closing window may have
-// findings. If the fleet has no targets, Lint judges the policies by themselves.
+// to refuse the edit. Where rules have ids of their own, Code, Policy and Rule tell which are the
+// same; Path and the texts may differ once a rule was inserted or the fleet has changed. Lint looks
+// at the windows within [now, now+horizon); horizon must be greater than 0. A version that is not
+// deployable within that time, such as one that was withdrawn or is still being built, has no
+// findings of its own; [PolicySet.Check] looks at its dependencies all the same. Nor has a
+// [Freeze], which is no policy and will be over; a closing window may have findings. If the fleet
+// has no targets, Lint judges the policies by themselves.
 //
 // Findings such as [LintPolicyDisabledState] are about the State of the snapshot, and there are none
 // without it: a host with a [Planner] takes it from a plan of [Planner.Look].
