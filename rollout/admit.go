@@ -20,6 +20,7 @@ type admitting struct {
 	letPast    map[int32][]int32               // per start, as in wait.start: the pools past whose rules an override lets it
 	awakened   map[int32]bool                  // pools that are in use again once a start of the plan is carried out, see awaken
 	rated      map[int32]bool                  // pools whose rates the starts of the plan use up, and for which others wait
+	shared     map[int32]bool                  // pools with a rate that somebody needs who waits for another one
 	unrated    map[poolPlace]bool              // places in which an override lets a start begin beyond a rate
 
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
@@ -351,6 +352,7 @@ func (w *work) refused() {
 			continue
 		}
 		c, refused := &w.candidates[k], w.answer.Refused[place-1]
+		w.shareRates(&w.asked[refused.Candidate])
 		refusals, own := w.allOf(w.answer.Refusals[refused.Why], int32(k), &w.asked[refused.Candidate], places, unkeyed)
 		alike := len(w.overrides) == 0 && !own
 		var blockers []Verdict
@@ -374,6 +376,21 @@ func (w *work) refused() {
 		w.enqueue(place-1, c, blockers, refusals)
 	}
 	w.queue = slices.DeleteFunc(w.queue, func(q queued) bool { return q.blockers == 0 })
+}
+
+// shareRates notes the pools with a rate that a refused candidate needs, whichever pool refuses it:
+// starts that have their turn after it may use the rate up.
+func (w *work) shareRates(c *concurrency.Candidate) {
+	pools := w.capacity.snapshot.Pools
+	for _, pool := range c.Needs {
+		if int(pool) == len(pools) || pools[pool].Rate.IsZero() { // the last one is that of the doubted
+			continue
+		}
+		if w.shared == nil {
+			w.shared = map[int32]bool{}
+		}
+		w.shared[pool] = true
+	}
 }
 
 // slotVerdict returns the verdict of a pool that refuses a candidate. If the pool refuses only

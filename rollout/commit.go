@@ -99,7 +99,8 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 // should look again: at Next, or earlier if one of these comes before it:
 //
 //   - One of the jobs, should it hang, or its lease begins to count as stuck.
-//   - The starts no longer count against the rate of a pool, for which others wait.
+//   - The starts no longer count against the rate of a pool, for which others wait; or, if they use it
+//     up, those before them no longer do.
 //   - The cooldown of a version that starts is over, and a newer one may follow.
 //   - The wait is over that a [CustomRule] imposes on a newer version when it sees the job in
 //     progress.
@@ -134,6 +135,7 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 	}
 	pools, keys := p.work.capacity.snapshot.Pools, p.work.capacity.keys
 	holders := map[concurrency.Holder]bool{}
+	begin := map[int32]map[string]bool{} // by pool with a rate that others need: the resources that begin
 	for i := range p.Start {
 		start := &p.Start[i]
 		if !runs[start.Run] {
@@ -149,12 +151,24 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 			if claim.PeriodSeconds > 0 && p.work.rated[pool] {
 				next.wake(p.Now.Add(time.Duration(claim.PeriodSeconds) * time.Second))
 			}
+			if claim.PeriodSeconds > 0 && p.work.shared[pool] {
+				if begin[pool] == nil {
+					begin[pool] = map[string]bool{}
+				}
+				begin[pool][start.Resource] = true
+			}
 			if at := (poolPlace{pool, start.Resource}); p.work.past[at] || p.work.unrated[at] || p.work.awakened[pool] {
 				next.wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
 			}
 		}
 		p.work.coolsDown(start, next.wake)
 		p.work.judgedAfter(start, next.wake)
+	}
+	for pool, resources := range begin { // who waits for another pool waits for the rate as well once it is used up
+		if lets, opens := pools[pool].RateLets(len(resources)+1, p.Now); !lets {
+			next.wake(opens)
+			next.wake(p.Now.Add(time.Duration(pools[pool].Rate.PeriodSeconds) * time.Second))
+		}
 	}
 	for i := range pools { // a start makes progress with all leases of its holder, also with one that it does not need
 		if pool := &pools[i]; pool.StuckAfter > 0 && slices.ContainsFunc(pool.Record.Leases, func(l concurrency.Lease) bool { return holders[l.Holder] }) {

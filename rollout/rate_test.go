@@ -311,3 +311,44 @@ func TestRateOfAnotherPool(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestRateUsedUpBeside: who waits for another pool comes to wait for a rate as well, if starts of the
+// same plan use it up. A host that carries them out is told when that is over.
+func TestRateUsedUpBeside(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why    string
+		rate   int
+		others int // nodes outside the pool that is full; all but the first are frozen until minute 4
+		at     int // minute of the plan that is looked at
+		want   time.Time
+	}{
+		{"the only start of the period", 1, 1, 0, minute(10)},
+		{"a start is left", 2, 1, 0, time.Time{}},
+		{"the start before is over first", 2, 2, 4, minute(10)},
+		{"nothing is used up before the freeze is over", 2, 2, 0, minute(4)},
+		{"both starts are left of four", 4, 2, 4, time.Time{}},
+		{"two at once, after one", 3, 3, 4, minute(10)},
+		{"one more than that", 4, 3, 4, time.Time{}},
+	} {
+		set := compile(t, policy(fmt.Sprintf(`{"id":"C","resourceConcurrency":{"groupSelector":"true","limit":9,"rate":{"limit":%d,"periodSeconds":600}}},
+			{"id":"Z","resourceConcurrency":{"groupSelector":"resource.name in ['r1', 'r2']","limit":1}}`, row.rate)))
+		s := fleet(2+row.others, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Targets[0].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(-60)}}
+		for k := range row.others - 1 {
+			s.Freezes = append(s.Freezes, rollout.Freeze{ID: s.Resources[3+k].ID, Resource: s.Resources[3+k].ID, CreatedAt: minute(-60), ExpiresAt: minute(4), CreatedBy: "ann", Reason: "its disk"})
+		}
+		now := minute(row.at)
+		if row.at > 0 {
+			carryOut(t, &s, mustPlan(t, set, s, minute(0)), minute(0), rollout.JobInProgress)
+		}
+		plan := mustPlan(t, set, s, now)
+		if got := plan.NextAfter(plan.Start); len(plan.Start) == 0 || !got.Equal(row.want) {
+			t.Errorf("%s: %v start, and the host looks again at %v, want %v", row.why, started(plan), got, row.want)
+		}
+		carryOut(t, &s, plan, now, rollout.JobInProgress)
+		if then := mustPlan(t, set, s, now); !then.Next.Equal(row.want) || len(then.Start) > 0 {
+			t.Errorf("%s: then %v start, and the host looks again at %v, want %v: %v", row.why, started(then), then.Next, row.want, blockers(then))
+		}
+	}
+}

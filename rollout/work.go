@@ -90,7 +90,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 // release drops what only planning needs. The rest stays for as long as the plan does: Commit and
 // Explain read it.
 func (w *work) release() {
-	w.snapshot, w.admitting, w.opened = nil, admitting{past: w.past, letPast: w.letPast, awakened: w.awakened, rated: w.rated, unrated: w.unrated}, nil
+	w.snapshot, w.admitting, w.opened = nil, admitting{past: w.past, letPast: w.letPast, awakened: w.awakened, rated: w.rated, shared: w.shared, unrated: w.unrated}, nil
 	w.commands, w.viewsIn, w.satisfiers, w.attempted = nil, nil, nil, attempted{}
 	for _, b := range w.stepped {
 		b.pending, b.runs, b.plan.Wait = nil, nil, nil
