@@ -51,8 +51,8 @@ type Timeline struct {
 	DrainsSaved int `json:"drainsSaved"`
 
 	// Diagnostics are the oddities that the plans met, each once, with its greatest count, ordered by
-	// code, rule and detail. A command, an override, a freeze or an approval among them changed
-	// nothing, probably because of a wrong id.
+	// code, rule and detail. A command, an override, a freeze or an approval among them had no effect
+	// just then, mostly because of a wrong id.
 	Diagnostics []rollout.Diagnostic `json:"diagnostics,omitempty"`
 }
 
