@@ -26,10 +26,12 @@ func (w *work) openTargets(b *bracketWork, yield func(i int32)) {
 // others yields those targets of openTargets that are not members of the bracket now.
 func (w *work) others(b *bracketWork, yield func(i int32)) {
 	members, at := b.targets, 0 // as they are before yield adds to them
-	w.openTargets(b, func(i int32) {
-		at = seek(len(members), at, func(k int) bool { return members[k] < i })
-		if at == len(members) || members[at] != i {
-			yield(i)
+	w.eachOpen(w.executionsIn(b.id, b.environment), w.environments[b.environment].ID, func(o opened) {
+		for i := o.from; i < o.to; i++ {
+			at = seek(len(members), at, func(k int) bool { return members[k] < i })
+			if (at == len(members) || members[at] != i) && w.member(o, i) != nil { // asked last: an execution is far away in memory
+				yield(i)
+			}
 		}
 	})
 }
