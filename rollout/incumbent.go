@@ -37,19 +37,25 @@ func (w *work) incumbents() {
 }
 
 // holdExecuting counts the open executions and returns them in the order of their targets.
-func (w *work) holdExecuting() (executing []opened) {
+func (w *work) holdExecuting() []opened {
 	var needs []int32
 	w.eachOpen(w.plan.State.Executions, "", func(o opened) {
 		needs = needs[:0]
 		for i := o.from; i < o.to; i++ {
+			more := w.needs(needs, 0, i)
+			if len(more) == len(needs) {
+				continue // mostly: the members on one resource need the same pools
+			}
 			if m := w.member(o, i); m != nil && m.Action != bracket.ActionSkip {
-				needs = w.needs(needs, 0, i)
+				needs = more
 			}
 		}
 		places := w.hold(concurrency.Holder{Resource: o.record.Resource, Group: o.record.Open.Group}, needs)
-		w.restOn(bracket.ExecutionKey(o.record.Rule, o.record.Resource), places)
-		executing = push(executing, o)
+		if len(places) > 0 {
+			w.restOn(bracket.ExecutionKey(o.record.Rule, o.record.Resource), places)
+		}
 	})
+	executing := slices.Clone(w.opened)
 	slices.SortStableFunc(executing, func(a, b opened) int { return cmp.Compare(a.from, b.from) })
 	return executing
 }
