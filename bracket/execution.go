@@ -117,6 +117,7 @@ func (m *ExecutionMember) start(at time.Time) {
 func (v *view) freeze(g *groupView, i int32, at time.Time, forced func(deployment string) bool) *Execution {
 	x := &Execution{Group: g.ID, Environment: v.environment, Status: StatusExecuting, Generation: 1, Merged: []string{}, StartedAt: at, Rule: &g.Rule, Commands: []string{}}
 	targets := v.span(i)
+	x.Members = make([]ExecutionMember, 0, len(targets))
 	for k := range targets {
 		if g.memberOf(&targets[k]) < 0 {
 			continue
