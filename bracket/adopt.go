@@ -12,12 +12,20 @@ import (
 func (s *step) adopt() {
 	v := s.view
 	var created []*ExecutionRecord
+	records := s.state.Executions
 	for lo := 0; lo < len(v.runs); {
 		resource, hi := v.runs[lo].Run.Resource, lo+1
 		for hi < len(v.runs) && v.runs[hi].Run.Resource == resource {
 			hi++
 		}
-		if adopted := s.adoptOn(resource, v.runs[lo:hi]); adopted != nil {
+		for len(records) > 0 && records[0].Resource < resource {
+			records = records[1:]
+		}
+		var record *ExecutionRecord
+		if len(records) > 0 && records[0].Resource == resource {
+			record = records[0]
+		}
+		if adopted := s.adoptOn(resource, record, v.runs[lo:hi]); adopted != nil {
 			created = append(created, adopted)
 		}
 		lo = hi
@@ -30,11 +38,10 @@ func (s *step) adopt() {
 	}
 }
 
-// adoptOn does so on one resource: facts are its runs. It returns the record of the execution that
+// adoptOn does so on one resource: facts are its runs, and record is nil if it has none. It returns the record of the execution that
 // it opens, or nil.
-func (s *step) adoptOn(resource string, facts []RunFact) *ExecutionRecord {
+func (s *step) adoptOn(resource string, record *ExecutionRecord, facts []RunFact) *ExecutionRecord {
 	v := s.view
-	record := s.state.recordOn(resource)
 	fresh := s.unopened(record, resource)
 	var open *Execution
 	for _, f := range facts {

@@ -15,18 +15,18 @@ import (
 // be of such a group and are not. Attempts are counted within one group, generation and purpose.
 func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	b.unknown = nil
-	groups, awaited := groupsOfRuns(state)
+	groups, open := groupsOfRuns(state)
 	if len(groups) == 0 {
 		return nil
 	}
-	var group, prefix string // the last one: neighbours mostly have runs of the same group
-	var facts []bracket.RunFact
-	var outlived map[string]bool // resources with jobs of a group that closed after the last known one
+	var group, prefix string                  // the last one: neighbours mostly have runs of the same group
+	facts := make([]bracket.RunFact, 0, open) // mostly one of each execution
+	var outlived map[string]bool              // resources with jobs of a group that closed after the last known one
 	every, known := groupPrefix(state.Group), lastNumber(state.Group)
 	over := w.over(state)
 	for _, i := range b.targets {
 		t := &w.targets[i]
-		if !t.worked || !awaited && over(t.resource) {
+		if !t.worked || open == 0 && over(t.resource) {
 			continue
 		}
 		for k := range t.Jobs {
@@ -51,6 +51,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 				continue
 			}
 			if !over(t.resource) {
+				run.Resource, run.Deployment = w.resources[t.resource].ID, w.deployments[t.deployment].ID // texts in one place are equal at a glance
 				facts = push(facts, w.runFact(i, k, run))
 			}
 		}
@@ -62,9 +63,9 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 }
 
 // groupsOfRuns returns the groups that the state still knows, by what the ids of their runs begin
-// with, and whether an execution is open, which waits for one of them. There may be as many groups
-// as executions are stuck, where each hangs in a group of its own.
-func groupsOfRuns(state bracket.State) (groups map[string]string, awaited bool) {
+// with, and how many executions are open, each of which waits for one of them. There may be as many
+// groups as executions are stuck, where each hangs in a group of its own.
+func groupsOfRuns(state bracket.State) (groups map[string]string, open int) {
 	groups = map[string]string{}
 	last := ""
 	know := func(id string) {
@@ -78,12 +79,12 @@ func groupsOfRuns(state bracket.State) (groups map[string]string, awaited bool) 
 	// If a host stopped after saving the group record and before saving an execution that had
 	// ended, the state has an open execution whose group it no longer knows.
 	for _, record := range state.Executions {
-		if open := record.Open; open != nil && open.Environment == state.Group.Environment {
-			know(open.Group)
-			awaited = true
+		if x := record.Open; x != nil && x.Environment == state.Group.Environment {
+			know(x.Group)
+			open++
 		}
 	}
-	return groups, awaited
+	return groups, open
 }
 
 // over returns a function that reports whether no execution is open on a resource and the last one
