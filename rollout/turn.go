@@ -17,6 +17,7 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 	instants := make([]time.Time, len(p.Resources))
 	b.pending = make([]pendingResource, len(p.Resources))
 	b.runs = make([]pendingRun, 0, len(b.targets))
+	walk := walk{work: w, bracket: b}
 	next := 0 // in b.targets
 	var runs []bracket.PendingRun
 	var offsets []pendingRun // runs by numbers, with each target as its index among those of the resource
@@ -48,7 +49,7 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 			}
 		}
 		pending.blockers = w.closes(pending.blockers, resource, b)
-		instants[n] = schedule.dueOn(pending)
+		instants[n] = schedule.dueOn(pending, walk.open(id))
 	}
 	return instants
 }
@@ -64,11 +65,12 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 }
 
 // dueOn returns when the runs on one pending resource are due, or zero if something other than time
-// keeps them from it. It notes what holds them in pending.
-func (s *schedule) dueOn(pending *pendingResource) time.Time {
+// keeps them from it. It notes what holds them in pending. open is the execution that is open on the
+// resource, or nil.
+func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time.Time {
 	w, b := s.w, s.bracket
 	runs := b.runs[pending.from:pending.to]
-	brings := w.merged(b, s.group, pending.resource, runs)
+	brings := w.merged(b, s.group, open, runs)
 	due := s.group.ReadyAt
 	var at time.Time
 	var position, founders int32
@@ -107,11 +109,10 @@ func (s *schedule) dueOn(pending *pendingResource) time.Time {
 }
 
 // merged returns the runs of a group with the versions that its members have afterwards if the
-// group is merged into the open execution on the resource: what a pre member has brought there is
-// kept, and not brought again. A member whose version needs more than that would wait on a drained
-// resource for what only the next group brings.
-func (w *work) merged(b *bracketWork, group *bracket.Group, resource int32, runs []pendingRun) []pendingRun {
-	open := b.open(w.resources[resource].ID)
+// group is merged into the open execution on the resource, if there is one: what a pre member has
+// brought there is kept, and not brought again. A member whose version needs more than that would
+// wait on a drained resource for what only the next group brings.
+func (w *work) merged(b *bracketWork, group *bracket.Group, open *bracket.Execution, runs []pendingRun) []pendingRun {
 	if group.Rule.OverlapStrategy != bracket.Merge || open == nil || open.Environment != w.environments[b.environment].ID {
 		return runs
 	}

@@ -55,7 +55,10 @@ type walk struct {
 // find returns a member's target, or none if it is gone.
 func (s *walk) find(resource, deployment string) int32 {
 	targets := s.bracket.targets
-	s.target = seek(len(targets), s.target, func(k int) bool { return s.resources[s.targets[targets[k]].resource].ID < resource })
+	name := func(k int) string { return s.resources[s.targets[targets[k]].resource].ID }
+	if s.target >= len(targets) || name(s.target) != resource { // mostly it is the one that was asked for last
+		s.target = seek(len(targets), s.target, func(k int) bool { return name(k) < resource })
+	}
 	for _, i := range targets[s.target:] {
 		t := &s.targets[i]
 		if s.resources[t.resource].ID != resource {
@@ -71,9 +74,12 @@ func (s *walk) find(resource, deployment string) int32 {
 // open returns the execution that is open on a resource, or nil.
 func (s *walk) open(resource string) *bracket.Execution {
 	records := s.bracket.state.Executions
-	s.record = seek(len(records), s.record, func(k int) bool { return records[k].Resource < resource })
-	if s.record == len(records) || records[s.record].Resource != resource {
-		return nil
+	found := func() bool { return s.record < len(records) && records[s.record].Resource == resource }
+	if !found() {
+		s.record = seek(len(records), s.record, func(k int) bool { return records[k].Resource < resource })
+		if !found() {
+			return nil
+		}
 	}
 	return records[s.record].Open
 }
