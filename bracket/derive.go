@@ -68,22 +68,12 @@ func (s *step) wakeLocks() {
 // copied while they grow.
 func (s *step) reserve() {
 	v := s.view
-	starts, waits := 0, 1
+	starts, waits := 0, 1+s.idle
 	for i := range v.pending {
 		if due := v.dueAt(i); due.IsZero() || due.After(v.now) {
 			waits++
 		} else {
 			starts++
-		}
-	}
-	for i := range s.works {
-		if s.works[i].ended {
-			continue
-		}
-		for k := range s.works[i].Members {
-			if status := s.works[i].Members[k].Status; status == MemberWaiting || status == MemberFailed {
-				waits++
-			}
 		}
 	}
 	s.plan.Start = make([]Start, 0, starts)

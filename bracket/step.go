@@ -23,6 +23,7 @@ type step struct {
 	uses         map[string]int       // number of open executions, by the group that they started with
 	ends         map[string]time.Time // per group, the last end of an execution in this step
 	counted      bool                 // the ended executions of the latest group were counted; end counts later ones
+	idle         int                  // members of open executions that may wait, for reserve
 	ended        int                  // executions of the latest group that ended
 	endedFailed  int
 	astray       []Command   // commands whose execution is not open
@@ -69,7 +70,9 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 	}
 	s.mergeAll()
 	for i := range s.works {
-		s.settleAll(&s.works[i])
+		w := &s.works[i]
+		s.settleAll(w)
+		s.idle += w.idle()
 	}
 	s.store()
 	s.setStatuses()
@@ -368,6 +371,16 @@ func (s *step) settleAll(w *work) {
 			}
 		}
 	}
+}
+
+// idle counts the members that wait or have failed, if the execution goes on.
+func (w *work) idle() (n int) {
+	for k := range w.Members {
+		if status := w.Members[k].Status; !w.ended && (status == MemberWaiting || status == MemberFailed) {
+			n++
+		}
+	}
+	return n
 }
 
 // mergeAll merges the latest group into the open executions that can take it.
