@@ -69,10 +69,10 @@ func ascend[T any](items []T, id func(*T) string) bool {
 // what there is on each target.
 func (x *index) indexTargets(f *faults, list []Target) {
 	x.targets = make([]target, len(list))
-	if x.locateAll(f, list) || x.sortTargets(f, list) {
+	if x.locateAll(f, list) || x.sortTargets(list) {
 		return
 	}
-	order := make([]int, len(list)) // one names an entity that is in no list
+	order := make([]int, len(list)) // one names an entity that is in no list, or occurs twice
 	for i := range order {
 		order[i] = i
 	}
@@ -167,8 +167,8 @@ func locate[T any](f *faults, t *target, field, id string, list []T, last int32,
 }
 
 // sortTargets is locateAll for targets in any order: it looks up their entities first. If an entity
-// is in no list, it changes nothing and returns false.
-func (x *index) sortTargets(f *faults, list []Target) bool {
+// is in no list, or a target occurs twice, it returns false and leaves the report to locateAll.
+func (x *index) sortTargets(list []Target) bool {
 	environments := numbers(x.environments, (*Environment).id)
 	resources := numbers(x.resources, (*Resource).id)
 	deployments := numbers(x.deployments, (*Deployment).id)
@@ -182,6 +182,7 @@ func (x *index) sortTargets(f *faults, list []Target) bool {
 			return false
 		}
 		located[i] = target{Target: &list[i], environment: environment, resource: resource, deployment: deployment}
+		x.observe(&located[i]) // here, because in their order each is far away from the one before
 	}
 	distribute(located, x.targets, len(x.deployments), func(t *target) int32 { return t.deployment })
 	distribute(x.targets, located, len(x.resources), func(t *target) int32 { return t.resource })
@@ -189,9 +190,8 @@ func (x *index) sortTargets(f *faults, list []Target) bool {
 	for i := range x.targets {
 		t := &x.targets[i]
 		if i > 0 && t.together(&x.targets[i-1]) && t.deployment == x.targets[i-1].deployment {
-			f.twice(t.Target)
+			return false
 		}
-		x.observe(t)
 	}
 	return true
 }
