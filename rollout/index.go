@@ -208,13 +208,17 @@ func indexOf[T any](list []T, id string, idOf func(*T) string) (int32, bool) {
 // observe derives current and started, and puts the jobs in order.
 func (x *index) observe(t *target) {
 	versions := &x.versions[t.deployment]
-	if !slices.IsSortedFunc(t.Jobs, newer) {
+	if !newestFirst(t.Jobs) {
 		own := take(&x.reordered, 1)
 		own[0] = *t.Target
-		own[0].Jobs = take(&x.jobs, len(t.Jobs))
-		copy(own[0].Jobs, t.Jobs)
-		slices.Reverse(own[0].Jobs) // most hosts list the oldest first; then nothing is left to sort
-		slices.SortStableFunc(own[0].Jobs, newer)
+		jobs := take(&x.jobs, len(t.Jobs))
+		for k := range jobs {
+			jobs[len(jobs)-1-k] = t.Jobs[k] // most hosts list the oldest first
+		}
+		if !newestFirst(jobs) {
+			slices.SortStableFunc(jobs, func(a, b Job) int { return newer(&a, &b) })
+		}
+		own[0].Jobs = jobs
 		t.Target = &own[0]
 	}
 	t.current = versions.number(t.Target.Current)
@@ -262,10 +266,20 @@ func (t *target) floor() int32 {
 	return max(t.started, t.current)
 }
 
+// newestFirst reports whether jobs are in the order of newer. They are large: it copies none.
+func newestFirst(jobs []Job) bool {
+	for k := 1; k < len(jobs); k++ {
+		if newer(&jobs[k], &jobs[k-1]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // newer orders jobs, the newest first. Of jobs of one instant a rollback is the newest, because it
 // answers another job. The rest are ordered by their run ids, see [runid.Compare], and without these
 // by everything else, so that the order of the input does not matter.
-func newer(a, b Job) int {
+func newer(a, b *Job) int {
 	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
 		return c
 	}

@@ -118,7 +118,7 @@ func (t Target) String() string {
 	}
 	text := fmt.Sprintf("%s runs %s", t.TargetID, runs)
 	if len(t.Jobs) > 0 {
-		newest := slices.MinFunc(t.Jobs, newer)
+		newest := slices.MinFunc(t.Jobs, func(a, b Job) int { return newer(&a, &b) })
 		text += fmt.Sprintf(", newest job of %d: %s, %s, created %s", len(t.Jobs), newest.Version, newest.Status, newest.CreatedAt.UTC().Format(time.RFC3339))
 	}
 	return text

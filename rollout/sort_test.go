@@ -29,7 +29,7 @@ func TestNewer(t *testing.T) {
 		{"the end", Job{CreatedAt: at, CompletedAt: at.Add(1)}, Job{CreatedAt: at, CompletedAt: at, Verification: "x"}},
 		{"the verification alone: one that failed takes the target back, and one that runs does not", Job{CreatedAt: at, Verification: "running"}, Job{CreatedAt: at, Verification: "failed"}},
 	} {
-		if newer(row.newer, row.old) >= 0 || newer(row.old, row.newer) <= 0 {
+		if newer(&row.newer, &row.old) >= 0 || newer(&row.old, &row.newer) <= 0 {
 			t.Errorf("%s: %+v, %+v", row.why, row.newer, row.old)
 		}
 	}
