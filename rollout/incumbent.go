@@ -32,6 +32,7 @@ func (w *work) incumbents() {
 	if len(w.capacity.snapshot.Pools) == 0 {
 		return
 	}
+	w.capacity.near = make([]int, len(w.capacity.snapshot.Pools))
 	w.holdActive(w.holdExecuting())
 	w.carryAll()
 }
@@ -157,7 +158,9 @@ func (w *work) carry(lease concurrency.Lease) {
 func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 	for _, index := range pools {
 		p := &w.capacity.snapshot.Pools[index]
-		if _, holds := p.Record.Lease(h); !holds {
+		leases, near := p.Record.Leases, &w.capacity.near[index]
+		*near = seek(len(leases), *near, func(k int) bool { return compareHolders(leases[k].Holder, h) < 0 })
+		if *near == len(leases) || leases[*near].Holder != h {
 			p.Jobs = append(p.Jobs, h)
 			places = append(places, poolPlace{index, h.Resource})
 		}

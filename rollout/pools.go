@@ -20,6 +20,7 @@ type capacity struct {
 	owner    []string                  // per pool: id of the first rule that has it
 	foreign  []concurrency.Record      // records of pools that no rule has any more
 	observed [][]string                // per pool: the resources of active jobs that have no lease in it, once for each
+	near     []int                     // per pool: where hold looked for a lease last; holders mostly come in order
 	restsOn  map[poolPlace][]string    // places that count because of other records than the pool's, with the keys of those records
 }
 
