@@ -66,7 +66,7 @@ type pendingResource struct {
 	position int32
 	n        int32     // founders of the rollout that gives the position
 	starts   bool      // its first runs start
-	queued   bool      // it is in the queue
+	queued   int32     // one more than the turn, among those that are refused, of its start in the queue; 0: there is none
 	blockers []Verdict // what keeps the execution from being due, besides time
 	timed    []Verdict // rules that it waits for and that time will open
 }

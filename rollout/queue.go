@@ -108,19 +108,28 @@ type queueKey struct {
 	at        int32
 }
 
-// enqueue notes that capacity refuses a candidate, which is the at-th that it does in turn. Other
-// candidates of the execution that it begins, which are next to it, are the same start.
+// enqueue notes that capacity refuses a candidate, which is the at-th that it does in turn. Of the
+// candidates that would begin one execution, the first in turn is the start: between them may be
+// others, of targets on the resource that are no members.
 func (w *work) enqueue(at int32, c *candidate, blockers []Verdict, refusals []concurrency.Refusal) {
-	own := queued{c.seconds, c.nanoseconds, w.class(c), c.target, c.version, w.list(blockers), c.goesBack(), nil, nil}
+	own := queued{c.seconds, c.nanoseconds, w.class(c), c.target, c.version, 0, c.goesBack(), nil, nil}
 	if m := c.member; m != nil {
 		own.start = m.start
 		if m.pending != nil {
-			if m.pending.queued {
+			own.execution = m.bracket
+			before := m.pending.queued - 1
+			if before >= 0 && before < at {
 				return
 			}
-			own.execution, m.pending.queued = m.bracket, true
+			m.pending.queued = at + 1
+			if before >= 0 {
+				own.blockers = w.queue[before].blockers
+				w.queue[at], w.queue[before] = own, queued{}
+				return
+			}
 		}
 	}
+	own.blockers = w.list(blockers)
 	w.queue[at] = own
 	for _, r := range refusals {
 		w.queuedIn[r.Pool]++

@@ -114,6 +114,33 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestQueueOfExecution: a and c would begin an execution on r2, after which z is needed no more. They
+// have the same due time as b, which is no member, and a is asked before b and c after it: the
+// execution has the place of a, although its bracket offers c first.
+func TestQueueOfExecution(t *testing.T) {
+	t.Parallel()
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "z": {"v1", "v2"}})
+	s.Targets[len(s.Targets)-1].Current = "v2" // z on r2
+	plan := mustPlan(t, compile(t, `[
+		{"name":"members","selector":"deployment.id != 'b'","rules":[
+			{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+			{"deploymentDependency":{"appliesTo":"deployment.id == 'a'","dependsOn":"deployment.id == 'z'"}}]},
+		{"name":"all","selector":"true","rules":[`+oneAtATime+`]}]`), s, minute(1))
+	var got []string
+	for _, q := range queueOf(t, plan) {
+		got = append(got, q.Deployment)
+	}
+	if diff := gocmp.Diff([]string{"a", "b"}, got); diff != "" {
+		t.Error(diff)
+	}
+	for deployment, before := range map[string]int{"a": 0, "b": 1, "c": 0} {
+		want := []rollout.QueuePlace{{Pool: "P", Before: before, Of: 2}}
+		if got := explain(t, plan, rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: deployment}).Queue; !slices.Equal(got, want) {
+			t.Errorf("%s is at %v", deployment, got)
+		}
+	}
+}
+
 // TestQueueHoldsWhatWaitsForCapacity: a start is in the queue if and only if pools alone refuse it,
 // in the order in which slots are given, and every pool and explanation counts it.
 func TestQueueHoldsWhatWaitsForCapacity(t *testing.T) {
