@@ -128,12 +128,8 @@ type frost struct {
 func (w *work) freeze(list []Freeze) {
 	for i := range list {
 		z := &list[i]
-		if z.PauseCurves && !w.now.Before(z.CreatedAt) {
-			if w.stopping == nil {
-				w.stopping = map[TargetID][]*Freeze{}
-			}
-			at := TargetID{Environment: z.Environment, Deployment: z.Deployment}
-			w.stopping[at] = append(w.stopping[at], z)
+		if z.PauseCurves {
+			w.stop(z)
 		}
 		if expired(z.ExpiresAt, w.now) {
 			continue

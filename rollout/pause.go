@@ -20,6 +20,20 @@ type pause struct {
 	endless  []Condition    // the freezes that last until somebody lifts them
 }
 
+// stop collects a freeze that stops curves. It may stop that of a group although it holds no target:
+// those of a member may have left since the group closed.
+func (w *work) stop(z *Freeze) {
+	if w.now.Before(z.CreatedAt) {
+		w.wake(z.CreatedAt)
+		return
+	}
+	if w.stopping == nil {
+		w.stopping = map[TargetID][]*Freeze{}
+	}
+	at := TargetID{Environment: z.Environment, Deployment: z.Deployment}
+	w.stopping[at] = append(w.stopping[at], z)
+}
+
 // pauseAt returns the pause of the curves of one deployment in an environment, by numbers.
 func (w *work) pauseAt(environment, deployment int32) *pause {
 	if len(w.stopping) == 0 {

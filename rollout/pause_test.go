@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,25 @@ func TestPauseWithoutEnd(t *testing.T) {
 			if plan := mustPlan(t, set, s, at); len(plan.Start) != starts {
 				t.Errorf("%s: at %v %v start, want %d", rules, at, plan.Start, starts)
 			}
+		}
+	}
+}
+
+// TestPauseOfWhatHasLeft: a freeze of a member of a group stops the curve of the group although its
+// targets have left meanwhile. When it begins, the plan changes.
+func TestPauseOfWhatHasLeft(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600,"orderKey":"resource"}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	s.State = mustPlan(t, set, s, t0).State
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Deployment == "b" })
+	s.Freezes = []rollout.Freeze{{ID: "z", Deployment: "b", PauseCurves: true, CreatedAt: minute(5), ExpiresAt: minute(8), CreatedBy: "ann", Reason: "INC-7"}}
+	for _, row := range []struct{ now, next, turn int }{{1, 5, 10}, {5, 8, 13}, {8, 13, 13}} {
+		plan := mustPlan(t, set, s, minute(row.now))
+		waiting := waitingOf(plan)
+		if len(waiting) != 1 || !waiting[0].Blockers[0].Until.Equal(minute(row.turn)) || !plan.Next.Equal(minute(row.next)) {
+			t.Errorf("after %d minutes: %v, to be looked at again at %v", row.now, waiting, plan.Next)
 		}
 	}
 }
