@@ -70,7 +70,7 @@ func (w *work) pauseIn(environment string, deployments ...string) *pause {
 	for k, z := range list {
 		until := told(endOf(z.ExpiresAt))
 		if until.IsZero() {
-			until = z.CreatedAt.AddDate(1000, 0, 0) // no search gets there
+			until = lastInstant().AddDate(1000, 0, 0) // no search gets there
 			own.endless = append(own.endless, Condition{Kind: OnFreeze, Freeze: z.ID})
 		}
 		windows[k] = clock.Window{From: z.CreatedAt, Until: until, AllowWindow: &closed}

@@ -174,6 +174,8 @@ func TestPauseAndOtherTime(t *testing.T) {
 			"rollout_not_due (turn 2 of 2), waits for the end of freeze z; frozen by ann (INC-7), waits for the end of freeze z"},
 		{"… in a bracket as well", bracket, 300, rollout.Freeze{CreatedAt: minute(1), ExpiresAt: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},
 			"bracket_not_due (turn 2 of 2), waits for the end of freeze z; rollout_not_due (turn 2 of 2), waits for the end of freeze z; frozen by ann (INC-7), waits for the end of freeze z"},
+		{"one without end lasts, however long ago it began", "", 300, rollout.Freeze{CreatedAt: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)},
+			"rollout_not_due (turn 2 of 2), waits for the end of freeze z; frozen by ann (INC-7), waits for the end of freeze z"},
 	} {
 		rules := fmt.Sprintf(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d,"orderKey":"resource"}}`, row.interval) + row.rules
 		if row.rules == bracket {
