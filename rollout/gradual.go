@@ -295,7 +295,7 @@ func (w *work) rolloutOf(g *gate, k int, t *target) *rollout {
 		version := w.versions[t.deployment].list[g.version].ID
 		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
 		begin := func(base time.Time, store bool) *rollout {
-			return w.begin(rule, key, rule.hash(version, ""), base, w.rosterOf(rule, w.pairOf(t), g.version), w.pauseAt(t.environment, t.deployment), store)
+			return w.begin(rule, key, rule.hash(version, ""), base, w.rosterOf(rule, w.pairOf(t), g.version), w.pauseIn(t.Environment, t.Deployment), store)
 		}
 		if g.whole == nil {
 			// Targets under other policies may have begun it. There may be many such policies, and

@@ -11,7 +11,7 @@ import (
 // pausing holds the freezes that stop curves: those that have begun, whether or not they are over.
 type pausing struct {
 	stopping map[TargetID][]*Freeze // by what they name, which is no resource
-	pauses   map[int32]*pause       // by pair, as far as they were asked for
+	stops    map[TargetID]*pause    // what those of one key make together, as far as it was asked for
 }
 
 // pause is the time that does not count for a curve. A nil pause is none.
@@ -28,45 +28,47 @@ func (w *work) stop(z *Freeze) {
 		return
 	}
 	if w.stopping == nil {
-		w.stopping = map[TargetID][]*Freeze{}
+		w.stopping, w.stops = map[TargetID][]*Freeze{}, map[TargetID]*pause{}
 	}
 	at := TargetID{Environment: z.Environment, Deployment: z.Deployment}
 	w.stopping[at] = append(w.stopping[at], z)
 }
 
-// pauseAt returns the pause of the curves of one deployment in an environment, by numbers.
-func (w *work) pauseAt(environment, deployment int32) *pause {
+// pauseIn returns the pause of a curve in an environment. One of several deployments stands still
+// while that of any of them would. There may be as many curves as deployments in environments, and
+// many freezes of all of them: these make one calendar for all curves.
+func (w *work) pauseIn(environment string, deployments ...string) *pause {
 	if len(w.stopping) == 0 {
 		return nil
 	}
-	pair := w.pairAt(environment, deployment)
-	own, asked := w.pauses[pair]
-	if !asked {
-		own = w.pauseIn(w.environments[environment].ID, w.deployments[deployment].ID)
-		if w.pauses == nil {
-			w.pauses = map[int32]*pause{}
+	var parts []*pause
+	for _, e := range [...]string{"", environment} {
+		for _, d := range append([]string{""}, deployments...) {
+			if part := w.pauseBy(TargetID{Environment: e, Deployment: d}); part != nil {
+				parts = append(parts, part)
+			}
 		}
-		w.pauses[pair] = own
 	}
+	if len(parts) == 0 {
+		return nil
+	}
+	own, calendars := &pause{}, make([]clock.Calendar, len(parts))
+	for k, part := range parts {
+		calendars[k], own.endless = part.calendar, append(own.endless, part.endless...)
+	}
+	own.calendar = clock.Intersect(calendars...)
+	slices.SortFunc(own.endless, func(a, b Condition) int { return strings.Compare(a.Freeze, b.Freeze) })
 	return own
 }
 
-// pauseIn returns the pause of a curve in an environment. One of several deployments stands still
-// while that of any of them would.
-func (w *work) pauseIn(environment string, deployments ...string) *pause {
-	var list []*Freeze
-	for _, e := range [...]string{"", environment} {
-		list = append(list, w.stopping[TargetID{Environment: e}]...)
-		for _, d := range deployments {
-			list = append(list, w.stopping[TargetID{Environment: e, Deployment: d}]...)
-		}
+// pauseBy returns what the freezes that name the same make together; nil if there are none.
+func (w *work) pauseBy(names TargetID) *pause {
+	own, list := w.stops[names], w.stopping[names]
+	if own != nil || len(list) == 0 {
+		return own
 	}
-	if len(list) == 0 {
-		return nil
-	}
-	slices.SortFunc(list, func(a, b *Freeze) int { return strings.Compare(a.ID, b.ID) })
-	own, closed := &pause{}, false
-	windows := make([]clock.Window, len(list))
+	own = &pause{}
+	windows, closed := make([]clock.Window, len(list)), false
 	for k, z := range list {
 		until := told(endOf(z.ExpiresAt))
 		if until.IsZero() {
@@ -76,6 +78,7 @@ func (w *work) pauseIn(environment string, deployments ...string) *pause {
 		windows[k] = clock.Window{From: z.CreatedAt, Until: until, AllowWindow: &closed}
 	}
 	own.calendar, _ = clock.NewCalendar(windows, nil) // the freezes have no fault, and need no zone
+	w.stops[names] = own
 	return own
 }
 

@@ -147,6 +147,25 @@ func TestPauseOfWhatHasLeft(t *testing.T) {
 	}
 }
 
+// TestPausesAreMadeOnce: many curves and many freezes that are over cost their sum, not their product.
+func TestPausesAreMadeOnce(t *testing.T) {
+	const n = 300
+	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
+	deployments := map[string][]string{}
+	for k := range n {
+		deployments[fmt.Sprint("d", k)] = []string{"v1", "v2"}
+	}
+	s := fleet(1, "v1", deployments)
+	without := testing.AllocsPerRun(1, func() { mustPlan(t, set, s, minute(1)) })
+	for k := range n {
+		from := t0.Add(time.Duration(k-n) * time.Hour)
+		s.Freezes = append(s.Freezes, rollout.Freeze{ID: fmt.Sprint(k), PauseCurves: true, CreatedAt: from, ExpiresAt: from.Add(time.Minute), CreatedBy: "ann", Reason: "INC-7"})
+	}
+	if with := testing.AllocsPerRun(1, func() { mustPlan(t, set, s, minute(1)) }); with > without+60*n {
+		t.Errorf("%v allocations, %v without the freezes", with, without)
+	}
+}
+
 // TestPauseAndOtherTime: what is said of a turn that has no instant for another reason than a freeze.
 func TestPauseAndOtherTime(t *testing.T) {
 	t.Parallel()

@@ -282,7 +282,7 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	if at.version != w.lockedNumber(group, at.deployment) {
 		key.version = version
 	}
-	r := w.begin(own.rule, key, own.rule.hash(version, group.ID), group.ReadyAt, w.roster(population, true), w.pauseAt(b.environment, at.deployment), true)
+	r := w.begin(own.rule, key, own.rule.hash(version, group.ID), group.ReadyAt, w.roster(population, true), w.pauseIn(key.environment, key.deployment), true)
 	own.rollouts[at] = r
 	return r
 }
