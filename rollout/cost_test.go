@@ -336,6 +336,40 @@ func TestCurvesOfTenants(t *testing.T) {
 	}
 }
 
+// TestApprovalsOneByOne: where an override stands for the approval of each resource, each has a
+// rollout of its own. Its turn is found alone, without those of all others, whose time windows or a
+// freeze have stopped.
+func TestApprovalsOneByOne(t *testing.T) {
+	stop := minute(5)
+	for why, rest := range map[string]struct {
+		rules   string
+		freezes []rollout.Freeze
+	}{
+		"a window": {rules: `,{"id":"w","deploymentWindow":{"from":"2025-01-01T00:05:00Z","until":"2025-01-01T00:06:00Z","allowWindow":false}}`},
+		"a freeze": {freezes: []rollout.Freeze{{ID: "z", PauseCurves: true, CreatedAt: stop, ExpiresAt: stop.Add(time.Minute), CreatedBy: "ann", Reason: "INC-7"}}},
+	} {
+		set := compile(t, policy(`{"id":"A","anyApproval":{"minApprovals":1}},{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`+rest.rules))
+		cost := func(n int) float64 {
+			s := fleet(n, "v1", map[string][]string{"a": {"v1", "v2"}})
+			s.Freezes = rest.freezes
+			for k, r := range s.Resources {
+				s.Overrides = append(s.Overrides, rollout.Override{
+					ID: r.ID, Rule: "A", Version: "v2", Resource: r.ID, CreatedAt: t0.Add(time.Duration(k) * time.Millisecond), CreatedBy: "ann", Reason: "seen",
+				})
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			mustPlan(t, set, s, minute(10))
+			runtime.ReadMemStats(&after)
+			return float64(after.TotalAlloc - before.TotalAlloc)
+		}
+		cost(200) // what is made once
+		if few, many := cost(200), cost(1600); many > 16*few {
+			t.Errorf("%s: 1600 resources take %.1f times the bytes of 200", why, many/few)
+		}
+	}
+}
+
 // TestBracketsOfTenants: a bracket that governs one environment costs nothing in the others, of which
 // each tenant has one.
 func TestBracketsOfTenants(t *testing.T) {

@@ -236,6 +236,7 @@ type rollout struct {
 	order      int32                 // of its turns under windows, as in ahead; 0: there was none so far
 	later      int32                 // of its turns outside windows, as in ahead; 0: there was none so far
 	dated      bool                  // a target joined later: the positions depend on the start
+	beside     bool                  // it is of few targets, beside that of the others
 	pause      *pause                // time that does not count; nil: there is none
 
 	// Where there are no windows and no pauses, turns come in the order of the positions. So it is
@@ -436,7 +437,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			roster.ranked[hash] = own
 		}
 	}
-	r := &rollout{rule: rule, record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated, pause: pause}
+	r := &rollout{rule: rule, record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated, beside: !store, pause: pause}
 	r.startAt(record.StartAt, w.now)
 	return r
 }

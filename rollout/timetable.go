@@ -9,9 +9,10 @@ type timetable struct {
 	asked int         // how many positions were found one by one
 }
 
-// dueIn returns when a position is due in the open time of h, and of the pause. The turns of all positions are found
-// at once. But hours with overrides in force are mostly for one target, and there may be as many of
-// them as targets, so their first few turns are found one by one.
+// dueIn returns when a position is due in the open time of h that no pause takes away. The turns of
+// all positions are found at once. But a rollout beside that of the others, and hours with overrides
+// in force, are mostly for one target, and there may be as many of them as targets, so their first
+// few turns are found one by one.
 func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 	to, known := r.timetables[h]
 	if !known {
@@ -22,7 +23,7 @@ func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 		r.timetables[h] = to
 	}
 	if to.dues == nil {
-		if to.asked++; h != nil && h.before != nil && to.asked < 8 {
+		if to.asked++; (r.beside || h != nil && h.before != nil) && to.asked < 8 {
 			alone := r.timetable(h, int(position), int(position))
 			if alone.err != nil {
 				return time.Time{}, alone.err
