@@ -166,6 +166,17 @@ func TestPausesAreMadeOnce(t *testing.T) {
 	}
 }
 
+// TestPauseWithoutEndAllocates nothing for each of those whose turn it stops.
+func TestPauseWithoutEndAllocates(t *testing.T) {
+	const n = 2000
+	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
+	s := fleet(n, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.Freezes = []rollout.Freeze{{ID: "z", PauseCurves: true, CreatedAt: minute(1), CreatedBy: "ann", Reason: "INC-7"}}
+	if allocated := testing.AllocsPerRun(1, func() { mustPlan(t, set, s, minute(10)) }); allocated > n/2 {
+		t.Errorf("%v allocations for %d targets", allocated, n)
+	}
+}
+
 // TestPauseAndOtherTime: what is said of a turn that has no instant for another reason than a freeze.
 func TestPauseAndOtherTime(t *testing.T) {
 	t.Parallel()

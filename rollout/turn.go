@@ -309,11 +309,11 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		p := w.positionIn(rollout, i)
 		at, err := rollout.due(p, w.hoursOf(i, run.version))
 		if err != nil {
-			never = rollout.never(p, err)
-			if never.Reason == ReasonRolloutOverflow {
-				never.Data.Position = 0 // it is told with the turn of the execution, once for all members
+			verdict := w.never(rollout, p, err)
+			if verdict.Reason == ReasonRolloutOverflow {
+				verdict.Data.Position = 0 // it is told with the turn of the execution, once for all members
 			}
-			return due, p, int32(rollout.record.Founders), never
+			return due, p, int32(rollout.record.Founders), &verdict
 		}
 		if at.After(due) {
 			due, position, founders = at, p, int32(rollout.record.Founders)
