@@ -34,8 +34,8 @@
 //  7. versionCooldown
 //  8. deploymentWindow: the windows of one policy are one calendar of package clock; if several
 //     policies have windows, all their calendars must be open
-//  9. gradualRollout, which advances in open time only: a rollout that a closed window interrupts
-//     goes on where it stopped
+//  9. gradualRollout, which advances in open time only: a rollout that a closed window, or a Freeze
+//     with PauseCurves, interrupts goes on where it stopped
 //  10. rollback, retry, rules of the host ([WithRule]), a [Freeze], and a target that is busy
 //  11. resourceConcurrency: asked last, in one batch, only for what passed everything else, in the
 //     order of the priorities of the versions and then of the instants since which they are due
@@ -164,9 +164,10 @@
 //     brackets the target waits for one that is newer than the one that failed.
 //   - A version that is paused, or whose approval is taken back, stops where it is, and its curve
 //     runs on. Once it may go on, all targets whose turn has come meanwhile start at once, as far
-//     as the limits allow. A closed deployment window stops the curve, too. Where the version has
-//     begun and failed, it is tried again all the same, see [Retry]. An execution of a bracket that
-//     begins meanwhile leaves the version out for good, and its target waits for the next group.
+//     as the limits allow. A closed deployment window stops the curve, too, and so does a [Freeze]
+//     with PauseCurves. Where the version has begun and failed, it is tried again all the same, see
+//     [Retry]. An execution of a bracket that begins meanwhile leaves the version out for good, and
+//     its target waits for the next group.
 //
 // Lost state:
 //

@@ -51,10 +51,11 @@ type Freeze struct {
 
 	// PauseCurves stops the curves of what the freeze names, gradual rollouts in brackets included:
 	// the time from CreatedAt to ExpiresAt counts for none of them, as the time outside a
-	// deploymentWindow does not, so each goes on where it stopped. It counts for as long as the
-	// snapshot holds the freeze: to lift it, set ExpiresAt, and leave it out once the rollouts that
-	// it stopped are over. If it is left out before, their turns come as if it had never been. A
-	// freeze with a Resource must not have it: a curve is that of a deployment in an environment.
+	// deploymentWindow does not, so each goes on where it stopped. Before CreatedAt no turn is told
+	// with it. It counts for as long as the snapshot holds the freeze: to lift it, set ExpiresAt, and
+	// leave it out once the rollouts that it stopped are over. If it is left out before, their turns
+	// come as if it had never been. A freeze with a Resource must not have it: a curve is that of a
+	// deployment in an environment.
 	PauseCurves bool `json:"pauseCurves,omitempty"`
 
 	CreatedAt time.Time `json:"createdAt"`          // required; in the future: the freeze has yet to begin

@@ -17,9 +17,9 @@ import (
 //
 // A curve, waves included, advances with time alone: jobs that failed earlier in it hold no target
 // back. Only a [FailureBudget] does, once too many have failed. To stop a rollout by hand, set the
-// version to paused; to stop its curve as well, close a window. To let success decide what is next,
-// use an EnvironmentProgression between environments, package staged for stages with gates between
-// them, or a [CustomRule].
+// version to paused; to stop its curve as well, close a window, or freeze it with PauseCurves of
+// [Freeze]. To let success decide what is next, use an EnvironmentProgression between environments,
+// package staged for stages with gates between them, or a [CustomRule].
 type GradualRollout struct {
 	RolloutType RolloutType `json:"rolloutType"` // required
 
