@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tranche-dev/tranche/clock"
 )
@@ -12,6 +13,7 @@ import (
 type pausing struct {
 	stopping map[TargetID][]*Freeze // by what they name, which is no resource
 	stops    map[TargetID]*pause    // what those of one key make together, as far as it was asked for
+	soon     map[TargetID]time.Time // by what they name: when the first of those begins that have yet to
 }
 
 // pause is the time that does not count for a curve. A nil pause is none.
@@ -20,25 +22,24 @@ type pause struct {
 	endless  []Condition    // the freezes that last until somebody lifts them
 }
 
-// stop collects a freeze that stops curves. It may stop that of a group although it holds no target:
-// those of a member may have left since the group closed.
+// stop collects a freeze that stops curves.
 func (w *work) stop(z *Freeze) {
-	if w.now.Before(z.CreatedAt) {
-		w.wake(z.CreatedAt)
-		return
-	}
 	if w.stopping == nil {
-		w.stopping, w.stops = map[TargetID][]*Freeze{}, map[TargetID]*pause{}
+		w.stopping, w.stops, w.soon = map[TargetID][]*Freeze{}, map[TargetID]*pause{}, map[TargetID]time.Time{}
 	}
-	at := TargetID{Environment: z.Environment, Deployment: z.Deployment}
-	w.stopping[at] = append(w.stopping[at], z)
+	names := TargetID{Environment: z.Environment, Deployment: z.Deployment}
+	if !w.now.Before(z.CreatedAt) {
+		w.stopping[names] = append(w.stopping[names], z)
+	} else if first, known := w.soon[names]; !known || z.CreatedAt.Before(first) {
+		w.soon[names] = z.CreatedAt
+	}
 }
 
 // pauseIn returns the pause of a curve in an environment. One of several deployments stands still
 // while that of any of them would. There may be as many curves as deployments in environments, and
 // many freezes of all of them: these make one calendar for all curves.
 func (w *work) pauseIn(environment string, deployments ...string) *pause {
-	if len(w.stopping) == 0 {
+	if w.stopping == nil {
 		return nil
 	}
 	var parts []*pause
@@ -61,8 +62,11 @@ func (w *work) pauseIn(environment string, deployments ...string) *pause {
 	return own
 }
 
-// pauseBy returns what the freezes that name the same make together; nil if there are none.
+// pauseBy returns what the freezes that name the same make together; nil if there are none. The plan
+// changes when the next of them begins, even if it holds no target: those of a member of a group may
+// have left since the group closed.
 func (w *work) pauseBy(names TargetID) *pause {
+	w.wake(w.soon[names])
 	own, list := w.stops[names], w.stopping[names]
 	if own != nil || len(list) == 0 {
 		return own
