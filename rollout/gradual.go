@@ -233,8 +233,8 @@ type rollout struct {
 	curve      curve
 	room       time.Duration         // from its start to the last instant that there is
 	timetables map[*hours]*timetable // per calendar
-	order      int32                 // of its turns under windows, as in ahead; 0: there was none so far
-	later      int32                 // of its turns outside windows, as in ahead; 0: there was none so far
+	order      int32                 // of its turns under windows or with pauses, as in ahead; 0: there was none so far
+	later      int32                 // of its turns without either, as in ahead; 0: there was none so far
 	dated      bool                  // a target joined later: the positions depend on the start
 	beside     bool                  // it is of few targets, beside that of the others
 	pause      *pause                // time that does not count; nil: there is none

@@ -205,7 +205,7 @@ type order struct {
 	rule       string
 	population int
 
-	rollout *rollout // one outside brackets and windows, of which position and instant follow from the target; else nil
+	rollout *rollout // one outside brackets, windows and pauses, of which position and instant follow from the target; else nil
 }
 
 // olderWait is a target with an older version that waits for nothing but its slots, that it would go
