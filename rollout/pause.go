@@ -9,9 +9,9 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 )
 
-// pausing holds the freezes that stop curves: those that have begun, whether or not they are over.
+// pausing holds the freezes that stop curves.
 type pausing struct {
-	stopping map[TargetID][]*Freeze // by what they name, which is no resource
+	stopping map[TargetID][]*Freeze // by what they name, which is no resource: those that have begun, whether or not they are over
 	stops    map[TargetID]*pause    // what those of one key make together, as far as it was asked for
 	soon     map[TargetID]time.Time // by what they name: when the first of those begins that have yet to
 }
