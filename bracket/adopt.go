@@ -38,8 +38,8 @@ func (s *step) adopt() {
 	}
 }
 
-// adoptOn does so on one resource: facts are its runs, and record is nil if it has none. It returns the record of the execution that
-// it opens, or nil.
+// adoptOn does so on one resource: facts are its runs, and record is nil if it has none. It returns
+// the record of the execution that it opens, or nil.
 func (s *step) adoptOn(resource string, record *ExecutionRecord, facts []RunFact) *ExecutionRecord {
 	v := s.view
 	fresh := s.unopened(record, resource)

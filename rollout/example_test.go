@@ -336,8 +336,8 @@ func ExampleFreeze() {
 	// look again at 06:00:00
 }
 
-// ExampleFreeze_pauseCurves lifts a freeze that began after five minutes of a rollout with a turn every
-// ten. Two hours later, the second node still has five minutes to wait.
+// ExampleFreeze_pauseCurves lifts a freeze that began after five minutes of a rollout with a turn
+// every ten. Two hours later, the second node still has five minutes to wait.
 func ExampleFreeze_pauseCurves() {
 	set := exampleSet(`{"name":"slowly","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}]}`)
 	s := exampleFleet()

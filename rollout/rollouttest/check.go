@@ -94,8 +94,8 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 	return nil
 }
 
-// beyondReach returns the targets for which windows that never opened, as a plan at now says, open by a
-// later one. It is no change that somebody missed: a plan looks for openings within
+// beyondReach returns the targets for which windows that never opened, as a plan at now says, open
+// by a later one. It is no change that somebody missed: a plan looks for openings within
 // [clock.DefaultHorizon], and does not wake its host when one comes within reach.
 func beyondReach(before, after []rollout.Waiting, now, at time.Time) map[rollout.TargetID]bool {
 	reach := now.Add(clock.DefaultHorizon)

@@ -126,9 +126,9 @@ func TestLookAheadFails(t *testing.T) {
 	}
 }
 
-// TestOpeningsBeyondReach: a plan looks for openings within five years, and does not wake its host when
-// a later one comes within reach, as package rollout says of its windows. That is no broken promise,
-// while everybody else is still to be seen in time.
+// TestOpeningsBeyondReach: a plan looks for openings within five years, and does not wake its host
+// when a later one comes within reach, as package rollout says of its windows. That is no broken
+// promise, while everybody else is still to be seen in time.
 func TestOpeningsBeyondReach(t *testing.T) {
 	t.Parallel()
 	horizon := func(d time.Duration) time.Time { return at(1, 8, 0).Add(clock.DefaultHorizon + d) }
