@@ -29,13 +29,14 @@
 //	execution       one group at work on one resource
 //	slot, lease     the right to disrupt a resource, held for a group from its first start there to its end; outside brackets, for a release target
 //	pool            the resources that a concurrency limit covers
+//	queue           the starts that only capacity keeps waiting, in the order in which slots are given
 //
 // # Asking why
 //
 // Every package says why something waits, with codes that are stable. Printed with package fmt, the
 // results are a summary for people.
 //
-//	rollout          Plan.Waiting lists every target that waits, with all its blockers; Plan.Explain what every rule says about every version of one target
+//	rollout          Plan.Waiting lists every target that waits, with all its blockers; Plan.Explain what every rule says about every version of one target; Plan.Queue who gets the next slots
 //	rollout/staged   Run.Explain says why a target is not settled; the run prints as a table with its gates
 //	bracket          Plan.Wait lists what does not start and why; Plan.Evaluate says it of any candidate
 //	concurrency      Result.Refused and Refusals list every candidate that waits, with all pools that refuse it; Describe prints them with names
