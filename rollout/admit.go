@@ -345,6 +345,7 @@ func (w *work) refused() {
 		}
 	}
 	w.queue, w.queuedIn = make([]queued, len(w.answer.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
+	rates := slices.ContainsFunc(w.capacity.snapshot.Pools, func(p concurrency.Pool) bool { return !p.Rate.IsZero() })
 	unkeyed := w.unkeyed()
 	active, lent := map[string][]Condition{}, w.lentRates()
 	for k, place := range w.byCandidate(len(w.answer.Refused), func(k int) int32 { return w.answer.Refused[k].Candidate }) {
@@ -352,7 +353,9 @@ func (w *work) refused() {
 			continue
 		}
 		c, refused := &w.candidates[k], w.answer.Refused[place-1]
-		w.shareRates(&w.asked[refused.Candidate])
+		if rates { // else what was asked, which is far away in memory, is mostly not looked at
+			w.shareRates(&w.asked[refused.Candidate])
+		}
 		refusals, own := w.allOf(w.answer.Refusals[refused.Why], int32(k), &w.asked[refused.Candidate], places, unkeyed)
 		alike := len(w.overrides) == 0 && !own
 		var blockers []Verdict
