@@ -227,7 +227,7 @@ func (w *smallWorld) transition(at worldState, in staged.Input, now time.Time) {
 	for s := range at.run.Stages() {
 		if now := stages[s.Index]; !allowedStage(s.Phase, now.Phase) {
 			w.t.Fatalf("stage %d goes from %s to %s", s.Index, s.Phase, now.Phase)
-		} else if s.Before.State == staged.ApprovalApproved && now.Before != s.Before || s.Waited && !now.Waited && now.Phase != staged.StageUpdating {
+		} else if s.Before.State == staged.ApprovalApproved && now.Before.State != s.Before.State || s.Waited && !now.Waited && now.Phase != staged.StageUpdating {
 			w.t.Fatalf("a gate closes again\n%s", run)
 		}
 	}
