@@ -99,8 +99,8 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 // should look again: at Next, or earlier if one of these comes before it:
 //
 //   - One of the jobs, should it hang, or its lease begins to count as stuck.
-//   - The starts no longer count against the rate of a pool, for which others wait; or, if they use it
-//     up, those before them no longer do.
+//   - The starts no longer count against the rate of a pool, for which others wait; or, if they use
+//     it up, those before them no longer do.
 //   - The cooldown of a version that starts is over, and a newer one may follow.
 //   - The wait is over that a [CustomRule] imposes on a newer version when it sees the job in
 //     progress.
