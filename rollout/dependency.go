@@ -7,10 +7,11 @@ import (
 )
 
 // DeploymentDependency lets a version start on a target only when other deployments on the same
-// resource run what it needs. Between members of a bracket it orders the members instead, and then
-// every matched member is needed. DependsOn then sees the version that a member runs after the
-// execution. If the rule matches no member by these versions, it is asked as outside brackets, and
-// holds up the whole execution while it is not met.
+// resource run what it needs. Between members of a bracket in its own policy it orders the members
+// instead, and then every matched member is needed. DependsOn then sees the version that a member
+// runs after the execution. If the rule matches no member by these versions, or stands in another
+// policy than the bracket, it is asked as outside brackets, and holds up the whole execution while
+// it is not met.
 type DeploymentDependency struct {
 	// DependsOn is required: CEL on the other deployment, its current version, the resource and the
 	// environment. A missing key is no match.
