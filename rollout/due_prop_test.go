@@ -238,6 +238,11 @@ func TestDueOfExecutions(t *testing.T) {
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
 		s := w.s
 		s.State = w.plan.State
+		if chance(t, "stands still", 15) {
+			s.Freezes = append(slices.Clip(s.Freezes), rollout.Freeze{
+				ID: "still", CreatedAt: minute(between(t, "since", -5, 5)), CreatedBy: "bob", Reason: "INC-7", PauseCurves: true, Environment: oneOf(t, "where", "", "prod"),
+			})
+		}
 		plan, err := w.set.Plan(s, w.now)
 		if err != nil {
 			t.Fatal(err)

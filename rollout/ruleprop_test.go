@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
@@ -328,7 +329,8 @@ func TestExplanationOfWhatIsInProgress(t *testing.T) {
 	}, "an execution is open", "in progress", "a run is stuck", "a slot is stuck", "a slot of an execution is stuck")
 }
 
-// soonStuck lets the runs of brackets count as stuck after a minute.
+// soonStuck lets the runs of brackets count as stuck after a minute, and the slots of a pool that
+// covers everything.
 func soonStuck(policies []rollout.Policy) []rollout.Policy {
 	for _, p := range policies {
 		for k := range p.Rules {
@@ -337,7 +339,8 @@ func soonStuck(policies []rollout.Policy) []rollout.Policy {
 			}
 		}
 	}
-	return policies
+	pool := rollout.Rule{ID: "all-0", ResourceConcurrency: &concurrency.Rule{GroupSelector: "true", Limit: concurrency.Percent(100), StuckAfterSeconds: 60}}
+	return append(policies, rollout.Policy{Name: "all", Selector: "true", Rules: []rollout.Rule{pool}})
 }
 
 func byText(a, b rollout.Job) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }

@@ -395,7 +395,12 @@ func (d drawn) world(set *rollout.PolicySet, policies []rollout.Policy) rolloutt
 		}
 	}
 	for k := range d.number(0, 0, 0, 1, 1, 2) {
-		f.Freezes = append(f.Freezes, d.freeze(fmt.Sprint("z", k), d.when()))
+		z := d.freeze(fmt.Sprint("z", k), d.when())
+		if d.chance(40) { // while a version is on its way
+			z.CreatedAt = rapid.SampledFrom(f.Versions).Draw(d.T, "frozen").CreatedAt.Add(time.Duration(d.number(1, 3, 10, 30, 60)) * time.Minute)
+			z.ExpiresAt, z.FinishBegun = z.CreatedAt.Add(time.Hour), true
+		}
+		f.Freezes = append(f.Freezes, z)
 	}
 	w := rollouttest.World{Policies: set, Fleet: f, Start: at(1, 8, 0), End: at(6, 0, 0), Job: d.jobs(), Every: time.Duration(d.number(0, 0, 0, 7, 60)) * time.Minute}
 	for range d.number(0, 0, 1, 2, 3) {

@@ -97,6 +97,7 @@ func (u *upheaval) versionEdits() (list []drawnEdit) {
 			for _, record := range u.s.State.Executions {
 				if record.Open != nil && u.chance(80) {
 					z.Resource, z.Environment, z.Deployment, z.FinishBegun = record.Resource, "", u.of("", "", "", "b", "d"), u.chance(30)
+					z.PauseCurves = false // which a resource does not have
 					break
 				}
 			}

@@ -129,9 +129,12 @@ func (u *upheaval) play() {
 			for until := u.now.Add(d); u.now.Before(until) && u.step(); {
 			}
 		}
-		own := edits[u.evenly(len(edits))]
-		u.note("EDIT %s", own.kind)
 		open := slices.ContainsFunc(u.s.State.Executions, func(r *bracket.ExecutionRecord) bool { return r.Open != nil })
+		own := edits[u.evenly(len(edits))]
+		if open && u.chance(15) { // an execution is seldom frozen half way
+			own = edits[slices.IndexFunc(edits, func(e drawnEdit) bool { return e.kind == "freeze" })]
+		}
+		u.note("EDIT %s", own.kind)
 		before := u.clone().s
 		before.Commands = u.s.Commands
 		if own.do() {
