@@ -248,7 +248,7 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 func (w *work) forced(c *candidate, pool int32) bool {
 	let := func(i, n int32) bool {
 		return slices.ContainsFunc(w.viewOf(i).concurrency, func(rule *compiledRule) bool {
-			return w.capacity.byRule[rule][w.targets[i].resource] == pool && w.overriddenAt(rule.id, i, n) != nil
+			return w.capacity.under(rule, w.targets[i].resource) == pool && w.overriddenAt(rule.id, i, n) != nil
 		})
 	}
 	if m := c.member; m != nil && m.pending != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
@@ -342,23 +343,34 @@ func BenchmarkChanges(b *testing.B) {
 	}
 }
 
-// BenchmarkTenants plans 20,000 resources of so many tenants, each of which has a policy for its own.
+// BenchmarkTenants plans and lints 20,000 resources of so many tenants, each of which has a policy for
+// its own, and a pool.
 func BenchmarkTenants(b *testing.B) {
-	for _, n := range []int{10, 100, 1_000} {
+	for _, n := range []int{10, 100, 1_000, 2_000} {
 		s := apart(1, 1, 20_000)
 		var policies []rollout.Policy
 		for k := range s.Resources {
 			s.Resources[k].Metadata = map[string]string{"tenant": fmt.Sprintf("t%04d", k%n)}
 		}
 		for k := range n {
-			own := rollout.Rule{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer[int64](600)}}
-			policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%04d", k), Selector: fmt.Sprintf("resource.metadata['tenant'] == 't%04d'", k), Rules: []rollout.Rule{own}})
+			selector := fmt.Sprintf("resource.metadata['tenant'] == 't%04d'", k)
+			policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%04d", k), Selector: selector, Rules: []rollout.Rule{
+				{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer[int64](600)}},
+				{ResourceConcurrency: &concurrency.Rule{GroupSelector: selector, Limit: concurrency.Percent(20)}},
+			}})
 		}
 		set, err := rollout.Compile(policies, newEnv(b))
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(fmt.Sprintf("tenants=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(time.Minute)) })
+		b.Run(fmt.Sprintf("plan/tenants=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(time.Minute)) })
+		b.Run(fmt.Sprintf("lint/tenants=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := set.Lint(s, t0.Add(time.Minute), 24*time.Hour, rollout.LintOptions{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

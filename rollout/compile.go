@@ -99,8 +99,15 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 		return nil, err
 	}
 	set.byID = rulesByID(set.policies)
-	set.asking = newAsking(set.policies, ofDeployment, ofEnv)
-	set.askingResources = newAsking(set.policies, ofResource)
+	selectors, groups := make([]Matcher, len(set.policies)), make([]Matcher, len(set.concurrency))
+	for k, p := range set.policies {
+		selectors[k] = p.selector
+	}
+	for k, r := range set.concurrency {
+		groups[k], r.number = r.group, int32(k)
+	}
+	set.asking, set.askingResources = newAsking(selectors, ofDeployment, ofEnv), newAsking(selectors, ofResource)
+	set.askingGroups = newAsking(groups, ofResource)
 	for _, p := range set.policies {
 		var faults [2]error
 		p.hours, faults[0] = set.hours(p.windows)

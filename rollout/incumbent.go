@@ -121,12 +121,7 @@ func (w *work) carryAll() {
 
 // inPool reports whether a resource is a member of a pool.
 func (w *work) inPool(resource, pool int32) bool {
-	for _, pools := range w.capacity.byRule {
-		if pools[resource] == pool {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.capacity.of(resource), func(m membership) bool { return m.pool == pool })
 }
 
 // carry counts the holder of a lease whose pool no longer has its resource in the pools that the

@@ -336,7 +336,7 @@ func (l *lint) lookAtRates(f *frame, between time.Duration, code LintCode, how s
 		counted := map[*compiledRule]bool{}
 		for _, i := range own {
 			for _, rule := range l.w.viewOf(i).concurrency {
-				if index := l.w.capacity.byRule[rule][l.w.targets[i].resource]; index != none && rule.pool.Rate != nil && !counted[rule] {
+				if index := l.w.capacity.under(rule, l.w.targets[i].resource); index != none && rule.pool.Rate != nil && !counted[rule] {
 					if counted[rule] = true; members[rule] == nil {
 						members[rule] = map[int32]int{}
 					}
@@ -411,7 +411,7 @@ func (l *lint) takes(f *frame) estimate {
 		pools := map[int32]bool{} // in which an execution needs places
 		for _, i := range own {
 			for _, rule := range l.w.viewOf(i).concurrency {
-				if index := l.w.capacity.byRule[rule][l.w.targets[i].resource]; index != none {
+				if index := l.w.capacity.under(rule, l.w.targets[i].resource); index != none {
 					if rule.pool.MaxActiveKeys.Value() > 0 {
 						return estimate{}
 					}
@@ -449,7 +449,7 @@ func (l *lint) users() []*frame {
 	used := make([]bool, len(l.usersOf))
 	for i := range l.w.targets {
 		for _, rule := range l.w.viewOf(int32(i)).concurrency {
-			switch index := l.w.capacity.byRule[rule][l.w.targets[i].resource]; {
+			switch index := l.w.capacity.under(rule, l.w.targets[i].resource); {
 			case index == none:
 			case !used[index]:
 				used[index], l.usersOf[index] = true, l.frameOf[i]

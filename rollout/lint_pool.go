@@ -43,28 +43,29 @@ func (l *lint) lookAtPools() {
 	if len(w.resources) == 0 {
 		return
 	}
-	for _, rule := range w.set.concurrency {
-		byResource := w.capacity.byRule[rule]
+	members := make([][]resourceIn, len(w.set.concurrency))
+	for r := range int32(len(w.resources)) {
+		for _, m := range w.capacity.of(r) {
+			members[m.rule] = append(members[m.rule], resourceIn{r, m})
+		}
+	}
+	for n, rule := range w.set.concurrency {
+		members := members[n]
 		var pools []int32
 		seen := map[int32]bool{}
-		members := 0
-		for _, index := range byResource {
-			if index == none {
-				continue
-			}
-			members++
-			if !seen[index] {
-				seen[index] = true
-				pools = append(pools, index)
+		for _, m := range members {
+			if !seen[m.pool] {
+				seen[m.pool] = true
+				pools = append(pools, m.pool)
 			}
 		}
-		if members == 0 {
+		if len(members) == 0 {
 			l.add(findingOf(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
 				fmt.Sprintf("it matches none of %s: the rule limits nothing", textlist.Counted(len(w.resources), "resource")), "correct the expression, or remove the rule")
 			continue
 		}
-		if members == len(w.resources) && members >= 2 && reads(rule.group, "") {
-			l.everything(findingOf(rule, "groupSelector"), fmt.Sprintf("all %d resources", members))
+		if len(members) == len(w.resources) && len(members) >= 2 && reads(rule.group, "") {
+			l.everything(findingOf(rule, "groupSelector"), fmt.Sprintf("all %d resources", len(members)))
 		}
 		l.lookAtLimited(rule, pools, members)
 		l.lookAtUngrouped(rule, members)
@@ -73,7 +74,7 @@ func (l *lint) lookAtPools() {
 }
 
 // lookAtLimited reports a rule that limits no target, and the targets that a rule never lets start.
-func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
+func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members []resourceIn) {
 	w := l.w
 	shut := map[int32]bool{}
 	largest := 0
@@ -97,20 +98,16 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 			down[holder.Resource] = true
 		}
 	}
-	for i := range w.targets {
-		t := &w.targets[i]
-		index := w.capacity.byRule[rule][t.resource]
-		if index == none || !w.viewOf(int32(i)).has(rule) {
-			continue
-		}
-		limited = true
-		if shut[index] && !down[t.Resource] {
-			blocked.add(int32(i))
+	for _, m := range members {
+		governed := l.governedOn(m.resource, rule)
+		limited = limited || governed.some()
+		if shut[m.pool] && !down[w.resources[m.resource].ID] {
+			blocked.merge(governed)
 		}
 	}
 	if !limited && l.reach[rule.policy].some() {
 		l.add(findingOf(rule, "groupSelector"), LintPoolEmpty, SeverityWarning, reach{},
-			fmt.Sprintf("it has %s, and the policy governs no target there: the rule limits nothing", textlist.Counted(members, "member")),
+			fmt.Sprintf("it has %s, and the policy governs no target there: the rule limits nothing", textlist.Counted(len(members), "member")),
 			"correct the expression, or the selector of the policy")
 	}
 	if len(shut) == 0 {
@@ -129,37 +126,40 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members int) {
 	l.add(findingOf(rule, field), LintLimitZero, neverOr(blocked), blocked, detail, fix)
 }
 
+// governedOn returns the targets on a resource that a rule governs.
+func (l *lint) governedOn(resource int32, rule *compiledRule) (governed reach) {
+	for from, to := range l.w.everywhere(resource) {
+		for i := from; i < to; i++ {
+			if l.w.viewOf(i).has(rule) {
+				governed.add(i)
+			}
+		}
+	}
+	return governed
+}
+
 // lookAtUngrouped finds members without a value of groupBy, which are one pool together. It is
 // silent about a key that no resource has: that is another finding.
-func (l *lint) lookAtUngrouped(rule *compiledRule, members int) {
+func (l *lint) lookAtUngrouped(rule *compiledRule, members []resourceIn) {
 	w, by := l.w, rule.groupBy
 	if by == nil || by.field == "metadata" && !l.has("resource.metadata", by.key) {
 		return
 	}
-	pools := w.capacity.byRule[rule]
-	without := func(r int32) bool { return pools[r] != none && by.of(&w.resources[r]) == "" }
 	count, first, index := 0, "", int32(none)
-	for r := range w.resources {
-		if without(int32(r)) {
-			if count++; count == 1 {
-				first, index = w.resources[r].ID, pools[r]
-			}
-		}
-	}
-	if count == 0 {
-		return
-	}
 	var concerns reach
-	for i := range w.targets {
-		if without(w.targets[i].resource) && w.viewOf(int32(i)).has(rule) {
-			concerns.add(int32(i))
+	for _, m := range members {
+		if by.of(&w.resources[m.resource]) == "" {
+			if count++; count == 1 {
+				first, index = w.resources[m.resource].ID, m.pool
+			}
+			concerns.merge(l.governedOn(m.resource, rule))
 		}
 	}
 	if !concerns.some() {
 		return // it limits nothing there
 	}
 	l.add(findingOf(rule, "groupBy"), LintPoolWithoutValue, SeverityWarning, concerns,
-		fmt.Sprintf("for %d of %s, such as %s, %s has no value: they are limited together, in a pool of their own, %s, besides those of the values", count, textlist.Counted(members, "member"), first, rule.pool.GroupBy, textkey.Plain(w.capacity.snapshot.Pools[index].Key)),
+		fmt.Sprintf("for %d of %s, such as %s, %s has no value: they are limited together, in a pool of their own, %s, besides those of the values", count, textlist.Counted(len(members), "member"), first, rule.pool.GroupBy, textkey.Plain(w.capacity.snapshot.Pools[index].Key)),
 		"give them a value; left out of groupSelector they would not be limited at all")
 }
 
@@ -210,26 +210,18 @@ type overlap struct {
 // which is in few pools, because most pairs of many rules have nothing in common.
 func (l *lint) lookAtOverlaps() {
 	w, rules := l.w, l.w.set.concurrency
-	type membership struct{ rule, pool int32 }
-	memberships := make([][]membership, len(w.resources))
-	for n, rule := range rules {
-		for r, pool := range w.capacity.byRule[rule] {
-			if pool != none {
-				memberships[r] = append(memberships[r], membership{int32(n), pool})
-			}
-		}
-	}
 	found := map[[2]int32]*overlap{} // by the numbers of the rules, ascending
-	each := func(resource int, do func(pair [2]int32)) {
-		for k, b := range memberships[resource] {
-			for _, a := range memberships[resource][:k] {
+	each := func(resource int32, do func(pair [2]int32)) {
+		own := w.capacity.of(resource)
+		for k, b := range own {
+			for _, a := range own[:k] {
 				if a.pool != b.pool {
 					do([2]int32{a.rule, b.rule})
 				}
 			}
 		}
 	}
-	for r := range w.resources {
+	for r := range int32(len(w.resources)) {
 		each(r, func(pair [2]int32) {
 			own := found[pair]
 			if own == nil {
@@ -246,7 +238,7 @@ func (l *lint) lookAtOverlaps() {
 		})
 	}
 	for i := range w.targets {
-		each(int(w.targets[i].resource), func(pair [2]int32) {
+		each(w.targets[i].resource, func(pair [2]int32) {
 			if own := found[pair]; own.one[w.view[i]] {
 				own.alone.add(int32(i))
 			}

@@ -175,6 +175,7 @@ func (l *lint) coming(d int32) iter.Seq2[int32, *Version] {
 // and looks up the keys that it misses. Those of policies have been asked about every target already.
 func (l *lint) lookAtKeys() {
 	w := l.w
+	concerned := w.set.concerned(w.resources)
 	for _, p := range w.set.policies {
 		for _, text := range l.missed[p.id] {
 			l.missedBy(Finding{Policy: p.id, Path: join(p.path, "selector")}, text)
@@ -186,7 +187,11 @@ func (l *lint) lookAtKeys() {
 				l.misses(findingOf(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
 				l.misses(findingOf(rule, "memberRoles.post"), rule.post, l.onDeployments)
 			case KindConcurrency:
-				l.misses(findingOf(rule, "groupSelector"), rule.group, l.onEveryResource)
+				l.misses(findingOf(rule, "groupSelector"), rule.group, func(meet func(bound)) {
+					for r := range concerned[rule.number] {
+						meet(bound{resource: &w.resources[r]})
+					}
+				})
 				if by := rule.groupBy; by != nil && by.field == "metadata" && len(w.resources) > 0 && !l.has("resource.metadata", by.key) {
 					l.unknown(findingOf(rule, "groupBy"), "resource.metadata", by.key)
 				}
@@ -310,12 +315,6 @@ func (l *lint) has(variable, key string) bool {
 func (l *lint) onDeployments(meet func(bound)) {
 	for k := range l.w.deployments {
 		meet(bound{deployment: &l.w.deployments[k]})
-	}
-}
-
-func (l *lint) onEveryResource(meet func(bound)) {
-	for k := range l.w.resources {
-		meet(bound{resource: &l.w.resources[k]})
 	}
 }
 

@@ -18,6 +18,7 @@ type PolicySet struct {
 	policies        []*compiledPolicy // enabled ones, by id
 	asking          asking            // which of them are asked about a deployment in an environment
 	askingResources asking            // and which, of those that are undecided there, about a resource
+	askingGroups    asking            // which group selectors are asked about a resource
 	byKind                            // their rules
 	byID            map[string]*compiledRule
 	disabled        []*compiledPolicy // by id; they govern nothing, Lint reports what is left of them
@@ -191,6 +192,7 @@ type compiledRule struct {
 	pool    *concurrency.Rule
 	group   Matcher   // groupSelector
 	groupBy *variable // nil if absent
+	number  int32     // among the concurrency rules of the set
 
 	gradual   *GradualRollout
 	implied   bool   // its orderKey was not given

@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -15,31 +16,43 @@ import (
 // ask for their places in one batch: separate requests would each get the last free place.
 type capacity struct {
 	snapshot concurrency.Snapshot
-	byRule   map[*compiledRule][]int32 // per resource number: its pool under the rule, or none
-	keys     map[string]int32          // pool key → index in snapshot.Pools
-	owner    []string                  // per pool: id of the first rule that has it
-	foreign  []concurrency.Record      // records of pools that no rule has any more
-	observed [][]string                // per pool: the resources of active jobs that have no lease in it, once for each
-	near     []int                     // per pool: where hold looked for a lease last; holders mostly come in order
-	restsOn  map[poolPlace][]string    // places that count because of other records than the pool's, with the keys of those records
+	members  []membership           // of one resource after the other, in the order of their rules
+	begins   []int32                // per resource number, and after the last: where its members begin; nil if there are none
+	keys     map[string]int32       // pool key → index in snapshot.Pools
+	owner    []string               // per pool: id of the first rule that has it
+	foreign  []concurrency.Record   // records of pools that no rule has any more
+	observed [][]string             // per pool: the resources of active jobs that have no lease in it, once for each
+	near     []int                  // per pool: where hold looked for a lease last; holders mostly come in order
+	restsOn  map[poolPlace][]string // places that count because of other records than the pool's, with the keys of those records
 }
 
-// openPools evaluates each group selector once per resource.
+// membership says in which pool of a rule a resource is.
+type membership struct{ rule, pool int32 }
+
+// resourceIn is a membership of a resource.
+type resourceIn struct {
+	resource int32
+	membership
+}
+
+// openPools evaluates each group selector once per resource that it may match.
 func (w *work) openPools() {
 	c := &w.capacity
-	c.byRule, c.keys = map[*compiledRule][]int32{}, map[string]int32{}
-	members := map[int32][]bool{} // shared pools: the resources that are counted already
-	for _, rule := range w.set.concurrency {
-		pools := make([]int32, len(w.resources))
+	c.keys = map[string]int32{}
+	var list []resourceIn // of one rule after the other, in the order of the resources
+	if len(w.set.concurrency) > 0 {
+		list = make([]resourceIn, 0, len(w.resources))
+	}
+	b := new(bound) // one for all: a value in an interface is allocated
+	for n, concerned := range w.set.concerned(w.resources) {
+		rule := w.set.concurrency[n]
 		byValue := map[string]int32{}
-		b := new(bound) // one for all: a value in an interface is allocated
-		for r := range w.resources {
-			pools[r] = none
+		for r := range concerned {
 			resource := &w.resources[r]
 			b.resource = resource
 			ok, err := rule.group.Match(b)
 			if err != nil {
-				w.groupSelectorFailed(rule, int32(r), err)
+				w.groupSelectorFailed(rule, r, err)
 				continue
 			}
 			if !ok {
@@ -51,24 +64,91 @@ func (w *work) openPools() {
 				index = c.pool(rule, value)
 				byValue[value] = index
 			}
-			pools[r] = index
-			if rule.pool.SharedPool != "" {
-				seen := members[index]
-				if seen == nil {
-					seen = make([]bool, len(w.resources))
-					members[index] = seen
-				}
-				if seen[r] {
-					continue
-				}
-				seen[r] = true
-			}
-			c.snapshot.Pools[index].Total++
+			list = push(list, resourceIn{r, membership{int32(n), index}})
 		}
-		c.byRule[rule] = pools
 	}
+	c.join(list, len(w.resources))
 	w.openVacated()
 	w.occupy()
+}
+
+// join files memberships under their resources, and counts the members of each pool.
+func (c *capacity) join(list []resourceIn, resources int) {
+	if len(list) == 0 {
+		return
+	}
+	c.members, c.begins = make([]membership, len(list)), make([]int32, resources+2)
+	for k := range list {
+		c.begins[list[k].resource+2]++
+	}
+	for r := range resources {
+		c.begins[r+2] += c.begins[r+1]
+	}
+	for k := range list {
+		next := &c.begins[list[k].resource+1] // until all are filed, where the next one goes
+		c.members[*next] = list[k].membership
+		*next++
+	}
+	for r := range int32(resources) {
+		own := c.of(r)
+		for k, m := range own {
+			if !slices.ContainsFunc(own[:k], func(o membership) bool { return o.pool == m.pool }) { // rules may share it
+				c.snapshot.Pools[m.pool].Total++
+			}
+		}
+	}
+}
+
+// of returns the memberships of a resource, in the order of the rules.
+func (c *capacity) of(resource int32) []membership {
+	if c.begins == nil {
+		return nil
+	}
+	return c.members[c.begins[resource]:c.begins[resource+1]]
+}
+
+// under returns the pool in which a resource is under a rule, or none.
+func (c *capacity) under(rule *compiledRule, resource int32) int32 {
+	for _, m := range c.of(resource) {
+		if m.rule == rule.number {
+			return m.pool
+		}
+	}
+	return none
+}
+
+// fewGroups is the number of group selectors with a requirement up to which asking them about every
+// resource is cheaper than to find out which of them to ask.
+const fewGroups = 8
+
+// concerned returns, for each concurrency rule, the resources about which its group selector has to
+// be asked, by number.
+func (s *PolicySet) concerned(resources []Resource) []iter.Seq[int32] {
+	all := func(yield func(int32) bool) {
+		for r := range int32(len(resources)) {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+	concerned := slices.Repeat([]iter.Seq[int32]{all}, len(s.concurrency))
+	if len(s.askingGroups.some) <= fewGroups {
+		return concerned
+	}
+	asked := make([][]int32, len(s.concurrency))
+	b := new(bound)
+	var about []int32
+	for r := range resources {
+		b.resource = &resources[r]
+		about = s.askingGroups.someAbout(about[:0], b, resources[r].isLong())
+		for _, n := range about {
+			asked[n] = append(asked[n], int32(r))
+		}
+	}
+	for _, n := range s.askingGroups.some {
+		concerned[n] = slices.Values(asked[n])
+	}
+	return concerned
 }
 
 // openVacated makes the pools that have leases although no resource has their value of groupBy any
@@ -101,10 +181,13 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	}
 	var keys []string
 	var failed error
-	for _, rule := range s.concurrency {
+	b := new(bound)
+	for n, concerned := range s.concerned(resources) {
+		rule := s.concurrency[n]
 		listed := map[string]bool{} // values
-		for k := range resources {
-			ok, err := rule.group.Match(&bound{resource: &resources[k]})
+		for k := range concerned {
+			b.resource = &resources[k]
+			ok, err := rule.group.Match(b)
 			if _, missing := missingKey(err); err != nil && !missing && failed == nil {
 				failed = fmt.Errorf("rollout: %s: groupSelector on resource %s: %w", rule.id, resources[k].ID, err)
 			}
@@ -203,12 +286,10 @@ func (w *work) occupy() {
 			down = append(down, r)
 		}
 	}
-	for _, rule := range w.set.concurrency {
-		for _, r := range down {
-			if index := c.byRule[rule][r]; index != none {
-				p := &c.snapshot.Pools[index]
-				p.Unavailable = append(p.Unavailable, w.resources[r].ID) // package concurrency counts each once
-			}
+	for _, r := range down {
+		for _, m := range c.of(r) {
+			p := &c.snapshot.Pools[m.pool]
+			p.Unavailable = append(p.Unavailable, w.resources[r].ID) // package concurrency counts each once
 		}
 	}
 }
@@ -225,9 +306,13 @@ func (c *capacity) validateForeign() error {
 
 // needs appends the pools in which target i needs a place. Those of this target begin at start.
 func (w *work) needs(slab []int32, start int, i int32) []int32 {
-	for _, rule := range w.viewOf(i).concurrency {
-		if index := w.capacity.byRule[rule][w.targets[i].resource]; index != none && !slices.Contains(slab[start:], index) {
-			slab = append(slab, index)
+	own := w.capacity.of(w.targets[i].resource)
+	for _, rule := range w.viewOf(i).concurrency { // which have ascending numbers, too
+		for len(own) > 0 && own[0].rule < rule.number {
+			own = own[1:]
+		}
+		if len(own) > 0 && own[0].rule == rule.number && !slices.Contains(slab[start:], own[0].pool) {
+			slab = append(slab, own[0].pool)
 		}
 	}
 	return slab

@@ -2,12 +2,12 @@ package rollout
 
 import "slices"
 
-// asking finds the policies whose selectors need not be asked about a deployment in an environment,
-// or about a resource. Most policies of a large set are about one of them each, and to ask all about
-// all is a square. A selector may say what it requires, see [Matcher]. What has another value is
-// surely no match. What lacks the key has to be asked about, because that is counted.
+// asking finds the selectors that need not be asked about a deployment in an environment, or about a
+// resource. Most policies of a large set, and their pools, are about one of them each, and to ask all
+// about all is a square. A selector may say what it requires, see [Matcher]. What has another value
+// is surely no match. What lacks the key has to be asked about, because that is counted.
 type asking struct {
-	always []int32     // policies that have to be asked about all
+	always []int32     // selectors, by number, that have to be asked about all
 	some   []int32     // the others
 	fields []fieldRead // what these require
 	all    map[fieldRead][]int32
@@ -25,12 +25,12 @@ type fieldValue struct {
 // longest is the length up to which a selector knows what it does with a text, in bytes.
 const longest = 256
 
-// newAsking looks at what policies require of entities whose variables begin with one of some
+// newAsking looks at what selectors require of entities whose variables begin with one of some
 // prefixes, of the first that they require anything of.
-func newAsking(policies []*compiledPolicy, prefixes ...string) asking {
+func newAsking(selectors []Matcher, prefixes ...string) asking {
 	a := asking{all: map[fieldRead][]int32{}, having: map[fieldValue][]int32{}}
-	for k, p := range policies {
-		field, values := required(p.selector, prefixes)
+	for k, s := range selectors {
+		field, values := required(s, prefixes)
 		if field.variable == "" {
 			a.always = append(a.always, int32(k))
 			continue
@@ -63,7 +63,7 @@ func required(m Matcher, prefixes []string) (field fieldRead, values []string) {
 	return fieldRead{}, nil
 }
 
-// about returns the policies that have to be asked about what is bound, in order.
+// about returns the selectors that have to be asked about what is bound, in order.
 func (a *asking) about(b *bound, long bool) []int32 {
 	if len(a.fields) == 0 {
 		return a.always
@@ -73,7 +73,7 @@ func (a *asking) about(b *bound, long bool) []int32 {
 	return list
 }
 
-// someAbout appends those of the policies with a requirement that have to be asked about what is
+// someAbout appends those of the selectors with a requirement that have to be asked about what is
 // bound. If that has a long text, they are all.
 func (a *asking) someAbout(list []int32, b *bound, long bool) []int32 {
 	for _, field := range a.fields {
@@ -101,6 +101,10 @@ func isLong(metadata map[string]string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return len(text) > longest })
 }
 
+func (r *Resource) isLong() bool {
+	return isLong(r.Metadata, r.ID, r.Name, r.Kind, r.Identifier, r.Version)
+}
+
 // long returns which environments, deployments and resources have a long text, if that matters.
 func (w *work) long() (environments, deployments, resources []bool) {
 	environments, deployments, resources = make([]bool, len(w.environments)), make([]bool, len(w.deployments)), make([]bool, len(w.resources))
@@ -117,8 +121,7 @@ func (w *work) long() (environments, deployments, resources []bool) {
 	}
 	if len(w.set.askingResources.fields) > 0 {
 		for k := range w.resources {
-			r := &w.resources[k]
-			resources[k] = isLong(r.Metadata, r.ID, r.Name, r.Kind, r.Identifier, r.Version)
+			resources[k] = w.resources[k].isLong()
 		}
 	}
 	return environments, deployments, resources

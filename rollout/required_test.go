@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
@@ -54,14 +55,16 @@ func TestRequiredChangesNothing(t *testing.T) {
 			}
 			return m
 		}
-		test := func() string {
-			about := pick("about", "deployment.id", "deployment.metadata['team']", "deployment.metadata['blob']", "environment.id", "environment.metadata['team']", "resource.id", "resource.metadata['team']", "resource.metadata['blob']")
+		ofResource := []string{"resource.id", "resource.metadata['team']", "resource.metadata['blob']"}
+		all := append([]string{"deployment.id", "deployment.metadata['team']", "deployment.metadata['blob']", "environment.id", "environment.metadata['team']"}, ofResource...)
+		test := func(variables []string) string {
+			about := pick("about", variables...)
 			return pick("form", about+" == '%s'", about+" in ['%s', 'd']", about+" != '%s'", "'%s' == "+about, about+".startsWith('%s')", "int("+about+") == 1 || "+about+" == '%s'")
 		}
-		expression := func() string {
-			text := test()
+		expression := func(variables []string) string {
+			text := test(variables)
 			for range between(t, "more", 0, 2) {
-				text = "(" + text + ")" + pick("with", " && ", " || ") + "(" + test() + ")"
+				text = "(" + text + ")" + pick("with", " && ", " || ") + "(" + test(variables) + ")"
 			}
 			for strings.Contains(text, "%s") {
 				text = strings.Replace(text, "%s", pick("value", "a", "b", "c"), 1)
@@ -85,7 +88,15 @@ func TestRequiredChangesNothing(t *testing.T) {
 		var policies []rollout.Policy
 		for k := range between(t, "policies", 1, 5) {
 			rule := rollout.Rule{ID: fmt.Sprintf("r%d", k), AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}
-			policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%d", k), Selector: expression(), Rules: []rollout.Rule{rule}})
+			policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%d", k), Selector: expression(all), Rules: []rollout.Rule{rule}})
+		}
+		for k := range oneOf(t, "pools", 0, 3, 20) { // few are asked about every resource
+			pool := &concurrency.Rule{GroupSelector: expression(ofResource), Limit: concurrency.Count(between(t, "limit", 0, 1)), GroupBy: pick("by", "", "resource.metadata['team']")}
+			if chance(t, "shared", 30) {
+				*pool = concurrency.Rule{GroupSelector: pool.GroupSelector, Limit: concurrency.Count(1), SharedPool: "shared"}
+			}
+			p := &policies[uniform(t, "policy", len(policies))]
+			p.Rules = append(p.Rules, rollout.Rule{ID: fmt.Sprintf("c%d", k), ResourceConcurrency: pool})
 		}
 		says := func(compiler rollout.Compiler) string {
 			set, err := rollout.Compile(policies, compiler)
@@ -94,58 +105,70 @@ func TestRequiredChangesNothing(t *testing.T) {
 			}
 			plan, err := set.Plan(s, minute(1))
 			findings, lintErr := set.Lint(s, minute(1), time.Hour, rollout.LintOptions{})
+			keys, failed := set.PoolKeys(s.Resources)
 			if err := errors.Join(err, lintErr); err != nil {
 				t.Fatal(err)
 			}
 			for _, d := range plan.Diagnostics {
 				seen[string(d.Code)]++
 			}
-			return text(t, plan) + text(t, findings)
+			return text(t, plan) + text(t, findings) + fmt.Sprint(keys, failed)
 		}
-		few, all := 0, 0
-		if diff := cmp.Diff(says(silent{env, &all}), says(counting{env, &few})); diff != "" {
-			t.Fatalf("%v: %s", policies, diff)
+		few, many := 0, 0
+		if diff := cmp.Diff(says(silent{env, &many}), says(counting{env, &few})); diff != "" {
+			t.Fatalf("%s: %s", text(t, policies), diff)
 		}
-		if few > all {
-			t.Fatalf("%d questions, without what is required %d", few, all)
+		if few > many {
+			t.Fatalf("%d questions, without what is required %d", few, many)
 		}
-		if few < all {
+		if few < many {
 			seen["saved"]++
 		}
 	}, "missing_key", "selector_error", "saved")
 }
 
 // TestOwnPolicies: of many policies that are about one deployment, one environment or one resource
-// each, a plan and Lint ask about each of these only its own. Who lacks the label that they are about
-// is asked all.
+// each, a plan and Lint ask about each of these only its own, and so it is with pools. Who lacks the
+// label that they are about is asked all.
 func TestOwnPolicies(t *testing.T) {
 	const few, factor = 50, 4
 	for _, row := range []struct {
 		why, selector string
+		pools         bool // of that selector, too
 		fleet         func(n int) rollout.Snapshot
 	}{
-		{"deployments by id", "deployment.id == 'd%04d'", func(n int) rollout.Snapshot { return apart(1, n, 2) }},
-		{"deployments by label, among others", "resource.metadata['x'] != 'y' && deployment.metadata['team'] in ['t%04d', 'x']", func(n int) rollout.Snapshot {
+		{"deployments by id", "deployment.id == 'd%04d'", false, func(n int) rollout.Snapshot { return apart(1, n, 2) }},
+		{"deployments by label, among others", "resource.metadata['x'] != 'y' && deployment.metadata['team'] in ['t%04d', 'x']", false, func(n int) rollout.Snapshot {
 			s := apart(1, n, 2)
 			for k := range s.Deployments[1:] { // the first has none
 				s.Deployments[k+1].Metadata = map[string]string{"team": fmt.Sprintf("t%04d", k+1)}
 			}
 			return s
 		}},
-		{"resources by label, in one environment", "resource.metadata['tenant'] == 't%04d' && environment.id.startsWith('e')", func(n int) rollout.Snapshot {
+		{"resources by label, in one environment", "resource.metadata['tenant'] == 't%04d' && environment.id.startsWith('e')", false, func(n int) rollout.Snapshot {
 			s := apart(1, 1, n)
 			for k := range s.Resources[1:] { // the first has none
 				s.Resources[k+1].Metadata = map[string]string{"tenant": fmt.Sprintf("t%04d", k+1)}
 			}
 			return s
 		}},
-		{"resources by one of two ids", "resource.id in ['r-0000-0000-%05[1]d', 'x', 'r-0000-0000-%05[1]d'] || resource.id == 'y'", func(n int) rollout.Snapshot { return apart(1, 1, n) }},
-		{"environments by id", "environment.id == 'e%04d' && deployment.id != 'x'", func(n int) rollout.Snapshot { return apart(n, 1, 2) }},
+		{"resources by one of two ids", "resource.id in ['r-0000-0000-%05[1]d', 'x', 'r-0000-0000-%05[1]d'] || resource.id == 'y'", false, func(n int) rollout.Snapshot { return apart(1, 1, n) }},
+		{"pools of resources by label", "resource.metadata['tenant'] == 't%04d'", true, func(n int) rollout.Snapshot {
+			s := apart(1, 1, n)
+			for k := range s.Resources[1:] { // the first has none
+				s.Resources[k+1].Metadata = map[string]string{"tenant": fmt.Sprintf("t%04d", k+1)}
+			}
+			return s
+		}},
+		{"environments by id", "environment.id == 'e%04d' && deployment.id != 'x'", false, func(n int) rollout.Snapshot { return apart(n, 1, 2) }},
 	} {
 		cost := func(n int) (asked int) {
 			var policies []rollout.Policy
 			for k := range n {
 				rule := rollout.Rule{ID: fmt.Sprint(k), AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}
+				if row.pools {
+					rule = rollout.Rule{ID: fmt.Sprint(k), ResourceConcurrency: &concurrency.Rule{GroupSelector: fmt.Sprintf(row.selector, k), Limit: concurrency.Count(1)}}
+				}
 				policies = append(policies, rollout.Policy{Name: fmt.Sprint(k), Selector: fmt.Sprintf(row.selector, k), Rules: []rollout.Rule{rule}})
 			}
 			set, err := rollout.Compile(policies, counting{newEnv(t), &asked})
