@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )

@@ -244,16 +244,18 @@ func (l *lint) survey() {
 	w := l.w
 	l.reach = map[*compiledPolicy]reach{}
 	l.kindsOf = make([][]int32, len(w.pairs))
+	byView := map[int32]int32{} // of one pair: indices in kinds
 	for p := range w.pairs {
+		clear(byView)
 		for _, i := range w.pairs[p].targets {
-			at := slices.IndexFunc(l.kindsOf[p], func(k int32) bool { return l.kinds[k].view == w.view[i] })
-			if at < 0 {
-				at = len(l.kindsOf[p])
-				l.kindsOf[p] = append(l.kindsOf[p], int32(len(l.kinds)))
+			k, known := byView[w.view[i]]
+			if !known {
+				k = int32(len(l.kinds))
+				byView[w.view[i]] = k
+				l.kindsOf[p] = append(l.kindsOf[p], k)
 				l.kinds = append(l.kinds, kind{pair: int32(p), view: w.view[i]})
 			}
-			own := &l.kinds[l.kindsOf[p][at]]
-			own.targets = append(own.targets, i)
+			l.kinds[k].targets = append(l.kinds[k].targets, i)
 		}
 	}
 	l.under = map[*compiledPolicy][]int32{}
@@ -278,6 +280,27 @@ func (l *lint) governed(rule *compiledRule) iter.Seq[kind] {
 			if !yield(l.kinds[n]) {
 				return
 			}
+		}
+	}
+}
+
+// governedPairs yields the pairs in which a rule governs targets, in their order, and these targets.
+func (l *lint) governedPairs(rule *compiledRule) iter.Seq2[int32, []int32] {
+	return func(yield func(int32, []int32) bool) {
+		kinds := l.under[rule.policy]
+		for len(kinds) > 0 {
+			first, n := &l.kinds[kinds[0]], 1
+			targets := slices.Clip(first.targets)
+			for ; n < len(kinds) && l.kinds[kinds[n]].pair == first.pair; n++ {
+				targets = append(targets, l.kinds[kinds[n]].targets...)
+			}
+			if n > 1 {
+				slices.Sort(targets)
+			}
+			if !yield(first.pair, targets) {
+				return
+			}
+			kinds = kinds[n:]
 		}
 	}
 }

@@ -30,21 +30,23 @@ func (l *lint) frame() error {
 	w := l.w
 	l.frameOf = make([]*frame, len(w.targets))
 	for _, rule := range w.set.brackets {
-		for e := range w.environments {
-			f := &frame{bracketWork: newBracketWork(rule, int32(e))}
-			for k := range w.deployments {
-				ok, err := rule.members.Match(&bound{deployment: &w.deployments[k]})
-				own := w.governed(rule, w.targetsIn(int32(e), int32(k)))
-				if _, missing := missingKey(err); err != nil && !missing && len(own) > 0 {
-					l.failed(findingOf(rule, "deploymentSelector"), SeverityError, reachOf(own), err.Error(), nothingStarts)
-				}
-				if err == nil && ok && len(own) > 0 {
-					f.targets, f.deployments = append(f.targets, own...), append(f.deployments, int32(k))
-				}
+		var frames []*frame // one for each environment
+		for pair, targets := range l.governedPairs(rule) {
+			e, d := l.pairOf(pair)
+			ok, err := rule.members.Match(&bound{deployment: &w.deployments[d]})
+			if _, missing := missingKey(err); err != nil && !missing {
+				l.failed(findingOf(rule, "deploymentSelector"), SeverityError, reachOf(targets), err.Error(), nothingStarts)
 			}
-			if len(f.targets) == 0 {
+			if err != nil || !ok {
 				continue
 			}
+			if n := len(frames); n == 0 || frames[n-1].environment != e {
+				frames = append(frames, &frame{bracketWork: newBracketWork(rule, e)})
+			}
+			f := frames[len(frames)-1]
+			f.targets, f.deployments = append(f.targets, targets...), append(f.deployments, d)
+		}
+		for _, f := range frames {
 			slices.Sort(f.targets)
 			l.frames = append(l.frames, f)
 			var overlaps reaches[*frame]

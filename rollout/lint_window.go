@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,14 +160,22 @@ func (l *lint) populations(rule *compiledRule) []population {
 	w := l.w
 	var all []population
 	if rule.gradual.OrderKey == OrderByTarget {
-		for p := range w.pairs {
-			targets := w.population(rule, int32(p), none)
+		for _, targets := range l.governedPairs(rule) {
 			all = append(all, population{targets, len(targets)})
 		}
 		return all
 	}
-	for p := 0; p < len(w.pairs); p += len(w.deployments) { // once per environment; without deployments there are no pairs
-		targets := w.population(rule, int32(p), none)
+	var environments [][]int32 // what the rule governs in each
+	last := int32(none)
+	for pair, targets := range l.governedPairs(rule) {
+		if e, _ := l.pairOf(pair); e != last {
+			environments, last = append(environments, nil), e
+		}
+		own := &environments[len(environments)-1]
+		*own = append(*own, targets...)
+	}
+	for _, targets := range environments {
+		slices.Sort(targets)
 		founders := len(w.heads(targets))
 		if rule.gradual.OrderKey == OrderByBracket {
 			var members, others []int32

@@ -57,11 +57,11 @@ func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	if rule.gradual.OrderKey == OrderByTarget {
 		return w.within(w.governed(rule, w.pairs[pair].targets), version)
 	}
-	has := w.rulesIn(rule)
+	governs := w.governs(rule)
 	e := pair / int32(len(w.deployments))
 	var own []int32
 	for i, to := w.firstIn(e), w.firstIn(e+1); i < to; i++ {
-		if has[w.view[i]] {
+		if governs(i) {
 			own = append(own, i)
 		}
 	}
@@ -87,11 +87,23 @@ func (w *work) within(targets []int32, version int32) []int32 {
 }
 
 func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
-	has := w.rulesIn(rule)
-	if !slices.ContainsFunc(targets, func(i int32) bool { return !has[w.view[i]] }) {
+	governs := w.governs(rule)
+	if !slices.ContainsFunc(targets, func(i int32) bool { return !governs(i) }) {
 		return targets
 	}
-	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !has[w.view[i]] })
+	return slices.DeleteFunc(slices.Clone(targets), func(i int32) bool { return !governs(i) })
+}
+
+// governs returns a function that reports whether a rule governs a target. Targets beside one
+// another mostly have the same view.
+func (w *work) governs(rule *compiledRule) func(i int32) bool {
+	last, has := int32(none), false
+	return func(i int32) bool {
+		if view := w.view[i]; view != last {
+			last, has = view, w.views.list[view].has(rule)
+		}
+		return has
+	}
 }
 
 // gradualOf lists the gradual rules that govern any of some targets, in the order in which they are
