@@ -120,22 +120,28 @@ func (v *view) await(g *GroupRecord) {
 	if latest == nil {
 		return
 	}
+	type lock struct{ rank, above int32 }
+	locks := make([][]lock, len(v.deployments))
 	for i := range v.scopes {
 		s := &v.scopes[i]
 		d := &v.deployments[s.deployment]
 		first := s.lowest + 1            // what the others of the scope await is among this
 		end := d.unmarked(g.Marks[d.id]) // from there on every version is new
-		for _, l := range latest.locks(d.id) {
-			if r := d.rankOf(l.ID); r < 0 || s.has(r) {
-				first = max(first, d.above(l))
+		if locks[s.deployment] == nil {
+			locks[s.deployment] = []lock{}
+			for _, l := range latest.locks(d.id) {
+				locks[s.deployment] = append(locks[s.deployment], lock{d.rankOf(l.ID), d.above(l)})
+			}
+		}
+		for _, l := range locks[s.deployment] {
+			if l.rank < 0 || s.has(l.rank) {
+				first = max(first, l.above)
 				break
 			}
 		}
-		for r := first; r < end; r++ {
-			if s.has(r) {
-				d.versions[r].awaited = true
-				d.awaited = min(d.awaited, r)
-			}
+		for r := s.next(first); r < end; r = s.next(r + 1) {
+			d.versions[r].awaited = true
+			d.awaited = min(d.awaited, r)
 		}
 	}
 }

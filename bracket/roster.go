@@ -1,6 +1,8 @@
 package bracket
 
 import (
+	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +49,20 @@ type scope struct {
 
 // has reports whether the listed version of a rank is in scope.
 func (s *scope) has(rank int32) bool { return s.out[rank/64]&(1<<(rank%64)) == 0 }
+
+// next returns the lowest rank in scope that is not below another one, or one beyond all versions.
+func (s *scope) next(rank int32) int32 {
+	for word := rank / 64; int(word) < len(s.out); word++ {
+		in := ^s.out[word]
+		if word == rank/64 {
+			in &= math.MaxUint64 << (rank % 64)
+		}
+		if in != 0 {
+			return word*64 + int32(bits.TrailingZeros64(in))
+		}
+	}
+	return math.MaxInt32
+}
 
 // rank returns the rank of the current version, -1 if there is none or it is not listed.
 func (t *target) rank() int32 { return max(t.current, -1) }
