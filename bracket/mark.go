@@ -120,30 +120,45 @@ func (v *view) await(g *GroupRecord) {
 	if latest == nil {
 		return
 	}
-	type lock struct{ rank, above int32 }
-	locks := make([][]lock, len(v.deployments))
+	locked := make([]*lockedRanks, len(v.deployments))
 	for i := range v.scopes {
 		s := &v.scopes[i]
 		d := &v.deployments[s.deployment]
-		first := s.lowest + 1            // what the others of the scope await is among this
-		end := d.unmarked(g.Marks[d.id]) // from there on every version is new
-		if locks[s.deployment] == nil {
-			locks[s.deployment] = []lock{}
-			for _, l := range latest.locks(d.id) {
-				locks[s.deployment] = append(locks[s.deployment], lock{d.rankOf(l.ID), d.above(l)})
-			}
+		own := locked[s.deployment]
+		if own == nil {
+			own = d.ranksOf(latest.locks(d.id), g.Marks[d.id])
+			locked[s.deployment] = own
 		}
-		for _, l := range locks[s.deployment] {
+		first := s.lowest + 1 // what the others of the scope await is among this
+		for _, l := range own.locks {
 			if l.rank < 0 || s.has(l.rank) {
 				first = max(first, l.above)
 				break
 			}
 		}
-		for r := s.next(first); r < end; r = s.next(r + 1) {
+		for r := s.next(first); r < own.end; r = s.next(r + 1) {
 			d.versions[r].awaited = true
 			d.awaited = min(d.awaited, r)
 		}
 	}
+}
+
+// lockedRanks is what a group has locked for a deployment, by ranks.
+type lockedRanks struct {
+	locks []struct{ rank, above int32 } // of each lock, and the lowest above it
+	end   int32                         // from there on every version is new
+}
+
+func (d *deployment) ranksOf(locks []VersionMark, mark VersionMark) *lockedRanks {
+	own := &lockedRanks{make([]struct{ rank, above int32 }, len(locks)), d.unmarked(mark)}
+	for k, l := range locks {
+		r := d.rankOf(l.ID)
+		own.locks[k].rank, own.locks[k].above = r, r+1
+		if r < 0 || d.versions[r].mark() != l { // it is not listed, or was created at another instant
+			own.locks[k].above = d.above(l)
+		}
+	}
+	return own
 }
 
 // locks returns what a group has locked for a deployment.

@@ -214,8 +214,12 @@ func (l *lint) lookAtKeys() {
 			own := w.scopeOf(int32(d), n)
 			err := l.misses(f, own.matcher, func(meet func(bound)) {
 				for e := range w.environments {
-					for _, i := range w.targetsIn(int32(e), int32(d)) {
-						meet(w.boundWith(i, n))
+					pair := w.pairAt(int32(e), int32(d))
+					before := w.unanswered(own, pair)
+					for at, i := range w.pairs[pair].targets {
+						if at >= len(before) || before[at] == undecided {
+							meet(w.boundWith(i, n))
+						}
 					}
 				}
 			})

@@ -17,6 +17,17 @@ type asking struct {
 // fieldRead is a variable that a selector reads or, if that is a map, a key of it.
 type fieldRead struct{ variable, key string }
 
+// of returns the text that is read of what is bound; known is false if there is none.
+func (f fieldRead) of(b *bound) (text string, known bool) {
+	value, _ := b.Lookup(f.variable)
+	if labels, ok := value.(map[string]string); ok {
+		text, known = labels[f.key]
+		return text, known
+	}
+	text, known = value.(string)
+	return text, known
+}
+
 type fieldValue struct {
 	fieldRead
 	value string
@@ -77,12 +88,7 @@ func (a *asking) about(b *bound, long bool) []int32 {
 // bound. If that has a long text, they are all.
 func (a *asking) someAbout(list []int32, b *bound, long bool) []int32 {
 	for _, field := range a.fields {
-		value, _ := b.Lookup(field.variable)
-		text, known := value.(string)
-		if labels, ok := value.(map[string]string); ok {
-			text, known = labels[field.key]
-		}
-		if known && !long {
+		if text, known := field.of(b); known && !long {
 			list = append(list, a.having[fieldValue{field, text}]...)
 		} else {
 			list = append(list, a.all[field]...)

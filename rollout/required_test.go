@@ -85,6 +85,11 @@ func TestRequiredChangesNothing(t *testing.T) {
 				}
 			}
 		}
+		for k := range oneOf(t, "scoped", 0, 3, 20) {
+			s.Versions = append(s.Versions, rollout.Version{
+				ID: fmt.Sprintf("s%d", k), Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(-k), TargetSelector: expression(oneOf(t, "of", ofResource, all)),
+			})
+		}
 		var policies []rollout.Policy
 		for k := range between(t, "policies", 1, 5) {
 			rule := rollout.Rule{ID: fmt.Sprintf("r%d", k), AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}
@@ -124,12 +129,12 @@ func TestRequiredChangesNothing(t *testing.T) {
 		if few < many {
 			seen["saved"]++
 		}
-	}, "missing_key", "selector_error", "saved")
+	}, "missing_key", "selector_error", "scope_missing_key", "saved")
 }
 
 // TestOwnPolicies: of many policies that are about one deployment, one environment or one resource
-// each, a plan and Lint ask about each of these only its own, and so it is with pools. Who lacks the
-// label that they are about is asked all.
+// each, a plan and Lint ask about each of these only its own, and so it is with pools and with scopes
+// of versions. Who lacks the label that they are about is asked all.
 func TestOwnPolicies(t *testing.T) {
 	const few, factor = 50, 4
 	for _, row := range []struct {
@@ -137,6 +142,15 @@ func TestOwnPolicies(t *testing.T) {
 		pools         bool // of that selector, too
 		fleet         func(n int) rollout.Snapshot
 	}{
+		{"versions for resources by label", "environment.id == 'e%04d'", false, func(n int) rollout.Snapshot {
+			s := apart(1, 1, n)
+			for k := range n {
+				s.Resources[k].Metadata = map[string]string{"tenant": fmt.Sprintf("t%04d", k)}
+				own := rollout.Version{ID: fmt.Sprintf("s%04d", k), Deployment: "d0000", Status: rollout.VersionReady, CreatedAt: t0, TargetSelector: fmt.Sprintf("resource.metadata['tenant'] == 't%04d'", k)}
+				s.Versions = append(s.Versions, own)
+			}
+			return s
+		}},
 		{"deployments by id", "deployment.id == 'd%04d'", false, func(n int) rollout.Snapshot { return apart(1, n, 2) }},
 		{"deployments by label, among others", "resource.metadata['x'] != 'y' && deployment.metadata['team'] in ['t%04d', 'x']", false, func(n int) rollout.Snapshot {
 			s := apart(1, n, 2)

@@ -27,13 +27,29 @@ type scope struct {
 	err      error
 	alike    bool       // the matcher does not read the resource: the targets of an environment have one answer
 	answers  [][]answer // of the matcher, per environment and ordinal of its targets, or one for all if alike; nil, undecided: not asked yet
+	field    fieldRead  // what the matcher requires of resources, if anything, and
+	values   []string   // one of which it must be
+}
+
+// scopeField is a field of the resources of a pair.
+type scopeField struct {
+	pair int32
+	fieldRead
+}
+
+// scopeIndex lists the targets of a pair, by their ordinals, by what they have in a field.
+type scopeIndex struct {
+	scopes  int                // how many have asked; nil maps up to fewGroups, because to ask few about all is cheaper
+	having  map[string][]int32 // by value
+	lacking []int32            // those that every scope has to be asked about
 }
 
 // scoping says which versions are for which targets.
 type scoping struct {
 	scoped []bool     // per deployment: not every version is for every target
 	scopes [][]*scope // per deployment and version, as they are asked for
-	asking bound      // reused for every question to a scope
+	fields map[scopeField]*scopeIndex
+	asking bound // reused for every question to a scope
 }
 
 // scope finds the deployments with versions that are not for every target.
@@ -65,11 +81,7 @@ func (w *work) has(s *scope, i int32) bool {
 	}
 	answers, at := s.answers[t.environment], w.ordinal[i]
 	if answers == nil {
-		size := 1
-		if !s.alike {
-			size = len(w.targetsIn(t.environment, t.deployment))
-		}
-		answers = slices.Repeat([]answer{undecided}, size)
+		answers = w.unanswered(s, w.pairOf(t))
 		s.answers[t.environment] = answers
 	}
 	if s.alike {
@@ -82,6 +94,53 @@ func (w *work) has(s *scope, i int32) bool {
 		}
 	}
 	return answers[at] == yes
+}
+
+// unanswered returns the answers of a scope for the targets of a pair before it is asked. Where a
+// resource surely has not what the scope requires, the answer is no already: of many versions that
+// are for one tenant each, every resource is asked only about its own.
+func (w *work) unanswered(s *scope, pair int32) []answer {
+	if s.alike {
+		return []answer{undecided}
+	}
+	targets := w.pairs[pair].targets
+	if s.field.variable == "" {
+		return slices.Repeat([]answer{undecided}, len(targets))
+	}
+	key := scopeField{pair, s.field}
+	index := w.fields[key]
+	if index == nil {
+		if w.fields == nil {
+			w.fields = map[scopeField]*scopeIndex{}
+		}
+		index = &scopeIndex{}
+		w.fields[key] = index
+	}
+	if index.scopes++; index.scopes <= fewGroups {
+		return slices.Repeat([]answer{undecided}, len(targets))
+	}
+	if index.having == nil {
+		index.having = map[string][]int32{}
+		b := new(bound)
+		for at, i := range targets {
+			b.resource = &w.resources[w.targets[i].resource]
+			if value, known := s.field.of(b); known && !b.resource.isLong() {
+				index.having[value] = append(index.having[value], int32(at))
+			} else {
+				index.lacking = append(index.lacking, int32(at))
+			}
+		}
+	}
+	answers := slices.Repeat([]answer{no}, len(targets))
+	for _, at := range index.lacking {
+		answers[at] = undecided
+	}
+	for _, value := range s.values {
+		for _, at := range index.having[value] {
+			answers[at] = undecided
+		}
+	}
+	return answers
 }
 
 func (w *work) scopeAllows(s *scope, i int32) bool {
@@ -130,7 +189,10 @@ func (w *work) scopeOf(deployment, version int32) *scope {
 		s.everyone = s.version.TargetSelector == "" && w.set.maxScope == nil
 		if s.version.TargetSelector != "" {
 			s.matcher, s.err = w.expression(s.version.TargetSelector)
-			s.alike = s.err == nil && !reads(s.matcher, ofResource)
+			if s.err == nil {
+				s.alike = !reads(s.matcher, ofResource)
+				s.field, s.values = required(s.matcher, []string{ofResource})
+			}
 			s.answers = make([][]answer, len(w.environments))
 		}
 		w.scopes[deployment][version] = s
