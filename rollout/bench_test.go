@@ -12,7 +12,6 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -338,77 +337,6 @@ func BenchmarkChanges(b *testing.B) {
 					}
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/target")
-			})
-		}
-	}
-}
-
-// BenchmarkTenants plans and lints 20,000 resources of so many tenants, each of which has a policy for
-// its own, and a pool.
-func BenchmarkTenants(b *testing.B) {
-	for _, n := range []int{10, 100, 1_000, 2_000} {
-		s := apart(1, 1, 20_000)
-		var policies []rollout.Policy
-		for k := range s.Resources {
-			s.Resources[k].Metadata = map[string]string{"tenant": fmt.Sprintf("t%04d", k%n)}
-		}
-		for k := range n {
-			selector := fmt.Sprintf("resource.metadata['tenant'] == 't%04d'", k)
-			policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%04d", k), Selector: selector, Rules: []rollout.Rule{
-				{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer[int64](600)}},
-				{ResourceConcurrency: &concurrency.Rule{GroupSelector: selector, Limit: concurrency.Percent(20)}},
-			}})
-		}
-		set, err := rollout.Compile(policies, newEnv(b))
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(fmt.Sprintf("plan/tenants=%d", n), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(time.Minute)) })
-		b.Run(fmt.Sprintf("lint/tenants=%d", n), func(b *testing.B) {
-			for b.Loop() {
-				if _, err := set.Lint(s, t0.Add(time.Minute), 24*time.Hour, rollout.LintOptions{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkOwnPolicies plans and lints 4,000 deployments with two targets each, of which so many have
-// a policy of their own, which names the deployment, or the value of a label that it alone has. Of a
-// label that no deployment has, each is asked by each policy, because that is counted.
-func BenchmarkOwnPolicies(b *testing.B) {
-	const deployments = 4_000
-	s := apart(1, deployments, 2)
-	for k := range s.Deployments {
-		s.Deployments[k].Metadata = map[string]string{"team": fmt.Sprintf("t%04d", k)}
-	}
-	for _, by := range []struct{ name, selector string }{
-		{"id", "deployment.id == 'd%04d'"},
-		{"label", "deployment.metadata['team'] == 't%04d'"},
-		{"missing", "deployment.metadata['squad'] == 't%04d'"},
-	} {
-		for _, n := range []int{1_000, 2_000, 4_000} {
-			if by.name == "missing" && n > 2_000 {
-				continue // a square
-			}
-			var policies []rollout.Policy
-			for k := range n {
-				own := rollout.Rule{VersionCooldown: &rollout.VersionCooldown{IntervalSeconds: pointer[int64](600)}}
-				policies = append(policies, rollout.Policy{Name: fmt.Sprintf("p%04d", k), Selector: fmt.Sprintf(by.selector, k), Rules: []rollout.Rule{own}})
-			}
-			set, err := rollout.Compile(policies, newEnv(b))
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Run(fmt.Sprintf("plan/%s/policies=%d", by.name, n), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(time.Minute)) })
-			b.Run(fmt.Sprintf("lint/%s/policies=%d", by.name, n), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := set.Lint(s, t0.Add(time.Minute), time.Hour, rollout.LintOptions{}); err != nil {
-						b.Fatal(err)
-					}
-				}
 			})
 		}
 	}
