@@ -34,7 +34,7 @@ func (p Plan) String() string {
 // String returns "resource/deployment (role): purpose version as run", whether the run takes the
 // lease, and since when it is due.
 func (s Start) String() string {
-	text := fmt.Sprintf("%s/%s (%s): %s %s as %s", s.Run.Resource, s.Run.Deployment, s.Role, s.Run.Purpose, s.Version, s.Run)
+	text := fmt.Sprintf("%s/%s (%s): %s %s as %s", textlist.Name(s.Run.Resource), textlist.Name(s.Run.Deployment), s.Role, s.Run.Purpose, textlist.Name(s.Version), textlist.Name(s.Run.String()))
 	if s.First {
 		text += ", takes the lease"
 	}
@@ -46,11 +46,11 @@ func (w Wait) String() string {
 	var about string
 	switch {
 	case w.Resource == "":
-		about = w.Group
+		about = textlist.Name(w.Group)
 	case w.Deployment == "":
-		about = fmt.Sprintf("%s: %s", w.Resource, w.Group)
+		about = fmt.Sprintf("%s: %s", textlist.Name(w.Resource), textlist.Name(w.Group))
 	default:
-		about = fmt.Sprintf("%s/%s: %s", w.Resource, w.Deployment, w.Group)
+		about = fmt.Sprintf("%s/%s: %s", textlist.Name(w.Resource), textlist.Name(w.Deployment), textlist.Name(w.Group))
 	}
 	return about + ": " + because(w.Reason, w.Until, w.On)
 }
@@ -60,7 +60,7 @@ func (w Wait) String() string {
 func (v Verdict) String() string {
 	text := string(v.Reason.Status()) + ": "
 	if v.Group != "" {
-		text += v.Group + ": "
+		text += textlist.Name(v.Group) + ": "
 	}
 	return text + because(v.Reason, v.Until, v.On)
 }
@@ -95,18 +95,18 @@ func because(reason Reason, until time.Time, on []Condition) string {
 func (c Condition) String() string {
 	switch c.Kind {
 	case OnMember:
-		return fmt.Sprintf("%s on %s", c.Deployment, c.Resource)
+		return fmt.Sprintf("%s on %s", textlist.Name(c.Deployment), textlist.Name(c.Resource))
 	case OnExecutionEnd:
-		return fmt.Sprintf("the end of the execution on %s", c.Resource)
+		return fmt.Sprintf("the end of the execution on %s", textlist.Name(c.Resource))
 	case OnGroupClose:
-		return fmt.Sprintf("the next group in %s", c.Environment)
+		return fmt.Sprintf("the next group in %s", textlist.Name(c.Environment))
 	case OnVersion:
-		return fmt.Sprintf("a version of %s", c.Deployment)
+		return fmt.Sprintf("a version of %s", textlist.Name(c.Deployment))
 	case OnConfig:
 		return "a change of the configuration"
 	case OnOperator:
 		if c.Group != "" {
-			return fmt.Sprintf("a command for %s on %s", c.Group, c.Resource)
+			return fmt.Sprintf("a command for %s on %s", textlist.Name(c.Group), textlist.Name(c.Resource))
 		}
 		return "an operator"
 	}
@@ -115,17 +115,17 @@ func (c Condition) String() string {
 
 // String describes the run on one line.
 func (s Stuck) String() string {
-	return fmt.Sprintf("%s/%s: %s is stuck since %s, started %s", s.Run.Resource, s.Run.Deployment, s.Run, stamp(s.Since), stamp(s.StartedAt))
+	return fmt.Sprintf("%s/%s: %s is stuck since %s, started %s", textlist.Name(s.Run.Resource), textlist.Name(s.Run.Deployment), textlist.Name(s.Run.String()), stamp(s.Since), stamp(s.StartedAt))
 }
 
 // String describes the event on one line.
 func (e Event) String() string {
-	text := fmt.Sprintf("%s: %s", e.Kind, e.Group)
+	text := fmt.Sprintf("%s: %s", e.Kind, textlist.Name(e.Group))
 	if e.Resource != "" {
-		text += " on " + e.Resource
+		text += " on " + textlist.Name(e.Resource)
 	}
 	if e.Into != "" {
-		text += " into " + e.Into
+		text += " into " + textlist.Name(e.Into)
 	}
 	text = fmt.Sprintf("%s, %s at %s", text, e.Status, stamp(e.At))
 	if e.Quarantine {
@@ -137,22 +137,21 @@ func (e Event) String() string {
 // String returns the id and what the command does to which execution, followed by who gave it, when
 // and why, as far as it says, on one line.
 func (c Command) String() string {
-	oneLine := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	text := string(c.Kind)
+	text := textlist.Name(c.Kind)
 	if c.Deployment != "" {
-		text += " " + c.Deployment
+		text += " " + textlist.Name(c.Deployment)
 	}
-	text = fmt.Sprintf("%s: %s for %s", c.ID, text, c.Group)
+	text = fmt.Sprintf("%s: %s for %s", textlist.Name(c.ID), text, textlist.Name(c.Group))
 	if c.Resource != "" {
-		text += " on " + c.Resource
+		text += " on " + textlist.Name(c.Resource)
 	}
-	if who := oneLine(c.By); who != "" {
+	if who := textlist.Remark(c.By); who != "" {
 		text += " by " + who
 	}
 	if !instant.Unset(c.At) {
 		text += " at " + stamp(c.At)
 	}
-	if why := oneLine(c.Reason); why != "" {
+	if why := textlist.Remark(c.Reason); why != "" {
 		text += ": " + why
 	}
 	return text

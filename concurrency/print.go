@@ -12,22 +12,22 @@ import (
 // String returns "resource for group", or the resource alone if there is no group.
 func (h Holder) String() string {
 	if h.Group == "" {
-		return h.Resource
+		return textlist.Name(h.Resource)
 	}
-	return h.Resource + " for " + h.Group
+	return textlist.Name(h.Resource) + " for " + textlist.Name(h.Group)
 }
 
 // String describes the lease for people, such as an operator who reads which leases are orphans.
 // Instants are in UTC.
 func (l Lease) String() string {
 	since := l.Since.UTC().Format(time.RFC3339)
-	state := string(l.State) + " since " + since
+	state := textlist.Name(l.State) + " since " + since
 	if l.State != Active { // Since is not when it was quarantined
-		state = "taken at " + since + ", " + string(l.State)
+		state = "taken at " + since + ", " + textlist.Name(l.State)
 	}
-	text := fmt.Sprintf("%s in pool %s, token %d, %s", l.Holder, l.Pool, l.Token, state)
-	if l.Reason != "" {
-		text += " (" + l.Reason + ")"
+	text := fmt.Sprintf("%s in pool %s, token %d, %s", l.Holder, textlist.Name(l.Pool), l.Token, state)
+	if why := textlist.Remark(l.Reason); why != "" {
+		text += " (" + why + ")"
 	}
 	return text
 }
@@ -47,7 +47,7 @@ func (s Summary) String() string {
 	for _, list := range []struct {
 		name  string
 		texts []string
-	}{{"holders", texts(s.Holders)}, {"quarantined", texts(s.Quarantined)}, {"stuck", texts(s.Stuck)}, {"unavailable", s.Unavailable}} {
+	}{{"holders", texts(s.Holders)}, {"quarantined", texts(s.Quarantined)}, {"stuck", texts(s.Stuck)}, {"unavailable", textlist.Names(s.Unavailable)}} {
 		if len(list.texts) > 0 {
 			text += "; " + list.name + " " + some(list.texts)
 		}
@@ -100,7 +100,7 @@ type names struct {
 
 func (n names) pool(index int) string {
 	if uint(index) < uint(len(n.pools)) {
-		return "pool " + n.pools[index].Key
+		return "pool " + textlist.Name(n.pools[index].Key)
 	}
 	return fmt.Sprintf("pool %d", index)
 }

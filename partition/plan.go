@@ -101,9 +101,9 @@ type ID struct {
 // String returns namespace/name, or the name alone if there is no namespace.
 func (id ID) String() string {
 	if id.Namespace == "" {
-		return id.Name
+		return textlist.Name(id.Name)
 	}
-	return id.Namespace + "/" + id.Name
+	return textlist.Name(id.Namespace) + "/" + textlist.Name(id.Name)
 }
 
 // Release says that a cluster may be pointed at its wanted version now.

@@ -54,3 +54,22 @@ func TestTotalBudgetOfNone(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfOneLine: a line break in a name ends no line.
+func TestNamesOfOneLine(t *testing.T) {
+	id := partition.ID{Namespace: "a\n", Name: "b\n"}
+	result := partition.Result{
+		Step:     partition.Step{Releases: []partition.Release{{ID: id}}},
+		Waiting:  []partition.Waiting{{ID: id, Verdict: partition.Verdict{Reason: partition.ClusterPaused}}},
+		Unready:  []partition.Unready{{ID: partition.ID{Index: 1, Name: "b\n"}, Why: partition.NotReady}},
+		Warnings: []partition.Warning{{Path: "a\n", Text: "b", Code: "c"}},
+	}
+	const want = `gate: closed by partition 0, 0 of at most 0 partitions not ready
+release: "a\n"/"b\n" from partition 0
+waits: "a\n"/"b\n": the cluster is paused
+not ready: "b\n": not_ready
+warning: "a\n: b (c)"`
+	if got := result.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

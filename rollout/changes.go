@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Change is what is different about one release target between two plans.
@@ -203,10 +205,10 @@ func compareBlockers(a, b Verdict) int {
 func (s Situation) String() string {
 	var parts []string
 	if s.Start != "" {
-		parts = append(parts, "starts "+s.Start)
+		parts = append(parts, "starts "+textlist.Name(s.Start))
 	}
 	if s.Running != "" {
-		parts = append(parts, s.Running+" in progress")
+		parts = append(parts, textlist.Name(s.Running)+" in progress")
 	}
 	if len(s.Blockers) > 0 {
 		var why []string
@@ -215,7 +217,7 @@ func (s Situation) String() string {
 				why = append(why, text)
 			}
 		}
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s waits: %s", s.Wait, strings.Join(why, "; "))))
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s waits: %s", textlist.Name(s.Wait), strings.Join(why, "; "))))
 	}
 	if parts == nil {
 		return "nothing to do"

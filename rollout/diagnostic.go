@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // DiagnosticCode says what kind of oddity a plan met.
@@ -75,9 +77,9 @@ type Diagnostic struct {
 func (d Diagnostic) String() string {
 	text := string(d.Code)
 	if d.Rule != "" {
-		text += " [" + d.Rule + "]"
+		text += " [" + textlist.Name(d.Rule) + "]"
 	}
-	text += ": " + d.Detail
+	text += ": " + textlist.Name(d.Detail)
 	switch { // a status that is not given has no name
 	case d.Detail != "":
 	case d.Code == DiagnosticJobStatusUnknown:

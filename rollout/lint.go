@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // LintOptions is what a host knows beyond the snapshot. The zero value is a host that knows nothing
@@ -69,16 +71,16 @@ func (f Finding) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", f.Severity, f.Code)
 	if f.Path != "" {
-		fmt.Fprintf(&b, " %s", f.Path)
+		fmt.Fprintf(&b, " %s", textlist.Name(f.Path))
 	}
-	fmt.Fprintf(&b, ": %s", f.Detail)
+	fmt.Fprintf(&b, ": %s", textlist.Name(f.Detail))
 	switch {
 	case f.Targets > 1:
 		fmt.Fprintf(&b, " (%d targets, such as %s)", f.Targets, f.Example)
 	case f.Targets == 1:
 		fmt.Fprintf(&b, " (%s)", f.Example)
 	}
-	fmt.Fprintf(&b, "; %s", f.Fix)
+	fmt.Fprintf(&b, "; %s", textlist.Name(f.Fix))
 	return b.String()
 }
 

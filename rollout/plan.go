@@ -9,7 +9,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // ErrDecodedPlan is returned by [Plan.Commit], [Plan.Explain] and [Plan.Queue] for a plan that does
@@ -103,7 +103,7 @@ type Start struct {
 
 // String returns "target: purpose version as run, reason", for logs.
 func (s Start) String() string {
-	return fmt.Sprintf("%s: %s %s as %s, %s", s.TargetID, s.Purpose, s.Version, s.Run, s.Reason)
+	return fmt.Sprintf("%s: %s %s as %s, %s", s.TargetID, textlist.Name(s.Purpose), textlist.Name(s.Version), textlist.Name(s.Run), textlist.Name(s.Reason))
 }
 
 // Purpose says why a job runs.
@@ -150,7 +150,7 @@ type Pool struct {
 // String describes the pool on one line, with the first ten resources that hold a slot or are down.
 func (p Pool) String() string {
 	names := p.resources()
-	text := fmt.Sprintf("%s: %d of %d active", textkey.Plain(p.Key), p.Active, p.Max)
+	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
 	waiting := ""
 	if p.Waiting > 0 {
 		waiting = fmt.Sprintf("; %d in the queue", p.Waiting)
@@ -164,12 +164,13 @@ func (p Pool) String() string {
 		more = fmt.Sprintf(" and %d more", len(names)-most)
 		names = names[:most]
 	}
+	shown := textlist.Names(names)
 	for k, name := range names {
 		if slices.ContainsFunc(p.Quarantined, func(h concurrency.Holder) bool { return h.Resource == name }) {
-			names[k] += " (quarantined)"
+			shown[k] += " (quarantined)"
 		}
 	}
-	return text + ": " + strings.Join(names, ", ") + more + waiting
+	return text + ": " + strings.Join(shown, ", ") + more + waiting
 }
 
 // resources returns the resources that hold a slot of the pool or are down, sorted.
@@ -195,13 +196,13 @@ type Stuck struct {
 }
 
 // String describes the run or lease on one line.
-func (s Stuck) String() string { return s.Resource + ": " + s.text() }
+func (s Stuck) String() string { return textlist.Name(s.Resource) + ": " + s.text() }
 
 // text is String without the resource.
 func (s *Stuck) text() string {
-	what, then := s.Run, ""
+	what, then := textlist.Name(s.Run), ""
 	if what == "" {
-		what, then = fmt.Sprintf("the slot of %s in %s", s.Group, textkey.Plain(s.Pool)), ": it is not free before its job has ended"
+		what, then = fmt.Sprintf("the slot of %s in %s", textlist.Name(s.Group), poolName(s.Pool)), ": it is not free before its job has ended"
 	}
 	return fmt.Sprintf("%s is stuck since %s%s", what, s.Since.UTC().Format(time.RFC3339), then)
 }
@@ -220,14 +221,14 @@ type Event struct {
 
 // String describes the event on one line.
 func (e Event) String() string {
-	text := fmt.Sprintf("%s: %s", e.Kind, e.Group)
+	text := fmt.Sprintf("%s: %s", textlist.Name(e.Kind), textlist.Name(e.Group))
 	if e.Resource != "" {
-		text += " on " + e.Resource
+		text += " on " + textlist.Name(e.Resource)
 	}
 	if e.Into != "" {
-		text += " into " + e.Into
+		text += " into " + textlist.Name(e.Into)
 	}
-	return fmt.Sprintf("%s, %s at %s", text, e.Status, e.At.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s, %s at %s", text, textlist.Name(e.Status), e.At.UTC().Format(time.RFC3339))
 }
 
 // Plan decides which targets may start now and why all others wait. It changes nothing: the state

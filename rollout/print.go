@@ -108,7 +108,7 @@ func writeReasons(b *strings.Builder, blockers []Verdict) {
 // String returns what the target runs and its newest job. Without it the String of the embedded id
 // would be promoted.
 func (t Target) String() string {
-	runs := t.Current
+	runs := textlist.Name(t.Current)
 	switch {
 	case runs != "":
 	case len(t.Jobs) == 0:
@@ -119,7 +119,7 @@ func (t Target) String() string {
 	text := fmt.Sprintf("%s runs %s", t.TargetID, runs)
 	if len(t.Jobs) > 0 {
 		newest := slices.MinFunc(t.Jobs, func(a, b Job) int { return newer(&a, &b) })
-		text += fmt.Sprintf(", newest job of %d: %s, %s, created %s", len(t.Jobs), newest.Version, newest.Status, newest.CreatedAt.UTC().Format(time.RFC3339))
+		text += fmt.Sprintf(", newest job of %d: %s, %s, created %s", len(t.Jobs), textlist.Name(newest.Version), textlist.Name(newest.Status), newest.CreatedAt.UTC().Format(time.RFC3339))
 	}
 	return text
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Queued is a start that every rule allows, and that waits for capacity alone. The first start of an
@@ -31,7 +31,7 @@ type Queued struct {
 
 // String returns "target: purpose version, for pools", for logs.
 func (q Queued) String() string {
-	text := fmt.Sprintf("%s: %s %s", q.TargetID, q.Purpose, q.Version)
+	text := fmt.Sprintf("%s: %s %s", q.TargetID, textlist.Name(q.Purpose), textlist.Name(q.Version))
 	if q.Priority != 0 {
 		text += fmt.Sprintf(", priority %d", q.Priority)
 	}
@@ -40,7 +40,7 @@ func (q Queued) String() string {
 	}
 	names := make([]string, len(q.Pools))
 	for k, key := range q.Pools {
-		names[k] = textkey.Plain(key)
+		names[k] = poolName(key)
 	}
 	return text + ", for " + strings.Join(names, " and ")
 }
@@ -54,7 +54,7 @@ type QueuePlace struct {
 
 // String returns "pool: place of how many", counted from 1.
 func (p QueuePlace) String() string {
-	return fmt.Sprintf("%s: %d of %d", textkey.Plain(p.Pool), p.Before+1, p.Of)
+	return fmt.Sprintf("%s: %d of %d", poolName(p.Pool), p.Before+1, p.Of)
 }
 
 // Queue returns what waits for capacity alone, in the order in which it is asked: that of

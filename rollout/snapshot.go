@@ -10,6 +10,7 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Snapshot is everything a plan is made from: what the host knows, all of it from one read, and the
@@ -195,7 +196,7 @@ func (id TargetID) Key() string { return textkey.Join(id.Resource, id.Environmen
 // String describes the target for people: "resource / environment / deployment" without the parts
 // that are empty, as they may be in diagnostics.
 func (id TargetID) String() string {
-	return strings.Join(slices.DeleteFunc([]string{id.Resource, id.Environment, id.Deployment}, func(part string) bool { return part == "" }), " / ")
+	return strings.Join(slices.DeleteFunc(textlist.Names([]string{id.Resource, id.Environment, id.Deployment}), func(part string) bool { return part == "" }), " / ")
 }
 
 func (id TargetID) compare(other TargetID) int {

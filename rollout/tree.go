@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // String draws the explanation as a tree, with a line per rule: + is satisfied, ~ is pending and -
@@ -22,15 +23,15 @@ func (e Explanation) String() string {
 	if e.Current == "" {
 		line("runs", "nothing")
 	} else {
-		line("runs", e.Current)
+		line("runs", textlist.Name(e.Current))
 	}
 	if e.Started != "" {
-		line("begun", e.Started)
+		line("begun", textlist.Name(e.Started))
 	}
 	for _, job := range e.Jobs {
-		text := fmt.Sprintf("%s %s since %s", job.Version, cmp.Or(string(job.Status), "without status"), job.CreatedAt.UTC().Format(time.RFC3339))
+		text := fmt.Sprintf("%s %s since %s", textlist.Name(job.Version), textlist.Name(cmp.Or(job.Status, "without status")), job.CreatedAt.UTC().Format(time.RFC3339))
 		if job.Run != "" {
-			text += " as " + job.Run
+			text += " as " + textlist.Name(job.Run)
 		}
 		line("job", text)
 	}
@@ -38,18 +39,18 @@ func (e Explanation) String() string {
 		line("stuck", s.text())
 	}
 	if len(e.Policies) > 0 {
-		line("policies", strings.Join(e.Policies, ", "))
+		line("policies", strings.Join(textlist.Names(e.Policies), ", "))
 	} else {
 		line("policies", "none")
 	}
 	if e.Bracket != "" {
-		line("bracket", e.Bracket)
+		line("bracket", textlist.Name(e.Bracket))
 	}
 	if e.Group != "" {
-		line("group", e.Group)
+		line("group", textlist.Name(e.Group))
 	}
 	if e.Collecting != "" {
-		line("collects", e.Collecting)
+		line("collects", textlist.Name(e.Collecting))
 	}
 	for _, verdict := range e.Held {
 		line("held", verdict.String()+verdict.source())
@@ -67,16 +68,16 @@ func (e Explanation) String() string {
 }
 
 func (v *VersionExplanation) draw(b *strings.Builder) {
-	name := cmp.Or(v.Version, "without version")
+	name := textlist.Name(cmp.Or(v.Version, "without version"))
 	if v.Tag != "" && v.Tag != v.Version {
-		name += " (" + v.Tag + ")"
+		name += " (" + textlist.Name(v.Tag) + ")"
 	}
 	if v.Scoped {
 		name += ", scoped"
 	}
 	fmt.Fprintf(b, "  %s: %s", name, strings.ReplaceAll(string(v.Prospect), "_", " "))
 	if v.Fault != "" {
-		fmt.Fprintf(b, ", its targetSelector has no answer: %s", v.Fault)
+		fmt.Fprintf(b, ", its targetSelector has no answer: %s", textlist.Name(v.Fault))
 	}
 	b.WriteByte('\n')
 	for k, r := range v.Rules {
@@ -85,7 +86,7 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 			branch = "└─"
 		}
 		mark := map[VerdictStatus]string{Allowed: "+", Pending: "~", Denied: "-"}[r.Status]
-		fmt.Fprintf(b, "    %s %s %-22s %s", branch, mark, r.Kind, r.Verdict)
+		fmt.Fprintf(b, "    %s %s %-22s %s", branch, mark, textlist.Name(r.Kind), r.Verdict)
 		if !r.Since.IsZero() {
 			fmt.Fprintf(b, " since %s", r.Since.UTC().Format(time.RFC3339))
 		}
@@ -127,9 +128,9 @@ func (v *VersionExplanation) mayWait(until time.Time) bool {
 // String returns "kind: verdict [rule]". Without it the String of the embedded verdict would be
 // promoted, and a log line would not say who spoke.
 func (r RuleVerdict) String() string {
-	text := fmt.Sprintf("%s: %s", r.Kind, r.Verdict)
+	text := fmt.Sprintf("%s: %s", textlist.Name(r.Kind), r.Verdict)
 	if r.Rule != "" {
-		text += " [" + r.Rule + "]"
+		text += " [" + textlist.Name(r.Rule) + "]"
 	}
 	return text
 }
@@ -138,7 +139,7 @@ func (r RuleVerdict) String() string {
 func (v Verdict) source() string {
 	text := ""
 	if v.Rule != "" {
-		text = "  [" + v.Rule + "]"
+		text = "  [" + textlist.Name(v.Rule) + "]"
 	}
 	if actors := v.Actors(); len(actors) > 0 {
 		names := make([]string, len(actors))

@@ -200,47 +200,50 @@ type Condition struct {
 func (c Condition) String() string {
 	switch c.Kind {
 	case OnApproval:
-		return fmt.Sprintf("an approval of %s in %s", c.Version, c.Environment)
+		return fmt.Sprintf("an approval of %s in %s", textlist.Name(c.Version), textlist.Name(c.Environment))
 	case OnJob:
 		if c.Resource == "" {
-			return strings.TrimSuffix(fmt.Sprintf("successes of %s %s in %s", c.Deployment, c.Version, c.Environment), " in ")
+			return strings.TrimSuffix(fmt.Sprintf("successes of %s %s in %s", textlist.Name(c.Deployment), textlist.Name(c.Version), textlist.Name(c.Environment)), " in ")
 		}
-		return fmt.Sprintf("the end of a job of %s on %s", c.Deployment, c.Resource)
+		return fmt.Sprintf("the end of a job of %s on %s", textlist.Name(c.Deployment), textlist.Name(c.Resource))
 	case OnDependency, OnMember:
-		return fmt.Sprintf("%s on %s", c.Deployment, c.Resource)
+		return fmt.Sprintf("%s on %s", textlist.Name(c.Deployment), textlist.Name(c.Resource))
 	case OnExecutionEnd:
-		return fmt.Sprintf("the end of the bracket on %s", c.Resource)
+		return fmt.Sprintf("the end of the bracket on %s", textlist.Name(c.Resource))
 	case OnGroupClose:
-		return fmt.Sprintf("the next group in %s", c.Environment)
+		return fmt.Sprintf("the next group in %s", textlist.Name(c.Environment))
 	case OnSlot:
-		return fmt.Sprintf("a free slot in %s", textkey.Plain(c.Pool))
+		return fmt.Sprintf("a free slot in %s", poolName(c.Pool))
 	case OnRate:
-		return fmt.Sprintf("the rate of %s", textkey.Plain(c.Pool))
+		return fmt.Sprintf("the rate of %s", poolName(c.Pool))
 	case OnOrphan:
-		return fmt.Sprintf("the release of an orphan in %s", textkey.Plain(c.Pool))
+		return fmt.Sprintf("the release of an orphan in %s", poolName(c.Pool))
 	case OnVersion:
-		return fmt.Sprintf("a version of %s", c.Deployment)
+		return fmt.Sprintf("a version of %s", textlist.Name(c.Deployment))
 	case OnConfig:
 		if c.Pool != "" {
-			return fmt.Sprintf("a change of the limit of %s", textkey.Plain(c.Pool))
+			return fmt.Sprintf("a change of the limit of %s", poolName(c.Pool))
 		}
 		return "a change of the policy"
 	case OnFreeze:
-		return fmt.Sprintf("the end of freeze %s", c.Freeze)
+		return fmt.Sprintf("the end of freeze %s", textlist.Name(c.Freeze))
 	case OnOperator:
 		if c.Group != "" {
-			return fmt.Sprintf("an operator's command for %s on %s", c.Group, c.Resource) // the group verbatim, as the command names it
+			return fmt.Sprintf("an operator's command for %s on %s", textlist.Name(c.Group), textlist.Name(c.Resource)) // the group verbatim, as the command names it
 		}
 		return "an operator"
 	}
-	return string(c.Kind)
+	return textlist.Name(c.Kind)
 }
+
+// poolName returns the key of a pool as people read it.
+func poolName(key string) string { return textlist.Name(textkey.Plain(key)) }
 
 // String describes the verdict for people: the reason, what it is about, until when and what it
 // waits for.
 func (v Verdict) String() string {
 	var b strings.Builder
-	b.WriteString(string(v.Reason))
+	b.WriteString(textlist.Name(v.Reason))
 	if v.Data != nil {
 		b.WriteString(v.Data.about(v.Reason))
 	}
@@ -288,9 +291,9 @@ func (v Verdict) phrases(on []Condition) []string {
 		text := c.String()
 		switch {
 		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotKeysFull):
-			text = "an empty " + textkey.Plain(c.Pool)
+			text = "an empty " + poolName(c.Pool)
 		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotReserved): // of the limit, or of the rate
-			text = "a place in " + textkey.Plain(c.Pool) + " that is not reserved"
+			text = "a place in " + poolName(c.Pool) + " that is not reserved"
 		case c.Kind != OnOperator || c.Group != "":
 		case v.Reason == Reason(bracket.ReasonEnded):
 			text += "'s outdatedAt"
@@ -298,7 +301,7 @@ func (v Verdict) phrases(on []Condition) []string {
 			text += "'s override"
 		}
 		if several[text] {
-			text += " in " + c.Environment
+			text += " in " + textlist.Name(c.Environment)
 		}
 		if !named[text] {
 			named[text] = true
@@ -335,7 +338,8 @@ func (s VersionStatus) held() string {
 
 // about describes the facts behind a reason in words.
 func (d *Data) about(reason Reason) string {
-	names := strings.Join(d.Names, ", ")
+	list := textlist.Names(d.Names)
+	names := strings.Join(list, ", ")
 	text := ""
 	switch reason {
 	case ReasonVersionNotDeployable:
@@ -349,7 +353,7 @@ func (d *Data) about(reason Reason) string {
 	case ReasonRetryBackoff, ReasonRetryExhausted:
 		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
 	case ReasonFailureBudget:
-		text, names = fmt.Sprintf(" (%s failed, %d may: %s)", textlist.Counted(d.Attempt, "target"), d.Allowed, strings.Join(few(d.Names), ", ")), ""
+		text, names = fmt.Sprintf(" (%s failed, %d may: %s)", textlist.Counted(d.Attempt, "target"), d.Allowed, strings.Join(few(list), ", ")), ""
 	case ReasonApprovalMissing:
 		text = fmt.Sprintf(" (%d of %d needed)", d.Attempt, d.Allowed)
 		if names != "" {
@@ -361,15 +365,15 @@ func (d *Data) about(reason Reason) string {
 			soaking = ", soaking"
 		}
 		// Not "of": there may be more targets than are needed.
-		text, names = fmt.Sprintf(" (%d succeeded in %s, %d needed%s)", d.Attempt, strings.Join(d.Names, " or "), d.Allowed, soaking), ""
+		text, names = fmt.Sprintf(" (%d succeeded in %s, %d needed%s)", d.Attempt, strings.Join(list, " or "), d.Allowed, soaking), ""
 	case ReasonProgressionTooOld:
-		return fmt.Sprintf(" (newest success at %s)", d.Detail)
+		return fmt.Sprintf(" (newest success at %s)", textlist.Name(d.Detail))
 	case ReasonCooldown:
 		text, names = " after "+names, ""
 	case ReasonOverridden:
 		text, names = " by "+names, ""
 	case ReasonFrozen:
-		if why := strings.Join(strings.Fields(d.Detail), " "); names != "" && why != "" { // a person's text may be of several lines
+		if why := textlist.Remark(d.Detail); names != "" && why != "" { // a person's text may be of several lines
 			return fmt.Sprintf(" by %s (%s)", names, why)
 		}
 	case ReasonWindowClosed, ReasonWindowTooShort:
@@ -377,7 +381,7 @@ func (d *Data) about(reason Reason) string {
 			text, names = " for "+names, ""
 		}
 	case Reason(concurrency.SlotKeysFull):
-		text, names = " in "+textkey.Plain(names), "" // which may well be empty
+		text, names = " in "+textlist.Name(textkey.Plain(strings.Join(d.Names, ", "))), "" // which may well be empty
 	case Reason(bracket.ReasonWaitsForMembers):
 		if names != "" {
 			text, names = fmt.Sprintf(" (its own run of %s ends first)", names), ""
@@ -396,7 +400,7 @@ func (d *Data) about(reason Reason) string {
 		text += " " + names
 	}
 	if d.Detail != "" {
-		text += ": " + d.Detail
+		text += ": " + textlist.Name(d.Detail)
 	}
 	return text
 }

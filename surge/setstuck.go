@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // SetDiagnosis says what the update of a set waits for at one place.
@@ -30,7 +32,7 @@ func (d SetDiagnosis) String() string {
 	case d.Component < 0:
 		return "replicas: " + d.Diagnosis.String()
 	}
-	name := d.Name
+	name := textlist.Name(d.Name)
 	if name == "" {
 		name = "component " + strconv.Itoa(d.Component)
 	}

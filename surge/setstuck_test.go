@@ -803,3 +803,11 @@ func formatApart(state surge.SetState) string {
 	}
 	return strings.Join(lines, " | ")
 }
+
+// TestSetDiagnosisOfOneLine: a line break in the name of a component ends no line.
+func TestSetDiagnosisOfOneLine(t *testing.T) {
+	d := surge.SetDiagnosis{Component: 1, Name: "a\n", Diagnosis: surge.Diagnosis{Stuck: surge.SurgeNotReady, Remedy: "wait"}}
+	if got, want := d.String(), `replica 0, "a\n": SurgeNotReady []: wait`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -13,11 +13,11 @@ import (
 // Shown is how many entries of one kind are shown; the rest is counted.
 const Shown = 10
 
-// Lines appends to the lines one for each of the first entries, each behind the label, and one that
-// says how many more there are.
+// Lines appends to the lines one for each of the first entries, each behind the label and as [Name]
+// shows it, and one that says how many more there are.
 func Lines[T fmt.Stringer](lines []string, label string, entries []T) []string {
 	for _, entry := range entries[:min(len(entries), Shown)] {
-		lines = append(lines, label+entry.String())
+		lines = append(lines, label+Name(entry.String()))
 	}
 	if more := len(entries) - Shown; more > 0 {
 		lines = append(lines, fmt.Sprintf("%sand %d more", label, more))
@@ -93,7 +93,7 @@ func (l *Likewise[K, T]) Lines(lines []string, label, rest string) []string {
 		if own.count > 1 {
 			line += fmt.Sprintf("; and %d more likewise", own.count-1)
 			if n := len(own.owners); n > 1 {
-				line += ", of " + strings.Join(own.owners[:min(n, Shown)], ", ")
+				line += ", of " + strings.Join(Names(own.owners[:min(n, Shown)]), ", ")
 				if n > Shown {
 					line += " and others"
 				}

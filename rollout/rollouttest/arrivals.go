@@ -9,6 +9,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/instant"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -28,14 +29,14 @@ func (r *running) schedule() error {
 			f.Versions = append(f.Versions, v)
 			continue
 		}
-		arrive(v.CreatedAt, func(s *rollout.Snapshot) { s.Versions = append(s.Versions, v) }, "%s %s published", v.Deployment, v.ID)
+		arrive(v.CreatedAt, func(s *rollout.Snapshot) { s.Versions = append(s.Versions, v) }, "%s %s published", textlist.Name(v.Deployment), textlist.Name(v.ID))
 	}
 	for _, a := range s.Approvals {
 		if !later(a.At) {
 			f.Approvals = append(f.Approvals, a)
 			continue
 		}
-		arrive(a.At, func(s *rollout.Snapshot) { s.Approvals = append(s.Approvals, a) }, "%s %s %s in %s by %s", a.Deployment, a.Version, a.Status, a.Environment, a.By)
+		arrive(a.At, func(s *rollout.Snapshot) { s.Approvals = append(s.Approvals, a) }, "%s", approvalText(a))
 	}
 	for _, o := range s.Overrides {
 		if !later(o.CreatedAt) {
@@ -73,7 +74,7 @@ func (r *running) schedule() error {
 		if at := joins[resource.ID]; at.IsZero() {
 			f.Resources = append(f.Resources, resource)
 		} else {
-			arrive(at, func(s *rollout.Snapshot) { s.Resources = append(s.Resources, resource) }, "%s joined", resource.ID)
+			arrive(at, func(s *rollout.Snapshot) { s.Resources = append(s.Resources, resource) }, "%s joined", textlist.Name(resource.ID))
 		}
 	}
 	for _, t := range s.Targets {
@@ -93,19 +94,24 @@ func (r *running) schedule() error {
 	return nil
 }
 
+// approvalText says what was decided about which version, where, and by whom.
+func approvalText(a rollout.Approval) string {
+	return fmt.Sprintf("%s %s %s in %s by %s", textlist.Name(a.Deployment), textlist.Name(a.Version), textlist.Name(a.Status), textlist.Name(a.Environment), textlist.Remark(a.By))
+}
+
 // overrideText describes an override as an audit reads it: what, where, for how long, who and why.
 func overrideText(o rollout.Override) string {
-	text := fmt.Sprintf("override %s: %s past %s", o.ID, o.Version, o.Rule) + placeText(o.Environment, o.Resource)
+	text := fmt.Sprintf("override %s: %s past %s", textlist.Name(o.ID), textlist.Name(o.Version), textlist.Name(o.Rule)) + placeText(o.Environment, o.Resource)
 	if !instant.Unset(o.ExpiresAt) {
 		text += " " + untilText(o.ExpiresAt)
 	}
-	return fmt.Sprintf("%s, by %s: %s", text, o.CreatedBy, o.Reason)
+	return fmt.Sprintf("%s, by %s: %s", text, textlist.Remark(o.CreatedBy), textlist.Remark(o.Reason))
 }
 
 // freezeText describes a freeze as an audit reads it: what, where, what goes on, for how long, who
 // and why.
 func freezeText(z rollout.Freeze) string {
-	text := fmt.Sprintf("freeze %s: %s", z.ID, cmp.Or(z.Deployment, "everything")) + placeText(z.Environment, z.Resource)
+	text := fmt.Sprintf("freeze %s: %s", textlist.Name(z.ID), textlist.Name(cmp.Or(z.Deployment, "everything"))) + placeText(z.Environment, z.Resource)
 	if z.FinishBegun {
 		text += " but what has begun"
 	}
@@ -115,20 +121,22 @@ func freezeText(z rollout.Freeze) string {
 	if !instant.Unset(z.ExpiresAt) {
 		text += ", " + untilText(z.ExpiresAt)
 	}
-	return fmt.Sprintf("%s, by %s: %s", text, z.CreatedBy, z.Reason)
+	return fmt.Sprintf("%s, by %s: %s", text, textlist.Remark(z.CreatedBy), textlist.Remark(z.Reason))
 }
 
 // commandText describes a command as an audit reads it: what, to which member or group, who and why.
 func commandText(c bracket.Command) string {
-	text := strings.TrimSpace(fmt.Sprintf("command %s: %s on %s %s", c.ID, c.Kind, c.Resource, c.Deployment))
+	text := fmt.Sprintf("command %s: %s", textlist.Name(c.ID), textlist.Name(c.Kind))
 	if c.Kind == bracket.Close {
-		text = fmt.Sprintf("command %s: %s %s", c.ID, c.Kind, c.Group)
+		text += " " + textlist.Name(c.Group)
+	} else {
+		text = strings.TrimSpace(fmt.Sprintf("%s on %s %s", text, textlist.Name(c.Resource), textlist.Name(c.Deployment)))
 	}
-	if c.By != "" {
-		text += ", by " + c.By
+	if by := textlist.Remark(c.By); by != "" {
+		text += ", by " + by
 	}
-	if c.Reason != "" {
-		text += ": " + c.Reason
+	if why := textlist.Remark(c.Reason); why != "" {
+		text += ": " + why
 	}
 	return text
 }
@@ -136,10 +144,10 @@ func commandText(c bracket.Command) string {
 // placeText says where a decision holds, if that is not everywhere.
 func placeText(environment, resource string) (text string) {
 	if environment != "" {
-		text += " in " + environment
+		text += " in " + textlist.Name(environment)
 	}
 	if resource != "" {
-		text += " on " + resource
+		text += " on " + textlist.Name(resource)
 	}
 	return text
 }

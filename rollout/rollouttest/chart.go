@@ -47,7 +47,7 @@ func (t Timeline) Chart(step time.Duration) string {
 			row, of = []byte(strings.Repeat(".", columns)), make([]string, columns)
 			cells[s.resource], owners[s.resource] = row, of
 			rows = append(rows, s.resource)
-			width = max(width, utf8.RuneCountInString(s.resource))
+			width = max(width, utf8.RuneCountInString(textlist.Name(s.resource)))
 		}
 		first, last := int(s.from.Sub(from)/step), ceiling(s.to.Sub(from), step)
 		for c := first; c < last; c++ {
@@ -67,7 +67,7 @@ func (t Timeline) Chart(step time.Duration) string {
 	fmt.Fprintf(&b, "%s = 1 column, from %s\n%s\n", shortDuration(step), from.UTC().Format("2006-01-02 15:04:05"), legend)
 	fmt.Fprintf(&b, "%-*s %s\n", width, "", axis(columns, step))
 	for _, resource := range rows {
-		fmt.Fprintf(&b, "%-*s %s\n", width, resource, cells[resource])
+		fmt.Fprintf(&b, "%-*s %s\n", width, textlist.Name(resource), cells[resource])
 	}
 	return b.String()
 }
@@ -199,7 +199,7 @@ func (t Timeline) letters() (map[string]byte, string) {
 				break
 			}
 		}
-		legend = append(legend, fmt.Sprintf("%c %s", letters[name], name))
+		legend = append(legend, fmt.Sprintf("%c %s", letters[name], textlist.Name(name)))
 	}
 	return letters, strings.Join(append(legend, "# several", "- slot held"), "  ")
 }

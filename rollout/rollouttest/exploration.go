@@ -125,12 +125,12 @@ func (w World) With(faults ...Fault) World {
 
 // String returns the fault as in "kubelet fails on node-1 in prod (v2)".
 func (f Fault) String() string {
-	return fmt.Sprintf("%s on %s in %s (%s)", f.what(), f.Resource, f.Environment, f.Version)
+	return fmt.Sprintf("%s on %s in %s (%s)", f.what(), textlist.Name(f.Resource), textlist.Name(f.Environment), textlist.Name(f.Version))
 }
 
 // what says what happens to a job, wherever it is and of whatever version.
 func (f Fault) what() string {
-	text := f.Deployment
+	text := textlist.Name(f.Deployment)
 	if f.Purpose == rollout.PurposeRollback {
 		text = "the rollback of " + text
 	}
@@ -168,17 +168,12 @@ func (c Consequence) String() string {
 		text += "never done: " + strings.Join(c.why(), ", ")
 	}
 	if len(c.Held) > 0 {
-		text += "; " + named(c.Held) + " held"
+		text += "; " + named(c.Held, 10) + " held"
 	}
 	if len(c.Disrupted) > 0 {
-		text += "; " + named(c.Disrupted) + " left in disruption"
+		text += "; " + named(c.Disrupted, 10) + " left in disruption"
 	}
 	return text
-}
-
-// named lists the first few of some resources.
-func named(resources []string) string {
-	return strings.Join(resources[:min(len(resources), 10)], ", ") + more(len(resources)-10)
 }
 
 // String returns how the world ends as it is, and what the faults lead to: when the latest of the
@@ -242,7 +237,7 @@ func (e Exploration) together(trials []*Consequence) string {
 			if len(most.Faults) > 1 {
 				faults = "faults"
 			}
-			text += fmt.Sprintf(", most by the %s on %s", faults, listed(most.Faults, func(f Fault) string { return f.Resource }))
+			text += fmt.Sprintf(", most by the %s on %s", faults, listed(most.Faults, func(f Fault) string { return textlist.Name(f.Resource) }))
 		}
 	}
 	if n := slices.Max(disrupted); n > 0 {

@@ -317,7 +317,7 @@ func (p Prediction) Peak(q float64) int {
 func (t Trial) why() []string {
 	var list []string
 	for _, reason := range t.Left {
-		list = append(list, string(reason))
+		list = append(list, textlist.Name(reason))
 	}
 	if t.Hanging {
 		list = append(list, "an unfinished job")
@@ -386,10 +386,10 @@ func (p Prediction) String() string {
 	}
 	b.WriteString("\n")
 	if len(p.Unsampled) > 0 {
-		fmt.Fprintf(&b, "no samples of %s\n", strings.Join(p.Unsampled, ", "))
+		fmt.Fprintf(&b, "no samples of %s\n", strings.Join(textlist.Names(p.Unsampled), ", "))
 	}
-	if n := len(p.Overdue); n > 0 {
-		fmt.Fprintf(&b, "longer in progress than any sample, and taken to end at once: %s%s\n", strings.Join(p.Overdue[:min(n, 10)], ", "), more(n-10))
+	if len(p.Overdue) > 0 {
+		fmt.Fprintf(&b, "longer in progress than any sample, and taken to end at once: %s\n", named(p.Overdue, 10))
 	}
 	goals := p.goals()
 	for _, goal := range goals[:min(len(goals), 10)] {

@@ -21,7 +21,7 @@ type Goal struct {
 
 // String returns the goal as in "web v2 in prod".
 func (g Goal) String() string {
-	return fmt.Sprintf("%s %s in %s", g.Deployment, g.Version, g.Environment)
+	return fmt.Sprintf("%s %s in %s", textlist.Name(g.Deployment), textlist.Name(g.Version), textlist.Name(g.Environment))
 }
 
 // Progress is how far a trial came with a goal. A target that gets the version and goes from it to a

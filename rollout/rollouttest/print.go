@@ -19,7 +19,8 @@ func (t Timeline) String() string { return strings.TrimSuffix(t.Trace()+t.Summar
 
 // Trace returns what happened, in order, one line per entry, under a line per day; instants are in
 // UTC. Targets that begin to wait at one instant for the same reasons share a line. If a resource
-// has entries of several environments, its name is followed by that of the environment.
+// has entries of several environments, its name is followed by that of the environment. A name with
+// a line break or another control character is quoted, here and in the other texts of this package.
 func (t Timeline) Trace() string {
 	var b strings.Builder
 	day := ""
@@ -54,7 +55,7 @@ func (t Timeline) Summary() string {
 	}
 	fmt.Fprintf(&b, "at most %s in flight at once\n", textlist.Counted(t.InFlight, "resource"))
 	for _, p := range t.Pools {
-		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed", textkey.Plain(p.Pool), p.Active, p.Total, p.Max)
+		fmt.Fprintf(&b, "%s: at most %d of %d active, %d allowed", poolName(p.Pool), p.Active, p.Total, p.Max)
 		if p.Began > 0 {
 			fmt.Fprintf(&b, "; at most %d began within %s", p.Began, textlist.Duration(time.Duration(p.PeriodSeconds)*time.Second))
 		}
@@ -67,8 +68,8 @@ func (t Timeline) Summary() string {
 		}
 		b.WriteString("\n")
 	}
-	if n := len(t.Running); n > 0 {
-		fmt.Fprintf(&b, "still running: %s\n", strings.Join(t.Running[:min(n, 5)], ", ")+more(n-5))
+	if len(t.Running) > 0 {
+		fmt.Fprintf(&b, "still running: %s\n", named(t.Running, 5))
 	}
 	if n := len(t.Left); n > 0 {
 		fmt.Fprintf(&b, "still waiting: %s\n", textlist.Counted(n, "target"))
@@ -98,6 +99,14 @@ func (t Timeline) left() []Entry {
 	return Timeline{Entries: entries}.placed()
 }
 
+// named lists the first few of some names.
+func named(names []string, most int) string {
+	return strings.Join(textlist.Names(names[:min(len(names), most)]), ", ") + more(len(names)-most)
+}
+
+// poolName returns the key of a pool as people read it.
+func poolName(key string) string { return textlist.Name(textkey.Plain(key)) }
+
 func more(n int) string {
 	if n <= 0 {
 		return ""
@@ -105,8 +114,8 @@ func more(n int) string {
 	return fmt.Sprintf(" and %d more", n)
 }
 
-// placed returns the entries with the environment behind the name of every resource that has
-// entries of several environments.
+// placed returns the entries with their names as a line shows them, and with the environment behind
+// the name of every resource that has entries of several environments.
 func (t Timeline) placed() []Entry {
 	in, several := map[string]string{}, map[string]bool{}
 	for _, e := range t.Entries {
@@ -118,12 +127,14 @@ func (t Timeline) placed() []Entry {
 		}
 		in[e.Resource] = e.Environment
 	}
-	if len(several) == 0 {
-		return t.Entries
-	}
 	entries := slices.Clone(t.Entries)
 	for k := range entries {
-		if e := &entries[k]; several[e.Resource] && e.Environment != "" {
+		e := &entries[k]
+		apart := several[e.Resource] && e.Environment != ""
+		for _, text := range [...]*string{&e.Resource, &e.Environment, &e.Deployment, &e.Version, &e.Run, &e.Status} {
+			*text = textlist.Name(*text)
+		}
+		if apart {
 			e.Resource += " in " + e.Environment
 		}
 	}
@@ -170,8 +181,8 @@ func waitText(e Entry) string {
 		}
 	}
 	text := strings.Join(texts, "; ")
-	if n := len(e.Holders); n > 0 {
-		text += ", held by " + strings.Join(e.Holders[:min(n, 10)], ", ") + more(n-10)
+	if len(e.Holders) > 0 {
+		text += ", held by " + named(e.Holders, 10)
 	}
 	return text
 }
@@ -185,7 +196,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 	for _, c := range on {
 		switch c.Kind {
 		case rollout.OnMember:
-			need := c.Deployment
+			need := textlist.Name(c.Deployment) // as that of the entry is
 			if need == deployment {
 				need, v.Data = "the end of its own run", nil // an earlier line says of which version it is
 			}
@@ -194,7 +205,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 				needs = append(needs, need)
 			}
 		case rollout.OnSlot, rollout.OnRate:
-			pools = append(pools, textkey.Plain(c.Pool))
+			pools = append(pools, poolName(c.Pool))
 		case rollout.OnOperator:
 			commands = true
 		}
@@ -233,10 +244,10 @@ func describe(same []Entry) string {
 	e := same[0]
 	switch e.Kind {
 	case Arrival:
-		return e.Note
+		return textlist.Name(e.Note)
 	case Bracket:
 		if e.Note != "" {
-			return describeEvent(e) + ", " + e.Note
+			return describeEvent(e) + ", " + textlist.Name(e.Note)
 		}
 		return describeEvent(e)
 	case Found:
@@ -244,7 +255,7 @@ func describe(same []Entry) string {
 		if e.Attempt > 1 {
 			text += fmt.Sprintf(", attempt %d", e.Attempt)
 		}
-		return text + ", " + e.Note
+		return text + ", " + textlist.Name(e.Note)
 	case Start:
 		text := fmt.Sprintf("%s: start %s %s", e.Resource, e.Deployment, e.Version)
 		if e.Purpose == rollout.PurposeRollback {
@@ -260,7 +271,7 @@ func describe(same []Entry) string {
 	case End:
 		text := fmt.Sprintf("%s: %s %s ended: %s", e.Resource, e.Deployment, e.Version, e.Status)
 		if e.Note != "" {
-			text += ", " + e.Note
+			text += ", " + textlist.Name(e.Note)
 		}
 		return text
 	case Verify:
@@ -269,11 +280,11 @@ func describe(same []Entry) string {
 		return fmt.Sprintf("%s: %s", whom(same), waitText(e))
 	case Stuck:
 		if e.Note != "" {
-			return fmt.Sprintf("%s: stuck, its slot in %s sees no progress", e.Resource, textkey.Plain(e.Note))
+			return fmt.Sprintf("%s: stuck, its slot in %s sees no progress", e.Resource, poolName(e.Note))
 		}
 		return fmt.Sprintf("%s: stuck, no outcome of %s", e.Resource, e.Run)
 	}
-	return string(e.Kind)
+	return textlist.Name(e.Kind)
 }
 
 // whom names the targets of several waits: resources with the same deployments are listed together.
@@ -297,8 +308,7 @@ func whom(waits []Entry) string {
 			same = append(same, r)
 			return true
 		})
-		who := strings.Join(same[:min(len(same), 10)], ", ") + more(len(same)-10)
-		parts = append(parts, fmt.Sprintf("%s: %s", who, what))
+		parts = append(parts, fmt.Sprintf("%s: %s", named(same, 10), what))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -309,7 +319,7 @@ func describeEvent(e Entry) string {
 	case bracket.GroupClosed:
 		locks := make([]string, 0, len(e.Locks))
 		for deployment, version := range e.Locks {
-			locks = append(locks, deployment+" "+version)
+			locks = append(locks, textlist.Name(deployment)+" "+textlist.Name(version))
 		}
 		slices.Sort(locks)
 		text := group + " closed"
@@ -325,7 +335,7 @@ func describeEvent(e Entry) string {
 	case bracket.ExecutionEnded:
 		return fmt.Sprintf("%s: %s ended: %s", e.Resource, group, e.Status)
 	}
-	text := strings.TrimPrefix(strings.TrimPrefix(string(e.Event), "execution_"), "group_")
+	text := strings.TrimPrefix(strings.TrimPrefix(textlist.Name(e.Event), "execution_"), "group_")
 	text = strings.ReplaceAll(text, "_", " ")
 	if e.Resource != "" {
 		return fmt.Sprintf("%s: %s %s", e.Resource, group, text)
@@ -337,7 +347,7 @@ func describeEvent(e Entry) string {
 func groupName(id string) string {
 	_, environment, number, ok := bracket.ParseGroupID(id)
 	if !ok {
-		return "group " + id
+		return "group " + textlist.Name(id)
 	}
-	return fmt.Sprintf("group %d in %s", number, environment)
+	return fmt.Sprintf("group %d in %s", number, textlist.Name(environment))
 }

@@ -229,7 +229,7 @@ d node-drain  u node-update  n dns  a -  b é  c ud  # several  - slot held
    +0s
 r1 dunabc
 `},
-		{"letters that can be seen", jobs(job("r1", "web-", 0, 1), job("r1", " a", 1, 2), job("r1", "\x7fb", 2, 3)), time.Minute, "1m = 1 column, from 2026-03-10 12:00:00\nw web-  a  a  b \x7fb  # several  - slot held\n   +0s\nr1 wab\n"},
+		{"letters that can be seen", jobs(job("r1", "web-", 0, 1), job("r1", " a", 1, 2), job("r1", "\x7fb", 2, 3)), time.Minute, "1m = 1 column, from 2026-03-10 12:00:00\nw web-  a  a  b \"\\x7fb\"  # several  - slot held\n   +0s\nr1 wab\n"},
 		{"a hundred columns are a page", jobs(job("r1", "web", 0, 100)), 0, "1m = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s       +10m      +20m      +30m      +40m      +50m      +1h       +1h10m    +1h20m    +1h30m\nr1 " + strings.Repeat("w", 100) + "\n"},
 		{"and more are not", jobs(job("r1", "web", 0, 101)), 0, "2m = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s       +20m      +40m      +1h       +1h20m    +1h40m\nr1 " + strings.Repeat("w", 51) + "\n"},
 		{"a column of centuries", jobs(job("r1", "web", 0, 3)), math.MaxInt64, "2562047h47m16.854775807s = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s\nr1 w\n"},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Action is something that the host does after it has stored the run.
@@ -37,9 +38,9 @@ const (
 // String describes the action in a few words.
 func (a Action) String() string {
 	if a.Kind == RequestApproval {
-		return "request approval " + a.Name
+		return "request approval " + textlist.Name(a.Name)
 	}
-	return fmt.Sprintf("%s %s, attempt %d", a.Kind, a.Target, a.Token.Attempt)
+	return fmt.Sprintf("%s %s, attempt %d", a.Kind, textlist.Name(a.Target), a.Token.Attempt)
 }
 
 // Token identifies one attempt at one target in one run. Compare tokens with ==; use [Token.String]

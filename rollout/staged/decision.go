@@ -1,8 +1,9 @@
 package staged
 
 import (
-	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Decision says who gave a [Command], when and why. A decision that a run or a step returns is a
@@ -15,12 +16,11 @@ type Decision struct {
 
 // String returns "by who at when: why" on one line, without what is empty.
 func (d Decision) String() string {
-	oneLine := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	text := "at " + d.At.UTC().Format(time.RFC3339)
-	if who := oneLine(d.By); who != "" {
+	if who := textlist.Remark(d.By); who != "" {
 		text = "by " + who + " " + text
 	}
-	if why := oneLine(d.Reason); why != "" {
+	if why := textlist.Remark(d.Reason); why != "" {
 		text += ": " + why
 	}
 	return text

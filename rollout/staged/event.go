@@ -3,6 +3,8 @@ package staged
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Event is something that a step changed or ignored. The kind determines which fields are set.
@@ -78,7 +80,7 @@ func (e Event) String() string {
 	}
 	for _, word := range []string{string(e.Side), e.Target, e.To} {
 		if word != "" {
-			words = append(words, word)
+			words = append(words, textlist.Name(word))
 		}
 	}
 	if e.Reason != "" {

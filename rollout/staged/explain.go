@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Verdict says why a target or a run does not go on. Its shape is that of the verdicts of package
@@ -290,15 +292,15 @@ func (r *Run) waits(v *Verdict) {
 // String describes the verdict for people.
 func (v Verdict) String() string {
 	var b strings.Builder
-	b.WriteString(string(v.Reason))
+	b.WriteString(textlist.Name(v.Reason))
 	code, until := v.Reason, "until"
 	if d := v.Data; d != nil {
 		if d.Behind != "" {
-			fmt.Fprintf(&b, " %d: %s", d.Stage, d.Behind)
+			fmt.Fprintf(&b, " %d: %s", d.Stage, textlist.Name(d.Behind))
 			code = d.Behind
 		}
 		if d.Detail != "" {
-			fmt.Fprintf(&b, " (%s)", d.Detail)
+			fmt.Fprintf(&b, " (%s)", textlist.Name(d.Detail))
 		}
 		if code == ReasonStopped || code == ReasonFailing || code == ReasonCancelling {
 			until = "settling until"
@@ -325,7 +327,7 @@ func (v Verdict) String() string {
 			}
 		}
 		if len(d.Names) > 0 {
-			fmt.Fprintf(&b, ": %s", strings.Join(d.Names, ", "))
+			fmt.Fprintf(&b, ": %s", strings.Join(textlist.Names(d.Names), ", "))
 			if more := d.Total - len(d.Names); more > 0 {
 				fmt.Fprintf(&b, " and %d more", more)
 			}
@@ -340,7 +342,7 @@ func (v Verdict) String() string {
 		case i == 0:
 			b.WriteString(", waits for ")
 		case on.Kind == OnObservation && v.On[i-1].Kind == OnObservation:
-			b.WriteString(" and " + on.Target) // of each of them
+			b.WriteString(" and " + textlist.Name(on.Target)) // of each of them
 			continue
 		case v.On[i-1].Kind == OnApproval, on.Kind == OnOperator:
 			b.WriteString(" and ") // both are needed
@@ -356,15 +358,15 @@ func (v Verdict) String() string {
 func (c Condition) String() string {
 	switch c.Kind {
 	case OnApproval:
-		return "the approval " + c.Name
+		return "the approval " + textlist.Name(c.Name)
 	case OnObservation:
-		return "an observation of " + c.Target
+		return "an observation of " + textlist.Name(c.Target)
 	case OnSlot:
 		return "a target to be settled"
 	case OnOperator:
-		return "an operator to " + c.Detail
+		return "an operator to " + textlist.Name(c.Detail)
 	}
-	return string(c.Kind)
+	return textlist.Name(c.Kind)
 }
 
 // Conflicts lists the targets that are unsettled in both runs, sorted by name. Each run would point

@@ -20,7 +20,7 @@ func (r Run) String() string {
 	}
 	var b strings.Builder
 	all := r.Counts()
-	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", r.plan.spec.Name, r.phase, r.plan.version, r.plan.spec.PlacementName, all.Done, all.Members)
+	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", textlist.Name(r.plan.spec.Name), r.phase, textlist.Name(r.plan.version), textlist.Name(r.plan.spec.PlacementName), all.Done, all.Members)
 	if v, _ := r.Waits(); !r.phase.Terminal() {
 		fmt.Fprintf(&b, "\n  waits: %s", v)
 	} else if v.Data.Detail != "" || v.Data.Decision != nil {
@@ -110,7 +110,7 @@ func (r Result) String() string {
 // String returns the name, and the state unless the target just waits. Who skipped or retried the
 // target follows, and at the end the reason why it failed or regressed.
 func (t TargetStatus) String() string {
-	text := t.Name
+	text := textlist.Name(t.Name)
 	if t.State != Waiting {
 		text += " " + t.State.String()
 	}
