@@ -21,6 +21,9 @@
 // see its timeline. Set [World].Every for a host that polls, to see what it loses by that; then it
 // also bounds the number of plans by the time that passes.
 //
+// An override, a freeze, a command or a status that is misspelt looks like one that is not there,
+// but for the diagnostics, which are at the end of the texts and in each [Timeline] and [Trial].
+//
 // [Invariants] are the promises that every plan keeps; [Step.Check] checks one plan of any host
 // against them. [Forecast] runs a world many times with durations drawn from samples.
 //

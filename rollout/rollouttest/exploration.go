@@ -179,8 +179,9 @@ func (c Consequence) String() string {
 // String returns how the world ends as it is, and what the faults lead to: when the latest of the
 // trials with a fault in a job of one deployment was done, how many never were, and why; how many
 // resources they hold, where the fault is that holds the most, and how many they leave in
-// disruption. Faults for which all of that is the same share a line. Instants are in UTC. The text
-// does not end with a newline.
+// disruption. Faults for which all of that is the same share a line. At the end come the first five
+// diagnostics, those that need no fault first, the others with the number of trials that met them.
+// Instants are in UTC. The text does not end with a newline.
 func (e Exploration) String() string {
 	type line struct {
 		trials int    // of each of its faults
@@ -215,7 +216,24 @@ func (e Exploration) String() string {
 		}
 		fmt.Fprintf(&b, "%s (%s%s): %s\n", strings.Join(sharing[own], ", "), textlist.Counted(own.trials, "trial"), each, own.end)
 	}
+	writeDiagnostics(&b, e.diagnosed())
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// diagnosed returns the diagnostics of the world as it is, and those that came about by faults alone.
+func (e Exploration) diagnosed() []diagnostic {
+	list := diagnosed([]Trial{e.Without})
+	trials := make([]Trial, len(e.Consequences))
+	for k := range e.Consequences {
+		trials[k] = e.Consequences[k].Trial
+	}
+	for _, d := range diagnosed(trials) {
+		if _, known := slices.BinarySearchFunc(e.Without.Diagnostics, d.Diagnostic, compareDiagnostics); !known {
+			d.of = 0
+			list = append(list, d)
+		}
+	}
+	return list
 }
 
 // together says what trials with like faults lead to.

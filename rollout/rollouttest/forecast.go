@@ -182,7 +182,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 // trial returns how the world ended.
 func (r *running) trial() Trial {
 	t := &r.timeline
-	own := Trial{Done: t.Done, Finish: t.Finish, InFlight: t.InFlight, Pools: t.Pools, Drains: t.Drains, Goals: r.progress()}
+	own := Trial{Done: t.Done, Finish: t.Finish, InFlight: t.InFlight, Pools: t.Pools, Drains: t.Drains, Goals: r.progress(), Diagnostics: t.Diagnostics}
 	if t.Finish.IsZero() {
 		own.Finish = t.Start // there was nothing to do
 	}
@@ -239,6 +239,10 @@ type Trial struct {
 	// another one, is none of them. They are ordered by environment and deployment, the oldest
 	// version first.
 	Goals []Progress `json:"goals,omitempty"`
+
+	// Diagnostics are the oddities that the plans met, see [Timeline].Diagnostics: a misspelt status in
+	// an [Outcome], or an override, a freeze, a command or an approval that had no effect just then.
+	Diagnostics []rollout.Diagnostic `json:"diagnostics,omitempty"`
 }
 
 // Finish returns the first instant by which a share q of all trials was done: DoneBy of it is at
@@ -366,8 +370,9 @@ func (p Prediction) instant(at time.Time) string {
 // String returns the median, the 90th percentile and the extremes, also counted from Start, the
 // greatest disruption, and why trials were never done; then what the prediction takes for granted. A
 // line for each version that was still to come to an environment follows, ten at most: when all
-// targets have it, or all but as many as are left without it in every trial. Instants are in UTC. The
-// text does not end with a newline.
+// targets have it, or all but as many as are left without it in every trial. At the end come the
+// first five diagnostics, with the number of trials that met them unless all did. Instants are in
+// UTC. The text does not end with a newline.
 func (p Prediction) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s from %s on\n", textlist.Counted(len(p.Trials), "trial"), p.Start.UTC().Format("2006-01-02 15:04:05"))
@@ -398,5 +403,6 @@ func (p Prediction) String() string {
 	if n := len(goals) - 10; n > 0 {
 		fmt.Fprintf(&b, "and %s more\n", textlist.Counted(n, "version"))
 	}
+	writeDiagnostics(&b, diagnosed(p.Trials))
 	return strings.TrimSuffix(b.String(), "\n")
 }

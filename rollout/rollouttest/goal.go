@@ -56,13 +56,13 @@ type Progress struct {
 // it, if at least one has. A trial is not done if its [Progress].Left is greater than left, nor if
 // it says nothing of the goal: no target had, got or awaited the version, or there is no such goal.
 //
-// Left, Hanging and CutOff of its trials are about the goal; InFlight, Pools and Drains stay those of
-// all that happened.
+// Left, Hanging and CutOff of its trials are about the goal; InFlight, Pools, Drains and
+// Diagnostics stay those of all that happened.
 func (p Prediction) About(goal Goal, left int) Prediction {
 	about := Prediction{Start: p.Start, Trials: make([]Trial, len(p.Trials)), Unsampled: slices.Clone(p.Unsampled), Overdue: slices.Clone(p.Overdue)}
 	for i, trial := range p.Trials {
 		own := &about.Trials[i]
-		*own = Trial{Finish: p.Start, InFlight: trial.InFlight, Pools: slices.Clone(trial.Pools), Drains: trial.Drains}
+		*own = Trial{Finish: p.Start, InFlight: trial.InFlight, Pools: slices.Clone(trial.Pools), Drains: trial.Drains, Diagnostics: slices.Clone(trial.Diagnostics)}
 		k := slices.IndexFunc(trial.Goals, func(g Progress) bool { return g.Goal == goal })
 		if k < 0 {
 			own.CutOff = trial.CutOff

@@ -184,14 +184,7 @@ func (r *recorder) observe(plan *rollout.Plan) {
 			r.entry(Entry{At: s.Since, Kind: Stuck, Resource: s.Resource, Group: s.Group, Run: s.Run, Note: s.Pool})
 		}
 	}
-	for _, d := range plan.Diagnostics {
-		switch k, known := slices.BinarySearchFunc(r.timeline.Diagnostics, d, compareDiagnostics); {
-		case !known:
-			r.timeline.Diagnostics = slices.Insert(r.timeline.Diagnostics, k, d)
-		case d.Count > r.timeline.Diagnostics[k].Count:
-			r.timeline.Diagnostics[k] = d
-		}
-	}
+	r.timeline.Diagnostics = merged(r.timeline.Diagnostics, plan.Diagnostics)
 	for _, p := range plan.Pools {
 		k, known := slices.BinarySearchFunc(r.timeline.Pools, p.Key, func(peak Peak, key string) int { return strings.Compare(peak.Pool, key) })
 		if !known {
@@ -201,6 +194,19 @@ func (r *recorder) observe(plan *rollout.Plan) {
 			peak.Active, peak.Max, peak.Total, peak.At = p.Active, p.Max, p.Total, plan.Now
 		}
 	}
+}
+
+// merged adds diagnostics to a list that has each once, with its greatest count, in their order.
+func merged(list, others []rollout.Diagnostic) []rollout.Diagnostic {
+	for _, d := range others {
+		switch k, known := slices.BinarySearchFunc(list, d, compareDiagnostics); {
+		case !known:
+			list = slices.Insert(list, k, d)
+		case d.Count > list[k].Count:
+			list[k] = d
+		}
+	}
+	return list
 }
 
 // compareDiagnostics is the order of a plan's diagnostics. How many an oddity is about, and which of
