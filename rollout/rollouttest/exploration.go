@@ -31,7 +31,7 @@ import (
 // depth, and each takes as long as [World.Run], so explore a small fleet that has one resource of
 // every kind. Every plan is checked unless World.Trust is set. World.Store must be nil. The depth is
 // at least 1. The error is that of the first world that fails, and names its faults; once ctx is done,
-// it is that of ctx.
+// it is that of ctx. With an error the exploration is empty, whatever was explored before.
 func Explore(ctx context.Context, world World, others func(start rollout.Start, attempt int) []Outcome, depth int) (Exploration, error) {
 	switch {
 	case depth < 1:
@@ -48,7 +48,11 @@ func Explore(ctx context.Context, world World, others func(start rollout.Start, 
 	for level := []explored{faultless}; depth > 0; depth-- {
 		var faults [][]Fault
 		for _, before := range level {
-			faults = append(faults, before.further(others)...)
+			further, err := before.further(others)
+			if err != nil {
+				return Exploration{}, err
+			}
+			faults = append(faults, further...)
 		}
 		level = make([]explored, len(faults))
 		inParallel(len(faults), &world, func(i int) (ok bool) {
@@ -165,7 +169,7 @@ func (c Consequence) String() string {
 	if c.Done {
 		text += "done at " + c.Finish.UTC().Format("2006-01-02 15:04:05")
 	} else {
-		text += "never done: " + strings.Join(c.why(), ", ")
+		text += Prediction{Trials: []Trial{c.Trial}}.undone() + ": " + strings.Join(c.why(), ", ")
 	}
 	if len(c.Held) > 0 {
 		text += "; " + named(c.Held, 10) + " held"
@@ -183,6 +187,9 @@ func (c Consequence) String() string {
 // diagnostics, those that need no fault first, the others with the number of trials that met them.
 // Instants are in UTC. The text does not end with a newline.
 func (e Exploration) String() string {
+	if e.Start.IsZero() && e.Consequences == nil {
+		return "nothing was explored"
+	}
 	type line struct {
 		trials int    // of each of its faults
 		end    string // what they lead to
@@ -280,7 +287,7 @@ func (p Prediction) ends() string {
 		parts = append(parts, "done at "+p.instant(latest))
 	}
 	if halted > 0 {
-		text := "never done"
+		text := p.undone()
 		if halted < len(p.Trials) {
 			text += " in " + textlist.Counted(halted, "trial")
 		}
@@ -388,22 +395,27 @@ func explore(ctx context.Context, world World, faults []Fault) explored {
 	return own
 }
 
-// further returns the faults of this world with one more, of a job that came after the last of them.
-func (e *explored) further(others func(rollout.Start, int) []Outcome) [][]Fault {
-	var list [][]Fault
+// further returns the faults of this world with one more, of a job that came after the last of them,
+// or says what is wrong with what others returned.
+func (e *explored) further(others func(rollout.Start, int) []Outcome) (list [][]Fault, err error) {
 	for _, job := range e.jobs[e.next:] {
 		ends := job.others
 		if others != nil {
 			ends = func() []Outcome { return others(job.start, job.attempt) }
 		}
 		for _, other := range ends() {
-			if other.Status = cmp.Or(other.Status, rollout.JobSuccessful); job.differs(other) {
-				fault := Fault{TargetID: job.start.TargetID, Run: job.start.Run, Version: job.start.Version, Purpose: job.start.Purpose, Attempt: job.attempt, Outcome: other}
-				list = append(list, append(slices.Clone(e.Faults), fault))
+			other.Status = cmp.Or(other.Status, rollout.JobSuccessful)
+			fault := Fault{TargetID: job.start.TargetID, Run: job.start.Run, Version: job.start.Version, Purpose: job.start.Purpose, Attempt: job.attempt, Outcome: other}
+			faults := append(slices.Clone(e.Faults), fault)
+			if _, err := valid(other, "others", job.start, job.attempt); err != nil {
+				return nil, fmt.Errorf("%w (%s)", err, listed(faults, Fault.String))
+			}
+			if job.differs(other) {
+				list = append(list, faults)
 			}
 		}
 	}
-	return list
+	return list, nil
 }
 
 // without returns a list without what is also in another; both are ascending.

@@ -249,7 +249,7 @@ func TestConsequenceIsTold(t *testing.T) {
 			Faults: []rollouttest.Fault{on("n1", fails), on("n2", hangs)},
 			Trial:  rollouttest.Trial{Left: []rollout.Reason{rollout.ReasonRetryExhausted}, Hanging: true, CutOff: true},
 			Held:   []string{"n1", "n2"}, Disrupted: []string{"n2"},
-		}, "kubelet fails on n1 in prod (v2) and kubelet hangs on n2 in prod (v2): never done: retry_exhausted, an unfinished job, the end of the world; n1, n2 held; n2 left in disruption"},
+		}, "kubelet fails on n1 in prod (v2) and kubelet hangs on n2 in prod (v2): not done: retry_exhausted, an unfinished job, World.End came first; n1, n2 held; n2 left in disruption"},
 		{"a large fleet does not fill the screen", rollouttest.Consequence{Faults: []rollouttest.Fault{on("n1", hangs)}, Trial: rollouttest.Trial{Hanging: true}, Held: many},
 			"kubelet hangs on n1 in prod (v2): never done: an unfinished job; n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more held"},
 	} {
@@ -307,7 +307,16 @@ func TestExplorationIsRefused(t *testing.T) {
 		{"a world that does not run", func(w *rollouttest.World) { w.Policies = nil }, nil, 1, "World.Policies is required"},
 		{"an outcome that cannot be", func(*rollouttest.World) {}, func(rollout.Start, int) []rollouttest.Outcome {
 			return []rollouttest.Outcome{{After: -time.Minute}}
-		}, 1, "end 1m0s before it starts (kubelet takes -1m on node-1 in prod (v2))"},
+		}, 1, "rollouttest: others lets attempt 1 of kubelet on node-1 end 1m0s before it starts (kubelet takes -1m on node-1 in prod (v2))"},
+		{"an outcome that cannot be, of the job itself", func(w *rollouttest.World) {
+			w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{After: -time.Minute} }
+		}, nil, 1, "rollouttest: World.Job lets attempt 1 of kubelet on node-1 end 1m0s before it starts"},
+		{"one that cannot be, of another job than the first", func(*rollouttest.World) {}, func(start rollout.Start, _ int) []rollouttest.Outcome {
+			if start.Resource == "node-1" {
+				return []rollouttest.Outcome{{Status: rollout.JobFailure}}
+			}
+			return []rollouttest.Outcome{{Verification: "passd"}}
+		}, 1, `others lets attempt 1 of kubelet on node-2 have the verification "passd": use passed, failed or running (`},
 		{"a promise that is broken only after a failure", func(w *rollouttest.World) {
 			w.Plan = pure(w.Policies, func(p *rollout.Plan) {
 				for waiting := range p.Waiting.All() {
@@ -320,8 +329,12 @@ func TestExplorationIsRefused(t *testing.T) {
 	} {
 		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
 		row.edit(&w)
-		if _, err := rollouttest.Explore(t.Context(), w, row.others, row.depth); err == nil || !strings.Contains(err.Error(), row.want) {
+		e, err := rollouttest.Explore(t.Context(), w, row.others, row.depth)
+		if err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", row.why, err, row.want)
+		}
+		if got := e.String(); got != "nothing was explored" {
+			t.Errorf("%s: it says that %s", row.why, got)
 		}
 	}
 }
@@ -339,14 +352,14 @@ func TestStopped(t *testing.T) {
 		return []rollouttest.Outcome{{Status: rollout.JobFailure}}
 	}
 	e, err := rollouttest.Explore(ctx, w, others, 1)
-	if !errors.Is(err, context.Canceled) || len(e.Consequences) > 0 || worlds != 2 {
+	if !errors.Is(err, context.Canceled) || e.String() != "nothing was explored" || worlds != 2 {
 		t.Errorf("explored: %v, %v", e, err)
 	}
 	if _, err := w.Run(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped at 2026-03-10T12:00:00Z") {
 		t.Errorf("run: %v", err)
 	}
-	if _, err := rollouttest.Forecast(ctx, w, nil, 3, 1); !errors.Is(err, context.Canceled) {
-		t.Errorf("forecast: %v", err)
+	if p, err := rollouttest.Forecast(ctx, w, nil, 3, 1); !errors.Is(err, context.Canceled) || p.String() != "0 trials: nothing was predicted" {
+		t.Errorf("forecast: %v, %v", p, err)
 	}
 }
 

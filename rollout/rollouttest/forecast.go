@@ -42,7 +42,7 @@ import (
 // The first trial runs the world as it is, with Pure if the fleet has a State. The others run it
 // with Pure and Trust, in parallel on all cores unless World.Plan is set. So World.Job and
 // [Change].Do must not write to what two runs share. Each trial has its own store: World.Store must
-// be nil. The error is that of the first trial that fails.
+// be nil. The error is that of the first trial that fails; then the prediction is empty.
 func Forecast(ctx context.Context, world World, samples map[string][]Outcome, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
@@ -286,13 +286,13 @@ func (p Prediction) DoneBy(at time.Time) float64 {
 	return float64(done) / float64(max(1, len(p.Trials)))
 }
 
-// Halted returns the share of the trials, from 0 to 1, that were never done: something failed for
-// good, hung, or waited for an event that never came.
+// Halted returns the share of the trials, from 0 to 1, that were not done: something failed for good,
+// hung, or waited for an event that never came, or World.End came first.
 func (p Prediction) Halted() float64 {
 	return float64(p.halted()) / float64(max(1, len(p.Trials)))
 }
 
-// halted counts the trials that were never done.
+// halted counts the trials that were not done.
 func (p Prediction) halted() (n int) {
 	for _, trial := range p.Trials {
 		if !trial.Done {
@@ -327,7 +327,7 @@ func (t Trial) why() []string {
 		list = append(list, "an unfinished job")
 	}
 	if t.CutOff {
-		list = append(list, "the end of the world")
+		list = append(list, "World.End came first")
 	}
 	if !t.Done && !t.Hanging && !t.CutOff && len(t.Left)+len(t.Goals) == 0 {
 		list = append(list, "no target that awaited it")
@@ -335,7 +335,7 @@ func (t Trial) why() []string {
 	return list
 }
 
-// why counts what the trials that were never done ended with, the most frequent first.
+// why counts what the trials that were not done ended with, the most frequent first.
 func (p Prediction) why() string {
 	times := map[string]int{}
 	for _, trial := range p.Trials {
@@ -353,13 +353,29 @@ func (p Prediction) why() string {
 	return ": " + strings.Join(parts, ", ")
 }
 
+// cutOff reports whether a trial was not done because World.End came first: it might have been later.
+func (p Prediction) cutOff() bool {
+	return slices.ContainsFunc(p.Trials, func(trial Trial) bool { return !trial.Done && trial.CutOff })
+}
+
+// undone says that trials were not done, and that they never would be unless one was cut off.
+func (p Prediction) undone() string {
+	if p.cutOff() {
+		return "not done"
+	}
+	return "never done"
+}
+
 // when returns the instant by which a share q of all trials was done, and how long after the start.
 func (p Prediction) when(q float64) string {
 	at, ok := p.Finish(q)
-	if !ok {
-		return "never"
+	switch {
+	case ok:
+		return p.instant(at)
+	case p.cutOff():
+		return "not before World.End"
 	}
-	return p.instant(at)
+	return "never"
 }
 
 // instant returns an instant, and how long after the start it is.
@@ -368,12 +384,15 @@ func (p Prediction) instant(at time.Time) string {
 }
 
 // String returns the median, the 90th percentile and the extremes, also counted from Start, the
-// greatest disruption, and why trials were never done; then what the prediction takes for granted. A
+// greatest disruption, and why trials were not done; then what the prediction takes for granted. A
 // line for each version that was still to come to an environment follows, ten at most: when all
 // targets have it, or all but as many as are left without it in every trial. At the end come the
 // first five diagnostics, with the number of trials that met them unless all did. Instants are in
 // UTC. The text does not end with a newline.
 func (p Prediction) String() string {
+	if len(p.Trials) == 0 {
+		return "0 trials: nothing was predicted"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s from %s on\n", textlist.Counted(len(p.Trials), "trial"), p.Start.UTC().Format("2006-01-02 15:04:05"))
 	if _, any := p.Finish(0); any {
@@ -384,7 +403,7 @@ func (p Prediction) String() string {
 			fmt.Fprintf(&b, "done, %-9s %s\n", row.name+":", p.when(row.q))
 		}
 	}
-	fmt.Fprintf(&b, "never done: %.0f %%%s\n", 100*p.Halted(), p.why())
+	fmt.Fprintf(&b, "%s: %.0f %%%s\n", p.undone(), 100*p.Halted(), p.why())
 	fmt.Fprintf(&b, "at most %s in flight at once", textlist.Counted(p.Peak(1), "resource"))
 	if half := p.Peak(0.5); half < p.Peak(1) {
 		fmt.Fprintf(&b, ", in half of the trials at most %d", half)

@@ -215,12 +215,45 @@ func TestForecastChecksTheFirstTrial(t *testing.T) {
 func TestTrialsThatSayLittle(t *testing.T) {
 	t.Parallel()
 	p := rollouttest.Prediction{Start: noon, Trials: []rollouttest.Trial{{Finish: noon, Hanging: true}, {Finish: noon, CutOff: true}}}
-	if text, want := p.String(), "never done: 100 %: an unfinished job in 1 trial, the end of the world in 1 trial\n"; !strings.Contains(text, want) {
+	if text, want := p.String(), "not done: 100 %: World.End came first in 1 trial, an unfinished job in 1 trial\n"; !strings.Contains(text, want) {
 		t.Errorf("it says\n%s\nwant %s", text, want)
 	}
 	// About a version of which a trial that was cut off says nothing, it may only not have come yet.
-	if text, want := p.About(web("v2"), 0).String(), "never done: 100 %: no target that awaited it in 1 trial, the end of the world in 1 trial\n"; !strings.Contains(text, want) {
+	if text, want := p.About(web("v2"), 0).String(), "not done: 100 %: World.End came first in 1 trial, no target that awaited it in 1 trial\n"; !strings.Contains(text, want) {
 		t.Errorf("it says\n%s\nwant %s", text, want)
+	}
+}
+
+// TestTrialsThatAreCutOff: what World.End comes before might have been later, so nothing says that it
+// never was.
+func TestTrialsThatAreCutOff(t *testing.T) {
+	t.Parallel()
+	w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet(), End: noon.Add(minutes(7))}
+	p, err := rollouttest.Forecast(t.Context(), w, map[string][]rollouttest.Outcome{"kubelet": {{After: minutes(3)}, {After: minutes(10)}}}, 20, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Halted() <= 0.5 || p.Halted() == 1 {
+		t.Fatalf("%.0f %% are not done", 100*p.Halted())
+	}
+	text := p.String()
+	for _, want := range []string{"done, earliest: 2026-03-10 12:06:00 (+6m)\n", "done, latest:   not before World.End\n", "\nnot done: ", "World.End came first in "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "never") {
+		t.Errorf("it says never:\n%s", text)
+	}
+	e, err := rollouttest.Explore(t.Context(), w, func(rollout.Start, int) []rollouttest.Outcome { return []rollouttest.Outcome{{After: minutes(10)}} }, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `2 trials with faults from 2026-03-10 12:00:00 on
+without faults: done at 2026-03-10 12:02:00 (+2m)
+kubelet takes 10m (2 trials): not done: World.End came first in 2 trials, an unfinished job in 2 trials, slot_full in 1 trial; 1 to 2 resources held, most by the fault on node-1; 1 resource left in disruption`
+	if got := e.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

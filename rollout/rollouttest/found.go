@@ -49,7 +49,7 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 		if !works(&own.job) && !verifies(&own.job) {
 			continue
 		}
-		outcome, err := valid(outcomeOf(start, attempt, &own.job, r.Start), start, attempt)
+		outcome, err := valid(outcomeOf(start, attempt, &own.job, r.Start), "World.Job", start, attempt)
 		if err != nil {
 			return err
 		}

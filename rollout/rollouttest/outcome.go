@@ -23,7 +23,7 @@ type Outcome struct {
 	VerifiedAfter time.Duration `json:"verifiedAfter,omitempty"`
 }
 
-// validate says what is wrong with what World.Job returned. The error completes a sentence about
+// validate says what is wrong with an outcome. The error completes a sentence about
 // the attempt.
 func (o Outcome) validate() error {
 	switch ends := o.decides(); {
@@ -54,10 +54,11 @@ func Durations(perDeployment map[string]time.Duration) func(rollout.Start, int) 
 
 func defaultJob(rollout.Start, int) Outcome { return Outcome{After: time.Minute} }
 
-// valid returns an outcome with its status, or says what is wrong with it.
-func valid(o Outcome, start rollout.Start, attempt int) (Outcome, error) {
+// valid returns an outcome with its status, or says what is wrong with it, and with the function that
+// returned it.
+func valid(o Outcome, by string, start rollout.Start, attempt int) (Outcome, error) {
 	if err := o.validate(); err != nil {
-		return o, fmt.Errorf("rollouttest: World.Job lets attempt %d of %s on %s %w", attempt, start.Deployment, start.Resource, err)
+		return o, fmt.Errorf("rollouttest: %s lets attempt %d of %s on %s %w", by, attempt, start.Deployment, start.Resource, err)
 	}
 	o.Status = cmp.Or(o.Status, rollout.JobSuccessful)
 	return o, nil

@@ -58,7 +58,7 @@ func TestWorldThatPolls(t *testing.T) {
 			}
 		}, []string{"12:02:00  node-1: stuck, its slot in nodes sees no progress", "12:04:00  node-2: kubelet v2 ended: successful"}},
 		{"the world ends between two looks, and so did a job", func(w *rollouttest.World) { w.End = noon.Add(minutes(9)) }, []string{
-			"12:05:00  node-2: start kubelet v2", "12:08:00  node-2: kubelet v2 ended: successful", "not done when the world ended",
+			"12:05:00  node-2: start kubelet v2", "12:08:00  node-2: kubelet v2 ended: successful", "not done when it was cut off",
 		}},
 	} {
 		w := rollouttest.World{

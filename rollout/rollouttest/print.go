@@ -49,7 +49,7 @@ func (t Timeline) Summary() string {
 	case t.Done:
 		fmt.Fprintf(&b, "done at %s\n", t.Finish.UTC().Format("2006-01-02 15:04:05"))
 	case t.CutOff:
-		b.WriteString("not done when the world ended\n")
+		b.WriteString("not done when it was cut off\n")
 	default:
 		b.WriteString("not done, and nothing will happen any more\n")
 	}

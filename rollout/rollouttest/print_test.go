@@ -45,7 +45,7 @@ func TestSummary(t *testing.T) {
 		{"nothing ran, and somebody waits for ever", rollouttest.Timeline{Left: waits("r1 prod", rollout.ReasonApprovalMissing)},
 			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill waiting: 1 target\n  r1: web v2: approval_missing\n"},
 		{"the world ended before it was done", rollouttest.Timeline{CutOff: true, Finish: noon, Running: strings.Fields("a b c d e f g"), Left: slices.Concat(waits("r1 prod, r1 test, r2 prod", rollout.ReasonCooldown), waits("r3 prod", "x"))},
-			"not done when the world ended\nat most 0 resources in flight at once\nstill running: a, b, c, d, e and 2 more\nstill waiting: 4 targets\n  r1 in prod, r1 in test, r2: web v2: cooldown\n  r3: web v2: x\n"},
+			"not done when it was cut off\nat most 0 resources in flight at once\nstill running: a, b, c, d, e and 2 more\nstill waiting: 4 targets\n  r1 in prod, r1 in test, r2: web v2: cooldown\n  r3: web v2: x\n"},
 		{"five reasons are told", rollouttest.Timeline{Left: slices.Concat(waits("r1 prod", "a"), waits("r2 prod", "b"), waits("r3 prod", "c"), waits("r4 prod", "d"), waits("r5 prod", "e"))},
 			"not done, and nothing will happen any more\nat most 0 resources in flight at once\nstill waiting: 5 targets\n  r1: web v2: a\n  r2: web v2: b\n  r3: web v2: c\n  r4: web v2: d\n  r5: web v2: e\n"},
 		{"and more are counted", rollouttest.Timeline{Left: slices.Concat(waits("r1 prod", "a"), waits("r2 prod", "b"), waits("r3 prod", "c"), waits("r4 prod", "d"), waits("r5 prod", "e"), waits("r6 prod", "f"))},

@@ -255,7 +255,7 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 			return fmt.Errorf("rollouttest: %d attempts of %s %s on %s, and no end: the world may never come to rest: give it World.End", attempt, start.Deployment, start.Version, start.Resource)
 		}
 		r.dispatched[start.Run] = start
-		outcome, err := valid(r.Job(start, attempt), start, attempt)
+		outcome, err := valid(r.Job(start, attempt), "World.Job", start, attempt)
 		if err != nil {
 			return err
 		}

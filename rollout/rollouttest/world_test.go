@@ -555,7 +555,7 @@ func TestErrorsCutOff(t *testing.T) {
 		w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet(), Start: noon}
 		row.edit(&w)
 		timeline, err := w.Run(row.ctx)
-		if err == nil || timeline.Done || !timeline.CutOff || (len(timeline.Entries) > 0) != row.entries || !strings.HasPrefix(timeline.Summary(), "not done when the world ended\n") {
+		if err == nil || timeline.Done || !timeline.CutOff || (len(timeline.Entries) > 0) != row.entries || !strings.HasPrefix(timeline.Summary(), "not done when it was cut off\n") {
 			t.Errorf("%s: %v, done %t, cut off %t, %s", row.why, err, timeline.Done, timeline.CutOff, timeline)
 		}
 	}
@@ -783,7 +783,7 @@ func TestForecastTellsWhyItHalts(t *testing.T) {
 		{"all is done", rollouttest.Outcome{After: minutes(8)}, time.Time{}, "never done: 0 %\nat most 2 resources in flight at once\nno samples of "},
 		{"nobody repeats a failure", rollouttest.Outcome{After: minutes(8), Status: rollout.JobFailure}, time.Time{}, "never done: 100 %: bracket_failed_holding in 2 trials, slot_full in 2 trials"},
 		{"a job hangs", rollouttest.Outcome{Status: rollout.JobInProgress}, time.Time{}, "never done: 100 %: an unfinished job in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials"},
-		{"the world ends before its time", rollouttest.Outcome{After: minutes(8)}, at(2, 9, 30), "never done: 100 %: an unfinished job in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials, the end of the world in 2 trials"},
+		{"the world ends before its time", rollouttest.Outcome{After: minutes(8)}, at(2, 9, 30), "not done: 100 %: World.End came first in 2 trials, an unfinished job in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials\n"},
 	} {
 		w := rfcWorld(t, 10)
 		w.End = row.end
