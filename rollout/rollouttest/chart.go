@@ -15,9 +15,10 @@ import (
 
 // Chart draws one row per resource, in the order of their first jobs, and one column per step of
 // time. A letter stands for the job that ran then, # for several at once, and - for a slot that is
-// held between jobs. What was at work at the start is drawn from there on. With a step of zero, Chart
-// chooses one that fits a page. At most 10,000 columns are drawn: with a step that takes more, a
-// column is the least multiple of it with which they suffice. The first line says how long one is.
+// held between jobs. What was at work at the start is drawn from there on, and what has not ended to
+// the end, if it began there in one more column. With a step of zero, Chart chooses one that fits a
+// page. At most 10,000 columns are drawn: with a step that takes more, a column is the least multiple
+// of it with which they suffice. The first line says how long one is.
 func (t Timeline) Chart(step time.Duration) string {
 	spans := t.spans()
 	if len(spans) == 0 {
@@ -110,6 +111,9 @@ func (t Timeline) spans() []span {
 				spans[k].to = e.At
 			}
 		}
+	}
+	if slices.ContainsFunc(spans, func(s span) bool { return s.to.IsZero() && s.from.Equal(until) }) {
+		until = until.Add(1) // or else what hangs since the last instant would not be seen
 	}
 	for k := range spans {
 		if spans[k].to.IsZero() {

@@ -305,6 +305,30 @@ func TestDefectChartWithoutBound(t *testing.T) {
 	}
 }
 
+// TestChartOfWhatHangs: what has not ended is drawn to the end, and has a column even if it began there.
+func TestChartOfWhatHangs(t *testing.T) {
+	t.Parallel()
+	entry := func(minute int, kind rollouttest.Kind, resource string) rollouttest.Entry {
+		return rollouttest.Entry{At: noon.Add(minutes(minute)), Kind: kind, Resource: resource, Deployment: "web", Run: resource}
+	}
+	const head = "1m = 1 column, from 2026-03-10 12:00:00\nw web  # several  - slot held\n   +0s\n"
+	for _, row := range []struct {
+		why     string
+		entries []rollouttest.Entry
+		want    string
+	}{
+		{"what began before the end", []rollouttest.Entry{entry(0, rollouttest.Start, "r1"), entry(0, rollouttest.Start, "r2"), entry(2, rollouttest.End, "r2")}, "r1 ww\nr2 ww\n"},
+		{"and what began with it", []rollouttest.Entry{entry(0, rollouttest.Start, "r1"), entry(0, rollouttest.Start, "r2"), entry(2, rollouttest.End, "r2"), entry(2, rollouttest.Start, "r3")},
+			"r1 www\nr2 ww.\nr3 ..w\n"},
+		{"alone", []rollouttest.Entry{entry(0, rollouttest.Start, "r1")}, "r1 w\n"},
+		{"what took no time is not drawn, as ever", []rollouttest.Entry{entry(0, rollouttest.Start, "r1"), entry(1, rollouttest.End, "r1"), entry(1, rollouttest.Start, "r2"), entry(1, rollouttest.End, "r2")}, "r1 w\nr2 .\n"},
+	} {
+		if diff := cmp.Diff(head+row.want, (rollouttest.Timeline{Start: noon, Entries: row.entries}).Chart(time.Minute)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", row.why, diff)
+		}
+	}
+}
+
 // TestChartOfExecutions: a slot is held from the first start of an execution to its end.
 func TestChartOfExecutions(t *testing.T) {
 	t.Parallel()
