@@ -317,6 +317,18 @@ func (p Prediction) Peak(q float64) int {
 	return peaks[k]
 }
 
+// percent returns how much n is of all. It is 0 % of none alone, and 100 % of all of them alone.
+func percent(n, all int) string {
+	switch share := 100 * float64(n) / float64(all); {
+	case n > 0 && share < 1:
+		return "less than 1 %"
+	case n < all && share > 99:
+		return "more than 99 %"
+	default:
+		return fmt.Sprintf("%.0f %%", share)
+	}
+}
+
 // why lists what the trial ended with if it was not done.
 func (t Trial) why() []string {
 	var list []string
@@ -403,7 +415,7 @@ func (p Prediction) String() string {
 			fmt.Fprintf(&b, "done, %-9s %s\n", row.name+":", p.when(row.q))
 		}
 	}
-	fmt.Fprintf(&b, "%s: %.0f %%%s\n", p.undone(), 100*p.Halted(), p.why())
+	fmt.Fprintf(&b, "%s: %s%s\n", p.undone(), percent(p.halted(), len(p.Trials)), p.why())
 	fmt.Fprintf(&b, "at most %s in flight at once", textlist.Counted(p.Peak(1), "resource"))
 	if half := p.Peak(0.5); half < p.Peak(1) {
 		fmt.Fprintf(&b, ", in half of the trials at most %d", half)

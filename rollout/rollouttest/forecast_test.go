@@ -224,6 +224,26 @@ func TestTrialsThatSayLittle(t *testing.T) {
 	}
 }
 
+// TestShareNotDone: one trial of many is not none, and all but one are not all.
+func TestShareNotDone(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		halted, trials int
+		want           string
+	}{
+		{0, 1000, "never done: 0 %\n"}, {1, 1000, "never done: less than 1 %: an unfinished job in 1 trial\n"}, {10, 1000, "never done: 1 %: "}, {994, 1000, "never done: more than 99 %: "},
+		{990, 1000, "never done: 99 %: "}, {999, 1000, "never done: more than 99 %: "}, {1000, 1000, "never done: 100 %: "}, {1, 3, "never done: 33 %: "}, {2, 3, "never done: 67 %: "},
+	} {
+		p := rollouttest.Prediction{Start: noon, Trials: make([]rollouttest.Trial, row.trials)}
+		for k := range p.Trials {
+			p.Trials[k] = rollouttest.Trial{Done: k >= row.halted, Hanging: k < row.halted, Finish: noon}
+		}
+		if text := p.String(); !strings.Contains(text, "\n"+row.want) {
+			t.Errorf("%d of %d: want %q in\n%s", row.halted, row.trials, row.want, text)
+		}
+	}
+}
+
 // TestTrialsThatAreCutOff: what World.End comes before might have been later, so nothing says that it
 // never was.
 func TestTrialsThatAreCutOff(t *testing.T) {
