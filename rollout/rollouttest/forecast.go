@@ -422,7 +422,7 @@ func (p Prediction) String() string {
 	}
 	b.WriteString("\n")
 	if len(p.Unsampled) > 0 {
-		fmt.Fprintf(&b, "no samples of %s\n", strings.Join(textlist.Names(p.Unsampled), ", "))
+		fmt.Fprintf(&b, "no samples, so World.Job decides: %s\n", named(p.Unsampled, 10))
 	}
 	if len(p.Overdue) > 0 {
 		fmt.Fprintf(&b, "longer in progress than any sample, and taken to end at once: %s\n", named(p.Overdue, 10))

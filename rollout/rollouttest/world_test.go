@@ -726,7 +726,7 @@ func TestForecast(t *testing.T) {
 	if !ok || earliest.Before(at(2, 10, 20)) || earliest.After(median) || !median.Before(latest) || first.DoneBy(latest) != 1 || first.DoneBy(earliest.Add(-1)) != 0 {
 		t.Errorf("earliest %v, median %v, latest %v", earliest, median, latest)
 	}
-	if len(first.Unsampled) != 4 || slices.Contains(first.Unsampled, drain) || !strings.Contains(first.String(), "no samples of "+strings.Join(first.Unsampled, ", ")) {
+	if len(first.Unsampled) != 4 || slices.Contains(first.Unsampled, drain) || !strings.Contains(first.String(), "\nno samples, so World.Job decides: "+strings.Join(first.Unsampled, ", ")) {
 		t.Errorf("four deployments had no samples, a misspelt one would be among them: %q\n%v", first.Unsampled, first)
 	}
 	if first.Peak(1) != 2 || first.Halted() != 0 {
@@ -780,7 +780,7 @@ func TestForecastTellsWhyItHalts(t *testing.T) {
 		end    time.Time
 		want   string
 	}{
-		{"all is done", rollouttest.Outcome{After: minutes(8)}, time.Time{}, "never done: 0 %\nat most 2 resources in flight at once\nno samples of "},
+		{"all is done", rollouttest.Outcome{After: minutes(8)}, time.Time{}, "never done: 0 %\nat most 2 resources in flight at once\nno samples, so World.Job decides: "},
 		{"nobody repeats a failure", rollouttest.Outcome{After: minutes(8), Status: rollout.JobFailure}, time.Time{}, "never done: 100 %: bracket_failed_holding in 2 trials, slot_full in 2 trials"},
 		{"a job hangs", rollouttest.Outcome{Status: rollout.JobInProgress}, time.Time{}, "never done: 100 %: an unfinished job in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials"},
 		{"the world ends before its time", rollouttest.Outcome{After: minutes(8)}, at(2, 9, 30), "not done: 100 %: World.End came first in 2 trials, an unfinished job in 2 trials, bracket_waits_for_members in 2 trials, slot_full in 2 trials\n"},
