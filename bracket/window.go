@@ -1,6 +1,9 @@
 package bracket
 
-import "time"
+import (
+	"sort"
+	"time"
+)
 
 // window holds the instants that decide when a group opens and closes, as the members are now.
 type window struct {
@@ -20,11 +23,9 @@ func (v *view) window(g *GroupRecord) window {
 		}
 		d := &v.deployments[v.find(m.Deployment)]
 		own := v.newOf(d, g.served(d.id))
-		for _, at := range d.outdated {
-			if at.After(since) {
-				own.add(at, at)
-				break
-			}
+		later := sort.Search(len(d.outdated), func(k int) bool { return d.outdated[k].After(since) })
+		if later < len(d.outdated) {
+			own.add(d.outdated[later], d.outdated[later])
 		}
 		if !own.trigger.IsZero() {
 			earlier(&w.trigger, own.trigger)
