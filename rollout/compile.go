@@ -40,6 +40,10 @@ type Matcher = interface {
 // Compiler compiles expressions; a *selector.Env of selector.DefaultSchema is one. This package
 // knows only the variables of that schema, so [Compile] refuses an expression that reads another
 // one, even if the compiler has it.
+//
+// The expressions of policies are compiled once. Those of versions are compiled in every plan, about
+// 0.2 ms for each that some target could get: a host with hundreds of scoped versions passes a
+// compiler that remembers them.
 type Compiler interface {
 	Matcher(expression string) (Matcher, error)
 }

@@ -203,6 +203,61 @@ func ExampleGradualRollout_Offset() {
 	// 3 46m37s <nil>
 }
 
+// remembering compiles every expression once. A host lets it forget those of versions that are gone,
+// and guards it with a lock if it plans concurrently.
+type remembering struct {
+	*selector.Env
+	known map[string]rollout.Matcher
+	asked int
+}
+
+func (c *remembering) Matcher(expression string) (rollout.Matcher, error) {
+	if known, ok := c.known[expression]; ok {
+		return known, nil
+	}
+	c.asked++
+	compiled, err := c.Env.Matcher(expression)
+	if err == nil {
+		c.known[expression] = compiled
+	}
+	return compiled, err
+}
+
+// Every plan compiles the expressions of the versions in its snapshot, unless the compiler remembers
+// them.
+func ExampleCompiler() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		panic(err)
+	}
+	compiler := &remembering{Env: env, known: map[string]rollout.Matcher{}}
+	set, err := rollout.Load([]byte(`{"name": "all", "selector": "true", "rules": [{"anyApproval": {"minApprovals": 1}}]}`), compiler)
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, 3, 11, 9, 0, 0, 0, time.UTC)
+	snapshot := rollout.Snapshot{
+		Resources:    []rollout.Resource{{ID: "node-1", Metadata: map[string]string{"tenant": "acme"}}},
+		Environments: []rollout.Environment{{ID: "prod"}},
+		Deployments:  []rollout.Deployment{{ID: "api"}},
+		Versions: []rollout.Version{
+			{ID: "v2-acme", Deployment: "api", Status: rollout.VersionReady, CreatedAt: now, TargetSelector: "resource.metadata['tenant'] == 'acme'"},
+		},
+		Targets: []rollout.Target{{TargetID: rollout.TargetID{Resource: "node-1", Environment: "prod", Deployment: "api"}}},
+	}
+	for range 3 {
+		plan, err := set.Plan(snapshot, now)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(plan.Waiting.Len(), "waits,", compiler.asked, "compiled")
+	}
+	// Output:
+	// 1 waits, 2 compiled
+	// 1 waits, 2 compiled
+	// 1 waits, 2 compiled
+}
+
 // ExamplePlan_Explain asks why a node does not get v2.
 func ExamplePlan_Explain() {
 	set := exampleSet(`{"name":"office hours","selector":"true","rules":[
