@@ -154,7 +154,7 @@ func (d *deployment) ranksOf(locks []VersionMark, mark VersionMark) *lockedRanks
 	for k, l := range locks {
 		r := d.rankOf(l.ID)
 		own.locks[k].rank, own.locks[k].above = r, r+1
-		if r < 0 || d.versions[r].mark() != l { // it is not listed, or was created at another instant
+		if r < 0 {
 			own.locks[k].above = d.above(l)
 		}
 	}

@@ -45,7 +45,11 @@ func TestI9LateEqualsTimely(t *testing.T) {
 		}
 		for _, d := range []string{"a", "b", "c"} {
 			for r := range 3 {
-				targets = append(targets, Target{Resource: fmt.Sprint("r", r), Deployment: d, Current: rapid.SampledFrom([]string{"", "u0", "u1"}).Draw(t, "current")})
+				own := Target{Resource: fmt.Sprint("r", r), Deployment: d, Current: rapid.SampledFrom([]string{"", "u0", "u1"}).Draw(t, "current")}
+				if rapid.IntRange(0, 4).Draw(t, "outdated") == 4 {
+					own.OutdatedAt = at(rapid.IntRange(0, 40).Draw(t, "since"))
+				}
+				targets = append(targets, own)
 			}
 			for i, id := range []string{"u0", "u1"} { // there before anybody looked
 				base.Versions = append(base.Versions, Version{Deployment: d, ID: id, CreatedAt: at(i - 2), EligibleAt: at(i - 2)})
@@ -72,6 +76,13 @@ func TestI9LateEqualsTimely(t *testing.T) {
 				}
 				o.Versions = append(o.Versions, v)
 			}
+			outdated := slices.Clone(targets)
+			for k := range outdated {
+				if outdated[k].OutdatedAt.After(now) {
+					outdated[k].OutdatedAt = time.Time{}
+				}
+			}
+			o.Targets = outdated
 			return o
 		}
 		var timelyEvents, lateEvents []string
@@ -85,6 +96,19 @@ func TestI9LateEqualsTimely(t *testing.T) {
 		timely, awaited := NewState("rule", "prod"), 0
 		for m := 0; m <= 50; m++ {
 			awaited += checkNew(t, rule, timely.Group, seen(at(m)), at(m))
+			if m%5 == 4 { // other hands were at work, and a version is not listed
+				o := seen(at(m))
+				missing := rapid.IntRange(0, len(o.Versions)-1).Draw(t, "missing")
+				o.Versions = slices.Delete(o.Versions, missing, missing+1)
+				moved := slices.Clone(targets)
+				for k := range moved {
+					if v := rapid.SampledFrom(base.Versions).Draw(t, "to"); v.Deployment == moved[k].Deployment {
+						moved[k].Current = v.ID
+					}
+				}
+				o.Targets = moved
+				awaited += checkNew(t, rule, timely.Group, o, at(m))
+			}
 			next, plan, err := Step(rule, timely, seen(at(m)), at(m))
 			if err != nil {
 				t.Fatal(err)
@@ -144,8 +168,11 @@ func checkNew(t *rapid.T, rule Rule, group *GroupRecord, o Observation, now time
 				needed = true
 				locked := int32(-1) // rank of the newest locked version that the target may have
 				for _, l := range served.locked {
-					if may(l.ID) {
-						locked = max(locked, d.rankOf(l.ID))
+					switch rank := d.rankOf(l.ID); {
+					case rank < 0: // it may be for every target
+						locked = max(locked, d.above(l)-1)
+					case may(l.ID):
+						locked = max(locked, rank)
 					}
 				}
 				waits = waits || len(target.OutOfScope) > 0 && served.latest != nil && r > locked
