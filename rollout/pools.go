@@ -67,16 +67,17 @@ func (w *work) openPools() {
 			list = push(list, resourceIn{r, membership{int32(n), index}})
 		}
 	}
-	c.join(list, len(w.resources))
+	w.join(list)
 	w.openVacated()
 	w.occupy()
 }
 
 // join files memberships under their resources, and counts the members of each pool.
-func (c *capacity) join(list []resourceIn, resources int) {
+func (w *work) join(list []resourceIn) {
 	if len(list) == 0 {
 		return
 	}
+	c, resources := &w.capacity, len(w.resources)
 	c.members, c.begins = make([]membership, len(list)), make([]int32, resources+2)
 	for k := range list {
 		c.begins[list[k].resource+2]++
@@ -92,7 +93,8 @@ func (c *capacity) join(list []resourceIn, resources int) {
 	for r := range int32(resources) {
 		own := c.of(r)
 		for k, m := range own {
-			if !slices.ContainsFunc(own[:k], func(o membership) bool { return o.pool == m.pool }) { // rules may share it
+			shared := w.set.concurrency[m.rule].pool.SharedPool != ""
+			if !shared || !slices.ContainsFunc(own[:k], func(o membership) bool { return o.pool == m.pool }) {
 				c.snapshot.Pools[m.pool].Total++
 			}
 		}
@@ -117,10 +119,6 @@ func (c *capacity) under(rule *compiledRule, resource int32) int32 {
 	return none
 }
 
-// fewGroups is the number of group selectors with a requirement up to which asking them about every
-// resource is cheaper than to find out which of them to ask.
-const fewGroups = 8
-
 // concerned returns, for each concurrency rule, the resources about which its group selector has to
 // be asked, by number.
 func (s *PolicySet) concerned(resources []Resource) []iter.Seq[int32] {
@@ -132,7 +130,7 @@ func (s *PolicySet) concerned(resources []Resource) []iter.Seq[int32] {
 		}
 	}
 	concerned := slices.Repeat([]iter.Seq[int32]{all}, len(s.concurrency))
-	if len(s.askingGroups.some) <= fewGroups {
+	if len(s.askingGroups.some) <= fewSelectors {
 		return concerned
 	}
 	asked := make([][]int32, len(s.concurrency))

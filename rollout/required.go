@@ -33,6 +33,10 @@ type fieldValue struct {
 	value string
 }
 
+// fewSelectors is the number of selectors with a requirement up to which asking them about every
+// resource is cheaper than to find out which of them to ask.
+const fewSelectors = 8
+
 // longest is the length up to which a selector knows what it does with a text, in bytes.
 const longest = 256
 

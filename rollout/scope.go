@@ -39,7 +39,7 @@ type scopeField struct {
 
 // scopeIndex lists the targets of a pair, by their ordinals, by what they have in a field.
 type scopeIndex struct {
-	scopes  int                // how many have asked; nil maps up to fewGroups, because to ask few about all is cheaper
+	scopes  int                // how many have asked; nil maps up to fewSelectors, because to ask few about all is cheaper
 	having  map[string][]int32 // by value
 	lacking []int32            // those that every scope has to be asked about
 }
@@ -116,7 +116,7 @@ func (w *work) unanswered(s *scope, pair int32) []answer {
 		index = &scopeIndex{}
 		w.fields[key] = index
 	}
-	if index.scopes++; index.scopes <= fewGroups {
+	if index.scopes++; index.scopes <= fewSelectors {
 		return slices.Repeat([]answer{undecided}, len(targets))
 	}
 	if index.having == nil {
