@@ -111,6 +111,12 @@ func isLong(metadata map[string]string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return len(text) > longest })
 }
 
+func (e *Environment) isLong() bool { return isLong(e.Metadata, e.ID, e.Name) }
+
+func (d *Deployment) isLong() bool { return isLong(d.Metadata, d.ID, d.Name, d.Slug) }
+
+func (v *Version) isLong() bool { return isLong(v.Metadata, v.ID, v.Name, v.Tag, string(v.Status)) }
+
 func (r *Resource) isLong() bool {
 	return isLong(r.Metadata, r.ID, r.Name, r.Kind, r.Identifier, r.Version)
 }
@@ -122,12 +128,10 @@ func (w *work) long() (environments, deployments, resources []bool) {
 		return environments, deployments, resources
 	}
 	for k := range w.environments {
-		e := &w.environments[k]
-		environments[k] = isLong(e.Metadata, e.ID, e.Name)
+		environments[k] = w.environments[k].isLong()
 	}
 	for k := range w.deployments {
-		d := &w.deployments[k]
-		deployments[k] = isLong(d.Metadata, d.ID, d.Name, d.Slug)
+		deployments[k] = w.deployments[k].isLong()
 	}
 	if len(w.set.askingResources.fields) > 0 {
 		for k := range w.resources {

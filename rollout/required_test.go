@@ -87,7 +87,8 @@ func TestRequiredChangesNothing(t *testing.T) {
 		}
 		for k := range oneOf(t, "scoped", 0, 3, 20) {
 			s.Versions = append(s.Versions, rollout.Version{
-				ID: fmt.Sprintf("s%d", k), Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(-k), TargetSelector: expression(oneOf(t, "of", ofResource, all)),
+				ID: fmt.Sprintf("s%d", k), Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(-k), Metadata: labels(),
+				TargetSelector: expression(oneOf(t, "of", ofResource, all, append([]string{"version.metadata['blob']"}, ofResource...))),
 			})
 		}
 		var policies []rollout.Policy
@@ -130,6 +131,45 @@ func TestRequiredChangesNothing(t *testing.T) {
 			seen["saved"]++
 		}
 	}, "missing_key", "selector_error", "scope_missing_key", "saved")
+}
+
+// TestScopesOfLongTexts: where a text of the version, its deployment or the environment is so long
+// that an expression fails, it fails on every resource, also where it would say no of another text.
+func TestScopesOfLongTexts(t *testing.T) {
+	long := map[string]string{"blob": strings.Repeat("a", 200_000)}
+	for _, of := range []string{"version", "deployment", "environment", "resource"} {
+		s := apart(1, 1, 12)
+		for k := range s.Resources {
+			own := rollout.Version{ID: fmt.Sprintf("s%02d", k), Deployment: "d0000", Status: rollout.VersionReady, CreatedAt: t0.Add(30 * time.Second),
+				TargetSelector: fmt.Sprintf("%[1]s.metadata['blob'].contains('b') && resource.id == '%[2]s'", of, s.Resources[k].ID)}
+
+			if of == "version" {
+				own.Metadata = long
+			}
+			if of == "resource" {
+				s.Resources[k].Metadata = long
+			}
+			s.Versions = append(s.Versions, own)
+		}
+		if of == "deployment" {
+			s.Deployments[0].Metadata = long
+		}
+		if of == "environment" {
+			s.Environments[0].Metadata = long
+		}
+		says := func(compiler rollout.Compiler) rollout.Plan {
+			set, err := rollout.Load([]byte(policy(`{"anyApproval":{"minApprovals":1}}`)), compiler)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return mustPlan(t, set, s, t0.Add(time.Minute))
+		}
+		n := 0
+		want := says(silent{newEnv(t), &n})
+		if diff := cmp.Diff(text(t, want), text(t, says(newEnv(t)))); diff != "" || len(want.Diagnostics) != 12 || want.Diagnostics[0].Count != 12 {
+			t.Errorf("%s: %v %s", of, want.Diagnostics, diff)
+		}
+	}
 }
 
 // TestOwnPolicies: of many policies that are about one deployment, one environment or one resource

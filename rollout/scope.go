@@ -103,8 +103,8 @@ func (w *work) unanswered(s *scope, pair int32) []answer {
 	if s.alike {
 		return []answer{undecided}
 	}
-	targets := w.pairs[pair].targets
-	if s.field.variable == "" {
+	targets, d := w.pairs[pair].targets, int32(len(w.deployments))
+	if s.field.variable == "" || s.version.isLong() || w.deployments[pair%d].isLong() || w.environments[pair/d].isLong() {
 		return slices.Repeat([]answer{undecided}, len(targets))
 	}
 	key := scopeField{pair, s.field}
