@@ -33,19 +33,19 @@ type bracketWork struct {
 	rule        *compiledRule // nil: the rule is gone, its open executions run to their end
 	id          string
 	environment int32
-	targets     []int32           // of its members, in order
-	deployments []int32           // numbers of its members
-	lent        map[int32]bool    // those of former that are members of another bracket
-	former      map[int32]bool    // targets of an open execution that are no longer members, see former.go
-	edges       map[edge]bool     // dependency rules that order members instead of blocking them; false: for some versions only, see unordered
-	group       *bracket.Group    // the latest closed group, if it still has to run somewhere
-	needs       [][]memberNeed    // of the members of group, by number of the deployment
-	unclear     *Verdict          // an expression for the roles has no answer: until it has one, no group collects; open executions run on
-	keeps       bool              // a group was asked with a version that the open execution would keep if the group were merged, see merged
-	pending     []pendingResource // resources on which the latest group has still to run
-	runs        []pendingRun      // of all pending resources, in their order
-	started     map[int32]string  // targets of open executions on which a run may start now → version
-	unknown     []jobOn           // jobs whose run no group has, see runFacts
+	targets     []int32                   // of its members, in order
+	deployments []int32                   // numbers of its members
+	lent        map[int32]bool            // those of former that are members of another bracket
+	former      map[int32]bool            // targets of an open execution that are no longer members, see former.go
+	edges       map[edge]bool             // dependency rules that order members instead of blocking them; false: for some versions only, see unordered
+	group       *bracket.Group            // the latest closed group, if it still has to run somewhere
+	needs       memberTable[[]memberNeed] // of the members of group
+	unclear     *Verdict                  // an expression for the roles has no answer: until it has one, no group collects; open executions run on
+	keeps       bool                      // a group was asked with a version that the open execution would keep if the group were merged, see merged
+	pending     []pendingResource         // resources on which the latest group has still to run
+	runs        []pendingRun              // of all pending resources, in their order
+	started     map[int32]string          // targets of open executions on which a run may start now → version
+	unknown     []jobOn                   // jobs whose run no group has, see runFacts
 	plan        bracket.Plan
 	state       bracket.State
 
@@ -319,7 +319,7 @@ func (w *work) leftAtWork(b *bracketWork) bool {
 
 func (w *work) decide(b *bracketWork) error {
 	var err error
-	b.group, b.needs, b.pending, b.runs = nil, nil, nil, nil // until the latest group is pending somewhere
+	b.group, b.needs, b.pending, b.runs = nil, memberTable[[]memberNeed]{}, nil, nil // until the latest group is pending somewhere
 	b.state, b.plan, err = bracket.Step(b.ruleInForce, b.state, b.observation, w.now)
 	if err != nil {
 		return err

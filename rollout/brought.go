@@ -130,7 +130,7 @@ func (w *work) comingFirst(b *bracketWork, p *pendingResource) []coming {
 	list := make([]coming, len(runs))
 	for k, run := range runs {
 		list[k].run = run
-		for _, need := range b.needs[w.targets[run.target].deployment] {
+		for _, need := range *b.needs.at(w.targets[run.target].deployment) {
 			if w.comesWith(runs, need) {
 				list[k].needs = append(list[k].needs, need.deployment)
 			}

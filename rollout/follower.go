@@ -36,7 +36,7 @@ func (w *work) follow(b *bracketWork, p *pendingResource) {
 		if w.waits[run.target].start != 0 {
 			continue
 		}
-		if !slices.ContainsFunc(b.needs[w.targets[run.target].deployment], func(need memberNeed) bool { return w.comesWith(runs, need) }) {
+		if !slices.ContainsFunc(*b.needs.at(w.targets[run.target].deployment), func(need memberNeed) bool { return w.comesWith(runs, need) }) {
 			if blockers := w.afterOthers(b, p, run.target, run.version); len(blockers) > 0 {
 				w.waitNumber(run.target, run.version, blockers)
 				continue
@@ -57,7 +57,7 @@ func (w *work) followerOf(listed int32) []Verdict {
 		from--
 	}
 	verdict := Verdict{Status: Pending, Reason: Reason(bracket.ReasonWaitsForMembers), Rule: b.id}
-	for _, need := range b.needs[w.targets[run.target].deployment] {
+	for _, need := range *b.needs.at(w.targets[run.target].deployment) {
 		if w.comesWith(b.following[from:at], need) {
 			verdict.On = append(verdict.On, Condition{
 				Kind: OnMember, Group: b.group.ID, Resource: w.resources[resource].ID, Deployment: w.deployments[need.deployment].ID,

@@ -12,17 +12,16 @@ import (
 // another bracket has already is an error.
 func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*bracketWork) (*bracketWork, error) {
 	b := newBracketWork(rule, e)
+	var selected []int32 // deployments
 	size := 0
-	for d := range w.deployments {
-		size += len(w.targetsIn(e, int32(d)))
-	}
-	b.targets = make([]int32, 0, size)
+	asked := new(bound)
 	for d := range w.deployments {
 		targets := w.targetsIn(e, int32(d))
 		if len(targets) == 0 {
 			continue
 		}
-		ok, err := rule.members.Match(&bound{deployment: &w.deployments[d]})
+		asked.deployment = &w.deployments[d]
+		ok, err := rule.members.Match(asked)
 		if err != nil {
 			for _, i := range targets {
 				if has[w.view[i]] {
@@ -31,11 +30,14 @@ func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*brac
 			}
 			continue
 		}
-		if !ok {
-			continue
+		if ok {
+			selected, size = append(selected, int32(d)), size+len(targets)
 		}
+	}
+	b.targets = make([]int32, 0, size)
+	for _, d := range selected {
 		before := len(b.targets)
-		for _, i := range targets {
+		for _, i := range w.targetsIn(e, d) {
 			if has[w.view[i]] {
 				if w.members[i] {
 					ids := [2]string{bracketOf(i, others), rule.id}
@@ -48,8 +50,11 @@ func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*brac
 			}
 		}
 		if len(b.targets) > before {
-			b.deployments = append(b.deployments, int32(d))
+			b.deployments = append(b.deployments, d)
 		}
+	}
+	if len(b.targets) < size/2 {
+		b.targets = slices.Clone(b.targets) // of many policies each governs few of them
 	}
 	if len(b.deployments) > 1 {
 		ascending(b.targets, len(w.targets))
@@ -70,6 +75,34 @@ func ascending(numbers []int32, n int) {
 			numbers = append(numbers, int32(at*64+bits.TrailingZeros64(word)))
 		}
 	}
+}
+
+// memberTable holds a value for each deployment of a bracket. There may be many brackets of one
+// deployment each, and a list of all deployments for each of them would cost the product.
+type memberTable[T any] struct {
+	first int32 // deployment
+	list  []T
+}
+
+// tableOf returns a table for the deployments of a bracket's targets, with the same value for all.
+func tableOf[T any](w *work, b *bracketWork, value T) memberTable[T] {
+	first, last := int32(0), int32(len(w.deployments))-1
+	if b.rule != nil && len(b.deployments) > 0 {
+		first, last = b.deployments[0], b.deployments[len(b.deployments)-1]
+		for i := range b.former {
+			d := w.targets[i].deployment
+			first, last = min(first, d), max(last, d)
+		}
+	}
+	return memberTable[T]{first, slices.Repeat([]T{value}, int(last-first)+1)}
+}
+
+// at returns the value of a deployment, or nil if no target of the bracket has that deployment.
+func (t *memberTable[T]) at(d int32) *T {
+	if d < t.first || int(d-t.first) >= len(t.list) {
+		return nil
+	}
+	return &t.list[d-t.first]
 }
 
 // bracketOf returns the id of the bracket that target i belongs to already, or "".

@@ -180,31 +180,29 @@ type memberKind struct {
 
 func (w *work) kindsOf(b *bracketWork) kinds {
 	var all kinds
-	known := map[viewed]int32{}               // → index in all.list
-	last := make([]int32, len(w.deployments)) // index of the kind seen last, by deployment; neighbours are mostly of one kind
-	for d := range last {
-		last[d] = none
-	}
+	known := map[viewed]int32{}        // → index in all.list
+	last := tableOf(w, b, int32(none)) // index of the kind seen last, by deployment; neighbours are mostly of one kind
 	for _, i := range b.targets {
 		if len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so its gates do not matter
 			continue
 		}
 		t, own := &w.targets[i], w.viewed(i)
-		k := last[t.deployment]
+		before := last.at(t.deployment)
+		k := *before
 		if k == none || all.list[k].viewed != own {
 			var met bool
 			if k, met = known[own]; !met {
 				k = int32(len(all.list))
 				known[own], all.list = k, append(all.list, memberKind{own, i, t.current})
 			}
-			last[t.deployment] = k
+			*before = k
 		}
 		all.list[k].oldest = min(all.list[k].oldest, t.current)
 	}
 	slices.SortFunc(all.list, func(a, b memberKind) int { return cmp.Compare(a.deployment, b.deployment) })
 	if len(b.former) > 0 {
 		for _, i := range b.targets {
-			if d := w.targets[i].deployment; last[d] == none && !slices.Contains(all.left, d) {
+			if d := w.targets[i].deployment; *last.at(d) == none && !slices.Contains(all.left, d) {
 				all.left = append(all.left, d)
 			}
 		}

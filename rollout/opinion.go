@@ -1,15 +1,13 @@
 package rollout
 
 import (
-	"slices"
-
 	"github.com/tranche-dev/tranche/bracket"
 )
 
 // reportRest reports what a bracket says of the newest version of every target that is not settled
 // yet.
 func (w *work) reportRest(b *bracketWork, settled settled) {
-	newest, opinion := w.newestOf(), w.opinions(b)
+	newest, opinion := w.newestOf(b), w.opinions(b)
 	for _, i := range b.targets {
 		if settled.has(i) || b.lent[i] {
 			continue
@@ -33,9 +31,9 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 }
 
 // newestOf returns a function that finds the number of the newest version that exists by now for a
-// target, or none. If every version of a deployment is for all targets, it searches once per
+// target of a bracket, or none. If every version of a deployment is for all targets, it searches once per
 // deployment.
-func (w *work) newestOf() func(i int32) int32 {
+func (w *work) newestOf(b *bracketWork) func(i int32) int32 {
 	find := func(i int32) int32 {
 		versions := w.versions[w.targets[i].deployment].list
 		n := int32(len(versions)) - 1
@@ -48,16 +46,17 @@ func (w *work) newestOf() func(i int32) int32 {
 		}
 		return n
 	}
-	known := slices.Repeat([]int32{missing}, len(w.deployments))
+	known := tableOf(w, b, int32(missing))
 	return func(i int32) int32 {
 		d := w.targets[i].deployment
 		if w.scoped[d] {
 			return find(i)
 		}
-		if known[d] == missing {
-			known[d] = find(i)
+		own := known.at(d)
+		if *own == missing {
+			*own = find(i)
 		}
-		return known[d]
+		return *own
 	}
 }
 
@@ -71,7 +70,7 @@ func (w *work) opinions(b *bracketWork) func(i, n int32) (listed int32) {
 		listed int32
 	}
 	answers := map[like]int32{}
-	last := make([]said, len(w.deployments)) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
+	last := tableOf(w, b, said{}) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
 	records, pending := b.state.Executions, b.pending
 	ask := func(i, n int32) int32 {
 		if list := w.opinion(b, i, n); list != nil {
@@ -92,7 +91,7 @@ func (w *work) opinions(b *bracketWork) func(i, n int32) (listed int32) {
 			len(records) > 0 && records[0].Resource == resource || len(pending) > 0 && pending[0].resource == t.resource {
 			return ask(i, n)
 		}
-		alike, before := like{t.deployment, t.current, n, w.view[i]}, &last[t.deployment]
+		alike, before := like{t.deployment, t.current, n, w.view[i]}, last.at(t.deployment)
 		if before.like != alike {
 			listed, known := answers[alike]
 			if !known {

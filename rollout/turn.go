@@ -12,7 +12,7 @@ import (
 // the members from running. So nothing is drained to wait.
 func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 	schedule := w.schedule(b, p.Group)
-	b.group, b.needs = p.Group, w.needsIn(p.Group)
+	b.group, b.needs = p.Group, w.needsIn(b, p.Group)
 	unseen := w.unseen(p.Group)
 	instants := make([]time.Time, len(p.Resources))
 	b.pending = make([]pendingResource, len(p.Resources))
@@ -132,22 +132,23 @@ func (w *work) merged(b *bracketWork, group *bracket.Group, open *bracket.Execut
 
 // needsIn lists which members each member of a group needs before it starts, by numbers of
 // deployments.
-func (w *work) needsIn(group *bracket.Group) [][]memberNeed {
-	needs := make([][]memberNeed, len(w.deployments))
+func (w *work) needsIn(b *bracketWork, group *bracket.Group) memberTable[[]memberNeed] {
+	needs := tableOf(w, b, []memberNeed(nil))
 	for k := range group.Members {
 		m := &group.Members[k]
 		d, known := w.deployment(m.Deployment)
-		if !known {
+		own := needs.at(d)
+		if !known || own == nil {
 			continue
 		}
 		for _, id := range m.Needs {
 			if need, known := w.deployment(id); known {
-				needs[d] = append(needs[d], memberNeed{deployment: need})
+				*own = append(*own, memberNeed{deployment: need})
 			}
 		}
 		for _, only := range m.NeedsIf {
 			if need, known := w.deployment(only.Deployment); known {
-				needs[d] = append(needs[d], memberNeed{need, append([]string{}, only.Versions...)})
+				*own = append(*own, memberNeed{need, append([]string{}, only.Versions...)})
 			}
 		}
 	}
