@@ -26,7 +26,6 @@ const (
 func (w *work) chain(i, n int32) []RuleVerdict {
 	t := &w.targets[i]
 	view := w.viewOf(i)
-	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	rules := w.gateRules(gate, i, n)
 	rules = append(rules, w.dependencyRules(i, n)...)
@@ -53,7 +52,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	if t.busy {
 		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
 	}
-	return w.lets(rules, i, n, v)
+	return w.lets(rules, i, n)
 }
 
 // answer returns what a rule says: its verdict among those that block or, if it has none there, that
@@ -68,13 +67,13 @@ func (r *compiledRule) answer(blockers []Verdict) (own RuleVerdict, blocks bool)
 
 func allowed(rule string) Verdict { return Verdict{Status: Allowed, Reason: ReasonAllowed, Rule: rule} }
 
-// lets marks the answers of overridden rules.
-func (w *work) lets(rules []RuleVerdict, i, n int32, v *Version) []RuleVerdict {
+// lets marks the answers of rules that are overridden for version n on target i.
+func (w *work) lets(rules []RuleVerdict, i, n int32) []RuleVerdict {
 	for k := range rules {
 		own := &rules[k]
 		if o := w.overriddenAt(own.Rule, i, n); o != nil {
 			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: told(endOf(o.ExpiresAt)), Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}
-			own.Since = o.satisfied(v)
+			own.Since = o.satisfied(w.version(i, n))
 		}
 	}
 	return rules
@@ -167,18 +166,17 @@ func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 // another job of it may start.
 func (w *work) repeatRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
-	v := w.version(i, n)
 	blockers, needed := w.repeat(i, n)
 	if !needed {
 		return []RuleVerdict{keptRule(t, n)}, ProspectKept
 	}
-	rules := w.lets(w.windowRules(i, n), i, n, v)
+	rules := w.lets(w.windowRules(i, n), i, n)
 	rules = append(rules, w.retryRules(i, n, blockers)...)
 	if t.busy {
 		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
 	}
 	if len(blockers) == 0 {
-		rules = append(rules, w.slotRules(i, v.ID)...)
+		rules = append(rules, w.slotRules(i, w.version(i, n).ID)...)
 	}
 	return rules, prospect(starts)
 }
@@ -209,12 +207,11 @@ func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVer
 // retryRules returns the answers of the rules that count attempts, those that block and those that
 // do not, and of the freezes.
 func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
-	v := w.version(i, n)
 	var rules []RuleVerdict
 	for _, rule := range w.viewOf(i).retries {
 		own, blocks := rule.answer(blockers)
 		if !blocks { // else even if an override forgave the attempts before it
-			own = w.lets([]RuleVerdict{own}, i, n, v)[0]
+			own = w.lets([]RuleVerdict{own}, i, n)[0]
 		}
 		rules = append(rules, own)
 	}
@@ -270,7 +267,7 @@ func (w *work) slotRules(i int32, version string) []RuleVerdict {
 			}
 		}
 		if n := w.versions[w.targets[i].deployment].number(version); n >= 0 {
-			rules = w.lets(rules, i, n, w.version(i, n))
+			rules = w.lets(rules, i, n)
 		}
 		return rules
 	}
@@ -314,7 +311,7 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
 	v := w.version(i, n)
-	rules := w.lets(w.gateRules(w.gateAt(i, n), i, n), i, n, v)
+	rules := w.lets(w.gateRules(w.gateAt(i, n), i, n), i, n)
 	gates := len(rules)
 	has := func(verdict Verdict) bool {
 		return slices.ContainsFunc(rules[:gates], func(r RuleVerdict) bool { return r.Rule == verdict.Rule && r.Reason == verdict.Reason })
