@@ -261,10 +261,7 @@ func (w *work) forced(c *candidate, pool int32) bool {
 func (w *work) noteLetPast(c *candidate, start int32) {
 	for _, claim := range w.answer.Admitted[start-1].Claims {
 		if w.forced(c, claim.Pool) {
-			if w.letPast == nil {
-				w.letPast = map[int32][]int32{}
-			}
-			w.letPast[start] = append(w.letPast[start], claim.Pool)
+			put(&w.letPast, start, append(w.letPast[start], claim.Pool))
 		}
 	}
 }
@@ -338,10 +335,7 @@ func (w *work) refused() {
 	}
 	for at, reason := range places {
 		if reason == concurrency.SlotRateFull {
-			if w.unrated == nil {
-				w.unrated = map[poolPlace]bool{}
-			}
-			w.unrated[at] = true
+			put(&w.unrated, at, true)
 		}
 	}
 	w.queue, w.queuedIn = make([]queued, len(w.answer.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
@@ -389,10 +383,7 @@ func (w *work) shareRates(c *concurrency.Candidate) {
 		if int(pool) == len(pools) || pools[pool].Rate.IsZero() { // the last one is that of the doubted
 			continue
 		}
-		if w.shared == nil {
-			w.shared = map[int32]bool{}
-		}
-		w.shared[pool] = true
+		put(&w.shared, pool, true)
 	}
 }
 
@@ -412,10 +403,7 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Cond
 			w.wake(opens)
 		}
 		if v.Until = opens; !own.Rate.IsZero() {
-			if w.rated == nil {
-				w.rated = map[int32]bool{}
-			}
-			w.rated[refusal.Pool] = true
+			put(&w.rated, refusal.Pool, true)
 		}
 	case concurrency.SlotKeysFull:
 		events, known := active[own.Family]
@@ -455,10 +443,7 @@ func (w *work) refuse(c *candidate, blockers []Verdict) {
 		return
 	}
 	if c.member == nil {
-		if w.slotless == nil {
-			w.slotless = map[int32]bool{}
-		}
-		w.slotless[c.target] = true
+		put(&w.slotless, c.target, true)
 	}
 	w.waitWithOlder(c.target, c.version, w.versionID(c), blockers)
 }

@@ -133,10 +133,7 @@ func (w *work) diagnoseOnce(code DiagnosticCode, rule, detail string, at TargetI
 	if w.met[one] {
 		return
 	}
-	if w.met == nil {
-		w.met = map[diagnosedAt]bool{}
-	}
-	w.met[one] = true
+	put(&w.met, one, true)
 	w.diagnose(code, rule, detail, at)
 }
 

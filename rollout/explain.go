@@ -337,10 +337,7 @@ func (w *work) poolsOf(versions []VersionExplanation) (pools []Pool) {
 		pool, told := w.explaining.pools[key]
 		if !told {
 			pool = w.withStarts(w.plan.Pools[i])
-			if w.explaining.pools == nil {
-				w.explaining.pools = map[string]Pool{}
-			}
-			w.explaining.pools[key] = pool
+			put(&w.explaining.pools, key, pool)
 		}
 		pools = append(pools, pool)
 	}

@@ -56,10 +56,7 @@ func (w *work) goPast() {
 				inUse[claim.Pool] = used
 			}
 			if at := (poolPlace{claim.Pool, w.resourceOf(c)}); !used[at] {
-				if w.past == nil {
-					w.past = map[poolPlace]bool{}
-				}
-				w.past[at] = true
+				put(&w.past, at, true)
 			}
 		}
 	}

@@ -41,16 +41,11 @@ func (w *work) others(b *bracketWork, yield func(i int32)) {
 // the end of the execution.
 func (w *work) addFormer(b *bracketWork) {
 	w.others(b, func(i int32) {
-		if b.former == nil {
-			b.former = map[int32]bool{}
-		}
 		if w.members[i] {
-			if b.lent == nil {
-				b.lent = map[int32]bool{}
-			}
-			b.lent[i] = true
+			put(&b.lent, i, true)
 		}
-		w.members[i], b.former[i] = true, true
+		w.members[i] = true
+		put(&b.former, i, true)
 		b.targets = append(b.targets, i)
 	})
 	if b.former != nil {
@@ -87,11 +82,8 @@ func (w *work) handedOver(works []*bracketWork) []*bracketWork {
 // close keeps every other bracket from beginning anything on a resource until an execution of a
 // rule has ended there.
 func (w *work) close(resource int32, rule string) {
-	if w.closing == nil {
-		w.closing = map[int32][]string{}
-	}
 	if !slices.Contains(w.closing[resource], rule) {
-		w.closing[resource] = append(w.closing[resource], rule)
+		put(&w.closing, resource, append(w.closing[resource], rule))
 	}
 }
 

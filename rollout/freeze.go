@@ -150,18 +150,12 @@ func (w *work) freeze(list []Freeze) {
 			Status: Pending, Reason: ReasonFrozen, Until: told(until), On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
 		}}
 		if z.Resource == "" {
-			if w.broad == nil {
-				w.broad = map[TargetID][]*frost{}
-			}
 			at := TargetID{Environment: z.Environment, Deployment: z.Deployment}
-			w.broad[at] = append(w.broad[at], own)
+			put(&w.broad, at, append(w.broad[at], own))
 			continue
 		}
-		if w.frozen == nil {
-			w.frozen = map[int32][]*frost{}
-		}
 		r, _ := w.resource(z.Resource) // it is known, see freezesNothing
-		w.frozen[r] = append(w.frozen[r], own)
+		put(&w.frozen, r, append(w.frozen[r], own))
 	}
 	for _, list := range w.frozen {
 		slices.SortFunc(list, (*frost).compare)
@@ -297,10 +291,7 @@ func (w *work) frozenBroadly(i int32) frozenPair {
 		for _, z := range own.freezes {
 			own.verdicts = append(own.verdicts, z.verdict)
 		}
-		if w.inPair == nil {
-			w.inPair = map[int32]frozenPair{}
-		}
-		w.inPair[number] = own
+		put(&w.inPair, number, own)
 	}
 	return own
 }

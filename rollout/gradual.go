@@ -392,10 +392,8 @@ func (g *gate) begunAside(k int, base, now time.Time, begin func(base time.Time,
 	first := g.aside[aside{rule: k}]
 	if first == nil || first.dated {
 		r := begin(base, false)
-		if g.aside == nil {
-			g.aside = map[aside]*rollout{}
-		}
-		g.aside[aside{k, base}], g.aside[aside{rule: k}] = r, r
+		put(&g.aside, aside{k, base}, r)
+		put(&g.aside, aside{rule: k}, r)
 		return r
 	}
 	own := *first

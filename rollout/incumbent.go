@@ -167,10 +167,7 @@ func (w *work) hold(h concurrency.Holder, pools []int32) (places []poolPlace) {
 func (w *work) restOn(record string, places []poolPlace) {
 	c := &w.capacity
 	for _, at := range places {
-		if c.restsOn == nil {
-			c.restsOn = map[poolPlace][]string{}
-		}
-		c.restsOn[at] = append(c.restsOn[at], record)
+		put(&c.restsOn, at, append(c.restsOn[at], record))
 	}
 }
 
@@ -217,10 +214,7 @@ func (w *work) doubt(why func(c *candidate, pool int32) concurrency.Reason) (any
 		c := &w.candidates[k]
 		for _, claim := range admitted.Claims {
 			if reason := why(c, claim.Pool); reason != "" {
-				if w.doubted == nil {
-					w.doubted = map[int32][]concurrency.Refusal{}
-				}
-				w.doubted[k] = append(w.doubted[k], concurrency.Refusal{Pool: claim.Pool, Reason: reason})
+				put(&w.doubted, k, append(w.doubted[k], concurrency.Refusal{Pool: claim.Pool, Reason: reason}))
 				anybody = true
 			}
 		}

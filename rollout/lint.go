@@ -213,11 +213,9 @@ type reaches[K comparable] struct {
 func (r *reaches[K]) at(key K) *reach {
 	own := r.of[key]
 	if own == nil {
-		if r.of == nil {
-			r.of = map[K]*reach{}
-		}
 		own = &reach{}
-		r.keys, r.of[key] = append(r.keys, key), own
+		r.keys = append(r.keys, key)
+		put(&r.of, key, own)
 	}
 	return own
 }

@@ -86,10 +86,7 @@ func (w *work) lacking(b *bracketWork, list []memberKind, number int32) (lack []
 		case !w.scoped[kind.deployment] && len(w.gateOf(kind.first, number).perResource) == 0:
 			lack = append(lack, k)
 		default:
-			if asked == nil {
-				asked = map[viewed]int{}
-			}
-			asked[kind.viewed] = k
+			put(&asked, kind.viewed, k)
 		}
 	}
 	if len(asked) == 0 {

@@ -137,15 +137,9 @@ func (w *work) override(list []Override) {
 				own.all = append(own.all, o)
 				continue
 			}
-			if own.single == nil {
-				own.single = map[string][]*Override{}
-			}
-			own.single[o.Resource] = append(own.single[o.Resource], o)
-			if w.singled == nil {
-				w.singled = map[int32]bool{}
-			}
+			put(&own.single, o.Resource, append(own.single[o.Resource], o))
 			r, _ := w.resource(o.Resource) // it is known, see ineffective
-			w.singled[r] = true
+			put(&w.singled, r, true)
 		}
 	}
 	for _, own := range w.overrides {

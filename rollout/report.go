@@ -135,10 +135,7 @@ func (t *target) running(version string) bool {
 
 // starts notes that a run of the open execution may start.
 func (b *bracketWork) starts(target int32, version string) {
-	if b.started == nil {
-		b.started = map[int32]string{}
-	}
-	b.started[target] = version
+	put(&b.started, target, version)
 }
 
 // atWork reports whether the open execution starts, or runs, the version that the next group has

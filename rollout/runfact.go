@@ -36,10 +36,7 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 				id, ours := groups[first]
 				if !ours {
 					if numberOf(job.Run, every) > known {
-						if outlived == nil {
-							outlived = map[string]bool{}
-						}
-						outlived[t.Resource] = true
+						put(&outlived, t.Resource, true)
 					}
 					continue
 				}

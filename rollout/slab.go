@@ -51,6 +51,14 @@ func push[T any](list []T, item T) []T {
 	return append(list, item)
 }
 
+// put sets an entry of a map that is made for its first entry: most plans need few of these maps.
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
+}
+
 // take cuts n elements off a slab, and makes a new slab if it is used up.
 func take[T any](slab *[]T, n int) []T {
 	if cap(*slab)-len(*slab) < n {

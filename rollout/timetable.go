@@ -17,10 +17,7 @@ func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 	to, known := r.timetables[h]
 	if !known {
 		to = &timetable{}
-		if r.timetables == nil {
-			r.timetables = map[*hours]*timetable{}
-		}
-		r.timetables[h] = to
+		put(&r.timetables, h, to)
 	}
 	if to.dues == nil {
 		if to.asked++; (r.beside || h != nil && h.before != nil) && to.asked < 8 {
