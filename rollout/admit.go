@@ -16,16 +16,20 @@ type admitting struct {
 	turns      []int32                         // indices of the candidates, in the order in which they ask for capacity
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
-	past       map[poolPlace]bool              // places beyond a limit that the plan gives because of an override
-	letPast    map[int32][]int32               // per start, as in wait.start: the pools past whose rules an override lets it
-	awakened   map[int32]bool                  // pools that are in use again once a start of the plan is carried out, see awaken
-	rated      map[int32]bool                  // pools whose rates the starts of the plan use up, and for which others wait
-	shared     map[int32]bool                  // pools with a rate that somebody needs who waits for another one
-	unrated    map[poolPlace]bool              // places in which an override lets a start begin beyond a rate
 
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
 	answer  concurrency.Result      // to asked
 	counted map[poolPlace]bool      // places that count in answer only because an override forces a start there, see lentPlaces
+}
+
+// granting holds what has to be known of the starts after the plan is made.
+type granting struct {
+	past     map[poolPlace]bool // places beyond a limit that the plan gives because of an override
+	letPast  map[int32][]int32  // per start, as in wait.start: the pools past whose rules an override lets it
+	awakened map[int32]bool     // pools that are in use again once a start of the plan is carried out, see awaken
+	rated    map[int32]bool     // pools whose rates the starts of the plan use up, and for which others wait
+	shared   map[int32]bool     // pools with a rate that somebody needs who waits for another one
+	unrated  map[poolPlace]bool // places in which an override lets a start begin beyond a rate
 }
 
 // admit asks for the slots of all candidates at once and turns the answer into starts and waits.

@@ -30,6 +30,7 @@ type work struct {
 	capacity capacity
 	leasing
 	admitting
+	granting
 	queueing
 	awaiting
 	explaining
@@ -87,10 +88,10 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	return w, nil
 }
 
-// release drops what only planning needs. The rest stays for as long as the plan does: Commit and
-// Explain read it.
+// release drops what only planning needs. The rest stays for as long as the plan does: Commit,
+// NextAfter, Queue and Explain read it.
 func (w *work) release() {
-	w.snapshot, w.admitting, w.opened = nil, admitting{past: w.past, letPast: w.letPast, awakened: w.awakened, rated: w.rated, shared: w.shared, unrated: w.unrated}, nil
+	w.snapshot, w.admitting, w.opened = nil, admitting{}, nil
 	w.commands, w.viewsIn, w.satisfiers, w.attempted = nil, nil, nil, attempted{}
 	for _, b := range w.stepped {
 		b.pending, b.runs, b.plan.Wait = nil, nil, nil
