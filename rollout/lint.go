@@ -127,10 +127,7 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 		}
 	}
 	w.openPools()
-	l := &lint{
-		w: w, horizon: horizon, until: addTime(now, horizon), options: options,
-		index: map[findingKey]int{}, medians: map[int32]estimate{}, circular: map[int32]bool{}, keys: map[string]map[string]bool{}, missed: missed,
-	}
+	l := &lint{w: w, horizon: horizon, until: addTime(now, horizon), options: options, missed: missed}
 	l.survey()
 	if err := l.frame(); err != nil {
 		return nil, err
@@ -162,17 +159,18 @@ type lint struct {
 	until   time.Time // the first instant that is not looked at
 	options LintOptions
 
-	reach    map[*compiledPolicy]reach
-	kinds    []kind
-	kindsOf  [][]int32                   // per pair: indices in kinds
-	under    map[*compiledPolicy][]int32 // indices in kinds of those that a policy governs
-	frames   []*frame                    // by policy and environment; only those with members
-	frameOf  []*frame                    // per target; nil: it is no member
-	usersOf  []*frame                    // per pool, see users; nil: not asked for yet
-	circular map[int32]bool              // environments whose dependencies Plan refuses
-	medians  map[int32]estimate
-	keys     map[string]map[string]bool // variable → keys that some entity has
-	missed   map[string][]string        // policy → the keys that its selector missed, as its matcher names them
+	reach     map[*compiledPolicy]reach
+	kinds     []kind
+	kindsOf   [][]int32                   // per pair: indices in kinds
+	under     map[*compiledPolicy][]int32 // indices in kinds of those that a policy governs
+	frames    []*frame                    // by policy and environment; only those with members
+	frameOf   []*frame                    // per target; nil: it is no member
+	usersOf   []*frame                    // per pool, see users; nil: not asked for yet
+	circular  map[int32]bool              // environments whose dependencies Plan refuses
+	medians   map[int32]estimate
+	keys      map[string]map[string]bool // variable → keys that some entity has
+	satisfied map[viewQuestion]bool      // answers of satisfiable
+	missed    map[string][]string        // policy → the keys that its selector missed, as its matcher names them
 
 	findings  []Finding
 	concerned []reach // per finding
@@ -329,7 +327,7 @@ func (l *lint) addApart(f Finding, about string, code LintCode, severity Severit
 	k, known := l.index[key]
 	if !known {
 		k = len(l.findings)
-		l.index[key] = k
+		put(&l.index, key, k)
 		l.findings, l.concerned = append(l.findings, f), append(l.concerned, reach{})
 	}
 	if l.concerned[k].merge(concerns); l.concerned[k].some() {
@@ -365,7 +363,7 @@ func (l *lint) duration(d int32) estimate {
 		}
 	}
 	own := estimate{median(all), len(all) > 0}
-	l.medians[d] = own
+	put(&l.medians, d, own)
 	return own
 }
 

@@ -478,13 +478,6 @@ func (l *lint) founders(gradual *compiledRule, f *frame) int {
 	return len(l.w.heads(f.targets))
 }
 
-func bracketOfFrame(f *frame) *bracketWork {
-	if f == nil {
-		return nil
-	}
-	return f.bracketWork
-}
-
 // rolesOf lists the members of a role by id.
 func rolesOf(members []bracket.GroupMember, role bracket.Role) []string {
 	var ids []string

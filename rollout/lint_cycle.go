@@ -19,7 +19,7 @@ func (l *lint) lookAtCycles() {
 		if err := w.deploymentCycle(int32(e)); !errors.As(err, &cycle) {
 			continue
 		}
-		l.circular[int32(e)] = true
+		put(&l.circular, int32(e), true)
 		rule := w.set.rule(cycle.Rules[0])
 		var concerns reach
 		for _, id := range cycle.Path {
@@ -53,12 +53,11 @@ func (l *lint) lookAtCycles() {
 // waits holds the targets that dependencies block although some version could satisfy each
 // dependency, and the versions on their resources that wait for versions of other deployments.
 type waits struct {
-	l           *lint
-	blocked     map[int32][]*compiledRule // target → the rules that are not satisfied now
-	order       []int32
-	needy       map[waiter]bool // versions with a dependency that is not met yet
-	satisfiable map[viewQuestion]bool
-	later       bool // a member also holds its execution for what it may get later: once it is approved, has succeeded elsewhere, or is released
+	l       *lint
+	blocked map[int32][]*compiledRule // target → the rules that are not satisfied now
+	order   []int32
+	needy   map[waiter]bool // versions with a dependency that is not met yet
+	later   bool            // a member also holds its execution for what it may get later: once it is approved, has succeeded elsewhere, or is released
 }
 
 // waiter is a target that a rule keeps from anything newer, with none as the version; or a version
@@ -165,7 +164,7 @@ func (s waits) step(own waiter) *waitStep {
 	for _, rule := range s.blocked[own.target] {
 		var step *waitStep
 		met := s.l.couldMeet(rule, own.target, func(k int32) bool {
-			if !s.l.satisfiable(rule, k, s.satisfiable) {
+			if !s.l.satisfiable(rule, k) {
 				return false
 			}
 			next := s.behind(k, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })

@@ -50,10 +50,14 @@ func (t *tally) want(i int32, verdict Verdict) {
 func (l *lint) lookAtDependencies() {
 	w := l.w
 	all := tallies{}
-	held := waits{l: l, blocked: map[int32][]*compiledRule{}, satisfiable: map[viewQuestion]bool{}}
+	held := waits{l: l, blocked: map[int32][]*compiledRule{}}
 	for i := range w.targets {
 		t := int32(i)
-		for _, rule := range w.blockingRules(t, bracketOfFrame(l.frameOf[i])) {
+		var b *bracketWork
+		if f := l.frameOf[i]; f != nil {
+			b = f.bracketWork
+		}
+		for _, rule := range w.blockingRules(t, b) {
 			own := all.of(rule)
 			if applies, err := w.applies(rule, t); err != nil {
 				own.fail(t, "appliesTo", err)
@@ -69,7 +73,7 @@ func (l *lint) lookAtDependencies() {
 			case ok:
 			case verdict.Reason == ReasonDependencyUnmatched:
 				own.unmatched.add(t)
-			case l.wanting(rule, t, held.satisfiable):
+			case l.wanting(rule, t):
 				own.want(t, verdict)
 			case !l.circular[w.targets[i].environment] && !l.letPast(rule, t):
 				if held.blocked[t] == nil {
@@ -80,7 +84,7 @@ func (l *lint) lookAtDependencies() {
 		}
 	}
 	for _, f := range l.frames {
-		l.lookAtOrders(f, all, held.satisfiable)
+		l.lookAtOrders(f, all)
 	}
 	l.lookAtBlocked(held)
 	for _, rule := range w.set.dependencies {
@@ -98,7 +102,7 @@ func (l *lint) letPast(rule *compiledRule, i int32) bool {
 
 // lookAtOrders looks at the rules that order the members of a bracket. A member that is ordered for
 // some versions only, none of which comes, waits for them like any other target.
-func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[viewQuestion]bool) {
+func (l *lint) lookAtOrders(f *frame, all tallies) {
 	w := l.w
 	for e := range f.edges {
 		all.of(e.rule).concerned = true
@@ -106,7 +110,7 @@ func (l *lint) lookAtOrders(f *frame, all tallies, satisfiable map[viewQuestion]
 	for _, t := range f.targets {
 		for _, rule := range w.viewOf(t).dependencies {
 			always, orders := f.edges[edge{rule, w.targets[t].deployment}]
-			if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t, satisfiable) {
+			if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t) {
 				continue
 			}
 			if verdict, _, _ := w.dependency(rule, t); verdict.Reason == ReasonDependencyUnmet {
@@ -148,8 +152,8 @@ func noneSatisfies(deployments ...string) string {
 }
 
 // wanting reports whether no existing version can satisfy a dependency that names a deployment.
-func (l *lint) wanting(rule *compiledRule, i int32, satisfiable map[viewQuestion]bool) bool {
-	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k, satisfiable) })
+func (l *lint) wanting(rule *compiledRule, i int32) bool {
+	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k) })
 }
 
 // couldMeet reports whether a dependency of target i is met if those targets can satisfy it for
@@ -179,13 +183,13 @@ type viewQuestion struct {
 
 // satisfiable reports whether the version that target k runs, or one that it may get, satisfies a
 // rule that names it.
-func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[viewQuestion]bool) bool {
+func (l *lint) satisfiable(rule *compiledRule, k int32) bool {
 	w := l.w
 	t, view := &w.targets[k], w.viewOf(k)
 	alike := !rule.readsResource && !w.scoped[t.deployment] && t.started == none &&
 		(len(view.selectors) == 0 || !view.selective && len(w.overrides) == 0)
 	key := viewQuestion{questionKey{rule, t.environment, t.deployment, t.current}, view}
-	if answer, known := answers[key]; known && alike {
+	if answer, known := l.satisfied[key]; known && alike {
 		return answer
 	}
 	able := l.newest(k, none, func(k, n int32) bool {
@@ -193,7 +197,7 @@ func (l *lint) satisfiable(rule *compiledRule, k int32, answers map[viewQuestion
 		return l.comes(k, n) && ask(rule.dependsOn, &b) == yes
 	}) != none
 	if alike {
-		answers[key] = able
+		put(&l.satisfied, key, able)
 	}
 	return able
 }

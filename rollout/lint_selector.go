@@ -311,7 +311,7 @@ func (l *lint) has(variable, key string) bool {
 		default:
 			return true
 		}
-		l.keys[variable] = keys
+		put(&l.keys, variable, keys)
 	}
 	return keys[key]
 }
