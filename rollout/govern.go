@@ -122,58 +122,37 @@ func missingKey(err error) (string, bool) {
 	return "", false
 }
 
+// governors are the policies that may govern the targets of a pair.
+type governors struct {
+	answers []policyAnswer // of those that may govern any of them, in order
+	some    []int32        // those that are undecided and require something of the resource, in order
+	long    bool           // the environment or the deployment has a long text
+	decided bool
+	view    int32 // if decided
+}
+
+// policyAnswer is the answer of a policy's selector: yes or undecided.
+type policyAnswer struct {
+	policy int32
+	answer answer
+}
+
 // govern finds the policies of every target. An expression is asked once per (deployment,
 // environment) that it may be about, and only where that leaves it undecided once per target that it
 // may be about.
 func (w *work) govern() {
 	w.views = newViews()
 	w.view = make([]int32, len(w.targets))
-	type asked struct {
-		policy int32
-		answer answer // yes or undecided
-	}
-	type pair struct {
-		answers []asked // of the policies that may govern any target of it, in order
-		some    []int32 // policies that are undecided and require something of the resource, in order
-		long    bool    // the environment or the deployment has a long text
-		decided bool
-		view    int32 // if decided
-	}
 	longEnvironment, longDeployment, longResource := w.long()
-	var about []int32   // scratch
-	var answers []asked // likewise
-	pairs := make([]*pair, len(w.environments)*len(w.deployments))
+	var about []int32          // scratch
+	var answers []policyAnswer // likewise
+	pairs := make([]*governors, len(w.pairs))
 	for i := range w.targets {
 		t := &w.targets[i]
 		at := w.pairOf(t)
 		p := pairs[at]
 		if p == nil {
-			p = &pair{decided: true, long: longEnvironment[t.environment] || longDeployment[t.deployment]}
-			b := w.boundIn(t.environment, t.deployment)
-			for _, k := range w.set.asking.about(&b, p.long) {
-				policy, own := w.set.policies[k], undecided
-				if policy.paired {
-					switch ok, err := policy.selector.Match(&b); {
-					case err == nil && ok:
-						own = yes
-					case err == nil, policy.alike && w.allMiss(policy.id, err, w.pairs[at].targets):
-						continue
-					}
-				}
-				p.decided = p.decided && own == yes
-				if _, some := slices.BinarySearch(w.set.askingResources.some, k); some && own == undecided {
-					p.some = append(p.some, k)
-				} else {
-					p.answers = append(p.answers, asked{k, own})
-				}
-			}
-			if p.decided {
-				set := int32(0)
-				for _, own := range p.answers {
-					set = w.views.add(set, int(own.policy), w.set.policies[own.policy])
-				}
-				p.view = w.views.of(set)
-			}
+			p = w.governorsOf(t.environment, t.deployment, longEnvironment[t.environment] || longDeployment[t.deployment])
 			pairs[at] = p
 		}
 		if p.decided {
@@ -187,10 +166,10 @@ func (w *work) govern() {
 			about = w.set.askingResources.someAbout(about[:0], &b, p.long || longResource[t.resource])
 			for _, k := range about {
 				if _, may := slices.BinarySearch(p.some, k); may {
-					answers = append(answers, asked{k, undecided})
+					answers = append(answers, policyAnswer{k, undecided})
 				}
 			}
-			slices.SortFunc(answers, func(a, b asked) int { return cmp.Compare(a.policy, b.policy) })
+			slices.SortFunc(answers, func(a, b policyAnswer) int { return cmp.Compare(a.policy, b.policy) })
 		}
 		for _, own := range answers {
 			policy := w.set.policies[own.policy]
@@ -210,6 +189,38 @@ func (w *work) govern() {
 		w.view[i] = w.views.of(set)
 	}
 	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil })
+}
+
+// governorsOf asks the policies about a pair, as far as their selectors have an answer without the
+// resource.
+func (w *work) governorsOf(environment, deployment int32, long bool) *governors {
+	p := &governors{decided: true, long: long}
+	b := w.boundIn(environment, deployment)
+	for _, k := range w.set.asking.about(&b, long) {
+		policy, own := w.set.policies[k], undecided
+		if policy.paired {
+			switch ok, err := policy.selector.Match(&b); {
+			case err == nil && ok:
+				own = yes
+			case err == nil, policy.alike && w.allMiss(policy.id, err, w.targetsIn(environment, deployment)):
+				continue
+			}
+		}
+		p.decided = p.decided && own == yes
+		if _, some := slices.BinarySearch(w.set.askingResources.some, k); some && own == undecided {
+			p.some = append(p.some, k)
+		} else {
+			p.answers = append(p.answers, policyAnswer{k, own})
+		}
+	}
+	if p.decided {
+		set := int32(0)
+		for _, own := range p.answers {
+			set = w.views.add(set, int(own.policy), w.set.policies[own.policy])
+		}
+		p.view = w.views.of(set)
+	}
+	return p
 }
 
 // allMiss is misses for targets that are alike to an expression.
