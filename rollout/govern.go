@@ -223,7 +223,8 @@ func (w *work) governorsOf(environment, deployment int32, long bool) *governors 
 	return p
 }
 
-// allMiss is misses for targets that are alike to an expression.
+// allMiss reports whether an expression to which some targets are alike has no answer because a key
+// is missing: that is no match for any of them, and counted for each.
 func (w *work) allMiss(rule string, err error, targets []int32) bool {
 	key, missing := missingKey(err)
 	if missing {
@@ -240,27 +241,21 @@ func (w *work) selectorFailed(i int32, rule string, err error) {
 	}
 }
 
-// misses reports whether an expression has no answer because a key is missing: that is no match,
-// and counted.
-func (w *work) misses(rule string, err error, at TargetID) bool {
-	key, missing := missingKey(err)
-	if missing {
-		w.diagnose(DiagnosticMissingKey, rule, key, at)
-	}
-	return missing
-}
-
-// fails reports whether an expression has no answer for another reason than a missing key, and
-// returns the verdict for that.
+// fails reports whether an expression has no answer for another reason than a missing key, which is
+// no match and only counted, and returns the verdict for that.
 func (w *work) fails(rule string, err error, at TargetID) (Verdict, bool) {
-	if err == nil || w.misses(rule, err, at) {
+	if err == nil {
+		return Verdict{}, false
+	}
+	if key, missing := missingKey(err); missing {
+		w.diagnose(DiagnosticMissingKey, rule, key, at)
 		return Verdict{}, false
 	}
 	w.diagnose(DiagnosticSelectorError, rule, err.Error(), at)
 	return failing(rule, err), true
 }
 
-// missesOnce and failsOnce are misses and fails for questions of which a rule asks several about one
+// missesOnce reports whether an expression misses a key where a rule asks several questions about one
 // thing, which is counted once.
 func (w *work) missesOnce(rule string, err error, at TargetID) bool {
 	key, missing := missingKey(err)
@@ -270,6 +265,7 @@ func (w *work) missesOnce(rule string, err error, at TargetID) bool {
 	return missing
 }
 
+// failsOnce is fails for such questions.
 func (w *work) failsOnce(rule string, err error, at TargetID) (Verdict, bool) {
 	if err == nil || w.missesOnce(rule, err, at) {
 		return Verdict{}, false

@@ -16,8 +16,8 @@ import (
 // it may have a million entries and strings are scattered in memory.
 
 // sortedByID returns a list in the order of its ids, as a copy unless it is in that order already.
-// It reports ids that are empty, not unique, or not UTF-8. host has the index of each item in the host's list,
-// nil if that is the list itself.
+// It reports ids that are empty, not unique, or not UTF-8. host has the index of each item in the
+// host's list, nil if that is the list itself.
 func sortedByID[T any](f *faults, list string, items []T, id func(*T) string, host []int) []T {
 	sorted := items
 	if !ascend(items, id) {
@@ -113,7 +113,7 @@ func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 				return false
 			}
 			if order == 0 {
-				f.twice(t.Target)
+				f.addOf(t.Target, "", CodeDuplicate, nil, "%s occurs twice: one entry per release target", t.TargetID)
 			}
 		}
 		cursor.find(x, f, t, same)
@@ -122,11 +122,6 @@ func (x *index) locateAll(f *faults, list []Target) (ordered bool) {
 		}
 	}
 	return true
-}
-
-// twice reports a target that has the id of one before it in the host's list.
-func (f *faults) twice(t *Target) {
-	f.addOf(t, "", CodeDuplicate, nil, "%s occurs twice: one entry per release target", t.TargetID)
 }
 
 // cursor remembers the entities of the last target: the next target mostly has the same ones or the
