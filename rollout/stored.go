@@ -57,13 +57,6 @@ func belongs(key, own string) error {
 	return nil
 }
 
-// Prefixes of the keys of records. Those of brackets are in [bracket.GroupKey] and
-// [bracket.ExecutionKey].
-const (
-	rolloutKeys = "rollout/"
-	poolKeys    = "pool/"
-)
-
 // PoolRecordKey is the store key of a pool's record, which [concurrency.ParseRecord] reads. A host
 // whose jobs live in the same store reads that record in the transaction that creates a job, and asks
 // [Start.Held] whether the start still has its slot.
@@ -88,15 +81,14 @@ type recordKind struct {
 
 // recordKinds lists the kinds in the order in which they must be read.
 func recordKinds() []recordKind {
-	groups := bracket.GroupKey("", "")
 	return []recordKind{
-		{poolKeys, func(s *stored, entry bracket.Entry) error {
+		{"pool/", func(s *stored, entry bracket.Entry) error {
 			record, err := read(s, entry, concurrency.ParseRecord, func(r concurrency.Record) string { return PoolRecordKey(r.Key) })
 			record.Revision = uint64(entry.Revision)
 			s.state.Pools = append(s.state.Pools, record)
 			return err
 		}},
-		{groups[:len(groups)-1], func(s *stored, entry bracket.Entry) error {
+		{strings.TrimSuffix(bracket.GroupKey("", ""), "/"), func(s *stored, entry bracket.Entry) error {
 			record, err := read(s, entry, decode[bracket.GroupRecord], groupKey)
 			s.state.Brackets = append(s.state.Brackets, record)
 			return err
@@ -106,7 +98,7 @@ func recordKinds() []recordKind {
 			s.state.Executions = append(s.state.Executions, record)
 			return err
 		}},
-		{rolloutKeys, func(s *stored, entry bracket.Entry) error {
+		{"rollout/", func(s *stored, entry bracket.Entry) error {
 			record, err := read(s, entry, decodeRollout, RolloutRecordKey)
 			s.state.Rollouts = append(s.state.Rollouts, record)
 			return err
