@@ -170,7 +170,7 @@ func (g *groupView) needsIn(x *Execution, deployment string) []string {
 // fold applies the commands and run facts of the execution until nothing changes any more, because
 // a command may concern a failure that the same observation reports. Commands come first: an
 // operator's decision takes precedence over what happened at the same time.
-func (s *step) fold(w *work, commands []Command, facts []RunFact) {
+func (s *step) fold(w *work, commands []Command) {
 	var pending []Command
 	for _, c := range commands {
 		if !slices.Contains(w.Commands, c.ID) {
@@ -188,11 +188,7 @@ func (s *step) fold(w *work, commands []Command, facts []RunFact) {
 			pending = slices.Delete(pending, i, i+1)
 			changed = true
 		}
-		for i := range facts {
-			if k := w.member(facts[i].Run.Deployment); k >= 0 && w.fact(k, &facts[i], s.view.now) {
-				changed = true
-			}
-		}
+		changed = w.foldFacts(s.view.now) || changed
 	}
 	if w.ended {
 		return
@@ -202,6 +198,17 @@ func (s *step) fold(w *work, commands []Command, facts []RunFact) {
 		w.Commands = append(slices.Clone(w.Commands), c.ID)
 		s.plan.Refused = append(s.plan.Refused, c)
 	}
+}
+
+// foldFacts folds what is known of the runs of the execution into its members, and reports whether
+// anything changed.
+func (w *work) foldFacts(now time.Time) (changed bool) {
+	for i := range w.facts {
+		if k := w.member(w.facts[i].Run.Deployment); k >= 0 && w.fact(k, &w.facts[i], now) {
+			changed = true
+		}
+	}
+	return changed
 }
 
 // fact folds what is known of one run into the k-th member and reports whether anything changed.

@@ -251,7 +251,7 @@ func (s *step) foldAll() {
 			}
 			commands = commands[1:]
 		}
-		s.fold(w, mine, w.facts)
+		s.fold(w, mine)
 		if w.ended {
 			continue
 		}
@@ -364,12 +364,7 @@ func (s *step) count(record *ExecutionRecord) bool {
 func (s *step) settleAll(w *work) {
 	for changed := true; changed && !w.ended; {
 		s.settle(w)
-		changed = false
-		for k := range w.facts {
-			if m := w.member(w.facts[k].Run.Deployment); m >= 0 && !w.ended && w.fact(m, &w.facts[k], s.view.now) {
-				changed = true
-			}
-		}
+		changed = !w.ended && w.foldFacts(s.view.now)
 	}
 }
 
