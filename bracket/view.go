@@ -146,24 +146,8 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 	if err := v.checkNames(); err != nil {
 		return nil, err
 	}
-	var equal int
-	if v.runs, equal = sortedCopy(o.Runs, func(a, b RunFact) int { return compareRuns(&a.Run, &b.Run) }); equal >= 0 {
-		return nil, fault("observation.runs", CodeDuplicate, v.runs[equal].Run, "is listed twice")
-	}
-	for _, f := range v.runs {
-		switch f.Status {
-		case RunRunning, RunSucceeded, RunFailed, RunLost:
-		default:
-			return nil, fault("observation.runs", CodeUnknownValue, f.Status, "is the status of %s: must be running, succeeded, failed or lost", f.Run)
-		}
-		for _, own := range [...]struct {
-			name string
-			at   time.Time
-		}{{"start", f.StartedAt}, {"end", f.EndedAt}, {"next attempt", f.RetryAt}} {
-			if !storable(own.at) {
-				return nil, fault("observation.runs", CodeOutOfRange, stamp(own.at), "is the %s of %s: %s", own.name, f.Run, hintYears)
-			}
-		}
+	if err := v.addRuns(o.Runs); err != nil {
+		return nil, err
 	}
 	if err := v.addCommands(o.Commands); err != nil {
 		return nil, err
@@ -261,6 +245,29 @@ func (v *view) addVersions(versions []Version) error {
 				return fault("observation.versions", CodeDuplicate, n.id, "is listed twice for %q", d.id)
 			}
 			d.rank[n.id] = int32(r)
+		}
+	}
+	return nil
+}
+
+func (v *view) addRuns(runs []RunFact) error {
+	var equal int
+	if v.runs, equal = sortedCopy(runs, func(a, b RunFact) int { return compareRuns(&a.Run, &b.Run) }); equal >= 0 {
+		return fault("observation.runs", CodeDuplicate, v.runs[equal].Run, "is listed twice")
+	}
+	for _, f := range v.runs {
+		switch f.Status {
+		case RunRunning, RunSucceeded, RunFailed, RunLost:
+		default:
+			return fault("observation.runs", CodeUnknownValue, f.Status, "is the status of %s: must be running, succeeded, failed or lost", f.Run)
+		}
+		for _, own := range [...]struct {
+			name string
+			at   time.Time
+		}{{"start", f.StartedAt}, {"end", f.EndedAt}, {"next attempt", f.RetryAt}} {
+			if !storable(own.at) {
+				return fault("observation.runs", CodeOutOfRange, stamp(own.at), "is the %s of %s: %s", own.name, f.Run, hintYears)
+			}
 		}
 	}
 	return nil
