@@ -46,6 +46,7 @@ type bracketWork struct {
 	runs        []pendingRun              // of all pending resources, in their order
 	started     map[int32]string          // targets of open executions on which a run may start now → version
 	unknown     []jobOn                   // jobs whose run no group has, see runFacts
+	kinds       kinds                     // of targets
 	plan        bracket.Plan
 	state       bracket.State
 
@@ -261,22 +262,22 @@ func (w *work) step(b *bracketWork) error {
 		}
 	}
 	b.state = state // for questions that come before the step is done
-	kinds := w.kindsOf(b)
-	observation.Versions, observation.Targets = w.observed(b, kinds, w.now)
+	b.kinds = w.kindsOf(b)
+	observation.Versions, observation.Targets = w.observed(b, w.now)
 	b.observation, b.ruleInForce = observation, rule
 	w.stepped = append(w.stepped, b)
 	since := w.checkpoint()
-	if err := w.decideFrom(b, kinds, state); err != nil {
+	if err := w.decideFrom(b, state); err != nil {
 		return err
 	}
-	if err := w.recover(b, kinds, state, since); err != nil {
+	if err := w.recover(b, state, since); err != nil {
 		return err
 	}
 	for _, on := range b.unknown {
 		t := &w.targets[on.target]
 		w.diagnose(DiagnosticUnknownRun, b.id, t.Jobs[on.job].Run, t.TargetID)
 	}
-	return w.observeAgain(b, kinds)
+	return w.observeAgain(b)
 }
 
 // happened reports whether the plan has an event of one of these kinds.
@@ -290,14 +291,14 @@ func (b *bracketWork) happened(kinds ...bracket.EventKind) bool {
 // execution or belong to it no longer, and a group that could not be merged into an execution may
 // be due by itself (see merged). Otherwise only the next plan would see this, and no event would
 // make the host ask for one.
-func (w *work) observeAgain(b *bracketWork, kinds kinds) error {
+func (w *work) observeAgain(b *bracketWork) error {
 	found := b.happened(bracket.ExecutionStarted)
 	if b.rule == nil || !found && !b.happened(bracket.GroupClosed, bracket.GroupMerged, bracket.ExecutionEnded) {
 		return nil
 	}
 	before := b.observation.Targets.(*observedTargets)
-	versions, targets := w.observed(b, kinds, w.now)
-	if !found && !before.dated && !targets.(*observedTargets).anyDated() && !w.leftAtWork(b) && !b.keeps {
+	versions, targets := w.observed(b, w.now)
+	if !found && !before.dated && !targets.anyDated() && !w.leftAtWork(b) && !b.keeps {
 		return nil
 	}
 	b.observation.Versions, b.observation.Targets = versions, targets

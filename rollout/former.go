@@ -144,7 +144,8 @@ func (w *work) dropFormer(b *bracketWork) error {
 	if len(b.targets) == before {
 		return nil
 	}
-	b.observation.Versions, b.observation.Targets = w.observed(b, w.kindsOf(b), w.now)
+	b.kinds = w.kindsOf(b)
+	b.observation.Versions, b.observation.Targets = w.observed(b, w.now)
 	return w.decideAgain(b)
 }
 

@@ -17,9 +17,9 @@ import (
 // group that closed before a version that some targets might have came into scope for others has
 // not locked it for these. So if groups open or close, the state is first brought to just before
 // each such instant. No execution begins or ends in this.
-func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) error {
+func (w *work) decideFrom(b *bracketWork, state bracket.State) error {
 	b.state = state
-	widenings := b.widenings(state.Group)
+	widenings := b.widenings()
 	since := w.checkpoint()
 	if err := w.decide(b); err != nil {
 		return err
@@ -30,9 +30,9 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 	b.state = state
 	w.giveUp(since)
 	var events []bracket.Event
-	changes := w.scopeChanges(b, kinds, widenings)
+	changes := w.scopeChanges(b, widenings)
 	for len(widenings) > 0 {
-		k, next, news, err := w.firstNews(b, kinds, widenings, changes)
+		k, next, news, err := w.firstNews(b, widenings, changes)
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (w *work) decideFrom(b *bracketWork, kinds kinds, state bracket.State) erro
 		}
 		b.state, events, widenings = next, append(events, news...), widenings[k+1:]
 	}
-	b.observation.Versions, b.observation.Targets = w.observed(b, kinds, w.now)
+	b.observation.Versions, b.observation.Targets = w.observed(b, w.now)
 	if err := w.decide(b); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ type scopeChange struct {
 
 // scopeChanges lists the changes from the first of some instants on, in order of time. It lists none
 // if there is only one instant.
-func (w *work) scopeChanges(b *bracketWork, kinds kinds, instants []time.Time) (changes []scopeChange) {
+func (w *work) scopeChanges(b *bracketWork, instants []time.Time) (changes []scopeChange) {
 	if len(instants) < 2 {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (w *work) scopeChanges(b *bracketWork, kinds kinds, instants []time.Time) (
 			changes = append(changes, scopeChange{at, deployment, number})
 		}
 	}
-	for _, kind := range kinds.list {
+	for _, kind := range b.kinds.list {
 		for number := range w.versions[kind.deployment].list {
 			if g := w.gateAt(kind.first, int32(number)); len(g.blockers) == 0 {
 				add(w.eligible(b, kind.viewed, kind.first, g), kind.deployment, int32(number))
@@ -112,7 +112,7 @@ func (w *work) scopeChanges(b *bracketWork, kinds kinds, instants []time.Time) (
 // need none any more, but not both: what has happened by one instant has happened by all later ones,
 // perhaps otherwise. Between two versions that does not hold. A target that needs a run because of
 // the first may need none because of the second, which a group has locked.
-func (w *work) firstNews(b *bracketWork, kinds kinds, instants []time.Time, changes []scopeChange) (first int, state bracket.State, events []bracket.Event, err error) {
+func (w *work) firstNews(b *bracketWork, instants []time.Time, changes []scopeChange) (first int, state bracket.State, events []bracket.Event, err error) {
 	before := func(k int) bool {
 		at := instants[k].Add(-1)
 		then := bracket.Observation{
@@ -120,7 +120,7 @@ func (w *work) firstNews(b *bracketWork, kinds kinds, instants []time.Time, chan
 			DeletedResources: b.observation.DeletedResources,
 			Due:              func(p bracket.PendingGroup) []time.Time { return make([]time.Time, len(p.Resources)) },
 		}
-		then.Versions, then.Targets = w.observed(b, kinds, at)
+		then.Versions, then.Targets = w.observed(b, at)
 		next, plan, failed := bracket.Step(b.ruleInForce, b.state, then, at)
 		if failed != nil {
 			err = failed
@@ -166,15 +166,15 @@ func untilAnother(instants []time.Time, changes []scopeChange) int {
 
 // widenings returns the instants, ascending, at which a version came into scope for more targets
 // since a group last opened or closed.
-func (b *bracketWork) widenings(state *bracket.GroupRecord) []time.Time {
+func (b *bracketWork) widenings() []time.Time {
 	if b.rule == nil || b.unclear != nil {
 		return nil
 	}
 	var since time.Time
-	if state.Collecting != nil {
-		since = state.Collecting.OpenedAt
-	} else if n := len(state.Closed); n > 0 {
-		since = state.Closed[n-1].ReadyAt
+	if c := b.state.Group.Collecting; c != nil {
+		since = c.OpenedAt
+	} else if latest := b.latest(); latest != nil {
+		since = latest.ReadyAt
 	}
 	var instants []time.Time
 	for _, at := range b.observation.Targets.(*observedTargets).widened {

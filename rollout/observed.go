@@ -15,13 +15,13 @@ import (
 // have is then out of scope for the others, and eligible from the instant at which the first target
 // that needs it may have it. So a later approval for the others delays no target, and an earlier
 // one for targets that run the version already opens no window for those that do not.
-func (w *work) observed(b *bracketWork, kinds kinds, at time.Time) ([]bracket.Version, bracket.Targets) {
+func (w *work) observed(b *bracketWork, at time.Time) ([]bracket.Version, *observedTargets) {
 	var versions []bracket.Version
 	var shut, open []memberKind
 	var instants, widened []time.Time // instants are of the open kinds
 	excluded, late := map[viewed][]string{}, map[viewed][]lateVersion{}
 	latest := b.latest()
-	for same := range stretches(kinds.list, func(a, b memberKind) bool { return a.deployment == b.deployment }) {
+	for same := range stretches(b.kinds.list, func(a, b memberKind) bool { return a.deployment == b.deployment }) {
 		for number, v := range w.versions[same[0].deployment].list {
 			if v.CreatedAt.After(at) { // no target may have it yet; one that runs it already is not taken back
 				w.wake(v.CreatedAt)
@@ -67,7 +67,7 @@ func (w *work) observed(b *bracketWork, kinds kinds, at time.Time) ([]bracket.Ve
 			versions = append(versions, observed)
 		}
 	}
-	for _, d := range kinds.left { // eligible for no target, but listed, so that no execution takes one back from a former target
+	for _, d := range b.kinds.left { // eligible for no target, but listed, so that no execution takes one back from a former target
 		for _, v := range w.versions[d].list {
 			versions = append(versions, bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt})
 		}

@@ -20,7 +20,7 @@ import (
 
 // recover looks for the runs of the groups that have just closed, by a decision that it may give up.
 // before is the state as it was read.
-func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State, since checkpoint) error {
+func (w *work) recover(b *bracketWork, before bracket.State, since checkpoint) error {
 	found, same, last := w.recovered(b)
 	if !found {
 		return nil
@@ -32,7 +32,7 @@ func (w *work) recover(b *bracketWork, kinds kinds, before bracket.State, since 
 		w.giveUp(since)
 		group := *before.Group
 		group.Number, group.Collecting = number, nil
-		if err := w.decideFrom(b, kinds, bracket.State{Group: &group, Executions: before.Executions}); err != nil {
+		if err := w.decideFrom(b, bracket.State{Group: &group, Executions: before.Executions}); err != nil {
 			return err
 		}
 		_, same, _ = w.recovered(b)

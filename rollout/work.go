@@ -3,6 +3,7 @@ package rollout
 import (
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/instant"
 )
 
@@ -94,7 +95,7 @@ func (w *work) release() {
 	w.snapshot, w.admitting, w.opened = nil, admitting{}, nil
 	w.commands, w.viewsIn, w.satisfiers, w.attempted = nil, nil, nil, attempted{}
 	for _, b := range w.stepped {
-		b.pending, b.runs, b.plan.Wait = nil, nil, nil
+		b.pending, b.runs, b.plan.Wait, b.kinds, b.observation = nil, nil, nil, kinds{}, bracket.Observation{}
 	}
 }
 
