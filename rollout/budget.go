@@ -101,10 +101,6 @@ type failures struct {
 	ahead   time.Time // the first instant at which one more target counts, or one less; zero: none
 }
 
-func newBudgeting() budgeting {
-	return budgeting{failures: map[questionKey]map[int32]failures{}, budgets: map[questionKey]asked{}}
-}
-
 // budget returns what a failure budget says about version n of a deployment in an environment.
 func (w *work) budget(rule *compiledRule, environment, deployment, n int32) asked {
 	if rule.budget.AnyEnvironment {
@@ -124,7 +120,7 @@ func (w *work) budget(rule *compiledRule, environment, deployment, n int32) aske
 			own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed.targets, allowed)
 		}
 	}
-	w.budgets[key] = own
+	put(&w.budgets, key, own)
 	return own
 }
 
@@ -188,7 +184,7 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 			}
 		}
 	}
-	w.failures[key] = all
+	put(&w.failures, key, all)
 	return all
 }
 

@@ -64,18 +64,7 @@ type depending struct {
 	compiled   map[string]compiledText
 }
 
-func newDepending() depending {
-	return depending{
-		named:      map[questionKey][]int32{},
-		providers:  map[questionKey]answer{},
-		satisfies:  map[questionKey]outcome{},
-		satisfiers: map[VersionDependency][]released{},
-		compiled:   map[string]compiledText{},
-	}
-}
-
-// questionKey is what a dependency or progression rule is asked about, as far as the answer depends on
-// it.
+// questionKey is what a rule is asked about, as far as the answer depends on it.
 type questionKey struct {
 	rule                             *compiledRule
 	environment, deployment, version int32
@@ -98,7 +87,7 @@ func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
 				list = append(list, int32(d))
 			}
 		}
-		w.named[key] = list
+		put(&w.named, key, list)
 	}
 	return list
 }
@@ -125,7 +114,7 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 				byName = yes
 			}
 		}
-		w.providers[key] = byName
+		put(&w.providers, key, byName)
 	}
 	if byName == no {
 		return false, false, nil
@@ -142,7 +131,7 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 	}
 	b.version = w.versions[t.deployment].list[t.current]
 	ok, err := w.dependsOn(rule, &b, t)
-	w.satisfies[key] = outcome{ok, err}
+	put(&w.satisfies, key, outcome{ok, err})
 	return true, ok, err
 }
 
@@ -443,7 +432,7 @@ func (w *work) expression(text string) (Matcher, error) {
 		return known.matcher, known.err
 	}
 	matcher, err := w.set.compiler.Matcher(text)
-	w.compiled[text] = compiledText{matcher, err}
+	put(&w.compiled, text, compiledText{matcher, err})
 	return matcher, err
 }
 

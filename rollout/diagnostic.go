@@ -147,7 +147,7 @@ func (w *work) diagnoseAll(code DiagnosticCode, rule, detail string, at TargetID
 	d, ok := w.diagnostics[key]
 	if !ok {
 		d = &Diagnostic{Code: code, Rule: rule, Detail: detail, Example: at}
-		w.diagnostics[key] = d
+		put(&w.diagnostics, key, d)
 	}
 	d.Count += count
 }

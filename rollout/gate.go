@@ -64,10 +64,6 @@ type gating struct {
 	successes map[questionKey]asked      // of progression rules, by the environment that they look at
 }
 
-func newGating() gating {
-	return gating{passed: map[questionKey]asked{}, sources: map[questionKey][]source{}, successes: map[questionKey]asked{}}
-}
-
 // asked is what one rule said: since when it is satisfied, or why it is not.
 type asked struct {
 	kind    RuleKind
@@ -150,7 +146,7 @@ func (w *work) gateOf(i, n int32) *gate {
 		if !known {
 			at, verdict := w.progression(rule, t, n)
 			own = asked{KindProgression, rule.id, at, verdict, true}
-			w.passed[key] = own
+			put(&w.passed, key, own)
 		}
 		g.asked = append(g.asked, own)
 	}
@@ -268,7 +264,6 @@ type approvalKey struct{ deployment, version, environment string }
 // approve collects the approvals that have been given by now. An approval of the future counts when
 // its time has come.
 func (w *work) approve(list []Approval) {
-	w.approvals = map[approvalKey][]Approval{}
 	var odd []Diagnostic
 	for _, a := range list {
 		tell := func(code DiagnosticCode, detail string) {
@@ -290,7 +285,7 @@ func (w *work) approve(list []Approval) {
 			w.wake(a.At)
 		default:
 			key := approvalKey{a.Deployment, a.Version, a.Environment}
-			w.approvals[key] = append(w.approvals[key], a)
+			put(&w.approvals, key, append(w.approvals[key], a))
 		}
 	}
 	slices.SortFunc(odd, func(a, b Diagnostic) int { return a.Example.compare(b.Example) }) // the first of equal ones is the example

@@ -53,7 +53,7 @@ type policies struct {
 type viewStep struct{ set, policy int32 }
 
 func newViews() views {
-	return views{list: []*view{newView(nil)}, sets: []policies{{from: none}}, with: map[viewStep]int32{}}
+	return views{list: []*view{newView(nil)}, sets: []policies{{from: none}}}
 }
 
 func (v *views) add(set int32, policy int, p *compiledPolicy) int32 {
@@ -62,7 +62,7 @@ func (v *views) add(set int32, policy int, p *compiledPolicy) int32 {
 	if !ok {
 		to = int32(len(v.sets))
 		v.sets = append(v.sets, policies{set, p, none})
-		v.with[step] = to
+		put(&v.with, step, to)
 	}
 	return to
 }
@@ -237,7 +237,7 @@ func (w *work) allMiss(rule string, err error, targets []int32) bool {
 // target: a missing key is no match and only counted, anything else holds the target.
 func (w *work) selectorFailed(i int32, rule string, err error) {
 	if verdict, fails := w.fails(rule, err, w.targets[i].TargetID); fails {
-		w.held[i] = append(w.held[i], verdict)
+		put(&w.held, i, append(w.held[i], verdict))
 	}
 }
 

@@ -193,7 +193,7 @@ type rolling struct {
 }
 
 func newRolling(records []RolloutRecord) rolling {
-	r := rolling{rollouts: make(map[rolloutKey]RolloutRecord, len(records)), bases: map[rolloutKey]time.Time{}, begun: map[rolloutKey]*rollout{}, rosters: map[rosterKey]*roster{}}
+	r := rolling{rollouts: make(map[rolloutKey]RolloutRecord, len(records))}
 	for _, record := range records {
 		r.rollouts[record.key()] = record
 	}
@@ -307,7 +307,7 @@ func (w *work) rolloutOf(g *gate, k int, t *target) *rollout {
 					base = w.baseOf(key, rule, g, t)
 				}
 				g.rollouts[k] = begin(base, true)
-				w.begun[key] = g.rollouts[k]
+				put(&w.begun, key, g.rollouts[k])
 			}
 		} else {
 			g.rollouts[k] = g.whole.begunAside(k, g.base.UTC(), w.now, begin)
@@ -339,7 +339,7 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 			first, unseen[view] = base, false
 		}
 	}
-	w.bases[key] = first
+	put(&w.bases, key, first)
 	return first
 }
 

@@ -38,7 +38,6 @@ type resourceIn struct {
 // openPools evaluates each group selector once per resource that it may match.
 func (w *work) openPools() {
 	c := &w.capacity
-	c.keys = map[string]int32{}
 	var list []resourceIn // of one rule after the other, in the order of the resources
 	if len(w.set.concurrency) > 0 {
 		list = make([]resourceIn, 0, len(w.resources))
@@ -229,7 +228,7 @@ func (c *capacity) pool(rule *compiledRule, value string) int32 {
 		index = int32(len(c.snapshot.Pools))
 		c.snapshot.Pools = append(c.snapshot.Pools, rule.pool.Pool(rule.id, value, 0))
 		c.owner = append(c.owner, rule.id)
-		c.keys[key] = index
+		put(&c.keys, key, index)
 	}
 	return index
 }
@@ -244,7 +243,7 @@ func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	for from, to := range w.everywhere(r) {
 		for i := from; i < to; i++ {
 			if w.viewOf(i).has(rule) {
-				w.held[i] = append(w.held[i], verdict)
+				put(&w.held, i, append(w.held[i], verdict))
 			}
 		}
 	}

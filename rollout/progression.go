@@ -131,7 +131,7 @@ func (w *work) sourcesOf(rule *compiledRule, deployment int32) []source {
 			sources = append(sources, source{environment: int32(e), matches: ok, missing: lacks, err: err})
 		}
 	}
-	w.sources[key] = sources
+	put(&w.sources, key, sources)
 	return sources
 }
 
@@ -206,7 +206,7 @@ func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n in
 	found, known := w.successes[key]
 	if !known {
 		found.since, found.verdict = w.progressed(rule, w.versions[deployment].list[n], n, w.targetsIn(environment, deployment))
-		w.successes[key] = found
+		put(&w.successes, key, found)
 	}
 	return found.since, found.verdict
 }

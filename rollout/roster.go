@@ -45,7 +45,7 @@ func (w *work) rosterOf(rule *compiledRule, pair, version int32) *roster {
 	if !known {
 		r = w.roster(w.population(rule, pair, none), false)
 		r.ranked = map[orderHash]positions{}
-		w.rosters[key] = r
+		put(&w.rosters, key, r)
 	}
 	return r
 }

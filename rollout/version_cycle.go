@@ -128,7 +128,7 @@ func (w *work) satisfying(dependency VersionDependency) []released {
 			list = append(list, released{d, int32(n)})
 		}
 	}
-	w.satisfiers[dependency] = list
+	put(&w.satisfiers, dependency, list)
 	return list
 }
 

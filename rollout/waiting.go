@@ -174,10 +174,6 @@ type awaiting struct {
 	older      []olderWait      // targets that wait with a version that is not the newest one, and would start with it
 }
 
-func newAwaiting(targets int) awaiting {
-	return awaiting{waits: make([]wait, targets), orderOf: map[order]int32{}, vanished: map[int32]string{}}
-}
-
 // wait is what one target waits for, in few bytes: there may be a million.
 type wait struct {
 	version  int32 // number of the candidate; none or missing
@@ -220,7 +216,7 @@ type olderWait struct {
 func (w *work) wait(i int32, version string, blockers []Verdict) {
 	n := w.versions[w.targets[i].deployment].number(version)
 	if n == missing && w.waits[i].blockers == 0 {
-		w.vanished[i] = version
+		put(&w.vanished, i, version)
 	}
 	w.waitNumber(i, n, blockers)
 }
@@ -297,7 +293,7 @@ func (w *work) orderNumber(own order) int32 {
 		if number == 0 {
 			w.orders = append(w.orders, own)
 			number = int32(len(w.orders))
-			w.orderOf[own] = number
+			put(&w.orderOf, own, number)
 		}
 		w.lastOrder = number
 	}

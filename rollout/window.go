@@ -329,7 +329,7 @@ func (w *work) hoursPast(own *hours, past []*Override) *hours {
 		}
 		h.before, h.since = w.hoursPast(own, past), last.CreatedAt
 	}
-	w.hours[key] = h
+	put(&w.hours, key, h)
 	return h
 }
 

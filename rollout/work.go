@@ -71,14 +71,9 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 	}
 	w := &work{
 		index: x, snapshot: snapshot, set: s, plan: Plan{Now: now.UTC()}, alarm: alarm{now: now},
-		governing:  governing{held: map[int32][]Verdict{}, diagnostics: map[diagnosticKey]*Diagnostic{}},
-		gating:     newGating(),
-		budgeting:  newBudgeting(),
-		timing:     timing{hours: map[overriddenHours]*hours{}},
-		depending:  newDepending(),
 		rolling:    newRolling(snapshot.State.Rollouts),
 		bracketing: bracketing{members: make([]bool, len(x.targets))},
-		awaiting:   newAwaiting(len(x.targets)),
+		awaiting:   awaiting{waits: make([]wait, len(x.targets))},
 	}
 	w.scope()
 	w.override(snapshot.Overrides)
