@@ -58,14 +58,14 @@ func (w *work) onePerResource() bool {
 	if len(w.environments) < 2 {
 		return false
 	}
-	type place struct {
+	type ruleOn struct {
 		rule     string
 		resource int32
 	}
-	first := map[place]int32{} // index in turns
-	begins := func(turn int32) (at place, own *pendingResource) {
+	first := map[ruleOn]int32{} // index in turns
+	begins := func(turn int32) (at ruleOn, own *pendingResource) {
 		if m := w.candidates[w.turns[turn]].member; m != nil && m.pending != nil {
-			return place{m.bracket.id, m.pending.resource}, m.pending
+			return ruleOn{m.bracket.id, m.pending.resource}, m.pending
 		}
 		return at, nil
 	}

@@ -172,14 +172,13 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		}
 	}
 	if twice {
-		type released struct{ deployment, id string }
-		first := map[released]int{}
+		first := map[[2]string]int{}
 		for i := range versions {
-			own := released{versions[i].Deployment, versions[i].ID}
+			own := [2]string{versions[i].Deployment, versions[i].ID}
 			if k, known := first[own]; !known {
 				first[own] = i
-			} else if own.id != "" {
-				f.add(fmt.Sprintf("versions[%d].id", i), CodeDuplicate, own.id, "is the id of versions[%d] too: ids are unique within a deployment (%s)", k, versions[i].named())
+			} else if id := versions[i].ID; id != "" {
+				f.add(fmt.Sprintf("versions[%d].id", i), CodeDuplicate, id, "is the id of versions[%d] too: ids are unique within a deployment (%s)", k, versions[i].named())
 			}
 		}
 	}

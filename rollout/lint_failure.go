@@ -157,12 +157,12 @@ func (l *lint) lookAtFinal() {
 // before the last attempt of a target. Nothing is stuck while no job of its holder is at work, so
 // only brackets with several members are concerned: any other holder has one target.
 func (l *lint) lookAtStuck() {
-	type wait struct {
+	type delayed struct {
 		retry *compiledRule
 		delay time.Duration
 	}
 	var rules []*compiledRule
-	longest := map[*compiledRule]wait{}
+	longest := map[*compiledRule]delayed{}
 	for k := range l.kinds {
 		view := l.w.views.list[l.kinds[k].view]
 		attempts := view.furtherAttempts()
@@ -177,7 +177,7 @@ func (l *lint) lookAtStuck() {
 					rules = append(rules, rule)
 				}
 				if !known || delay > before.delay {
-					longest[rule] = wait{retry, delay}
+					longest[rule] = delayed{retry, delay}
 				}
 			}
 		}

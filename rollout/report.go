@@ -25,15 +25,15 @@ func (w *work) reportBrackets() {
 
 func (w *work) reportEvents(b *bracketWork) {
 	for _, e := range b.plan.Events {
-		w.happened(ruleIn{b.id, w.environments[b.environment].ID}, e)
+		w.reportEvent(ruleIn{b.id, w.environments[b.environment].ID}, e)
 	}
 	for _, s := range b.plan.Stuck {
 		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: s.Run.Resource, Group: s.Run.Group, Run: s.Run.String(), Since: s.Since})
 	}
 }
 
-// happened reports an event of a bracket.
-func (w *work) happened(in ruleIn, e bracket.Event) {
+// reportEvent adds an event of a bracket to the plan.
+func (w *work) reportEvent(in ruleIn, e bracket.Event) {
 	w.plan.Events = append(w.plan.Events, Event{
 		Kind: e.Kind, Rule: in.rule, Environment: in.environment, Group: e.Group, Resource: e.Resource, At: e.At, Status: e.Status, Into: e.Into,
 	})

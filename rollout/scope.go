@@ -46,10 +46,10 @@ type scopeIndex struct {
 
 // scoping says which versions are for which targets.
 type scoping struct {
-	scoped []bool     // per deployment: not every version is for every target
-	scopes [][]*scope // per deployment and version, as they are asked for
-	fields map[scopeField]*scopeIndex
-	asking bound // reused for every question to a scope
+	scoped   []bool     // per deployment: not every version is for every target
+	scopes   [][]*scope // per deployment and version, as they are asked for
+	fields   map[scopeField]*scopeIndex
+	question bound // reused for every question to a scope
 }
 
 // scope finds the deployments with versions that are not for every target.
@@ -110,11 +110,8 @@ func (w *work) unanswered(s *scope, pair int32) []answer {
 	key := scopeField{pair, s.field}
 	index := w.fields[key]
 	if index == nil {
-		if w.fields == nil {
-			w.fields = map[scopeField]*scopeIndex{}
-		}
 		index = &scopeIndex{}
-		w.fields[key] = index
+		put(&w.fields, key, index)
 	}
 	if index.scopes++; index.scopes <= fewSelectors {
 		return slices.Repeat([]answer{undecided}, len(targets))
@@ -147,7 +144,7 @@ func (w *work) scopeAllows(s *scope, i int32) bool {
 	if s.err != nil {
 		return w.scopeFailed(s, DiagnosticScopeInvalid, s.err.Error(), i)
 	}
-	b := &w.asking // one for all: a value in an interface is allocated
+	b := &w.question // one for all: a value in an interface is allocated
 	*b = w.bound(i)
 	b.version = s.version
 	ok, err := s.matcher.Match(b)

@@ -53,7 +53,7 @@ func (w *work) elsewhere(record *bracket.GroupRecord) error {
 	}
 	for _, e := range plan.Events {
 		if e.Kind == bracket.ExecutionEnded { // the group itself stays as it is
-			w.happened(in, e)
+			w.reportEvent(in, e)
 		}
 	}
 	w.executions.common[record.Rule] = state.Executions

@@ -269,8 +269,9 @@ func (w *work) turnIn(r *rollout, due time.Time, position int32) ahead {
 	return ahead{due.Unix(), int32(due.Nanosecond()), position, r.order}
 }
 
-// byTarget separates the turns that are listed from those that follow from the target.
-const byTarget = math.MinInt32 / 2
+// derivedBelow separates the numbers of turns that are listed from those, below it, of turns that
+// follow from the target.
+const derivedBelow = math.MinInt32 / 2
 
 // turnLater returns the turn of a position in a rollout outside windows that is known to wait. It
 // takes no room: what it says is worked out when it is read.
@@ -329,7 +330,7 @@ func (w *work) blockersOf(i, listed int32) []Verdict {
 	var order *order
 	var position int32
 	var until time.Time
-	if listed < byTarget {
+	if listed < derivedBelow {
 		order = &w.orders[listed-math.MinInt32-1]
 		position = w.positionIn(order.rollout, i)
 		until, _ = order.rollout.due(position, nil)
