@@ -291,27 +291,28 @@ func (w *work) gradualOfGate(g *gate, k int) *compiledRule { return w.views.list
 
 // rolloutOf returns the rollout of the gate's version under the k-th gradual rule of its view.
 func (w *work) rolloutOf(g *gate, k int, t *target) *rollout {
-	if g.rollouts[k] == nil {
-		rule := w.gradualOfGate(g, k)
-		version := w.versions[t.deployment].list[g.version].ID
-		key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: version}
-		begin := func(base time.Time, store bool) *rollout {
-			return w.begin(rule, key, rule.hash(version, ""), base, w.rosterOf(rule, w.pairOf(t), g.version), w.pauseIn(t.Environment, t.Deployment), store)
+	if g.rollouts[k] != nil {
+		return g.rollouts[k]
+	}
+	rule := w.gradualOfGate(g, k)
+	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
+	begin := func(base time.Time, store bool) *rollout {
+		return w.begin(rule, key, rule.hash(key.version, ""), base, w.rosterOf(rule, w.pairOf(t), g.version), w.pauseIn(t.Environment, t.Deployment), store)
+	}
+	switch begun := w.begun[key]; {
+	case g.whole != nil:
+		g.rollouts[k] = g.whole.begunAside(k, g.base.UTC(), w.now, begin)
+	case begun != nil:
+		// By targets under other policies. There may be many such policies, and all targets are
+		// ranked together, from one start.
+		g.rollouts[k] = begun
+	default:
+		base := g.base
+		if _, started := w.rollouts[key]; !started { // else the gates no longer matter, nor when they will open
+			base = w.baseOf(key, rule, g, t)
 		}
-		if g.whole == nil {
-			// Targets under other policies may have begun it. There may be many such policies, and
-			// all targets are ranked together, from one start.
-			if g.rollouts[k] = w.begun[key]; g.rollouts[k] == nil {
-				base := g.base
-				if _, started := w.rollouts[key]; !started { // else the gates no longer matter, nor when they will open
-					base = w.baseOf(key, rule, g, t)
-				}
-				g.rollouts[k] = begin(base, true)
-				put(&w.begun, key, g.rollouts[k])
-			}
-		} else {
-			g.rollouts[k] = g.whole.begunAside(k, g.base.UTC(), w.now, begin)
-		}
+		g.rollouts[k] = begin(base, true)
+		put(&w.begun, key, g.rollouts[k])
 	}
 	return g.rollouts[k]
 }
