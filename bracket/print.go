@@ -79,16 +79,11 @@ func because(reason Reason, until time.Time, on []Condition) string {
 	if len(on) == 0 {
 		return text
 	}
-	const most = 10 // the list has all of them
-	var events []string
+	events := make([]string, len(on))
 	for i, one := range on {
-		if i == most && len(on) > most+1 {
-			events = append(events, fmt.Sprintf("%d others", len(on)-most))
-			break
-		}
-		events = append(events, one.String())
+		events[i] = one.String()
 	}
-	return text + ", waits for " + strings.Join(events, or)
+	return text + ", waits for " + strings.Join(textlist.Few(events), or) // the list has all of them
 }
 
 // String names the event in a few words.

@@ -308,15 +308,7 @@ func (v Verdict) phrases(on []Condition) []string {
 			list = append(list, text)
 		}
 	}
-	return few(list)
-}
-
-// few returns the first entries of a list and how many others there are: the verdict has all of them.
-func few(list []string) []string {
-	if more := len(list) - textlist.Shown; more > 1 {
-		return append(slices.Clone(list[:textlist.Shown]), fmt.Sprintf("%d others", more))
-	}
-	return list
+	return textlist.Few(list) // the verdict has all of them
 }
 
 // held says which status keeps a version from being deployed. One that no release of this package
@@ -353,7 +345,7 @@ func (d *Data) about(reason Reason) string {
 	case ReasonRetryBackoff, ReasonRetryExhausted:
 		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
 	case ReasonFailureBudget:
-		text, names = fmt.Sprintf(" (%s failed, %d may: %s)", textlist.Counted(d.Attempt, "target"), d.Allowed, strings.Join(few(list), ", ")), ""
+		text, names = fmt.Sprintf(" (%s failed, %d may: %s)", textlist.Counted(d.Attempt, "target"), d.Allowed, strings.Join(textlist.Few(list), ", ")), ""
 	case ReasonApprovalMissing:
 		text = fmt.Sprintf(" (%d of %d needed)", d.Attempt, d.Allowed)
 		if names != "" {

@@ -25,6 +25,14 @@ func Lines[T fmt.Stringer](lines []string, label string, entries []T) []string {
 	return lines
 }
 
+// Few returns the first entries of a list and, behind them, how many others there are.
+func Few(list []string) []string {
+	if more := len(list) - Shown; more > 1 {
+		return append(slices.Clone(list[:Shown]), fmt.Sprintf("%d others", more))
+	}
+	return list
+}
+
 // Counted returns a number of things whose plural ends with an s.
 func Counted(n int, one string) string {
 	if n == 1 {

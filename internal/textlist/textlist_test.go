@@ -91,3 +91,18 @@ func TestLines(t *testing.T) {
 		}
 	}
 }
+
+// TestFew: of twelve entries ten are named and two counted; of eleven all are named, since the count
+// would take the place of one.
+func TestFew(t *testing.T) {
+	list := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"}
+	if got := textlist.Few(list[:11]); !slices.Equal(got, list[:11]) {
+		t.Errorf("11 entries: %q", got)
+	}
+	if got, want := textlist.Few(list), append(slices.Clone(list[:10]), "2 others"); !slices.Equal(got, want) {
+		t.Errorf("12 entries: %q, want %q", got, want)
+	}
+	if list[10] != "10" {
+		t.Error("Few writes into the list that it is given")
+	}
+}
