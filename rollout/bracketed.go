@@ -157,10 +157,9 @@ func (w *work) hear() {
 			w.commands[in] = append(w.commands[in], c)
 		}
 	}
-	if len(w.snapshot.DeletedResources) > 0 {
-		deleted := setOf(w.snapshot.DeletedResources)
+	if len(w.deleted) > 0 {
 		for _, record := range w.snapshot.State.Executions {
-			if record.Open != nil && deleted[record.Resource] {
+			if record.Open != nil && w.deleted[record.Resource] {
 				w.gone = append(w.gone, record.Resource)
 			}
 		}

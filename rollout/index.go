@@ -16,16 +16,17 @@ import (
 // depends on the order of the input. Input that is sorted already is recognised in one pass and not
 // copied.
 type index struct {
-	resources    []Resource    // by id
-	environments []Environment // by id
-	deployments  []Deployment  // by id
-	versions     []versionList // per deployment number
-	targets      []target      // by environment, resource, deployment
-	dependent    []bool        // per deployment number: one of its versions has dependencies
-	priorities   []int         // those of the versions, descending, and 0; nil if that is the priority of all
-	unavailable  []string      // by id
-	strange      bool          // a job has an unknown status
-	incomplete   bool          // a job has no version, or no CreatedAt
+	resources    []Resource      // by id
+	environments []Environment   // by id
+	deployments  []Deployment    // by id
+	versions     []versionList   // per deployment number
+	targets      []target        // by environment, resource, deployment
+	dependent    []bool          // per deployment number: one of its versions has dependencies
+	priorities   []int           // those of the versions, descending, and 0; nil if that is the priority of all
+	unavailable  []string        // by id
+	deleted      map[string]bool // ids of resources that are known to be gone
+	strange      bool            // a job has an unknown status
+	incomplete   bool            // a job has no version, or no CreatedAt
 
 	reordered []Target // slab: copies of targets whose jobs are not listed newest first
 	jobs      []Job    // slab: the jobs of these copies
@@ -65,49 +66,29 @@ const (
 // of single entities. If there are any, the index must not be used.
 func newIndex(f *faults, s *Snapshot) *index {
 	resources, targets := s.Resources, s.Targets
-	var gone map[string]bool
+	var deleted map[string]bool
 	var left []int                   // the indices of resources in the host's list
 	if len(s.DeletedResources) > 0 { // deleted resources have no targets and are members of no pool
-		gone = setOf(s.DeletedResources)
+		deleted = setOf(s.DeletedResources)
 		resources = nil
 		for i, r := range s.Resources {
-			if !gone[r.ID] {
+			if !deleted[r.ID] {
 				resources, left = append(resources, r), append(left, i)
 			}
 		}
-		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return gone[t.Resource] })
+		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return deleted[t.Resource] })
 	}
 	x := &index{
+		deleted:      deleted,
 		resources:    sortedByID(f, "resources", resources, (*Resource).id, left),
 		environments: sortedByID(f, "environments", s.Environments, (*Environment).id, nil),
 		deployments:  sortedByID(f, "deployments", s.Deployments, (*Deployment).id, nil),
 	}
 	x.versions = x.indexVersions(f, s.Versions)
 	x.indexTargets(f, targets)
-	f.place(targets, func(t *Target) bool { return gone[t.Resource] }, s.Targets)
+	f.place(targets, func(t *Target) bool { return deleted[t.Resource] }, s.Targets)
 	if x.incomplete || len(f.list) > 0 { // with faults, not all targets have been looked at
-		// A success without a version would make its target look like one that runs nothing yet,
-		// which windows let through. Jobs without an instant have no order, and a success without
-		// an instant counts for no progression.
-		for i, t := range s.Targets {
-			if gone[t.Resource] {
-				continue
-			}
-			for k := range t.Jobs {
-				before := len(f.list)
-				if t.Jobs[k].Version == "" {
-					f.add(fmt.Sprintf("targets[%d].jobs[%d].version", i, k), CodeRequired, nil, "is required: the version that the job deploys")
-				}
-				f.created(fmt.Sprintf("targets[%d].jobs[%d].createdAt", i, k), t.Jobs[k].CreatedAt, "jobs are ordered by it, and attempts and successes count from it")
-				if len(f.list) > before {
-					name := t.TargetID.String()
-					if run := t.Jobs[k].Run; run != "" {
-						name += ", run " + run
-					}
-					f.about(before, name)
-				}
-			}
-		}
+		x.validateJobs(f, s.Targets)
 	}
 	for i := range s.Approvals {
 		if !s.Approvals[i].complete() { // there may be many, and a path is a text
@@ -121,6 +102,31 @@ func newIndex(f *faults, s *Snapshot) *index {
 		slices.Sort(x.unavailable)
 	}
 	return x
+}
+
+// validateJobs adds a fault for each job without a version or an instant. A success without a version
+// would make its target look like one that runs nothing yet, which windows let through. Jobs without
+// an instant have no order, and a success without an instant counts for no progression.
+func (x *index) validateJobs(f *faults, targets []Target) {
+	for i, t := range targets {
+		if x.deleted[t.Resource] {
+			continue
+		}
+		for k := range t.Jobs {
+			before := len(f.list)
+			if t.Jobs[k].Version == "" {
+				f.add(fmt.Sprintf("targets[%d].jobs[%d].version", i, k), CodeRequired, nil, "is required: the version that the job deploys")
+			}
+			f.created(fmt.Sprintf("targets[%d].jobs[%d].createdAt", i, k), t.Jobs[k].CreatedAt, "jobs are ordered by it, and attempts and successes count from it")
+			if len(f.list) > before {
+				name := t.TargetID.String()
+				if run := t.Jobs[k].Run; run != "" {
+					name += ", run " + run
+				}
+				f.about(before, name)
+			}
+		}
+	}
 }
 
 func (x *index) indexVersions(f *faults, versions []Version) []versionList {

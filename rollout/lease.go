@@ -55,25 +55,24 @@ func (w *work) settle() {
 			}
 		}
 	}
-	deleted := setOf(w.snapshot.DeletedResources)
 	for k := range c.snapshot.Pools {
 		p := &c.snapshot.Pools[k]
-		p.Record = w.settleRecord(p.Record, ended, deleted, p.StuckAfter > 0)
+		p.Record = w.settleRecord(p.Record, ended, p.StuckAfter > 0)
 	}
 	for k := range c.foreign {
-		c.foreign[k] = w.settleRecord(c.foreign[k], ended, deleted, false)
+		c.foreign[k] = w.settleRecord(c.foreign[k], ended, false)
 	}
 }
 
 // settleRecord returns the record with its leases settled. The old record is not modified, and is
 // returned if nothing changed.
-func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Holder]fate, deleted map[string]bool, timed bool) concurrency.Record {
+func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Holder]fate, timed bool) concurrency.Record {
 	leases := record.Leases
 	changed := false
 	kept := leases[:0:0]
 	for k, lease := range leases {
 		became, own := lease, release
-		if !deleted[lease.Resource] {
+		if !w.deleted[lease.Resource] {
 			became, own = w.settleLease(lease, ended[lease.Holder], timed)
 		}
 		if !changed && (own == release || became != lease) {
