@@ -266,7 +266,7 @@ func (w *work) slotRules(i int32, version string) []RuleVerdict {
 				rules = append(rules, own)
 			}
 		}
-		if n := w.versions[w.targets[i].deployment].number(version); n >= 0 {
+		if n := w.number(i, version); n >= 0 {
 			rules = w.lets(rules, i, n)
 		}
 		return rules
@@ -299,7 +299,7 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 		return w.blockersOf(i, wait.blockers)
 	}
 	k, waits := slices.BinarySearchFunc(w.older, i, func(o olderWait, target int32) int { return cmp.Compare(o.target, target) })
-	if waits && w.older[k].version == w.versions[w.targets[i].deployment].number(version) {
+	if waits && w.older[k].version == w.number(i, version) {
 		return w.blockersOf(i, w.older[k].blockers)
 	}
 	return nil

@@ -209,10 +209,8 @@ const unlisted = missing - 1
 // unversioned explains a run of a bracket whose version the snapshot does not hold: a hook without
 // a version, or a version that has vanished.
 func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
-	t := &w.targets[i]
-	known := func(id string) bool { return w.versions[t.deployment].number(id) >= 0 }
 	var list []VersionExplanation
-	if k := w.waits[i].start; k > 0 && !known(w.plan.Start[k-1].Version) {
+	if k := w.waits[i].start; k > 0 && w.number(i, w.plan.Start[k-1].Version) < 0 {
 		own := VersionExplanation{Version: w.plan.Start[k-1].Version, Prospect: ProspectStarts}
 		own.Rules = w.startRules(b, i, own.Version)
 		list = append(list, own)

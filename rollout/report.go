@@ -76,7 +76,7 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		if i == none {
 			continue
 		}
-		version := w.versions[w.targets[i].deployment].number(start.Version)
+		version := w.number(i, start.Version)
 		c := newCandidate(i, version, start.DueAt, 0)
 		c.member = m
 		if p := m.pending; p != nil {
@@ -122,7 +122,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 		}
 		b.starts(i, start.Version)
 		members[k].start = start
-		c := newCandidate(i, w.versions[w.targets[i].deployment].number(start.Version), start.DueAt, 0)
+		c := newCandidate(i, w.number(i, start.Version), start.DueAt, 0)
 		c.member = &members[k]
 		w.candidates = push(w.candidates, c)
 	}
@@ -141,11 +141,10 @@ func (b *bracketWork) starts(target int32, version string) {
 // atWork reports whether the open execution starts, or runs, the version that the next group has
 // for a target. Hooks have the same version in every group: a hook that is at work does not wait.
 func (w *work) atWork(b *bracketWork, run pendingRun) bool {
-	t := &w.targets[run.target]
-	if version, starts := b.started[run.target]; starts && w.versions[t.deployment].number(version) == run.version {
+	if version, starts := b.started[run.target]; starts && w.number(run.target, version) == run.version {
 		return true
 	}
-	return run.version >= 0 && t.running(w.version(run.target, run.version).ID)
+	return run.version >= 0 && w.targets[run.target].running(w.version(run.target, run.version).ID)
 }
 
 // reportWaits lists what waits in a bracket; members is the number, as work.list returns it, of its
@@ -167,7 +166,7 @@ func (w *work) reportWaits(b *bracketWork, members int32, settled settled) {
 			}
 			settled.add(i)
 			version := awaited(memberIn(walk.open(wait.Resource), wait.Deployment))
-			if n := w.versions[w.targets[i].deployment].number(version); wait.Reason == bracket.ReasonWaitsForMembers && n >= 0 {
+			if n := w.number(i, version); wait.Reason == bracket.ReasonWaitsForMembers && n >= 0 {
 				w.waitFor(i, n, members)
 			} else {
 				w.wait(i, version, w.also(nil, w.verdict(b, wait.Resource, said, nil)))

@@ -198,7 +198,7 @@ func (t *target) verifying() bool {
 // failedBy reports whether a rollback rule counts an ended run of a bracket's member as a failure
 // that no retry mends, and whether a run that succeeded has yet to be judged.
 func (w *work) failedBy(i int32, job *Job) (final, judging bool) {
-	n := w.versions[w.targets[i].deployment].number(job.Version)
+	n := w.number(i, job.Version)
 	for _, rule := range w.viewOf(i).rollbacks {
 		if w.overriddenAt(rule.id, i, n) != nil {
 			continue

@@ -180,7 +180,7 @@ func (w *work) nextAttempt(i int32, k int, purpose bracket.Purpose) time.Time {
 	// The attempts of this run's generation and purpose, this one and those before it.
 	row := w.attemptsOf(i, prefix[:strings.LastIndexByte(prefix, '/')+1], "/"+string(purpose))
 	at, _ := slices.BinarySearch(row.places, k)
-	a := w.after(i, w.versions[t.deployment].number(job.Version), row.jobs[at:])
+	a := w.after(i, w.number(i, job.Version), row.jobs[at:])
 	switch {
 	case a.reason == ReasonRetryExhausted:
 		return time.Time{}

@@ -214,7 +214,7 @@ type olderWait struct {
 
 // wait says why the newest candidate of a target does not start.
 func (w *work) wait(i int32, version string, blockers []Verdict) {
-	n := w.versions[w.targets[i].deployment].number(version)
+	n := w.number(i, version)
 	if n == missing && w.waits[i].blockers == 0 {
 		put(&w.vanished, i, version)
 	}

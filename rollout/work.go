@@ -100,6 +100,12 @@ func (w *work) viewOf(i int32) *view { return w.views.list[w.view[i]] }
 // version is version n of the deployment of target i.
 func (w *work) version(i, n int32) *Version { return w.versions[w.targets[i].deployment].list[n] }
 
+// number is the number of a version of the deployment of target i: none for an empty id, missing for
+// one that the snapshot does not hold.
+func (w *work) number(i int32, id string) int32 {
+	return w.versions[w.targets[i].deployment].number(id)
+}
+
 // bound binds the entities of target i, without a version.
 func (w *work) bound(i int32) bound {
 	t := &w.targets[i]
