@@ -177,9 +177,7 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 				if stands {
 					own.targets = append(own.targets, i)
 				}
-				if !ahead.IsZero() {
-					own.ahead = sooner(own.ahead, ahead)
-				}
+				own.ahead = sooner(own.ahead, ahead)
 				all[n] = own
 			}
 		}

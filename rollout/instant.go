@@ -25,9 +25,9 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner returns the earlier of two instants; a is zero if there is none yet.
+// sooner returns the earlier of two instants; a zero one is none.
 func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a

@@ -172,9 +172,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			tooOld = &verdict
 			continue
 		}
-		if !verdict.Until.IsZero() {
-			waits.Until = sooner(waits.Until, verdict.Until)
-		}
+		waits.Until = sooner(waits.Until, verdict.Until)
 		all, own := waits.Data, verdict.Data
 		all.Names, all.Detail = append(all.Names, environment), cmp.Or(all.Detail, own.Detail)
 		if all.Allowed == 0 || own.Allowed-own.Attempt < all.Allowed-all.Attempt {
