@@ -72,7 +72,10 @@ func (w *work) observed(b *bracketWork, at time.Time) ([]bracket.Version, *obser
 			versions = append(versions, bracket.Version{Deployment: v.Deployment, ID: v.ID, CreatedAt: v.CreatedAt})
 		}
 	}
-	return versions, &observedTargets{w, b, at, excluded, widened, late, latest, b.state.Executions, w.unseenTargets(b), false}
+	return versions, &observedTargets{
+		work: w, bracket: b, asOf: at, excluded: excluded, widened: widened,
+		late: late, latest: latest, executions: b.state.Executions, unseen: w.unseenTargets(b),
+	}
 }
 
 // lacking returns the indices, in no order, of those of some kinds of one deployment of which a
