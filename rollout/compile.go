@@ -30,7 +30,8 @@ import (
 // false and no error, whatever the other variables are and even if they are not known. If the
 // variable is a map, the value is that of the key, which may be missing; then, and where a text among
 // the variables is longer than 256 bytes, Match may return anything. With it a plan asks a policy
-// that is about one deployment, one environment or some resources only about these.
+// that is about one deployment, one environment or some resources only about these, and so it does
+// with the group selectors of pools and the target selectors of versions.
 type Matcher = interface {
 	Match(vars interface {
 		Lookup(name string) (any, bool)
