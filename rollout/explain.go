@@ -176,8 +176,9 @@ func (w *work) versionsOfMember(b *bracketWork, i int32) (list []VersionExplanat
 // explained returns what is known about version n of a target before any rule is asked, and whether
 // the plan starts it.
 func (w *work) explained(i, n int32) (_ VersionExplanation, starts bool) {
-	v := w.version(i, n)
-	return VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: w.listed(i) == n}, w.starting(i, v.ID)
+	v, wait := w.version(i, n), w.waits[i]
+	starts = wait.start > 0 && w.plan.Start[wait.start-1].Version == v.ID
+	return VersionExplanation{Version: v.ID, Tag: v.Tag, Scoped: v.TargetSelector != "", Listed: wait.blockers != 0 && wait.version == n}, starts
 }
 
 // absent reports whether version n does not exist for a target, because it is of the future or out
@@ -195,29 +196,19 @@ func (w *work) absent(own *VersionExplanation, i, n int32) bool {
 	return true
 }
 
-// listed returns the number of the version whose blockers the plan lists; unlisted if it lists
-// none.
-func (w *work) listed(i int32) int32 {
-	if wait := w.waits[i]; wait.blockers != 0 {
-		return wait.version
-	}
-	return unlisted
-}
-
-const unlisted = missing - 1
-
 // unversioned explains a run of a bracket whose version the snapshot does not hold: a hook without
 // a version, or a version that has vanished.
 func (w *work) unversioned(b *bracketWork, i int32) []VersionExplanation {
 	var list []VersionExplanation
-	if k := w.waits[i].start; k > 0 && w.number(i, w.plan.Start[k-1].Version) < 0 {
+	wait := w.waits[i]
+	if k := wait.start; k > 0 && w.number(i, w.plan.Start[k-1].Version) < 0 {
 		own := VersionExplanation{Version: w.plan.Start[k-1].Version, Prospect: ProspectStarts}
 		own.Rules = w.startRules(b, i, own.Version)
 		list = append(list, own)
 	}
-	if n := w.listed(i); n == none || n == missing {
+	if wait.blockers != 0 && wait.version < 0 {
 		list = append(list, VersionExplanation{
-			Version: w.waitingVersion(i), Prospect: ProspectWaits, Listed: true, Rules: w.answers(w.blockersOf(i, w.waits[i].blockers)),
+			Version: w.waitingVersion(i), Prospect: ProspectWaits, Listed: true, Rules: w.answers(w.blockersOf(i, wait.blockers)),
 		})
 	}
 	return list
@@ -253,12 +244,6 @@ func (w *work) bracketAt(i int32) *bracketWork {
 		}
 	}
 	return nil
-}
-
-// starting reports whether the plan starts a version on a target.
-func (w *work) starting(i int32, version string) bool {
-	k := w.waits[i].start
-	return k > 0 && w.plan.Start[k-1].Version == version
 }
 
 // Waits returns the waiting version whose blockers the plan lists. If the plan lists none, Waits
