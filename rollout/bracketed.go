@@ -65,7 +65,7 @@ type pendingResource struct {
 	resource int32
 	from, to int32 // its runs are runs[from:to]
 	position int32
-	n        int32     // founders of the rollout that gives the position
+	founders int32     // of the rollout that gives the position
 	starts   bool      // its first runs start
 	queued   int32     // one more than the turn, among those that are refused, of its start in the queue; 0: there is none
 	blockers []Verdict // what keeps the execution from being due, besides time

@@ -11,8 +11,8 @@ import (
 // verdict translates a bracket's answer about a resource into the terms of this package.
 func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pendingResource) (verdict Verdict) {
 	verdict = Verdict{Status: VerdictStatus(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
-	if p != nil && p.n > 0 {
-		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.n)})
+	if p != nil && p.founders > 0 {
+		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.founders)})
 	}
 	switch v.Reason { // a search for every verdict would cost more than the verdict
 	case bracket.ReasonFailedHolding:

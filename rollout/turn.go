@@ -85,7 +85,7 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 			pending.blockers = w.once(pending.blockers, *never)
 		}
 		due = later(due, at)
-		pending.position, pending.n = max(pending.position, position), max(pending.n, founders)
+		pending.position, pending.founders = max(pending.position, position), max(pending.founders, founders)
 		for _, rule := range w.views.list[view].cooldowns {
 			if w.overriddenAt(rule.id, run.target, run.version) != nil {
 				continue

@@ -68,15 +68,12 @@ func (w *work) findUnseen() {
 		for k := range x.Members {
 			m := &x.Members[k]
 			listed := func(t target) bool { return w.deployments[t.deployment].ID == m.Deployment }
-			if o.environment != none && o.resource != none && (!inProgress(m) || slices.ContainsFunc(w.targets[o.from:o.to], listed)) {
+			running := m.Status == bracket.MemberRunning || m.Status == bracket.MemberRollingBack
+			if o.environment != none && o.resource != none && (!running || slices.ContainsFunc(w.targets[o.from:o.to], listed)) {
 				continue
 			}
 			w.diagnose(DiagnosticExecutionUnseen, o.record.Rule, x.Group, TargetID{Resource: o.record.Resource, Environment: x.Environment, Deployment: m.Deployment})
 			return
 		}
 	})
-}
-
-func inProgress(m *bracket.ExecutionMember) bool {
-	return m.Status == bracket.MemberRunning || m.Status == bracket.MemberRollingBack
 }
