@@ -84,7 +84,7 @@ func newIndex(f *faults, s *Snapshot) *index {
 		environments: sortedByID(f, "environments", s.Environments, (*Environment).id, nil),
 		deployments:  sortedByID(f, "deployments", s.Deployments, (*Deployment).id, nil),
 	}
-	x.versions = x.indexVersions(f, s.Versions)
+	x.indexVersions(f, s.Versions)
 	x.indexTargets(f, targets)
 	f.place(targets, func(t *Target) bool { return deleted[t.Resource] }, s.Targets)
 	if x.incomplete || len(f.list) > 0 { // with faults, not all targets have been looked at
@@ -129,8 +129,9 @@ func (x *index) validateJobs(f *faults, targets []Target) {
 	}
 }
 
-func (x *index) indexVersions(f *faults, versions []Version) []versionList {
-	lists := make([]versionList, len(x.deployments))
+// indexVersions sorts the versions of each deployment, and finds what is rare among them.
+func (x *index) indexVersions(f *faults, versions []Version) {
+	x.versions = make([]versionList, len(x.deployments))
 	x.dependent = make([]bool, len(x.deployments))
 	prioritized := false
 	for i := range versions {
@@ -154,7 +155,7 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		if !ok {
 			continue
 		}
-		lists[d].list = append(lists[d].list, v)
+		x.versions[d].list = append(x.versions[d].list, v)
 		prioritized = prioritized || v.Priority != 0
 		x.dependent[d] = x.dependent[d] || len(v.Dependencies) > 0
 	}
@@ -166,8 +167,8 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		slices.SortFunc(x.priorities, func(a, b int) int { return cmp.Compare(b, a) })
 	}
 	twice := false
-	for d := range lists {
-		l := &lists[d]
+	for d := range x.versions {
+		l := &x.versions[d]
 		slices.SortFunc(l.list, func(a, b *Version) int {
 			return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
 		})
@@ -178,17 +179,22 @@ func (x *index) indexVersions(f *faults, versions []Version) []versionList {
 		}
 	}
 	if twice {
-		first := map[[2]string]int{}
-		for i := range versions {
-			own := [2]string{versions[i].Deployment, versions[i].ID}
-			if k, known := first[own]; !known {
-				first[own] = i
-			} else if id := versions[i].ID; id != "" {
-				f.add(fmt.Sprintf("versions[%d].id", i), CodeDuplicate, id, "is the id of versions[%d] too: ids are unique within a deployment (%s)", k, versions[i].named())
-			}
+		f.repeated(versions)
+	}
+}
+
+// repeated adds a fault for each version that has the id of one before it of its deployment.
+func (f *faults) repeated(versions []Version) {
+	first := map[[2]string]int{}
+	for i := range versions {
+		v := &versions[i]
+		own := [2]string{v.Deployment, v.ID}
+		if k, known := first[own]; !known {
+			first[own] = i
+		} else if v.ID != "" {
+			f.add(fmt.Sprintf("versions[%d].id", i), CodeDuplicate, v.ID, "is the id of versions[%d] too: ids are unique within a deployment (%s)", k, v.named())
 		}
 	}
-	return lists
 }
 
 func (e *Environment) id() string { return e.ID }

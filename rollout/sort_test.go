@@ -107,7 +107,7 @@ func TestTakeTurns(t *testing.T) {
 			versions[k].ID, versions[k].Deployment = fmt.Sprint("v", k), fmt.Sprint("d", k%2)
 		}
 		w.deployments = []Deployment{{ID: "d0"}, {ID: "d1"}}
-		w.versions = w.indexVersions(&faults{}, versions)
+		w.indexVersions(&faults{}, versions)
 		targets := make([]int32, n)
 		for i := range targets {
 			w.targets = append(w.targets, target{resource: int32(i) / 2, deployment: int32(i) % 2})
