@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -100,20 +101,12 @@ func (w *work) brackets() error {
 		w.groups[ruleIn{record.Rule, record.Environment}] = record
 	}
 	w.hear()
-	w.meetViews()
 	var works []*bracketWork
-	for _, rule := range w.set.brackets {
-		has := w.rulesIn(rule)
-		for e := range w.environments {
-			if !w.involves(rule, int32(e), has) {
-				continue
-			}
-			b, err := w.membersOf(rule, int32(e), has, works)
-			if err != nil {
-				return err
-			}
-			works = append(works, b)
+	for b, err := range w.formed() {
+		if err != nil {
+			return err
 		}
+		works = append(works, b)
 	}
 	if err := w.leftBehind(stored); err != nil {
 		return err
@@ -145,6 +138,30 @@ func (w *work) brackets() error {
 	w.plan.State.Executions = w.executions.all()
 	w.findUnseen()
 	return nil
+}
+
+// formed yields every bracket rule in every environment that it involves, with its members, or the
+// error of one that has a target of another bracket.
+func (w *work) formed() iter.Seq2[*bracketWork, error] {
+	return func(yield func(*bracketWork, error) bool) {
+		w.meetViews()
+		var works []*bracketWork
+		for _, rule := range w.set.brackets {
+			has := w.rulesIn(rule)
+			for e := range w.environments {
+				if !w.involves(rule, int32(e), has) {
+					continue
+				}
+				b, err := w.membersOf(rule, int32(e), has, works)
+				if err == nil {
+					works = append(works, b)
+				}
+				if !yield(b, err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // hear finds the commands that concern each bracket, and the deletions that concern any. A host may

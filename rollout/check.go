@@ -48,36 +48,26 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 // members twice: for each two brackets, the first such target.
 func (w *work) bracketFaults() error {
 	var found []error
-	var works []*bracketWork
 	overlaps := map[[2]string]bool{}
 	faulty := map[string]bool{} // by bracket: what is wrong in one environment is mostly wrong in all
-	w.meetViews()
-	for _, rule := range w.set.brackets {
-		has := w.rulesIn(rule)
-		for e := range w.environments {
-			if !w.involves(rule, int32(e), has) {
-				continue
+	for b, err := range w.formed() {
+		var overlap *bracket.OverlapError
+		if errors.As(err, &overlap) {
+			if !overlaps[overlap.Brackets] {
+				found = append(found, err)
 			}
-			b, err := w.membersOf(rule, int32(e), has, works)
-			var overlap *bracket.OverlapError
-			if errors.As(err, &overlap) {
-				if !overlaps[overlap.Brackets] {
-					found = append(found, err)
-				}
-				overlaps[overlap.Brackets] = true
-				continue
-			}
-			works = append(works, b)
-			if faulty[b.id] {
-				continue
-			}
-			for _, fault := range strictjson.Parts(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
-				var roles *bracket.RoleError
-				var circle *bracket.CycleError
-				if errors.As(fault, &roles) || errors.As(fault, &circle) {
-					found = append(found, fault)
-					faulty[b.id] = true
-				}
+			overlaps[overlap.Brackets] = true
+			continue
+		}
+		if faulty[b.id] {
+			continue
+		}
+		for _, fault := range strictjson.Parts(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
+			var roles *bracket.RoleError
+			var circle *bracket.CycleError
+			if errors.As(fault, &roles) || errors.As(fault, &circle) {
+				found = append(found, fault)
+				faulty[b.id] = true
 			}
 		}
 	}
