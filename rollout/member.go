@@ -97,7 +97,7 @@ func tableOf[T any](w *work, b *bracketWork, value T) memberTable[T] {
 	return memberTable[T]{first, slices.Repeat([]T{value}, int(last-first)+1)}
 }
 
-// at returns the value of a deployment, or nil if no target of the bracket has that deployment.
+// at returns the value of a deployment; nil for one that lies outside those of the bracket.
 func (t *memberTable[T]) at(d int32) *T {
 	if d < t.first || int(d-t.first) >= len(t.list) {
 		return nil

@@ -39,7 +39,7 @@ type scopeField struct {
 
 // scopeIndex lists the targets of a pair, by their ordinals, by what they have in a field.
 type scopeIndex struct {
-	scopes  int                // how many have asked; nil maps up to fewSelectors, because to ask few about all is cheaper
+	scopes  int                // how many have asked; the lists are made for the first beyond fewSelectors
 	having  map[string][]int32 // by value
 	lacking []int32            // those that every scope has to be asked about
 }

@@ -196,25 +196,6 @@ func (r *recorder) observe(plan *rollout.Plan) {
 	}
 }
 
-// merged adds diagnostics to a list that has each once, with its greatest count, in their order.
-func merged(list, others []rollout.Diagnostic) []rollout.Diagnostic {
-	for _, d := range others {
-		switch k, known := slices.BinarySearchFunc(list, d, compareDiagnostics); {
-		case !known:
-			list = slices.Insert(list, k, d)
-		case d.Count > list[k].Count:
-			list[k] = d
-		}
-	}
-	return list
-}
-
-// compareDiagnostics is the order of a plan's diagnostics. How many an oddity is about, and which of
-// them comes first, differs from plan to plan.
-func compareDiagnostics(a, b rollout.Diagnostic) int {
-	return cmp.Or(strings.Compare(string(a.Code), string(b.Code)), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Detail, b.Detail))
-}
-
 func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
 	for _, record := range plan.State.Brackets {
 		for _, g := range record.Closed {
