@@ -298,7 +298,8 @@ func (v *VersionExplanation) Until() time.Time {
 
 // explaining holds what explanations of one plan share.
 type explaining struct {
-	pools map[string]Pool // by key, with the holders of starts in the plan; there may be as many starts as targets, and as many explanations
+	pools   map[string]Pool    // by key, with the holders of starts in the plan
+	claimed map[string][]int32 // per key of a pool: the indices of the starts in the plan that claim a place in it
 }
 
 // poolsOf returns the pools that the verdicts wait for, by key.
@@ -330,15 +331,17 @@ func (w *work) poolsOf(versions []VersionExplanation) (pools []Pool) {
 // withStarts adds the holders of starts in the plan to a pool: they hold no lease yet, but they
 // count.
 func (w *work) withStarts(pool Pool) Pool {
-	if pool.Active <= len(pool.resources()) {
-		return pool
+	if w.claimed == nil { // there may be as many starts as targets, and as many pools as resources
+		w.claimed = map[string][]int32{}
+		for k := range w.plan.Start {
+			for _, c := range w.plan.Start[k].Claims {
+				w.claimed[c.Pool] = append(w.claimed[c.Pool], int32(k))
+			}
+		}
 	}
 	pool.Holders = slices.Clone(pool.Holders)
-	for k := range w.plan.Start {
-		s := &w.plan.Start[k]
-		if slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.Pool == pool.Key }) {
-			pool.Holders = append(pool.Holders, s.holder())
-		}
+	for _, k := range w.claimed[pool.Key] {
+		pool.Holders = append(pool.Holders, w.plan.Start[k].holder())
 	}
 	slices.SortFunc(pool.Holders, compareHolders)
 	pool.Holders = slices.Compact(pool.Holders)

@@ -973,6 +973,23 @@ func TestExplainPoolOfOwnStarts(t *testing.T) {
 	}
 }
 
+// TestExplainPoolOfStartsWhereItIsDown: a start on a resource that is down takes no further place,
+// but its holder is among those of the pool.
+func TestExplainPoolOfStartsWhereItIsDown(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.Unavailable = []string{"r1"}
+	plan := mustPlan(t, set, s, t0)
+	e, err := plan.Explain(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"})
+	if got := started(plan); err != nil || !slices.Equal(got, []string{"r1/a@v2"}) || len(e.Pools) != 1 {
+		t.Fatalf("%v, starts %q, %+v", err, got, e.Pools)
+	}
+	if p := e.Pools[0]; p.Active != 1 || !slices.Equal(p.Unavailable, []string{"r1"}) || len(p.Holders) != 1 || p.Holders[0].Resource != "r1" {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestRuleVerdictReads: a rule's verdict says which rule gave it.
 func TestRuleVerdictReads(t *testing.T) {
 	for want, own := range map[string]rollout.RuleVerdict{

@@ -138,13 +138,13 @@ type Keep struct {
 // unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
-	Active      int                  `json:"active"`            // distinct members that are being disrupted
-	Max         int                  `json:"max"`               // how many may be disrupted
-	Total       int                  `json:"total"`             // members
-	Waiting     int                  `json:"waiting,omitempty"` // starts that [Plan.Queue] lists for the pool
-	Holders     []concurrency.Holder `json:"holders,omitempty"`
-	Quarantined []concurrency.Holder `json:"quarantined,omitempty"`
-	Unavailable []string             `json:"unavailable,omitempty"`
+	Active      int                  `json:"active"`                // distinct members that are being disrupted
+	Max         int                  `json:"max"`                   // how many may be disrupted
+	Total       int                  `json:"total"`                 // members
+	Waiting     int                  `json:"waiting,omitempty"`     // starts that [Plan.Queue] lists for the pool
+	Holders     []concurrency.Holder `json:"holders,omitempty"`     // who holds a slot, quarantined or not
+	Quarantined []concurrency.Holder `json:"quarantined,omitempty"` // those of Holders whose slots are quarantined
+	Unavailable []string             `json:"unavailable,omitempty"` // members that the host reports as down
 }
 
 // String describes the pool on one line, with the first ten resources that hold a slot or are down.
