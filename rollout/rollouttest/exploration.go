@@ -110,7 +110,9 @@ func (f Fault) of(start rollout.Start, attempt int) bool {
 }
 
 // With returns the world in which the jobs of faults end as these say, to see the timeline of a
-// [Consequence] that [Explore] has found.
+// [Consequence] that [Explore] has found. A fault is for the job that agrees with it in all fields;
+// if no job does, it has no effect. To have jobs fail that are known by less, such as all of a
+// resource, set World.Job.
 func (w World) With(faults ...Fault) World {
 	job, faults := w.Job, slices.Clone(faults)
 	if job == nil {
