@@ -42,12 +42,12 @@ func (w *work) chooseFor(i int32) {
 		}
 		blockers, turn, due, position := w.candidate(i, n)
 		switch {
-		case len(blockers) == 0 && turn.order == 0:
+		case len(blockers) == 0 && turn.kind == 0:
 			w.offer(i, n, due, position)
 			return
 		case !newest:
 			w.forget(blockers)
-		case turn.order != 0:
+		case turn.kind != 0:
 			w.waitFor(i, n, w.listTurn(turn))
 		default:
 			w.waitNumber(i, n, blockers)

@@ -1,0 +1,212 @@
+package rollout
+
+import (
+	"math"
+	"time"
+)
+
+// awaiting is what the targets wait for, in the few bytes that a plan keeps.
+type awaiting struct {
+	waits        []wait             // per target
+	waiting      int                // how many are set
+	blockers     [][]Verdict        // the lists that they refer to
+	turnsAhead   [][]ahead          // the lists that are nothing but a turn: turnsTogether in each slice but the last
+	turnKinds    []turnKind         // of the turns ahead
+	turnKindOf   map[turnKind]int32 // as in ahead
+	lastTurnKind int32              // the number that was asked for last
+	vanished     map[int32]string   // candidates that the snapshot no longer holds
+	older        []olderWait        // targets that wait with a version that is not the newest one, and would start with it
+}
+
+// wait is what one target waits for, in few bytes: there may be a million.
+type wait struct {
+	version  int32 // number of the candidate; none or missing
+	blockers int32 // as work.list returns it, or from firstMember or firstFollower on; 0: the target does not wait
+	start    int32 // one more than the index of its start in the plan; 0: it does not start
+}
+
+// ahead is a list of a single blocker: the turn of the target, or of its resource, that comes at a
+// certain instant. Most targets of a rollout wait for nothing else, each for its own turn, which is
+// 24 bytes here and 200 as a verdict.
+type ahead struct {
+	seconds     int64 // since 1970
+	nanoseconds int32
+	position    int32
+	kind        int32 // one more than the index in awaiting.turnKinds; less than zero: a turn as turnLater returns it; 0: there is no turn
+}
+
+// turnsTogether is how many turns one slice holds. A single slice of all turns would be copied as
+// it grows.
+const turnsTogether = 4096
+
+// turnKind is what the turns of one rollout have in common.
+type turnKind struct {
+	reason     Reason
+	rule       string
+	population int
+
+	rollout *rollout // one outside brackets, windows and pauses, of which position and instant follow from the target; else nil
+}
+
+// olderWait is a target with an older version that waits for nothing but its slots, that it would go
+// back to but for a freeze, or that it went back to and has to run again. The plan lists what the
+// newest version waits for; olderWait is for [Plan.Explain].
+type olderWait struct {
+	target, version int32
+	blockers        int32 // as work.list returns it
+}
+
+// wait says why the newest candidate of a target does not start.
+func (w *work) wait(i int32, version string, blockers []Verdict) {
+	n := w.number(i, version)
+	if n == missing && w.waits[i].blockers == 0 {
+		put(&w.vanished, i, version)
+	}
+	w.waitNumber(i, n, blockers)
+}
+
+// waitWithOlder is wait for a version that may be older than another one with which the target waits.
+func (w *work) waitWithOlder(i, n int32, version string, blockers []Verdict) {
+	if w.waits[i].blockers != 0 {
+		w.older = push(w.older, olderWait{i, n, w.list(blockers)})
+	}
+	w.wait(i, version, blockers)
+}
+
+// waitNumber is wait for a version that is known by its number.
+func (w *work) waitNumber(i, version int32, blockers []Verdict) {
+	w.waitFor(i, version, w.list(blockers))
+}
+
+// waitFor is wait for blockers that list has kept. The first call for a target counts: it is about
+// the newest candidate.
+func (w *work) waitFor(i, version, blockers int32) {
+	own := &w.waits[i]
+	if w.leaves(i) || own.blockers != 0 {
+		return
+	}
+	own.version, own.blockers = version, blockers
+	w.waiting++
+}
+
+// list keeps blockers, and returns a number by which blockersOf finds them: one more than the index
+// in work.blockers, or less than zero for a turn. The caller no longer uses the blockers. Targets
+// of one resource mostly wait for the same reasons, one after the other: neighbours share an entry.
+func (w *work) list(blockers []Verdict) int32 {
+	if isTurn(blockers) {
+		v := &blockers[0]
+		turn := ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.turnKindNumber(turnKind{reason: v.Reason, rule: v.Rule, population: v.Data.Population})}
+		w.forget(blockers)
+		return w.listTurn(turn)
+	}
+	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
+		w.blockers = push(w.blockers, blockers)
+	}
+	return int32(len(w.blockers))
+}
+
+// turnIn returns the turn of a position in a rollout.
+func (w *work) turnIn(r *rollout, due time.Time, position int32) ahead {
+	if r.turnKind == 0 {
+		r.turnKind = w.turnKindNumber(turnKind{reason: ReasonRolloutNotDue, rule: r.rule.id, population: r.record.Founders})
+	}
+	return ahead{due.Unix(), int32(due.Nanosecond()), position, r.turnKind}
+}
+
+// derivedBelow separates the numbers of turns that are listed from those, below it, of turns that
+// follow from the target.
+const derivedBelow = math.MinInt32 / 2
+
+// turnLater returns the turn of a position in a rollout outside windows that is known to wait. It
+// takes no room: what it says is worked out when it is read.
+func (w *work) turnLater(r *rollout, position int32) ahead {
+	if position < r.soonest {
+		r.soonest = position
+		due, _ := r.due(position, nil) // below r.fits, so it does not overflow
+		w.wake(due)
+	}
+	if r.later == 0 {
+		r.later = math.MinInt32 + w.turnKindNumber(turnKind{reason: ReasonRolloutNotDue, rule: r.rule.id, population: r.record.Founders, rollout: r})
+	}
+	return ahead{kind: r.later}
+}
+
+// turnKindNumber returns the number of a kind, as in ahead. Neighbours mostly share one.
+func (w *work) turnKindNumber(own turnKind) int32 {
+	if w.lastTurnKind == 0 || w.turnKinds[w.lastTurnKind-1] != own {
+		number := w.turnKindOf[own]
+		if number == 0 {
+			w.turnKinds = append(w.turnKinds, own)
+			number = int32(len(w.turnKinds))
+			put(&w.turnKindOf, own, number)
+		}
+		w.lastTurnKind = number
+	}
+	return w.lastTurnKind
+}
+
+// listTurn is list for a turn.
+func (w *work) listTurn(turn ahead) int32 {
+	if turn.kind < 0 {
+		return turn.kind
+	}
+	n := len(w.turnsAhead) - 1
+	switch {
+	case n < 0:
+		w.turnsAhead, n = [][]ahead{nil}, 0
+	case len(w.turnsAhead[n]) == turnsTogether:
+		w.turnsAhead, n = append(w.turnsAhead, make([]ahead, 0, turnsTogether)), n+1
+	}
+	w.turnsAhead[n] = push(w.turnsAhead[n], turn)
+	return -int32(n*turnsTogether + len(w.turnsAhead[n]))
+}
+
+// blockersOf returns the blockers of target i that list kept.
+func (w *work) blockersOf(i, listed int32) []Verdict {
+	switch {
+	case listed >= firstFollower:
+		return w.followerOf(listed)
+	case listed >= firstMember:
+		return w.memberOf(i, listed)
+	case listed > 0:
+		return w.blockers[listed-1]
+	}
+	var kind *turnKind
+	var position int32
+	var until time.Time
+	if listed < derivedBelow {
+		kind = &w.turnKinds[listed-math.MinInt32-1]
+		position = w.positionIn(kind.rollout, i)
+		until, _ = kind.rollout.due(position, nil)
+	} else {
+		n := int(-listed - 1)
+		own := &w.turnsAhead[n/turnsTogether][n%turnsTogether]
+		kind, position, until = &w.turnKinds[own.kind-1], own.position, time.Unix(own.seconds, int64(own.nanoseconds))
+	}
+	return []Verdict{{
+		Status: Pending, Reason: kind.reason, Rule: kind.rule, Until: until.UTC(), Data: &Data{Position: int(position), Population: kind.population},
+	}}
+}
+
+// isTurn reports whether blockers are nothing but a turn that comes at a certain instant.
+func isTurn(blockers []Verdict) bool {
+	if len(blockers) != 1 || blockers[0].Data == nil || blockers[0].Until.IsZero() || len(blockers[0].On) > 0 || blockers[0].Status != Pending {
+		return false
+	}
+	d := blockers[0].Data
+	return d.Attempt == 0 && d.Allowed == 0 && d.Names == nil && d.Detail == "" && int(int32(d.Position)) == d.Position // a host's rule may say anything
+}
+
+// forget frees the room of a turn that is not reported, or that is kept in fewer bytes. Nothing
+// else refers to the turn: a verdict that many targets share is never one.
+func (w *work) forget(blockers []Verdict) {
+	if !isTurn(blockers) {
+		return
+	}
+	if n := len(w.verdicts); n > 0 && &w.verdicts[n-1] == &blockers[0] {
+		if m := len(w.data); m > 0 && &w.data[m-1] == blockers[0].Data {
+			w.data = w.data[:m-1]
+		}
+		w.verdicts = w.verdicts[:n-1]
+	}
+}
