@@ -99,7 +99,7 @@ func key(run *staged.Run) string {
 	}
 	fmt.Fprint(&b, run.Phase(), run.State(), run.Current(), now.IsZero())
 	for s := range run.Stages() {
-		fmt.Fprint(&b, "|", s.Phase, s.Before, s.After, s.Waited)
+		fmt.Fprint(&b, "|", s.Phase, s.Before.State, s.After.State, s.Waited) // when they were decided changes nothing
 		if s.Phase == staged.StageWaitingAfter && s.Wait > 0 && !s.Waited {
 			until := s.WaitUntil
 			if until.IsZero() { // frozen: what is left does not change, and is seen on thawing
