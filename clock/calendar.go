@@ -243,23 +243,43 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	if d < 0 {
 		return time.Time{}, negative(d)
 	}
+	u, _, err := c.fit(t, d, 32) // most searches end before
+	return u, err
+}
+
+// fit is NextFit, which looks at soon stretches before it asks what repeats itself. It also returns
+// how many it has looked at in all.
+func (c Calendar) fit(t time.Time, d time.Duration, soon int) (u time.Time, looked int, err error) {
 	var r room
 	k := c.cursor(&r)
 	at, limit := later(t.UTC(), first()), c.limit(t)
-	for u, running := at, false; at.Before(never()) && (running || at.Before(limit)); {
+	var period int64
+	var l lap
+	again := soon // when to ask for a lap, in stretches: near a change of the clock there is none
+	u = at
+	for running := false; at.Before(never()) && (running || at.Before(limit)); looked++ {
 		open, until, err := k.at(at)
 		if err != nil {
-			return time.Time{}, err
+			return time.Time{}, looked, err
 		}
 		if open && !running {
 			u = at
 		}
 		if running = open; open && until.Sub(u) >= d {
-			return u, nil
+			return u, looked, nil
+		}
+		if looked == soon {
+			period = c.period(int64(limit.Sub(at) / time.Second))
+		}
+		if period > 0 && !open {
+			if looked >= again && at.Unix() >= l.to {
+				l, again = c.lap(at, limit), looked+soon
+			}
+			until = later(until, l.skip(at, period))
 		}
 		at = until
 	}
-	return time.Time{}, fmt.Errorf("%w: %v from %s on, searched until %s", ErrNeverFits, d, stamp(t.UTC()), stamp(limit))
+	return time.Time{}, looked, fmt.Errorf("%w: %v from %s on, searched until %s", ErrNeverFits, d, stamp(t.UTC()), stamp(limit))
 }
 
 // Intervals returns the open intervals [start, end) within [from, to), in order and in UTC. They
