@@ -19,7 +19,7 @@ import (
 // TestI16OnePositionPerResource: all members of a bracket that wait for their turn on one resource
 // have the same position and the same instant.
 func TestI16OnePositionPerResource(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
 		type place struct{ environment, resource, rule string }
 		turns := map[place]rollout.Verdict{}

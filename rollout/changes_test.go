@@ -17,7 +17,7 @@ import (
 
 // TestChanges: what two plans say differently, target by target, and nothing that they say alike.
 func TestChanges(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 40, nil, func(t *rapid.T, w *world) {
 		if got := w.plan.Changes(&w.plan); len(got) != 0 {
 			t.Fatalf("a plan differs from itself: %v", got)

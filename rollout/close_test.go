@@ -191,7 +191,7 @@ func TestCloseLate(t *testing.T) {
 // and changes no other bracket. Between then and Next the plan stays the same.
 func TestCloseInDrawnWorlds(t *testing.T) {
 	t.Parallel()
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
 		w.s.State = w.plan.State
 		if chance(t, "late", 30) {

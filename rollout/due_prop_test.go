@@ -234,7 +234,7 @@ func (r *reference) due(t *rapid.T, x *execution, records []rollout.RolloutRecor
 // curves of all that it will run let them, neither sooner nor later; and where nothing else is in
 // the way it waits for no other.
 func TestDueOfExecutions(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 100, nil, func(t *rapid.T, w *world) {
 		s := w.s
 		s.State = w.plan.State

@@ -24,6 +24,11 @@ func newEnv(t testing.TB) *selector.Env {
 	return env
 }
 
+// newRemembering is for properties, which compile the same few expressions in every world.
+func newRemembering(t testing.TB) *remembering {
+	return &remembering{Env: newEnv(t), known: map[string]rollout.Matcher{}}
+}
+
 func compile(t testing.TB, policies string, options ...rollout.Option) *rollout.PolicySet {
 	t.Helper()
 	parsed, err := rollout.ParsePolicies([]byte(policies))

@@ -604,7 +604,7 @@ func TestFreezeWithoutEffect(t *testing.T) {
 // freeze is over everything is as if there had been none, unless a group could have been merged into
 // an execution that is over by then.
 func TestFreezesHold(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		s := w.s
 		z := genFreeze(t, "freeze")

@@ -194,7 +194,7 @@ func (r *reference) groups(rule *bracket.Rule, members []*referenceMember) (clos
 // TestGroups: the groups that a first plan finds, however late it comes, are those that follow from
 // the versions and from when their gates opened.
 func TestGroups(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		fleet := genFleet(t)
 		for range 4 {

@@ -11,13 +11,12 @@ import (
 
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
-	"github.com/tranche-dev/tranche/selector"
 )
 
 // TestHostileRecordings: whatever a snapshot, its stored state and the policies say, nothing panics
 // and nothing takes for ever: there is an error, or a plan whose every method works.
 func TestHostileRecordings(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		data, err := json.Marshal(rollout.Recording{Schema: 1, Policies: w.policies, Snapshot: w.s, Plan: rollout.Plan{Now: w.plan.Now}})
 		if err != nil {
@@ -31,7 +30,7 @@ func TestHostileRecordings(t *testing.T) {
 }
 
 // survives takes a recording through all that can be done with it and says how far it came.
-func survives(t *rapid.T, env *selector.Env, w *world, data []byte) string {
+func survives(t *rapid.T, env rollout.Compiler, w *world, data []byte) string {
 	t.Logf("%s", data) // shown if what follows fails
 	recording, err := rollout.ParseRecording(data)
 	if err != nil {

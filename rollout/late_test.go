@@ -15,7 +15,7 @@ import (
 // gates and windows opened, plans what it would have planned had it looked at every Next. Overrides
 // are another matter: one that has expired meanwhile was never seen.
 func TestLatePlanEqualsTimely(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		w.s = cloneFleet(w.s)
 		w.s.Overrides, w.s.State = nil, rollout.State{}

@@ -37,7 +37,7 @@ func moved(text string, by time.Duration) string {
 // TestNoInstantIsSpecial: a world that is the same at another time has the same plans and
 // explanations then.
 func TestNoInstantIsSpecial(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		if len(w.options) > 0 { // which look at the clock
 			return
@@ -201,7 +201,7 @@ func (n names) says(plan rollout.Plan) (list []string) {
 // TestNoNameIsSpecial: a fleet whose ids are others, in the same order and however odd, is deployed
 // in the same way. Only curves order by ids.
 func TestNoNameIsSpecial(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, without(rollout.KindGradualRollout), func(t *rapid.T, w *world) {
 		if len(w.options) > 0 { // which know some by their ids
 			return
@@ -244,7 +244,7 @@ func TestNoNameIsSpecial(t *testing.T) {
 // several. But windows of one policy are one calendar, a curve takes its order from the bracket
 // beside it, and the bracket its own from the dependencies.
 func TestPoliciesMayBeSplit(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	together := []rollout.RuleKind{rollout.KindWindow, rollout.KindBracket, rollout.KindGradualRollout, rollout.KindDependency}
 	isTogether := func(r rollout.Rule) bool { return slices.Contains(together, r.Kind()) }
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
@@ -315,7 +315,7 @@ func ownPolicies(policies []rollout.Policy, tenant string) (own []rollout.Policy
 
 // TestTenantsDoNotMeet: two fleets that share nothing are planned together as each of them alone.
 func TestTenantsDoNotMeet(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	tenants := []string{"A", "B"}
 	alone := func(t *rapid.T, tenant string) (policies []rollout.Policy, s rollout.Snapshot, now time.Time) {
 		// A progression looks at all environments that its selector matches.

@@ -15,7 +15,6 @@ import (
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
-	"github.com/tranche-dev/tranche/selector"
 )
 
 // lintWorld is a small fleet under small policies, in which everything succeeds: what does not
@@ -213,7 +212,7 @@ func lintCovers(reason rollout.Reason) []rollout.LintCode {
 // although everything succeeds; and where the world comes to rest while somebody waits for what
 // lint knows about, lint has said so.
 func TestLintAgreesWithSimulation(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		for range 8 {
 			checkLintWorld(t, env, seen, genLintWorld(t))
@@ -224,7 +223,7 @@ func TestLintAgreesWithSimulation(t *testing.T) {
 		"error selector_fails", "error curve_overflows", "waits selector_error", "waits window_closed", "waits window_too_short", "waits slot_paused", "waits dependency_unmatched", "waits progression_no_environment", "waits approval_missing", "waits bracket_hook_without_version")
 }
 
-func checkLintWorld(t *rapid.T, env *selector.Env, seen testkit.Tally, w lintWorld) {
+func checkLintWorld(t *rapid.T, env rollout.Compiler, seen testkit.Tally, w lintWorld) {
 	parsed, err := rollout.ParsePolicies([]byte(w.policies))
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
-	"github.com/tranche-dev/tranche/selector"
 )
 
 // machine is a host with bad luck: it carries out parts of plans, stops between saving and
@@ -49,7 +48,7 @@ type memory struct {
 
 // machinePolicies are the policies of the machine and its edits of them. a drains, b and c upgrade,
 // d restores; x stands outside and needs b.
-func machinePolicies(t *rapid.T, env *selector.Env) map[string]*rollout.PolicySet {
+func machinePolicies(t *rapid.T, env rollout.Compiler) map[string]*rollout.PolicySet {
 	rule := bracket.Rule{
 		DeploymentSelector: "deployment.metadata['in'] == 'yes'", ReadinessMode: oneOf(t, "mode", bracket.Immediate, bracket.CollectionWindow, bracket.WaitForAll),
 		UnchangedMemberStrategy: oneOf(t, "unchanged", bracket.SkipUnchanged, bracket.RedeployCurrent), OnMemberFailure: oneOf(t, "failure", bracket.Hold, bracket.RunPost, bracket.RollbackMember, bracket.RollbackAll),
@@ -129,7 +128,7 @@ func machineWindow() *rollout.DeploymentWindow {
 	return w
 }
 
-func newMachine(t *rapid.T, env *selector.Env, seen testkit.Tally) *machine {
+func newMachine(t *rapid.T, env rollout.Compiler, seen testkit.Tally) *machine {
 	m := &machine{set: machinePolicies(t, env), seen: seen, variant: "full", now: t0, dispatched: map[string]rollout.Start{}, saved: map[string]bool{}, deleted: map[string]bool{}, versions: 1}
 	m.s.Environments = []rollout.Environment{{ID: "prod"}, {ID: "staging"}}[:between(t, "environments", 1, 2)]
 	for _, id := range []string{"a", "b", "c", "d", "x"} {
@@ -595,7 +594,7 @@ func (m *machine) rest(t *rapid.T, plan rollout.Plan) {
 
 // TestI14Machine drives the pure planner through bad luck, and then lets it come to rest.
 func TestI14Machine(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		m := newMachine(t, env, seen)
 		t.Repeat(map[string]func(*rapid.T){

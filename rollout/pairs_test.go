@@ -556,7 +556,7 @@ func (w *pairWorld) rest(m moment, plan rollout.Plan) {
 // any of its states.
 func TestPairs(t *testing.T) {
 	t.Parallel()
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	all, pair := ingredients(), 0
 	for k := range all {
 		for _, other := range all[k+1:] {

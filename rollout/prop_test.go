@@ -19,7 +19,6 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
-	"github.com/tranche-dev/tranche/selector"
 )
 
 // The properties of this file carry the numbers of the invariants in the package comment. Worlds
@@ -409,7 +408,7 @@ func subset[T any](t *rapid.T, list []T) (some []T) {
 
 // TestReference compares plans without brackets with those of the slow and obvious planner.
 func TestReference(t *testing.T) {
-	env := newEnv(t)
+	env := newRemembering(t)
 	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		crowd := chance(t, "crowded", 30)
@@ -494,7 +493,7 @@ func TestReference(t *testing.T) {
 // TestReferenceSlots compares them where many hold something in pools that overlap: by a lease in
 // all of them or in some, begun or not, by a job that the snapshot shows, by hand.
 func TestReferenceSlots(t *testing.T) {
-	env := newEnv(t)
+	env := newRemembering(t)
 	seen := testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		s := fleet(between(t, "resources", 2, 4), "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
@@ -668,7 +667,7 @@ type world struct {
 
 // genWorld draws a world, with or without brackets, and its plan; nil if the policies contradict
 // themselves there.
-func genWorld(t *rapid.T, env *selector.Env, seen testkit.Tally, brackets bool, adapt func([]rollout.Policy) []rollout.Policy) *world {
+func genWorld(t *rapid.T, env rollout.Compiler, seen testkit.Tally, brackets bool, adapt func([]rollout.Policy) []rollout.Policy) *world {
 	w := &world{s: genFleet(t), policies: genPolicies(t), now: minute(between(t, "now", -2, 8))}
 	crowded := adapt == nil && chance(t, "crowded", 30)
 	if crowded {
@@ -782,7 +781,7 @@ func countCrowd(seen testkit.Tally, plan rollout.Plan) {
 }
 
 // checkWorlds checks a property in several worlds at a time, until all outcomes came about.
-func checkWorlds(t *testing.T, env *selector.Env, seen testkit.Tally, bracketed int, adapt func([]rollout.Policy) []rollout.Policy, property func(*rapid.T, *world), outcomes ...string) {
+func checkWorlds(t *testing.T, env rollout.Compiler, seen testkit.Tally, bracketed int, adapt func([]rollout.Policy) []rollout.Policy, property func(*rapid.T, *world), outcomes ...string) {
 	seen.Check(t, func(t *rapid.T) {
 		for range 4 {
 			if w := genWorld(t, env, seen, chance(t, "bracketed", bracketed), adapt); w != nil {
@@ -866,7 +865,7 @@ func rezone(r *rand.Rand, v reflect.Value) {
 // TestI1OrderOfInput: shuffling every list of the input changes no byte of the output, and neither
 // does another zone in which the host reads its clocks, or the year 0 where it knows no instant.
 func TestI1OrderOfInput(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		for range 3 {
@@ -918,7 +917,7 @@ func TestI1OrderOfInput(t *testing.T) {
 // TestI2ApplyAndPlanAgain: whatever part of a plan is carried out, none of it is started again, and
 // all of it leaves nothing to start.
 func TestI2ApplyAndPlanAgain(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		all := chance(t, "all", 50)
 		starts := w.plan.Start
@@ -991,7 +990,7 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 
 // TestI3NeverOlder: no start is older than what the target has or has begun, but for a rollback.
 func TestI3NeverOlder(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		r := &reference{s: &w.s}
 		for _, start := range w.plan.Start {
@@ -1034,7 +1033,7 @@ func roleOf(plan rollout.Plan, start rollout.Start) bracket.Role {
 
 // TestI6NextIsExact: between now and Next a plan says the same, whenever it is asked.
 func TestI6NextIsExact(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		w.s.State = w.plan.State
 		settled, err := w.set.Plan(w.s, w.now)
@@ -1071,7 +1070,7 @@ func TestI6NextIsExact(t *testing.T) {
 // nobody waits for nothing, and each target is spoken of once. What a reason means for whoever
 // reads it, its status and the kinds of what can change it, is the same everywhere.
 func TestI15EveryWaitCanEnd(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, nil, func(t *rapid.T, w *world) {
 		said := map[rollout.TargetID]bool{}
 		for _, start := range w.plan.Start {
@@ -1142,7 +1141,7 @@ func byTarget(plan rollout.Plan) map[rollout.TargetID]string {
 // left out. A failure budget is about a share as well, and counts who failed: only a joiner, which
 // has not, takes nothing from it.
 func TestI7JoinersAndLeavers(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindProgression), func(t *rapid.T, w *world) {
 		before := byTarget(w.plan)
 		s := cloneFleet(w.s)
@@ -1194,7 +1193,7 @@ func TestI7JoinersAndLeavers(t *testing.T) {
 
 // TestI10AllBlockers: without the rules that a waiting target names, and only those, it is allowed.
 func TestI10AllBlockers(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
 		for wait := range w.plan.Waiting.All() {
 			s := cloneFleet(w.s)
@@ -1275,7 +1274,7 @@ func TestI10AllBlockers(t *testing.T) {
 // start without it; but a rule of rollback takes back, and a window that allows is united with
 // others of its policy.
 func TestI11RulesOnlyRestrict(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRetry), func(t *rapid.T, w *world) {
 		rule := genRule(t)
 		if rule.Retry != nil || rule.ResourceConcurrency != nil || len(w.policies) == 0 {
@@ -1324,7 +1323,7 @@ func TestI11RulesOnlyRestrict(t *testing.T) {
 // for the others, compared with one that has no answer there; and nothing starts where a policy or
 // a pool could not be asked.
 func TestI12ErrorsStayAtHome(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 40, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
 		plans := map[string]rollout.Plan{}
 		for _, value := range []string{"x", ""} {

@@ -144,7 +144,7 @@ func TestQueueOfExecution(t *testing.T) {
 // TestQueueHoldsWhatWaitsForCapacity: a start is in the queue if and only if pools alone refuse it,
 // in the order in which slots are given, and every pool and explanation counts it.
 func TestQueueHoldsWhatWaitsForCapacity(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 40, nil, func(t *rapid.T, w *world) {
 		queue := queueOf(t, w.plan)
 		if !slices.IsSortedFunc(queue, func(a, b rollout.Queued) int {
@@ -246,7 +246,7 @@ func TestQueueHoldsWhatWaitsForCapacity(t *testing.T) {
 // TestFirstInQueueIsNext: with one more place in the only pool, and everything else as it was, the
 // first in the queue starts.
 func TestFirstInQueueIsNext(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 30, nil, func(t *rapid.T, w *world) {
 		queue := queueOf(t, w.plan)
 		if len(queue) == 0 || len(w.plan.Pools) != 1 || w.plan.Pools[0].Active != w.plan.Pools[0].Max || w.plan.Pools[0].Max == w.plan.Pools[0].Total {

@@ -41,7 +41,7 @@ func reread(t interface {
 // TestRecordingsSurvive: whatever the world, a recording that was written and read is planned again
 // to the last byte.
 func TestRecordingsSurvive(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
 		r := reread(t, rollout.Recording{Schema: 1, Policies: w.policies, Snapshot: w.s, Plan: w.plan})
 		set, err := rollout.Compile(r.Policies, env, w.options...)

@@ -12,7 +12,6 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
-	"github.com/tranche-dev/tranche/selector"
 )
 
 // reference plans targets outside brackets the slow and obvious way: every rule is asked about
@@ -20,8 +19,7 @@ import (
 // before, and nothing is remembered from one target to the next but the rollout records.
 type reference struct {
 	policies []rollout.Policy
-	env      *selector.Env
-	compiled map[string]*selector.Selector // the one thing kept: compiling is not what is compared
+	env      rollout.Compiler // which may remember what it has compiled: that is not what is compared
 
 	s        *rollout.Snapshot
 	now      time.Time
@@ -66,8 +64,8 @@ type outcome struct {
 	Stuck    []string
 }
 
-func newReference(policies []rollout.Policy, env *selector.Env) *reference {
-	return &reference{policies: policies, env: env, compiled: map[string]*selector.Selector{}}
+func newReference(policies []rollout.Policy, env rollout.Compiler) *reference {
+	return &reference{policies: policies, env: env}
 }
 
 // vars are the variables of an expression in a map that is filled anew for each evaluation.
@@ -102,12 +100,9 @@ func (v vars) version(x rollout.Version) vars {
 
 // match is three-valued: a missing key is neither yes nor an error.
 func (r *reference) match(expression string, v vars) (ok, missing bool, err error) {
-	s := r.compiled[expression]
-	if s == nil {
-		if s, err = r.env.Compile(expression); err != nil {
-			return false, false, err
-		}
-		r.compiled[expression] = s
+	s, err := r.env.Matcher(expression)
+	if err != nil {
+		return false, false, err
 	}
 	ok, err = s.Match(v)
 	if m, is := err.(interface{ MissingKey() string }); is && m.MissingKey() != "" {

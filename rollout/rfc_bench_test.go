@@ -34,7 +34,7 @@ func (l lookup) Lookup(name string) (any, bool) {
 }
 
 func newPerTarget(t testing.TB, s *rollout.Snapshot) *perTarget {
-	env := newEnv(t)
+	env := newRemembering(t)
 	must := func(text string) rollout.Matcher {
 		m, err := env.Matcher(text)
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 // say: a plan only ever starts, waits or keeps, and what it starts is not older, but for a way back
 // to what succeeded there.
 func TestI4NeverCleared(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, nil, func(t *rapid.T, w *world) {
 		r := &reference{s: &w.s}
 		starts := map[rollout.TargetID]rollout.Start{}
@@ -58,7 +58,7 @@ func TestI4NeverCleared(t *testing.T) {
 // nothing happens, nothing newer takes its place, no window shuts, no override ends, no success grows
 // too old, and no job whose end was recorded for later fails: that may exceed a failure budget.
 func TestI5AllowedStaysAllowed(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	steady := func(list []rollout.Policy) []rollout.Policy {
 		list = without(rollout.KindConcurrency, rollout.KindWindow)(list)
 		for i := range list {
@@ -135,7 +135,7 @@ func (o openings) openTime(from, to time.Time) (sum time.Duration) {
 // TestI8I9DueTimes: in the open time of windows due times are monotone, lie at open instants not
 // before the start, and are as far apart as the offsets of their positions.
 func TestI8I9DueTimes(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	seen.Check(t, func(t *rapid.T) {
 		for range 4 {
 			g := genGradual(t, rollout.OrderByTarget)
@@ -208,7 +208,7 @@ func TestI8I9DueTimes(t *testing.T) {
 // TestExplanationAgrees: what a plan does and what its explanations say is the same, for every
 // target, with and without brackets.
 func TestExplanationAgrees(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
 		starts := byTarget(w.plan)
 		waiting := map[rollout.TargetID]rollout.Waiting{}
@@ -292,7 +292,7 @@ func TestExplanationAgrees(t *testing.T) {
 // TestExplanationOfWhatIsInProgress: what an explanation says is in progress are exactly the active
 // jobs of the target, and what it says is stuck is in the plan, and concerns the target.
 func TestExplanationOfWhatIsInProgress(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 60, soonStuck, func(t *rapid.T, w *world) {
 		for _, target := range w.s.Targets {
 			if slices.Contains(w.s.DeletedResources, target.Resource) {
@@ -406,7 +406,7 @@ func TestReasonsHaveOneStatus(t *testing.T) {
 	if len(statuses) < 25 {
 		t.Fatalf("only %d reasons", len(statuses))
 	}
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
 		check := func(id rollout.TargetID, v rollout.Verdict) {
 			if want := statuses[v.Reason]; want != "" && v.Status != want {
@@ -443,7 +443,7 @@ func TestReasonsHaveOneStatus(t *testing.T) {
 
 // TestOverridesOnlyHelp: capacity and rollback aside, an override lets start and holds nobody up.
 func TestOverridesOnlyHelp(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRollback), func(t *rapid.T, w *world) {
 		s := w.s
 		s.Overrides = append(slices.Clone(s.Overrides), rollout.Override{
@@ -471,7 +471,7 @@ func TestOverridesOnlyHelp(t *testing.T) {
 // TestEveryKindInMinutes lets random worlds run on nothing but Next and the ends of jobs: they come
 // to rest, and Next never stands still.
 func TestEveryKindInMinutes(t *testing.T) {
-	env, seen := newEnv(t), testkit.Tally{}
+	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 30, nil, func(t *rapid.T, w *world) {
 		s := cloneFleet(w.s)
 		now := clock.NewFake(w.now)

@@ -226,7 +226,7 @@ func TestDataOfReasons(t *testing.T) {
 			}
 		}
 	}
-	env := newEnv(t)
+	env := newRemembering(t)
 	seen := testkit.Tally{}
 	reached := slices.DeleteFunc(slices.Sorted(maps.Keys(documented)), func(s string) bool { // few worlds have these
 		return strings.HasPrefix(s, "custom_invalid") || strings.HasPrefix(s, "rollout_overflow") || strings.HasPrefix(s, "bracket_merge_budget") ||
