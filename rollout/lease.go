@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -339,15 +340,12 @@ func proves(jobs []Job, k int, known time.Time) bool {
 	return !job.CreatedAt.Add(atOnce(jobs, job.CreatedAt)).Before(known)
 }
 
-// atOnce returns a nanosecond for each job that was created at an instant. The result matters only
-// when all of them have ended.
-func atOnce(jobs []Job, created time.Time) (n time.Duration) {
-	for k := range jobs {
-		if job := &jobs[k]; job.CreatedAt.Equal(created) {
-			n++
-		}
-	}
-	return n
+// atOnce returns a nanosecond for each of a target's jobs, newest first, that was created at an
+// instant. The result matters only when all of them have ended.
+func atOnce(jobs []Job, created time.Time) time.Duration {
+	from := sort.Search(len(jobs), func(k int) bool { return !jobs[k].CreatedAt.After(created) })
+	to := sort.Search(len(jobs), func(k int) bool { return jobs[k].CreatedAt.Before(created) })
+	return time.Duration(to - from)
 }
 
 // finished reports whether a target outside brackets has no job to repeat or to take back, and none

@@ -79,7 +79,11 @@ func Compare(a, b string) int {
 
 // digits returns the number of digits that a text begins with.
 func digits(text string) int {
-	return len(text) - len(strings.TrimLeft(text, "0123456789"))
+	n := 0
+	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 // GroupOf returns the group for which a run of the version on the target holds its slots, in a

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,13 +36,34 @@ func rfcDurations() map[string]time.Duration {
 	return map[string]time.Duration{drain: minutes(8), osPatch: minutes(3), kubelet: minutes(3), containerd: minutes(3), uncordon: minutes(1)}
 }
 
-func newCompiler(tb testing.TB) *selector.Env {
+// newCompiler returns a compiler that compiles each expression once: the properties ask for the same
+// few in every world, and some of them plan several worlds at a time.
+func newCompiler(tb testing.TB) rollout.Compiler {
 	tb.Helper()
 	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return env
+	return &remembering{env: env, known: map[string]rollout.Matcher{}}
+}
+
+type remembering struct {
+	env   *selector.Env
+	mutex sync.Mutex
+	known map[string]rollout.Matcher
+}
+
+func (c *remembering) Matcher(expression string) (rollout.Matcher, error) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if known := c.known[expression]; known != nil {
+		return known, nil
+	}
+	compiled, err := c.env.Matcher(expression)
+	if err == nil {
+		c.known[expression] = compiled
+	}
+	return compiled, err
 }
 
 // policyFile reads a policy of testdata; edits change the rules before it is compiled.
