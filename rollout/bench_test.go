@@ -341,3 +341,19 @@ func BenchmarkChanges(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWindowTooShort is a plan of three targets under a window that opens every hour, and never
+// for as long as a job takes: the plan says so after a search of five years.
+func BenchmarkWindowTooShort(b *testing.B) {
+	for _, zone := range []string{"UTC", "Europe/Berlin"} {
+		b.Run(zone, func(b *testing.B) {
+			set := compile(b, policy(`{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0",
+				"durationMinutes":20,"minimumRemainingMinutes":60,"timezone":"`+zone+`"}}`), withZones())
+			s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+			b.ReportAllocs()
+			for b.Loop() {
+				sink = mustPlan(b, set, s, t0)
+			}
+		})
+	}
+}
