@@ -179,7 +179,14 @@ func (s *set) open(t time.Time) (bool, error) {
 // NextOpen returns t if the calendar is open then, else the first open instant after it, in UTC.
 // The error is [ErrNeverOpen] if there is none within the horizon, or a *[FieldError] if a host's
 // recurrence is at fault.
-func (c Calendar) NextOpen(t time.Time) (time.Time, error) { return c.AddOpen(t, 0) }
+func (c Calendar) NextOpen(t time.Time) (time.Time, error) {
+	u, _, err := c.fit(t, 0, soon)
+	if errors.Is(err, ErrNeverFits) {
+		p := c.pass(t)
+		return time.Time{}, p.neverOpen(0)
+	}
+	return u, err
+}
 
 // NextClose returns t if the calendar is closed then, else the first closed instant after it, in
 // UTC; the zero time if there is none within the horizon. Where a host's recurrence is at fault the
@@ -243,9 +250,13 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	if d < 0 {
 		return time.Time{}, negative(d)
 	}
-	u, _, err := c.fit(t, d, 32) // most searches end before
+	u, _, err := c.fit(t, d, soon)
 	return u, err
 }
+
+// soon is how many stretches a search looks at before it asks what repeats itself. Most searches
+// end before.
+const soon = 32
 
 // fit is NextFit, which looks at soon stretches before it asks what repeats itself. It also returns
 // how many it has looked at in all.

@@ -61,11 +61,12 @@ func TestNextFitLeavesNothingOut(t *testing.T) {
 				lengths = append(lengths, length)
 			}
 		}
-		if len(lengths) == 0 {
-			return
+		durations := []time.Duration{0}
+		if len(lengths) > 0 {
+			longest := lengths[len(lengths)-1]
+			durations = append(durations, longest, longest+1, rapid.SampledFrom(lengths).Draw(t, "a length")+1)
 		}
-		longest := lengths[len(lengths)-1]
-		for _, d := range []time.Duration{longest, longest + 1, rapid.SampledFrom(lengths).Draw(t, "a length") + 1} {
+		for _, d := range durations {
 			if d > beyond {
 				continue // the end of what begins last is not known
 			}
@@ -86,6 +87,9 @@ func TestNextFitLeavesNothingOut(t *testing.T) {
 			}
 			if got, err := c.NextFit(from, d); !got.Equal(want) {
 				t.Fatalf("%v from %v on: %v, %v, want %v", d, from, got, err, want)
+			}
+			if got, err := c.NextOpen(from); d == 0 && (!got.Equal(want) || ever == errors.Is(err, clock.ErrNeverOpen)) {
+				t.Fatalf("NextOpen(%v) = %v, %v, want %v", from, got, err, want)
 			}
 		}
 	}, "all looked at", "never, without looking at all", "late, without looking at all")

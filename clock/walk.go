@@ -46,16 +46,20 @@ func (p *pass) addOpen(k *cursor, d time.Duration) (time.Time, error) {
 			return time.Time{}, p.err
 		}
 		if !p.until.Before(p.limit) {
-			what := "the first one"
-			if d > 0 {
-				what = fmt.Sprintf("the end of %v of open time", d)
-			}
-			return time.Time{}, fmt.Errorf("%w: %s from %s on, searched until %s", ErrNeverOpen, what, stamp(p.start), stamp(p.limit))
+			return time.Time{}, p.neverOpen(d)
 		}
 		p.spent += p.usable // at most d
 		p.at = p.until
 		p.look(k)
 	}
+}
+
+func (p *pass) neverOpen(d time.Duration) error {
+	what := "the first one"
+	if d > 0 {
+		what = fmt.Sprintf("the end of %v of open time", d)
+	}
+	return fmt.Errorf("%w: %s from %s on, searched until %s", ErrNeverOpen, what, stamp(p.start), stamp(p.limit))
 }
 
 // rewind returns to the start.
