@@ -192,6 +192,49 @@ func BenchmarkQueueEvent(b *testing.B) {
 	}
 }
 
+// manyEnds is a queue with as many pools as candidates, all of which got a place at one time.
+func manyEnds(t testing.TB, n int) *Queue {
+	s := Snapshot{Pools: make([]Pool, n)}
+	for i := range s.Pools {
+		s.Pools[i] = Pool{Key: fmt.Sprintf("%06d", i), Limit: Count(1), Total: 2, Jobs: []Holder{{fmt.Sprint("old", i), "g"}}}
+	}
+	q, err := NewQueue(s, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if _, err := q.Add(Candidate{fmt.Sprint("new", i), "g", (i * 7) % n, []int32{int32(i)}, false}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := q.Admit(); len(got) != 0 {
+		t.Fatalf("%d start where nothing is free", len(got))
+	}
+	for i := range n {
+		if err := q.Release(int32(i), s.Pools[i].Jobs[0], 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return q
+}
+
+// BenchmarkQueueEnds is the walk after a place became free in each of many pools.
+func BenchmarkQueueEnds(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				q := manyEnds(b, n)
+				b.StartTimer()
+				if got := q.Admit(); len(got) != n {
+					b.Fatal(len(got))
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/candidate")
+		})
+	}
+}
+
 // BenchmarkOneResource lets many groups ask for one resource, as many deployments do for one
 // cluster: once one starts, all may.
 func BenchmarkOneResource(b *testing.B) {

@@ -25,6 +25,7 @@ type line struct {
 	strict bool
 	alone  bool // it has one candidate, which may start on a place reserved for another candidate of its resource
 	spot   int  // index of the spot where it waits; -1: it is live
+	from   int  // index of the pool's spot where the others wait for which it stands in a walk; -1: there are none
 	at     int  // index in the heap of a walk or of its spot; -1: in none
 }
 
@@ -75,7 +76,7 @@ func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
 	}
 	l, ok := q.lines[key]
 	if !ok {
-		l = &line{q: q, key: key, needs: q.consumes(w), strict: q.ledger.strictIn(w.Needs), alone: alone, spot: -1, at: -1}
+		l = &line{q: q, key: key, needs: q.consumes(w), strict: q.ledger.strictIn(w.Needs), alone: alone, spot: -1, from: -1, at: -1}
 		q.lines[key] = l
 		q.live[l] = true
 	}
@@ -201,6 +202,9 @@ func (q *Queue) touch(l *line) {
 		return
 	}
 	stays := len(l.ids) > 0 && (q.live[l] || l == q.free)
+	if l.from >= 0 && !(stays && q.leads(l)) {
+		q.stepDown(l)
+	}
 	switch {
 	case stays && l.at < 0:
 		heap.Push(&w.lines, l)
@@ -221,8 +225,8 @@ func (q *Queue) wake(pool int, key bool) {
 }
 
 func (q *Queue) wakeAt(spot int) {
-	if !slices.Contains(q.open, spot) {
-		q.open = append(q.open, spot)
+	if !q.opened[spot] {
+		q.open, q.opened[spot] = append(q.open, spot), true
 	}
 }
 
@@ -234,14 +238,27 @@ func (q *Queue) revive(l *line) {
 func (q *Queue) park(l *line, r Refusal) {
 	heap.Remove(&q.walk.lines, l.at)
 	delete(q.live, l)
+	q.stepDown(l)
 	l.spot = int(r.Pool)
 	p := &q.ledger.pools[r.Pool]
 	if takes := slices.Contains(l.needs, r.Pool); !takes || p.refusal(false) == "" { // a line that takes no place there waits for a key, however full the pool is
 		l.spot = len(q.ledger.pools) + int(p.family)
-		// All keys are taken: this walk need not look at the lines that wait for one again.
-		q.open = slices.DeleteFunc(q.open, func(spot int) bool { return spot == l.spot })
 	}
 	heap.Push(&q.spots[l.spot], l)
+}
+
+// leads reports whether a line comes before those for which it stands.
+func (q *Queue) leads(l *line) bool {
+	behind := q.spots[l.from]
+	return len(behind) == 0 || q.compare(l.ids[0], behind[0].ids[0]) < 0
+}
+
+// stepDown lets the walk look again at the lines for which a line stood.
+func (q *Queue) stepDown(l *line) {
+	if l.from >= 0 {
+		q.wakeAt(l.from)
+		l.from = -1
+	}
 }
 
 func (q *Queue) unpark(l *line) {

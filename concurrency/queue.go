@@ -35,6 +35,7 @@ type Queue struct {
 	live    map[*line]bool   // lines that may move
 	spots   []spot           // lines that wait: per pool, then per family
 	open    []int            // spots where a place may have become free
+	opened  []bool           // of spots: it is among open
 	free    *line            // line of the candidates that consume nothing
 	empty   []*line          // lines that may be empty
 	walk    *walk            // during Admit
@@ -55,12 +56,13 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 		lines:  make(map[string]*line),
 		live:   make(map[*line]bool),
 		spots:  make([]spot, len(l.pools)+len(l.families)),
+		opened: make([]bool, len(l.pools)+len(l.families)),
 	}
 	l.summaries = nil // a queue does not report them
 	for i := range snapshot.Pools {
 		q.keys = append(q.keys, snapshot.Pools[i].Key)
 	}
-	q.free = &line{q: q, spot: -1, at: -1}
+	q.free = &line{q: q, spot: -1, from: -1, at: -1}
 	return q, nil
 }
 
@@ -177,7 +179,7 @@ func (q *Queue) Admit() []Admitted {
 	for w.next() {
 		w.step(w.lines[0])
 	}
-	q.walk, q.open = nil, q.open[:0]
+	q.walk = nil
 	for _, id := range w.back {
 		heap.Push(q.waiting[id].line, id)
 	}

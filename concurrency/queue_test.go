@@ -167,6 +167,71 @@ func TestQueueIsPlan(t *testing.T) {
 		string(SlotKeysFull), string(SlotReserved), string(PoolUnknown), "removed", "released", "released in a crowd")
 }
 
+// propQueueLines has full pools whose places become free many at a time, while candidates with ever
+// other needs wait for them: who stands for whom in a walk is decided anew at each start.
+func propQueueLines(tally testkit.Tally) func(*rapid.T) {
+	return func(t *rapid.T) {
+		m := &queueModel{waiting: map[int32]Candidate{}, tally: tally}
+		for key := range 4 {
+			p := Pool{Key: fmt.Sprint(key), Limit: Count(rapid.IntRange(1, 4).Draw(t, "limit")), Total: 20, Strict: rapid.IntRange(0, 9).Draw(t, "strict") == 0}
+			for i := range p.Limit.Value() {
+				p.Jobs = append(p.Jobs, Holder{fmt.Sprintf("old%d", i), fmt.Sprint(key)})
+			}
+			m.snapshot.Pools = append(m.snapshot.Pools, p)
+		}
+		var err error
+		if m.queue, err = NewQueue(m.snapshot, epoch); err != nil {
+			t.Fatal(err)
+		}
+		for round := range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			for i := range rapid.IntRange(1, 12).Draw(t, "candidates") {
+				c := Candidate{fmt.Sprintf("new%d", rapid.IntRange(0, 15).Draw(t, "resource")), fmt.Sprint(round, i), rapid.IntRange(0, 20).Draw(t, "rank"),
+					rapid.SliceOfNDistinct(rapid.Int32Range(0, 3), 1, 4, rapid.ID[int32]).Draw(t, "needs"), false}
+				id, err := m.queue.Add(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.waiting[id] = c
+			}
+			for range rapid.IntRange(0, 8).Draw(t, "ends") {
+				m.release(t)
+			}
+			m.admit(t)
+		}
+	}
+}
+
+func TestQueueLines(t *testing.T) {
+	seen := testkit.Tally{}
+	seen.Check(t, propQueueLines(seen), string(SlotFree), string(SlotAlreadyDown), string(SlotFull), string(SlotReserved), "released")
+}
+
+// TestQueueStandIns: of the lines that wait at one pool the first stands for the others.
+func TestQueueStandIns(t *testing.T) {
+	full := func() *scene {
+		return newScene(Pool{Key: "all", Limit: Count(2), Total: 9}, Pool{Key: "a", Limit: Count(1), Total: 9}, Pool{Key: "b", Limit: Count(1), Total: 9}).
+			lease("all", "o1", "g", 0).lease("all", "o2", "g", 0)
+	}
+	ask := func(resource string, needs ...int32) Candidate { return Candidate{resource, "g", 0, needs, false} }
+	both := []string{"all o1", "all o2"}
+	runQueue(t, full(), []queueStep{
+		{add: []Candidate{ask("n1", 0), ask("n2", 0, 1), ask("n3", 0)}, why: "no place"},
+		{release: both, want: []string{"n1", "n2"}, why: "n2 is in another line than n1 and n3, and between them"},
+	})
+	runQueue(t, full(), []queueStep{
+		{add: []Candidate{ask("n1", 0), ask("n2", 0, 1)}, why: "no place"},
+		{release: both, want: []string{"n1", "n2"}, why: "nobody is left in the line of n1"},
+	})
+	runQueue(t, full().lease("a", "o3", "g", 0), []queueStep{
+		{add: []Candidate{ask("n1", 0, 1), ask("n2", 0, 2), ask("n3", 0)}, why: "no place"},
+		{release: both, want: []string{"n2", "n3"}, why: "n1 finds the next pool full"},
+	})
+	runQueue(t, full(), []queueStep{
+		{add: []Candidate{ask("n1", 0), {"n1", "h", 1, []int32{0, 1}, false}, {"n2", "g", 2, []int32{0, 1}, false}, {"n3", "g", 3, []int32{0, 2}, false}}, why: "no place"},
+		{release: both, want: []string{"n1", "n1", "n3"}, why: "the start of n1 takes its other candidate out of the line of n2, and this takes the place in a"},
+	})
+}
+
 // TestQueueAllowanceMoves: when a forgiven lease ends the allowance goes to the next one, whose
 // place becomes free.
 func TestQueueAllowanceMoves(t *testing.T) {

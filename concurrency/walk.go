@@ -18,19 +18,32 @@ type walk struct {
 // where a place is free, and reports whether there is one. It does not look at lines that wait
 // where no place is left.
 func (w *walk) next() bool {
-	for i := 0; i < len(w.open); i++ {
-		at := w.open[i]
-		waiting := &w.spots[at]
-		for len(*waiting) > 0 && (at >= len(w.ledger.pools) || w.ledger.pools[at].refusal(false) == "") {
-			l := (*waiting)[0]
-			if len(w.lines) > 0 && at < len(w.ledger.pools) && w.compare(w.lines[0].ids[0], l.ids[0]) < 0 {
-				break
-			}
+	for len(w.open) > 0 {
+		last := len(w.open) - 1
+		at := w.open[last]
+		w.open, w.opened[at] = w.open[:last], false
+		w.look(at)
+	}
+	return len(w.lines) > 0
+}
+
+// look revives the lines that wait at a spot: for a key all of them, and for a place the first one,
+// which stands for the others until it is no longer before them: see touch.
+func (w *walk) look(at int) {
+	if at >= len(w.ledger.pools) {
+		for len(w.spots[at]) > 0 {
+			l := w.spots[at][0]
 			w.revive(l)
 			w.touch(l)
 		}
+		return
 	}
-	return len(w.lines) > 0
+	if len(w.spots[at]) > 0 && w.ledger.pools[at].refusal(false) == "" {
+		l := w.spots[at][0]
+		w.revive(l)
+		l.from = at
+		w.touch(l)
+	}
 }
 
 // step decides on the first candidate of the first line.
