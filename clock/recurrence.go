@@ -40,7 +40,10 @@ func parseRecurrence(text string, f *faults) pattern {
 	for part := range strings.SplitSeq(strings.Map(capital, text), ";") {
 		name, value, _ := strings.Cut(part, "=")
 		if part == "" {
-			f.add("rrule", CodeRecurrenceInvalid, text, "has an empty part: parts are separated by single semicolons, with none at the end")
+			if !seen[part] {
+				f.add("rrule", CodeRecurrenceInvalid, text, "has an empty part: parts are separated by single semicolons, with none at the end")
+			}
+			seen[part] = true
 			continue
 		}
 		if name == "" || value == "" || strings.ContainsAny(part, " \t\r\n") {

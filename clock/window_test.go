@@ -93,6 +93,7 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"prefix", rule("RRULE:FREQ=DAILY;BYHOUR=1"), []string{"rrule recurrence_invalid"}, "the value only; that there is no BYHOUR would not be true"},
 		{"DTSTART", rule(`DTSTART:20250106T090000Z\nRRULE:FREQ=DAILY;BYHOUR=1`), []string{"rrule recurrence_invalid"}, "the anchor is a field"},
 		{"trailing semicolon", rule("FREQ=DAILY;BYHOUR=1;"), []string{"rrule recurrence_invalid"}, "an empty part may be a lost one"},
+		{"many semicolons", rule("FREQ=DAILY;;;BYHOUR=1;"), []string{"rrule recurrence_invalid"}, "each fault has the whole rule for its value, so one for each semicolon would have the square of its length"},
 		{"no value", rule("FREQ=DAILY;BYHOUR=1;BYMINUTE="), []string{"rrule recurrence_invalid"}, "a lost value"},
 		{"no value of the frequency", rule("FREQ=;BYHOUR=1"), []string{"rrule recurrence_invalid", "rrule recurrence_invalid"}, "a lost value, and so no frequency"},
 		{"no name", rule("FREQ=DAILY;BYHOUR=1;=1"), []string{"rrule recurrence_invalid"}, "a lost name"},
