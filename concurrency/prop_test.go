@@ -449,3 +449,48 @@ func TestPlanAgainstReference(t *testing.T) {
 		}
 	}, string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotRateFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }
+
+// TestNothingChangesBeforeNext: until the instant that a plan gives, and ever if it gives none, the
+// same question has the same answer.
+func TestNothingChangesBeforeNext(t *testing.T) {
+	seen := testkit.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		s := drawSnapshot(t, epoch)
+		candidates := drawCandidates(t, s)
+		first := mustPlan(t, s, candidates)
+		last := epoch.Add(24 * time.Hour)
+		if !first.Next.IsZero() {
+			if !first.Next.After(epoch) {
+				t.Fatalf("next is %v, which is not after now", first.Next)
+			}
+			last = first.Next.Add(-1)
+		}
+		at := epoch.Add(time.Duration(rapid.Int64Range(0, int64(last.Sub(epoch))).Draw(t, "later")))
+		for _, at := range []time.Time{at, last} {
+			later, err := Plan(s, candidates, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(first, later); diff != "" {
+				t.Fatalf("at %v, before next: %s", at, diff)
+			}
+		}
+		if first.Next.IsZero() {
+			seen["no next"]++
+			return
+		}
+		changed, err := Plan(s, candidates, first.Next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(changed.Admitted) > len(first.Admitted) {
+			seen["more start at next"]++
+		}
+		if len(changed.Stuck) > len(first.Stuck) {
+			seen["another is stuck at next"]++
+		}
+		if changed.Next.Equal(first.Next) {
+			t.Fatalf("at %v the next is the same", first.Next)
+		}
+	}, "no next", "more start at next", "another is stuck at next")
+}
