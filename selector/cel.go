@@ -105,7 +105,7 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 			precedence = cmp.Or(precedence, n.precedence(id, readable(t.msg)))
 			t.hint = cmp.Or(n.remedy(id, readable(t.msg), l.sound), t.hint)
 		})
-		t.hint = cmp.Or(precedence, t.hint)
+		t.hint = cmp.Or(precedence, t.hint, untyped(readable(t.msg)))
 		return nil, t
 	}
 	return &syntaxTree{library: l, ast: checked}, nil

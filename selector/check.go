@@ -45,7 +45,7 @@ func (e *Env) names(n *expr, local []string) *fault {
 	case kindMessage:
 		return &fault{at: n, msg: "message " + n.name + " cannot be built here", hint: "use strings, numbers, booleans, lists and maps"}
 	case kindOther:
-		return &fault{at: n, msg: "this is not supported"}
+		return &fault{at: n, msg: "this is not supported", hint: "use strings, numbers, booleans, lists and maps"}
 	case kindComprehend:
 		if e.layout.hidden(n.name) {
 			return &fault{at: n, msg: "the loop variable " + n.name + " hides a declared variable", hint: "give it another name"}
@@ -284,7 +284,7 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 		return ""
 	case n.kind == kindSelect && similar(n.name) == "size":
 		return "write size(x)"
-	case n.kind == kindSelect:
+	case n.kind == kindSelect || n.kind == kindHas:
 		return "only a map has keys; one with dots is written m['a.b']"
 	case n.kind != kindCall || misfit:
 		return ""
@@ -308,14 +308,22 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 	case opIndex:
 		return "a map is asked for a key, as in m['key'], and a list for a number"
 	case "startsWith", "endsWith", "contains":
-		switch {
-		case !n.member:
-			return "write x." + n.name + "('…')"
-		case n.name == "contains":
+		if n.member && n.name == "contains" {
 			return "it is for texts: whether a list has a value, or a map a key, is asked with 'x' in list"
 		}
+		return "write x." + n.name + "('…')"
+	case opCondition:
+		return "it is written condition ? x : y, where x and y have the same type"
 	}
 	return ""
+}
+
+// untyped says what to do about a fault of types, which msg says in plain words, that has no remedy.
+func untyped(msg string) string {
+	if strings.HasPrefix(msg, "expected type 'bool'") {
+		return "a condition is needed here: compare it, as in x == 'a'"
+	}
+	return "values of other types are needed here: convert with int(), double(), string() or timestamp()"
 }
 
 // comparable returns how to write a comparison of two types, which msg names as in "there is no int

@@ -76,7 +76,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	defer func() {
 		// The parser and checker are not ours, and one known panic is documented at Env.regex.
 		if r := recover(); r != nil {
-			s, err = nil, refuse(0, 0, fmt.Sprintf("the CEL compiler failed: %v", r), "simplify the expression", false)
+			s, err = nil, refuse(0, 0, fmt.Sprintf("the CEL compiler failed: %v", r), simpler, false)
 		}
 	}()
 	switch {
@@ -86,7 +86,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 		return nil, refuse(1, 1, fmt.Sprintf("the expression has %d bytes, the limit is %d", len(expression), e.limits.TextBytes), shorter, true)
 	case !utf8.ValidString(expression):
 		line, col := place(expression, invalid(expression))
-		return nil, refuse(line, col, "the expression is not valid UTF-8", "", false)
+		return nil, refuse(line, col, "the expression is not valid UTF-8", "save it as UTF-8, or leave this byte out", false)
 	}
 	at := func(f *fault) error {
 		return refuse(f.at.line, f.at.begin(expression), f.msg, f.hint, f.limit)
@@ -104,7 +104,8 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 			line, col := place(expression, s.at)
 			return nil, refuse(line, col, "syntax error at "+s.found, s.hint, false)
 		}
-		return nil, refuse(trouble.line, trouble.col, readable(trouble.msg), "", false)
+		msg := readable(trouble.msg)
+		return nil, refuse(trouble.line, trouble.col, msg, unparsed(expression, msg), false)
 	}
 	nodes := 0
 	parsed.tree().walk(func(*expr) { nodes++ })
@@ -133,7 +134,7 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	}
 	cost, err := checked.cost()
 	if err != nil {
-		return nil, refuse(0, 0, "the cost cannot be estimated: "+err.Error(), "", false)
+		return nil, refuse(0, 0, "the cost cannot be estimated: "+err.Error(), simpler, false)
 	}
 	if cost > e.limits.EstimatedCost {
 		return nil, refuse(1, 1, fmt.Sprintf("the estimated cost is %d, the limit is %d", cost, e.limits.EstimatedCost),
@@ -163,8 +164,12 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	return s, nil
 }
 
-// shorter says what to do about an expression that is too large.
-const shorter = "compare with a list, as in x in ['a', 'b'], or split the expression in two"
+// What to do about an expression that is too large, and about one that the CEL library cannot cope
+// with.
+const (
+	shorter = "compare with a list, as in x in ['a', 'b'], or split the expression in two"
+	simpler = "simplify the expression"
+)
 
 // read lists the variables that a tree reads. Loop variables cannot hide declared ones, so names
 // suffice.

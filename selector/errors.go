@@ -79,7 +79,7 @@ type CompileError struct {
 	Line int    // 1-based; 1 if the whole text is at fault, as when it is too long; 0 if the place is unknown
 	Col  int    // 1-based, in characters; 0 if the place is unknown
 	Msg  string // what is wrong
-	Hint string // what to write instead; may be empty, but for a limit it never is
+	Hint string // what to write instead
 
 	limit bool
 }

@@ -55,10 +55,8 @@ func firstSlip(text string) *slip {
 				return fault
 			}
 			i = end
-		case c == '/' && strings.HasPrefix(text[i:], "//"):
-			for i < len(text) && text[i] != '\n' {
-				i++
-			}
+		case strings.HasPrefix(text[i:], "//"):
+			i = afterComment(text, i)
 		case wordByte(c):
 			start := i
 			for i < len(text) && wordByte(text[i]) {
@@ -202,6 +200,73 @@ func afterString(text string, i int) (int, *slip) {
 		}
 	}
 	return 0, &slip{begin, end, "the string that begins here does not end"}
+}
+
+// afterComment returns the offset after the comment that begins at i.
+func afterComment(text string, i int) int {
+	if end := strings.IndexByte(text[i:], '\n'); end >= 0 {
+		return i + end
+	}
+	return len(text)
+}
+
+// unparsed says what to write instead of a text without a slip that does not parse, of which the
+// parser says msg in plain words.
+func unparsed(text, msg string) string {
+	if advice := unbalanced(text); advice != "" {
+		return advice
+	}
+	switch {
+	case strings.HasSuffix(msg, "ends too early"):
+		return "something must follow, as in x == 'a'"
+	case strings.HasSuffix(msg, "expecting the end"):
+		return "there is one condition: join two with && or ||"
+	case strings.HasSuffix(msg, " literal"):
+		return "the number is out of range: write a smaller one"
+	}
+	return "a condition is written as in x == 'a' && 'key' in m"
+}
+
+// unbalanced says what to do about the first bracket that closes none that is open or, if all are
+// right, the last one that is left open; empty if there is none.
+func unbalanced(text string) string {
+	var open []int
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case c == '"' || c == '\'':
+			end, fault := afterString(text, i)
+			if fault != nil {
+				return ""
+			}
+			i = end
+			continue
+		case strings.HasPrefix(text[i:], "//"):
+			i = afterComment(text, i)
+			continue
+		case strings.IndexByte("([{", c) >= 0:
+			open = append(open, i)
+		case strings.IndexByte(")]}", c) >= 0:
+			last := len(open) - 1
+			if last < 0 {
+				line, col := place(text, i)
+				return fmt.Sprintf("the %c at %d:%d closes nothing: leave it out", c, line, col)
+			}
+			if strings.IndexByte("([{", text[open[last]]) != strings.IndexByte(")]}", c) {
+				return unclosed(text, open[last])
+			}
+			open = open[:last]
+		}
+		i++
+	}
+	if len(open) == 0 {
+		return ""
+	}
+	return unclosed(text, open[len(open)-1])
+}
+
+func unclosed(text string, at int) string {
+	line, col := place(text, at)
+	return fmt.Sprintf("close the %c at %d:%d", text[at], line, col)
 }
 
 // place returns the line and the column in characters, both from 1, of a byte offset.

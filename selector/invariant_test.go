@@ -23,7 +23,8 @@ import (
 	"github.com/tranche-dev/tranche/selector"
 )
 
-// compiles is I1 for one text: no panic, and a result or a *CompileError that prints.
+// compiles is I1 for one text: no panic, and a result or a *CompileError that prints and says what
+// to write instead.
 func compiles(t interface{ Fatalf(string, ...any) }, env *selector.Env, text string) bool {
 	s, err := env.Compile(text)
 	var fault *selector.CompileError
@@ -34,7 +35,7 @@ func compiles(t interface{ Fatalf(string, ...any) }, env *selector.Env, text str
 		}
 	case s != nil || !errors.As(err, &fault):
 		t.Fatalf("%q: %v, %v", text, s, err)
-	case fault.Line < 0 || fault.Col < 0 || fault.Line > 0 && fault.Col == 0 || fault.Msg == "" || fault.Error() == "":
+	case fault.Line < 0 || fault.Col < 0 || fault.Line > 0 && fault.Col == 0 || fault.Msg == "" || fault.Hint == "" || fault.Error() == "":
 		t.Fatalf("%q: %#v", text, fault)
 	case strings.Contains(fault.Msg, "compiler failed"):
 		t.Fatalf("%q: the guard had to catch a panic: %v", text, err)

@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -155,10 +156,10 @@ func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 	}
 	slot, ok := e.layout.slots[name]
 	if !ok {
-		return nil, &CompileError{Expr: name, Msg: name + " is not declared", Hint: strings.TrimPrefix(did(e.layout.nearest(name)), "; ")}
+		return nil, &CompileError{Expr: name, Msg: name + " is not declared", Hint: cmp.Or(strings.TrimPrefix(did(e.layout.nearest(name)), "; "), "name a variable of type "+string(StringMap))}
 	}
 	if v := e.layout.variables[slot]; v.Type != StringMap {
-		return nil, &CompileError{Expr: name, Msg: fmt.Sprintf("%s is a %v, labels are a %v", name, v.Type, StringMap)}
+		return nil, &CompileError{Expr: name, Msg: fmt.Sprintf("%s is a %v, labels are a %v", name, v.Type, StringMap), Hint: "name a variable of that type"}
 	}
 	return e.Compile(l.expression(name))
 }

@@ -126,7 +126,7 @@ func TestLabelsValidate(t *testing.T) {
 	if _, err := env.CompileLabels("resource.metadata", l); err == nil {
 		t.Error("CompileLabels does not validate")
 	}
-	for name, hint := range map[string]string{"resource.metdata": "did you mean resource.metadata?", "resource.kind": "", "nothing": ""} {
+	for name, hint := range map[string]string{"resource.metdata": "did you mean resource.metadata?", "resource.kind": "name a variable of that type", "nothing": "name a variable of type map(string, string)"} {
 		_, err := env.CompileLabels(name, selector.LabelSelector{})
 		var fault *selector.CompileError
 		if !errors.As(err, &fault) || fault.Hint != hint || !strings.Contains(fault.Msg, name) {

@@ -49,7 +49,7 @@ func TestReports(t *testing.T) {
 		{
 			Name: "one-cluster", Why: "a number is said with its noun, and seconds where there are any",
 			Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-fleet.yaml", "-releases", "testdata/one-releases.yaml", "-unchecked", "-why", "n@2026-01-01T01:00:30Z"},
-			Says: []string{"fleet: 1 cluster in 1 environment", "    01:00:30  start a v1 on n", "diagnostic: scope_invalid: a@v2: selector: 1:1: syntax error: mismatched input '==' (n / e / a)", "why n, on Thu 2026-01-01 01:00:30?"},
+			Says: []string{"fleet: 1 cluster in 1 environment", "    01:00:30  start a v1 on n", "diagnostic: scope_invalid: a@v2: selector: 1:1: syntax error: mismatched input '==' (a condition is written as in x == 'a' && 'key' in m) (n / e / a)", "why n, on Thu 2026-01-01 01:00:30?"},
 		},
 		{
 			Name: "nothing", Why: "nothing is released", Args: []string{"-policy", "testdata/one.yaml", "-fleet", "testdata/one-fleet.yaml", "-releases", "testdata/no-releases.yaml"},
