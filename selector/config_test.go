@@ -206,6 +206,12 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
+	var none selector.Values
+	for _, err := range []error{none.Set("resource.kind", "a"), none.SetString("resource.kind", "a")} {
+		if want := "selector: resource.kind is not declared: these values were not made by NewValues"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 	if err := v.SetString("resource.kind", "VM"); err != nil {
 		t.Error(err)
 	}
@@ -298,6 +304,7 @@ func TestNoValueIsNoneWhateverComesWithIt(t *testing.T) {
 		{"resource.kind == ''", "resource.kind", textMap{}, "it would match by accident"},
 		{"resource.kind != 'Node' && true", "resource.kind", textMap{}, "so it would in a chain"},
 		{"resource.kind == resource.name", "resource.kind", textMap{"resource.name": ""}, "and beside another variable"},
+		{"resource.kind == 'Node'", "resource.kind", &selector.Values{}, "values that no environment made hold none"},
 		{"resource.metadata['a'] == 'b'", "resource.metadata", selector.LabelMap{"a": "b"}, "the labels are those of another variable"},
 		{"'a' in resource.metadata", "resource.metadata", selector.LabelMap{"a": "b"}, "nor is a key in no map"},
 		{"flag", "flag", hostVars{"flag": absent{true}}, "a bool"},

@@ -26,7 +26,8 @@ func newLayout(schema Schema) *layout {
 
 // Values is a [Vars] with one place per declared variable. Make it once with [Env.NewValues], set
 // it for each entity, and match any number of selectors against it: that allocates nothing. It must
-// not be set while another goroutine matches against it.
+// not be set while another goroutine matches against it. The zero value has no places: no variable
+// has a value, and none can be set.
 type Values struct {
 	layout *layout
 	slots  []slot
@@ -48,8 +49,11 @@ type slot struct {
 // declared and for a value of another type. A value that is not a map allocates, because it is put
 // into an interface: for strings use [Values.SetString].
 func (v *Values) Set(name string, value any) error {
-	i, ok := v.layout.slots[name]
-	if !ok {
+	i, ok := v.slot(name)
+	switch {
+	case v.layout == nil:
+		return fmt.Errorf("selector: %s is not declared: these values were not made by NewValues", name)
+	case !ok:
 		return fmt.Errorf("selector: %s is not declared%s", name, did(v.layout.nearest(name)))
 	}
 	if want := v.layout.variables[i].Type; !want.fits(value) {
@@ -76,12 +80,21 @@ func (v *Values) Set(name string, value any) error {
 
 // SetString is [Values.Set] for a variable of type string, without an allocation.
 func (v *Values) SetString(name, value string) error {
-	i, ok := v.layout.slots[name]
+	i, ok := v.slot(name)
 	if !ok || v.layout.variables[i].Type != String {
 		return v.Set(name, value)
 	}
 	v.slots[i].text, v.slots[i].bound = value, true
 	return nil
+}
+
+// slot returns the place of a variable, and whether there is one.
+func (v *Values) slot(name string) (int, bool) {
+	if v == nil || v.layout == nil {
+		return 0, false
+	}
+	i, ok := v.layout.slots[name]
+	return i, ok
 }
 
 // fits reports whether a value has the one Go type of t.
@@ -109,10 +122,7 @@ func (v *Values) Clear() { clear(v.slots) }
 
 // Lookup implements [Vars].
 func (v *Values) Lookup(name string) (any, bool) {
-	if v == nil {
-		return nil, false
-	}
-	i, ok := v.layout.slots[name]
+	i, ok := v.slot(name)
 	if !ok || !v.slots[i].bound {
 		return nil, false
 	}
