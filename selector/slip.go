@@ -29,6 +29,12 @@ type slip struct {
 	hint  string // what to write instead
 }
 
+// Advice that several slips have in common.
+const (
+	oneCondition = "there is one condition: join two with && or ||"
+	onlyItsName  = "a variable is its name and nothing else"
+)
+
 // instead returns the slip of writing found for right.
 func instead(at int, found, right string) *slip {
 	return &slip{at, found, "write " + right + " for " + found}
@@ -44,79 +50,20 @@ func firstSlip(text string) *slip {
 	}
 	depth := 0 // of brackets
 	for i := 0; i < len(text); {
+		next, found := i+1, (*slip)(nil)
 		switch c := text[i]; {
 		case c == '.' && i+1 < len(text) && (text[i+1] == '\'' || text[i+1] == '"'):
-			return &slip{i, text[i : i+2], "a key in quotes is written in brackets: m['key']"}
+			found = &slip{i, text[i : i+2], "a key in quotes is written in brackets: m['key']"}
 		case c == '"' || c == '\'':
-			end, fault := afterString(text, i)
-			if fault != nil {
-				return fault
-			}
-			i = end
+			next, found = afterString(text, i)
 		case strings.HasPrefix(text[i:], "//"):
-			i = afterComment(text, i)
+			next = afterComment(text, i)
 		case wordByte(c):
-			start := i
-			for i < len(text) && wordByte(text[i]) {
-				i++
-			}
-			// After a dot the word is the name of a key.
-			if start == 0 || text[start-1] != '.' {
-				if found := wordSlip(text, start, i); found != nil {
-					return found
-				}
-			} else if word := text[start:i]; word == "in" || word == "true" || word == "false" || word == "null" {
-				return &slip{start, word, "a key with the name of a word of the language is written in brackets: m[" + celtext.Quote(word) + "]"}
-			}
-		case c == '=' || c == '<' || c == '>' || c == '!':
-			start := i
-			for i < len(text) && strings.IndexByte("=<>!~", text[i]) >= 0 {
-				i++
-			}
-			if text[start:i] == "!" && before(text, start) && strings.HasPrefix(text[i:], "in") && (i+2 == len(text) || !wordByte(text[i+2])) {
-				return &slip{start, "!in", "write !(x in [ … ])"}
-			}
-			switch op := text[start:i]; op {
-			case "=", "===":
-				return instead(start, op, "==")
-			case "<>", "!==":
-				return instead(start, op, "!=")
-			case "=<":
-				return instead(start, op, "<=")
-			case "=>":
-				return instead(start, op, ">=")
-			case "=~":
-				return &slip{start, op, "write x.matches('…')"}
-			case "!~":
-				return &slip{start, op, "write !x.matches('…')"}
-			}
-		case (c == '&' || c == '|') && !strings.HasPrefix(text[i:], string([]byte{c, c})):
-			return instead(i, string(c), string([]byte{c, c}))
-		case c == '&' || c == '|':
-			i += 2
-		case depth == 0 && c == ',':
-			if at := strings.LastIndex(text[:i], " in "); at >= 0 && !strings.ContainsAny(text[at:i], "&|[") {
-				return &slip{i, ",", "a list is written in brackets, as in ['a', 'b']"}
-			}
-			return &slip{i, ",", "there is one condition: join two with && or ||"}
-		case depth == 0 && c == ':' && strings.IndexByte(text[:i], '?') < 0:
-			return instead(i, ":", "==")
-		case c == '`' && (i == 0 || text[i-1] != '.'):
-			return instead(i, "`", "' or \"")
-		case c == '~':
-			return &slip{i, "~", "write x.matches('…')"}
-		case strings.HasPrefix(text[i:], "??"), strings.HasPrefix(text[i:], "?:"), strings.HasPrefix(text[i:], ".?"), strings.HasPrefix(text[i:], "[?"), strings.HasPrefix(text[i:], "?."):
-			return &slip{i, text[i : i+2], "test a key first, as in 'key' in m && m['key'] == '…'"}
-		case c == '#':
-			return &slip{i, "#", "a comment begins with //"}
-		case c == ';':
-			return &slip{i, ";", "there is one condition: join two with && or ||"}
-		case c == '$' || strings.HasPrefix(text[i:], "{{"):
-			found := "{{"
-			if c == '$' {
-				found = "$"
-			}
-			return &slip{i, found, "a variable is its name and nothing else"}
+			next, found = afterWord(text, i)
+		case strings.IndexByte("=<>!", c) >= 0:
+			next, found = afterOperator(text, i)
+		case strings.HasPrefix(text[i:], "&&") || strings.HasPrefix(text[i:], "||"):
+			next = i + 2
 		default:
 			switch c {
 			case '(', '[', '{':
@@ -124,15 +71,106 @@ func firstSlip(text string) *slip {
 			case ')', ']', '}':
 				depth--
 			}
-			r, width := utf8.DecodeRuneInString(text[i:])
-			switch {
-			case strings.ContainsRune("‘’‚“”„´", r):
-				return instead(i, string(r), "' or \"")
-			case !unicode.IsPrint(r) && !strings.ContainsRune("\t\r\n\f", r):
-				return &slip{i, fmt.Sprintf("%U", r), "which is not seen: write an ordinary space or nothing there"}
-			}
-			i += width
+			_, width := utf8.DecodeRuneInString(text[i:])
+			next, found = i+width, signSlip(text, i, depth)
 		}
+		if found != nil {
+			return found
+		}
+		i = next
+	}
+	return nil
+}
+
+// afterWord returns the offset after the word that begins at i, and what is wrong with it.
+func afterWord(text string, i int) (int, *slip) {
+	end := i
+	for end < len(text) && wordByte(text[end]) {
+		end++
+	}
+	if i == 0 || text[i-1] != '.' {
+		return end, wordSlip(text, i, end)
+	}
+	// After a dot the word is the name of a key.
+	switch word := text[i:end]; word {
+	case "in", "true", "false", "null":
+		return end, &slip{i, word, "a key with the name of a word of the language is written in brackets: m[" + celtext.Quote(word) + "]"}
+	}
+	return end, nil
+}
+
+// afterOperator returns the offset after the comparison, or the !, that begins at i, and what is
+// wrong with it.
+func afterOperator(text string, i int) (int, *slip) {
+	end := i
+	for end < len(text) && strings.IndexByte("=<>!~", text[end]) >= 0 {
+		end++
+	}
+	switch op := text[i:end]; op {
+	case "!":
+		if before(text, i) && strings.HasPrefix(text[end:], "in") && (end+2 == len(text) || !wordByte(text[end+2])) {
+			return end, &slip{i, "!in", "write !(x in [ … ])"}
+		}
+	case "=", "===":
+		return end, instead(i, op, "==")
+	case "<>", "!==":
+		return end, instead(i, op, "!=")
+	case "=<":
+		return end, instead(i, op, "<=")
+	case "=>":
+		return end, instead(i, op, ">=")
+	case "=~":
+		return end, &slip{i, op, "write x.matches('…')"}
+	case "!~":
+		return end, &slip{i, op, "write !x.matches('…')"}
+	}
+	return end, nil
+}
+
+// signSlip returns the slip of a sign that begins at i, or nil. depth is the number of brackets that
+// are open there.
+func signSlip(text string, i, depth int) *slip {
+	switch c := text[i]; c {
+	case '&', '|':
+		return instead(i, string(c), string([]byte{c, c}))
+	case ',':
+		if depth != 0 {
+			break
+		}
+		if at := strings.LastIndex(text[:i], " in "); at >= 0 && !strings.ContainsAny(text[at:i], "&|[") {
+			return &slip{i, ",", "a list is written in brackets, as in ['a', 'b']"}
+		}
+		return &slip{i, ",", oneCondition}
+	case ':':
+		if depth == 0 && strings.IndexByte(text[:i], '?') < 0 {
+			return instead(i, ":", "==")
+		}
+	case '`':
+		if i == 0 || text[i-1] != '.' {
+			return instead(i, "`", "' or \"")
+		}
+	case '~':
+		return &slip{i, "~", "write x.matches('…')"}
+	case '#':
+		return &slip{i, "#", "a comment begins with //"}
+	case ';':
+		return &slip{i, ";", oneCondition}
+	case '$':
+		return &slip{i, "$", onlyItsName}
+	}
+	for _, two := range []string{"??", "?:", ".?", "[?", "?."} {
+		if strings.HasPrefix(text[i:], two) {
+			return &slip{i, two, "test a key first, as in 'key' in m && m['key'] == '…'"}
+		}
+	}
+	if strings.HasPrefix(text[i:], "{{") {
+		return &slip{i, "{{", onlyItsName}
+	}
+	switch r, _ := utf8.DecodeRuneInString(text[i:]); {
+	case strings.ContainsRune("‘’‚“”„´", r):
+		return instead(i, string(r), "' or \"")
+	case !unicode.IsPrint(r) && !strings.ContainsRune("\t\r\n\f", r):
+		return &slip{i, fmt.Sprintf("%U", r), "which is not seen: write an ordinary space or nothing there"}
 	}
 	return nil
 }
@@ -218,7 +256,7 @@ func unparsed(text, msg string) string {
 	case strings.HasSuffix(msg, "ends too early"):
 		return "something must follow, as in x == 'a'"
 	case strings.HasSuffix(msg, "expecting the end"):
-		return "there is one condition: join two with && or ||"
+		return oneCondition
 	case strings.HasSuffix(msg, " literal"):
 		return "the number is out of range: write a smaller one"
 	}
