@@ -73,7 +73,7 @@ func (l *library) functions() []string {
 type trouble struct {
 	line, col int
 	msg, hint string
-	limit     bool
+	limit     bool // the parser gave up, because the text is nested too deep
 }
 
 // syntaxTree is a text parsed, or parsed and checked. A tree that is only parsed must be checked at
@@ -89,7 +89,7 @@ func (l *library) parse(text string) (*syntaxTree, *trouble) {
 	if t, _ := first(issues); t != nil {
 		if t.line == 0 {
 			// Faults without a place are those of the parser itself, not of the text: it gave up.
-			t.limit, t.msg = true, fmt.Sprintf("the expression is nested deeper than the limit of %d: %s", l.limits.Depth, t.msg)
+			t.limit = true
 		}
 		return nil, t
 	}

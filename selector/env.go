@@ -1,10 +1,8 @@
 package selector
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -70,77 +68,26 @@ func (e *Env) Compile(expression string) (*Selector, error) {
 }
 
 func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
-	refuse := func(line, col int, msg, hint string, limit bool) error {
-		return &CompileError{Expr: cut(expression), Line: line, Col: col, Msg: msg, Hint: hint, limit: limit}
-	}
+	src := source{e, expression}
 	defer func() {
 		// The parser and checker are not ours, and one known panic is documented at Env.regex.
 		if r := recover(); r != nil {
-			s, err = nil, refuse(0, 0, fmt.Sprintf("the CEL compiler failed: %v", r), simpler, false)
+			s, err = nil, src.refuse(0, 0, fmt.Sprintf("the CEL compiler failed: %v", r), simpler)
 		}
 	}()
-	switch {
-	case strings.TrimSpace(expression) == "":
-		return nil, refuse(1, 1, "the expression is empty", "write true to match everything", false)
-	case len(expression) > e.limits.TextBytes:
-		return nil, refuse(1, 1, fmt.Sprintf("the expression has %d bytes, the limit is %d", len(expression), e.limits.TextBytes), shorter, true)
-	case !utf8.ValidString(expression):
-		line, col := place(expression, invalid(expression))
-		return nil, refuse(line, col, "the expression is not valid UTF-8", "save it as UTF-8, or leave this byte out", false)
-	}
-	at := func(f *fault) error {
-		return refuse(f.at.line, f.at.begin(expression), f.msg, f.hint, f.limit)
-	}
-
-	parsed, trouble := e.library.parse(expression)
-	if trouble != nil {
-		if trouble.limit {
-			return nil, refuse(1, 1, trouble.msg, "put fewer parentheses, negations and lists inside one another", true)
-		}
-		if f := e.library.misusedMacro(expression); f != nil {
-			return nil, at(f)
-		}
-		if s := firstSlip(expression); s != nil {
-			line, col := place(expression, s.at)
-			return nil, refuse(line, col, "syntax error at "+s.found, s.hint, false)
-		}
-		msg := readable(trouble.msg)
-		return nil, refuse(trouble.line, trouble.col, msg, unparsed(expression, msg), false)
-	}
-	nodes := 0
-	parsed.tree().walk(func(*expr) { nodes++ })
-	if nodes > e.limits.Nodes {
-		return nil, refuse(1, 1, fmt.Sprintf("the expression has %d nodes, the limit is %d", nodes, e.limits.Nodes), shorter, true)
-	}
-	if f := e.names(parsed.tree(), nil); f != nil {
-		// The parser takes a word such as AND in front of a parenthesis for a call.
-		if s := firstSlip(expression); s != nil && f.at.kind != kindHas && strings.EqualFold(s.found, f.at.name) {
-			line, col := place(expression, s.at)
-			return nil, refuse(line, col, "there is no "+s.found, s.hint, false)
-		}
-		if f.at.kind == kindName {
-			start := offset(expression, f.at.line, f.at.col)
-			f.hint = cmp.Or(e.layout.bracketed(expression, start), f.hint, unquoted(f.at.name, expression, start))
-		}
-		return nil, at(f)
-	}
-	checked, trouble := e.library.check(parsed)
-	if trouble != nil {
-		return nil, refuse(trouble.line, trouble.col, readable(trouble.msg), trouble.hint, false)
-	}
-	tree := checked.tree()
-	if f := e.rules(tree); f != nil {
-		return nil, at(f)
+	checked, err := src.check()
+	if err != nil {
+		return nil, err
 	}
 	cost, err := checked.cost()
 	if err != nil {
-		return nil, refuse(0, 0, "the cost cannot be estimated: "+err.Error(), simpler, false)
+		return nil, src.refuse(0, 0, "the cost cannot be estimated: "+err.Error(), simpler)
 	}
 	if cost > e.limits.EstimatedCost {
-		return nil, refuse(1, 1, fmt.Sprintf("the estimated cost is %d, the limit is %d", cost, e.limits.EstimatedCost),
-			"use fewer or shorter comparisons, above all inside comprehensions", true)
+		return nil, src.exceeds("the estimated cost is %d, the limit is %d", cost, e.limits.EstimatedCost, "use fewer or shorter comparisons, above all inside comprehensions")
 	}
 
+	tree := checked.tree()
 	s = &Selector{
 		text:   e.library.canonical(checked, expression),
 		layout: e.layout,
@@ -155,21 +102,14 @@ func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	var f *fault
 	if s.tests == nil && s.native == nil {
 		if s.plain, f = checked.program(0); f != nil {
-			return nil, at(f)
+			return nil, src.at(f)
 		}
 	}
 	if s.metered, f = checked.program(e.limits.RunCost); f != nil {
-		return nil, at(f)
+		return nil, src.at(f)
 	}
 	return s, nil
 }
-
-// What to do about an expression that is too large, and about one that the CEL library cannot cope
-// with.
-const (
-	shorter = "compare with a list, as in x in ['a', 'b'], or split the expression in two"
-	simpler = "simplify the expression"
-)
 
 // read lists the variables that a tree reads. Loop variables cannot hide declared ones, so names
 // suffice.
@@ -189,16 +129,6 @@ func (l *layout) read(tree *expr) []variable {
 		}
 	}
 	return reads
-}
-
-// invalid returns the offset of the first byte that is not UTF-8.
-func invalid(text string) int {
-	for i := range text {
-		if r, width := utf8.DecodeRuneInString(text[i:]); r == utf8.RuneError && width == 1 {
-			return i
-		}
-	}
-	return len(text)
 }
 
 // cut returns the beginning of a text, which need not be UTF-8, without half a character at its
