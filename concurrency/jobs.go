@@ -32,10 +32,10 @@ func Terminal(status string) bool {
 
 // Job is one execution on a resource, for a group.
 type Job struct {
-	ID       string
-	Resource string
-	Group    string
-	Status   string
+	ID       string // required
+	Resource string // required
+	Group    string // may be empty: a job that no plan asked for
+	Status   string // see [Terminal]; empty counts as active
 }
 
 // MemoryJobs is a [JobCounter] in memory: the reference of the conformance kit, and enough for

@@ -8,6 +8,7 @@ import (
 // Pool is a set of resources that a limit covers, with everything that was observed of it.
 // [Rule.Pool] makes one from a rule.
 type Pool struct {
+	// Key names the pool and its Record. It is required; see [Rule.PoolKey].
 	Key string
 	// Limit is how many members may be active at once. It is required; 0 pauses the pool. Rounding
 	// applies to a percentage; unset means Ceil.

@@ -60,7 +60,8 @@ type Rule struct {
 	// StuckAfterSeconds is how long a running holder may be without progress before its lease is
 	// stuck. 0 switches this off.
 	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitempty"`
-	// OnStuck is what a stuck lease becomes. Unset means Hold.
+	// OnStuck is what a stuck lease becomes. Unset means Hold. While StuckAfterSeconds is 0 it
+	// means nothing, because no lease is stuck.
 	OnStuck OnStuck `json:"onStuck,omitzero"`
 	// QuarantineAllowance is how many quarantined leases, the oldest first, do not count; a
 	// percentage of the members is rounded down. Unset means 0: every quarantined lease counts.

@@ -167,56 +167,23 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 	}
 	spec := SetSpec{Replicas: m.Spec.Replicas, UpdateStrategy: strategy, Partition: m.Spec.Partition, Paused: m.Spec.Paused}
 
-	cliques := make([]Clique, len(template.Cliques))
-	places := make([]place, len(template.Cliques))
-	group := make([]string, len(template.Cliques)) // the path of the group that names the clique
-	named := make(map[string]int, len(template.Cliques))
-	for i, c := range template.Cliques {
-		cliques[i], places[i] = c.clique(fmt.Sprintf("spec.template.cliques[%d]", i), &faults)
-		if _, twice := named[c.Name]; !twice { // two cliques with one name are a fault; the name means the first
-			named[c.Name] = i
-		}
-	}
+	cliques := cliquesOf(template.Cliques, &faults)
 	var groups []Component
 	var groupPlaces []place
 	var members [][]place
 	for i, g := range template.ScalingGroups {
-		path := fmt.Sprintf("spec.template.podCliqueScalingGroups[%d]", i)
-		c := Component{Name: g.Name, Kind: PodCliqueScalingGroup, Replicas: or(g.Replicas, 1), MinAvailable: or(g.MinAvailable, 1)}
-		c.UpdateStrategy = g.RollingUpdate.strategy(path+".rollingUpdate", c.Replicas, g.UpdateStrategy, spec.recreate(), &faults)
-		var inside []place
-		for j, name := range g.CliqueNames {
-			at := fmt.Sprintf("%s.cliqueNames[%d]", path, j)
-			k, known := named[name]
-			switch {
-			case !known:
-				faults.add(at, CodeUnknownValue, strconv.Quote(name), "is not a clique of the template")
-			case group[k] != "":
-				faults.add(at, CodeDuplicate, strconv.Quote(name), "is a member of "+group[k]+" already")
-			default:
-				group[k] = path
-				if rolling, at := template.Cliques[k].rolling(places[k].path); rolling != nil {
-					faults.add(at, CodeConflict, "", fmt.Sprintf("must be left out: the clique is updated with its scaling group, %q", g.Name))
-				}
-				c.Cliques = append(c.Cliques, cliques[k])
-				inside = append(inside, places[k])
-			}
-		}
-		budgets := path + ".updateStrategy."
-		if g.RollingUpdate != nil && g.UpdateStrategy == nil { // of both, the strategy counts
-			budgets = path + ".rollingUpdate."
-		}
-		groups, groupPlaces, members = append(groups, c), append(groupPlaces, place{path, below(path+".", budgets)}), append(members, inside)
+		c, own, inside := cliques.grouped(g, fmt.Sprintf("spec.template.podCliqueScalingGroups[%d]", i), spec.recreate(), &faults)
+		groups, groupPlaces, members = append(groups, c), append(groupPlaces, own), append(members, inside)
 	}
 
 	var at []place
-	for i, c := range cliques {
-		if group[i] == "" {
-			rolling, path := template.Cliques[i].rolling(places[i].path)
+	for i, c := range cliques.list {
+		if cliques.group[i] == "" {
+			rolling, path := template.Cliques[i].rolling(cliques.places[i].path)
 			spec.Components = append(spec.Components, Component{
 				Name: c.Name, Kind: PodClique, Replicas: c.Replicas, MinAvailable: c.MinAvailable,
 				UpdateStrategy: rolling.strategy(path, c.Replicas, c.UpdateStrategy, spec.recreate(), &faults)})
-			at = append(at, places[i])
+			at = append(at, cliques.places[i])
 		}
 	}
 	standalone := len(at)
@@ -233,6 +200,55 @@ func (m manifest) spec() (SetSpec, []Warning, error) {
 		return SetSpec{}, nil, err
 	}
 	return spec, spec.warnings(document), nil
+}
+
+// cliques are those of a template, by index.
+type cliques struct {
+	written []manifestClique
+	list    []Clique
+	places  []place
+	group   []string       // the path of the group that names the clique; empty if none does
+	named   map[string]int // the first clique of each name: two with one name are a fault
+}
+
+func cliquesOf(written []manifestClique, faults *faults) *cliques {
+	n := len(written)
+	all := &cliques{written: written, list: make([]Clique, n), places: make([]place, n), group: make([]string, n), named: make(map[string]int, n)}
+	for i, c := range written {
+		all.list[i], all.places[i] = c.clique(fmt.Sprintf("spec.template.cliques[%d]", i), faults)
+		if _, twice := all.named[c.Name]; !twice {
+			all.named[c.Name] = i
+		}
+	}
+	return all
+}
+
+// grouped returns the component that a scaling group is, its place, and those of its members.
+func (all *cliques) grouped(g manifestGroup, path string, recreate bool, faults *faults) (c Component, own place, members []place) {
+	c = Component{Name: g.Name, Kind: PodCliqueScalingGroup, Replicas: or(g.Replicas, 1), MinAvailable: or(g.MinAvailable, 1)}
+	c.UpdateStrategy = g.RollingUpdate.strategy(path+".rollingUpdate", c.Replicas, g.UpdateStrategy, recreate, faults)
+	for j, name := range g.CliqueNames {
+		at := fmt.Sprintf("%s.cliqueNames[%d]", path, j)
+		k, known := all.named[name]
+		switch {
+		case !known:
+			faults.add(at, CodeUnknownValue, strconv.Quote(name), "is not a clique of the template")
+		case all.group[k] != "":
+			faults.add(at, CodeDuplicate, strconv.Quote(name), "is a member of "+all.group[k]+" already")
+		default:
+			all.group[k] = path
+			if rolling, at := all.written[k].rolling(all.places[k].path); rolling != nil {
+				faults.add(at, CodeConflict, "", fmt.Sprintf("must be left out: the clique is updated with its scaling group, %q", g.Name))
+			}
+			c.Cliques = append(c.Cliques, all.list[k])
+			members = append(members, all.places[k])
+		}
+	}
+	budgets := path + ".updateStrategy."
+	if g.RollingUpdate != nil && g.UpdateStrategy == nil { // of both, the strategy counts
+		budgets = path + ".rollingUpdate."
+	}
+	return c, place{path, below(path+".", budgets)}, members
 }
 
 // clique reads the counts of a clique, each from one of its two places.

@@ -47,8 +47,8 @@ func Project(spec Spec, slots []Slot, plan Result) Progress {
 		if slot.Available() {
 			p.AvailableReplicas++
 		}
-		deleted := len(actions) > 0 && actions[0].Index == i // or created, but then the slot is absent
-		if deleted {
+		changes := len(actions) > 0 && actions[0].Index == i
+		if changes {
 			actions = actions[1:]
 		}
 		if i >= r.Replicas {
@@ -58,7 +58,7 @@ func Project(spec Spec, slots []Slot, plan Result) Progress {
 			p.UpdatedReplicas++
 			p.Updated = append(p.Updated, i)
 		}
-		if i >= r.Partition && (deleted || slot == Absent || slot == Terminating || slot == TargetUnavailable) {
+		if i >= r.Partition && (changes || slot == Absent || slot == Terminating || slot == TargetUnavailable) {
 			p.Updating = append(p.Updating, i)
 		}
 	}
