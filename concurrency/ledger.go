@@ -83,12 +83,13 @@ type place struct {
 
 // hold is a lease, or an active job without one.
 type hold struct {
-	next     int32
-	group    string
-	token    uint64 // 0: an active job alone
-	stored   bool   // known before this batch: only such a lease makes a holder
-	forgiven bool   // quarantined, and covered by the allowance
-	keyless  bool   // its holder claimed it and never used it
+	next        int32
+	group       string
+	token       uint64 // 0: an active job alone
+	stored      bool   // known before this batch: only such a lease makes a holder
+	quarantined bool   // it is among the quarantined leases of its pool
+	forgiven    bool   // quarantined, and covered by the allowance
+	keyless     bool   // its holder claimed it and never used it
 }
 
 // quarantined is a quarantined lease of a member.
@@ -228,6 +229,7 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 			summary.Quarantined = append(summary.Quarantined, holder)
 			if !l.places[at].departed {
 				stalled.leases = append(stalled.leases, quarantined{at, h, lease.Since, holder})
+				l.holds[h].quarantined = true
 			}
 		}
 		l.recount(at)
@@ -235,7 +237,9 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 	slices.SortFunc(stalled.leases, func(a, b quarantined) int {
 		return cmp.Or(a.since.Compare(b.since), a.holder.compare(b.holder))
 	})
-	l.forgive(stalled)
+	for i := range min(stalled.allowance, len(stalled.leases)) {
+		l.forgive(&stalled.leases[i])
+	}
 	for _, h := range p.Jobs {
 		at := l.place(l.resource(h.Resource), i)
 		held := l.heldBy(at, h.Group)
@@ -272,12 +276,10 @@ func (l *ledger) isQuarantined(i int32, p *Pool, lease Lease, running map[Holder
 	return quarantined || p.OnStuck == Quarantine
 }
 
-// forgive stops counting the oldest quarantined leases, as many as the allowance covers.
-func (l *ledger) forgive(q *quarantine) {
-	for _, q := range q.leases[:min(q.allowance, len(q.leases))] {
-		l.holds[q.hold].forgiven = true
-		l.recount(q.place)
-	}
+// forgive stops counting a quarantined lease, which the allowance covers.
+func (l *ledger) forgive(q *quarantined) {
+	l.holds[q.hold].forgiven = true
+	l.recount(q.place)
 }
 
 // recount derives from a place's leases whether it is down, whether it counts, and whether it makes
@@ -417,15 +419,16 @@ func (l *ledger) inCrowd(at int32, group string) int32 {
 	return none
 }
 
-// release ends the lease of a holder, and reports whether there was one.
-func (l *ledger) release(pool int32, holder Holder) bool {
+// release ends the lease of a holder, and reports whether there was one. The allowance may cover
+// another quarantined lease instead, that of the resource covered; empty if it does not.
+func (l *ledger) release(pool int32, holder Holder) (covered string, ok bool) {
 	at := l.placeIn(l.down.find(holder.Resource, hash(holder.Resource)), pool)
 	if at == none {
-		return false
+		return "", false
 	}
 	h := l.heldBy(at, holder.Group)
 	if h == none {
-		return false
+		return "", false
 	}
 	link := &l.places[at].holds
 	for *link != h {
@@ -435,15 +438,21 @@ func (l *ledger) release(pool int32, holder Holder) bool {
 	if l.places[at].crowded {
 		delete(l.crowds, placeGroup{at, holder.Group})
 	}
+	was := l.holds[h]
 	l.holds[h] = hold{next: l.unused}
 	l.unused = h
 	l.recount(at)
-	if l.stalled != nil {
-		stalled := &l.stalled[pool]
-		stalled.leases = slices.DeleteFunc(stalled.leases, func(q quarantined) bool { return q.hold == h })
-		l.forgive(stalled) // the allowance may cover the next one now
+	if !was.quarantined {
+		return "", true
 	}
-	return true
+	stalled := &l.stalled[pool]
+	stalled.leases = slices.DeleteFunc(stalled.leases, func(q quarantined) bool { return q.hold == h })
+	if !was.forgiven || len(stalled.leases) < stalled.allowance {
+		return "", true
+	}
+	next := &stalled.leases[stalled.allowance-1]
+	l.forgive(next)
+	return next.holder.Resource, true
 }
 
 // summarize completes the summaries.

@@ -117,7 +117,8 @@ func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
 	}
 	p := &q.ledger.pools[pool]
 	active, keyed := p.active, p.keyed
-	if !q.ledger.release(pool, h) {
+	covered, held := q.ledger.release(pool, h)
+	if !held {
 		return fmt.Errorf("%w: %s holds nothing in pool %s", ErrFenced, h, q.keys[pool])
 	}
 	p.revision = revision
@@ -125,10 +126,8 @@ func (q *Queue) Release(pool int32, h Holder, revision uint64) error {
 		q.wake(int(pool), p.keyed == 0)
 	}
 	q.sort(h.Resource, none)
-	if q.ledger.stalled != nil {
-		for _, other := range q.ledger.stalled[pool].leases { // the allowance may cover the next one now, which counts no more
-			q.sort(other.holder.Resource, none)
-		}
+	if covered != "" { // its lease counts no more
+		q.sort(covered, none)
 	}
 	q.sweep()
 	return nil
