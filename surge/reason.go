@@ -3,8 +3,11 @@ package surge
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Action is one step that may be taken now. Any subset of the actions of a plan may be carried out,
@@ -122,7 +125,8 @@ func codeValue(codes []string, text string) (uint8, error) {
 			return uint8(value), nil
 		}
 	}
-	return 0, &FieldError{Code: CodeUnknownValue, Value: strconv.Quote(text), Hint: "unknown code"}
+	known := slices.DeleteFunc(codes, func(code string) bool { return code == "" })
+	return 0, &FieldError{Code: CodeUnknownValue, Value: strconv.Quote(text), Hint: "must be " + strictjson.Choice(known...)}
 }
 
 // String returns "create" or "delete".

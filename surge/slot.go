@@ -40,6 +40,8 @@ const (
 // notation has one character per kind of slot, in the order of the constants.
 const notation = ".tuoOnN"
 
+const hintSlot = "must be one of the constants, from Absent, 0, to TargetAvailable, 6"
+
 // normal maps a value that is none of the constants to Terminating: an unknown slot counts as taken
 // and is left alone.
 func (s Slot) normal() Slot {
@@ -72,7 +74,7 @@ func (s Slot) String() string {
 // constants is a *[FieldError].
 func (s Slot) MarshalText() ([]byte, error) {
 	if s >= slotKinds {
-		return nil, &FieldError{Code: CodeUnknownValue, Value: strconv.Itoa(int(s)), Hint: "is no slot"}
+		return nil, &FieldError{Code: CodeUnknownValue, Value: strconv.Itoa(int(s)), Hint: hintSlot}
 	}
 	return []byte{notation[s]}, nil
 }
@@ -142,7 +144,7 @@ func Arrange(replicas []Replica) ([]Slot, error) {
 	for i, replica := range replicas {
 		at := "replicas[" + strconv.Itoa(i) + "]"
 		if replica.Slot >= slotKinds {
-			faults.add(at+".slot", CodeUnknownValue, strconv.Itoa(int(replica.Slot)), "is no slot")
+			faults.add(at+".slot", CodeUnknownValue, strconv.Itoa(int(replica.Slot)), hintSlot)
 		}
 		if replica.Index < 0 || replica.Index > maxIndex {
 			faults.add(at+".index", CodeOutOfRange, strconv.Itoa(replica.Index), "must be within 0 and "+strconv.Itoa(maxIndex))

@@ -236,8 +236,8 @@ func TestArrange(t *testing.T) {
 		{"a negative and a huge index", []surge.Replica{{-1, N}, {1 << 30, O}}, "", []string{
 			"out_of_range replicas[0].index: -1: must be within 0 and 33554431", "out_of_range replicas[1].index: 1073741824: must be within 0 and 33554431"}},
 		{"just too high", []surge.Replica{{33554432, N}}, "", []string{"out_of_range replicas[0].index: 33554432: must be within 0 and 33554431"}},
-		{"no slot", []surge.Replica{{1, 9}}, "", []string{"unknown_value replicas[0].slot: 9: is no slot"}},
-		{"the first that is none", []surge.Replica{{1, 7}}, "", []string{"unknown_value replicas[0].slot: 7: is no slot"}},
+		{"no slot", []surge.Replica{{1, 9}}, "", []string{"unknown_value replicas[0].slot: 9: must be one of the constants, from Absent, 0, to TargetAvailable, 6"}},
+		{"the first that is none", []surge.Replica{{1, 7}}, "", []string{"unknown_value replicas[0].slot: 7: must be one of the constants, from Absent, 0, to TargetAvailable, 6"}},
 	} {
 		slots, err := surge.Arrange(row.replicas)
 		if got := surge.FormatSlots(slots); got != row.want {
@@ -287,8 +287,16 @@ func TestCodes(t *testing.T) {
 			t.Errorf("%s: %q, %v, %v", want, text, err, read)
 		}
 	}
+	var op surge.Op
+	if err := op.UnmarshalText([]byte("remove")); err == nil || err.Error() != `"remove": must be "create" or "delete"` {
+		t.Errorf("got %v", err)
+	}
+	var blocked surge.Blocked
+	if err := json.Unmarshal([]byte(`["Paused","Waiting"]`), &blocked); err == nil || blocked != 0 || !strings.HasSuffix(err.Error(), `"RepairWindow" or "WaitingForReplica"`) {
+		t.Errorf("got %v, %v", blocked, err)
+	}
 	var reason surge.Reason
-	if err := reason.UnmarshalText(nil); err == nil || err.Error() != `"": unknown code` {
+	if err := reason.UnmarshalText(nil); err == nil || err.Error() != `"": must be "Hole", "Surge", "Outdated", "OutdatedUnscheduled", "OutdatedUnavailable", "StaleSurge", "SurplusSurge" or "Condemned"` {
 		t.Errorf("got %v", err)
 	}
 }
