@@ -109,7 +109,7 @@ func daysOf(days uint8) string {
 		return "daily"
 	}
 	on := func(i int) bool { return days>>i&1 == 1 }
-	name := func(i int) string { return "montuewedthufrisatsun"[3*i:][:3] }
+	name := func(i int) string { return dayNames[3*i:][:3] }
 	var parts []string
 	for i := 0; i < week; i++ {
 		if !on(i) {

@@ -80,7 +80,7 @@ func parseRecurrence(text string, f *faults) pattern {
 		case "BYSECOND":
 			p.seconds = numbers(name, value, 59, f)
 		case "WKST":
-			if weekdayNamed(value, "MOTUWETHFRSASU", 2) == 0 {
+			if weekdayNamed(value, dayCodes) == 0 {
 				f.add("rrule", CodeRecurrenceInvalid, part, "WKST must be MO")
 			} else if value != "MO" {
 				f.add("rrule", CodeRecurrenceUnsupported, part, "WKST must be MO: %s", hintBeyond)
@@ -102,9 +102,9 @@ const hintBeyond = "pass a Recurrence for it, or write each occurrence as a wind
 func weekdays(value string, f *faults) (days uint8, ok bool) {
 	ok = true
 	for name := range strings.SplitSeq(value, ",") {
-		bit := weekdayNamed(name, "MOTUWETHFRSASU", 2)
+		bit := weekdayNamed(name, dayCodes)
 		switch {
-		case len(name) > 2 && weekdayNamed(name[len(name)-2:], "MOTUWETHFRSASU", 2) != 0 && ordinal(name[:len(name)-2]):
+		case len(name) > 2 && weekdayNamed(name[len(name)-2:], dayCodes) != 0 && ordinal(name[:len(name)-2]):
 			f.add("rrule", CodeRecurrenceUnsupported, name, "BYDAY counts within a month: %s", hintBeyond)
 		case bit == 0:
 			f.add("rrule", CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")

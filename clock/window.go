@@ -323,7 +323,7 @@ func (w *Weekly) schedule(s *schedule, hasDuration bool, f *faults) {
 		f.add("weekly.days", CodeEmptyWindow, nil, "must name at least one day, such as mon")
 	}
 	for i, name := range w.Days {
-		bit := weekdayNamed(name, "montuewedthufrisatsun", 3)
+		bit := weekdayNamed(name, dayNames)
 		if bit == 0 {
 			f.add(fmt.Sprintf("weekly.days[%d]", i), CodeDayInvalid, name, "must be mon, tue, wed, thu, fri, sat or sun")
 		}
@@ -371,9 +371,16 @@ func timeOfDay(text string) (int64, bool) {
 	return seconds, seconds <= day
 }
 
-// weekdayNamed returns the bit of a day, Monday first, or 0 if there is no such day. names holds
-// the names one after the other, each of the given size.
-func weekdayNamed(name, names string, size int) uint8 {
+// The days from Monday on, as [Weekly] and as an rrule names them, one after the other.
+const (
+	dayNames = "montuewedthufrisatsun"
+	dayCodes = "MOTUWETHFRSASU"
+)
+
+// weekdayNamed returns the bit of a day, or 0 if none of the names, which are equally long, is its
+// name.
+func weekdayNamed(name, names string) uint8 {
+	size := len(names) / week
 	if at := strings.Index(names, name); len(name) == size && at >= 0 && at%size == 0 {
 		return 1 << (at / size)
 	}
