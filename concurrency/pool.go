@@ -99,6 +99,8 @@ type Snapshot struct {
 
 // Candidate is a request for a start.
 type Candidate struct {
+	// Resource and Group are the [Holder] of the leases that the start takes. Resource is required;
+	// Group may be empty.
 	Resource string
 	Group    string
 	// Rank is the place in the order of the rollout, ascending. Ties are broken by Resource and
