@@ -56,43 +56,49 @@ func parseRecurrence(text string, f *faults) pattern {
 			continue
 		}
 		seen[name] = true
-		switch name {
-		case "FREQ":
-			p.weekly = value == "WEEKLY"
-			if !p.weekly && value != "DAILY" {
-				f.add("rrule", CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: %s", hintBeyond)
-				p.garbled = true // what an unsupported FREQ requires is unknown here
-			}
-		case "INTERVAL":
-			n, ok := number(value, maxInterval)
-			if !ok || n == 0 {
-				f.add("rrule", CodeRecurrenceInvalid, part, "INTERVAL must be from 1 to %d", maxInterval)
-			} else {
-				p.interval = n
-			}
-		case "BYDAY":
-			days, ok := weekdays(value, f)
-			p.days, p.garbled = days, p.garbled || !ok
-		case "BYHOUR":
-			p.hours = numbers(name, value, 23, f)
-		case "BYMINUTE":
-			p.minutes = numbers(name, value, 59, f)
-		case "BYSECOND":
-			p.seconds = numbers(name, value, 59, f)
-		case "WKST":
-			if weekdayNamed(value, dayCodes) == 0 {
-				f.add("rrule", CodeRecurrenceInvalid, part, "WKST must be MO")
-			} else if value != "MO" {
-				f.add("rrule", CodeRecurrenceUnsupported, part, "WKST must be MO: %s", hintBeyond)
-			}
-		default:
-			f.add("rrule", CodeRecurrenceUnsupported, part, "%s is not supported: %s", name, hintBeyond)
-		}
+		p.read(name, value, f)
 	}
 	if !seen["FREQ"] {
 		f.add("rrule", CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
 	}
 	return p
+}
+
+// read reads one part, the value of a name that is given once.
+func (p *pattern) read(name, value string, f *faults) {
+	part := name + "=" + value
+	switch name {
+	case "FREQ":
+		p.weekly = value == "WEEKLY"
+		if !p.weekly && value != "DAILY" {
+			f.add("rrule", CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: %s", hintBeyond)
+			p.garbled = true // what an unsupported FREQ requires is unknown here
+		}
+	case "INTERVAL":
+		n, ok := number(value, maxInterval)
+		if !ok || n == 0 {
+			f.add("rrule", CodeRecurrenceInvalid, part, "INTERVAL must be from 1 to %d", maxInterval)
+		} else {
+			p.interval = n
+		}
+	case "BYDAY":
+		days, ok := weekdays(value, f)
+		p.days, p.garbled = days, p.garbled || !ok
+	case "BYHOUR":
+		p.hours = numbers(name, value, 23, f)
+	case "BYMINUTE":
+		p.minutes = numbers(name, value, 59, f)
+	case "BYSECOND":
+		p.seconds = numbers(name, value, 59, f)
+	case "WKST":
+		if weekdayNamed(value, dayCodes) == 0 {
+			f.add("rrule", CodeRecurrenceInvalid, part, "WKST must be MO")
+		} else if value != "MO" {
+			f.add("rrule", CodeRecurrenceUnsupported, part, "WKST must be MO: %s", hintBeyond)
+		}
+	default:
+		f.add("rrule", CodeRecurrenceUnsupported, part, "%s is not supported: %s", name, hintBeyond)
+	}
 }
 
 // hintBeyond names both ways out of the subset: the author of a document has no Recurrence to pass.
