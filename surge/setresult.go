@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // SetResult is a plan for a whole set.
@@ -84,24 +86,39 @@ func (r SetResult) Empty() bool {
 
 // String returns one line per component with actions, such as "0/1: -0 Outdated, +2 Surge" for
 // component 1 of replica 0, then the current replica, what blocks, and "converged", each where it
-// applies. The text does not end with a newline.
+// applies. Of many components, and of many actions of one, it shows the first ten and counts the
+// rest. The text does not end with a newline.
 func (r SetResult) String() string {
-	var lines []string
+	var changes []change
 	for at, replica := range r.Replicas {
 		for i, component := range replica.Components {
-			var actions []string
-			for _, action := range component.Actions {
-				actions = append(actions, action.String())
-			}
-			if len(actions) > 0 {
-				lines = append(lines, fmt.Sprintf("%d/%d: %s", at, i, strings.Join(actions, ", ")))
+			if len(component.Actions) > 0 {
+				changes = append(changes, change{at, i, component.Actions})
 			}
 		}
 	}
+	lines := textlist.Lines(nil, "", changes)
 	if r.Current >= 0 {
 		lines = append(lines, fmt.Sprintf("current: %d", r.Current))
 	}
 	return described(lines, r.Blocked, r.Converged)
+}
+
+// change is what a plan does to one component of one replica.
+type change struct {
+	replica, component int
+	actions            []Action
+}
+
+func (c change) String() string {
+	var words []string
+	for _, action := range c.actions[:min(len(c.actions), textlist.Shown)] {
+		words = append(words, action.String())
+	}
+	if more := len(c.actions) - textlist.Shown; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%d/%d: %s", c.replica, c.component, strings.Join(words, ", "))
 }
 
 // Progress returns what a status shows of the update of a set. Under RollingUpdate the current

@@ -349,6 +349,26 @@ func TestResultString(t *testing.T) {
 	}
 }
 
+// TestSetResultString: a plan for a large set is read by people, too.
+func TestSetResultString(t *testing.T) {
+	spec := surge.SetSpec{Components: []surge.Component{{Name: "a", Replicas: 1}, {Name: "b", Replicas: 12}}}
+	for replicas, want := range map[int]string{
+		1: "0/0: +0 Hole\n0/1: +0 Hole, +1 Hole, +2 Hole, +3 Hole, +4 Hole, +5 Hole, +6 Hole, +7 Hole, +8 Hole, +9 Hole, and 2 more\ncurrent: 0\nblocked: WaitingForBase",
+		0: "converged",
+	} {
+		spec.Replicas = replicas
+		plan, err := surge.PlanSet(spec, nil)
+		if err != nil || plan.String() != want {
+			t.Errorf("%d replicas: got %q, %v, want %q", replicas, plan, err, want)
+		}
+	}
+	spec.Replicas = 1000
+	plan, err := surge.PlanSet(spec, nil)
+	if lines := strings.Split(plan.String(), "\n"); err != nil || len(lines) != 13 || lines[10] != "and 1990 more" {
+		t.Errorf("got %q, %v", lines[:min(len(lines), 13)], err)
+	}
+}
+
 func TestGangs(t *testing.T) {
 	format := func(gangs []surge.Gang) string {
 		var list []string
