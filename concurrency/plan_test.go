@@ -509,6 +509,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"revision", s.Snapshot, start(Claim{Revision: 3, Token: 1}), ErrConflict, "the record changed"},
 		{"older revision", moved.Snapshot, start(Claim{Revision: 2, Token: 1}), ErrConflict, "the record has changed since the plan: the place may be somebody else's"},
 		{"token", later.Snapshot, start(Claim{Token: 1}), ErrFenced, "the token was issued to somebody else"},
+		{"two tokens", s.Snapshot, append(start(Claim{Token: 2}), start(Claim{Token: 1})...), ErrFenced, "the starts are those of two plans, and one of the two tokens would be valid for nothing"},
 		{"last token", full.Snapshot, start(Claim{Token: math.MaxUint64}), nil, "no token can follow"},
 	} {
 		records, err := Apply(c.snapshot, s.candidates, c.starts, epoch)
