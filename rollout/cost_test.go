@@ -238,6 +238,13 @@ func TestCostOfComparing(t *testing.T) {
 		{"freezes of a deployment each", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			return compile(t, policy(noRule)), frozen(deployments(n), n, func(k int) string { return fmt.Sprint("d", k) })
 		}, func(plan rollout.Plan, n int) bool { return plan.Waiting.Len() == n }},
+		{"overrides of one rule and one version id, for a deployment each", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			s := deployments(n)
+			for k := range n {
+				s.Overrides = append(s.Overrides, rollout.Override{ID: fmt.Sprint("o", k), Rule: "ok", Version: "v2", Deployment: fmt.Sprint("d", k), CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"})
+			}
+			return compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`)), s
+		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n }},
 		{"policies that have no part in what the resources of a bracket wait for", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			policies := []string{`{"name":"p","selector":"true","rules":[` + bracketed + `,{"id":"x","deploymentDependency":{"dependsOn":"false"}}]}`}
 			for k := range n / 5 {

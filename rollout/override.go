@@ -105,7 +105,14 @@ type overrideKey struct{ rule, version string }
 type inForce struct {
 	all    []*Override            // for every resource
 	single map[string][]*Override // by the resource that they name
+
+	// first has the first of all by the environment and the deployment that they name, if there are
+	// many: one for each of thousands of deployments that share a version id. Else it is nil.
+	first map[TargetID]*Override
 }
+
+// fewOverrides is how many are gone through one by one.
+const fewOverrides = 4
 
 // override collects the active overrides by rule and version.
 func (w *work) override(list []Override) {
@@ -144,6 +151,12 @@ func (w *work) override(list []Override) {
 	}
 	for _, own := range w.overrides {
 		slices.SortFunc(own.all, (*Override).compare)
+		if len(own.all) > fewOverrides {
+			own.first = make(map[TargetID]*Override, len(own.all))
+			for _, o := range slices.Backward(own.all) {
+				own.first[TargetID{Environment: o.Environment, Deployment: o.Deployment}] = o
+			}
+		}
 		for _, list := range own.single {
 			slices.SortFunc(list, (*Override).compare)
 		}
@@ -195,18 +208,35 @@ func (w *work) overridden(rule string, v *Version, environment, resource string)
 	if own == nil {
 		return nil
 	}
-	there := func(o *Override) bool {
-		return (o.Environment == "" || o.Environment == environment) && (o.Deployment == "" || o.Deployment == v.Deployment)
-	}
-	var first *Override
-	if k := slices.IndexFunc(own.all, there); k >= 0 {
-		first = own.all[k]
-	}
+	first := own.everywhere(environment, v.Deployment)
 	list := own.single[resource] // no override names an empty resource
-	if k := slices.IndexFunc(list, there); k >= 0 && (first == nil || list[k].compare(first) < 0) {
+	k := slices.IndexFunc(list, func(o *Override) bool { return o.in(environment, v.Deployment) })
+	if k >= 0 && (first == nil || list[k].compare(first) < 0) {
 		first = list[k]
 	}
 	return first
+}
+
+// everywhere returns the first override that holds in an environment for a deployment on every
+// resource, or nil.
+func (f *inForce) everywhere(environment, deployment string) (first *Override) {
+	if f.first == nil {
+		if k := slices.IndexFunc(f.all, func(o *Override) bool { return o.in(environment, deployment) }); k >= 0 {
+			return f.all[k]
+		}
+		return nil
+	}
+	for _, scope := range [...]TargetID{{}, {Environment: environment}, {Deployment: deployment}, {Environment: environment, Deployment: deployment}} {
+		if o := f.first[scope]; o != nil && (first == nil || o.compare(first) < 0) {
+			first = o
+		}
+	}
+	return first
+}
+
+// in reports whether an override holds in an environment for a deployment.
+func (o *Override) in(environment, deployment string) bool {
+	return (o.Environment == "" || o.Environment == environment) && (o.Deployment == "" || o.Deployment == deployment)
 }
 
 func (o *Override) compare(other *Override) int {

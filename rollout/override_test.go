@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -1111,6 +1113,61 @@ func TestWhichOverrideIsNamed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWhichOfManyOverridesCounts: of any number of overrides of one rule for one version id, which
+// several deployments have, a target gets the first that is for it.
+func TestWhichOfManyOverridesCounts(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`))
+	s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), "staging")
+	seen := testkit.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		s := s
+		s.Overrides = nil
+		for k := range between(t, "overrides", 0, 12) {
+			s.Overrides = append(s.Overrides, rollout.Override{
+				ID: fmt.Sprint("o", k), Rule: "ok", Version: "v2", CreatedAt: minute(between(t, "created", -3, 0)), CreatedBy: "ann", Reason: "urgent",
+				Environment: oneOf(t, "environment", "", "prod", "staging"), Deployment: oneOf(t, "deployment", "", "a", "b"), Resource: oneOf(t, "resource", "", "", "r1", "r2"),
+			})
+		}
+		plan, err := set.Plan(s, minute(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, target := range s.Targets {
+			var first *rollout.Override
+			everywhere := 0
+			for k := range s.Overrides {
+				o := &s.Overrides[k]
+				if o.Resource == "" {
+					everywhere++
+				}
+				if o.Resource != "" && o.Resource != target.Resource || o.Environment != "" && o.Environment != target.Environment || o.Deployment != "" && o.Deployment != target.Deployment {
+					continue
+				}
+				if first == nil || o.CreatedAt.Before(first.CreatedAt) || o.CreatedAt.Equal(first.CreatedAt) && o.ID < first.ID {
+					first = o
+				}
+			}
+			x, err := plan.Explain(target.TargetID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := slices.IndexFunc(x.Versions[0].Rules, func(r rollout.RuleVerdict) bool { return r.Rule == "ok" })
+			got, want := "", ""
+			if d := x.Versions[0].Rules[k].Data; x.Versions[0].Rules[k].Reason == rollout.ReasonOverridden {
+				got = d.Detail
+			}
+			if first != nil {
+				want = first.ID
+				seen[fmt.Sprint("many: ", everywhere > 4, ", for all: ", first.Resource == "")]++
+			}
+			if got != want {
+				t.Fatalf("%s: %q, want %q", target.TargetID, got, want)
+			}
+		}
+	}, "many: true, for all: true", "many: true, for all: false", "many: false, for all: true", "many: false, for all: false")
 }
 
 // TestOverridesOfTwoOfThree: overrides for two resources of a bracket let nobody else in, whichever
