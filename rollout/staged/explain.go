@@ -14,7 +14,8 @@ import (
 // rollout.
 //
 // Until is zero and On is empty where the run starts the target no more, because it is failing,
-// cancelling or over, and before the first step of a run whose state is Run, which that step ends.
+// cancelling or over. They are as well before the first step of a run whose state is Run or Stop:
+// that step changes the reason.
 type Verdict struct {
 	Status VerdictStatus `json:"status"`         // always Pending: a target that is denied for good is settled, and has no verdict
 	Reason Reason        `json:"reason"`         // the first that applies
@@ -170,7 +171,7 @@ func (r *Run) halted(v *Verdict) bool {
 		}
 		switch {
 		case !r.overBudget():
-		case slices.ContainsFunc(v.Data.Names, r.canRetry):
+		case r.canRetry(v.Data.Stage):
 			operator("skip, retry or cancel")
 		default: // their stage is closed, or they are leaving
 			operator("skip or cancel")
@@ -188,15 +189,26 @@ func (r *Run) halted(v *Verdict) bool {
 	return true
 }
 
-// canRetry reports whether a retry of the target would be accepted.
-func (r *Run) canRetry(target string) bool {
-	at, ok := r.find(target)
-	if !ok {
-		return false
+// canRetry reports whether a retry would be accepted for a member that counts against an exceeded
+// budget: that of the stage over or, if no stage is over its own, that of the run.
+func (r *Run) canRetry(over int) bool {
+	from, to := over, over+1
+	if r.totals.over == 0 {
+		from, to = r.current, r.count()-1 // without what is closed, and without the cleanup
 	}
-	s := r.stage(int(at.stage))
-	rec, _ := s.tree.at(int(at.member))
-	return s.noRetry(rec) == ""
+	found := false
+	for k := from; k < to && !found; k++ {
+		s := r.stage(k)
+		if s.phase.finished() {
+			continue // whoever failed in it
+		}
+		s.tree.each(isFailed, func(i int, rec *record, name string) bool {
+			at, _ := r.find(name) // elsewhere if it moved to the cleanup: a command then means its place there
+			found = at == place{int32(k), int32(i)} && s.noRetry(rec) == ""
+			return !found
+		})
+	}
+	return found
 }
 
 // faulted fills in the exceeded budget and the failed targets, or the rejected approval.

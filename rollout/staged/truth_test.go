@@ -625,3 +625,81 @@ func TestBudgetOfTheRun(t *testing.T) {
 		t.Error(run)
 	}
 }
+
+// TestRetryOfOneNotNamed: what an operator can do does not depend on who is among the ten that a
+// verdict names.
+func TestRetryOfOneNotNamed(t *testing.T) {
+	names := func(ring string, n int) (list []string) {
+		for i := range n {
+			list = append(list, fmt.Sprintf("%s%02d", ring, i))
+		}
+		return list
+	}
+	see := func(health staged.Health, names ...string) (in staged.Input) {
+		for _, name := range names {
+			in.Observations = append(in.Observations, staged.Observation{Target: name, Version: "v2", Health: health})
+		}
+		return in
+	}
+	leaving := func(names ...string) staged.Input { return staged.Input{Leaving: names} }
+	a, b := names("a", 12), names("b", 2)
+	for _, row := range []struct {
+		why    string
+		budget concurrency.Limit
+		inputs []staged.Input
+		want   string
+		retry  staged.Command
+		phase  staged.Phase // after the retry
+	}{
+		{"ten of a closed stage come before one that can be retried", concurrency.Count(12), []staged.Input{see(staged.HealthFailed, a...), see(staged.HealthFailed, b...)},
+			"a08, a09 and 4 more, waits for an operator to skip, retry or cancel", staged.Command{Kind: staged.CommandRetry, Target: "b00", Attempt: 1}, staged.PhaseHeld},
+		{"and then the retry is enough", concurrency.Count(13), []staged.Input{see(staged.HealthFailed, a...), see(staged.HealthFailed, b...)},
+			"a08, a09 and 4 more, waits for an operator to skip, retry or cancel", staged.Command{Kind: staged.CommandRetry, Target: "b01", Attempt: 1}, staged.PhaseProgressing},
+		{"ten that are leaving come before one that is not", concurrency.Count(11), []staged.Input{see(staged.HealthFailed, a...), leaving(a[:11]...)},
+			"a08, a09 and 2 more, waits for an operator to skip, retry or cancel", staged.Command{Kind: staged.CommandRetry, Target: "a11", Attempt: 1}, staged.PhaseProgressing},
+		{"all of them are leaving", concurrency.Count(11), []staged.Input{see(staged.HealthFailed, a...), leaving(a...)},
+			"a08, a09 and 2 more, waits for an operator to skip or cancel", staged.Command{Kind: staged.CommandRetry, Target: "a11", Attempt: 1}, staged.PhaseHeld},
+	} {
+		var stages []staged.Stage
+		for ring, list := range map[string][]string{"a": a, "b": b} {
+			stages = append(stages, staged.Stage{Name: ring, Targets: list, MaxConcurrency: concurrency.Percent(100)})
+		}
+		slices.SortFunc(stages, func(a, b staged.Stage) int { return strings.Compare(a.Name, b.Name) })
+		run, err := staged.Compile(staged.Strategy{Stages: stages, MaxFailures: row.budget}, benchSpec(), fleetOf(append(slices.Clone(a), b...)...), staged.Options{OnFailure: staged.Hold, LateLeaving: staged.Clean})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range append([]staged.Input{{}}, row.inputs...) {
+			run, _ = step(t, run, in, benchStart)
+		}
+		if v, _ := run.Waits(); v.Reason != staged.ReasonHeld || !strings.HasSuffix(v.String(), row.want) {
+			t.Errorf("%s:\ngot  %s\nwant %s", row.why, v, row.want)
+		}
+		if run, _ = step(t, run, staged.Input{Commands: []staged.Command{row.retry}}, benchStart); run.Phase() != row.phase {
+			t.Errorf("%s: after a retry %s, want %s", row.why, run.Phase(), row.phase)
+		}
+	}
+}
+
+// TestRetryOfARemoval: a removal that failed within the budget of removals is no way out of a run
+// over its own.
+func TestRetryOfARemoval(t *testing.T) {
+	f := fleetOf("c1")
+	f.Leaving = []string{"x1", "x2"}
+	options := staged.Options{OnFailure: staged.Hold, OnRegression: staged.Fail, VerifyDone: staged.Always, Cleanup: staged.Cleanup{MaxFailures: concurrency.Count(1)}}
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("only", 1)}, MaxFailures: concurrency.Count(0)}, benchSpec(), f, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _ = step(t, run, staged.Input{}, benchStart)
+	run, result := step(t, run, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: "v2", Health: staged.HealthReady}}}, benchStart)
+	run, _ = step(t, run, staged.Input{Observations: []staged.Observation{{Target: "x1", Token: result.Actions[0].Token, Health: staged.HealthFailed}, {Target: "c1", Version: "v2", Health: staged.HealthFailing}}}, benchStart)
+	want := "held (budget), 1 of at most 0 failed: c1, waits for an operator to skip or cancel"
+	if v, _ := run.Waits(); v.String() != want {
+		t.Errorf("got  %s\nwant %s", v, want)
+	}
+	run, _ = step(t, run, staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "x1", Attempt: 1}}}, benchStart)
+	if v, _ := run.Waits(); v.String() != want {
+		t.Errorf("after a retry of the removal\ngot  %s\nwant %s", v, want)
+	}
+}
