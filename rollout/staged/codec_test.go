@@ -120,6 +120,15 @@ func TestTwentyFaults(t *testing.T) {
 	if n := len(rules(json.Unmarshal([]byte(timeless), new(staged.Run)))); n != 20 || run.Phase() != staged.PhaseSucceeded {
 		t.Errorf("%d faults of stages are told, want 20:\n%s", n, run)
 	}
+	// What each stage says for itself is right, and none of it goes with the run.
+	if run, err = staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleetOf(names...), staged.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	run, _ = step(t, run, staged.Input{}, benchStart)
+	ahead := strings.Replace(string(encode(t, run)), `"current":0`, `"current":30`, 1)
+	if n := len(rules(json.Unmarshal([]byte(ahead), new(staged.Run)))); n != 20+1 {
+		t.Errorf("%d faults are told, want 20 of open stages before the current one, and that of the run", n)
+	}
 }
 
 // TestStoredForm pins the stored form: a change of it is a change of its format.

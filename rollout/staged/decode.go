@@ -123,7 +123,7 @@ func (d *document) run() (*Run, error) {
 	if len(c.faults) > 0 {
 		return nil, c.err()
 	}
-	for k := range d.Stages {
+	for k := 0; k < len(d.Stages) && len(c.faults) < mostFaults; k++ {
 		c.checkStage(k)
 	}
 	c.checkRun()
