@@ -14,6 +14,7 @@ import (
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // cleanupName is KubeFleet's name for the stage that removes leaving targets.
@@ -296,14 +297,14 @@ func several(list *faults, code Code, names []string, what, remedy string) {
 		return
 	}
 	slices.Sort(names)
-	for i := 0; i < len(names) && names[i] == ""; i++ {
-		names[i] = `""` // or else the list begins with a comma
+	first, more := textlist.Names(names[:min(len(names), 10)]), ""
+	for i := range first {
+		first[i] = cmp.Or(first[i], `""`) // or else the list begins with a comma
 	}
-	shown, more := strings.Join(names[:min(len(names), 10)], ", "), ""
-	if n := len(names) - 10; n > 0 {
+	if n := len(names) - len(first); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
-	list.add(code, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s: %s%s: %s", what, shown, more, remedy))
+	list.add(code, "targets", strconv.Itoa(len(names)), fmt.Sprintf("%s: %s%s: %s", what, strings.Join(first, ", "), more, remedy))
 }
 
 // assemble makes a run that has not begun. The names become parts of one text. Otherwise the

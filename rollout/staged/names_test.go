@@ -35,3 +35,12 @@ func TestNamesOfOneLine(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfOneFault: nor does one in the name of a target that no stage takes.
+func TestNamesOfOneFault(t *testing.T) {
+	stages := []staged.Stage{{Name: "a", Targets: []string{"c1"}}}
+	_, err := staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleetOf("c1", "c2", "t\n"), staged.Options{})
+	if want := `targets: 2: in no stage: c2, "t\n": change the selectors, or choose unmatched "ignore" or "last"`; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
