@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Waiting is a cluster that does not have the wanted version and was not released by this step,
@@ -266,7 +268,7 @@ func (w *Why) UnmarshalJSON(data []byte) error {
 	for _, code := range list {
 		bit := slices.Index(w.codes(), code)
 		if bit < 0 {
-			return &FieldError{Code: CodeValue, Value: strconv.Quote(code), Hint: "is none of the reasons"}
+			return &FieldError{Code: CodeValue, Value: strconv.Quote(code), Hint: "must be " + strictjson.Choice(w.codes()...)}
 		}
 		set |= 1 << bit
 	}

@@ -778,10 +778,14 @@ func TestWhy(t *testing.T) {
 	if text, err := json.Marshal(partition.IsPaused | partition.NotApplied); string(text) != `["not_applied","paused"]` {
 		t.Errorf("got %s, %v", text, err)
 	}
-	for _, text := range []string{`["paused","late"]`, `"paused"`, `[1]`} {
+	for text, want := range map[string]string{
+		`["paused","late"]`: `"late": must be "not_applied", "not_ready", "offline" or "paused"`,
+		`"paused"`:          `"paused": must be a list of codes`,
+		`[1]`:               `[1]: must be a list of codes`,
+	} {
 		back := partition.NotReady
-		if err := json.Unmarshal([]byte(text), &back); err == nil || back != partition.NotReady {
-			t.Errorf("%s is read as %s, %v", text, back, err)
+		if err := json.Unmarshal([]byte(text), &back); err == nil || err.Error() != want || back != partition.NotReady {
+			t.Errorf("%s is read as %s, %v, want %s", text, back, err, want)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Target is a member of the fleet as it is when a run is compiled, or when the target appears
@@ -83,13 +85,15 @@ func (s TargetState) MarshalText() ([]byte, error) {
 // UnmarshalText reads the JSON name. The error for any other text is a *[FieldError], and the state
 // is then unchanged.
 func (s *TargetState) UnmarshalText(text []byte) error {
+	var names []string
 	for v := Waiting; v < targetStates; v++ {
 		if v.String() == string(text) {
 			*s = v
 			return nil
 		}
+		names = append(names, v.String())
 	}
-	return &FieldError{Code: CodeType, Value: strconv.Quote(string(text)), Hint: "is not a state of a target"}
+	return &FieldError{Code: CodeType, Value: strconv.Quote(string(text)), Hint: "must be " + strictjson.Choice(names...)}
 }
 
 // record is what a run keeps of a target besides its name, in 24 bytes.

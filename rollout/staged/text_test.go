@@ -517,8 +517,9 @@ func TestTargetStates(t *testing.T) {
 		t.Errorf("%s is settled %t, has a text: %v; missing %v", unknown, unknown.Settled(), err, settled)
 	}
 	state := staged.Done
+	const hint = `: must be "waiting", "starting", "updating", "soaking", "done", "failed", "timedOut", "skipped" or "removed"`
 	for _, text := range []string{"", "Done", "TargetState(9)", "finished"} {
-		if err := state.UnmarshalText([]byte(text)); err == nil || state != staged.Done || err.Error() != strconv.Quote(text)+": is not a state of a target" {
+		if err := state.UnmarshalText([]byte(text)); err == nil || state != staged.Done || err.Error() != strconv.Quote(text)+hint {
 			t.Errorf("%q is read as %s: %v", text, state, err)
 		}
 	}
