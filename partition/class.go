@@ -18,6 +18,14 @@ const (
 	factSets = 1 << iota // one more than the largest combination
 )
 
+// looksAt returns the facts on which the decisions of a mode depend.
+func (m Mode) looksAt() facts {
+	if m == FleetController {
+		return ^isOffline
+	}
+	return ^(exists | stagedWanted)
+}
+
 func (f facts) has(all facts) bool { return f&all == all }
 
 // observe compares a state with the wanted version.
@@ -103,7 +111,8 @@ func (o *Options) classify(f facts) class {
 
 // In the mode FleetController the class of a target that has a deployment object is a set of these
 // bits. Such a target is never stopped without waiting, so the bit stopped alone means that there
-// is no deployment object. Readiness counts every target outside class 0 as unavailable.
+// is no deployment object. Class 0 is done, as in the default mode: readiness counts every target
+// outside it as unavailable.
 const (
 	unstaged class = 1 << iota // another version than the wanted one is staged
 	waits                      // it is pointed at another version than the wanted one

@@ -24,6 +24,7 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 		skipPaused: options.Paused != BlockPaused,
 		paused:     fleet.Paused,
 		maxPerStep: or(options.MaxPerStep, 0),
+		looksAt:    options.Mode.looksAt(),
 	}
 	if c.mode == FleetController && len(fleet.Clusters) == 0 {
 		strategy = Strategy{} // without a target Fleet does not look at the strategy
@@ -119,7 +120,7 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 			}
 			c.places[i].wanted = number
 		}
-		c.facts[i] = observe(&cluster.State, cluster.Wanted)
+		c.facts[i] = c.observe(uint32(i), &cluster.State)
 	}
 	return order, append(faults, c.duplicates(order)...)
 }

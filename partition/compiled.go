@@ -24,6 +24,7 @@ type Compiled struct {
 	maxPerStep  int // 0 is no limit
 	maxParts    int
 	maxAll      int // FleetController: the budget over all targets
+	looksAt     facts
 	warnings    []Warning
 	names       []name   // in cluster order
 	versions    []string // that clusters want
@@ -146,7 +147,7 @@ func (c *Compiled) Update(cluster int, state State) (changed bool, err error) {
 	if err := c.check(cluster); err != nil {
 		return false, err
 	}
-	return c.set(uint32(cluster), observe(&state, c.wanted(uint32(cluster)))), nil
+	return c.set(uint32(cluster), c.observe(uint32(cluster), &state)), nil
 }
 
 // UpdateAll replaces the states of all clusters, in cluster order, for a host that gets a complete
@@ -158,7 +159,7 @@ func (c *Compiled) UpdateAll(states []State) error {
 			Hint: fmt.Sprintf("must be %d, one for each cluster, in cluster order", len(c.names))}
 	}
 	for i := range states {
-		c.facts[i] = observe(&states[i], c.wanted(uint32(i)))
+		c.facts[i] = c.observe(uint32(i), &states[i])
 	}
 	c.recount()
 	return nil
@@ -167,7 +168,10 @@ func (c *Compiled) UpdateAll(states []State) error {
 // SetPaused pauses or resumes the whole bundle.
 func (c *Compiled) SetPaused(paused bool) { c.paused = paused }
 
-func (c *Compiled) wanted(cluster uint32) string { return c.versions[c.places[cluster].wanted] }
+// observe compares a state with the version that the cluster wants.
+func (c *Compiled) observe(cluster uint32, s *State) facts {
+	return observe(s, c.versions[c.places[cluster].wanted]) & c.looksAt
+}
 
 func (c *Compiled) slotsOf(cluster uint32) []uint32 {
 	p := &c.places[cluster]
@@ -179,14 +183,14 @@ func (c *Compiled) slotsOf(cluster uint32) []uint32 {
 
 func (c *Compiled) class(cluster uint32) class { return c.classOf[c.facts[cluster]] }
 
-// set moves a cluster to the class of its new facts, in all counts and sets. It reports whether the
-// facts changed.
+// set moves a cluster to the class of its new facts, in all counts and sets. It reports whether that
+// can change a plan: which facts a done cluster has beside those that make it done does not matter.
 func (c *Compiled) set(cluster uint32, f facts) bool {
 	was, is := c.classOf[c.facts[cluster]], c.classOf[f]
 	changed := c.facts[cluster] != f
 	c.facts[cluster] = f
 	if was == is {
-		return changed
+		return changed && is != done
 	}
 	if c.mode == FleetController {
 		c.totals[was]--

@@ -58,7 +58,7 @@ func isLenient(k int) int {
 
 // strictlyUnavailable counts the members that are unavailable to readiness: all that are not up to
 // date and ready.
-func (p *part) strictlyUnavailable() int { return int(p.count) - int(p.counts[0]) }
+func (p *part) strictlyUnavailable() int { return int(p.count) - int(p.counts[done]) }
 
 // create makes the deployments of new members, as many as the batch has left for all partitions
 // together, and stages the wanted version for every member that has a deployment. A member that is
@@ -70,7 +70,7 @@ func (c *Compiled) create(p *part, r *Controller, probe bool) (acted bool) {
 			break
 		}
 		cluster := c.members[p.member+slot-p.slot]
-		c.try(cluster, c.facts[cluster]&(isPaused|isOffline)|exists|appliedReleased|stagedWanted)
+		c.try(cluster, c.facts[cluster]&isPaused|exists|appliedReleased|stagedWanted)
 		r.Created = append(r.Created, c.id(cluster))
 		r.Staged = append(r.Staged, c.id(cluster))
 		if acted = true; probe {

@@ -290,7 +290,7 @@ func (c *Compiled) unready(cluster uint32) (w Why) {
 	}{
 		{!f.has(appliedReleased), NotApplied},
 		{!f.has(isReady), NotReady},
-		{f.has(isOffline) && c.mode != FleetController, IsOffline},
+		{f.has(isOffline), IsOffline},
 		{f.has(isPaused), IsPaused},
 	} {
 		if row.is {

@@ -236,7 +236,7 @@ func (p *part) complete(mode Mode, s *Status) {
 				s.Held += int(n)
 			case class == uncreated || class&waits != 0:
 				s.Waiting += int(n)
-			case class == 0:
+			case class == done:
 				s.Done += int(n)
 			}
 		}
