@@ -1,12 +1,9 @@
 package staged
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // format is the version of the stored form. Version 1 had no times of stages.
@@ -87,125 +84,6 @@ type storedDecision struct {
 	Is      Decision `json:"is"`
 }
 
-// column keeps the text of a list until the whole document is known to be well formed. The list is
-// then read once, as a whole.
-type column []byte
-
-// UnmarshalJSON keeps the text of a list.
-func (c *column) UnmarshalJSON(data []byte) error {
-	if len(data) == 0 || data[0] != '[' {
-		return &FieldError{Code: CodeType, Hint: "must be a list"}
-	}
-	*c = append((*c)[:0], data...)
-	return nil
-}
-
-// names reads a list of strings. Unless one of them has an escape or is not ASCII, all of them
-// share one text.
-func (c column) names() ([]string, error) {
-	if len(c) == 0 {
-		return nil, nil
-	}
-	text := string(c)
-	list := make([]string, 0, strings.Count(text, ",")+1)
-	for rest := text[1:]; ; {
-		if rest = strings.TrimLeft(rest, ", \t\r\n"); rest[0] == ']' {
-			return list, nil
-		}
-		end := 1
-		for rest[0] == '"' && rest[end] != '"' && rest[end] != '\\' && rest[end] < utf8.RuneSelf {
-			end++
-		}
-		if rest[0] != '"' || rest[end] != '"' {
-			return read[string](c)
-		}
-		list = append(list, rest[1:end])
-		rest = rest[end+1:]
-	}
-}
-
-// numbers reads a list of whole numbers.
-func (c column) numbers() ([]int64, error) {
-	if len(c) == 0 {
-		return nil, nil
-	}
-	list := make([]int64, 0, bytes.Count(c, []byte{','})+1)
-	for rest := c[1:]; ; {
-		if rest = bytes.TrimLeft(rest, ", \t\r\n"); rest[0] == ']' {
-			return list, nil
-		}
-		negative := rest[0] == '-'
-		if negative {
-			rest = rest[1:]
-		}
-		n, digits := int64(0), 0
-		for ; '0' <= rest[digits] && rest[digits] <= '9' && digits < 18; digits++ {
-			n = n*10 + int64(rest[digits]-'0')
-		}
-		if next := rest[digits]; next != ',' && next != ']' {
-			return read[int64](c) // spaces, many digits, or no whole number
-		}
-		if negative {
-			n = -n
-		}
-		list, rest = append(list, n), rest[digits:]
-	}
-}
-
-// read reads a list with encoding/json, and rejects null, which encoding/json would turn into a
-// zero value.
-func read[T any](c column) ([]T, error) {
-	var entries []*T
-	if err := json.Unmarshal(c, &entries); err != nil {
-		return nil, err
-	}
-	list := make([]T, len(entries))
-	for i, entry := range entries {
-		if entry == nil {
-			return nil, &FieldError{Code: CodeType, Hint: "must not hold null"}
-		}
-		list[i] = *entry
-	}
-	return list, nil
-}
-
-// letter returns the code of a record: w waiting, c waiting and current, s starting, u updating, o
-// soaking, d done, g done and regressed, f failed, t timed out, x skipped, r removed. A settled
-// member that was never started has the capital letter.
-func (r *record) letter() byte {
-	l := byte('w')
-	switch r.state {
-	case Waiting:
-		if r.marks.has(current) {
-			return 'c'
-		}
-		return l
-	case Starting:
-		l = 's'
-	case Updating:
-		l = 'u'
-	case Soaking:
-		l = 'o'
-	case Done:
-		l = 'd'
-		if r.marks.has(regressed) {
-			l = 'g'
-		}
-	case Failed:
-		l = 'f'
-	case TimedOut:
-		l = 't'
-	case Skipped:
-		l = 'x'
-	case Removed:
-		l = 'r'
-	}
-	if !r.marks.has(started) {
-		l -= 'a' - 'A'
-	}
-	return l
-}
-
 // MarshalJSON writes the stored form. Equal runs give equal bytes. The error for the zero Run is
 // [ErrNoRun]. The receiver is a value so that a Run in a field of a host's record is written as a
 // pointer to one is: with a pointer receiver, encoding/json would write the field as {}.
@@ -259,7 +137,31 @@ func (p Phase) halting() bool {
 	return false
 }
 
+// append writes the stored form of a stage: what is not a column first, as encoding/json does it,
+// because the columns can be long.
 func (s *stage) append(out []byte) ([]byte, error) {
+	stored := s.stored()
+	var columns memberColumns
+	columns.write(s, &stored)
+	head, err := json.Marshal(stored)
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, head[:len(head)-1]...)
+	for _, c := range []struct {
+		name string
+		list []byte
+	}{{"names", columns.names}, {"starts", columns.starts}, {"ends", columns.ends}, {"attempts", columns.attempts}} {
+		if len(c.list) > 0 {
+			out = append(append(append(out, `,"`...), c.name...), `":[`...)
+			out = append(append(out, c.list...), ']')
+		}
+	}
+	return append(out, '}'), nil
+}
+
+// stored returns the stored form of a stage without its members.
+func (s *stage) stored() storedStage {
 	stored := storedStage{
 		Phase: s.phase, Members: s.tree.size, PhaseSince: s.since.time(),
 		BeforeRequested: s.before.requested.time(), BeforeDecided: s.before.decided.time(),
@@ -280,70 +182,68 @@ func (s *stage) append(out []byte) ([]byte, error) {
 	if s.isSettled {
 		stored.Settled, stored.Paused, stored.Elapsed = timeOf(s.settled), s.paused, s.elapsed
 	}
-	var (
-		base, previous       int64
-		based                bool
-		states, starts, ends []byte
-		names, attempts      []byte
-		causesOf             = map[Reason][]int{}
-		decided              map[Decision]int // place in stored.Decisions
-		equal                int
-		last                 byte
-	)
-	// The base is the first start in the order of the members, or the first end if no member was
-	// started.
+	return stored
+}
+
+// firstTime returns the first start in the order of the members, or the first end if no member was
+// started, and whether there is one.
+func (s *stage) firstTime() (first int64, ok bool) {
 	s.tree.all(func(_ int, r *record, _ string) bool {
 		if r.marks.has(started) {
-			base, based = r.start, true
+			first, ok = r.start, true
 		}
-		return !based
+		return !ok
 	})
-	if !based {
+	if !ok {
 		s.tree.all(func(_ int, r *record, _ string) bool {
 			if r.state.Settled() {
-				base, based = r.end, true
+				first, ok = r.end, true
 			}
-			return !based
+			return !ok
 		})
 	}
-	previous = base
-	flush := func() {
-		if equal > 1 {
-			states = strconv.AppendInt(states, int64(equal), 10)
-		}
-		if equal > 0 {
-			states = append(states, last)
-		}
+	return first, ok
+}
+
+// memberColumns are the columns that are lists, without their brackets.
+type memberColumns struct {
+	names, starts, ends, attempts []byte
+}
+
+// write adds the members of a stage to its columns, and to its stored form what most members do not
+// have.
+func (c *memberColumns) write(s *stage, stored *storedStage) {
+	base, timed := s.firstTime()
+	if timed {
+		stored.From = timeOf(base)
 	}
+	var (
+		states   letters
+		previous = base
+		decided  = map[Decision]int{} // place in stored.Decisions
+	)
+	stored.Causes = map[Reason][]int{}
 	s.tree.all(func(i int, r *record, name string) bool {
-		names = appendName(comma(names), name)
-		if l := r.letter(); l == last {
-			equal++
-		} else {
-			flush()
-			last, equal = l, 1
-		}
+		c.names = appendName(comma(c.names), name)
+		states.add(r.letter())
 		origin := base
 		if r.marks.has(started) {
-			starts = strconv.AppendInt(comma(starts), r.start-previous, 10)
+			c.starts = strconv.AppendInt(comma(c.starts), r.start-previous, 10)
 			previous, origin = r.start, r.start
 		}
 		if r.state.Settled() || r.state == Soaking {
-			ends = strconv.AppendInt(comma(ends), r.end-origin, 10)
+			c.ends = strconv.AppendInt(comma(c.ends), r.end-origin, 10)
 		}
 		if r.attempt > 1 {
-			attempts = append(strconv.AppendInt(comma(attempts), int64(i), 10), ',')
-			attempts = strconv.AppendUint(attempts, uint64(r.attempt), 10)
+			c.attempts = append(strconv.AppendInt(comma(c.attempts), int64(i), 10), ',')
+			c.attempts = strconv.AppendUint(c.attempts, uint64(r.attempt), 10)
 		}
 		if r.cause != noCause {
-			causesOf[r.cause.reason()] = append(causesOf[r.cause.reason()], i)
+			stored.Causes[r.cause.reason()] = append(stored.Causes[r.cause.reason()], i)
 		}
 		if d := s.told.find(i); d != nil {
 			n, known := decided[*d]
 			if !known {
-				if decided == nil {
-					decided = map[Decision]int{}
-				}
 				n = len(stored.Decisions)
 				decided[*d] = n
 				stored.Decisions = append(stored.Decisions, storedDecision{Is: *d})
@@ -352,26 +252,8 @@ func (s *stage) append(out []byte) ([]byte, error) {
 		}
 		return true
 	})
-	flush()
-	stored.States, stored.Causes = string(states), causesOf
-	if based {
-		stored.From = timeOf(base)
-	}
-	head, err := json.Marshal(stored)
-	if err != nil {
-		return nil, err
-	}
-	out = append(out, head[:len(head)-1]...)
-	for _, c := range []struct {
-		name string
-		list []byte
-	}{{"names", names}, {"starts", starts}, {"ends", ends}, {"attempts", attempts}} {
-		if len(c.list) > 0 {
-			out = append(append(append(out, `,"`...), c.name...), `":[`...)
-			out = append(append(out, c.list...), ']')
-		}
-	}
-	return append(out, '}'), nil
+	states.flush()
+	stored.States = string(states.text)
 }
 
 func comma(list []byte) []byte {

@@ -1,11 +1,96 @@
 package staged
 
 import (
-	"fmt"
+	"bytes"
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
+
+// column keeps the text of a list until the whole document is known to be well formed. The list is
+// then read once, as a whole.
+type column []byte
+
+// UnmarshalJSON keeps the text of a list.
+func (c *column) UnmarshalJSON(data []byte) error {
+	if len(data) == 0 || data[0] != '[' {
+		return &FieldError{Code: CodeType, Hint: "must be a list"}
+	}
+	*c = append((*c)[:0], data...)
+	return nil
+}
+
+// names reads a list of strings. Unless one of them has an escape or is not ASCII, all of them
+// share one text.
+func (c column) names() ([]string, error) {
+	if len(c) == 0 {
+		return nil, nil
+	}
+	text := string(c)
+	list := make([]string, 0, strings.Count(text, ",")+1)
+	for rest := text[1:]; ; {
+		if rest = strings.TrimLeft(rest, ", \t\r\n"); rest[0] == ']' {
+			return list, nil
+		}
+		end := 1
+		for rest[0] == '"' && rest[end] != '"' && rest[end] != '\\' && rest[end] < utf8.RuneSelf {
+			end++
+		}
+		if rest[0] != '"' || rest[end] != '"' {
+			return read[string](c)
+		}
+		list = append(list, rest[1:end])
+		rest = rest[end+1:]
+	}
+}
+
+// numbers reads a list of whole numbers.
+func (c column) numbers() ([]int64, error) {
+	if len(c) == 0 {
+		return nil, nil
+	}
+	list := make([]int64, 0, bytes.Count(c, []byte{','})+1)
+	for rest := c[1:]; ; {
+		if rest = bytes.TrimLeft(rest, ", \t\r\n"); rest[0] == ']' {
+			return list, nil
+		}
+		negative := rest[0] == '-'
+		if negative {
+			rest = rest[1:]
+		}
+		n, digits := int64(0), 0
+		for ; '0' <= rest[digits] && rest[digits] <= '9' && digits < 18; digits++ {
+			n = n*10 + int64(rest[digits]-'0')
+		}
+		if next := rest[digits]; next != ',' && next != ']' {
+			return read[int64](c) // spaces, many digits, or no whole number
+		}
+		if negative {
+			n = -n
+		}
+		list, rest = append(list, n), rest[digits:]
+	}
+}
+
+// read reads a list with encoding/json, and rejects null, which encoding/json would turn into a
+// zero value.
+func read[T any](c column) ([]T, error) {
+	var entries []*T
+	if err := json.Unmarshal(c, &entries); err != nil {
+		return nil, err
+	}
+	list := make([]T, len(entries))
+	for i, entry := range entries {
+		if entry == nil {
+			return nil, &FieldError{Code: CodeType, Hint: "must not hold null"}
+		}
+		list[i] = *entry
+	}
+	return list, nil
+}
 
 func (d *decoder) numbers(path string, from column) ([]int64, bool) {
 	list, err := from.numbers()
@@ -102,84 +187,6 @@ func (c *timeColumn) next(origin int64) (int64, bool) {
 		return 0, false
 	}
 	return origin + v, true
-}
-
-// expand reads the states of n members.
-func expand(states string, n int) (records []record, fault string) {
-	records = make([]record, 0, n)
-	last := byte(0)
-	for states != "" {
-		digits := digitsOf(states)
-		count := 1
-		if digits != "" {
-			count = 0
-			for _, c := range []byte(digits) {
-				if count = count*10 + int(c-'0'); count > n {
-					return nil, "have more entries than there are names"
-				}
-			}
-			if count < 2 || digits[0] == '0' {
-				return nil, "must have counts from 2, without leading zeros"
-			}
-		}
-		if states = states[len(digits):]; states == "" {
-			return nil, "end with a count"
-		}
-		r, ok := recordOf(states[0])
-		switch {
-		case !ok:
-			return nil, fmt.Sprintf("have the unknown state %q", states[0])
-		case states[0] == last:
-			return nil, fmt.Sprintf("have %q twice in a row without a count", last)
-		case len(records)+count > n:
-			return nil, "have more entries than there are names"
-		}
-		last, states = states[0], states[1:]
-		for range count {
-			records = append(records, r)
-		}
-	}
-	if len(records) != n {
-		return nil, fmt.Sprintf("have %d entries for %d names", len(records), n)
-	}
-	return records, ""
-}
-
-// recordOf is the inverse of [record.letter].
-func recordOf(letter byte) (record, bool) {
-	r := record{attempt: 1}
-	lower := letter | ('a' - 'A')
-	switch lower {
-	case 'w':
-	case 'c':
-		r.marks = current
-	case 's':
-		r.state = Starting
-	case 'u':
-		r.state = Updating
-	case 'o':
-		r.state = Soaking
-	case 'd':
-		r.state = Done
-	case 'g':
-		r.state, r.marks = Done, regressed
-	case 'f':
-		r.state = Failed
-	case 't':
-		r.state = TimedOut
-	case 'x':
-		r.state = Skipped
-	case 'r':
-		r.state = Removed
-	default:
-		return r, false
-	}
-	if r.state != Waiting && lower == letter {
-		r.marks |= started
-	}
-	// A member that is in progress or timed out was started, and a waiting member has no capital
-	// letter.
-	return r, lower == letter || r.state.Settled() && r.state != TimedOut
 }
 
 // sparse reads attempts and causes.
