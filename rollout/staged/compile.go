@@ -101,14 +101,14 @@ func checkNames(list *faults, fleet *Fleet) {
 		if name := fleet.Targets[i].Name; targetName(name) {
 			names = append(names, name)
 		} else {
-			list.add(CodeTargetName, fmt.Sprintf("targets[%d].name", i), strconv.Quote(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, fmt.Sprintf("targets[%d].name", i), strconv.Quote(name), hintName)
 		}
 	}
 	for i, name := range fleet.Leaving {
 		if targetName(name) {
 			names = append(names, name)
 		} else {
-			list.add(CodeTargetName, fmt.Sprintf("leaving[%d]", i), strconv.Quote(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, fmt.Sprintf("leaving[%d]", i), strconv.Quote(name), hintName)
 		}
 	}
 	slices.Sort(names)

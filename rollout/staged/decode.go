@@ -190,7 +190,7 @@ func (d *decoder) members(stored []storedStage) {
 			first, _ := r.plan.index.find(name)
 			switch {
 			case !targetName(name):
-				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), "must be a name: not empty, valid UTF-8")
+				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), hintName)
 			case first == at:
 			case k == cleanup && int(first.stage) != cleanup && r.joined.find(name) == nil && r.plan.options.LateLeaving == Clean && list[first.stage].memberSettled(int(first.member)):
 				r.joined = r.joined.put(name, at, first)

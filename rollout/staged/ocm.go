@@ -272,7 +272,7 @@ func clusters(list *faults, groups []DecisionGroup) int {
 		for k, name := range groups[i].Clusters {
 			path := fmt.Sprintf("groups[%d].clusters[%d]", i, k)
 			if !targetName(name) {
-				list.add(CodeDecisionGroup, path, strconv.Quote(name), "must be a name: not empty, valid UTF-8")
+				list.add(CodeDecisionGroup, path, strconv.Quote(name), hintName)
 			} else if other, ok := in[name]; ok {
 				list.add(CodeDecisionGroup, path, strconv.Quote(name), fmt.Sprintf("is in groups[%d] already", other))
 			}

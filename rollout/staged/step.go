@@ -129,12 +129,12 @@ func (in *Input) check(from State) error {
 	}
 	for i := range in.Added {
 		if !targetName(in.Added[i].Name) {
-			list.add(CodeTargetName, at("added", i)+".name", strconv.Quote(in.Added[i].Name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, at("added", i)+".name", strconv.Quote(in.Added[i].Name), hintName)
 		}
 	}
 	for i, name := range in.Leaving {
 		if !targetName(name) {
-			list.add(CodeTargetName, at("leaving", i), strconv.Quote(name), "must not be empty, and valid UTF-8")
+			list.add(CodeTargetName, at("leaving", i), strconv.Quote(name), hintName)
 		}
 	}
 	for i := range in.Observations {

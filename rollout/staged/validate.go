@@ -54,7 +54,7 @@ func (s *Stage) validate(list *faults, i int) {
 	for k, name := range s.Targets {
 		path := fmt.Sprintf("stages[%d].targets[%d]", i, k)
 		if !targetName(name) {
-			list.add(CodeSelector, path, strconv.Quote(name), "must be a name: not empty, valid UTF-8")
+			list.add(CodeSelector, path, strconv.Quote(name), hintName)
 		} else if listed[name] {
 			list.add(CodeSelector, path, strconv.Quote(name), "is listed twice")
 		}
@@ -69,15 +69,34 @@ func (s *Stage) validate(list *faults, i int) {
 	limit(list, CodeMaxConcurrency, inStage(i, "maxConcurrency"), s.MaxConcurrency, 1)
 	limit(list, CodeMaxFailures, inStage(i, "maxFailures"), s.MaxFailures, 0)
 	durations(list, CodeDuration, inStage(i, ""), s.ProgressDeadline, s.MinSuccessTime)
-
 	beforeTasks(list, inStage(i, "beforeStageTasks"), s.BeforeStageTasks)
-	after := inStage(i, "afterStageTasks")
-	if n := len(s.AfterStageTasks); n > 2 {
-		list.add(CodeAfterCount, after, strconv.Itoa(n), "must be at most two tasks")
+	afterTasks(list, inStage(i, "afterStageTasks"), s.AfterStageTasks)
+}
+
+// beforeTasks checks the tasks before a stage or before the cleanup.
+func beforeTasks(list *faults, path string, tasks []Task) {
+	if n := len(tasks); n > 1 {
+		list.add(CodeBeforeCount, path, strconv.Itoa(n), "must be at most one task")
+	}
+	for k, t := range tasks {
+		at := fmt.Sprintf("%s[%d].", path, k)
+		if t.Type != Approval {
+			list.add(CodeBeforeType, at+"type", strconv.Quote(string(t.Type)), "must be Approval: a wait belongs after the stage before")
+		}
+		if !t.WaitTime.IsZero() {
+			list.add(CodeBeforeWaitTime, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be left out: an approval does not wait for time")
+		}
+	}
+}
+
+// afterTasks checks the tasks after a stage.
+func afterTasks(list *faults, path string, tasks []Task) {
+	if n := len(tasks); n > 2 {
+		list.add(CodeAfterCount, path, strconv.Itoa(n), "must be at most two tasks")
 	}
 	seen := map[TaskType]bool{}
-	for k, t := range s.AfterStageTasks {
-		at := fmt.Sprintf("%s[%d].", after, k)
+	for k, t := range tasks {
+		at := fmt.Sprintf("%s[%d].", path, k)
 		switch {
 		case t.Type != Approval && t.Type != TimedWait:
 			list.add(CodeAfterType, at+"type", strconv.Quote(string(t.Type)), "must be "+strictjson.Choice(Approval, TimedWait))
@@ -93,22 +112,6 @@ func (s *Stage) validate(list *faults, i int) {
 			list.add(CodeWaitTime, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be more than zero")
 		case t.Type == Approval && !t.WaitTime.IsZero():
 			list.add(CodeWaitTimeForbidden, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be left out for an Approval: add a TimedWait beside it")
-		}
-	}
-}
-
-// beforeTasks checks the tasks before a stage or before the cleanup.
-func beforeTasks(list *faults, path string, tasks []Task) {
-	if n := len(tasks); n > 1 {
-		list.add(CodeBeforeCount, path, strconv.Itoa(n), "must be at most one task")
-	}
-	for k, t := range tasks {
-		at := fmt.Sprintf("%s[%d].", path, k)
-		if t.Type != Approval {
-			list.add(CodeBeforeType, at+"type", strconv.Quote(string(t.Type)), "must be Approval: a wait belongs after the stage before")
-		}
-		if !t.WaitTime.IsZero() {
-			list.add(CodeBeforeWaitTime, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be left out: an approval does not wait for time")
 		}
 	}
 }
@@ -143,6 +146,8 @@ func stageName(name string) bool {
 	}
 	return name != "" && len(name) <= 63
 }
+
+const hintName = "must not be empty, and valid UTF-8"
 
 // targetName reports whether a name is valid: not empty and, because names are written into JSON,
 // valid UTF-8.
