@@ -2,7 +2,6 @@ package partition
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -253,33 +252,4 @@ func (p *part) complete(mode Mode, s *Status) {
 	if !s.Reached {
 		s.Ready = p.ready()
 	}
-}
-
-// String describes the partition in one line.
-func (s Status) String() string {
-	text := fmt.Sprintf("partition %d %q: %s, %d done, %d waiting, %d NotReady of at most %d",
-		s.Index, s.Name, counted(s.Count, "member", "members"), s.Done, s.Waiting, s.NotReady, s.MaxUnavailable)
-	if s.Held > 0 {
-		text += fmt.Sprintf(", %d held", s.Held)
-	}
-	if s.Released > 0 {
-		text += fmt.Sprintf(", %d released", s.Released)
-	}
-	switch {
-	case !s.Reached:
-		text += ", not reached"
-	case s.Ready:
-		text += ", ready"
-	default:
-		text += ", not ready"
-	}
-	return text
-}
-
-func (s *Step) gate() string {
-	text := fmt.Sprintf("gate: open, %d of at most %d partitions not ready", s.NotReadyPartitions, s.MaxNotReadyPartitions)
-	if s.ClosedBy >= 0 {
-		text = fmt.Sprintf("gate: closed by partition %d, %d of at most %d partitions not ready", s.ClosedBy, s.NotReadyPartitions, s.MaxNotReadyPartitions)
-	}
-	return text
 }
