@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -12,7 +13,8 @@ import (
 )
 
 // Compile resolves a strategy for a fleet: it orders the clusters, makes the partitions, finds
-// their members, and computes every limit. The errors are those of [Plan].
+// their members, and computes every limit. It keeps nothing of its input but strings. The errors are
+// those of [Plan]; the plan is then nil.
 func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error) {
 	faults := strictjson.Parts(options.Validate())
 	if options.Mode == FleetController {
@@ -65,42 +67,13 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 	}
 	order = make([]uint32, len(clusters))
 	ordered := true
-	for i := range clusters {
+	for i := range clusters { // once: the clusters of a large fleet are scattered over the memory
 		order[i] = uint32(i)
-		if clusters[i].Name == "" {
-			faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].name", i), Hint: "must not be empty"})
-		}
-		for _, text := range [...]struct{ field, value string }{{"namespace", clusters[i].Namespace}, {"name", clusters[i].Name}} {
-			if !utf8.ValidString(text.value) { // JSON would change it, and perhaps make two clusters equal
-				faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].%s", i, text.field), Value: strconv.Quote(text.value), Hint: "must be valid UTF-8"})
-			}
-		}
-		if clusters[i].Wanted == "" {
-			faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].wanted", i),
-				Hint: "must be the id of the version that the cluster is to have"})
-		}
+		faults = clusters[i].check(i, faults)
 		ordered = ordered && (i == 0 || c.order(nameOf(&clusters[i-1]), nameOf(&clusters[i])) <= 0)
 	}
 	if !ordered {
-		// The sort is stable for names that are equal in Fleet's order. The names are copied next
-		// to each other: comparing them in place misses the cache on every step.
-		type numbered struct {
-			name
-			number uint32
-		}
-		list := make([]numbered, len(clusters))
-		for i := range clusters {
-			list[i] = numbered{nameOf(&clusters[i]), uint32(i)}
-		}
-		slices.SortFunc(list, func(a, b numbered) int {
-			if by := c.order(a.name, b.name); by != 0 {
-				return by
-			}
-			return int(int64(a.number) - int64(b.number))
-		})
-		for i := range list {
-			order[i] = list[i].number
-		}
+		c.sort(order, clusters)
 	}
 	c.names = make([]name, len(clusters))
 	c.places = make([]place, len(clusters))
@@ -123,6 +96,45 @@ func (c *Compiled) arrange(clusters []Cluster) (order []uint32, faults []error) 
 		c.facts[i] = c.observe(uint32(i), &cluster.State)
 	}
 	return order, append(faults, c.duplicates(order)...)
+}
+
+// check appends the faults of the cluster with this index in the input.
+func (cluster *Cluster) check(i int, faults []error) []error {
+	wrong := func(field, value, hint string) {
+		faults = append(faults, &FieldError{Code: CodeValue, Path: fmt.Sprintf("clusters[%d].%s", i, field), Value: value, Hint: hint})
+	}
+	if cluster.Name == "" {
+		wrong("name", "", "must not be empty")
+	}
+	for _, text := range [...]struct{ field, value string }{{"namespace", cluster.Namespace}, {"name", cluster.Name}} {
+		if !utf8.ValidString(text.value) { // JSON would change it, and perhaps make two clusters equal
+			wrong(text.field, strconv.Quote(text.value), "must be valid UTF-8")
+		}
+	}
+	if cluster.Wanted == "" {
+		wrong("wanted", "", "must be the id of the version that the cluster is to have")
+	}
+	return faults
+}
+
+// sort puts the indexes of the clusters, which are ascending, into cluster order. Clusters that are
+// equal in that order keep the order of the input. The names are copied next to each other: comparing
+// them in place misses the cache on every step.
+func (c *Compiled) sort(order []uint32, clusters []Cluster) {
+	type numbered struct {
+		name
+		number uint32
+	}
+	list := make([]numbered, len(clusters))
+	for i := range clusters {
+		list[i] = numbered{nameOf(&clusters[i]), uint32(i)}
+	}
+	slices.SortFunc(list, func(a, b numbered) int {
+		return cmp.Or(c.order(a.name, b.name), cmp.Compare(a.number, b.number))
+	})
+	for i := range list {
+		order[i] = list[i].number
+	}
 }
 
 func nameOf(cluster *Cluster) name { return name{cluster.Namespace, cluster.Name} }

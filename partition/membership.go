@@ -73,33 +73,7 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 	}
 	var entries []entry
 	for i := range definitions {
-		d, c, p := &definitions[i], compiled[i], uint32(i)
-		r := &m.rules[i]
-		*r = rule{labels: c.clusters, checkGroups: d.grouped(), group: d.ClusterGroup, groupLabels: c.groups, grouped: d.grouped()}
-		switch term := load.lightest(terms[i]); {
-		case d.ClusterName != "":
-			if m.names == nil {
-				m.names = map[string][]uint32{}
-			}
-			m.names[d.ClusterName] = append(m.names[d.ClusterName], p)
-		case d.grouped():
-			m.grouped = true
-			r.checkGroups = false
-		case c.clusters == nil: // no criterion at all: never a candidate
-		case term == nil:
-			m.unfiled = append(m.unfiled, p)
-		default:
-			if term.Values == nil {
-				entries = append(entries, entry{term, anyValue, p})
-			}
-			for v := range term.Values {
-				entries = append(entries, entry{term, int32(v), p})
-			}
-			if s := d.ClusterSelector; len(s.MatchLabels)+len(s.MatchExpressions) == 1 {
-				r.labels = nil // a cluster found under the only requirement matches it
-			}
-		}
-		m.checked = m.checked || r.checkGroups
+		entries = m.file(uint32(i), &definitions[i], compiled[i], load.lightest(terms[i]), entries)
 	}
 	m.fileKeys(entries)
 	if m.grouped || m.checked {
@@ -112,6 +86,39 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 	}
 	m.only = m.filing()
 	return m
+}
+
+// file files a partition under one of its criteria, and notes what remains to be checked. A partition
+// under a label, the term, is only appended to the entries, because [matcher.fileKeys] needs all of
+// them.
+func (m *matcher) file(p uint32, d *Definition, c criteria, term *selector.Term, entries []entry) []entry {
+	r := &m.rules[p]
+	*r = rule{labels: c.clusters, group: d.ClusterGroup, groupLabels: c.groups, grouped: d.grouped()}
+	switch {
+	case d.ClusterName != "":
+		if m.names == nil {
+			m.names = map[string][]uint32{}
+		}
+		m.names[d.ClusterName] = append(m.names[d.ClusterName], p)
+		r.checkGroups = r.grouped
+		m.checked = m.checked || r.grouped
+	case r.grouped:
+		m.grouped = true
+	case c.clusters == nil: // no criterion at all: never a candidate
+	case term == nil:
+		m.unfiled = append(m.unfiled, p)
+	default:
+		if term.Values == nil {
+			entries = append(entries, entry{term, anyValue, p})
+		}
+		for v := range term.Values {
+			entries = append(entries, entry{term, int32(v), p})
+		}
+		if s := d.ClusterSelector; len(s.MatchLabels)+len(s.MatchExpressions) == 1 {
+			r.labels = nil // a cluster found under the only requirement matches it
+		}
+	}
+	return entries
 }
 
 // filing returns the filing of the partitions. A partition in unfiled always has labels to check,
