@@ -46,8 +46,8 @@ func (a Action) String() string {
 // Token identifies one attempt at one target in one run. Compare tokens with ==; use [Token.String]
 // where a text is needed.
 type Token struct {
-	Run     string     `json:"run"`
-	Stage   int        `json:"stage"`
+	Run     string     `json:"run"`   // the ID of the run
+	Stage   int        `json:"stage"` // index
 	Target  string     `json:"target"`
 	Attempt int        `json:"attempt"` // from 1
 	Kind    ActionKind `json:"kind"`    // Start or Remove

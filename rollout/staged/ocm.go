@@ -67,8 +67,8 @@ type DecisionGroup struct {
 	Clusters []string `json:"clusters"`       // names; each cluster is in one group
 }
 
-// UnmarshalJSON reads the form of Open Cluster Management. All faults are reported, each a
-// *[FieldError].
+// UnmarshalJSON reads the form of Open Cluster Management. All faults are reported, joined, each a
+// *[FieldError], and the strategy is then unchanged.
 func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil

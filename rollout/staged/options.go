@@ -95,7 +95,8 @@ const (
 const defaultStuckAfter = 5 * time.Minute
 
 // UnmarshalJSON reads the options strictly: an unknown field is an error. All faults are reported,
-// each a *[FieldError].
+// joined, each a *[FieldError], and the options are then unchanged. [Options.Validate] checks whether
+// a field accepts its value.
 func (o *Options) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil

@@ -193,7 +193,7 @@ type Counts struct {
 // TargetStatus describes one target.
 type TargetStatus struct {
 	Name      string      `json:"name"`
-	Stage     int         `json:"stage"`
+	Stage     int         `json:"stage"`    // index
 	Position  int         `json:"position"` // within the stage, from 0
 	State     TargetState `json:"state"`
 	Attempt   int         `json:"attempt"`             // from 1

@@ -52,15 +52,15 @@ const (
 
 // Data holds the facts of a verdict. The reason determines which fields are set.
 type Data struct {
-	Position int       `json:"position"`          // of the target within its stage, from 0
-	Stage    int       `json:"stage"`             // the stage that the target waits for
-	Behind   Reason    `json:"behind,omitempty"`  // what that stage waits for
-	Allowed  int       `json:"allowed,omitempty"` // slots of that stage, or failures that a budget allows
-	Total    int       `json:"total,omitempty"`   // how many Names there are in all
-	Names    []string  `json:"names,omitempty"`   // the first ten of them
-	Since    time.Time `json:"since,omitzero"`
-	Stuck    bool      `json:"stuck,omitempty"`
-	Detail   string    `json:"detail,omitempty"`
+	Position int       `json:"position"`           // of the target within its stage, from 0
+	Stage    int       `json:"stage"`              // the stage that the target waits for
+	Behind   Reason    `json:"behind,omitempty"`   // what that stage waits for
+	Allowed  int       `json:"allowed,omitempty"`  // slots of that stage, or failures that a budget allows
+	Total    int       `json:"total,omitempty"`    // how many Names there are in all
+	Names    []string  `json:"names,omitempty"`    // the first ten of them
+	Since    time.Time `json:"since,omitzero"`     // the start of the present attempt
+	Stuck    bool      `json:"stuck,omitempty"`    // it has been starting or updating for stuckAfter
+	Detail   string    `json:"detail,omitempty"`   // what the reason says it is
 	Decision *Decision `json:"decision,omitempty"` // who cancelled the run, or rejected the approval; nil if the command did not say
 }
 
@@ -78,7 +78,7 @@ const (
 // Condition is an event that can change a verdict. The kind determines which fields are set.
 type Condition struct {
 	Kind   ConditionKind `json:"kind"`
-	Stage  int           `json:"stage"`
+	Stage  int           `json:"stage"` // index
 	Target string        `json:"target,omitempty"`
 	Name   string        `json:"name,omitempty"`   // of the approval request
 	Detail string        `json:"detail,omitempty"` // what an operator can do
