@@ -211,6 +211,22 @@ func BenchmarkExplain(b *testing.B) {
 	}
 }
 
+// BenchmarkCounts reads the counters of a run.
+func BenchmarkCounts(b *testing.B) {
+	for _, n := range sizes(1_000_000) {
+		run, _, _ := midway(b, compileBench(b, n, concurrency.Count(10)), n)
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			defer cpu(b)()
+			for b.Loop() {
+				if run.Counts().Members != n {
+					b.Fatal(run)
+				}
+			}
+		})
+	}
+}
+
 // finishedRun records both times of each target, all different.
 func finishedRun(tb testing.TB, n int) *staged.Run {
 	run, result := step(tb, compileBench(tb, n, concurrency.Count(10)), staged.Input{}, benchStart)
