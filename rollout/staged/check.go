@@ -243,27 +243,37 @@ func (c *stageCheck) checkMembers() {
 	}
 }
 
-// checkRun reports a phase of the run that does not follow from its stages.
+// checkRun compares the phase and the instants of the run with each other and with its stages.
 func (d *decoder) checkRun() {
-	r := d.run
-	if !r.desired.known() {
-		d.wrong("state", hintState+", not %q", r.desired)
+	if !d.run.desired.known() {
+		d.wrong("state", hintState+", not %q", d.run.desired)
 	}
-	if !r.begun {
-		if r.first.known() || r.phased.known() {
-			d.wrong("begun", "and phaseSince must be left out before the first step")
-		}
-		if r.phase != PhaseInitialized || r.desired != r.plan.spec.State {
-			d.wrong("phase", "must be Initialized before the first step")
-		}
-		for k := range r.count() {
-			if s := r.stage(k); s.number[Waiting] != s.tree.size || s.phase != StagePending || s.tree.find(isCurrent) >= 0 || s.tree.find(isRetried) >= 0 {
-				d.wrong("time", "is missing, but stage %d has begun", k)
-			}
-		}
+	if !d.run.begun {
+		d.checkUnbegun()
 		return
 	}
-	earliest := int64(0)
+	d.checkRunInstants()
+	d.checkPhase()
+}
+
+// checkUnbegun reports what there cannot be before the first step.
+func (d *decoder) checkUnbegun() {
+	r := d.run
+	if r.first.known() || r.phased.known() {
+		d.wrong("begun", "and phaseSince must be left out before the first step")
+	}
+	if r.phase != PhaseInitialized || r.desired != r.plan.spec.State {
+		d.wrong("phase", "must be Initialized before the first step")
+	}
+	for k := range r.count() {
+		if s := r.stage(k); s.number[Waiting] != s.tree.size || s.phase != StagePending || s.tree.find(isCurrent) >= 0 || s.tree.find(isRetried) >= 0 {
+			d.wrong("time", "is missing, but stage %d has begun", k)
+		}
+	}
+}
+
+func (d *decoder) checkRunInstants() {
+	r, earliest := d.run, int64(0)
 	if r.phase.halting() {
 		earliest = r.since
 	}
@@ -276,8 +286,12 @@ func (d *decoder) checkRun() {
 	if at := r.phased.instant(); r.phased.known() && (at < earliest || at > r.time) {
 		d.wrong("phaseSince", "must be between %s and %s, by what else is stored", shownInstant(earliest), shownInstant(r.time))
 	}
-	// A run whose stages are all closed is over. In every other run, each step looks at the current
-	// stage.
+}
+
+// checkPhase reports a phase of the run that does not follow from its stages. A run whose stages are
+// all closed is over. In every other run, each step looks at the current stage.
+func (d *decoder) checkPhase() {
+	r := d.run
 	if r.current == r.count() {
 		if r.phase != PhaseSucceeded && r.phase != PhasePartiallySucceeded || (r.phase == PhaseSucceeded) != (r.totals.unhappy == 0) {
 			d.wrong("phase", "%q does not go with stages that are all closed, and %d targets that are failed, timed out or skipped", r.phase, r.totals.unhappy)

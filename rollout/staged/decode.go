@@ -53,45 +53,9 @@ func (d *decoder) wrong(path, format string, args ...any) {
 
 func (d *document) run() (*Run, error) {
 	c := &decoder{}
-	if d.Format != format {
-		c.wrong("format", "is %d, and this version of the library reads %d: let the version that wrote the run end it, or compile a new one", d.Format, format)
+	p := d.plan(c)
+	if p == nil {
 		return nil, c.err()
-	}
-	var (
-		spec     Spec
-		strategy Strategy
-		options  Options
-	)
-	read := func(path string, raw []byte, decode func([]byte) error, validate func() error) {
-		if len(raw) == 0 {
-			c.wrong(path, "must be there")
-			return
-		}
-		for _, err := range strictjson.Parts(errors.Join(decode(raw), validate())) {
-			c.wrong(path, "%v", err)
-		}
-	}
-	read("spec", d.Spec, spec.UnmarshalJSON, func() error {
-		spec.ID, spec.Name, spec.Namespace = d.ID, d.Name, d.Namespace
-		return spec.Validate()
-	})
-	read("strategy", d.Strategy, strategy.UnmarshalJSON, func() error {
-		strategy.groups = d.Groups
-		return strategy.Validate()
-	})
-	read("options", d.Options, options.UnmarshalJSON, func() error { return options.Validate() })
-	if d.ID == "" {
-		c.wrong("id", "must not be empty")
-	}
-	if d.Version == "" {
-		c.wrong("version", "must not be empty")
-	}
-	if len(c.faults) > 0 {
-		return nil, c.err()
-	}
-	p, err := newPlan(strategy, spec, d.Version, options)
-	if err != nil {
-		return nil, err
 	}
 	if p.hash != d.Hash {
 		c.wrong("hash", "is not that of the strategy")
@@ -131,6 +95,52 @@ func (d *document) run() (*Run, error) {
 		return nil, c.err()
 	}
 	return r, nil
+}
+
+// plan reads what never changes in a run. It returns nil if there is a fault.
+func (d *document) plan(c *decoder) *plan {
+	if d.Format != format {
+		c.wrong("format", "is %d, and this version of the library reads %d: let the version that wrote the run end it, or compile a new one", d.Format, format)
+		return nil
+	}
+	var (
+		spec     Spec
+		strategy Strategy
+		options  Options
+	)
+	read := func(path string, raw []byte, decode func([]byte) error, validate func() error) {
+		if len(raw) == 0 {
+			c.wrong(path, "must be there")
+			return
+		}
+		for _, err := range strictjson.Parts(errors.Join(decode(raw), validate())) {
+			c.wrong(path, "%v", err)
+		}
+	}
+	read("spec", d.Spec, spec.UnmarshalJSON, func() error {
+		spec.ID, spec.Name, spec.Namespace = d.ID, d.Name, d.Namespace
+		return spec.Validate()
+	})
+	read("strategy", d.Strategy, strategy.UnmarshalJSON, func() error {
+		strategy.groups = d.Groups
+		return strategy.Validate()
+	})
+	read("options", d.Options, options.UnmarshalJSON, func() error { return options.Validate() })
+	if d.ID == "" {
+		c.wrong("id", "must not be empty")
+	}
+	if d.Version == "" {
+		c.wrong("version", "must not be empty")
+	}
+	if len(c.faults) > 0 {
+		return nil
+	}
+	p, err := newPlan(strategy, spec, d.Version, options)
+	if err != nil {
+		c.wrong("strategy", "%v", err)
+		return nil
+	}
+	return p
 }
 
 // instant returns the nanoseconds since 1970. It returns 0 for the zero time, which means that
