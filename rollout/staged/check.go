@@ -265,7 +265,7 @@ func (d *decoder) checkUnbegun() {
 	if r.phase != PhaseInitialized || r.desired != r.plan.spec.State {
 		d.wrong("phase", "must be Initialized before the first step")
 	}
-	for k := range r.count() {
+	for k := 0; k < r.count() && len(d.faults) < mostFaults; k++ {
 		if s := r.stage(k); s.number[Waiting] != s.tree.size || s.phase != StagePending || s.tree.find(isCurrent) >= 0 || s.tree.find(isRetried) >= 0 {
 			d.wrong("time", "is missing, but stage %d has begun", k)
 		}

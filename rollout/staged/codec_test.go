@@ -124,6 +124,10 @@ func TestTwentyFaults(t *testing.T) {
 	if run, err = staged.Compile(staged.Strategy{Stages: stages}, benchSpec(), fleetOf(names...), staged.Options{}); err != nil {
 		t.Fatal(err)
 	}
+	seen := strings.ReplaceAll(string(encode(t, run)), `"states":"w"`, `"states":"c"`)
+	if n := len(rules(json.Unmarshal([]byte(seen), new(staged.Run)))); n != 20 {
+		t.Errorf("%d faults of stages that are observed before the first step are told, want 20", n)
+	}
 	run, _ = step(t, run, staged.Input{}, benchStart)
 	ahead := strings.Replace(string(encode(t, run)), `"current":0`, `"current":30`, 1)
 	if n := len(rules(json.Unmarshal([]byte(ahead), new(staged.Run)))); n != 20+1 {
