@@ -187,24 +187,20 @@ func freeName(taken map[string]bool) string {
 // run lives.
 func (p *plan) assemble(members [][]string) *Run {
 	r := &Run{plan: p, desired: p.spec.State, phase: PhaseInitialized}
-	all, from := make([]string, 0), make([]int32, len(members)+1)
+	all, from, most := slices.Concat(members...), make([]int32, len(members)+1), 0
 	for k, names := range members {
-		all = append(all, names...)
-		from[k+1] = int32(len(all))
+		from[k+1] = from[k] + int32(len(names))
+		most = max(most, len(names))
 	}
-	all = slices.Clip(all)
 	text := strings.Join(all, "")
 	for i, name := range all {
 		all[i], text = text[:len(name)], text[len(name):]
 	}
 	p.index = newIndex(all, from)
-	fresh := make([]record, 0)
+	fresh := slices.Repeat([]record{{attempt: 1}}, most)
 	list := make([]*stage, len(members))
 	for k := range members {
 		names := all[from[k]:from[k+1]]
-		for len(fresh) < len(names) {
-			fresh = append(fresh, record{attempt: 1})
-		}
 		list[k] = &stage{
 			phase: StagePending, before: approval{state: ApprovalNone}, after: approval{state: ApprovalNone},
 			tree: newTree(names, fresh[:len(names)], &p.stages[k].timing),
