@@ -17,6 +17,7 @@ type matcher struct {
 	display    string              // the label to compare with clusterName besides the name; empty if there is none
 	grouped    bool                // some partition is filed under its groups
 	checked    bool                // some partition has criteria about groups and is filed under something else
+	byGroup    map[string][]uint32 // partitions with criteria about groups by clusterGroup, ascending; empty for those without one
 	groups     map[string]map[string]string
 	known      textTable              // names of groups
 	byKnown    []*groupIndex          // filled when a group is first seen
@@ -46,9 +47,7 @@ const (
 type rule struct {
 	labels      *selector.Labels // nil if nothing remains to be checked
 	checkGroups bool
-	group       string // the following are for resolve
-	groupLabels *selector.Labels
-	grouped     bool
+	groupLabels *selector.Labels // for resolve
 }
 
 func newMatcher(mode Mode, display string, definitions []Definition, compiled []criteria, groups map[string]map[string]string) *matcher {
@@ -93,16 +92,22 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 // them.
 func (m *matcher) file(p uint32, d *Definition, c criteria, term *selector.Term, entries []entry) []entry {
 	r := &m.rules[p]
-	*r = rule{labels: c.clusters, group: d.ClusterGroup, groupLabels: c.groups, grouped: d.grouped()}
+	*r = rule{labels: c.clusters, groupLabels: c.groups}
+	if d.grouped() {
+		if m.byGroup == nil {
+			m.byGroup = map[string][]uint32{}
+		}
+		m.byGroup[d.ClusterGroup] = append(m.byGroup[d.ClusterGroup], p)
+	}
 	switch {
 	case d.ClusterName != "":
 		if m.names == nil {
 			m.names = map[string][]uint32{}
 		}
 		m.names[d.ClusterName] = append(m.names[d.ClusterName], p)
-		r.checkGroups = r.grouped
-		m.checked = m.checked || r.grouped
-	case r.grouped:
+		r.checkGroups = d.grouped()
+		m.checked = m.checked || r.checkGroups
+	case d.grouped():
 		m.grouped = true
 	case c.clusters == nil: // no criterion at all: never a candidate
 	case term == nil:
@@ -349,18 +354,18 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 	return index
 }
 
-// resolve evaluates all group criteria for one group. The empty name stands for no group, which has
-// no labels whatever the table of groups says.
+// resolve evaluates the group criteria that may hold for one group. The empty name stands for no
+// group, which has no labels whatever the table of groups says.
 func (m *matcher) resolve(group string) *groupIndex {
 	index := &groupIndex{}
-	var labels map[string]string
+	candidates, labels := m.byGroup[""], map[string]string(nil)
 	if group != "" {
-		labels = m.groups[group]
+		candidates, labels = slices.Concat(candidates, m.byGroup[group]), m.groups[group]
+		slices.Sort(candidates)
 	}
-	for i := range m.rules {
-		r, p := &m.rules[i], uint32(i)
-		switch {
-		case !r.grouped || r.group != "" && r.group != group || r.groupLabels != nil && !r.groupLabels.Match(labels):
+	for _, p := range candidates {
+		switch r := &m.rules[p]; {
+		case r.groupLabels != nil && !r.groupLabels.Match(labels):
 		case r.checkGroups:
 			index.checked = append(index.checked, p)
 		default:

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -229,6 +231,40 @@ func TestManyPartitions(t *testing.T) {
 	}
 	if len(p.Partitions) != 5*len(values) {
 		t.Errorf("%d partitions", len(p.Partitions))
+	}
+}
+
+// TestManyGroups: a group is not tried with the partitions that name another one. If each of these
+// were, billions of trials would take many seconds.
+func TestManyGroups(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector is slow")
+	}
+	const n = 60_000
+	var strategy partition.Strategy
+	fleet := partition.Fleet{Groups: map[string]map[string]string{}}
+	for i := range n {
+		group := fmt.Sprint("g", i)
+		fleet.Groups[group] = map[string]string{"ring": fmt.Sprint(i % 2)}
+		fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: fmt.Sprint("c", i), Groups: []string{group}, Wanted: newVersion})
+		strategy.Partitions = append(strategy.Partitions, partition.Definition{ClusterGroup: group})
+	}
+	strategy.Partitions[n-1] = partition.Definition{ClusterGroupSelector: &selector.LabelSelector{MatchLabels: map[string]string{"ring": "1"}}}
+	before := testkit.CPUTime()
+	compiled, err := partition.Compile(strategy, fleet, partition.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spent := testkit.CPUTime() - before; spent > 2*time.Second {
+		t.Errorf("it takes %v", spent)
+	}
+	for _, row := range []struct {
+		partition, want int
+		why             string
+	}{{0, 1, "a group of its own"}, {n - 2, 1, "one as well"}, {n - 1, n / 2, "every other group"}} {
+		if members, err := compiled.Members(row.partition); err != nil || len(members) != row.want {
+			t.Errorf("%s: %d members of partition %d, want %d, %v", row.why, len(members), row.partition, row.want, err)
+		}
 	}
 }
 
