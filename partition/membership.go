@@ -360,8 +360,11 @@ func (m *matcher) resolve(group string) *groupIndex {
 	index := &groupIndex{}
 	candidates, labels := m.byGroup[""], map[string]string(nil)
 	if group != "" {
-		candidates, labels = slices.Concat(candidates, m.byGroup[group]), m.groups[group]
-		slices.Sort(candidates)
+		labels = m.groups[group]
+		if own := m.byGroup[group]; len(own) > 0 {
+			candidates = slices.Concat(candidates, own)
+			slices.Sort(candidates)
+		}
 	}
 	for _, p := range candidates {
 		switch r := &m.rules[p]; {
