@@ -51,11 +51,12 @@ func (f *Fleet) UnmarshalJSON(data []byte) error {
 //
 // The error joins the faults that [Strategy.Validate], [Spec.Validate] and [Options.Validate]
 // report and those of the fleet, each a *[FieldError]; the run is then nil. Faults in how the
-// stages divide the fleet are reported only if the strategy is valid.
+// stages divide the fleet are reported only if there are stages, and their selectors, targets and
+// sorting labels are valid.
 func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, error) {
 	var list faults
-	wrong := strategy.Validate()
-	list = append(list, strictjson.Parts(wrong)...)
+	wrong := strictjson.Parts(strategy.Validate())
+	list = append(list, wrong...)
 	list = append(list, strictjson.Parts(spec.Validate())...)
 	list = append(list, strictjson.Parts(options.Validate())...)
 	version := cmp.Or(fleet.Version, spec.ResourceSnapshotIndex)
@@ -68,14 +69,14 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 		list.add(CodePlacementExternal, "placementStrategy", strconv.Quote(fleet.PlacementStrategy), "must be External: the placement rolls out by itself")
 	}
 	checkNames(&list, &fleet)
-	if wrong != nil {
-		return nil, list.err() // the stages of the targets are unknown
+	if len(strategy.Stages) == 0 || slices.ContainsFunc(wrong, undivided) {
+		return nil, list.err()
 	}
 	spec.ID, spec.State = cmp.Or(spec.ID, spec.Name), cmp.Or(spec.State, StateInitialize)
 	spec.within, strategy.within = "", "" // a run has documents of its own
 	p, err := newPlan(strategy.clone(), spec, version, options)
 	if err != nil {
-		return nil, append(list, strictjson.Parts(err)...).err()
+		return nil, cmp.Or(list.err(), err) // it is among the faults of the strategy, if there are any
 	}
 	members := p.assign(&list, fleet.Targets)
 	members = append(members, slices.Sorted(slices.Values(fleet.Leaving)))
@@ -83,6 +84,13 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 		return nil, list.err()
 	}
 	return p.assemble(members), nil
+}
+
+// undivided reports whether a fault of a strategy leaves open which targets are in which stage, or
+// in which order.
+func undivided(fault error) bool {
+	code := fault.(*FieldError).Code
+	return code == CodeSelector || code == CodeSortKey
 }
 
 // checkNames reports invalid names, and each name that occurs more than once.
@@ -118,7 +126,8 @@ func checkNames(list *faults, fleet *Fleet) {
 	}
 }
 
-// newPlan compiles a valid strategy with valid options. It keeps the strategy.
+// newPlan compiles a strategy, which it keeps. If the strategy or the options are not valid, the plan
+// is only good for finding the faults of a fleet.
 func newPlan(strategy Strategy, spec Spec, version string, options Options) (*plan, error) {
 	text, err := json.Marshal(strategy)
 	if err != nil {

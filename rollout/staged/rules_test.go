@@ -272,6 +272,34 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+// TestFaultsOfStrategyAndFleet: a fault of a strategy hides none in how its stages divide the fleet,
+// unless it leaves that open.
+func TestFaultsOfStrategyAndFleet(t *testing.T) {
+	fleet := staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}, {Name: "c2", Labels: map[string]string{"order": "1"}}, {Name: "c3"}}}
+	const name, wait, failures, option = staged.CodeStageName, staged.CodeWaitTimeMissing, staged.CodeMaxFailures, staged.CodeOption
+	for _, row := range []struct {
+		why    string
+		change func(*staged.Strategy)
+		want   []staged.Code
+	}{
+		{"all of them at once", func(*staged.Strategy) {}, []staged.Code{name, wait, failures, option, staged.CodeSortKey, staged.CodeTargetOverlap, staged.CodeTargetUnmatched}},
+		{"a length that has no stored form", func(s *staged.Strategy) { s.ProgressDeadline = staged.For(-1) }, []staged.Code{name, wait, failures, staged.CodeDuration, option}},
+		{"who is the second c1?", func(s *staged.Strategy) { s.Stages[1].Targets = []string{"c1", "c1"} }, []staged.Code{name, wait, staged.CodeSelector, failures, option}},
+		{"which label orders?", func(s *staged.Strategy) { s.Stages[0].SortingLabelKey = "the order" }, []staged.Code{name, staged.CodeSortKey, wait, failures, option}},
+		{"without stages nobody is in one, which needs no saying", func(s *staged.Strategy) { s.Stages = nil }, []staged.Code{staged.CodeStages, option}},
+	} {
+		strategy := staged.Strategy{Stages: []staged.Stage{
+			{Name: "A", Targets: []string{"c1", "c2"}, SortingLabelKey: "order", AfterStageTasks: []staged.Task{{Type: staged.TimedWait}}},
+			{Name: "b", Targets: []string{"c2"}, MaxFailures: concurrency.Percent(101)},
+		}}
+		row.change(&strategy)
+		run, err := staged.Compile(strategy, benchSpec(), fleet, staged.Options{Rounding: "odd"})
+		if got := rules(err); !slices.Equal(got, row.want) || run != nil {
+			t.Errorf("%s:\ngot  %v\nwant %v\n%v", row.why, got, row.want, err)
+		}
+	}
+}
+
 func TestValidateUpdate(t *testing.T) {
 	spec := staged.Spec{Name: "run", PlacementName: "p", ResourceSnapshotIndex: "1", StagedRolloutStrategyName: "s"}
 	for _, c := range []struct {
