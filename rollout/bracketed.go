@@ -23,7 +23,7 @@ type bracketing struct {
 	commands   map[ruleIn][]bracket.Command // by the bracket that their group is of
 	gone       []string                     // deleted resources on which an execution is open, ascending
 
-	viewsIn [][]int32 // per environment: the views of its targets
+	concerns map[ruleAt][]int32 // by bracket: the numbers of the deployments of which its policy governs a target there
 
 	bringing  bringing
 	attempted attempted // the last that attemptsOf was asked for
@@ -144,12 +144,15 @@ func (w *work) brackets() error {
 // error of one that has a target of another bracket.
 func (w *work) formed() iter.Seq2[*bracketWork, error] {
 	return func(yield func(*bracketWork, error) bool) {
-		w.meetViews()
+		w.meetDeployments()
 		var works []*bracketWork
+		has := make([]bool, len(w.views.list)) // per view: whether the rule is in it
 		for _, rule := range w.set.brackets {
-			has := w.rulesIn(rule)
+			for k, v := range w.views.list {
+				has[k] = v.has(rule)
+			}
 			for e := range w.environments {
-				if !w.involves(rule, int32(e), has) {
+				if !w.involves(rule, int32(e)) {
 					continue
 				}
 				b, err := w.membersOf(rule, int32(e), has, works)
@@ -184,27 +187,38 @@ func (w *work) hear() {
 	}
 }
 
-// meetViews finds the views of each environment.
-func (w *work) meetViews() {
+// meetDeployments finds the deployments that each bracket is asked about. In a large set most brackets
+// are about few of them, such as those of one tenant, and to ask all about all is a square.
+func (w *work) meetDeployments() {
+	w.concerns = map[ruleAt][]int32{}
 	if len(w.set.brackets) == 0 {
-		return // nobody asks
+		return
 	}
-	w.viewsIn = make([][]int32, len(w.environments))
-	last := slices.Repeat([]int32{none}, len(w.views.list)) // per view: the environment in which it was met last; targets are in the order of theirs
-	for i := range w.targets {
-		if e, view := w.targets[i].environment, w.view[i]; last[view] != e {
-			last[view] = e
-			w.viewsIn[e] = append(w.viewsIn[e], view)
+	for e := range int32(len(w.environments)) {
+		for d := range int32(len(w.deployments)) {
+			last := int32(none)
+			for _, i := range w.targetsIn(e, d) {
+				view := w.view[i]
+				if view == last { // as most neighbours have
+					continue
+				}
+				last = view
+				for _, rule := range w.views.list[view].brackets {
+					at := ruleAt{rule.id, e}
+					if list := w.concerns[at]; len(list) == 0 || list[len(list)-1] != d {
+						w.concerns[at] = append(list, d)
+					}
+				}
+			}
 		}
 	}
 }
 
 // involves reports whether a bracket may have members in an environment, or something is stored of it
-// there. has says which views have its rule. Of most brackets of a large set that holds in few
-// environments, such as those of one tenant.
-func (w *work) involves(rule *compiledRule, e int32, has []bool) bool {
-	return slices.ContainsFunc(w.viewsIn[e], func(view int32) bool { return has[view] }) ||
-		w.groups[ruleIn{rule.id, w.environments[e].ID}] != nil || len(w.executions.common[rule.id]) > 0 || len(w.executions.own[ruleAt{rule.id, e}]) > 0
+// there.
+func (w *work) involves(rule *compiledRule, e int32) bool {
+	at := ruleAt{rule.id, e}
+	return len(w.concerns[at]) > 0 || w.groups[ruleIn{rule.id, w.environments[e].ID}] != nil || len(w.executions.common[rule.id]) > 0 || len(w.executions.own[at]) > 0
 }
 
 // leftBehind steps what is stored of rules that are gone, and of environments that the snapshot does

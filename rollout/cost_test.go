@@ -493,3 +493,31 @@ func TestLintAsksPoliciesOnce(t *testing.T) {
 		t.Errorf("no resource has the key: %v", findings)
 	}
 }
+
+// TestBracketsAskAboutWhatTheyGovern: the expression of a bracket is asked about the deployments that
+// its policy governs in an environment, and about no others, of which there may be thousands.
+func TestBracketsAskAboutWhatTheyGovern(t *testing.T) {
+	const many, each = 40, 3
+	asked := 0
+	var policies []string
+	versions := map[string][]string{}
+	for k := range many {
+		policies = append(policies, fmt.Sprintf(`{"name":"p%d","selector":"deployment.metadata['team'] == 't%d'","rules":[{"id":"b%d","deploymentBracket":{"deploymentSelector":"deployment.slug != 'x'","readinessMode":"immediate","memberRoles":{}}}]}`, k, k, k))
+		for n := range each {
+			versions[fmt.Sprintf("d%d-%d", k, n)] = []string{"v1", "v2"}
+		}
+	}
+	set, err := rollout.Load([]byte("["+strings.Join(policies, ",")+"]"), counting{newEnv(t), &asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := inEnvironments(fleet(2, "v1", versions), "staging")
+	for k := range s.Deployments {
+		team, _, _ := strings.Cut(strings.TrimPrefix(s.Deployments[k].ID, "d"), "-")
+		s.Deployments[k].Metadata = map[string]string{"team": "t" + team}
+	}
+	plan := mustPlan(t, set, s, t0.Add(time.Hour))
+	if most := 2 * 2 * many * each; asked > most || len(plan.Start) != len(s.Targets)/2 { // a resource is drained for one environment at a time
+		t.Errorf("%d questions, not at most %d: of a policy and of a bracket about each deployment in each of two environments; %d start", asked, most, len(plan.Start))
+	}
+}

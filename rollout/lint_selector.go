@@ -88,9 +88,10 @@ func (l *lint) lookAtMembers(rule *compiledRule) {
 // matching counts the deployments that match, and match a second expression if there is one.
 func (l *lint) matching(m, also Matcher) int {
 	n := 0
+	b := new(bound) // one for all: a value in an interface is allocated
 	for k := range l.w.deployments {
-		b := bound{deployment: &l.w.deployments[k]}
-		if ok, err := m.Match(&b); err == nil && ok && (also == nil || ask(also, &b) == yes) {
+		b.deployment = &l.w.deployments[k]
+		if ok, err := m.Match(b); err == nil && ok && (also == nil || ask(also, b) == yes) {
 			n++
 		}
 	}
@@ -244,13 +245,17 @@ func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed 
 	if m == nil {
 		return nil
 	}
+	shared := new(bound) // a value in an interface is allocated
 	all(func(b bound) {
-		_, err := m.Match(&b)
+		*shared = b
+		_, err := m.Match(shared)
 		text, missing := missingKey(err)
-		if !missing && failed == nil {
+		switch {
+		case missing:
+			l.missedBy(f, text)
+		case failed == nil:
 			failed = err
 		}
-		l.missedBy(f, text)
 	})
 	return failed
 }

@@ -15,11 +15,8 @@ func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*brac
 	var selected []int32 // deployments
 	size := 0
 	asked := new(bound)
-	for d := range w.deployments {
-		targets := w.targetsIn(e, int32(d))
-		if len(targets) == 0 {
-			continue
-		}
+	for _, d := range w.concerns[ruleAt{rule.id, e}] {
+		targets := w.targetsIn(e, d)
 		asked.deployment = &w.deployments[d]
 		ok, err := rule.members.Match(asked)
 		if err != nil {
@@ -31,7 +28,7 @@ func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*brac
 			continue
 		}
 		if ok {
-			selected, size = append(selected, int32(d)), size+len(targets)
+			selected, size = append(selected, d), size+len(targets)
 		}
 	}
 	b.targets = make([]int32, 0, size)
