@@ -485,6 +485,31 @@ func TestSeveralRollbackRules(t *testing.T) {
 	}
 }
 
+// TestRollbackAsksNotWhoNeedsIt: an edge to what a rollback takes away does not hold the rollback, as
+// the docs of both say. An edge in turn holds a newer version.
+func TestRollbackAsksNotWhoNeedsIt(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`))
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "db": {"v1", "v2", "v3"}})
+	for k := range s.Versions {
+		switch v := &s.Versions[k]; v.Deployment + "@" + v.ID {
+		case "api@v2":
+			v.Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "version.id == 'v2'"}}
+		case "db@v3":
+			v.Dependencies = []rollout.VersionDependency{{Deployment: "api", VersionSelector: "version.id != 'v2'"}}
+		}
+	}
+	s.Targets[0].Current = "v2"
+	s.Targets[1].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobSuccessful, -20)}
+	if plan := mustPlan(t, set, s, minute(0)); len(plan.Start) != 0 || !slices.Equal(blockers(plan), []string{"r1/db@v3: version_dependency_unmet"}) {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+	s.Targets[1].Jobs[1].Status = rollout.JobFailure
+	if plan := mustPlan(t, set, s, minute(0)); !slices.Equal(started(plan), []string{"r1/db@v1"}) {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+}
+
 // TestNothingToGoBackToButItself: the host says that the version which went wrong is current, and
 // lists no success of another one.
 func TestNothingToGoBackToButItself(t *testing.T) {

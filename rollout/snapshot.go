@@ -167,6 +167,10 @@ func (v *Version) named() string { return v.Deployment + "@" + v.ID }
 // turn. A group whose versions need what its own pre members bring is not merged into an open
 // execution, whose own pre members have run. An edge to the version's own deployment is about what
 // the target runs before it, for versions that must come one after the other.
+//
+// An edge is asked about when its version starts. What the version needs may go away later, with a
+// newer version of the other deployment or with a [Rollback] of it: nothing holds these back. To
+// have the other deployment wait in turn, give its newer version an edge to this deployment.
 type VersionDependency struct {
 	Deployment      string `json:"deployment"`      // id, required
 	VersionSelector string `json:"versionSelector"` // required: CEL on the other deployment's version, such as version.tag == 'v2'
