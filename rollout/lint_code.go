@@ -43,6 +43,9 @@ const (
 	// LintPoolEmpty, a warning: a concurrency rule limits nothing, because its group has no member,
 	// or none with a target that the policy governs. Correct groupSelector.
 	LintPoolEmpty LintCode = "pool_empty"
+	// LintOnStuckNever, a warning: a concurrency rule quarantines leases that are stuck, but its
+	// stuckAfterSeconds is unset or 0, so none ever is. Set it, or leave onStuck out.
+	LintOnStuckNever LintCode = "on_stuck_never"
 	// LintPoolWithoutValue, a warning: a concurrency rule limits members that have no value of its
 	// groupBy. They are one pool, whose key ends in a slash, with a limit of its own, so more
 	// resources start at once than the values say. Give them a value, or leave it if that is meant.

@@ -40,6 +40,11 @@ func limitField(rule *compiledRule) string {
 // lookAtPools looks at each concurrency rule and the pools it makes.
 func (l *lint) lookAtPools() {
 	w := l.w
+	for _, rule := range w.set.concurrency {
+		if own := rule.pool; own.OnStuck == concurrency.Quarantine && own.StuckAfterSeconds == 0 {
+			l.add(findingOf(rule, "onStuck"), LintOnStuckNever, SeverityWarning, reach{}, "leases that are stuck are quarantined, and without stuckAfterSeconds none ever is", "set stuckAfterSeconds, or leave onStuck out")
+		}
+	}
 	if len(w.resources) == 0 {
 		return
 	}

@@ -558,6 +558,12 @@ func lintRows() []lintRow {
 		{code: rollout.LintLimitZero, why: "and who is seen at work", rules: lintLimited(`"limit":0`), want: "error rules[0].resourceConcurrency.limit 3", fleet: func(s *rollout.Snapshot) {
 			s.Active = map[string][]concurrency.Holder{"c": {{Resource: "r2", Group: "by hand"}}}
 		}},
+		{code: rollout.LintOnStuckNever, why: "nothing says when a lease is stuck", rules: lintLimited(`"limit":1,"onStuck":"quarantine","quarantineAllowance":1`), want: "warning rules[0].resourceConcurrency.onStuck 0", says: "leases that are stuck are quarantined, and without stuckAfterSeconds none ever is"},
+		{code: rollout.LintOnStuckNever, why: "0 switches it off", rules: lintLimited(`"limit":1,"stuckAfterSeconds":0,"onStuck":"quarantine"`), want: "warning rules[0].resourceConcurrency.onStuck 0"},
+		{code: rollout.LintOnStuckNever, why: "hold is what there is without it", rules: lintLimited(`"limit":1,"onStuck":"hold"`)},
+		{code: rollout.LintOnStuckNever, why: "a rule whose group has no members yet", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['cluster'] == 'west'","limit":1,"onStuck":"quarantine"}}`, want: "warning rules[0].resourceConcurrency.onStuck 0"},
+		{code: rollout.LintOnStuckNever, why: "an hour", rules: lintLimited(`"limit":1,"stuckAfterSeconds":3600,"onStuck":"quarantine"`)},
+		{code: rollout.LintOnStuckNever, why: "an allowance is for leases of executions that were given up, too", rules: lintLimited(`"limit":1,"quarantineAllowance":1`)},
 		{code: rollout.LintPoolEmpty, why: "no resource is in the west", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.metadata['cluster'] == 'west'","limit":1}}`, want: "warning rules[0].resourceConcurrency.groupSelector 0"},
 		{code: rollout.LintPoolEmpty, why: "one is in the east", rules: `{"id":"c","resourceConcurrency":{"groupSelector":` + lintEast + `,"limit":1}}`},
 		{code: rollout.LintPoolEmpty, why: "it has members, and the policy governs none of them", more: other("q", "resource.name == 'r1'", `{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r2'","limit":1}}`),
