@@ -876,6 +876,8 @@ func TestActors(t *testing.T) {
 		{"no job that ends opens the next group: a version does", verdict(rollout.Pending, time.Time{}, rollout.OnGroupClose), []rollout.Actor{rollout.ActorPublish}},
 		{"an execution that has failed may not end by itself", rollout.Verdict{Status: rollout.Pending, Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd}},
 			Data: &rollout.Data{Names: []string{"kubelet"}}}, []rollout.Actor{rollout.ActorFleet, rollout.ActorOperator}},
+		{"one of which no member has failed does", rollout.Verdict{Status: rollout.Pending, Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd}},
+			Data: &rollout.Data{}}, []rollout.Actor{rollout.ActorFleet}},
 		{"nothing is known to help", verdict(rollout.Denied, time.Time{}), nil},
 	} {
 		if got := row.in.Actors(); !slices.Equal(got, row.want) {

@@ -389,6 +389,19 @@ func TestFreezeInABracket(t *testing.T) {
 			}
 		}
 	})
+	t.Run("by many people", func(t *testing.T) { // each of whom the members of a node hear once
+		s := nodeFleet(1)
+		want := "bracket_not_due"
+		for k := range 40 {
+			s.Freezes = append(s.Freezes, freeze(func(z *rollout.Freeze) { z.ID = fmt.Sprint("z", k) }))
+			want += " frozen"
+		}
+		for wait := range mustPlan(t, set, s, day2).Waiting.All() {
+			if got := waitingText(wait); got != want {
+				t.Errorf("%s waits: %s", wait.Deployment, got)
+			}
+		}
+	})
 	t.Run("behind a job of the host's own", func(t *testing.T) {
 		s := nodeFleet(1)
 		s.Targets[0].Jobs = []rollout.Job{{Version: s.Targets[0].Current, Status: rollout.JobInProgress, CreatedAt: day1}}
