@@ -106,13 +106,10 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 	if !known || perResource {
 		byName = ask(rule.dependsOn, &b)
 		if byName == undecided && !rule.readsVersion {
-			ok, err := w.dependsOn(rule, &b, t)
-			if err != nil {
+			if _, err := w.dependsOn(rule, &b, t); err != nil {
 				return true, false, err
 			}
-			if byName = no; ok {
-				byName = yes
-			}
+			byName = no // it misses a key
 		}
 		put(&w.providers, key, byName)
 	}
@@ -150,7 +147,7 @@ func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) 
 	if w.missesOnce(rule.id, err, at) {
 		return false, nil
 	}
-	return ok, err
+	return false, err
 }
 
 // blocking lists the dependency rules of a view that may block a deployment in an environment.

@@ -52,9 +52,9 @@ func (w *work) stuckOn(t *target, active []Job, open *bracket.Execution) (list [
 func (t *target) concernedBy(s *Stuck, active []Job, open *bracket.Execution) bool {
 	prefix := textkey.Join(s.Group) + "/"
 	if s.Run != "" {
-		run, ok := parseRun(s.Group, strings.TrimPrefix(s.Run, prefix))
-		_, environment, _, known := bracket.ParseGroupID(s.Group)
-		return ok && known && run.Deployment == t.Deployment && environment == t.Environment
+		run, _ := parseRun(s.Group, strings.TrimPrefix(s.Run, prefix)) // as package bracket wrote it
+		_, environment, _, _ := bracket.ParseGroupID(s.Group)
+		return run.Deployment == t.Deployment && environment == t.Environment
 	}
 	if id, outside := TargetOf(concurrency.Holder{Resource: s.Resource, Group: s.Group}); outside {
 		return id == t.TargetID
