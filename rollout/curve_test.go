@@ -47,6 +47,7 @@ func TestOffset(t *testing.T) {
 		{"normalized", curveRule(LinearNormalized, 600), 5, 0, s(0, 120, 240, 360, 480)},
 		{"normalized keeps the second that floating point loses", curveRule(LinearNormalized, 300), 15, 11, s(220)},
 		{"normalized to the nanosecond", curveRule(LinearNormalized, 86400), 10, 7, []time.Duration{60480000000000}},
+		{"normalized to the last nanosecond that there is", curveRule(LinearNormalized, 7*73*127*92737), 1_000_000_000, 7 * 337 * 649657, []time.Duration{math.MaxInt64}},
 		{"a single target starts at once", curveRule(LinearNormalized, 3600), 1, 0, s(0)},
 		{"nobody was there: whoever joins starts at once", curveRule(LinearNormalized, 3600), 0, 3, s(0)},
 		{"exponential, growth 2", grown(3600, 2), 5, 0, []time.Duration{0, 1416489625035, 2275634011783, 2796731423466, 3112792980349}},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +207,7 @@ func TestFreezeBeyondAllPlans(t *testing.T) {
 		told bool
 	}{
 		{time.Date(2262, 1, 1, 0, 0, 0, 0, west), true},
+		{time.Unix(0, math.MaxInt64), true},
 		{time.Date(2263, 1, 1, 0, 0, 0, 0, west), false},
 		{time.Date(9999, 12, 31, 23, 59, 59, 0, west), false},
 	} {

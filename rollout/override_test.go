@@ -947,7 +947,9 @@ func TestValidateBeforeStoring(t *testing.T) {
 		{"nobody said so", override("x", func(o *rollout.Override) { o.CreatedBy = "" }), rollout.Approval{Version: "v2", Deployment: "api", Environment: "prod"}},
 	} {
 		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
-		s.Overrides, s.Approvals = []rollout.Override{row.override}, []rollout.Approval{row.approval}
+		o := row.override
+		freeze := rollout.Freeze{ID: o.ID, CreatedAt: o.CreatedAt, ExpiresAt: o.ExpiresAt, CreatedBy: o.CreatedBy, Reason: o.Reason}
+		s.Overrides, s.Approvals, s.Freezes = []rollout.Override{o}, []rollout.Approval{row.approval}, []rollout.Freeze{freeze}
 		_, err := compile(t, "[]").Plan(s, t0)
 		var planned, own []string
 		for _, one := range joined(err) {
@@ -956,8 +958,11 @@ func TestValidateBeforeStoring(t *testing.T) {
 		for _, one := range joined(row.approval.Validate()) {
 			own = append(own, "approvals[0]."+one.Error())
 		}
-		for _, one := range joined(row.override.Validate()) {
+		for _, one := range joined(o.Validate()) {
 			own = append(own, "overrides[0]."+one.Error())
+		}
+		for _, one := range joined(freeze.Validate()) {
+			own = append(own, "freezes[0]."+one.Error())
 		}
 		slices.Sort(planned)
 		slices.Sort(own)

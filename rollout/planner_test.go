@@ -1243,7 +1243,7 @@ func TestNoPolicies(t *testing.T) {
 	if plan, err := compile(t, `[]`).Plan(s, t0); err != nil || len(plan.Start) == 0 {
 		t.Errorf("an empty list: %d starts, %v", len(plan.Start), err)
 	}
-	for _, planner := range []*rollout.Planner{{}, {Policies: compile(t, `[]`), Store: new(bracket.MemoryStore)}, {Store: new(bracket.MemoryStore), Clock: clock.NewFake(t0)}} {
+	for _, planner := range []*rollout.Planner{{}, {Policies: compile(t, `[]`), Store: new(bracket.MemoryStore)}, {Store: new(bracket.MemoryStore), Clock: clock.NewFake(t0)}, {Policies: compile(t, `[]`), Clock: clock.NewFake(t0)}} {
 		if _, err := planner.Plan(t.Context(), s); err == nil || !strings.Contains(err.Error(), "must have Policies, a Store and a Clock") {
 			t.Errorf("%+v: %v", planner, err)
 		}

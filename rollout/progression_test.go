@@ -316,26 +316,39 @@ func TestProgressionAfterABracketFailed(t *testing.T) {
 		why, more string
 		first     rollout.JobStatus // of the first of the two
 		detail    string
+		outdated  int // the minute since which the first is; 0: never
 	}{
-		{"it is held", `"onMemberFailure":"hold"}}`, rollout.JobFailure, failure},
-		{"it is over", `"onMemberFailure":"run_post"}}`, rollout.JobFailure, failure},
-		{"it is taken back", `"onMemberFailure":"rollback_all"}}`, rollout.JobFailure, failure},
-		{"somebody cancelled it, which in a bracket is final", `"onMemberFailure":"hold"}}`, rollout.JobCancelled, failure},
-		{"another attempt is left", `"onMemberFailure":"hold"}},{"id":"r","retry":{"maxRetries":1,"backoffSeconds":3600}}`, rollout.JobFailure, ""},
-		{"it is at work", `"onMemberFailure":"hold"}}`, rollout.JobInProgress, ""},
+		{"it is held", `"onMemberFailure":"hold"}}`, rollout.JobFailure, failure, 0},
+		{"it is over", `"onMemberFailure":"run_post"}}`, rollout.JobFailure, failure, 0},
+		{"it is taken back", `"onMemberFailure":"rollback_all"}}`, rollout.JobFailure, failure, 0},
+		{"somebody cancelled it, which in a bracket is final", `"onMemberFailure":"hold"}}`, rollout.JobCancelled, failure, 0},
+		{"another attempt is left", `"onMemberFailure":"hold"}},{"id":"r","retry":{"maxRetries":1,"backoffSeconds":3600}}`, rollout.JobFailure, "", 0},
+		{"it is at work", `"onMemberFailure":"hold"}}`, rollout.JobInProgress, "", 0},
+		{"a rollback rule takes it back, whatever attempts are left", `"onMemberFailure":"hold"}},{"id":"r","retry":{"maxRetries":1,"backoffSeconds":3600}},{"id":"b","rollback":{"onJobStatuses":["failure"]}}`, rollout.JobFailure, failure, 0},
+		{"the next group brings it once more", `"onMemberFailure":"run_post"}}`, rollout.JobFailure, "", 2},
+		{"it is being verified", `"onMemberFailure":"hold"}}`, rollout.JobSuccessful, "", 0},
 	} {
 		s := staged(times(2), nil)
 		for k := range s.Targets {
 			s.Targets[k].Current, s.Targets[k].Jobs = "", []rollout.Job{ran("v1", rollout.JobSuccessful, -30)}
 		}
-		set := compile(t, "["+progress("")+`,{"name":"q","selector":"environment.id == 'staging'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},`+row.more+`]}]`)
+		set := compile(t, "["+progress(`"requireVerificationPassed":true`)+`,{"name":"q","selector":"environment.id == 'staging'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},`+row.more+`]}]`)
 		plan := mustPlan(t, set, s, minute(1))
 		if len(plan.Start) != 2 {
 			t.Fatalf("%s: %d start", row.why, len(plan.Start))
 		}
 		s.State = mustCommit(t, plan, minute(1))
-		add(&s, plan.Start[0], job(plan.Start[0], minute(1), row.first))
-		add(&s, plan.Start[1], job(plan.Start[1], minute(1), rollout.JobSuccessful))
+		first, second := job(plan.Start[0], minute(1), row.first), verified(job(plan.Start[1], minute(1), rollout.JobSuccessful), rollout.VerificationPassed)
+		if row.first == rollout.JobSuccessful {
+			first.Verification = rollout.VerificationRunning
+		}
+		add(&s, plan.Start[0], first)
+		add(&s, plan.Start[1], second)
+		for k := range s.Targets {
+			if s.Targets[k].TargetID == plan.Start[0].TargetID && row.outdated > 0 {
+				s.Targets[k].OutdatedAt = minute(row.outdated)
+			}
+		}
 		for _, now := range []int{2, 3} { // whether the state has heard of it or not
 			plan = mustPlan(t, set, s, minute(now))
 			wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)

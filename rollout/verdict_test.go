@@ -116,6 +116,9 @@ func TestVerdictReads(t *testing.T) {
 		{"an instant, where no override helps", rollout.Verdict{
 			Reason: "bracket_ended", Rule: "b", On: []rollout.Condition{{Kind: rollout.OnOperator}, {Kind: rollout.OnGroupClose, Environment: "prod"}},
 		}, "bracket_ended, waits for an operator's outdatedAt or the next group in prod"},
+		{"what a gate waits for that opens by no success is said by the gate", rollout.Verdict{
+			Reason: rollout.ReasonRolloutNotStarted, On: []rollout.Condition{{Kind: rollout.OnOperator}, {Kind: rollout.OnVersion, Deployment: "web"}, approval},
+		}, "rollout_not_started, waits for an approval of v2 in prod"},
 		{"a command, where an execution is open", rollout.Verdict{
 			Reason: "bracket_failed_holding", Rule: "b", On: []rollout.Condition{{Kind: rollout.OnOperator, Group: "b/prod/1", Resource: "r1"}},
 		}, "bracket_failed_holding, waits for an operator's command for b/prod/1 on r1"},
