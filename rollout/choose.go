@@ -55,26 +55,25 @@ func (w *work) chooseFor(i int32) {
 		newest = false
 	}
 	if floor == none {
-		if newest {
-			w.kept(i)
-		}
+		w.kept(i)
 		return
 	}
-	if w.setBack(i, floor, newest) {
+	if w.setBack(i, floor) {
 		return
 	}
 	if blockers, needed := w.repeat(i, floor); len(blockers) > 0 {
 		w.waitNumber(i, floor, blockers)
 	} else if needed {
 		w.offer(i, floor, w.repeatDue(i, floor), 0)
-	} else if newest {
+	} else {
 		w.kept(i)
 	}
 }
 
+// kept counts a target that neither starts anything nor waits for anything.
 func (w *work) kept(i int32) {
 	if w.leaves(i) || w.waits[i].blockers != 0 {
-		return // the execution of a rule that is gone has reported it
+		return // its newest version waits, or the execution of a rule that is gone has reported it
 	}
 	if w.targets[i].busy {
 		w.plan.Keep.Started++

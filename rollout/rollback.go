@@ -156,7 +156,7 @@ func (s *setback) blockers(w *work, t *target) []Verdict {
 
 // setBack handles a target whose version went wrong. It returns true for such a target: nothing
 // else is asked about it.
-func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
+func (w *work) setBack(i, floor int32) (settled bool) {
 	s := w.setbackOf(i, floor)
 	if s == nil {
 		return false
@@ -165,9 +165,7 @@ func (w *work) setBack(i, floor int32, newest bool) (settled bool) {
 	versions := w.versions[t.deployment].list
 	switch {
 	case s.active:
-		if newest {
-			w.kept(i)
-		}
+		w.kept(i)
 	case s.stuck, s.to < 0:
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	case s.done:
