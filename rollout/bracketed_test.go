@@ -1132,6 +1132,22 @@ func TestVersionSelectorOfOneResource(t *testing.T) {
 	}
 }
 
+// TestOverrideBeforeAnApproval: a version that a selector refuses on every resource is eligible from
+// the last of the override that lets it past the selector and of what else it needed.
+func TestOverrideBeforeAnApproval(t *testing.T) {
+	set := compile(t, policy(`{"id":"V","versionSelector":{"selector":"resource.id == 'r0'"}},{"id":"A","anyApproval":{"minApprovals":1}},
+		{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for _, row := range []struct{ override, approval int }{{10, 20}, {20, 10}} {
+		s.Overrides = []rollout.Override{{ID: "o", Rule: "V", Version: "v2", CreatedAt: minute(row.override), CreatedBy: "ann", Reason: "urgent"}}
+		s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(row.approval)}}
+		plan := mustPlan(t, set, s, minute(30))
+		if k := slices.IndexFunc(plan.Events, func(e rollout.Event) bool { return e.Kind == bracket.GroupOpened }); len(plan.Start) != 2 || k < 0 || !plan.Events[k].At.Equal(minute(20)) {
+			t.Errorf("override in minute %d, approval in %d: starts %q, %v", row.override, row.approval, started(plan), plan.Events)
+		}
+	}
+}
+
 // TestMadeAgain: a node that is gone and made again under its name has had its execution of the
 // latest group. It gets its versions all the same, in a group of its own, before anything is
 // released, whether it comes with nothing on it or with an old version from its image; the other
@@ -1283,6 +1299,9 @@ func TestJoinedLate(t *testing.T) {
 		}
 		if got != row.group || starts != row.starts || got != "" && !opened.Equal(minute(row.opened)) {
 			t.Errorf("%s: %q of group %q, opened at %v; starts %q, waits %q", row.why, starts, got, opened, started(plan), blockers(plan))
+		}
+		if row.group == "" && slices.ContainsFunc(plan.Events, func(e rollout.Event) bool { return e.At.Before(minute(30)) }) {
+			t.Errorf("%s: a group is opened for nobody: %v", row.why, plan.Events)
 		}
 	}
 }

@@ -481,6 +481,20 @@ func TestQuarantineEnds(t *testing.T) {
 	}
 }
 
+// TestQuarantineKeepsItsReason: a lease that is given up and stuck as well was not quarantined for
+// being stuck, so progress does not make it active again.
+func TestQuarantineKeepsItsReason(t *testing.T) {
+	s := fleet(1, "", map[string][]string{"api": {"v1"}})
+	set := compile(t, policy(`{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":1,"stuckAfterSeconds":60,"onStuck":"quarantine"}}`))
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	lease := &s.State.Pools[0].Leases[0]
+	lease.State, lease.Reason = concurrency.Quarantined, "abandoned"
+	plan := mustPlan(t, set, s, minute(2))
+	if own := plan.State.Pools[0].Leases[0]; len(plan.Stuck) != 1 || own.State != concurrency.Quarantined || own.Reason != "abandoned" {
+		t.Errorf("stuck %v, the lease is %+v", plan.Stuck, own)
+	}
+}
+
 // TestQuarantineOutlived: a slot is quarantined because a run hung. The run comes back and ends the
 // execution, and the host stops between saving that and the pool: the end of the execution proves
 // that nobody is at work, whatever the lease says, and the next plan gives the slot to the next
