@@ -388,4 +388,21 @@ func TestChangesBesideJobs(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", row.why, got, strings.Join(want, "\n"))
 		}
 	}
+	// One of them waits for a newer version besides, in the first plan or in the second.
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
+	for k, r := range all[:2] {
+		s.Targets[k].Jobs = work(r, "v2", rollout.JobInProgress)
+	}
+	less := s
+	less.Versions = s.Versions[:2]
+	s.Versions = slices.Clone(s.Versions)
+	s.Versions[2].TargetSelector = "resource.id == 'r2'"
+	waits, busy := mustPlan(t, set, s, minute(5)), mustPlan(t, set, less, minute(5))
+	const alone, besides = "v2 in progress", "v2 in progress, v3 waits: target_busy, waits for the end of a job of api on r2"
+	if got := waits.Changes(&busy).String(); got != "r2 / prod / api: "+alone+" -> "+besides {
+		t.Errorf("a newer version has come: %s", got)
+	}
+	if got := busy.Changes(&waits).String(); got != "r2 / prod / api: "+besides+" -> "+alone {
+		t.Errorf("it is gone again: %s", got)
+	}
 }
