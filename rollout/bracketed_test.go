@@ -408,6 +408,26 @@ func TestLatePlanCountsTurnsFromTheGroupThen(t *testing.T) {
 	}
 }
 
+// TestLatePlanLeavesTheTurnsOfOthers: a decision about b is given up for another one, and the turns
+// that the group of a began in the same plan are stored all the same.
+func TestLatePlanLeavesTheTurnsOfOthers(t *testing.T) {
+	set := compile(t, `[{"name":"a","selector":"deployment.name == 'api'","rules":[{"id":"a","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+			{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":600,"orderKey":"resource_bracket"}}]},
+		{"name":"b","selector":"deployment.name == 'web'","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},
+		{"name":"west","selector":"resource.id == 'r2' && deployment.name == 'web'","rules":[{"anyApproval":{"minApprovals":1}}]}]`)
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2", "v3"}})
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.ID == "v3" {
+			v.CreatedAt = minute(10)
+		}
+	}
+	s.Approvals = []rollout.Approval{{Version: "v2", Deployment: "web", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(40)}}
+	plan := mustPlan(t, set, s, minute(60))
+	if list := plan.State.Rollouts; len(list) != 1 || list[0].Rule != "g" || list[0].Group != "a/prod/1" {
+		t.Errorf("stored are the turns of %+v", list)
+	}
+}
+
 // TestRetryInsideBracket: attempts count per group, the delay from the end of the attempt, and
 // without a rule the first failure holds the slot.
 func TestRetryInsideBracket(t *testing.T) {
