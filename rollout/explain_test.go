@@ -179,6 +179,29 @@ func TestExplainTellsARollbackBesideANewerVersion(t *testing.T) {
 	}
 }
 
+// TestExplainTellsItsOwnSlotsAlone: two environments have an execution on one node, and the slots of
+// both are stuck. A member that has not begun tells that of its own execution.
+func TestExplainTellsItsOwnSlotsAlone(t *testing.T) {
+	t.Parallel()
+	own := func(environment string) string {
+		return strings.ReplaceAll(`{"name":"ENV","selector":"environment.id == 'ENV'","rules":[{"id":"b-ENV","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+			{"id":"d-ENV","deploymentDependency":{"dependsOn":"deployment.id == 'api'","appliesTo":"deployment.id == 'web'"}}]}`, "ENV", environment)
+	}
+	set := compile(t, "["+own("prod")+","+own("qa")+`,{"name":"all","selector":"true","rules":[{"id":"pool","resourceConcurrency":{"groupSelector":"true","limit":2,"stuckAfterSeconds":60}}]}]`)
+	s := inEnvironments(fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}, "web": {"v1", "v2"}}), "qa")
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	plan := mustPlan(t, set, s, minute(2))
+	for environment, want := range map[string]string{"prod": "b-prod/prod/1", "qa": "b-qa/qa/1"} {
+		e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: environment, Deployment: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Stuck) < 2 || len(e.Stuck) != 1 || e.Stuck[0].Group != want || e.Stuck[0].Pool == "" {
+			t.Errorf("%s tells %v of %v", environment, e.Stuck, plan.Stuck)
+		}
+	}
+}
+
 // TestExplainTellsWhatARollbackCameTo: the version that a target goes back to is listed while the
 // rollback waits, so it is while the rollback runs, too, and afterwards, when the target keeps that
 // version. Without it the only line says that a version waits, of a target that does not.
