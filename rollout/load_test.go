@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -110,7 +111,8 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestLoadSound: without a fault Load is Compile of what ParsePolicies reads.
+// TestLoadSound: without a fault Load is Compile of what ParsePolicies reads, and what that cannot
+// read is compiled by nobody.
 func TestLoadSound(t *testing.T) {
 	set, err := rollout.Load([]byte(nodeLifecycle(t)), newEnv(t))
 	if err != nil || set == nil {
@@ -118,6 +120,10 @@ func TestLoadSound(t *testing.T) {
 	}
 	if _, err := rollout.Load([]byte(nodeLifecycle(t)), nil); err == nil {
 		t.Error("loaded without a compiler")
+	}
+	var fault *rollout.FieldError
+	if _, err := rollout.Load([]byte(`{"name":`), nil); len(joined(err)) != 1 || !errors.As(err, &fault) || fault.Code != rollout.CodeSyntax {
+		t.Errorf("what is no JSON has that fault alone, also without a compiler: %v", err)
 	}
 }
 
