@@ -265,8 +265,8 @@ func (c Calendar) fit(t time.Time, d time.Duration, soon int) (u time.Time, look
 	k := c.cursor(&r)
 	at, limit := later(t.UTC(), first()), c.limit(t)
 	var period int64
-	var l lap
-	again := soon // when to ask for a lap, in stretches: near a change of the clock there is none
+	l := lap{to: at.Unix()} // over
+	again := soon           // when to ask for a lap, in stretches: near a change of the clock there is none
 	u = at
 	for running := false; at.Before(never()) && (running || at.Before(limit)); looked++ {
 		open, until, err := k.at(at)

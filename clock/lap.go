@@ -10,13 +10,13 @@ import "time"
 // Instants are seconds since 1970. The zero lap is empty.
 type lap struct{ from, to int64 }
 
-// skip returns the last instant in the lap that is a whole number of periods after at, or an instant
-// not after at if the lap is over, or has not lasted for a period. If the calendar is closed at at,
-// it is closed there as well, and between them it is open for as long at a time as it was within the
-// period before at, and no longer.
+// skip returns the last instant in the lap that is a whole number of periods after at, or at if the
+// lap is over, or has not lasted for a period. If the calendar is closed at at, it is closed there
+// as well, and between them it is open for as long at a time as it was within the period before at,
+// and no longer.
 func (l lap) skip(at time.Time, period int64) time.Time {
 	second := at.Unix()
-	if second < l.from+period {
+	if second < l.from+period || l.to <= second { // from a lap long over to at, a Duration may overflow
 		return at
 	}
 	return at.Add(time.Duration((l.to-1-second)/period*period) * time.Second)

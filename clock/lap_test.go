@@ -2,6 +2,7 @@ package clock_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -171,17 +172,40 @@ func TestNextFitInTheNightOfAChange(t *testing.T) {
 func TestNextFitLooksAtFew(t *testing.T) {
 	for _, row := range []struct {
 		why    string
+		from   string
 		window string
 		most   int
 	}{
-		{"every day is the same, so one is looked at", `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`, 150},
-		{"two weeks around each change of the clock", `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"timezone":"Europe/Berlin"}`, 10_000},
-		{"what repeats itself after more than five years is gone through", `{"rrule":"FREQ=DAILY;INTERVAL=2000;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"anchor":"2026-01-01T00:00"}`, 50},
+		{"every day is the same, so one is looked at", "2026-01-01T00:00:00Z", `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`, 150},
+		{"as it is before 1970, where instants are negative", "1955-01-01T00:00:00Z", `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`, 150},
+		{"two weeks around each change of the clock", "2026-01-01T00:00:00Z", `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"timezone":"Europe/Berlin"}`, 10_000},
+		{"what repeats itself after more than five years is gone through", "2026-01-01T00:00:00Z", `{"rrule":"FREQ=DAILY;INTERVAL=2000;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"anchor":"2026-01-01T00:00"}`, 50},
 	} {
-		_, looked, err := parsed(t, row.window).Fit(at("2026-01-01T00:00:00Z"), time.Hour, 32)
+		_, looked, err := parsed(t, row.window).Fit(at(row.from), time.Hour, 32)
 		if !errors.Is(err, clock.ErrNeverFits) || looked > row.most {
 			t.Errorf("%s: %d stretches, %v", row.why, looked, err)
 		}
+	}
+}
+
+// TestNextFitAfterALapLongOver: soon after a search has looked for a lap in vain, because an occurrence
+// of 95 years outlasts every stretch without a change of the clock, it may be 205 years further. It
+// does not skip the rest because of how long ago that lap would have ended.
+func TestNextFitAfterALapLongOver(t *testing.T) {
+	from := at("2080-03-28T00:00:00Z") // three days before the clock is changed
+	year := func(n int) time.Time { return from.AddDate(0, 0, 365*n) }
+	windows := []clock.Window{
+		{RRule: "FREQ=DAILY;INTERVAL=36500", DurationMinutes: 95 * 365 * 24 * 60, Anchor: "2090-03-26T00:00", Timezone: "Europe/Berlin"},
+		{From: year(304), Until: year(312)},
+	}
+	deny := false
+	for i := range 40 {
+		hour := from.Add(time.Duration(2*i+1) * time.Hour)
+		windows = append(windows, clock.Window{From: hour, Until: hour.Add(time.Hour), AllowWindow: &deny})
+	}
+	c := calendar(t, windows...).WithHorizon(math.MaxInt64)
+	if u, err := c.NextFit(from, 96*365*24*time.Hour); err != nil || !u.Equal(at("2290-02-05T23:00:00Z")) {
+		t.Errorf("%v, %v", u, err)
 	}
 }
 
