@@ -165,11 +165,6 @@ func (q *Queue) Admit() []Admitted {
 		w.admit(id, reasons[i])
 		w.started = append(w.started, q.waiting[id].Resource)
 		q.forget(id)
-		for _, pool := range q.waiting[id].Needs {
-			if f := q.ledger.pools[pool].family; f != none {
-				q.wakeAt(len(q.ledger.pools) + int(f)) // it may have made a key active without asking for it
-			}
-		}
 	}
 	for l := range q.live {
 		q.touch(l)

@@ -377,6 +377,13 @@ func TestQueueKeys(t *testing.T) {
 	runQueue(t, families(), []queueStep{waiting,
 		{add: []Candidate{ask("p1", 8, 5, 3)}, want: []string{"p1", "d1"}, why: "the holder makes its zone active without asking for a key, and leaves one place"},
 	})
+	strict := newScene(Pool{Key: "a", Limit: Count(1), Total: 3, Strict: true, Family: "F", MaxActiveKeys: 1}, Pool{Key: "b", Limit: Count(3), Total: 3, Family: "F", MaxActiveKeys: 1}, Pool{Key: "p", Limit: Count(9), Total: 9}).
+		lease("a", "a1", "g", 0)
+	runQueue(t, strict, []queueStep{
+		{add: []Candidate{ask("ab1", 1, 0, 1), ask("b1", 2, 1)}, why: "a zone is active"},
+		{release: []string{"a a1"}, why: "one key is not enough for the first, for whom it is reserved with the place in a"},
+		{add: []Candidate{ask("b2", 0, 1, 2)}, want: []string{"b2", "b1"}, why: "the key goes to one who comes before the reservation, and for b1, in another line, the zone is active too"},
+	})
 	begin := func(resource string, rank int, needs ...int32) Candidate {
 		return Candidate{resource, "g", rank, needs, true}
 	}

@@ -106,6 +106,11 @@ func (w *walk) refuse(l *line, id, who int32, refusals []Refusal) {
 
 func (w *walk) admit(id int32, reason Reason) {
 	c := &w.waiting[id].Candidate
+	for _, pool := range c.Needs {
+		if p := &w.ledger.pools[pool]; p.family != none && p.keyed == 0 {
+			w.wakeAt(len(w.ledger.pools) + int(p.family)) // who waits for the key of this pool needs none any more
+		}
+	}
 	claims := w.ledger.take(nil, w.resource(c.Resource), c)
 	w.admitted = append(w.admitted, Admitted{Candidate: id, Reason: reason, Claims: claims})
 }
