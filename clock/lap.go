@@ -7,7 +7,7 @@ import "time"
 // search that has gone through one period need not go through the next ones before that ends.
 
 // lap is a stretch [from, to) in which a calendar says at an instant what it says one period later.
-// Instants are seconds since 1970. The zero lap is empty.
+// Instants are seconds since 1970. A lap that ends where it begins, or before, is empty.
 type lap struct{ from, to int64 }
 
 // skip returns the last instant in the lap that is a whole number of periods after at, or at if the

@@ -194,15 +194,16 @@ func (w *work) meetDeployments() {
 	if len(w.set.brackets) == 0 {
 		return
 	}
+	met := make([]int32, len(w.views.list)) // per view: one more than the pair in which it was met last
 	for e := range int32(len(w.environments)) {
 		for d := range int32(len(w.deployments)) {
-			last := int32(none)
-			for _, i := range w.targetsIn(e, d) {
+			pair := w.pairAt(e, d) + 1
+			for _, i := range w.pairs[pair-1].targets {
 				view := w.view[i]
-				if view == last { // as most neighbours have
+				if met[view] == pair { // as that of most targets
 					continue
 				}
-				last = view
+				met[view] = pair
 				for _, rule := range w.views.list[view].brackets {
 					at := ruleAt{rule.id, e}
 					if list := w.concerns[at]; len(list) == 0 || list[len(list)-1] != d {
