@@ -521,3 +521,48 @@ func TestBracketsAskAboutWhatTheyGovern(t *testing.T) {
 		t.Errorf("%d questions, not at most %d: of a policy and of a bracket about each deployment in each of two environments; %d start", asked, most, len(plan.Start))
 	}
 }
+
+// TestPoliciesOfResourcesAskOncePerResource: a policy that reads nothing but the resource is asked
+// about it once in each environment, and not for each deployment on it. What it misses is counted for
+// every target all the same, and what it cannot answer holds every one of them.
+func TestPoliciesOfResourcesAskOncePerResource(t *testing.T) {
+	const nodes, deployments = 10, 3
+	for _, row := range []struct {
+		why, selector string
+		questions     int
+		starts, held  int // targets, as missing
+		missing       int
+	}{
+		{"half of them are governed and wait for an approval; the others have another zone and are not asked about", "resource.metadata['zone'] == 'a'", nodes, deployments * nodes, 0, 0},
+		{"a key that half of them lack", "resource.metadata['ring'] == 'b'", nodes, 2 * deployments * nodes, 0, deployments * nodes},
+		{"no answer where the key is no number", "int(resource.metadata['zone']) == 1", 2 * nodes, 0, 2 * deployments * nodes, 0},
+	} {
+		asked := 0
+		set, err := rollout.Load([]byte(fmt.Sprintf(`{"name":"p","selector":%q,"rules":[{"id":"ok","anyApproval":{"minApprovals":1}}]}`, row.selector)), counting{newEnv(t), &asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := inEnvironments(fleet(nodes, "v1", map[string][]string{"x": {"v1", "v2"}, "y": {"v1", "v2"}, "z": {"v1", "v2"}}), "staging")
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"zone": []string{"a", "b"}[k%2]}
+			if k%2 == 0 {
+				s.Resources[k].Metadata["ring"] = "a"
+			}
+		}
+		plan := mustPlan(t, set, s, t0.Add(time.Hour))
+		held, missing := 0, 0
+		for wait := range plan.Waiting.All() {
+			if wait.Blockers[0].Reason == rollout.ReasonSelectorError {
+				held++
+			}
+		}
+		for _, d := range plan.Diagnostics {
+			if d.Code == rollout.DiagnosticMissingKey {
+				missing += d.Count
+			}
+		}
+		if asked != row.questions || len(plan.Start) != row.starts || held != row.held || missing != row.missing {
+			t.Errorf("%s: %d questions, %d start, %d are held, %d lack a key", row.why, asked, len(plan.Start), held, missing)
+		}
+	}
+}

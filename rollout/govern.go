@@ -137,15 +137,25 @@ type policyAnswer struct {
 	answer answer
 }
 
+// ofOneResource is the answer of a selector that reads nothing but the resource. Targets come in the
+// order of their resources, so the last one serves its neighbours.
+type ofOneResource struct {
+	resource int32 // one more than its number; 0: none was asked about
+	governs  bool
+	err      error
+}
+
 // govern finds the policies of every target. An expression is asked once per (deployment,
 // environment) that it may be about, and only where that leaves it undecided once per target that it
-// may be about.
+// may be about, or once per resource of an environment if it reads nothing else.
 func (w *work) govern() {
 	w.views = newViews()
 	w.view = make([]int32, len(w.targets))
 	longEnvironment, longDeployment, longResource := w.long()
 	var about []int32          // scratch
 	var answers []policyAnswer // likewise
+	last := make([]ofOneResource, len(w.set.policies))
+	b := new(bound) // one for all: a value in an interface is allocated
 	pairs := make([]*governors, len(w.pairs))
 	for i := range w.targets {
 		t := &w.targets[i]
@@ -160,10 +170,10 @@ func (w *work) govern() {
 			continue
 		}
 		set := int32(0)
-		b := w.bound(int32(i))
+		*b = w.bound(int32(i))
 		answers = append(answers[:0], p.answers...)
 		if len(p.some) > 0 {
-			about = w.set.askingResources.someAbout(about[:0], &b, p.long || longResource[t.resource])
+			about = w.set.askingResources.someAbout(about[:0], b, p.long || longResource[t.resource])
 			for _, k := range about {
 				if _, may := slices.BinarySearch(p.some, k); may {
 					answers = append(answers, policyAnswer{k, undecided})
@@ -175,12 +185,13 @@ func (w *work) govern() {
 			policy := w.set.policies[own.policy]
 			governs := own.answer == yes
 			if !governs {
-				ok, err := policy.selector.Match(&b)
-				if err != nil {
-					ok = false
-					w.selectorFailed(int32(i), policy.id, err)
+				answer := &last[own.policy]
+				if policy.paired || answer.resource != t.resource+1 {
+					ok, err := policy.selector.Match(b)
+					*answer = ofOneResource{t.resource + 1, err == nil && ok, err}
 				}
-				governs = ok
+				governs = answer.governs
+				w.selectorFailed(int32(i), policy.id, answer.err)
 			}
 			if governs {
 				set = w.views.add(set, int(own.policy), policy)
