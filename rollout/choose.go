@@ -174,10 +174,10 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	if len(g.perResource) == 0 {
 		return g.blockers
 	}
-	b := w.boundWith(i, n)
+	w.subject = w.boundWith(i, n)
 	blockers := g.blockers[:g.early]
 	for _, rule := range g.perResource {
-		if verdict, ok := rule.versionSelector(&b); !ok && w.overriddenAt(rule.id, i, n) == nil {
+		if verdict, ok := rule.versionSelector(&w.subject); !ok && w.overriddenAt(rule.id, i, n) == nil {
 			blockers = w.also(blockers, verdict)
 		}
 	}

@@ -47,8 +47,8 @@ func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 	if rule.appliesTo == nil {
 		return true, nil
 	}
-	b := w.bound(i)
-	ok, err := rule.appliesTo.Match(&b)
+	w.subject = w.bound(i)
+	ok, err := rule.appliesTo.Match(&w.subject)
 	if _, missing := missingKey(err); missing {
 		return true, nil
 	}
@@ -96,7 +96,8 @@ func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
 // runs, and whether the version it runs now satisfies the rule. An error is returned only if it
 // decides the result.
 func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, err error) {
-	b := w.boundIn(t.environment, t.deployment)
+	b := &w.subject
+	*b = w.boundIn(t.environment, t.deployment)
 	perResource := rule.readsResource
 	if perResource {
 		b.resource = &w.resources[t.resource]
@@ -104,9 +105,9 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 	key := questionKey{rule: rule, environment: t.environment, deployment: t.deployment, version: missing}
 	byName, known := w.providers[key]
 	if !known || perResource {
-		byName = ask(rule.dependsOn, &b)
+		byName = ask(rule.dependsOn, b)
 		if byName == undecided && !rule.readsVersion {
-			if _, err := w.dependsOn(rule, &b, t); err != nil {
+			if _, err := w.dependsOn(rule, b, t); err != nil {
 				return true, false, err
 			}
 			byName = no // it misses a key
@@ -127,7 +128,7 @@ func (w *work) provider(rule *compiledRule, t *target) (named, satisfied bool, e
 		return true, known.ok, known.err
 	}
 	b.version = w.versions[t.deployment].list[t.current]
-	ok, err := w.dependsOn(rule, &b, t)
+	ok, err := w.dependsOn(rule, b, t)
 	put(&w.satisfies, key, outcome{ok, err})
 	return true, ok, err
 }

@@ -214,8 +214,8 @@ func (w *work) gateAt(i, n int32) *gate {
 
 // selects reports whether a version selector, or an override of it, lets version n onto target i.
 func (w *work) selects(rule *compiledRule, i, n int32) bool {
-	b := w.boundWith(i, n)
-	_, ok := rule.versionSelector(&b)
+	w.subject = w.boundWith(i, n)
+	_, ok := rule.versionSelector(&w.subject)
 	return ok || w.overriddenAt(rule.id, i, n) != nil
 }
 

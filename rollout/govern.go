@@ -30,6 +30,7 @@ type governing struct {
 	views       views
 	view        []int32             // per target: its view
 	windowed    bool                // one of the views has windows
+	subject     bound               // what an expression is asked about: one for all questions, since a value in an interface is allocated
 	held        map[int32][]Verdict // targets that nothing may start on, because an expression failed
 	diagnostics map[diagnosticKey]*Diagnostic
 	met         map[diagnosedAt]bool // by diagnoseOnce
@@ -155,7 +156,7 @@ func (w *work) govern() {
 	var about []int32          // scratch
 	var answers []policyAnswer // likewise
 	last := make([]ofOneResource, len(w.set.policies))
-	b := new(bound) // one for all: a value in an interface is allocated
+	b := &w.subject
 	pairs := make([]*governors, len(w.pairs))
 	for i := range w.targets {
 		t := &w.targets[i]
