@@ -180,7 +180,7 @@ func (s *set) open(t time.Time) (bool, error) {
 // The error is [ErrNeverOpen] if there is none within the horizon, or a *[FieldError] if a host's
 // recurrence is at fault.
 func (c Calendar) NextOpen(t time.Time) (time.Time, error) {
-	u, _, err := c.fit(t, 0, soon)
+	u, _, err := c.fit(t, 0, patience)
 	if errors.Is(err, ErrNeverFits) {
 		p := c.pass(t)
 		return time.Time{}, p.neverOpen(0)
@@ -250,16 +250,16 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	if d < 0 {
 		return time.Time{}, negative(d)
 	}
-	u, _, err := c.fit(t, d, soon)
+	u, _, err := c.fit(t, d, patience)
 	return u, err
 }
 
-// soon is how many stretches a search looks at before it asks what repeats itself. Most searches
+// patience is how many stretches a search looks at before it asks what repeats itself. Most searches
 // end before.
-const soon = 32
+const patience = 32
 
-// fit is NextFit, which looks at soon stretches before it asks what repeats itself. It also returns
-// how many it has looked at in all.
+// fit is NextFit, which looks at so many stretches before it asks what repeats itself. It also
+// returns how many it has looked at in all.
 func (c Calendar) fit(t time.Time, d time.Duration, soon int) (u time.Time, looked int, err error) {
 	var r room
 	k := c.cursor(&r)

@@ -22,8 +22,9 @@ import (
 // means that the expression could not be evaluated. A variable that Lookup does not know is an
 // error, which && and || absorb if the other side decides, as everywhere in CEL.
 //
-// A matcher may implement Variables() []string, the names of the variables it reads; then [Compile]
-// refuses variables that are not known where the expression stands.
+// Match must not keep vars, which are others at the next call. A matcher may implement Variables()
+// []string, the names of the variables it reads; then [Compile] refuses variables that are not known
+// where the expression stands, and a plan asks once about targets for which these are the same.
 //
 // It may implement Requires(prefix string) (variable, key string, values []string). If variable is
 // not empty, it begins with the prefix, and where it has another value than these, Match returns
