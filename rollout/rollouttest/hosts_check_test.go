@@ -170,12 +170,17 @@ func (m *truth) locked(h *viewer, plan rollout.Plan, start rollout.Start) {
 
 // place is the limit under which a resource has got the place in a pool that its leases hold: a
 // limit that is lower by now takes nothing back. There is none for a lease that says that an
-// override gave it, by a plan that was saved in part and made anew.
+// override gave it, by a plan that was saved in part and made anew. What a turn believes in that is
+// not over, and has claimed a lease already, is not known yet: it had room for all that are there.
 func (m *truth) place(plan rollout.Plan, pool, resource string) (limit int) {
 	for _, record := range plan.State.Pools {
 		for _, lease := range record.Leases {
 			if record.Key == pool && lease.Resource == resource {
-				limit = max(limit, m.limits[fmt.Sprint(pool, lease.Token)])
+				believed, known := m.limits[fmt.Sprint(pool, lease.Token)]
+				if !known && m.depth > 0 {
+					believed = m.places(pool)
+				}
+				limit = max(limit, believed)
 				if lease.Reason == "overridden" {
 					limit = unlimited
 				}
