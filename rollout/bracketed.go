@@ -146,11 +146,8 @@ func (w *work) formed() iter.Seq2[*bracketWork, error] {
 	return func(yield func(*bracketWork, error) bool) {
 		w.meetDeployments()
 		var works []*bracketWork
-		has := make([]bool, len(w.views.list)) // per view: whether the rule is in it
 		for _, rule := range w.set.brackets {
-			for k, v := range w.views.list {
-				has[k] = v.has(rule)
-			}
+			has := w.rulesIn(rule)
 			for e := range w.environments {
 				if !w.involves(rule, int32(e)) {
 					continue

@@ -1,6 +1,7 @@
 package surge
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -68,6 +69,18 @@ func described(lines []string, blocked Blocked, converged bool) string {
 		return "nothing"
 	}
 	return strings.Join(lines, "\n")
+}
+
+// shown returns the texts of the first entries of a list and, behind them, how many more there are.
+func shown[T any](list []T, text func(T) string) []string {
+	var words []string
+	for _, entry := range list[:min(len(list), textlist.Shown)] {
+		words = append(words, text(entry))
+	}
+	if more := len(list) - textlist.Shown; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return words
 }
 
 // Every replica that the planner may touch falls into a class whose members are taken in one fixed

@@ -111,14 +111,7 @@ type change struct {
 }
 
 func (c change) String() string {
-	var words []string
-	for _, action := range c.actions[:min(len(c.actions), textlist.Shown)] {
-		words = append(words, action.String())
-	}
-	if more := len(c.actions) - textlist.Shown; more > 0 {
-		words = append(words, fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Sprintf("%d/%d: %s", c.replica, c.component, strings.Join(words, ", "))
+	return fmt.Sprintf("%d/%d: %s", c.replica, c.component, strings.Join(shown(c.actions, Action.String), ", "))
 }
 
 // Progress returns what a status shows of the update of a set. Under RollingUpdate the current

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // Stuck names what an update waits for once there is nothing left to do and nothing on its way: the
@@ -62,16 +60,7 @@ func (d Diagnosis) String() string {
 }
 
 // listed returns indices in brackets.
-func listed(indices []int) string {
-	var words []string
-	for _, index := range indices[:min(len(indices), textlist.Shown)] {
-		words = append(words, strconv.Itoa(index))
-	}
-	if more := len(indices) - textlist.Shown; more > 0 {
-		words = append(words, fmt.Sprintf("and %d more", more))
-	}
-	return "[" + strings.Join(words, " ") + "]"
-}
+func listed(indices []int) string { return "[" + strings.Join(shown(indices, strconv.Itoa), " ") + "]" }
 
 // Diagnose says in which scenario an update is if its plan is empty and the state no longer
 // changes. It reads no clock, so a replica that is about to become ready looks like one that never
