@@ -24,7 +24,7 @@ import (
 //
 // Match must not keep vars, which are others at the next call. A matcher may implement Variables()
 // []string, the names of the variables it reads; then [Compile] refuses variables that are not known
-// where the expression stands, and a plan asks once about targets for which these are the same.
+// where the expression stands, and one answer may serve targets for which these are the same.
 //
 // It may implement Requires(prefix string) (variable, key string, values []string). If variable is
 // not empty, it begins with the prefix, and where it has another value than these, Match returns
