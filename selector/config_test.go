@@ -345,3 +345,21 @@ func TestNoValueIsNoneWhateverComesWithIt(t *testing.T) {
 		}
 	}
 }
+
+// TestEnvOfNobody compiles in environments that NewEnv did not make: all is refused, nothing panics.
+func TestEnvOfNobody(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string]*selector.Env{"zero": {}, "nil": nil} {
+		_, compiled := env.Compile("true")
+		_, matched := env.Matcher("true")
+		_, labelled := env.CompileLabels("resource.metadata", selector.LabelSelector{})
+		for _, err := range []error{compiled, matched, labelled} {
+			if want := "selector: the environment was not made by NewEnv (make it with NewEnv)"; err == nil || err.Error() != want {
+				t.Errorf("%s: %v, want %s", name, err, want)
+			}
+		}
+		if err := env.NewValues().SetString("resource.kind", "a"); err == nil {
+			t.Errorf("%s: its values have a place", name)
+		}
+	}
+}

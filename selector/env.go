@@ -7,7 +7,9 @@ import (
 )
 
 // Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one
-// takes about as long as compiling an expression, so make it once, not once per expression.
+// takes about as long as compiling an expression, so make it once, not once per expression. Only
+// [NewEnv] makes one: the zero value, and a nil pointer, refuse every expression, and their values
+// have no places.
 type Env struct {
 	layout        *layout
 	limits        Limits
@@ -43,8 +45,14 @@ func NewEnv(schema Schema, limits Limits) (*Env, error) {
 
 // NewValues returns a [Vars] for the environment's schema in which no variable has a value yet.
 func (e *Env) NewValues() *Values {
+	if !e.made() {
+		return &Values{}
+	}
 	return &Values{layout: e.layout, slots: make([]slot, len(e.layout.variables))}
 }
+
+// made reports whether e comes from NewEnv.
+func (e *Env) made() bool { return e != nil && e.layout != nil }
 
 // Matcher is [Env.Compile] with the interface as its result: any package can declare an interface
 // with this method, and accept an Env for it, without importing this one.
@@ -69,6 +77,9 @@ func (e *Env) Compile(expression string) (*Selector, error) {
 
 func (e *Env) compile(expression string, native bool) (s *Selector, err error) {
 	src := source{e, expression}
+	if !e.made() {
+		return nil, src.refuse(0, 0, "the environment was not made by NewEnv", "make it with NewEnv")
+	}
 	defer func() {
 		// The parser and checker are not ours, and one known panic is documented at Env.regex.
 		if r := recover(); r != nil {

@@ -154,6 +154,9 @@ func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("selector: %w", err)
 	}
+	if !e.made() {
+		return e.Compile(name) // which refuses
+	}
 	slot, ok := e.layout.slots[name]
 	if !ok {
 		return nil, &CompileError{Expr: name, Msg: name + " is not declared", Hint: cmp.Or(strings.TrimPrefix(did(e.layout.nearest(name)), "; "), "name a variable of type "+string(StringMap))}
