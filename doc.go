@@ -38,7 +38,7 @@
 //
 //	rollout          Plan.Waiting lists every target that waits, with all its blockers; Plan.Explain what every rule says about every version of one target; Plan.Queue who gets the next slots
 //	rollout/staged   Run.Explain says why a target is not settled; the run prints as a table with its gates
-//	bracket          Plan.Wait lists what does not start and why; Plan.Evaluate says it of any candidate
+//	bracket          Plan.Waits lists what does not start and why; Plan.Evaluate says it of any candidate
 //	concurrency      Result.Refused and Refusals list every candidate that waits, with all pools that refuse it; Describe prints them with names
 //	partition        Result.Waiting and Unready list every cluster that waits, or is waited for; Compiled.Explain says it of one
 //	surge            Result.Blocked says what the next step waits for; Diagnose says which replicas it is stuck at, and the remedy

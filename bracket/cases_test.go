@@ -359,8 +359,8 @@ func TestOverlapCases(t *testing.T) {
 		"bracket-overlap-queue-collects-meanwhile": func(t *testing.T, h *host) {
 			open(h, Queue)
 			h.step(130)
-			if h.state.Group.Closed[1].Status != StatusReady || h.plan.Wait[len(h.plan.Wait)-1].Reason != ReasonQueued {
-				t.Errorf("%s%+v", describe(h.state), h.plan.Wait)
+			if h.state.Group.Closed[1].Status != StatusReady || waitsOf(h.plan)[len(waitsOf(h.plan))-1].Reason != ReasonQueued {
+				t.Errorf("%s%+v", describe(h.state), waitsOf(h.plan))
 			}
 			h.end("n1", "drain", RunSucceeded, 131)
 			h.until(131, "n1", "uncordon")
@@ -428,8 +428,8 @@ func TestOverlapCases(t *testing.T) {
 			if v := h.evaluate("n1", "kubelet", "v4"); v.Reason != ReasonMergeBudget || len(h.open("n1").Merged) != 1 {
 				t.Errorf("%+v", v)
 			}
-			if w := h.plan.Wait[len(h.plan.Wait)-1]; w.Reason != ReasonMergeBudget {
-				t.Errorf("%+v", h.plan.Wait)
+			if w := waitsOf(h.plan)[len(waitsOf(h.plan))-1]; w.Reason != ReasonMergeBudget {
+				t.Errorf("%+v", waitsOf(h.plan))
 			}
 		},
 	})

@@ -214,7 +214,7 @@ func TestDefects(t *testing.T) {
 			h.targets[[2]string{"n1", "drain"}].Current = ""
 			h.step(60)
 			h.want("")
-			if w := h.plan.Wait; len(w) != 1 || w[0].Reason != ReasonHookWithoutVersion || w[0].On[0].Deployment != "drain" {
+			if w := waitsOf(h.plan); len(w) != 1 || w[0].Reason != ReasonHookWithoutVersion || w[0].On[0].Deployment != "drain" {
 				h.t.Errorf("%+v", w)
 			}
 			h.version("drain", "v1").EligibleAt = at(61)
@@ -618,11 +618,11 @@ func TestDefects(t *testing.T) {
 			h.node("n2")
 			h.due["n1"], h.due["n2"] = at(500), at(400)
 			plan := h.step(60)
-			if w := plan.Wait; !plan.Next.Equal(at(400)) || len(w) != 2 || w[0].Reason != ReasonNotDue || !w[0].Until.Equal(at(500)) || w[1].Reason != ReasonNotDue || !w[1].Until.Equal(at(400)) {
+			if w := waitsOf(plan); !plan.Next.Equal(at(400)) || len(w) != 2 || w[0].Reason != ReasonNotDue || !w[0].Until.Equal(at(500)) || w[1].Reason != ReasonNotDue || !w[1].Until.Equal(at(400)) {
 				h.t.Errorf("%v, %+v", plan.Next, w)
 			}
 			h.due["n1"] = time.Time{}
-			if w := h.step(60).Wait; len(w) != 2 || w[0].Reason != ReasonNotDue || !w[0].Until.IsZero() || len(w[0].On) != 1 || w[0].On[0].Kind != OnConfig {
+			if w := waitsOf(h.step(60)); len(w) != 2 || w[0].Reason != ReasonNotDue || !w[0].Until.IsZero() || len(w[0].On) != 1 || w[0].On[0].Kind != OnConfig {
 				h.t.Errorf("%+v", w)
 			}
 		}, "the earliest, not the first in order"},

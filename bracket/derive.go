@@ -8,6 +8,7 @@ import (
 // derive lists what may start, what waits and what is stuck, in the order of resources.
 func (s *step) derive() {
 	v := s.view
+	s.plan.waits = &waits{view: v, works: s.works}
 	v.onVersions = make([]Condition, len(v.members))
 	for i, m := range v.members {
 		v.onVersions[i] = Condition{Kind: OnVersion, Deployment: m.Deployment}
@@ -16,18 +17,18 @@ func (s *step) derive() {
 	s.reserve()
 	s.wakeLocks()
 	if c := s.state.Group.Collecting; c != nil {
-		s.plan.Wait = append(s.plan.Wait, Wait{Group: c.ID, Reason: ReasonCollecting, Until: v.closes, On: v.onVersions})
+		s.plan.waits.collecting = c.ID
+		s.wait(-1, -1, waitCollecting)
 	}
-	works := s.works
+	next := 0 // of the open executions
 	records := s.state.Executions
 	for i, at := range v.pending {
 		resource := v.resources[at]
 		var open *work
-		for len(works) > 0 && s.state.Executions[works[0].record].Resource <= resource {
-			if s.deriveOpen(&works[0]); works[0].resource == at && !works[0].ended {
-				open = &works[0]
+		for ; next < len(s.works) && s.works[next].name <= resource; next++ {
+			if s.deriveOpen(next); s.works[next].resource == at && !s.works[next].ended {
+				open = &s.works[next]
 			}
-			works = works[1:]
 		}
 		for len(records) > 0 && records[0].Resource < resource {
 			records = records[1:]
@@ -36,16 +37,21 @@ func (s *step) derive() {
 			record := records[0]
 			if record.Open != nil {
 				if !record.Open.includes(v.environment, v.latest.ID) {
-					s.deriveQueued(v.dueAt(i), resource, open)
+					s.deriveQueued(i, open)
 				}
 				continue
 			}
 		}
-		s.derivePending(at, v.dueAt(i), resource)
+		s.derivePending(i)
 	}
-	for i := range works {
-		s.deriveOpen(&works[i])
+	for ; next < len(s.works); next++ {
+		s.deriveOpen(next)
 	}
+}
+
+// wait notes that something waits, see waitEntry.
+func (s *step) wait(at, member int, kind waitKind) {
+	s.plan.waits.list = append(s.plan.waits.list, waitEntry{int32(at), int32(member), kind})
 }
 
 // wakeLocks makes the plan wake when a version that the latest group locked becomes eligible again.
@@ -77,69 +83,63 @@ func (s *step) reserve() {
 		}
 	}
 	s.plan.Start = make([]Start, 0, starts)
-	s.plan.Wait = make([]Wait, 0, waits)
+	s.plan.waits.list = make([]waitEntry, 0, waits)
 }
 
-// deriveQueued lists the group as waiting for another execution on the resource.
-func (s *step) deriveQueued(due time.Time, resource string, open *work) {
+// deriveQueued lists the group as waiting for another execution on the i-th pending resource. open is
+// that execution if it belongs to this environment, else nil.
+func (s *step) deriveQueued(i int, open *work) {
 	v := s.view
-	reason := ReasonQueued
+	kind, due := waitQueued, v.dueAt(i)
 	if open != nil {
 		if v.overlap(open, due, v.now) == exhausts {
-			reason = ReasonMergeBudget
+			kind = waitMergeBudget
 		}
 		if due.After(v.now) && v.overlap(open, due, due) != queues { // else nothing is different then
 			s.wake(due)
 		}
 	}
-	s.plan.Wait = append(s.plan.Wait, Wait{Group: v.latest.ID, Resource: resource, Reason: reason,
-		On: s.on(Condition{Kind: OnExecutionEnd, Rule: v.id, Resource: resource})})
+	s.wait(i, -1, kind)
 }
 
-// derivePending lists the first runs of the group on a resource, or why there are none.
-func (s *step) derivePending(at int32, due time.Time, resource string) {
+// derivePending lists the first runs of the group on the i-th pending resource, or why there are
+// none.
+func (s *step) derivePending(i int) {
 	v, g := s.view, s.view.latest
-	wait := Wait{Group: g.ID, Resource: resource}
+	due := v.dueAt(i)
 	if due.IsZero() || due.After(v.now) {
-		wait.Reason, wait.Until = ReasonNotDue, due
-		if due.IsZero() {
-			wait.On = v.onConfig
-		} else {
-			s.wake(due)
-		}
-		s.plan.Wait = append(s.plan.Wait, wait)
+		s.wake(due)
+		s.wait(i, -1, waitNotDue)
 		return
 	}
-	targets := v.span(at)
-	if hook := g.idleHook(v, targets); hook != nil {
-		wait.Reason = ReasonHookWithoutVersion
-		wait.On = g.onHook(v, hook, s.list)
-		s.plan.Wait = append(s.plan.Wait, wait)
+	targets := v.span(v.pending[i])
+	if g.idleHook(v, targets) != nil {
+		s.wait(i, -1, waitHookWithoutVersion)
 		return
 	}
-	for _, i := range g.order {
-		t := g.targetOf(targets, i)
+	for _, k := range g.order {
+		t := g.targetOf(targets, k)
 		if t == nil {
 			continue
 		}
 		action, version := g.plan(v, t)
-		if action == ActionSkip || !g.startsFirst(v, i, targets) {
+		if action == ActionSkip || !g.startsFirst(v, k, targets) {
 			continue
 		}
 		s.plan.Start = append(s.plan.Start, Start{
-			Run:     Run{Group: g.ID, Resource: resource, Deployment: v.deploymentOf(t), Generation: 1, Attempt: 1, Purpose: Deploy},
-			Version: version, Role: g.Members[i].Role, First: true, DueAt: due,
+			Run:     Run{Group: g.ID, Resource: v.resources[v.pending[i]], Deployment: v.deploymentOf(t), Generation: 1, Attempt: 1, Purpose: Deploy},
+			Version: version, Role: g.Members[k].Role, First: true, DueAt: due,
 		})
 	}
 }
 
-// deriveOpen lists the next runs of an open execution, and why its waiting members do not start.
-func (s *step) deriveOpen(w *work) {
+// deriveOpen lists the next runs of the i-th open execution, and that its other members wait.
+func (s *step) deriveOpen(i int) {
+	w := &s.works[i]
 	if w.ended {
 		return
 	}
 	v := s.view
-	resource := s.state.Executions[w.record].Resource
 	s.level = w.levels(s.level)
 	level, order := s.level, s.order[:0]
 	for k := range w.Members {
@@ -147,54 +147,43 @@ func (s *step) deriveOpen(w *work) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return level[a] - level[b] })
 	s.order = order
-	h, waits := w.halted(), len(s.plan.Wait)
+	h, waits := w.halted(), len(s.plan.waits.list)
 	for _, k := range order {
 		m := &w.Members[k]
 		if m.running() {
-			s.deriveRunning(w, resource, m)
+			s.deriveRunning(w, m)
 		}
 		if m.Status != MemberWaiting && m.Status != MemberFailed {
 			continue
 		}
-		verdict, blockers := w.verdict(k, h, level, v.now, s.blockers[:0])
+		reason, blockers := w.verdict(k, h, level, v.now, s.blockers[:0])
 		s.blockers = blockers
-		wait := Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: verdict}
-		switch verdict {
+		switch reason {
 		case ReasonRun:
-			s.plan.Start = append(s.plan.Start, w.next(resource, m))
-			continue
+			s.plan.Start = append(s.plan.Start, w.next(m))
 		case ReasonFailedHolding:
-			wait.Until, wait.On = v.haltOf(w, h, resource, v.now)
+			s.wait(i, k, waitFailedHolding)
 		case ReasonHookWithoutVersion:
-			wait.On = s.on(w.onOperator(resource))
-		case ReasonWaitsForMembers:
-			if m.RetryAt.After(v.now) {
-				wait.Until = m.RetryAt
-				s.wake(m.RetryAt)
-			}
-			if len(blockers) > 0 {
-				wait.On = s.list(len(blockers))
-				for i, at := range blockers {
-					wait.On[i] = w.onMember(at, resource)
-				}
-			}
+			s.wait(i, k, waitHookWithoutVersion)
+		default:
+			s.wake(m.RetryAt)
+			s.wait(i, k, waitForMembers)
 		}
-		s.plan.Wait = append(s.plan.Wait, wait)
 	}
-	if h != holding || len(s.plan.Wait) > waits {
+	if h != holding || len(s.plan.waits.list) > waits {
 		return
 	}
 	for _, k := range order { // no member waits: the execution stays open until an operator decides about the members that were rolled back
-		if m := &w.Members[k]; m.Status == MemberRolledBack {
-			s.plan.Wait = append(s.plan.Wait, Wait{Group: w.Group, Resource: resource, Deployment: m.Deployment, Reason: ReasonFailedHolding, On: s.on(w.onOperator(resource))})
+		if w.Members[k].Status == MemberRolledBack {
+			s.wait(i, k, waitRolledBack)
 		}
 	}
 }
 
 // deriveRunning lists a run in progress that must be dispatched again, and one that is stuck.
-func (s *step) deriveRunning(w *work, resource string, m *ExecutionMember) {
-	if !w.observed(resource, m) {
-		s.plan.Redispatch = append(s.plan.Redispatch, w.next(resource, m))
+func (s *step) deriveRunning(w *work, m *ExecutionMember) {
+	if !w.observed(m) {
+		s.plan.Redispatch = append(s.plan.Redispatch, w.next(m))
 	}
 	stuck := w.rule.stuckAfter()
 	if stuck <= 0 {
@@ -203,28 +192,28 @@ func (s *step) deriveRunning(w *work, resource string, m *ExecutionMember) {
 	if since := m.StartedAt.Add(stuck); since.After(s.view.now) {
 		s.wake(since)
 	} else {
-		s.plan.Stuck = append(s.plan.Stuck, Stuck{Run: w.runOf(resource, m), Reason: ReasonStuck, StartedAt: m.StartedAt, Since: since})
+		s.plan.Stuck = append(s.plan.Stuck, Stuck{Run: w.runOf(w.name, m), Reason: ReasonStuck, StartedAt: m.StartedAt, Since: since})
 	}
 }
 
 // next returns the member's last run, or its next one while it waits.
-func (x *Execution) next(resource string, m *ExecutionMember) Start {
-	return Start{Run: x.runOf(resource, m), Version: m.version(), Role: m.Role, DueAt: x.StartedAt}
+func (w *work) next(m *ExecutionMember) Start {
+	return Start{Run: w.runOf(w.name, m), Version: m.version(), Role: m.Role, DueAt: w.StartedAt}
 }
 
 // observed reports whether the observation lists the member's run in progress.
-func (w *work) observed(resource string, m *ExecutionMember) bool {
-	run := w.runOf(resource, m)
+func (w *work) observed(m *ExecutionMember) bool {
+	run := w.runOf(w.name, m)
 	return slices.ContainsFunc(w.facts, func(f RunFact) bool { return f.Run == run })
 }
 
 // onOperator is the condition of a command to the execution.
-func (x *Execution) onOperator(resource string) Condition {
-	return Condition{Kind: OnOperator, Group: x.Group, Resource: resource}
+func (w *work) onOperator() Condition {
+	return Condition{Kind: OnOperator, Group: w.Group, Resource: w.name}
 }
 
-func (x *Execution) onMember(i int, resource string) Condition {
-	return Condition{Kind: OnMember, Group: x.Group, Resource: resource, Deployment: x.Members[i].Deployment}
+func (w *work) onMember(i int) Condition {
+	return Condition{Kind: OnMember, Group: w.Group, Resource: w.name, Deployment: w.Members[i].Deployment}
 }
 
 // levels returns the topological level of each member of the execution, reusing the memory of
@@ -250,22 +239,4 @@ func (w *work) verdict(k int, h halt, level []int, now time.Time, scratch []int)
 		return ReasonHookWithoutVersion, blockers
 	}
 	return ReasonRun, blockers
-}
-
-// on returns a list of one condition.
-func (s *step) on(c Condition) []Condition {
-	list := s.list(1)
-	list[0] = c
-	return list
-}
-
-// list returns a slice for n conditions, cut from an array that many lists share: one allocation
-// serves hundreds of lists.
-func (s *step) list(n int) []Condition {
-	if len(s.conditions) < n {
-		s.conditions = make([]Condition, max(n, min(256, cap(s.plan.Wait))))
-	}
-	list := s.conditions[:n:n]
-	s.conditions = s.conditions[n:]
-	return list
 }

@@ -70,7 +70,7 @@ func (q *question) answer() Verdict {
 	ready, due := q.ready()
 	hook := q.hook()
 	if ready && hook == nil && !due.IsZero() && !due.After(q.now) && q.member >= 0 {
-		w := &work{Execution: q.freeze(q.latest, q.resource, utc(q.now), nil), resource: q.resource, rule: &q.latest.Rule}
+		w := &work{Execution: q.freeze(q.latest, q.resource, utc(q.now), nil), name: q.name, resource: q.resource, rule: &q.latest.Rule}
 		if k := w.member(q.deployment); k >= 0 {
 			if verdict, decided := q.run(w, k); decided {
 				return verdict
@@ -98,17 +98,17 @@ func (q *question) answer() Verdict {
 		}
 		return verdict
 	case locked && ready && hook != nil:
-		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, On: q.latest.onHook(q.view, hook, func(n int) []Condition { return make([]Condition, n) })}
+		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, On: q.latest.onHook(q.view, hook)}
 	case locked && ended:
 		return Verdict{Reason: ReasonEnded, Group: q.latest.ID, On: []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case ready && q.member >= 0 && rank > lockRank && q.nextMayLock(q.target.deployment, rank):
-		verdict := Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: q.after(q.closes)}
+		verdict := Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: after(q.closes, q.now)}
 		if verdict.Until.IsZero() {
 			verdict.On = q.onNextGroup(inNow, rank)
 		}
 		return verdict
 	case inNow && q.collects(q.target.deployment, rank, q.members[now].Role):
-		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: q.after(q.closes), On: q.onVersions}
+		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: after(q.closes, q.now), On: q.onVersions}
 	case opened < 0 && q.role(now) != Main:
 		return Verdict{Reason: ReasonHookWaitsForMain, On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case lockRank < 0 && q.target.current == -1:
@@ -190,7 +190,7 @@ func (q *question) open() *work {
 	if q.record == nil || q.record.Open == nil || q.record.Open.Environment != q.environment {
 		return nil
 	}
-	return &work{Execution: q.record.Open, resource: q.resource, rule: q.ruleOf(q.record.Open)}
+	return &work{Execution: q.record.Open, name: q.name, resource: q.resource, rule: q.ruleOf(q.record.Open)}
 }
 
 // run answers for the k-th member of an execution. It returns false unless the candidate is the
@@ -200,38 +200,17 @@ func (q *question) run(w *work, k int) (Verdict, bool) {
 	verdict := Verdict{Group: w.Group}
 	switch {
 	case m.running() && q.candidate == m.version():
-		verdict.Reason, verdict.On = ReasonInProgress, []Condition{w.onMember(k, q.name)}
+		verdict.Reason, verdict.On = ReasonInProgress, []Condition{w.onMember(k)}
 	case m.running() && m.RunVersion != "" && q.candidate == m.Version:
-		verdict.Reason, verdict.On = ReasonWaitsForMembers, []Condition{w.onMember(k, q.name)}
+		verdict.Reason, verdict.On = ReasonWaitsForMembers, []Condition{w.onMember(k)}
 	case (m.Status == MemberSucceeded || m.Status == MemberRolledBack) && q.candidate == m.version():
 		verdict.Reason = ReasonCurrent
 	case (m.Status == MemberWaiting || m.Status == MemberFailed) && q.candidate == m.version():
-		var blockers []int
-		h := w.halted()
-		verdict.Reason, blockers = w.verdict(k, h, w.levels(nil), q.now, nil)
-		switch verdict.Reason {
-		case ReasonFailedHolding:
-			verdict.Until, verdict.On = q.haltOf(w, h, q.name, q.now)
-		case ReasonHookWithoutVersion:
-			verdict.On = []Condition{w.onOperator(q.name)}
-		case ReasonWaitsForMembers:
-			verdict.Until = q.after(m.RetryAt)
-			for _, i := range blockers {
-				verdict.On = append(verdict.On, w.onMember(i, q.name))
-			}
-		}
+		verdict.Reason, verdict.Until, verdict.On = q.nextRun(w, k, q.now)
 	default:
 		return verdict, false
 	}
 	return verdict, true
-}
-
-// after returns at if it is after now, else zero.
-func (q *question) after(at time.Time) time.Time {
-	if at.After(q.now) {
-		return at
-	}
-	return time.Time{}
 }
 
 func (q *question) groupID() string {

@@ -42,7 +42,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		for _, wait := range plan.Wait {
+		for wait := range plan.Waits() {
 			fmt.Println(now.Format("15:04"), wait.Reason, "until", wait.Until.Format("15:04"))
 		}
 		var runs []bracket.Run

@@ -12,6 +12,7 @@ import (
 // the first change.
 type work struct {
 	*Execution
+	name     string    // of the resource
 	record   int       // index in State.Executions
 	resource int32     // index in the view, -1 if the resource has no targets
 	rule     *Rule     // its group's copy
@@ -327,7 +328,7 @@ func (s *step) followTargets(w *work) {
 		}
 		here := len(targets) > 0 && s.view.deploymentOf(&targets[0]) == m.Deployment
 		switch {
-		case here && (m.Status == MemberWaiting || m.running() && !w.observed(s.state.Executions[w.record].Resource, m)):
+		case here && (m.Status == MemberWaiting || m.running() && !w.observed(m)):
 			s.overtake(w, k, &targets[0])
 			continue
 		case here || m.Status != MemberWaiting:
@@ -394,7 +395,7 @@ func (s *step) markOf(d *deployment, version string) (_ VersionMark, known bool)
 // end ends the execution, and with it the lease.
 func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	w.Status, w.ended = status, true
-	s.event(Event{Kind: ExecutionEnded, Group: w.Group, Resource: s.state.Executions[w.record].Resource, At: at, Status: status, Quarantine: quarantine})
+	s.event(Event{Kind: ExecutionEnded, Group: w.Group, Resource: w.name, At: at, Status: status, Quarantine: quarantine})
 	s.uses[w.Group]--
 	s.ends[w.Group] = maxTime(s.ends[w.Group], at)
 	if s.counted && w.includes(s.view.environment, s.view.latest.ID) {

@@ -296,7 +296,7 @@ func (w *world) step(s *worldState) *stepped {
 func (w *world) judgePlan(s *truth, state, next State, plan Plan, o Observation) {
 	fail := func(format string, args ...any) {
 		w.t.Helper()
-		w.t.Fatalf("%s\nbefore:\n%safter:\n%splan: %s, %+v\nworld: %+v", fmt.Sprintf(format, args...), describe(state), describe(next), describeStarts(plan), plan.Wait, s)
+		w.t.Fatalf("%s\nbefore:\n%safter:\n%splan: %s, %+v\nworld: %+v", fmt.Sprintf(format, args...), describe(state), describe(next), describeStarts(plan), waitsOf(plan), s)
 	}
 	again, second, err := Step(w.rule, next, o, w.now)
 	if group, executions := again.Changed(next); err != nil || group != nil || executions != nil {
@@ -311,7 +311,7 @@ func (w *world) judgePlan(s *truth, state, next State, plan Plan, o Observation)
 	slices.Reverse(o.Targets.(TargetList))
 	slices.Reverse(o.Runs)
 	_, third, err := Step(w.rule, next, o, w.now)
-	if err != nil || !reflect.DeepEqual(third.Start, second.Start) || !reflect.DeepEqual(third.Wait, second.Wait) {
+	if err != nil || !reflect.DeepEqual(third.Start, second.Start) || !reflect.DeepEqual(waitsOf(third), waitsOf(second)) {
 		fail("I8: the order of the input matters")
 	}
 	for _, start := range plan.Start {
@@ -328,7 +328,7 @@ func (w *world) judgePlan(s *truth, state, next State, plan Plan, o Observation)
 			fail("I14: %s starts a superseded execution", start.Run)
 		}
 	}
-	for _, wait := range plan.Wait {
+	for _, wait := range waitsOf(plan) {
 		if wait.Reason.Status() != Pending || len(wait.On) == 0 && !wait.Until.After(w.now) {
 			fail("I11: nothing ends the wait %+v", wait)
 		}

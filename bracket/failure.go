@@ -236,11 +236,11 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 // completes without an operator ends the execution, and with it the halt. Under merge a newer group
 // may take over the failed members: one that closes later, or the one that is queued here already,
 // once it is due. deriveQueued makes the plan wake at that instant.
-func (v *view) haltOf(w *work, h halt, resource string, now time.Time) (until time.Time, on []Condition) {
-	command := w.onOperator(resource)
+func (v *view) haltOf(w *work, h halt, now time.Time) (until time.Time, on []Condition) {
+	command := w.onOperator()
 	switch {
 	case h == recovering && w.rule.OnMemberFailure != RollbackMember:
-		return until, []Condition{command, {Kind: OnExecutionEnd, Rule: v.id, Resource: resource}}
+		return until, []Condition{command, {Kind: OnExecutionEnd, Rule: v.id, Resource: w.name}}
 	case !w.absorbs():
 		return until, []Condition{command}
 	}

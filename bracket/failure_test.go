@@ -83,7 +83,7 @@ func TestFailure(t *testing.T) {
 			h.fails("kubelet", 63)
 			h.want("")
 			h.is(StatusFailed, "kubelet=failed uncordon=waiting")
-			for _, w := range h.plan.Wait {
+			for _, w := range waitsOf(h.plan) {
 				if w.Reason != ReasonFailedHolding || w.On[0] != (Condition{Kind: OnOperator, Group: w.Group, Resource: "n1"}) { // all that a Command needs
 					h.t.Errorf("%+v", w)
 				}
@@ -98,8 +98,8 @@ func TestFailure(t *testing.T) {
 			h.fails("kubelet", 62)
 			h.want("")
 			h.is(StatusFailed, "containerd=running")
-			if w := h.plan.Wait[0]; w.Reason != ReasonWaitsForMembers || w.On[0].Deployment != "containerd" {
-				h.t.Errorf("%+v", h.plan.Wait)
+			if w := waitsOf(h.plan)[0]; w.Reason != ReasonWaitsForMembers || w.On[0].Deployment != "containerd" {
+				h.t.Errorf("%+v", waitsOf(h.plan))
 			}
 			h.succeeds("containerd", 63)
 			h.want("n1/containerd@v1! n1/kubelet@v1!")
@@ -326,12 +326,12 @@ func TestFailure(t *testing.T) {
 			h.next("os@v3")
 			h.succeeds("os", 160)
 			h.is(StatusFailed, "kubelet=succeeded os=rolled_back")
-			want := []Wait{
+			want := []waiting{
 				{Group: "rule/prod/1", Resource: "n1", Deployment: "os", Reason: ReasonFailedHolding, On: []Condition{{Kind: OnOperator, Group: "rule/prod/1", Resource: "n1"}}},
 				{Group: "rule/prod/2", Resource: "n1", Reason: ReasonQueued, On: []Condition{{Kind: OnExecutionEnd, Rule: "rule", Resource: "n1"}}},
 			}
-			if !reflect.DeepEqual(h.plan.Wait, want) || !h.plan.Next.IsZero() {
-				h.t.Fatalf("next %v, %+v, want %+v", h.plan.Next, h.plan.Wait, want)
+			if !reflect.DeepEqual(waitsOf(h.plan), want) || !h.plan.Next.IsZero() {
+				h.t.Fatalf("next %v, %+v, want %+v", h.plan.Next, waitsOf(h.plan), want)
 			}
 			h.order(Skip, "n1", "os", 163)
 			h.step(163)
@@ -455,7 +455,7 @@ func TestFailure(t *testing.T) {
 			h.runs[run] = &RunFact{Run: run, Status: RunSucceeded, StartedAt: at(62), EndedAt: at(63)}
 			h.step(64)
 			h.is(StatusFailed, "kubelet=failed uncordon=succeeded")
-			if w := h.plan.Wait; len(w) != 1 || len(w[0].On) != 1 || w[0].On[0].Kind != OnOperator {
+			if w := waitsOf(h.plan); len(w) != 1 || len(w[0].On) != 1 || w[0].On[0].Kind != OnOperator {
 				h.t.Errorf("%+v", w)
 			}
 		}, "nothing is merged after a post, so no newer group ends this halt"},
@@ -474,7 +474,7 @@ func TestFailure(t *testing.T) {
 			merging(h)
 			h.until(60, "n1", "drain")
 			h.fails("drain", 61)
-			if w := h.plan.Wait[0]; w.Reason != ReasonFailedHolding || len(w.On) != 1 || w.On[0].Kind != OnOperator {
+			if w := waitsOf(h.plan)[0]; w.Reason != ReasonFailedHolding || len(w.On) != 1 || w.On[0].Kind != OnOperator {
 				h.t.Errorf("%+v", w)
 			}
 		}, "a merge gives failed mains another version, and never hooks: no newer group ends this halt"},
@@ -487,7 +487,7 @@ func TestFailure(t *testing.T) {
 			h.succeeds("os", 161)
 			h.start()
 			h.fails("os", 162)
-			if w := h.plan.Wait[0]; w.Reason != ReasonFailedHolding || len(w.On) != 1 || w.On[0].Kind != OnOperator {
+			if w := waitsOf(h.plan)[0]; w.Reason != ReasonFailedHolding || len(w.On) != 1 || w.On[0].Kind != OnOperator {
 				h.t.Errorf("%+v", w)
 			}
 		}, "maxMerges is used up: no newer group ends this halt"},
@@ -1288,7 +1288,7 @@ func TestFailure(t *testing.T) {
 			h.step(60)
 			h.start()
 			var waits []string
-			for _, w := range h.step(61).Wait {
+			for _, w := range waitsOf(h.step(61)) {
 				waits = append(waits, w.Deployment)
 			}
 			if got := strings.Join(waits, " "); got != "os containerd kubelet uncordon" {
@@ -1574,8 +1574,8 @@ func TestFailure(t *testing.T) {
 				h.step(m)
 			}
 			h.start()
-			if h.step(71); len(h.plan.Wait) != 0 {
-				h.t.Errorf("%+v", h.plan.Wait)
+			if h.step(71); len(waitsOf(h.plan)) != 0 {
+				h.t.Errorf("%+v", waitsOf(h.plan))
 			}
 		}, "no operator is needed"},
 	})
@@ -1596,7 +1596,7 @@ func TestOtherEnvironmentQueues(t *testing.T) {
 	if v := staging.evaluate("n1", "kubelet", "v2"); v.Reason != ReasonQueued {
 		t.Errorf("%+v", v)
 	}
-	if w := staging.plan.Wait; len(w) != 1 || w[0].Reason != ReasonQueued || staging.state.Group.Closed[0].Status != StatusReady {
+	if w := waitsOf(staging.plan); len(w) != 1 || w[0].Reason != ReasonQueued || staging.state.Group.Closed[0].Status != StatusReady {
 		t.Errorf("%+v\n%s", w, describe(staging.state))
 	}
 	if _, changed := staging.state.Changed(State{Executions: h.state.Executions}); changed != nil {
@@ -1784,9 +1784,9 @@ func TestAdoptedHookWithoutVersion(t *testing.T) {
 		h.finishAll(62)
 	}
 	h.want("")
-	want := Wait{Group: "rule/prod/1", Resource: "n1", Deployment: "uncordon", Reason: ReasonHookWithoutVersion, On: []Condition{{Kind: OnOperator, Group: "rule/prod/1", Resource: "n1"}}}
-	if len(h.plan.Wait) != 1 || !reflect.DeepEqual(h.plan.Wait[0], want) {
-		t.Fatalf("waits: %+v", h.plan.Wait)
+	want := waiting{Group: "rule/prod/1", Resource: "n1", Deployment: "uncordon", Reason: ReasonHookWithoutVersion, On: []Condition{{Kind: OnOperator, Group: "rule/prod/1", Resource: "n1"}}}
+	if len(waitsOf(h.plan)) != 1 || !reflect.DeepEqual(waitsOf(h.plan)[0], want) {
+		t.Fatalf("waits: %+v", waitsOf(h.plan))
 	}
 	if v := h.plan.Evaluate(h.state, "n1", "uncordon", "", h.now); v.Reason != want.Reason || !slices.Equal(v.On, want.On) {
 		t.Errorf("%+v", v)

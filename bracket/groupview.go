@@ -191,20 +191,16 @@ func (g *groupView) idleHook(v *view, targets []target) *target {
 	return nil
 }
 
-// onHook returns the events that can give a version to a hook that has none, in a list from the
-// caller: a new version that the hook may run, and the close of the next group, because this group
-// locks nothing more. If such a version exists already and came too late for this group, only the
-// close of the next group can help.
-func (g *groupView) onHook(v *view, hook *target, list func(n int) []Condition) []Condition {
+// onHook returns the events that can give a version to a hook that has none: a new version that the
+// hook may run, and the close of the next group, because this group locks nothing more. If such a
+// version exists already and came too late for this group, only the close of the next group can
+// help.
+func (g *groupView) onHook(v *view, hook *target) []Condition {
 	next := Condition{Kind: OnGroupClose, Rule: v.id, Environment: v.environment}
 	if g.cameLate(v, hook) {
-		on := list(1)
-		on[0] = next
-		return on
+		return []Condition{next}
 	}
-	on := list(2)
-	on[0], on[1] = Condition{Kind: OnVersion, Deployment: v.deploymentOf(hook)}, next
-	return on
+	return []Condition{{Kind: OnVersion, Deployment: v.deploymentOf(hook)}, next}
 }
 
 // cameLate reports whether a hook that runs nothing has a version that it may run now or from a known

@@ -237,14 +237,14 @@ func (h *host) checkPlan(dueAtClose bool) {
 	if back := h.goesBack(h.plan); back != "" {
 		h.t.Error(back)
 	}
-	waits := fmt.Sprint(h.plan.Wait)
-	for _, w := range h.plan.Wait {
+	waits := fmt.Sprint(waitsOf(h.plan))
+	for _, w := range waitsOf(h.plan) {
 		_ = append(w.On, Condition{})
 	}
-	if got := fmt.Sprint(h.plan.Wait); got != waits {
+	if got := fmt.Sprint(waitsOf(h.plan)); got != waits {
 		h.t.Errorf("what is appended to some conditions gets into others:\n%s\n%s", waits, got)
 	}
-	for _, w := range h.plan.Wait {
+	for _, w := range waitsOf(h.plan) {
 		for _, c := range w.On {
 			checkCondition(h.t, c)
 		}
@@ -549,15 +549,15 @@ func kinds(on []Condition) string {
 }
 
 // wait returns what the last plan says of a deployment on n1.
-func (h *host) wait(deployment string) Wait {
+func (h *host) wait(deployment string) waiting {
 	h.t.Helper()
-	for _, w := range h.plan.Wait {
+	for _, w := range waitsOf(h.plan) {
 		if w.Resource == "n1" && w.Deployment == deployment {
 			return w
 		}
 	}
-	h.t.Fatalf("%s does not wait: %+v", deployment, h.plan.Wait)
-	return Wait{}
+	h.t.Fatalf("%s does not wait: %+v", deployment, waitsOf(h.plan))
+	return waiting{}
 }
 
 // starts is what the last plan offers, as "resource/deployment@version", rollbacks with a "!".
@@ -623,4 +623,24 @@ func events(p Plan) string {
 		list = append(list, fmt.Sprintf("%s %d %s", text, number(e.Group), e.Status))
 	}
 	return strings.Join(list, ", ")
+}
+
+// waiting is a Wait with its events: one that tests compare and write down.
+type waiting struct {
+	Group, Resource, Deployment string
+	Reason                      Reason
+	Until                       time.Time
+	On                          []Condition
+}
+
+func (w waiting) String() string {
+	return (&Wait{Group: w.Group, Resource: w.Resource, Deployment: w.Deployment, Reason: w.Reason, Until: w.Until}).text(w.On)
+}
+
+// waitsOf returns the waits of a plan.
+func waitsOf(p Plan) (all []waiting) {
+	for w := range p.Waits() {
+		all = append(all, waiting{w.Group, w.Resource, w.Deployment, w.Reason, w.Until, w.On()})
+	}
+	return all
 }

@@ -37,7 +37,7 @@ func (h *host) merged(want bool) {
 	h.t.Helper()
 	x := h.open("n1")
 	if (len(x.Merged) == 1) != want || x.Generation != 1+len(x.Merged) {
-		h.t.Fatalf("merged %v, want %v\n%s%+v", x.Merged, want, describe(h.state), h.plan.Wait)
+		h.t.Fatalf("merged %v, want %v\n%s%+v", x.Merged, want, describe(h.state), waitsOf(h.plan))
 	}
 }
 
@@ -393,15 +393,15 @@ func TestMerge(t *testing.T) {
 			want := func(until time.Time, on ...Condition) {
 				h.t.Helper()
 				h.merged(false)
-				var told []Wait
-				for _, w := range h.plan.Wait {
+				var all []waiting
+				for _, w := range waitsOf(h.plan) {
 					if w.Deployment == "kubelet" {
-						told = append(told, w)
+						all = append(all, w)
 					}
 				}
-				wait := Wait{Group: "rule/prod/1", Resource: "n1", Deployment: "kubelet", Reason: ReasonFailedHolding, Until: until, On: on}
-				if !reflect.DeepEqual(told, []Wait{wait}) || !until.IsZero() && !h.plan.Next.Equal(until) {
-					h.t.Fatalf("next %v, told %+v, want %+v", h.plan.Next, told, wait)
+				wait := waiting{Group: "rule/prod/1", Resource: "n1", Deployment: "kubelet", Reason: ReasonFailedHolding, Until: until, On: on}
+				if !reflect.DeepEqual(all, []waiting{wait}) || !until.IsZero() && !h.plan.Next.Equal(until) {
+					h.t.Fatalf("next %v, told %+v, want %+v", h.plan.Next, all, wait)
 				}
 			}
 			h.due["n1"] = at(200)
@@ -518,7 +518,7 @@ func TestMerge(t *testing.T) {
 			h.end("n1", "containerd", RunSucceeded, 159)
 			h.step(160)
 			h.want("")
-			for _, w := range h.plan.Wait {
+			for _, w := range waitsOf(h.plan) {
 				if w.Deployment == "os" && (w.Reason != ReasonWaitsForMembers || w.On[0].Deployment != "kubelet") {
 					h.t.Errorf("%+v", w)
 				}
@@ -974,8 +974,8 @@ func TestMerge(t *testing.T) {
 			h.want("n1/kubelet@v1!")
 			h.start()
 			h.succeeds("kubelet", 62)
-			if w := h.wait("uncordon"); len(h.plan.Wait) != 1 || w.Reason != ReasonFailedHolding || kinds(w.On) != "operator" {
-				h.t.Errorf("%+v", h.plan.Wait)
+			if w := h.wait("uncordon"); len(waitsOf(h.plan)) != 1 || w.Reason != ReasonFailedHolding || kinds(w.On) != "operator" {
+				h.t.Errorf("%+v", waitsOf(h.plan))
 			}
 		}, "one wait says what is needed, and no newer group is merged after a rollback"},
 		{"a halt that the queued group cannot end", func(h *host) {
@@ -1044,7 +1044,7 @@ func TestWakesForMerges(t *testing.T) {
 				h.t.Errorf("next is %v\n%s", h.plan.Next, h.plan)
 			}
 			h.step(300)
-			if w := h.plan.Wait[len(h.plan.Wait)-1]; w.Reason != ReasonMergeBudget {
+			if w := waitsOf(h.plan)[len(waitsOf(h.plan))-1]; w.Reason != ReasonMergeBudget {
 				h.t.Errorf("%s", w)
 			}
 		}, "another reason is told"},

@@ -1,6 +1,7 @@
 package bracket_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,21 +18,13 @@ func TestNamesOfOneLine(t *testing.T) {
 	plan := bracket.Plan{
 		Start:      []bracket.Start{{Run: run, Role: bracket.Main, Version: "v\n", DueAt: at}},
 		Redispatch: []bracket.Start{{Run: run, Role: bracket.Main, Version: "v\n", DueAt: at}},
-		Wait: []bracket.Wait{
-			{Group: "g\n", Reason: "x", On: []bracket.Condition{on(bracket.OnMember), on(bracket.OnExecutionEnd), on(bracket.OnGroupClose)}},
-			{Group: "g\n", Resource: "r\n", Reason: "x", On: []bracket.Condition{on(bracket.OnVersion), on(bracket.OnOperator)}},
-			{Group: "g\n", Resource: "r\n", Deployment: "d\n", Reason: "x"},
-		},
-		Stuck:   []bracket.Stuck{{Run: run, Since: at, StartedAt: at}},
-		Events:  []bracket.Event{{Kind: bracket.GroupMerged, Group: "g\n", Resource: "r\n", Into: "h\n", Status: "merged", At: at}},
-		Unknown: []bracket.Run{run},
-		Refused: []bracket.Command{{ID: "c\n", Kind: "odd\n", Group: "g\n", Resource: "r\n", Deployment: "d\n", By: "ann\nand bob", At: at, Reason: "why\nnot"}},
+		Stuck:      []bracket.Stuck{{Run: run, Since: at, StartedAt: at}},
+		Events:     []bracket.Event{{Kind: bracket.GroupMerged, Group: "g\n", Resource: "r\n", Into: "h\n", Status: "merged", At: at}},
+		Unknown:    []bracket.Run{run},
+		Refused:    []bracket.Command{{ID: "c\n", Kind: "odd\n", Group: "g\n", Resource: "r\n", Deployment: "d\n", By: "ann\nand bob", At: at, Reason: "why\nnot"}},
 	}
 	const want = `start: "r\n"/"d\n" (main): deploy "v\n" as "g\n/r\n/d\n/1/1/deploy", due since 2026-03-10T09:00:00Z
 redispatch: "r\n"/"d\n" (main): deploy "v\n" as "g\n/r\n/d\n/1/1/deploy", due since 2026-03-10T09:00:00Z
-waits: "g\n": x, waits for "d\n" on "r\n" or the end of the execution on "r\n" or the next group in "e\n"
-waits: "r\n": "g\n": x, waits for a version of "d\n" or a command for "g\n" on "r\n"
-waits: "r\n"/"d\n": "g\n": x
 stuck: "r\n"/"d\n": "g\n/r\n/d\n/1/1/deploy" is stuck since 2026-03-10T09:00:00Z, started 2026-03-10T09:00:00Z
 event: group_merged: "g\n" on "r\n" into "h\n", merged at 2026-03-10T09:00:00Z
 unknown: "g\n/r\n/d\n/1/1/deploy"
@@ -39,7 +32,25 @@ refused: "c\n": "odd\n" "d\n" for "g\n" on "r\n" by ann and bob at 2026-03-10T09
 	if got := plan.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got, want := (bracket.Verdict{Reason: bracket.ReasonCollecting, Group: "g\n"}).String(), `pending: "g\n": bracket_collecting`; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	for _, row := range []struct {
+		of   fmt.Stringer
+		want string
+	}{
+		{bracket.Verdict{Reason: bracket.ReasonCollecting, Group: "g\n"}, `pending: "g\n": bracket_collecting`},
+		{
+			bracket.Verdict{Reason: bracket.ReasonQueued, On: []bracket.Condition{on(bracket.OnMember), on(bracket.OnExecutionEnd), on(bracket.OnGroupClose)}},
+			`pending: bracket_queued, waits for "d\n" on "r\n" or the end of the execution on "r\n" or the next group in "e\n"`,
+		},
+		{
+			bracket.Verdict{Reason: bracket.ReasonQueued, On: []bracket.Condition{on(bracket.OnVersion), on(bracket.OnOperator)}},
+			`pending: bracket_queued, waits for a version of "d\n" or a command for "g\n" on "r\n"`,
+		},
+		{bracket.Wait{Group: "g\n", Reason: "x"}, `"g\n": x`},
+		{bracket.Wait{Group: "g\n", Resource: "r\n", Reason: "x"}, `"r\n": "g\n": x`},
+		{bracket.Wait{Group: "g\n", Resource: "r\n", Deployment: "d\n", Reason: "x"}, `"r\n"/"d\n": "g\n": x`},
+	} {
+		if got := row.of.String(); got != row.want {
+			t.Errorf("got %s, want %s", got, row.want)
+		}
 	}
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Plan is what [Step] decided. Any subset of Start may be committed and carried out, in any order,
 // before the next Step. All slices are freshly allocated and belong to the caller, who may reorder
-// and shorten them. Only the On lists are shared and must not be modified.
+// and shorten them. What does not start, and why, is in [Plan.Waits].
 type Plan struct {
 	// Start are the runs that may start now, ordered by resource, dependency level and deployment.
 	// Not starting a run, for example because no slot is free, changes nothing.
@@ -13,10 +13,6 @@ type Plan struct {
 	// crash after the commit may have prevented their dispatch. Dispatch them again. That does no
 	// harm, because dispatch is create-if-absent by Run.String.
 	Redispatch []Start
-	// Wait says why runs of needed executions do not start now, in the order of Start. Resources
-	// that need nothing have no entry. While a group collects, one entry without a Resource says
-	// until when. [Plan.Evaluate] gives the verdict on any one candidate.
-	Wait []Wait
 	// Stuck are runs in progress that have had no outcome for stuckAfterSeconds, in the order of
 	// Start.
 	Stuck []Stuck
@@ -37,7 +33,8 @@ type Plan struct {
 	// observation; zero: never. Once runs have been started, see [Plan.NextAfter].
 	Next time.Time
 
-	view *view
+	view  *view
+	waits *waits
 }
 
 // Start is a run that may start now.
@@ -51,16 +48,6 @@ type Start struct {
 	// DueAt is when the execution became due; for a run of an open execution, when the execution
 	// started.
 	DueAt time.Time
-}
-
-// Wait is a reason why something does not start. With a Deployment it concerns that member of an
-// open execution; without one, every run of the group on the resource; without a Resource, every
-// new version of a member on any resource.
-type Wait struct {
-	Group, Resource, Deployment string
-	Reason                      Reason      // a pending one
-	Until                       time.Time   // after now; zero if only an event can help
-	On                          []Condition // events that can help; shared, read-only
 }
 
 // Stuck is a run without outcome.

@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ func (p Plan) String() string {
 	var lines []string
 	lines = textlist.Lines(lines, "start: ", p.Start)
 	lines = textlist.Lines(lines, "redispatch: ", p.Redispatch)
-	lines = textlist.Lines(lines, "waits: ", p.Wait)
+	lines = textlist.Lines(lines, "waits: ", slices.Collect(p.Waits()))
 	lines = textlist.Lines(lines, "stuck: ", p.Stuck)
 	lines = textlist.Lines(lines, "event: ", p.Events)
 	lines = textlist.Lines(lines, "unknown: ", p.Unknown)
@@ -42,7 +43,10 @@ func (s Start) String() string {
 }
 
 // String returns what waits, for what reason, until when and for what.
-func (w Wait) String() string {
+func (w Wait) String() string { return w.text(w.On()) }
+
+// text is String with the events that can help.
+func (w *Wait) text(on []Condition) string {
 	var about string
 	switch {
 	case w.Resource == "":
@@ -52,7 +56,7 @@ func (w Wait) String() string {
 	default:
 		about = fmt.Sprintf("%s/%s: %s", textlist.Name(w.Resource), textlist.Name(w.Deployment), textlist.Name(w.Group))
 	}
-	return about + ": " + because(w.Reason, w.Until, w.On)
+	return about + ": " + because(w.Reason, w.Until, on)
 }
 
 // String returns the reason with its status, of which group it is, until when it holds and what can

@@ -63,9 +63,9 @@ func TestStringsTellAll(t *testing.T) {
 	}{
 		{Start{Run: run, Version: "v2", Role: Main, First: true, DueAt: at(0)}, "n1/kubelet (main): deploy v2 as r%2Fprod%2F1/n1/kubelet/1/1/deploy, takes the lease, due since 2026-03-10T09:00:00Z", "", "which slot it takes"},
 		{Start{Run: run, Version: "v2", Role: Main, DueAt: at(0)}, "n1/kubelet (main): deploy v2 as r%2Fprod%2F1/n1/kubelet/1/1/deploy, due since 2026-03-10T09:00:00Z", "", "the lease is held already"},
-		{Wait{Group: "r/prod/1", Resource: "n1", Deployment: "kubelet", Reason: ReasonNotDue, Until: at(1), On: on}, "n1/kubelet: r/prod/1: bracket_not_due until 2026-03-10T09:01:00Z, waits for a version of kubelet", "", "a member"},
-		{Wait{Group: "r/prod/1", Resource: "n1", Reason: ReasonNotDue, Until: at(1)}, "n1: r/prod/1: bracket_not_due until 2026-03-10T09:01:00Z", "", "a resource"},
-		{Wait{Group: "r/prod/1", Reason: ReasonCollecting, On: on}, "r/prod/1: bracket_collecting, waits for a version of kubelet", "Deployment", "a group; a member has a resource"},
+		{waiting{Group: "r/prod/1", Resource: "n1", Deployment: "kubelet", Reason: ReasonNotDue, Until: at(1), On: on}, "n1/kubelet: r/prod/1: bracket_not_due until 2026-03-10T09:01:00Z, waits for a version of kubelet", "", "a member"},
+		{waiting{Group: "r/prod/1", Resource: "n1", Reason: ReasonNotDue, Until: at(1)}, "n1: r/prod/1: bracket_not_due until 2026-03-10T09:01:00Z", "", "a resource"},
+		{waiting{Group: "r/prod/1", Reason: ReasonCollecting, On: on}, "r/prod/1: bracket_collecting, waits for a version of kubelet", "Deployment", "a group; a member has a resource"},
 		{Verdict{Reason: ReasonNotDue, Group: "r/prod/1", Until: at(1), On: on}, "pending: r/prod/1: bracket_not_due until 2026-03-10T09:01:00Z, waits for a version of kubelet", "", "not now"},
 		{Verdict{Reason: ReasonNotApplicable}, "allowed: rule_not_applicable", "", "no group decides"},
 		{Verdict{Reason: ReasonNotLocked, Group: "r/prod/1"}, "denied: r/prod/1: bracket_not_locked", "", "not this one"},
@@ -128,9 +128,11 @@ func TestStringsTellAll(t *testing.T) {
 
 // TestPlanStringIsShort: of what there is a thousand of, ten entries are told and the rest counted.
 func TestPlanStringIsShort(t *testing.T) {
-	var p Plan
-	for i := range 1000 {
-		p.Wait = append(p.Wait, Wait{Group: "g", Resource: fmt.Sprint("n", i), Reason: ReasonNotDue})
+	v := &view{latest: &groupView{Group: &Group{ID: "g"}}}
+	p := Plan{waits: &waits{view: v}}
+	for i := range int32(1000) {
+		v.resources, v.pending = append(v.resources, fmt.Sprint("n", i)), append(v.pending, i)
+		p.waits.list = append(p.waits.list, waitEntry{i, -1, waitNotDue})
 	}
 	lines := strings.Split(p.String(), "\n")
 	if len(lines) != 11 || !strings.HasPrefix(lines[9], "waits: n9: g") || lines[10] != "waits: and 990 more" {

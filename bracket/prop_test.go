@@ -254,7 +254,7 @@ func (m *machine) plans() {
 	}
 	fail := func(format string, args ...any) {
 		m.Helper()
-		m.Fatalf("%s\n%sstarts %s\nwaits %+v\nnext %v", fmt.Sprintf(format, args...), describe(next), describeStarts(plan), plan.Wait, plan.Next)
+		m.Fatalf("%s\n%sstarts %s\nwaits %+v\nnext %v", fmt.Sprintf(format, args...), describe(next), describeStarts(plan), waitsOf(plan), plan.Next)
 	}
 	if back := m.goesBack(plan); back != "" {
 		fail("I1: %s", back)
@@ -263,8 +263,8 @@ func (m *machine) plans() {
 	if group, executions := again.Changed(next); err != nil || group != nil || executions != nil {
 		fail("I6: a repeated step changes %v %v, %v", group, executions, err)
 	}
-	if !reflect.DeepEqual(plan.Start, second.Start) || !reflect.DeepEqual(plan.Wait, second.Wait) || !plan.Next.Equal(second.Next) {
-		fail("I6, I8: a repeated step plans %s, %+v, %v", describeStarts(second), second.Wait, second.Next)
+	if !reflect.DeepEqual(plan.Start, second.Start) || !reflect.DeepEqual(waitsOf(plan), waitsOf(second)) || !plan.Next.Equal(second.Next) {
+		fail("I6, I8: a repeated step plans %s, %+v, %v", describeStarts(second), waitsOf(second), second.Next)
 	}
 	if !plan.Next.IsZero() && !plan.Next.After(m.now) {
 		fail("Next is not in the future")
@@ -296,7 +296,7 @@ func (m *machine) plans() {
 			fail("nothing happens at Next")
 		}
 	}
-	for _, w := range plan.Wait {
+	for _, w := range waitsOf(plan) {
 		if w.Reason.Status() != Pending || !w.Until.After(m.now) && len(w.On) == 0 {
 			fail("I11: nothing ends %+v", w)
 		}
@@ -353,7 +353,7 @@ func (m *machine) plans() {
 // samePlan reports whether two plans say the same, but for what happened before and when to look
 // again.
 func samePlan(a, b Plan) bool {
-	return reflect.DeepEqual(a.Start, b.Start) && reflect.DeepEqual(a.Wait, b.Wait) && reflect.DeepEqual(a.Stuck, b.Stuck) && reflect.DeepEqual(a.Redispatch, b.Redispatch)
+	return reflect.DeepEqual(a.Start, b.Start) && reflect.DeepEqual(waitsOf(a), waitsOf(b)) && reflect.DeepEqual(a.Stuck, b.Stuck) && reflect.DeepEqual(a.Redispatch, b.Redispatch)
 }
 
 // reopens reports whether a version that the latest group has locked becomes eligible again at an
@@ -735,7 +735,7 @@ func (m *machine) calm() {
 		}
 		for _, r := range m.state.Executions {
 			if r.Open != nil {
-				m.Fatalf("I16: the execution on %s is open for ever\n%swaits %+v", r.Resource, describe(m.state), m.plan.Wait)
+				m.Fatalf("I16: the execution on %s is open for ever\n%swaits %+v", r.Resource, describe(m.state), waitsOf(m.plan))
 			}
 		}
 		m.out["rest"]++
@@ -744,7 +744,7 @@ func (m *machine) calm() {
 		}
 		return
 	}
-	m.Fatalf("I16: does not come to rest\n%sstarts %s\nwaits %+v", describe(m.state), describeStarts(m.plan), m.plan.Wait)
+	m.Fatalf("I16: does not come to rest\n%sstarts %s\nwaits %+v", describe(m.state), describeStarts(m.plan), waitsOf(m.plan))
 }
 
 // upToDate: where nothing failed and nobody interfered, every main ends with the newest eligible

@@ -169,7 +169,7 @@ type ExecutionMember struct {
 }
 
 // Status is the status of a group or of an execution. A group that has not started on a resource
-// has no status stored there: [Plan.Wait] and [Plan.Start] say whether it is queued, not due or
+// has no status stored there: [Plan.Waits] and [Plan.Start] say whether it is queued, not due or
 // ready there, and [ExecutionRecord.Last] says whether it is done.
 type Status string
 

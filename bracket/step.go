@@ -26,9 +26,8 @@ type step struct {
 	idle         int                  // members of open executions that may wait, for reserve
 	ended        int                  // executions of the latest group that ended
 	endedFailed  int
-	astray       []Command   // commands whose execution is not open
-	conditions   []Condition // what is left of the array that backs the plan's On lists
-	level, order []int       // scratch of deriveOpen, and blockers
+	astray       []Command // commands whose execution is not open
+	level, order []int     // scratch of deriveOpen, and blockers
 	blockers     []int
 }
 
@@ -88,8 +87,8 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 		return next, plan, nil
 	}
 	s.plan.refuse(s.astray)
-	s.derive()
 	s.plan.view = v
+	s.derive()
 	return s.state, s.plan, nil
 }
 
@@ -199,7 +198,7 @@ func (s *step) findOpen() {
 		for int(i) < len(v.resources) && v.resources[i] < record.Resource {
 			i++
 		}
-		w := work{Execution: record.Open, record: at, resource: -1}
+		w := work{Execution: record.Open, name: record.Resource, record: at, resource: -1}
 		if int(i) < len(v.resources) && v.resources[i] == record.Resource {
 			w.resource = i
 		}
@@ -223,7 +222,7 @@ func (s *step) foldAll() {
 	runs, commands := v.runs, v.commands
 	for i := range s.works {
 		w := &s.works[i]
-		resource := s.state.Executions[w.record].Resource
+		resource := w.name
 		for len(runs) > 0 && runs[0].Run.Resource < resource {
 			runs = runs[1:]
 		}

@@ -301,7 +301,7 @@ func (w *traceWorld) check(plan Plan, now time.Time) {
 			w.t.Errorf("%v: %s is offered, but its verdict is %+v", now, s.Run, v)
 		}
 	}
-	for _, wait := range plan.Wait {
+	for _, wait := range waitsOf(plan) {
 		if wait.Reason.Status() != Pending || len(wait.On) == 0 && !wait.Until.After(now) {
 			w.t.Errorf("%v: %+v has nothing to wait for", now, wait)
 		}

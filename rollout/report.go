@@ -153,9 +153,7 @@ func (w *work) reportWaits(b *bracketWork, members int32, settled settled) {
 	w.blockers = slices.Grow(w.blockers, len(b.pending))
 	walk := walk{work: w, bracket: b}
 	next := 0 // in b.pending
-	for k := range b.plan.Wait {
-		wait := &b.plan.Wait[k]
-		said := bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On}
+	for wait := range b.plan.Waits() {
 		switch {
 		case wait.Resource == "":
 			// The group collects: reportRest says so for each target that has a new version.
@@ -169,14 +167,14 @@ func (w *work) reportWaits(b *bracketWork, members int32, settled settled) {
 			if n := w.number(i, version); wait.Reason == bracket.ReasonWaitsForMembers && n >= 0 {
 				w.waitFor(i, n, members)
 			} else {
-				w.wait(i, version, w.also(nil, w.verdict(b, wait.Resource, said, nil)))
+				w.wait(i, version, w.also(nil, w.verdict(b, wait.Resource, said(wait), nil)))
 			}
 		default:
 			for w.resources[b.pending[next].resource].ID != wait.Resource {
 				next++
 			}
 			p := &b.pending[next]
-			listed := w.list(w.pendingBlockers(b, p, said))
+			listed := w.list(w.pendingBlockers(b, p, said(wait)))
 			var open *bracket.Execution // the one whose end the resource waits for
 			if wait.Reason == bracket.ReasonQueued || wait.Reason == bracket.ReasonMergeBudget {
 				open = walk.open(wait.Resource)
@@ -190,6 +188,11 @@ func (w *work) reportWaits(b *bracketWork, members int32, settled settled) {
 			}
 		}
 	}
+}
+
+// said returns a wait as a verdict.
+func said(wait bracket.Wait) bracket.Verdict {
+	return bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On()}
 }
 
 // pendingBlockers returns what the bracket says of a pending resource, and then all that keeps its

@@ -90,7 +90,7 @@ func (w *work) release() {
 	w.snapshot, w.admitting, w.opened = nil, admitting{}, nil
 	w.deleted, w.commands, w.concerns, w.satisfiers, w.attempted = nil, nil, nil, nil, attempted{}
 	for _, b := range w.stepped {
-		b.pending, b.runs, b.plan.Wait, b.kinds, b.observation = nil, nil, nil, kinds{}, bracket.Observation{}
+		b.pending, b.runs, b.kinds, b.observation = nil, nil, kinds{}, bracket.Observation{}
 	}
 }
 

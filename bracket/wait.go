@@ -1,0 +1,150 @@
+package bracket
+
+import (
+	"iter"
+	"time"
+)
+
+// Wait is a reason why something does not start. With a Deployment it concerns that member of an
+// open execution; without one, every run of the group on the resource; without a Resource, every
+// new version of a member on any resource.
+type Wait struct {
+	Group, Resource, Deployment string
+	Reason                      Reason    // a pending one
+	Until                       time.Time // after now; zero if only an event can help
+
+	of    *waits
+	entry waitEntry
+}
+
+// Waits iterates over the reasons why runs of needed executions do not start now, in the order of
+// Start. Resources that need nothing have no entry. While a group collects, one entry without a
+// Resource says until when. [Plan.Evaluate] gives the verdict on any one candidate.
+func (p Plan) Waits() iter.Seq[Wait] {
+	return func(yield func(Wait) bool) {
+		if p.waits == nil {
+			return
+		}
+		for _, e := range p.waits.list {
+			if !yield(p.waits.wait(e)) {
+				return
+			}
+		}
+	}
+}
+
+// On returns the events that can end the wait. The list may be shared and must not be modified. A
+// fleet at work has hundreds of thousands of waits, and of few somebody asks, so lists are made then.
+func (w Wait) On() []Condition {
+	if w.of == nil {
+		return nil
+	}
+	return w.of.on(w.entry)
+}
+
+// waits are the waits of a plan, and what they are told from.
+type waits struct {
+	*view
+	works      []work
+	collecting string // the id of the collecting group
+	list       []waitEntry
+}
+
+// waitEntry is a wait in short. There may be one per target, so it is small.
+type waitEntry struct {
+	at     int32 // in works for a member, else in pending
+	member int32 // of the execution, -1 for a resource
+	kind   waitKind
+}
+
+// waitKind is a reason, or one of two meanings of it.
+type waitKind uint8
+
+const (
+	waitCollecting waitKind = iota
+	waitNotDue
+	waitQueued
+	waitMergeBudget
+	waitHookWithoutVersion
+	waitForMembers
+	waitFailedHolding
+	waitRolledBack // as failedHolding, of a member that is back: only a command can help
+)
+
+func (k waitKind) reason() Reason {
+	return [...]Reason{ReasonCollecting, ReasonNotDue, ReasonQueued, ReasonMergeBudget, ReasonHookWithoutVersion, ReasonWaitsForMembers, ReasonFailedHolding, ReasonFailedHolding}[k]
+}
+
+// wait tells a wait in full.
+func (ws *waits) wait(e waitEntry) Wait {
+	w := Wait{Reason: e.kind.reason(), of: ws, entry: e}
+	switch {
+	case e.kind == waitCollecting:
+		w.Group, w.Until = ws.collecting, ws.closes
+	case e.member < 0:
+		w.Group, w.Resource = ws.latest.ID, ws.resources[ws.pending[e.at]]
+		if e.kind == waitNotDue {
+			w.Until = ws.dueAt(int(e.at))
+		}
+	default:
+		x := &ws.works[e.at]
+		m := &x.Members[e.member]
+		w.Group, w.Resource, w.Deployment = x.Group, x.name, m.Deployment
+		switch e.kind {
+		case waitForMembers:
+			w.Until = after(m.RetryAt, ws.now)
+		case waitFailedHolding:
+			w.Until, _ = ws.haltOf(x, x.halted(), ws.now)
+		}
+	}
+	return w
+}
+
+// on returns what can end a wait.
+func (ws *waits) on(e waitEntry) []Condition {
+	switch {
+	case e.kind == waitCollecting:
+		return ws.onVersions
+	case e.kind == waitNotDue:
+		if ws.dueAt(int(e.at)).IsZero() {
+			return ws.onConfig
+		}
+		return nil
+	case e.kind == waitRolledBack:
+		return []Condition{ws.works[e.at].onOperator()}
+	case e.member >= 0:
+		x := &ws.works[e.at]
+		_, _, on := ws.nextRun(x, int(e.member), ws.now)
+		return on
+	case e.kind == waitHookWithoutVersion:
+		return ws.latest.onHook(ws.view, ws.latest.idleHook(ws.view, ws.span(ws.pending[e.at])))
+	}
+	return []Condition{{Kind: OnExecutionEnd, Rule: ws.id, Resource: ws.resources[ws.pending[e.at]]}}
+}
+
+// nextRun decides about the next run of the k-th member of an execution, which waits or has failed:
+// what it waits for, until when, and what can help.
+func (v *view) nextRun(w *work, k int, now time.Time) (reason Reason, until time.Time, on []Condition) {
+	h := w.halted()
+	reason, blockers := w.verdict(k, h, w.levels(nil), now, nil)
+	switch reason {
+	case ReasonFailedHolding:
+		until, on = v.haltOf(w, h, now)
+	case ReasonHookWithoutVersion:
+		on = []Condition{w.onOperator()}
+	case ReasonWaitsForMembers:
+		until = after(w.Members[k].RetryAt, now)
+		for _, i := range blockers {
+			on = append(on, w.onMember(i))
+		}
+	}
+	return reason, until, on
+}
+
+// after returns at if it is after now, else zero.
+func after(at, now time.Time) time.Time {
+	if at.After(now) {
+		return at
+	}
+	return time.Time{}
+}
