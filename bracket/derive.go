@@ -175,7 +175,7 @@ func (s *step) deriveOpen(i int) {
 	}
 	for _, k := range order { // no member waits: the execution stays open until an operator decides about the members that were rolled back
 		if w.Members[k].Status == MemberRolledBack {
-			s.wait(i, k, waitRolledBack)
+			s.wait(i, k, waitFailedHolding)
 		}
 	}
 }

@@ -251,6 +251,17 @@ func (h *host) checkPlan(dueAtClose bool) {
 		if r := h.record(w.Resource); w.Reason == ReasonQueued && r.Open.includes(h.env, w.Group) {
 			h.t.Errorf("%s waits for the execution that it is part of", w.Group)
 		}
+		if w.Deployment == "" {
+			continue
+		}
+		open := h.record(w.Resource).Open
+		m := &open.Members[open.member(w.Deployment)]
+		if m.Status == MemberRolledBack {
+			continue // it has no next run
+		}
+		if v := h.evaluate(w.Resource, w.Deployment, m.version()); v.Reason != w.Reason || !v.Until.Equal(w.Until) || !reflect.DeepEqual(v.On, w.On) {
+			h.t.Errorf("the verdict on %v is %v", w, v)
+		}
 	}
 	for _, g := range h.state.Group.Closed {
 		for _, m := range g.Members {

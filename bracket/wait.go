@@ -57,7 +57,7 @@ type waitEntry struct {
 	kind   waitKind
 }
 
-// waitKind is a reason, or one of two meanings of it.
+// waitKind is the reason of a wait.
 type waitKind uint8
 
 const (
@@ -68,11 +68,10 @@ const (
 	waitHookWithoutVersion
 	waitForMembers
 	waitFailedHolding
-	waitRolledBack // as failedHolding, of a member that is back: only a command can help
 )
 
 func (k waitKind) reason() Reason {
-	return [...]Reason{ReasonCollecting, ReasonNotDue, ReasonQueued, ReasonMergeBudget, ReasonHookWithoutVersion, ReasonWaitsForMembers, ReasonFailedHolding, ReasonFailedHolding}[k]
+	return [...]Reason{ReasonCollecting, ReasonNotDue, ReasonQueued, ReasonMergeBudget, ReasonHookWithoutVersion, ReasonWaitsForMembers, ReasonFailedHolding}[k]
 }
 
 // wait tells a wait in full.
@@ -94,7 +93,7 @@ func (ws *waits) wait(e waitEntry) Wait {
 		case waitForMembers:
 			w.Until = after(m.RetryAt, ws.now)
 		case waitFailedHolding:
-			w.Until, _ = ws.haltOf(x, x.halted(), ws.now)
+			_, w.Until, _ = ws.nextRun(x, int(e.member), ws.now)
 		}
 	}
 	return w
@@ -110,8 +109,6 @@ func (ws *waits) on(e waitEntry) []Condition {
 			return ws.onConfig
 		}
 		return nil
-	case e.kind == waitRolledBack:
-		return []Condition{ws.works[e.at].onOperator()}
 	case e.member >= 0:
 		x := &ws.works[e.at]
 		_, _, on := ws.nextRun(x, int(e.member), ws.now)
