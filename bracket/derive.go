@@ -26,7 +26,7 @@ func (s *step) derive() {
 		resource := v.resources[at]
 		var open *work
 		for ; next < len(s.works) && s.works[next].name <= resource; next++ {
-			if s.deriveOpen(next); s.works[next].resource == at && !s.works[next].ended {
+			if s.deriveOpen(next); s.works[next].resource == at {
 				open = &s.works[next]
 			}
 		}
