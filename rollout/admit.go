@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // admitting holds the candidates that ask for slots, and the answers.
 type admitting struct {
-	candidates []candidate
+	candidates pieces[candidate]
 	turns      []int32                         // indices of the candidates, in the order in which they ask for capacity
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
@@ -64,21 +65,21 @@ func (w *work) onePerResource() bool {
 	}
 	first := map[ruleOn]int32{} // index in turns
 	begins := func(turn int32) (at ruleOn, own *pendingResource) {
-		if m := w.candidates[w.turns[turn]].member; m != nil && m.pending != nil {
+		if m := w.candidates.at(w.turns[turn]).member; m != nil && m.pending != nil {
 			return ruleOn{m.bracket.id, m.pending.resource}, m.pending
 		}
 		return at, nil
 	}
-	for _, admitted := range w.answer.Admitted {
-		if at, own := begins(admitted.Candidate); own != nil {
-			if before, known := first[at]; !known || admitted.Candidate < before {
-				first[at] = admitted.Candidate
+	for turn := range w.startingTurns() {
+		if at, own := begins(turn); own != nil {
+			if before, known := first[at]; !known || turn < before {
+				first[at] = turn
 			}
 		}
 	}
 	waits := map[*pendingResource]bool{}
-	for _, admitted := range w.answer.Admitted {
-		at, own := begins(admitted.Candidate)
+	for turn := range w.startingTurns() {
+		at, own := begins(turn)
 		if own == nil || waits[own] {
 			continue
 		}
@@ -86,14 +87,14 @@ func (w *work) onePerResource() bool {
 			continue
 		}
 		waits[own] = true
-		m := w.candidates[w.turns[admitted.Candidate]].member
+		m := w.candidates.at(w.turns[turn]).member
 		blockers := []Verdict{w.queued(m.bracket.id, own.resource)}
 		for _, run := range m.bracket.runs[own.from:own.to] {
 			w.waitNumber(run.target, run.version, blockers)
 		}
 	}
 	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool {
-		m := w.candidates[k].member
+		m := w.candidates.at(k).member
 		return m != nil && waits[m.pending]
 	})
 	return len(waits) > 0
@@ -104,20 +105,37 @@ func (w *work) onePerResource() bool {
 // are about neighbours in memory, while turns go all over the fleet: what is done in the order of
 // turns waits for memory most of the time.
 func (w *work) byCandidate(n int, turnOf func(k int) int32) []int32 {
-	list := make([]int32, len(w.candidates))
+	list := make([]int32, w.candidates.len())
 	for k := range n {
 		list[w.turns[turnOf(k)]] = int32(k) + 1
 	}
 	return list
 }
 
+// unlimited reports whether there is no pool. Then all candidates start, and nobody is asked.
+func (w *work) unlimited() bool { return len(w.capacity.snapshot.Pools) == 0 }
+
+// startingTurns yields the turns of the candidates that start.
+func (w *work) startingTurns() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		if w.unlimited() {
+			for turn := range w.turns {
+				if !yield(int32(turn)) {
+					return
+				}
+			}
+		}
+		for k := range w.answer.Admitted {
+			if !yield(w.answer.Admitted[k].Candidate) {
+				return
+			}
+		}
+	}
+}
+
 // ask asks for the slots of all candidates in one batch.
 func (w *work) ask() error {
-	if len(w.capacity.snapshot.Pools) == 0 { // then the batch would admit everybody
-		w.answer.Admitted = make([]concurrency.Admitted, len(w.turns))
-		for k := range w.turns {
-			w.answer.Admitted[k] = concurrency.Admitted{Candidate: int32(k), Reason: concurrency.RuleNotApplicable}
-		}
+	if w.unlimited() {
 		return nil
 	}
 	w.asked = make([]concurrency.Candidate, len(w.turns))
@@ -127,7 +145,7 @@ func (w *work) ask() error {
 		if turn == 0 {
 			continue
 		}
-		c := &w.candidates[at]
+		c := w.candidates.at(int32(at))
 		start := len(slab)
 		if m := c.member; m != nil && m.pending != nil {
 			// One lease covers the whole execution, so its first start needs a place in every pool
@@ -164,7 +182,7 @@ func (w *work) ask() error {
 		answer.Pools = answer.Pools[:len(w.capacity.snapshot.Pools)]
 		w.answer, again = answer, false
 		for _, refused := range answer.Refused {
-			if w.candidates[w.turns[refused.Candidate]].forced {
+			if w.candidates.at(w.turns[refused.Candidate]).forced {
 				given[refused.Candidate], again = true, true // its place must not count, since it does not start
 			}
 		}
@@ -214,7 +232,7 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 	}
 	taken := map[int32][]concurrency.Lease{} // by pool
 	for k, at := range w.turns {
-		c := &w.candidates[at]
+		c := w.candidates.at(at)
 		c.forced = false
 		for _, pool := range w.asked[k].Needs {
 			if but[int32(k)] || !w.forced(c, pool) {
@@ -272,8 +290,12 @@ func (w *work) noteLetPast(c *candidate, start int32) {
 
 // starts lists the admitted candidates in turn.
 func (w *work) starts() {
-	list := w.answer.Admitted
-	w.plan.Start = make([]Start, len(list))
+	list, turnOf := w.answer.Admitted, func(k int) int32 { return w.answer.Admitted[k].Candidate }
+	n := len(list)
+	if w.unlimited() {
+		n, turnOf = len(w.turns), func(k int) int32 { return int32(k) }
+	}
+	w.plan.Start = make([]Start, n)
 	claims := 0
 	for k := range list {
 		claims += len(list[k].Claims)
@@ -294,16 +316,19 @@ func (w *work) starts() {
 		start := &w.plan.Start[k]
 		start.Reason, start.Claims = Reason(list[k].Reason), slab[from:len(slab):len(slab)]
 	}
-	for k, place := range w.byCandidate(len(list), func(k int) int32 { return list[k].Candidate }) {
+	for k, place := range w.byCandidate(n, turnOf) {
 		if place == 0 {
 			continue
 		}
-		c, start := &w.candidates[k], &w.plan.Start[place-1]
+		c, start := w.candidates.at(int32(k)), &w.plan.Start[place-1]
 		start.TargetID, start.Version, start.Run, start.Group = w.id(c.target), w.versionID(c), w.run(c), w.group(c)
 		start.Scoped = w.isScoped(w.targets[c.target].deployment, c.version)
-		if c.forced {
+		switch {
+		case c.forced:
 			start.Reason = ReasonOverridden
 			w.noteLetPast(c, place)
+		case w.unlimited():
+			start.Reason = Reason(concurrency.RuleNotApplicable)
 		}
 		start.Purpose = purpose(c.goesBack())
 		w.waits[c.target].start = place
@@ -350,7 +375,7 @@ func (w *work) refused() {
 		if place == 0 {
 			continue
 		}
-		c, refused := &w.candidates[k], w.answer.Refused[place-1]
+		c, refused := w.candidates.at(int32(k)), w.answer.Refused[place-1]
 		if rates { // else what was asked, which is far away in memory, is mostly not looked at
 			w.shareRates(&w.asked[refused.Candidate])
 		}

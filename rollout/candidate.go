@@ -99,10 +99,10 @@ func (w *work) takeTurns() {
 		index       int32
 		class       int32
 	}
-	entries := make([]entry, len(w.candidates))
+	entries := make([]entry, w.candidates.len())
 	first, last := int64(math.MaxInt64), int64(math.MinInt64) // of those that do not go back
-	for k := range w.candidates {
-		c := &w.candidates[k]
+	for k := range entries {
+		c := w.candidates.at(int32(k))
 		entries[k] = entry{c.seconds, c.nanoseconds, c.position, int32(k), w.class(c)}
 		if !c.revert {
 			first, last = min(first, c.seconds), max(last, c.seconds)
@@ -128,7 +128,7 @@ func (w *work) takeTurns() {
 		case a.position != b.position:
 			return cmp.Compare(a.position, b.position)
 		}
-		return w.compareIDs(&w.candidates[a.index], &w.candidates[b.index])
+		return w.compareIDs(w.candidates.at(a.index), w.candidates.at(b.index))
 	})
 	w.turns = make([]int32, len(entries))
 	for k := range entries {

@@ -251,8 +251,7 @@ func (w *work) offer(i, n int32, due time.Time, position int32) *candidate {
 	if t.worked {
 		attempt = w.attempt(i, n)
 	}
-	w.candidates = push(w.candidates, newCandidate(i, n, due, position))
-	c := &w.candidates[len(w.candidates)-1]
+	c := w.candidates.push(newCandidate(i, n, due, position))
 	c.attempt = attempt
 	return c
 }

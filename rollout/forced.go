@@ -32,7 +32,7 @@ func (w *work) goPast() {
 	marked := w.marked()
 	inUse := map[int32]map[poolPlace]bool{} // by pool
 	for _, admitted := range w.answer.Admitted {
-		c := &w.candidates[w.turns[admitted.Candidate]]
+		c := w.candidates.at(w.turns[admitted.Candidate])
 		if !c.forced {
 			continue
 		}

@@ -211,7 +211,7 @@ func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
 func (w *work) doubt(why func(c *candidate, pool int32) concurrency.Reason) (anybody bool) {
 	for _, admitted := range w.answer.Admitted {
 		k := w.turns[admitted.Candidate]
-		c := &w.candidates[k]
+		c := w.candidates.at(k)
 		for _, claim := range admitted.Claims {
 			if reason := why(c, claim.Pool); reason != "" {
 				put(&w.doubted, k, append(w.doubted[k], concurrency.Refusal{Pool: claim.Pool, Reason: reason}))
@@ -300,7 +300,7 @@ func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Can
 			continue
 		}
 		reason := places[poolPlace{pool, c.Resource}]
-		if reason == "" && unkeyed != nil && unkeyed(&w.candidates[k], pool) {
+		if reason == "" && unkeyed != nil && unkeyed(w.candidates.at(k), pool) {
 			reason = concurrency.SlotKeysFull
 		}
 		if reason != "" {

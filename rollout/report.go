@@ -59,7 +59,6 @@ func (s *settled) add(i int32) { s.said[i-s.first] = true }
 func (s *settled) has(i int32) bool { return s.said[i-s.first] }
 
 func (w *work) reportStarts(b *bracketWork, settled settled) {
-	w.candidates = slices.Grow(w.candidates, len(b.plan.Start))
 	members := make([]memberStart, len(b.plan.Start))
 	walk := walk{work: w, bracket: b}
 	next := 0 // in b.pending
@@ -95,7 +94,7 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		} else if len(w.afterOthers(b, m.pending, i, version)) > 0 {
 			continue // reported by follow if another member of the execution starts; one does, or this one would
 		}
-		w.candidates = push(w.candidates, c)
+		w.candidates.push(c)
 	}
 }
 
@@ -124,7 +123,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 		members[k].start = start
 		c := newCandidate(i, w.number(i, start.Version), start.DueAt, 0)
 		c.member = &members[k]
-		w.candidates = push(w.candidates, c)
+		w.candidates.push(c)
 	}
 }
 

@@ -122,14 +122,14 @@ func TestTakeTurns(t *testing.T) {
 			if c.revert = rapid.IntRange(0, 9).Draw(t, "back") == 0; c.revert {
 				seen["goes back, "+kind]++
 			}
-			w.candidates = append(w.candidates, c)
+			w.candidates.push(c)
 		}
 		want := make([]int32, n)
 		for k := range want {
 			want[k] = int32(k)
 		}
 		slices.SortFunc(want, func(a, b int32) int {
-			x, y := &w.candidates[a], &w.candidates[b]
+			x, y := w.candidates.at(a), w.candidates.at(b)
 			if x.revert != y.revert {
 				if x.revert {
 					return -1

@@ -10,7 +10,7 @@ type awaiting struct {
 	waits        []wait             // per target
 	waiting      int                // how many are set
 	blockers     [][]Verdict        // the lists that they refer to
-	turnsAhead   [][]ahead          // the lists that are nothing but a turn: turnsTogether in each slice but the last
+	turnsAhead   pieces[ahead]      // the lists that are nothing but a turn
 	turnKinds    []turnKind         // of the turns ahead
 	turnKindOf   map[turnKind]int32 // as in ahead
 	lastTurnKind int32              // the number that was asked for last
@@ -34,10 +34,6 @@ type ahead struct {
 	position    int32
 	kind        int32 // one more than the index in awaiting.turnKinds; less than zero: a turn as turnLater returns it; 0: there is no turn
 }
-
-// turnsTogether is how many turns one slice holds. A single slice of all turns would be copied as
-// it grows.
-const turnsTogether = 4096
 
 // turnKind is what the turns of one rollout have in common.
 type turnKind struct {
@@ -150,15 +146,8 @@ func (w *work) listTurn(turn ahead) int32 {
 	if turn.kind < 0 {
 		return turn.kind
 	}
-	n := len(w.turnsAhead) - 1
-	switch {
-	case n < 0:
-		w.turnsAhead, n = [][]ahead{nil}, 0
-	case len(w.turnsAhead[n]) == turnsTogether:
-		w.turnsAhead, n = append(w.turnsAhead, make([]ahead, 0, turnsTogether)), n+1
-	}
-	w.turnsAhead[n] = push(w.turnsAhead[n], turn)
-	return -int32(n*turnsTogether + len(w.turnsAhead[n]))
+	w.turnsAhead.push(turn)
+	return -int32(w.turnsAhead.len())
 }
 
 // blockersOf returns the blockers of target i that list kept.
@@ -179,8 +168,7 @@ func (w *work) blockersOf(i, listed int32) []Verdict {
 		position = w.positionIn(kind.rollout, i)
 		until, _ = kind.rollout.due(position, nil)
 	} else {
-		n := int(-listed - 1)
-		own := &w.turnsAhead[n/turnsTogether][n%turnsTogether]
+		own := w.turnsAhead.at(-listed - 1)
 		kind, position, until = &w.turnKinds[own.kind-1], own.position, time.Unix(own.seconds, int64(own.nanoseconds))
 	}
 	return []Verdict{{
