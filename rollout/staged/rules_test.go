@@ -115,6 +115,7 @@ func TestRules(t *testing.T) {
 		{why: "two waits", strategy: stage(`"afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}, {"type": "TimedWait", "waitTime": "1h"}]`), rule: staged.CodeAfterTypeUnique, path: "stages[1].afterStageTasks[1].type"},
 		{why: "a wait for nothing", strategy: stage(`"afterStageTasks": [{"type": "TimedWait"}]`), rule: staged.CodeWaitTimeMissing, path: "stages[1].afterStageTasks[0].waitTime"},
 		{why: "an approval that waits", strategy: stage(`"afterStageTasks": [{"type": "Approval", "waitTime": "1h"}]`), rule: staged.CodeWaitTimeForbidden, path: "stages[1].afterStageTasks[0].waitTime"},
+		{why: "an approval with the 0s that KubeFleet's first versions stored", strategy: stage(`"afterStageTasks": [{"type": "Approval", "waitTime": "0s"}]`), rule: staged.CodeWaitTimeForbidden, path: "stages[1].afterStageTasks[0].waitTime"},
 		{why: "another strategy type", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "RollingUpdate", Targets: []staged.Target{{Name: "c1"}}}, rule: staged.CodePlacementExternal, path: "placementStrategy"},
 		{why: "the right one in the wrong case", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "external", Targets: []staged.Target{{Name: "c1"}}}, rule: staged.CodePlacementExternal, path: "placementStrategy", value: `"external"`},
 		{why: "the right one", strategy: good, fleet: &staged.Fleet{Version: "1", PlacementStrategy: "External", Targets: []staged.Target{{Name: "c1"}}}},
@@ -696,6 +697,9 @@ spec.stages: must be a list, not a number`},
 		// The spec of another kind has other fields.
 		{`{"kind": "StagedUpdateRun", "metadata": [], "spec": {"state": "Run"}}`, &staged.Strategy{}, `kind: "StagedUpdateRun": must be "ClusterStagedUpdateStrategy" or "StagedUpdateStrategy"
 metadata: must be an object, not a list`},
+		// What kubectl writes of several objects: its fields are no faults beside that.
+		{`{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": [{"kind": "ClusterStagedUpdateStrategy"}]}`, &staged.Strategy{}, `kind: "List": must be "ClusterStagedUpdateStrategy" or "StagedUpdateStrategy": decode each item of a list by itself`},
+		{`{"kind": "StagedUpdateRunList", "metadata": 7, "items": []}`, &staged.Spec{}, `kind: "StagedUpdateRunList": must be "ClusterStagedUpdateRun" or "StagedUpdateRun": decode each item of a list by itself`},
 		// A spec alone makes an object: a manifest may come without all else.
 		{`{"spec": {"stages": 5}}`, &staged.Strategy{}, `spec.stages: must be a list, not a number`},
 		// The hint says where the field belongs.
@@ -705,6 +709,25 @@ metadata.name: must be a string, not 3: put it in quotes`},
 	} {
 		if err := row.into.UnmarshalJSON([]byte(row.text)); err == nil || err.Error() != row.want {
 			t.Errorf("%s: got\n%v\nwant\n%s", row.text, err, row.want)
+		}
+	}
+}
+
+// TestWaitsOfAnApproval: who meant a wait is told where it belongs, and who meant none is not.
+func TestWaitsOfAnApproval(t *testing.T) {
+	for _, row := range []struct{ task, want string }{
+		{`{"type": "Approval", "waitTime": "1h"}`, `waitTime: "1h": must be left out for an Approval: add a TimedWait beside it`},
+		{`{"type": "Approval", "waitTime": "0s"}`, `waitTime: "0": must be left out for an Approval`},
+		{`{"type": "Approval", "waitTime": 0}`, `waitTime: "0": must be left out for an Approval`},
+		{`{"type": "TimedWait", "waitTime": "0h0m"}`, `waitTime: "0": must be more than zero: where nothing waits, leave the task out`},
+		{`{"type": "TimedWait"}`, "waitTime: must be given for a TimedWait, such as 1h"},
+	} {
+		var strategy staged.Strategy
+		if err := strategy.UnmarshalJSON([]byte(`{"stages": [{"name": "a", "labelSelector": {}, "afterStageTasks": [` + row.task + `]}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err, want := strategy.Validate(), "stages[0].afterStageTasks[0]."+row.want; err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", row.task, err, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -191,7 +192,13 @@ func objectOf(data []byte, kinds ...string) (object, faults) {
 		list.add(CodeFormat, "spec", "", "must be given: its fields belong below it")
 	}
 	kind := ""
-	if part("kind", document.Kind, &kind); kind != "" && !slices.Contains(kinds, kind) {
+	part("kind", document.Kind, &kind)
+	if strings.HasSuffix(kind, "List") { // what kubectl writes of several objects; its other fields are no faults of their own
+		list = nil
+		list.add(CodeFormat, "kind", strconv.Quote(kind), "must be "+strictjson.Choice(kinds...)+": decode each item of a list by itself")
+		return object{}, list
+	}
+	if kind != "" && !slices.Contains(kinds, kind) {
 		o.spec = nil // the spec of something else
 		list.add(CodeFormat, "kind", strconv.Quote(kind), "must be "+strictjson.Choice(kinds...))
 	}

@@ -109,7 +109,9 @@ func afterTasks(list *faults, path string, tasks []Task) {
 		case t.Type == TimedWait && t.WaitTime.IsZero():
 			list.add(CodeWaitTimeMissing, at+"waitTime", "", "must be given for a TimedWait, such as 1h")
 		case t.Type == TimedWait && (!given || length <= 0):
-			list.add(CodeWaitTime, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be more than zero")
+			list.add(CodeWaitTime, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be more than zero: where nothing waits, leave the task out")
+		case t.Type == Approval && given && length == 0: // KubeFleet's first versions store 0s with every Approval
+			list.add(CodeWaitTimeForbidden, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be left out for an Approval")
 		case t.Type == Approval && !t.WaitTime.IsZero():
 			list.add(CodeWaitTimeForbidden, at+"waitTime", strconv.Quote(t.WaitTime.String()), "must be left out for an Approval: add a TimedWait beside it")
 		}
