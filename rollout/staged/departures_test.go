@@ -3,6 +3,7 @@ package staged_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -739,6 +740,14 @@ func TestOCM(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
 		}
+		// Clients written in Go store a zero where their user sets nothing, so the user is told what it means.
+		for _, none := range []concurrency.Limit{concurrency.Count(0), concurrency.Percent(0)} {
+			_, _, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{MaxConcurrency: none}}, nil)
+			const want = "; leave it out for all clusters, which is what 0 means to Open Cluster Management"
+			if !slices.Equal(rules(err), []staged.Code{staged.CodeMaxConcurrency}) || !strings.HasSuffix(err.Error(), want) || !strings.Contains(err.Error(), "1 to ") {
+				t.Errorf("%s: %v", none, err)
+			}
+		}
 		for text, rule := range map[string]staged.Code{`{"progressive": {"maxConcurrency": "x"}}`: staged.CodeMaxConcurrency, `{"all": {"maxFailures": "5"}}`: staged.CodeMaxFailures, `{"tipe": "All"}`: staged.CodeUnknownField} {
 			var strategy staged.OCMStrategy
 			if err := json.Unmarshal([]byte(text), &strategy); !slices.Equal(rules(err), []staged.Code{rule}) {
@@ -749,6 +758,33 @@ func TestOCM(t *testing.T) {
 		const documented = `{"rolloutType": "Progressive", "progressive": {"minSuccessTime": "5m", "progressDeadline": "10m", "maxFailures": "5%", "mandatoryDecisionGroups": [{"groupName": "prod-canary-west"}]}}`
 		if err := json.Unmarshal([]byte(documented), new(staged.OCMStrategy)); err == nil || err.Error() != "rolloutType: unknown field: write type" {
 			t.Error(err)
+		}
+		// What earlier versions had, what is around a strategy, and what is at the wrong place.
+		const below = ": unknown field; it stands below all, progressive or progressivePerGroup"
+		for _, c := range []struct{ why, text, want string }{
+			{"the first versions had a timeout of all clusters", `{"type": "All", "all": {"timeout": "None"}}`, "all.timeout: unknown field: write progressDeadline"},
+			{"the proposal named the groups alone", `{"type": "ProgressivePerGroup", "progressivePerGroup": {"mandatoryDecisionGroups": ["canary"]}}`, "progressivePerGroup.mandatoryDecisionGroups[0]: must be an object, not a string: write its name as groupName"},
+			{"a number in there is no name", `{"progressive": {"mandatoryDecisionGroups": [{"groupIndex": "0"}]}}`, "progressive.mandatoryDecisionGroups[0].groupIndex: must be a whole number, not a string: leave the quotes out"},
+			{"settings beside the type", `{"type": "Progressive", "maxConcurrency": "25%", "timeout": "1h"}`, "maxConcurrency" + below + "\ntimeout" + below},
+			{"the entry of a placement reference", `{"rolloutStrategy": {"type": "All"}}`, "rolloutStrategy: unknown field: decode what is below it"},
+			{"a whole ManifestWorkReplicaSet", `{"kind": "ManifestWorkReplicaSet", "spec": {"placementRefs": []}}`, "kind: unknown field\nspec: unknown field: decode what is below a rolloutStrategy in it"},
+			{"a timeout that is nobody's", `{"progressive": {"mandatoryDecisionGroups": [{"timeout": "1h"}]}}`, "progressive.mandatoryDecisionGroups[0].timeout: unknown field"},
+		} {
+			if err := json.Unmarshal([]byte(c.text), new(staged.OCMStrategy)); err == nil || err.Error() != c.want {
+				t.Errorf("%s: got\n%v\nwant\n%s", c.why, err, c.want)
+			}
+		}
+		// What the server fills in where its user writes nothing is what that means.
+		var filled staged.OCMStrategy
+		if err := json.Unmarshal([]byte(`{"type": "All", "all": {"maxFailures": 0, "minSuccessTime": "0", "progressDeadline": "None"}}`), &filled); err != nil {
+			t.Fatal(err)
+		}
+		groups := []staged.DecisionGroup{{Clusters: []string{"a", "b"}}}
+		gotStages, gotOptions, err := staged.FromOCM(filled, groups)
+		wantStages, wantOptions, _ := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMAll}, groups)
+		wantStages.ProgressDeadline = staged.None() // the zero value in other words
+		if err != nil || !reflect.DeepEqual(gotStages, wantStages) || !reflect.DeepEqual(gotOptions, wantOptions) {
+			t.Errorf("got %+v, %+v, %v, want %+v, %+v", gotStages, gotOptions, err, wantStages, wantOptions)
 		}
 	})
 }

@@ -78,15 +78,33 @@ func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
 		var all []error
 		for _, fault := range strictjson.Faults(err) {
-			if fault.Path == "rolloutType" { // the name of type in the proposal and in earlier examples of the documentation
-				fault.Hint = "unknown field: write type"
-			}
+			ocmRemedy(&fault)
 			all = append(all, &fault)
 		}
 		return decodeFaults("", errors.Join(all...))
 	}
 	*s = OCMStrategy(decoded)
 	return nil
+}
+
+// ocmRemedy says what to write instead of what Open Cluster Management had in its proposals and
+// first versions, and where a field belongs that stands elsewhere.
+func ocmRemedy(fault *strictjson.Error) {
+	around, name, inside := strings.Cut(fault.Path, ".")
+	switch {
+	case fault.Path == "rolloutType":
+		fault.Hint = "unknown field: write type"
+	case fault.Path == "rolloutStrategy":
+		fault.Hint = "unknown field: decode what is below it"
+	case fault.Path == "spec": // the document is a whole ManifestWorkReplicaSet or ClusterManagementAddOn
+		fault.Hint = "unknown field: decode what is below a rolloutStrategy in it"
+	case inside && name == "timeout":
+		fault.Hint = "unknown field: write progressDeadline"
+	case !inside && slices.Contains([]string{"minSuccessTime", "progressDeadline", "maxFailures", "maxConcurrency", "mandatoryDecisionGroups", "timeout"}, around):
+		fault.Hint = "unknown field; it stands below all, progressive or progressivePerGroup"
+	case strings.HasPrefix(name, "mandatoryDecisionGroups[") && strings.HasSuffix(name, "]"):
+		fault.Hint += ": write its name as groupName"
+	}
 }
 
 // UnmarshalJSON reads a group strictly. All faults are reported, joined, each a *[FieldError], and
@@ -160,7 +178,11 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 		list.add(CodeDuration, field+".minSuccessTime", "None", "must be a duration, or 0")
 	}
 	limit(&list, CodeMaxFailures, field+".maxFailures", config.MaxFailures, 0)
-	limit(&list, CodeMaxConcurrency, field+".maxConcurrency", config.MaxConcurrency, 1)
+	if most := config.MaxConcurrency; !most.IsZero() && most.Value() == 0 { // a client written in Go stores it where its user sets none
+		list.add(CodeMaxConcurrency, field+".maxConcurrency", strictjson.Value(most), limitHint(1)+"; leave it out for all clusters, which is what 0 means to Open Cluster Management")
+	} else {
+		limit(&list, CodeMaxConcurrency, field+".maxConcurrency", most, 1)
+	}
 	total := clusters(&list, groups)
 	mandatory := config.mandatory(&list, field, groups)
 	if len(list) > 0 {
