@@ -25,12 +25,16 @@ import (
 //
 // The result is validated. All faults are reported, joined, each a *[FieldError] with its path in
 // the document, such as spec.template.cliques[1].updateStrategy.maxSurge. If values have the wrong
-// form, only these faults are reported; otherwise violations of rules are. The warnings are those
-// of [SetSpec.Warnings], also with paths in the document.
+// form, only these faults are reported, or only the kind if it is that of something else; otherwise
+// violations of rules are. The warnings are those of [SetSpec.Warnings], also with paths in the
+// document.
 func ParsePodCliqueSet(data []byte) (SetSpec, []Warning, error) {
 	var document manifest
-	if err := strictjson.Unmarshal(data, &document); err != nil {
+	if filled, err := strictjson.Salvage(data, &document); err != nil {
 		var list faults
+		if filled && !document.checkKind(&list) { // what is wrong with the spec of something else does not matter
+			return SetSpec{}, nil, list.err()
+		}
 		for _, fault := range strictjson.Faults(err) {
 			switch fault.Path {
 			case "replicas", "updateStrategy", "partition", "paused", "template":
@@ -151,11 +155,22 @@ type place struct {
 	at   fields
 }
 
+// checkKind reports whether the document is what it should be, if it says what it is.
+func (m manifest) checkKind(faults *faults) bool {
+	if m.Kind == "" || m.Kind == "PodCliqueSet" {
+		return true
+	}
+	hint := `must be "PodCliqueSet"`
+	if strings.HasSuffix(m.Kind, "List") { // what kubectl writes of several objects
+		hint += ": read each item of a list by itself"
+	}
+	faults.add("kind", CodeUnknownValue, strconv.Quote(m.Kind), hint)
+	return false
+}
+
 func (m manifest) spec() (SetSpec, []Warning, error) {
 	var faults faults
-	if m.Kind != "" && m.Kind != "PodCliqueSet" {
-		faults.add("kind", CodeUnknownValue, strconv.Quote(m.Kind), `must be "PodCliqueSet"`)
-	}
+	m.checkKind(&faults)
 	if m.Spec == nil {
 		// Without the spec there would be no replicas, and a plan for that deletes everything.
 		faults.add("spec", CodeRequired, "", "must be given: it holds the replicas and the template")

@@ -632,6 +632,8 @@ func TestParsePodCliqueSet(t *testing.T) {
 		{"a bare spec, as the flat forms are written", `{"replicas":2,"template":{"cliques":[]},"name":"x"}`, []string{
 			"unknown_field replicas: unknown field: its place is below spec", "unknown_field template: unknown field: its place is below spec", "unknown_field name: unknown field"}},
 		{"another kind", `{"kind":"Deployment","spec":{}}`, []string{`unknown_value kind: "Deployment": must be "PodCliqueSet"`}},
+		{"another kind, of which nothing else counts", `{"kind":"PodClique","spec":{"roleName":"r","podSpec":{},"replicas":"2"}}`, []string{`unknown_value kind: "PodClique": must be "PodCliqueSet"`}},
+		{"several sets at once", `{"kind":"List","items":[{"kind":"PodCliqueSet"}],"metadata":{"resourceVersion":""}}`, []string{`unknown_value kind: "List": must be "PodCliqueSet": read each item of a list by itself`}},
 		{"a strategy on a member", `{"spec":{"template":{"cliques":[{"name":"a","updateStrategy":{}}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
 			`conflict spec.template.cliques[0].updateStrategy: must be left out: the clique is updated with its scaling group, "g"`}},
 		{"strategies under ReplicaRecreate", `{"spec":{"replicas":1,"updateStrategy":{"type":"ReplicaRecreate"},"template":{"cliques":[{"name":"a","updateStrategy":{"maxUnavailable":1}}],"podCliqueScalingGroups":[{"name":"g","updateStrategy":{}}]}}}`, []string{
