@@ -76,6 +76,8 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 			switch {
 			case fault.Path == "rolloutStrategy":
 				fault.Hint = "unknown field: decode what is below it"
+			case fault.Path == "spec": // the document is a whole Bundle
+				fault.Hint = "unknown field: decode what is below rolloutStrategy in it"
 			case !whole && fault.Code == strictjson.CodeUnknownField && neighbour(fault.Path):
 				fault.Hint = `unknown field; it stands beside "rolloutStrategy"`
 			}
@@ -91,7 +93,7 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 func neighbour(name string) bool {
 	switch name {
 	case "correctDrift", "defaultNamespace", "deleteCRDResources", "deleteNamespace", "dependsOn", "diff", "helm", "ignore", "imageScans", "keepResources",
-		"kustomize", "labels", "namespace", "namespaceAnnotations", "namespaceLabels", "overrideTargets", "paused", "serviceAccount", "targetCustomizations", "yaml":
+		"kustomize", "labels", "name", "namespace", "namespaceAnnotations", "namespaceLabels", "overrideTargets", "paused", "serviceAccount", "targetCustomizations", "targets", "yaml":
 		return true
 	}
 	return false

@@ -171,6 +171,9 @@ func TestNeighboursOfTheStrategy(t *testing.T) {
 	for _, row := range []struct{ in, want, why string }{
 		{`"paused": true`, `paused: unknown field; it stands beside "rolloutStrategy"`, "the bundle is paused, not its strategy"},
 		{`"helm": {}, "targetCustomizations": []`, "helm: unknown field; it stands beside \"rolloutStrategy\"\ntargetCustomizations: unknown field; it stands beside \"rolloutStrategy\"", "each is told its place"},
+		{`"name": "app", "targets": []`, "name: unknown field; it stands beside \"rolloutStrategy\"\ntargets: unknown field; it stands beside \"rolloutStrategy\"", "what a bundle is called and where it goes"},
+		{`"spec": {"rolloutStrategy": {}}`, "spec: unknown field: decode what is below rolloutStrategy in it", "a whole Bundle"},
+		{`"partitions": [{"spec": {}}]`, "partitions[0].spec: unknown field", "only at the top is it a Bundle's"},
 		{`"partitions": [{"paused": true}]`, "partitions[0].paused: unknown field", "a level further down it may be anything"},
 		{`"paused": true, "rolloutStrategy": {}`, "paused: unknown field\nrolloutStrategy: unknown field: decode what is below it", "in a whole fleet.yaml it is where it belongs"},
 		{`"pause": true`, "pause: unknown field", "no field has this name"},
