@@ -14,6 +14,7 @@ type pattern struct {
 	days     uint8 // bit i: the weekday i after Monday; 0: not given
 	// The listed numbers, ascending, each once; nil if not given.
 	hours, minutes, seconds []int64
+	weekStart               string // WKST, if it is not MO
 
 	// garbled says that some part is unreadable or unsupported, so that it is unknown what else is
 	// missing.
@@ -61,6 +62,13 @@ func parseRecurrence(text string, f *faults) pattern {
 	if !seen["FREQ"] {
 		f.add("rrule", CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
 	}
+	if p.weekStart != "" {
+		hint := "leave it out, because it has no effect unless INTERVAL counts weeks"
+		if p.weekly && p.interval > 1 || p.garbled {
+			hint = hintBeyond
+		}
+		f.add("rrule", CodeRecurrenceUnsupported, "WKST="+p.weekStart, "WKST must be MO: %s", hint)
+	}
 	return p
 }
 
@@ -94,8 +102,10 @@ func (p *pattern) read(name, value string, f *faults) {
 		if weekdayNamed(value, dayCodes) == 0 {
 			f.add("rrule", CodeRecurrenceInvalid, part, "WKST must be MO")
 		} else if value != "MO" {
-			f.add("rrule", CodeRecurrenceUnsupported, part, "WKST must be MO: %s", hintBeyond)
+			p.weekStart = value
 		}
+	case "DTSTART": // no part of a rule by the RFC, but some libraries write it there
+		f.add("rrule", CodeRecurrenceUnsupported, part, "DTSTART is the anchor here: give it there, as a local date and time such as 2025-01-06T09:00")
 	default:
 		f.add("rrule", CodeRecurrenceUnsupported, part, "%s is not supported: %s", name, hintBeyond)
 	}

@@ -160,7 +160,7 @@ func count(data []byte) (int64, bool) {
 
 // Zone is the name of a time zone in the IANA database, such as Europe/Berlin. The zero value means
 // absent; an empty name written out in JSON is an error, because a name that got lost must not mean
-// UTC.
+// UTC. So are Local and localtime, which are another zone on another machine.
 type Zone string
 
 // UnmarshalText reads any name but the empty one. [NewCalendar] checks whether the zone exists.
@@ -173,6 +173,10 @@ func (z *Zone) UnmarshalText(text []byte) error {
 	*z = Zone(text)
 	return nil
 }
+
+// ofMachine reports whether the name stands for the zone of the machine that reads it: Go's name for
+// it, or that of the file beside the zones of the database, which some systems take as a name.
+func (z Zone) ofMachine() bool { return z == "Local" || z == "localtime" }
 
 // ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported,
 // joined, each a *[FieldError]: values of the wrong form or, if there are none, what Validate
@@ -226,7 +230,7 @@ func (w Window) schedule(f *faults) schedule {
 	if w.DurationMinutes < 0 || w.DurationMinutes > maxMinutes {
 		f.add("durationMinutes", CodeDurationInvalid, w.DurationMinutes, "must be from 1 to %d", maxMinutes)
 	}
-	if w.Timezone == "Local" {
+	if w.Timezone.ofMachine() {
 		f.add("timezone", CodeTimezoneUnknown, w.Timezone, "differs from machine to machine: name a zone, such as Europe/Berlin")
 	}
 	switch w.Gap {

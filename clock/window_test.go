@@ -146,6 +146,7 @@ func TestFaultsOfWindows(t *testing.T) {
 		{"one-off with zone", `{"from":"2025-01-01T00:00:00Z","until":"2025-01-02T00:00:00Z","timezone":"Europe/Berlin"}`, []string{}, "harmless: instants need none"},
 		{"bad enums", weekly(`,"end":"10:00"},"gap":"shift","overlap":"both"}`), []string{"gap recurrence_invalid", "overlap recurrence_invalid"}, "enums fail closed"},
 		{"zone of the machine", weekly(`,"end":"10:00"},"timezone":"Local"}`), []string{"timezone timezone_unknown"}, "not the same everywhere"},
+		{"zone of the machine, by its file", weekly(`,"end":"10:00"},"timezone":"localtime"}`), []string{"timezone timezone_unknown"}, "a link beside the zones: it would be found, and differ"},
 		{"anchor that is required and wrong", `{"rrule":"FREQ=DAILY;INTERVAL=2","durationMinutes":60,"anchor":"2025-01-06"}`, []string{"anchor time_invalid"}, "it is given, so it is not missing"},
 		{"anchor without time", weekly(`,"end":"10:00"},"anchor":"2025-01-06"}`), []string{"anchor time_invalid"}, "a date and a time"},
 		{"anchor with a fraction", weekly(`,"end":"10:00"},"anchor":"2025-01-06T09:00:00.5"}`), []string{"anchor time_invalid"}, "whole seconds"},

@@ -615,7 +615,7 @@ func TestEveryFault(t *testing.T) {
 		{"a week with odd values", one(`"deploymentWindow":{"weekly":{"days":["odd"],"start":"09:00","end":"25:00"}}`)},
 		{"two lengths", one(`"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"10:00"},"durationMinutes":60}`)},
 		{"a recurrence without length and anchor", one(`"deploymentWindow":{"rrule":"FREQ=DAILY"}`)},
-		{"a recurrence with all faults that its parts can have", one(`"deploymentWindow":{"rrule":"FREQ=YEARLY;;FREQ=DAILY;odd;INTERVAL=0;BYDAY=odd,2FR;WKST=SU;BYMONTH=1","durationMinutes":60}`)},
+		{"a recurrence with all faults that its parts can have", one(`"deploymentWindow":{"rrule":"FREQ=YEARLY;;FREQ=DAILY;odd;INTERVAL=0;BYDAY=odd,2FR;WKST=SU;BYMONTH=1;DTSTART=odd","durationMinutes":60}`)},
 		{"a recurrence without a frequency, in a week that begins on no day", one(`"deploymentWindow":{"rrule":"WKST=odd","durationMinutes":60}`)},
 		{"a recurrence with the name of its property", one(`"deploymentWindow":{"rrule":"RRULE:FREQ=DAILY","durationMinutes":60}`)},
 		{"an hour that is none", one(`"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=25","durationMinutes":60}`)},

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,13 +72,14 @@ func applied(rules []*compiledRule) []*compiledRule {
 func (c *compilation) window(path string, r *compiledRule, own *DeploymentWindow) {
 	r.window = own
 	calendar, err := clock.NewCalendar([]clock.Window{own.Window}, c.zone)
-	sound := own.Window.Validate() == nil
+	told := strictjson.Faults(own.Window.Validate())
+	unknown := func(fault strictjson.Error) bool { return Code(fault.Code) == Code(clock.CodeTimezoneUnknown) }
 	below := func(field string) string {
 		return join(path, strings.TrimPrefix(strings.TrimPrefix(field, "windows[0]"), "."))
 	}
 	for _, fault := range strictjson.Faults(err) {
-		zone := Code(fault.Code) == Code(clock.CodeTimezoneUnknown)
-		if !sound && (!zone || own.Timezone == "Local") {
+		zone := unknown(fault)
+		if len(told) > 0 && (!zone || slices.ContainsFunc(told, unknown)) {
 			continue // Policy.Validate reports it; in a window with other faults, compiling finds no more than an unknown zone
 		}
 		if c.set.load == nil && zone { // it may well exist

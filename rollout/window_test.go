@@ -439,6 +439,8 @@ func TestWindowZones(t *testing.T) {
 		{"no loader was given", "Europe/Berlin", nil, 2, "WithZones(time.LoadLocation)"},
 		{"the zone of whatever machine reads it is none", "Local", time.LoadLocation, 2, "differs from machine to machine"},
 		{"nor is it without a loader", "Local", nil, 2, "differs from machine to machine"},
+		{"by any name, though many machines find it", "localtime", time.LoadLocation, 2, "differs from machine to machine"},
+		{"and then, too, without a loader", "localtime", nil, 2, "differs from machine to machine"},
 	} {
 		zone := fmt.Sprintf(`"timezone":%q`, row.zone)
 		parsed, err := rollout.ParsePolicies([]byte(policy(weekly("a", "09:00", "12:00", zone) + "," + weekly("b", "14:00", "17:00", zone))))
