@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -23,8 +22,9 @@ const longestKey = 1000
 
 // Convert returns the one YAML document in data as JSON. JSON is YAML, so JSON input comes back as
 // an equal document. Keys must be strings, of at most 1,000 bytes in JSON; a repeated key, an alias
-// cycle or a second document is an error. Integers of 64 bits keep all their digits; plain dates
-// stay text. Faults of keys and numbers are reported all at once, each with its path and its line.
+// cycle or a second document is an error. Integers of 64 bits keep all their digits; dates and
+// times stay the text that they are. Faults of keys and numbers are reported all at once, each with
+// its path and its line.
 func Convert(data []byte) ([]byte, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
@@ -103,6 +103,9 @@ func check(path string, node *yaml.Node) error {
 			first[key.Value] = node.Content[i].Line
 		}
 	case yaml.ScalarNode:
+		if node.ShortTag() == "!!timestamp" {
+			node.Tag = "!!str" // a date has no zone, and must not become an instant of UTC
+		}
 		if number := 0.0; node.ShortTag() == "!!float" && node.Decode(&number) == nil && (math.IsNaN(number) || math.IsInf(number, 0)) {
 			faults = append(faults, fault(path, node, "%s is not a number in JSON: write one, or leave it out", node.Value))
 		}
@@ -126,7 +129,7 @@ func segment(key string) string {
 	return "[" + strconv.Quote(key) + "]"
 }
 
-// plain returns a decoded value with instants as texts.
+// plain returns a decoded value that is checked as far as only the value can be.
 func plain(value any) (any, error) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -149,8 +152,6 @@ func plain(value any) (any, error) {
 			value[i] = converted
 		}
 		return value, nil
-	case time.Time:
-		return value.Format(time.RFC3339Nano), nil
 	case float64:
 		if text := strconv.FormatFloat(value, 'g', -1, 64); !json.Valid([]byte(text)) {
 			return nil, fmt.Errorf("yaml: %s is not a number in JSON", text)
