@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -48,7 +49,8 @@ func decodePolicies(data []byte, decode func(data []byte, into any) (filled bool
 
 // withRemedies says of the unknown kinds of rules in policies which kinds there are, unless the
 // decoder has named the one that is meant, and of a wave and a failure budget what it may be, which
-// is less than any limit may be. Rules are the only list in a policy.
+// is less than any limit may be; and what to do with what ctrlplane has in and around a policy.
+// Rules are the only list in a policy.
 func withRemedies(err error) error {
 	var list []error
 	for _, fault := range strictjson.Faults(err) {
@@ -57,7 +59,16 @@ func withRemedies(err error) error {
 			_, at, _ = strings.Cut(at, "].")
 		}
 		_, name, inside := strings.Cut(at, "].")
-		if fault.Hint == "unknown field" && inside && !strings.ContainsAny(name, ".[") {
+		switch unknown := fault.Code == strictjson.CodeUnknownField; {
+		case unknown && at == "policies":
+			fault.Hint = "unknown field: decode what is below it"
+		case unknown && at == "selectors":
+			fault.Hint = `unknown field: write one selector, with "&&" between several`
+		case unknown && (name == "policyId" || slices.Contains([]string{"createdAt", "description", "metadata", "priority", "type", "workspaceId"}, at)):
+			fault.Hint = "unknown field: leave it out, because no plan depends on it"
+		case fault.Hint == "must be a string, not an object" && strings.HasSuffix(strings.ToLower(name), "selector"):
+			fault.Hint += ": write an expression"
+		case fault.Hint == "unknown field" && inside && !strings.ContainsAny(name, ".["):
 			var kinds []string
 			for _, k := range (Rule{}).kinds() {
 				kinds = append(kinds, string(k.name))

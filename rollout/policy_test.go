@@ -134,6 +134,14 @@ func TestBadPolicies(t *testing.T) {
 		{"unknown kind that resembles none", policy(`{"freeze":{}}`), []string{`unknown_field rules[0].freeze: unknown field: besides id and createdAt a rule holds one of deploymentBracket, resourceConcurrency, gradualRollout, `}},
 		{"in a list, and beside one that is nearly right", "[" + policy(`{"anyAproval":{"minApprovals":1}},{"freeze":[]}`) + "]", []string{`unknown_field [0].rules[0].anyAproval: unknown field; did you mean "anyApproval"?`,
 			`unknown_field [0].rules[1].freeze: unknown field: besides id and createdAt a rule holds one of `}},
+		{"what ctrlplane's API answers around a policy", `{"id":"p","name":"p","description":"","createdAt":"2026-01-01T00:00:00Z","metadata":{},"priority":0,"workspaceId":"w","enabled":true,"selector":"true","rules":[{"id":"r","policyId":"p","anyApproval":{"minApprovals":1}}]}`, []string{
+			"unknown_field createdAt: unknown field: leave it out", "unknown_field description: unknown field: leave it out", "unknown_field metadata: unknown field: leave it out", "unknown_field priority: unknown field: leave it out",
+			"unknown_field rules[0].policyId: unknown field: leave it out, because no plan depends on it", "unknown_field workspaceId: unknown field: leave it out"}},
+		{"what its documentation writes: selectors that must all match, and labels", `[{"name":"p","selectors":[{"environment":"environment.name == 'prod'"}],"rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":{"matchLabels":{}}}},{"versionSelector":{"selector":{"matchExpression":[]}}}]}]`, []string{
+			"type [0].rules[0].environmentProgression.dependsOnEnvironmentSelector: must be a string, not an object: write an expression",
+			"type [0].rules[1].versionSelector.selector: must be a string, not an object: write an expression", `unknown_field [0].selectors: unknown field: write one selector, with "&&" between several`}},
+		{"its file of policies", `{"policies":[]}`, []string{"unknown_field policies: unknown field: decode what is below it"}},
+		{"a manifest of its command line", `{"type":"Policy","name":"p","selector":"true","rules":[]}`, []string{"unknown_field type: unknown field: leave it out"}},
 		{"no kind", policy(`{"id":"x"}`), []string{"required rules[0]: must hold one kind"}},
 		{"two kinds", policy(`{"retry":{"maxRetries":1},"anyApproval":{"minApprovals":1}}`), []string{"conflict rules[0]: must hold only one kind of rule: make a rule of each"}},
 		{"wrong type", policy(`{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":"5"}}`), []string{"type rules[0].resourceConcurrency.limitValue: must be"}},
