@@ -174,8 +174,8 @@ func (z *Zone) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ofMachine reports whether the name stands for the zone of the machine that reads it: Go's name for
-// it, or that of the file beside the zones of the database, which some systems take as a name.
+// ofMachine reports whether the name stands for the zone of the machine that reads it: Go's name
+// for it, or that of the file beside the zones of the database, which some systems take as a name.
 func (z Zone) ofMachine() bool { return z == "Local" || z == "localtime" }
 
 // ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported,

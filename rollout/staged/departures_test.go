@@ -740,7 +740,7 @@ func TestOCM(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
 		}
-		// Clients written in Go store a zero where their user sets nothing, so the user is told what it means.
+		// Clients written in Go store a zero where their user sets nothing: it is told what it means.
 		for _, none := range []concurrency.Limit{concurrency.Count(0), concurrency.Percent(0)} {
 			_, _, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{MaxConcurrency: none}}, nil)
 			const want = "; leave it out for all clusters, which is what 0 means to Open Cluster Management"
