@@ -80,7 +80,7 @@ type pendingRun struct {
 	version int32 // number; missing if the snapshot no longer holds the version, none for a hook without a version
 }
 
-// jobOn is a job of a target.
+// jobOn is a job of a target, by its place in the history of the target.
 type jobOn struct{ target, job int32 }
 
 // memberNeed is a member that another one needs.
@@ -303,7 +303,7 @@ func (w *work) step(b *bracketWork) error {
 	}
 	for _, on := range b.unknown {
 		t := &w.targets[on.target]
-		w.diagnose(DiagnosticUnknownRun, b.id, t.Jobs[on.job].Run, t.TargetID)
+		w.diagnose(DiagnosticUnknownRun, b.id, t.history().at(int(on.job)).Run, t.TargetID)
 	}
 	return w.observeAgain(b)
 }

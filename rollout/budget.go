@@ -166,13 +166,13 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 	}
 	all = map[int32]failures{}
 	for i := range w.budgeted(rule, environment, deployment) {
-		jobs := w.targets[i].Jobs
-		for k := range jobs { // the newest first
+		jobs := w.targets[i].history()
+		for k := range jobs.len() {
 			stands, ahead := w.stands(rule.budget, jobs, k)
 			if !stands && ahead.IsZero() {
 				continue
 			}
-			if n := w.versions[deployment].number(jobs[k].Version); n >= 0 && w.inScope(i, n) {
+			if n := w.versions[deployment].number(jobs.at(k).Version); n >= 0 && w.inScope(i, n) {
 				own := all[n]
 				if stands {
 					own.targets = append(own.targets, i)
@@ -189,21 +189,23 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 // stands reports whether a job failed, and no later job of its version failed or succeeded, by now;
 // and when that may change, because the host has recorded for later that one of them ends. Such a
 // job counts from then on.
-func (w *work) stands(budget *FailureBudget, jobs []Job, k int) (stands bool, ahead time.Time) {
-	if failed, _ := budget.judge(&jobs[k]); !failed {
+func (w *work) stands(budget *FailureBudget, jobs history, k int) (stands bool, ahead time.Time) {
+	own := jobs.at(k)
+	if failed, _ := budget.judge(own); !failed {
 		return false, time.Time{}
 	}
-	if end := jobs[k].end(); end.After(w.now) {
+	if end := own.end(); end.After(w.now) {
 		return false, end
 	}
-	for later := range jobs[:k] {
-		if jobs[later].Version != jobs[k].Version {
+	for younger := range k {
+		job := jobs.at(younger)
+		if job.Version != own.Version {
 			continue
 		}
-		if _, decides := budget.judge(&jobs[later]); !decides {
+		if _, decides := budget.judge(job); !decides {
 			continue
 		}
-		end := jobs[later].end()
+		end := job.end()
 		if !end.After(w.now) {
 			return false, ahead
 		}

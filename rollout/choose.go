@@ -248,7 +248,7 @@ func onJob(t *target) []Condition {
 func (w *work) offer(i, n int32, due time.Time, position int32) *candidate {
 	t := &w.targets[i]
 	attempt := int32(1)
-	if t.worked {
+	if t.worked() {
 		attempt = w.attempt(i, n)
 	}
 	c := w.candidates.push(newCandidate(i, n, due, position))

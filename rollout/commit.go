@@ -263,17 +263,17 @@ func (c *claiming) again() error {
 		if c.executes(start) {
 			continue
 		}
-		var jobs []Job // on the target
+		var jobs history // of the target
 		if strings.HasPrefix(start.Group, runid.Reserved+"/") {
 			i := c.work.target(start.TargetID)
 			if i == none { // the host has changed the start in the plan
 				return fmt.Errorf("rollout: start %s is on %s, which the snapshot does not hold: %w", start.Run, start.TargetID, bracket.ErrStale)
 			}
-			jobs = c.work.targets[i].Jobs
+			jobs = c.work.targets[i].history()
 		}
 		for _, claim := range c.admitted[n].Claims {
 			_, held := c.State.Pools[claim.Pool].Lease(start.holder())
-			if !held && len(jobs) == 0 {
+			if !held && jobs.len() == 0 {
 				continue
 			}
 			before, _ := c.records[claim.Pool].Lease(start.holder())
@@ -299,9 +299,9 @@ func (c *claiming) again() error {
 
 // lastEnd returns the instant from which the jobs that pass for jobs of a lease prove nothing; zero
 // if there are none. All of them have ended, because their target starts.
-func lastEnd(jobs []Job, since time.Time) (last time.Time) {
-	for k := range jobs {
-		job := &jobs[k]
+func lastEnd(jobs history, since time.Time) (last time.Time) {
+	for k := range jobs.len() {
+		job := jobs.at(k)
 		if job.CreatedAt.Before(since) {
 			continue
 		}

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"slices"
 	"time"
 )
 
@@ -32,18 +31,17 @@ func (c VersionCooldown) Validate() error {
 // succeeded, it is the version that the host says is current; none if there is none. What other
 // targets run does not matter.
 func (w *work) reference(t *target) int32 {
-	for i := range t.Jobs {
-		if !t.Jobs[i].Status.Terminal() {
-			return w.versions[t.deployment].number(t.Jobs[i].Version)
-		}
+	jobs, versions := t.history(), &w.versions[t.deployment]
+	if job := jobs.newestActive(); job != nil {
+		return versions.number(job.Version)
 	}
-	for i := range t.Jobs {
-		job := &t.Jobs[i]
-		if job.Status == JobSuccessful && (job.Verification == "" || job.Verification == VerificationPassed) {
-			return w.versions[t.deployment].number(job.Version)
-		}
+	good := func(job *Job) bool {
+		return job.Status == JobSuccessful && (job.Verification == "" || job.Verification == VerificationPassed)
 	}
-	if slices.ContainsFunc(t.Jobs, func(job Job) bool { return job.Status == JobSuccessful }) {
+	if k := jobs.index(good); k >= 0 {
+		return versions.number(jobs.at(k).Version)
+	}
+	if jobs.newestSuccess() != nil {
 		return none
 	}
 	return t.current // a host that prunes its jobs says what is current

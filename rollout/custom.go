@@ -24,14 +24,14 @@ type CustomRule interface {
 	Judge(candidate Candidate) Verdict
 }
 
-// Candidate is a version that a target could get. What it points to belongs to the snapshot and
+// Candidate is a version that a target could get. What it points to may belong to the snapshot and
 // must not be modified.
 type Candidate struct {
 	Resource    *Resource
 	Environment *Environment
 	Deployment  *Deployment
 	Version     *Version
-	Target      *Target
+	Target      *Target   // with its jobs newest first
 	Now         time.Time // of the plan
 }
 
@@ -73,7 +73,7 @@ func (w *work) judgement(i, n int32) Candidate {
 	t := &w.targets[i]
 	return Candidate{
 		Resource: &w.resources[t.resource], Environment: &w.environments[t.environment], Deployment: &w.deployments[t.deployment],
-		Version: w.version(i, n), Target: t.Target, Now: w.now,
+		Version: w.version(i, n), Target: t.inOrder(), Now: w.now,
 	}
 }
 
@@ -84,7 +84,7 @@ func (w *work) judgedAfter(start *Start, wake func(time.Time)) {
 	if i < 0 || len(w.set.customs) == 0 {
 		return
 	}
-	target := *w.targets[i].Target
+	target := *w.targets[i].inOrder()
 	target.Jobs = slices.Insert(slices.Clone(target.Jobs), 0, Job{Run: start.Run, Version: start.Version, Status: JobInProgress, CreatedAt: w.now})
 	versions := &w.versions[w.targets[i].deployment]
 	for n := max(versions.number(start.Version), none) + 1; int(n) < len(versions.list); n++ {

@@ -104,9 +104,10 @@ func (p *Plan) Explain(id TargetID) (Explanation, error) {
 		e.Versions = w.versionsAlone(i, len(e.Held) > 0)
 	}
 	e.Queue, e.Pools = w.placesOf(i), w.poolsOf(e.Versions)
-	for k := range t.Jobs {
-		if !t.Jobs[k].Status.Terminal() {
-			e.Jobs = append(e.Jobs, t.Jobs[k].inUTC())
+	jobs := t.history()
+	for k := range jobs.len() {
+		if job := jobs.at(k); !job.Status.Terminal() {
+			e.Jobs = append(e.Jobs, job.inUTC())
 		}
 	}
 	x := w.executionOf(t)

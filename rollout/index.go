@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/instant"
-	"github.com/tranche-dev/tranche/internal/runid"
 )
 
 // index is a snapshot in a stable order, with numbers instead of names, so that nothing after it
@@ -28,7 +27,7 @@ type index struct {
 	strange      bool            // a job has an unknown status
 	incomplete   bool            // a job has no version, or no CreatedAt
 
-	reordered []Target // slab: copies of targets whose jobs are not listed newest first
+	reordered []Target // slab: copies of targets whose jobs are in no order
 	jobs      []Job    // slab: the jobs of these copies
 }
 
@@ -43,7 +42,7 @@ type versionList struct {
 
 // target is a release target with its entities as numbers.
 type target struct {
-	*Target                           // with its jobs newest first
+	*Target                           // its jobs are in the order that listed says: see history
 	resource, environment, deployment int32
 
 	current int32 // number of the current version among those of the deployment; none or missing
@@ -51,10 +50,10 @@ type target struct {
 
 	// What most targets do not have. A loop over all targets asks here, because the Target itself
 	// is large and far away in memory.
-	worked   bool // it has jobs
-	busy     bool // one of them has not ended
-	outdated bool // it has an OutdatedAt
-	placed   bool // it has a Priority or a JoinedAt
+	listed   jobOrder // of its jobs; never noOrder
+	busy     bool     // one of them has not ended
+	outdated bool     // it has an OutdatedAt
+	placed   bool     // it has a Priority or a JoinedAt
 }
 
 const (
@@ -216,29 +215,22 @@ func indexOf[T any](list []T, id string, idOf func(*T) string) (int32, bool) {
 	return int32(i), i < len(list) && idOf(&list[i]) == id
 }
 
-// observe derives current and started, and puts the jobs in order.
+// observe derives current and started, and puts jobs in order that are in none.
 func (x *index) observe(t *target) {
 	versions := &x.versions[t.deployment]
-	if !newestFirst(t.Jobs) {
+	if t.listed = listingOf(t.Jobs); t.listed == noOrder {
 		own := take(&x.reordered, 1)
 		own[0] = *t.Target
 		jobs := take(&x.jobs, len(t.Jobs))
-		for k := range jobs {
-			jobs[len(jobs)-1-k] = t.Jobs[k] // most hosts list the oldest first
-		}
-		if !newestFirst(jobs) {
-			slices.SortStableFunc(jobs, func(a, b Job) int { return newer(&a, &b) })
-		}
+		copy(jobs, t.Jobs)
+		slices.SortStableFunc(jobs, func(a, b Job) int { return newer(&a, &b) })
 		own[0].Jobs = jobs
-		t.Target = &own[0]
+		t.Target, t.listed = &own[0], newestFirst
 	}
 	t.current = versions.number(t.Target.Current)
 	if t.Target.Current == "" {
-		for i := range t.Jobs {
-			if t.Jobs[i].Status == JobSuccessful {
-				t.current = versions.number(t.Jobs[i].Version)
-				break
-			}
+		if job := t.history().newestSuccess(); job != nil {
+			t.current = versions.number(job.Version)
 		}
 	}
 	t.started = none
@@ -252,7 +244,7 @@ func (x *index) observe(t *target) {
 			x.strange = x.strange || !status.active()
 		}
 	}
-	t.worked, t.outdated, t.placed = len(t.Jobs) > 0, !instant.Unset(t.OutdatedAt), t.Priority != 0 || !instant.Unset(t.JoinedAt)
+	t.outdated, t.placed = !instant.Unset(t.OutdatedAt), t.Priority != 0 || !instant.Unset(t.JoinedAt)
 }
 
 func (l *versionList) number(id string) int32 {
@@ -275,34 +267,4 @@ func (l *versionList) number(id string) int32 {
 // floor is the version that the target keeps if nothing newer may start.
 func (t *target) floor() int32 {
 	return max(t.started, t.current)
-}
-
-// newestFirst reports whether jobs are in the order of newer. They are large: it copies none.
-func newestFirst(jobs []Job) bool {
-	for k := 1; k < len(jobs); k++ {
-		if newer(&jobs[k], &jobs[k-1]) < 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// newer orders jobs, the newest first. Of jobs of one instant a rollback is the newest, because it
-// answers another job. The rest are ordered by their run ids, see [runid.Compare], and without these
-// by everything else, so that the order of the input does not matter.
-func newer(a, b *Job) int {
-	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
-		return c
-	}
-	if back := runid.IsRollback(a.Run); back != runid.IsRollback(b.Run) {
-		if back {
-			return -1
-		}
-		return 1
-	}
-	if c := runid.Compare(b.Run, a.Run); c != 0 {
-		return c
-	}
-	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt),
-		strings.Compare(string(b.Verification), string(a.Verification)))
 }

@@ -16,10 +16,8 @@ import (
 
 // inProgress returns the version of the newest job of a target that has not ended.
 func (t *target) inProgress() string {
-	for k := range t.Jobs {
-		if !t.Jobs[k].Status.Terminal() {
-			return t.Jobs[k].Version
-		}
+	if job := t.history().newestActive(); job != nil {
+		return job.Version
 	}
 	return ""
 }

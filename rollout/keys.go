@@ -147,9 +147,9 @@ func (w *work) keyHeld(c *candidate, p *concurrency.Pool) bool {
 	if c.member != nil {
 		return false
 	}
-	jobs := w.targets[c.target].Jobs
-	for k := range jobs {
-		if !jobs[k].CreatedAt.Before(lease.Since) && proves(jobs, k, lease.ProgressAt) {
+	jobs := w.targets[c.target].history()
+	for k := range jobs.len() {
+		if !jobs.at(k).CreatedAt.Before(lease.Since) && proves(jobs, k, lease.ProgressAt) {
 			return true
 		}
 	}

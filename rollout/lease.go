@@ -283,8 +283,9 @@ func (w *work) outlived(h concurrency.Holder) fate {
 func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running, used bool) {
 	progress = lease.ProgressAt
 	read := func(t *target, prefix string) { // of the run ids of the holder; empty: all jobs are the holder's
-		for k := range t.Jobs {
-			job := &t.Jobs[k]
+		jobs := t.history()
+		for k := range jobs.len() {
+			job := jobs.at(k)
 			if !strings.HasPrefix(job.Run, prefix) {
 				continue
 			}
@@ -292,7 +293,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 			if job.CreatedAt.Before(lease.Since) {
 				continue
 			}
-			used = used || proves(t.Jobs, k, lease.ProgressAt)
+			used = used || proves(jobs, k, lease.ProgressAt)
 			for _, at := range [...]time.Time{job.CreatedAt, job.CompletedAt} {
 				if at.After(w.now) {
 					w.wake(at)
@@ -332,19 +333,18 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 // each proves a nanosecond more. The start of the next job is noted behind all that were seen
 // before it, and is proved as soon as there is one more. If jobs are forgotten meanwhile, the start
 // is not proved, and the lease is an orphan.
-func proves(jobs []Job, k int, known time.Time) bool {
-	job := &jobs[k]
+func proves(jobs history, k int, known time.Time) bool {
+	job := jobs.at(k)
 	if job.CompletedAt.After(job.CreatedAt) {
 		return !job.CompletedAt.Before(known)
 	}
 	return !job.CreatedAt.Add(atOnce(jobs, job.CreatedAt)).Before(known)
 }
 
-// atOnce returns a nanosecond for each of a target's jobs, newest first, that was created at an
-// instant. The result matters only when all of them have ended.
-func atOnce(jobs []Job, created time.Time) time.Duration {
-	from := sort.Search(len(jobs), func(k int) bool { return !jobs[k].CreatedAt.After(created) })
-	to := sort.Search(len(jobs), func(k int) bool { return jobs[k].CreatedAt.Before(created) })
+// atOnce returns a nanosecond for each of a target's jobs that was created at an instant. The result matters only when all of them have ended.
+func atOnce(jobs history, created time.Time) time.Duration {
+	from := sort.Search(jobs.len(), func(k int) bool { return !jobs.at(k).CreatedAt.After(created) })
+	to := sort.Search(jobs.len(), func(k int) bool { return jobs.at(k).CreatedAt.Before(created) })
 	return time.Duration(to - from)
 }
 
@@ -359,7 +359,7 @@ func (w *work) finished(i int32) bool {
 		return false
 	}
 	if t := &w.targets[i]; t.current == missing { // it waits until that version is listed; which job is repeated then is not known
-		return t.Jobs[0].Status == JobSuccessful // floor was started, so there is one
+		return t.history().at(0).Status == JobSuccessful // floor was started, so there is one
 	}
 	if s := w.setbackOf(i, floor); s != nil {
 		return s.done || s.stuck || s.to < 0

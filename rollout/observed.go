@@ -395,10 +395,8 @@ func (w *work) currentID(t *target) string {
 	case t.Target.Current != "":
 		return t.Target.Current
 	}
-	for i := range t.Jobs {
-		if t.Jobs[i].Status == JobSuccessful {
-			return t.Jobs[i].Version
-		}
+	if job := t.history().newestSuccess(); job != nil {
+		return job.Version
 	}
 	return ""
 }

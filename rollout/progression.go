@@ -295,7 +295,7 @@ func unreachable(population, required, passed, failed int) string {
 // then has failed in its execution; only a later group can bring it the version once more.
 func (w *work) failedForGood(i, n int32) bool {
 	t := &w.targets[i]
-	if !t.worked || t.floor() != n {
+	if !t.worked() || t.floor() != n {
 		return false
 	}
 	if w.members[i] {
@@ -313,13 +313,14 @@ func (w *work) failedForGood(i, n int32) bool {
 func (w *work) failedAsMember(i, n int32) bool {
 	t := &w.targets[i]
 	id := w.version(i, n).ID
-	k := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id && !runid.IsRollback(job.Run) })
-	if k < 0 || !t.Jobs[k].Status.Terminal() || !strings.HasSuffix(t.Jobs[k].Run, "/"+string(bracket.Deploy)) {
+	jobs := t.history()
+	k := jobs.index(func(job *Job) bool { return job.Version == id && !runid.IsRollback(job.Run) })
+	if k < 0 || !jobs.at(k).Status.Terminal() || !strings.HasSuffix(jobs.at(k).Run, "/"+string(bracket.Deploy)) {
 		return false // in progress, or a job of which the bracket does not know
 	}
 	if w.outdated(t, id) {
 		return false // the next group runs it again
 	}
-	final, _ := w.failedBy(i, &t.Jobs[k])
-	return final || t.Jobs[k].Status != JobSuccessful && w.nextAttempt(i, k, bracket.Deploy).IsZero()
+	final, _ := w.failedBy(i, jobs.at(k))
+	return final || jobs.at(k).Status != JobSuccessful && w.nextAttempt(i, k, bracket.Deploy).IsZero()
 }

@@ -64,7 +64,7 @@ func (w *work) recovered(b *bracketWork) (found, same bool, last int) {
 	same = true
 	for _, i := range b.targets {
 		t := &w.targets[i]
-		if !t.worked {
+		if !t.worked() {
 			continue
 		}
 		for k := range t.Jobs {

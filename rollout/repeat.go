@@ -10,7 +10,7 @@ import (
 // busy target and capacity can stand in the way of a version that was allowed before.
 func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	t := &w.targets[i]
-	if !t.worked && !t.outdated {
+	if !t.worked() && !t.outdated {
 		return nil, false // then the version is current
 	}
 	own := t.latest(w.version(i, floor).ID)
@@ -32,7 +32,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		blockers = append(blockers, verdict)
 	}
 	if w.frozenAt(i) {
-		begun := !w.done(i, floor, own) || len(own) > 0 && !own[0].CreatedAt.Before(t.OutdatedAt) // an attempt has failed
+		begun := !w.done(i, floor, own) || own.len() > 0 && !own.at(0).CreatedAt.Before(t.OutdatedAt) // an attempt has failed
 		blockers = w.freezes(blockers, i, begun)
 	}
 	if t.busy {
@@ -43,9 +43,9 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 
 // needsJob reports whether the version that a target keeps needs another job after its newest ones:
 // it is not in progress, and has not succeeded, or not since the target is outdated.
-func (w *work) needsJob(i, floor int32, own []Job) bool {
+func (w *work) needsJob(i, floor int32, own history) bool {
 	t := &w.targets[i]
-	if len(own) > 0 && !own[0].Status.Terminal() {
+	if own.len() > 0 && !own.at(0).Status.Terminal() {
 		return false // in progress
 	}
 	return !w.done(i, floor, own) || w.outdated(t, w.version(i, floor).ID)
@@ -54,9 +54,9 @@ func (w *work) needsJob(i, floor int32, own []Job) bool {
 // done reports whether the version that a target keeps, after its newest ended jobs, needs a
 // further one only if the target is outdated. A success needs none, even if the host has not noted
 // yet that the version is current.
-func (w *work) done(i, floor int32, own []Job) bool {
+func (w *work) done(i, floor int32, own history) bool {
 	t := &w.targets[i]
-	return floor == t.current || len(own) > 0 && own[0].Status == JobSuccessful || t.takenBack(w.version(i, floor).ID)
+	return floor == t.current || own.len() > 0 && own.at(0).Status == JobSuccessful || t.takenBack(w.version(i, floor).ID)
 }
 
 // takenBack reports whether a job of the host's own took a target back from a version that has
@@ -66,7 +66,8 @@ func (w *work) done(i, floor int32, own []Job) bool {
 // does not count: the newer version is started again. The version is newer than what runs, so the
 // target has a job.
 func (t *target) takenBack(version string) bool {
-	return t.Jobs[0].Run == "" && t.Jobs[0].Status == JobSuccessful && slices.ContainsFunc(t.Jobs, func(job Job) bool {
+	newest := t.history().at(0)
+	return newest.Run == "" && newest.Status == JobSuccessful && slices.ContainsFunc(t.Jobs, func(job Job) bool {
 		return job.Version == version && job.Status == JobSuccessful
 	})
 }
@@ -78,8 +79,8 @@ func (w *work) repeatDue(i, floor int32) time.Time {
 	t := &w.targets[i]
 	own := t.latest(w.version(i, floor).ID)
 	due := w.after(i, floor, own).next
-	if len(t.Jobs) > 0 {
-		due = later(due, t.Jobs[0].end())
+	if t.worked() {
+		due = later(due, t.history().at(0).end())
 	}
 	if w.done(i, floor, own) { // else it is repeated whether outdated or not, and a change does not move it back
 		due = later(due, t.OutdatedAt)
@@ -88,13 +89,12 @@ func (w *work) repeatDue(i, floor int32) time.Time {
 }
 
 // latest returns the newest jobs, up to the first one of another version.
-func (t *target) latest(version string) []Job {
-	for k := range t.Jobs {
-		if t.Jobs[k].Version != version {
-			return t.Jobs[:k]
-		}
+func (t *target) latest(version string) history {
+	jobs := t.history()
+	if k := jobs.index(func(job *Job) bool { return job.Version != version }); k >= 0 {
+		return jobs.newest(k)
 	}
-	return t.Jobs
+	return jobs
 }
 
 // outdated reports whether a target needs a run of the version it already has, because no run of

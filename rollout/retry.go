@@ -116,9 +116,9 @@ type attempts struct {
 
 // after judges the newest consecutive jobs of one release of version n on target i under all retry
 // rules that govern it: the smallest number of retries and the longest delay win. Without a rule a
-// single attempt is allowed. jobs are newest first. An override of a rule forgives the attempts
+// single attempt is allowed. An override of a rule forgives the attempts
 // before it.
-func (w *work) after(i, n int32, jobs []Job) attempts {
+func (w *work) after(i, n int32, jobs history) attempts {
 	var worst attempts
 	var forgiven time.Time
 	for k, rule := range w.retriesOf(i) {
@@ -142,14 +142,14 @@ func (w *work) retriesOf(i int32) []*compiledRule {
 }
 
 // afterUnder is after under one of the rules.
-func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs []Job) attempts {
+func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs history) attempts {
 	counted := jobs
 	var forgiven time.Time
 	if o := w.overriddenAt(rule.id, i, n); o != nil {
-		if old := slices.IndexFunc(jobs, func(job Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
-			counted = jobs[:old]
+		if old := jobs.index(func(job *Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
+			counted = jobs.newest(old)
 		}
-		if len(counted) == 0 && len(jobs) > 0 && rule.retry.counts(jobs[0].Status) {
+		if counted.len() == 0 && jobs.len() > 0 && rule.retry.counts(jobs.at(0).Status) {
 			forgiven = o.CreatedAt
 		}
 	}
@@ -158,17 +158,14 @@ func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs []Job) attempts {
 	return a
 }
 
-// after judges the newest consecutive jobs of one release, newest first.
-func (r *compiledRule) after(jobs []Job, now time.Time) attempts {
+// after judges the newest consecutive jobs of one release.
+func (r *compiledRule) after(jobs history, now time.Time) attempts {
 	a := attempts{allowed: min(*r.retry.MaxRetries, math.MaxInt-1) + 1}
-	for _, job := range jobs {
-		if !r.retry.counts(job.Status) {
-			break
-		}
+	for a.failed < jobs.len() && r.retry.counts(jobs.at(a.failed).Status) {
 		a.failed++
 	}
 	if a.failed > 0 {
-		a.next = addTime(jobs[0].end(), r.retry.Delay(a.failed))
+		a.next = addTime(jobs.at(0).end(), r.retry.Delay(a.failed))
 	}
 	switch {
 	case a.failed >= a.allowed:

@@ -48,7 +48,7 @@ func (r *Rollback) triggeredBy(job *Job) bool {
 // setback is what the rollback rules say about the version that a target has or has begun.
 type setback struct {
 	rules  []*compiledRule // those that are triggered
-	failed int             // index of the job that triggered it
+	failed *Job            // the one that triggered it
 	to     int32           // number of the version to go back to; none if nothing succeeded before
 	done   bool            // the revert succeeded: the target runs to
 	stuck  bool            // the revert failed
@@ -65,13 +65,14 @@ func (w *work) setbackOf(i, n int32) *setback {
 	t := &w.targets[i]
 	versions := &w.versions[t.deployment]
 	id := versions.list[n].ID
-	failed := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Version == id })
-	if failed < 0 || runid.IsRollback(t.Jobs[failed].Run) {
+	jobs := t.history()
+	failed := jobs.index(func(job *Job) bool { return job.Version == id })
+	if failed < 0 || runid.IsRollback(jobs.at(failed).Run) {
 		return nil
 	}
-	s := &setback{failed: failed, to: none}
+	s := &setback{failed: jobs.at(failed), to: none}
 	for _, rule := range rules {
-		if rule.rollback.triggeredBy(&t.Jobs[failed]) && w.overriddenAt(rule.id, i, n) == nil {
+		if rule.rollback.triggeredBy(s.failed) && w.overriddenAt(rule.id, i, n) == nil {
 			s.rules = append(s.rules, rule)
 		}
 	}
@@ -79,9 +80,10 @@ func (w *work) setbackOf(i, n int32) *setback {
 		return nil
 	}
 	for k := failed - 1; k >= 0; k-- { // younger jobs, oldest first: the first one of an older version is the revert
-		if back := versions.number(t.Jobs[k].Version); back >= 0 {
+		job := jobs.at(k)
+		if back := versions.number(job.Version); back >= 0 {
 			s.to = back
-			switch job := &t.Jobs[k]; {
+			switch {
 			case !job.Status.Terminal():
 				s.active = true
 			case job.Status == JobSuccessful:
@@ -92,8 +94,8 @@ func (w *work) setbackOf(i, n int32) *setback {
 			return s
 		}
 	}
-	for k := failed + 1; k < len(t.Jobs); k++ {
-		job := &t.Jobs[k]
+	for k := failed + 1; k < jobs.len(); k++ {
+		job := jobs.at(k)
 		if job.Status == JobSuccessful && job.Version != id && !slices.ContainsFunc(rules, func(r *compiledRule) bool { return r.rollback.triggeredBy(job) }) {
 			if s.to = versions.number(job.Version); s.to >= 0 {
 				return s
@@ -126,9 +128,9 @@ func (s *setback) verdicts(w *work, t *target) []Verdict {
 	verdict := Verdict{
 		Status: Denied, Reason: ReasonRollbackTriggered,
 		On:   []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}},
-		Data: &Data{Detail: string(t.Jobs[s.failed].Status)},
+		Data: &Data{Detail: string(s.failed.Status)},
 	}
-	if t.Jobs[s.failed].Verification == VerificationFailed {
+	if s.failed.Verification == VerificationFailed {
 		verdict.Data.Detail = "verification failed"
 	}
 	if s.to >= 0 {
@@ -183,7 +185,7 @@ func (w *work) setBack(i, floor int32) (settled bool) {
 			w.waitWithOlder(i, s.to, versions[s.to].ID, frozen)
 			break
 		}
-		c := w.offer(i, s.to, t.Jobs[s.failed].end(), 0)
+		c := w.offer(i, s.to, s.failed.end(), 0)
 		c.revert = true
 	}
 	return true
@@ -191,7 +193,7 @@ func (w *work) setBack(i, floor int32) (settled bool) {
 
 // verifying reports whether the host still verifies the newest job of a target.
 func (t *target) verifying() bool {
-	return len(t.Jobs) > 0 && t.Jobs[0].Verification.undecided()
+	return t.worked() && t.history().at(0).Verification.undecided()
 }
 
 // failedBy reports whether a rollback rule counts an ended run of a bracket's member as a failure

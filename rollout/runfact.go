@@ -26,11 +26,12 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	over := w.over(state)
 	for _, i := range b.targets {
 		t := &w.targets[i]
-		if !t.worked || open == 0 && over(t.resource) {
+		if !t.worked() || open == 0 && over(t.resource) {
 			continue
 		}
-		for k := range t.Jobs {
-			job := &t.Jobs[k]
+		jobs := t.history()
+		for k := range jobs.len() {
+			job := jobs.at(k)
 			if prefix == "" || !strings.HasPrefix(job.Run, prefix) {
 				first := job.Run[:strings.IndexByte(job.Run, '/')+1]
 				id, ours := groups[first]
@@ -142,8 +143,7 @@ func isOpen(state bracket.State, run bracket.Run) bool {
 }
 
 func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
-	t := &w.targets[i]
-	job := &t.Jobs[k]
+	job := w.targets[i].history().at(k)
 	fact := bracket.RunFact{Run: run, Version: job.Version, StartedAt: job.CreatedAt, Status: bracket.RunRunning}
 	if !job.Status.Terminal() {
 		return fact
@@ -174,13 +174,12 @@ func (w *work) runFact(i int32, k int, run bracket.Run) bracket.RunFact {
 // nextAttempt returns when the run of a member that failed with job k is due to be repeated; zero:
 // never.
 func (w *work) nextAttempt(i int32, k int, purpose bracket.Purpose) time.Time {
-	t := &w.targets[i]
-	job := &t.Jobs[k]
+	job := w.targets[i].history().at(k)
 	prefix := strings.TrimSuffix(job.Run, textkey.Join("", string(purpose)))
 	// The attempts of this run's generation and purpose, this one and those before it.
 	row := w.attemptsOf(i, prefix[:strings.LastIndexByte(prefix, '/')+1], "/"+string(purpose))
 	at, _ := slices.BinarySearch(row.places, k)
-	a := w.after(i, w.number(i, job.Version), row.jobs[at:])
+	a := w.after(i, w.number(i, job.Version), history{listed: row.jobs[at:]})
 	switch {
 	case a.reason == ReasonRetryExhausted:
 		return time.Time{}
@@ -204,9 +203,10 @@ func (w *work) attemptsOf(i int32, prefix, suffix string) *attempted {
 	row := &w.attempted
 	if row.target != i || row.prefix != prefix || row.suffix != suffix {
 		*row = attempted{target: i, prefix: prefix, suffix: suffix}
-		for k, job := range w.targets[i].Jobs {
-			if strings.HasPrefix(job.Run, prefix) && strings.HasSuffix(job.Run, suffix) {
-				row.jobs, row.places = append(row.jobs, job), append(row.places, k)
+		jobs := w.targets[i].history()
+		for k := range jobs.len() {
+			if job := jobs.at(k); strings.HasPrefix(job.Run, prefix) && strings.HasSuffix(job.Run, suffix) {
+				row.jobs, row.places = append(row.jobs, *job), append(row.places, k)
 			}
 		}
 	}

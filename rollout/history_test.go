@@ -1,0 +1,74 @@
+package rollout
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestHistory: whatever the order in which a host lists the jobs of a target, its history has them
+// newest first, and only jobs that are in no order are copied.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	seen := map[jobOrder]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		listed := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Job {
+			return Job{
+				Run: rapid.SampledFrom([]string{"", "r/e/d/v1/1", "r/e/d/v1/2", "r/e/d/v1/10"}).Draw(t, "run"), Version: rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "version"),
+				Status: rapid.SampledFrom([]JobStatus{JobSuccessful, JobFailure, JobInProgress}).Draw(t, "status"), CreatedAt: time.Unix(rapid.Int64Range(0, 3).Draw(t, "created"), 0),
+			}
+		}), 0, 5).Draw(t, "jobs")
+		want := slices.Clone(listed)
+		slices.SortStableFunc(want, func(a, b Job) int { return newer(&a, &b) })
+		switch rapid.IntRange(0, 3).Draw(t, "order") {
+		case 0:
+			listed = slices.Clone(want)
+		case 1:
+			listed = slices.Clone(want)
+			slices.Reverse(listed)
+		}
+		order := listingOf(listed)
+		seen[order]++
+		host := &Target{Jobs: listed}
+		own := target{Target: host}
+		x := index{versions: make([]versionList, 1)}
+		x.observe(&own)
+		if copied := own.Target != host; copied != (order == noOrder) {
+			t.Fatalf("copied: %v, listed in the order %d", copied, order)
+		}
+		if own.worked() != (len(want) > 0) {
+			t.Fatalf("worked: %v with %d jobs", own.worked(), len(want))
+		}
+		told := func(jobs history) (list []Job) {
+			for k := range jobs.len() {
+				list = append(list, *jobs.at(k))
+			}
+			return list
+		}
+		jobs := own.history()
+		if diff := cmp.Diff(want, append([]Job{}, told(jobs)...)); diff != "" {
+			t.Fatal(diff)
+		}
+		if diff := cmp.Diff(want, append([]Job{}, own.inOrder().Jobs...)); diff != "" {
+			t.Fatal(diff)
+		}
+		n := rapid.IntRange(0, len(want)).Draw(t, "n")
+		if diff := cmp.Diff(want[:n], append([]Job{}, told(jobs.newest(n))...)); diff != "" {
+			t.Fatal(diff)
+		}
+		for status, newest := range map[JobStatus]*Job{JobSuccessful: jobs.newestSuccess(), JobInProgress: jobs.newestActive()} {
+			k := slices.IndexFunc(want, func(job Job) bool { return job.Status == status })
+			if k < 0 != (newest == nil) || k >= 0 && !cmp.Equal(*newest, want[k]) {
+				t.Fatalf("newest %s: %v, want that at %d of %v", status, newest, k, want)
+			}
+		}
+	})
+	for _, order := range []jobOrder{noJobs, newestFirst, oldestFirst, noOrder} {
+		if seen[order] == 0 {
+			t.Errorf("the order %d was not met", order)
+		}
+	}
+}
