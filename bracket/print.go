@@ -11,9 +11,9 @@ import (
 )
 
 // String describes the plan for people: a line for each start, each run to dispatch again, whatever
-// waits, each stuck run, each event, each unknown run and each refused command, in the order of the
-// fields, and at last when to look again. Of each of these lists it shows the first ten entries and
-// counts the rest. A plan that has none of these is "nothing". The text does not end with a newline.
+// waits, each stuck run, each event, each unknown run and each refused command, and at last when to
+// look again. Of each of these lists it shows the first ten entries and counts the rest. A plan that
+// has none of these is "nothing". The text does not end with a newline.
 func (p Plan) String() string {
 	var lines []string
 	lines = textlist.Lines(lines, "start: ", p.Start)
