@@ -221,11 +221,12 @@ type Target struct {
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the jobs on this target, in any order; a plan orders them by CreatedAt, then by Run
-	// with the numbers in it as numbers. They must be complete from the first job on that is of the
-	// newest version ever started here, even while there is a newer version that was not, and
-	// complete for open bracket executions: attempts are counted from them, and a rollback (a later
-	// job of an older version) runs again if it is not listed. Of the jobs before them a host may
-	// leave out those that nothing in this list needs:
+	// with the numbers in it as numbers, and copies only those that are not in that order from
+	// either end. They must be complete from the first job on that is of the newest version ever
+	// started here, even while there is a newer version that was not, and complete for open bracket
+	// executions: attempts are counted from them, and a rollback (a later job of an older version)
+	// runs again if it is not listed. Of the jobs before them a host may leave out those that
+	// nothing in this list needs:
 	//
 	//   - environmentProgression: of each version that may still go to other environments the
 	//     success that ended first and, with maximumAgeHours, the one that ended last;
