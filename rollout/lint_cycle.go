@@ -211,11 +211,11 @@ func (s waits) behind(k int32, meant func(*bound) bool) *waiter {
 		b.version = v
 		switch {
 		case !s.l.comes(k, own.version) || !meant(&b):
-		case own.version <= t.floor(), held == none && !s.needy[own]:
+		case own.version <= t.floor(), held == nil && !s.needy[own]:
 			return nil // it is there, has been started, or can be
 		case first != nil:
-		case held != none:
-			first = &waiter{held, none}
+		case held != nil:
+			first = held
 		default:
 			first = &own
 		}
@@ -223,34 +223,51 @@ func (s waits) behind(k int32, meant func(*bound) bool) *waiter {
 	return first
 }
 
-// held returns the target that keeps target k from getting anything newer: k itself, or a member of
-// its bracket that is blocked and would be part of the same execution, which starts only when all
-// of its runs may. It returns none if there is no such target.
-func (s waits) held(k int32) int32 {
+// held returns the waiter that keeps target k from getting anything newer: k itself, or a member of
+// its bracket that would be part of the same execution, which starts only when all of its runs may.
+// Such a member is blocked, or every version that it may get depends on versions that are not there.
+// held returns nil if there is no such waiter.
+func (s waits) held(k int32) *waiter {
 	if s.blocked[k] != nil {
-		return k
+		return &waiter{k, none}
 	}
 	f := s.l.frameOf[k]
 	if f == nil || f.group == nil {
-		return none
+		return nil
 	}
 	from, to := s.l.w.siblings(k)
 	for i := from; i < to; i++ {
-		if s.blocked[i] != nil && s.l.frameOf[i] == f && s.l.included(f, i, s.later) && (s.later || s.l.together(f, i, k)) {
-			return i
+		if s.l.frameOf[i] != f {
+			continue
+		}
+		own, blocked := waiter{i, none}, s.blocked[i] != nil
+		if !blocked && i != k { // for k itself it depends on the version that is meant
+			own.version = s.newestNeedy(i)
+		}
+		if (own.version != none || blocked && s.l.included(f, i, s.later)) &&
+			(s.later || blocked && s.l.always(f, i) || s.l.together(f, i, k)) {
+			return &own
 		}
 	}
-	return none
+	return nil
 }
 
-// together reports whether no group can bring member a newer version without other: no group was
-// locked after member had one and before other had one.
+// newestNeedy returns the newest version that a target may have by now, or later, if it has none to
+// get but versions that wait for others; else none.
+func (s waits) newestNeedy(i int32) int32 {
+	may := func(i, n int32) bool { return s.l.usable(i, n) || s.later && s.l.obtainable(i, n) }
+	current := s.l.w.targets[i].current
+	if s.l.newest(i, current, func(i, n int32) bool { return !s.needy[waiter{i, n}] && may(i, n) }) != none {
+		return none
+	}
+	return s.l.newest(i, current, may)
+}
+
+// together reports whether no group can bring member a newer version without one of other: no group
+// was locked after member had one and before other had one.
 func (l *lint) together(f *frame, other, member int32) bool {
 	w := l.w
 	o := &w.targets[other]
-	if l.always(f, other) {
-		return true
-	}
 	var since time.Time
 	for n := int32(len(w.versions[o.deployment].list)) - 1; n > o.current && n >= 0; n-- {
 		if l.usable(other, n) {

@@ -96,6 +96,12 @@ const (
 	lintBack  = `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`
 )
 
+// A bracket of web and db, and a rule by which cache waits for web.
+const (
+	lintWithoutCache  = `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'cache'","readinessMode":"immediate","memberRoles":{}}}`
+	lintCacheNeedsWeb = `{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'cache'"}}`
+)
+
 func lintDependsOn(fields string) string { return `{"id":"d","deploymentDependency":{` + fields + `}}` }
 
 func lintProgression(id, on, more string) string {
@@ -276,9 +282,18 @@ func lintScoped(selector string) func(*rollout.Snapshot) {
 
 // lintNeeds lets v2 of web depend on a version of another deployment.
 func lintNeeds(deployment, selector string) func(*rollout.Snapshot) {
+	return lintNeedsOf("web", deployment, selector)
+}
+
+// lintDBNeeds lets v2 of db do so.
+func lintDBNeeds(deployment, selector string) func(*rollout.Snapshot) {
+	return lintNeedsOf("db", deployment, selector)
+}
+
+func lintNeedsOf(own, deployment, selector string) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
 		for i := range s.Versions {
-			if v := &s.Versions[i]; v.Deployment == "web" && v.ID == "v2" {
+			if v := &s.Versions[i]; v.Deployment == own && v.ID == "v2" {
 				v.Dependencies = []rollout.VersionDependency{{Deployment: deployment, VersionSelector: selector}}
 			}
 		}
@@ -1861,6 +1876,30 @@ func lintRows() []lintRow {
 		{code: rollout.LintSelectorUnknownKeys, why: "of what is depended on, which the policy does not govern", more: other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.metadata['soak'] == 'done'"`)), want: "warning rules[0].deploymentDependency.dependsOn 0"},
 		{code: rollout.LintPolicyDisabledState, why: "a pool of its own that a rule had before it shared one", rules: lintLimited(`"limit":1,"sharedPool":"s"`), fleet: lintStored("c", false)},
 		{code: rollout.LintAppliesToUnmatched, why: "a policy that governs nobody concerns nobody", more: other("q", "deployment.name == 'wbe'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`))},
+		// A member that waits for what depends on it, through a version.
+		{code: rollout.LintDependencyCycle, why: "a member is brought only with one whose version needs who waits for the member", want: "error [1].rules[0].deploymentDependency.dependsOn 2", says: "cache needs web, which its bracket starts only together with db@v2, db@v2 needs cache;",
+			rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: lintDBNeeds("cache", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "a group that was locked before that version brings the member without it", want: "warning [1].rules[0].deploymentDependency.dependsOn 2",
+			rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: func(s *rollout.Snapshot) {
+				lintDBNeeds("cache", "version.tag == 'v2'")(s)
+				lintRelease("web", "v2", t0.Add(-time.Minute))(s)
+			}},
+		{code: rollout.LintDependencyCycle, why: "or with what the hook runs already", want: "warning [1].rules[0].deploymentDependency.dependsOn 2",
+			rules: strings.Replace(lintWithoutCache, "{}", `{"pre":"deployment.name == 'db'"}`, 1), more: other("q", "true", lintCacheNeedsWeb), fleet: func(s *rollout.Snapshot) {
+				lintDBNeeds("cache", "version.tag == 'v2'")(s)
+				lintRelease("web", "v2", t0.Add(-time.Minute))(s)
+			}},
+		{code: rollout.LintDependencyCycle, why: "the member that it is brought with may get that version once it is approved", want: "warning [1].rules[0].deploymentDependency.dependsOn 2",
+			rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb) + "," + other("s", "deployment.name == 'db'", `{"id":"a","anyApproval":{"minApprovals":1}}`), fleet: lintDBNeeds("cache", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "the member that it is brought with has another version to get", rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: func(s *rollout.Snapshot) {
+			lintDBNeeds("cache", "version.tag == 'v2'")(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0})
+		}},
+		{code: rollout.LintDependencyCycle, why: "one execution brings both members, whose versions need each other", rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: lintMutual},
+		{code: rollout.LintDependencyCycle, why: "the version is of no member", rules: strings.Replace(lintWithoutCache, "!= 'cache'", "== 'web'", 1), more: other("q", "true", lintCacheNeedsWeb), fleet: lintDBNeeds("cache", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "a version of the member counts even if a newer one overtakes it, which waits", rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0, Dependencies: []rollout.VersionDependency{{Deployment: "cache", VersionSelector: "version.tag == 'v2'"}}})
+		}},
 	}
 }
 
@@ -1883,8 +1922,8 @@ func TestLint(t *testing.T) {
 				if said := f.Detail + "; " + f.Fix; !strings.Contains(said, row.says) {
 					t.Errorf("%s: %q does not say %q", name, said, row.says)
 				}
-				if f.Detail == "" || f.Fix == "" || f.Targets > 0 && f.Example == (rollout.TargetID{}) {
-					t.Errorf("%s: a finding without detail, fix or example: %+v", name, f)
+				if f.Detail == "" || f.Fix == "" || (f.Targets > 0) != (f.Example != rollout.TargetID{}) {
+					t.Errorf("%s: a finding without detail, fix or the example of its targets: %+v", name, f)
 				}
 			}
 		}
