@@ -112,10 +112,18 @@ func lintProgression(id, on, more string) string {
 const (
 	lintRack = "int(resource.metadata['rack']) > 3"
 	lintTier = "int(deployment.metadata['tier']) > 3"
+
+	lintRackTenth = "10 / int(resource.metadata['rack']) > 3" // see lintRackZero
 )
 
 func lintRacks(s *rollout.Snapshot) {
 	s.Resources[0].Metadata["rack"], s.Resources[1].Metadata["rack"] = "four", "4"
+}
+
+// lintRackZero lets the quotient of lintRackTenth fail on both resources, for a reason of its own on
+// each.
+func lintRackZero(s *rollout.Snapshot) {
+	s.Resources[0].Metadata["rack"], s.Resources[1].Metadata["rack"] = "four", "0"
 }
 
 // lintSplitRacks lets lintRack fail on r1 and say no on r2.
@@ -1900,6 +1908,106 @@ func lintRows() []lintRow {
 		{code: rollout.LintDependencyCycle, why: "a version of the member counts even if a newer one overtakes it, which waits", rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0, Dependencies: []rollout.VersionDependency{{Deployment: "cache", VersionSelector: "version.tag == 'v2'"}}})
 		}},
+		// Circles, and what is none.
+		{code: rollout.LintDependencyCycle, why: "what a rule waits for waits for a version that can come", rules: lintForth, fleet: lintDBNeeds("cache", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "of two that are in a circle with it the first is named", want: "error rules[0].deploymentDependency.dependsOn 4", says: "others do not get: cache needs web, web needs cache;",
+			rules: lintDependsOn(`"dependsOn":"deployment.name != 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name != 'web'"}}`},
+		{code: rollout.LintDependencyCycle, why: "of two versions that would do the older one is named", want: "error rules[0].deploymentDependency.dependsOn 2", says: "web needs db@v2, db@v2 needs web;",
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag in ['v2', 'v3']","appliesTo":"deployment.name == 'web'"`), fleet: func(s *rollout.Snapshot) {
+				needs := []rollout.VersionDependency{{Deployment: "web", VersionSelector: "version.tag == 'v2'"}}
+				lintDBNeeds("web", "version.tag == 'v2'")(s)
+				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0, Dependencies: needs})
+			}},
+		{code: rollout.LintDependencyCycle, why: "members that are all hooks wait for a main, which is told", rules: strings.Replace(lintMains, "{}", `{"pre":"true"}`, 1), more: other("q", "true", lintForth)},
+		{code: rollout.LintDependencyCycle, why: "who waits is in no bracket", rules: lintDBAlone, more: other("q", "true", lintForth)},
+		{code: rollout.LintDependencyCycle, why: "a hook is part of every execution, also of those that were locked before its next version", rules: lintImmediate, more: other("q", "true", strings.Replace(lintBack, `"e"`, `"d"`, 1)),
+			want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: lintRelease("web", "v2", t0.Add(-time.Minute))},
+		{code: rollout.LintDependencyCycle, why: "or has none", rules: lintImmediate, more: other("q", "true", lintBack), want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "db" && v.ID == "v2" })
+		}},
+		{code: rollout.LintDependencyCycle, why: "so is a main that runs its only version again", rules: strings.Replace(lintMains, `"memberRoles"`, `"unchangedMemberStrategy":"redeploy_current","memberRoles"`, 1), more: other("q", "true", lintBack), want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "db" && v.ID == "v2" })
+		}},
+		{code: rollout.LintDependencyCycle, why: "the release of a hook opens no group that could bring it alone", rules: lintImmediate, more: other("q", "true", lintForth), want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: lintRelease("web", "v2", t0.Add(time.Minute-time.Hour))},
+		{code: rollout.LintDependencyCycle, why: "no group was locked for an older version that is not for these targets", rules: lintMains, more: other("q", "true", lintForth), want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: func(s *rollout.Snapshot) {
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
+					older := *v
+					older.ID, older.CreatedAt, older.TargetSelector = "v1.5", t0.Add(-time.Minute), "resource.name == 'r9'"
+					s.Versions = append(s.Versions, older)
+				}
+			}
+		}},
+		{code: rollout.LintDependencyCycle, why: "who waits may have nothing newer, because of a version selector that reads the resource", rules: lintImmediate + `,{"id":"v","versionSelector":{"selector":"resource.name == 'r9' || deployment.name != 'web' || version.tag != 'v2'"}}`, more: other("q", "true", lintForth)},
+		// Dependencies.
+		{code: rollout.LintDependencyUnmatched, why: "on r2 cache is not among those that it names", rules: lintDependsOn(`"dependsOn":"deployment.name == 'cache' && resource.name == 'r1' && version.tag == 'v9' || deployment.name == 'db' && version.tag == 'v2'","match":"all","appliesTo":"deployment.name == 'web' && resource.name == 'r2'"`)},
+		{code: rollout.LintDependencyUnmatched, why: "one of two runs what was withdrawn since, and the other can still come", fleet: func(s *rollout.Snapshot) { lintBuilding("db")(s); lintRuns(s, "db", "v2") },
+			rules: lintDependsOn(`"dependsOn":"deployment.name != 'web' && version.tag == 'v2'","match":"all","appliesTo":"deployment.name == 'web'"`)},
+		{code: rollout.LintDependencyUnmatched, why: "a newer version has been started on the second of two resources, and the one that is needed can still come on the first", rules: lintForth, want: "warning rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0})
+			for i := range s.Targets {
+				if t := &s.Targets[i]; t.Deployment == "db" && t.Resource == "r2" {
+					t.Jobs = []rollout.Job{{Run: "1", Version: "v3", Status: rollout.JobInProgress, CreatedAt: t0.Add(-hour)}}
+				}
+			}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "the execution brings a version that is newer still, and needs nothing", rules: lintMains, fleet: func(s *rollout.Snapshot) {
+			lintAfter("version.tag == 'v2'")(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v4", Tag: "v4", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0})
+		}},
+		// What is told of several is that of the first.
+		{code: rollout.LintSelectorFails, why: "the failure of the first target is told", want: "error rules[0].deploymentDependency.appliesTo 6", says: "type conversion error",
+			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"` + lintRackTenth + `"`), fleet: lintRackZero},
+		{code: rollout.LintSelectorFails, why: "of a policy as well", more: other("q", lintRackTenth, lintLimited(`"limit":1`)), want: "error selector 6", says: "type conversion error", fleet: lintRackZero},
+		{code: rollout.LintCeilExceedsPercent, why: "of two pools that exceed it alike the first is named", rules: lintLimited(`"limit":"20%","groupBy":"resource.kind"`), fleet: lintKinds("a", "a", "a", "b", "b", "b", "b", "b", "b"), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 3, rounded up, is 1"},
+		{code: rollout.LintCeilExceedsPercent, why: "by a hundredth of a percent, of a small share", rules: lintLimited(`"limit":"1%"`), fleet: lintKinds(make([]string, 1099)...), want: "info rules[0].resourceConcurrency.limit 0", says: "1% of 1099, rounded up, is 11, which is just above 1 %;"},
+		{code: rollout.LintCurveOverflows, why: "of two environments the one with more turns that never come is named", rules: curve(3_000_000_000, ""), want: "error rules[0].gradualRollout.timeScaleInterval 0", says: "only 3 of 6 turns", fleet: func(s *rollout.Snapshot) {
+			lintNodes(6)(s)
+			lintWithStaging(s)
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "prod" && t.Resource > "r4" })
+		}},
+		// Paces.
+		{code: rollout.LintImmediateStarves, why: "a limit is no rate", rules: lintImmediate + "," + lintLimited(`"limit":1`), fleet: lintReleased(hour, hour, hour)},
+		{code: rollout.LintImmediateStarves, why: "a curve beside the rate that has the same ones last each time", rules: lintImmediate + "," + lintLimited(`"limit":2,"rate":{"limit":1,"periodSeconds":3600}`) + "," + curve(0, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].resourceConcurrency.rate 0"},
+		{code: rollout.LintImmediateStarves, why: "an instant more than an hour, and at times both begin between two releases", rules: lintImmediate + "," + lintLimited(`"limit":2,"rate":{"limit":1,"periodSeconds":3600}`), fleet: lintReleased(hour+1, hour+1, hour+1)},
+		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes so long that the count begins again", rules: merging("3600") + "," + lintLimited(`"limit":1`), fleet: lintNodes(4), options: rollout.LintOptions{Durations: map[string]time.Duration{"web": 1 << 62, "db": 0, "cache": 0}}},
+		{code: rollout.LintMergeBudgetUnused, why: "the bracket of another policy, which queues, has nothing to merge", want: "info [1].rules[0].deploymentBracket.overlapStrategy 0", options: all(2 * minute),
+			more: other("p", "deployment.name == 'db'", lintDBAlone) + "," + other("q", "deployment.name == 'web'", strings.NewReplacer(`"b"`, `"z"`, lintHooks, `"memberRoles":{}`).Replace(merging("3600")))},
+		{code: rollout.LintMergeBudgetUnused, why: "prod has a curve of two steps, and staging of none", rules: merging("7200"), options: all(2 * minute), want: "info [0].rules[0].deploymentBracket.overlapStrategy 0", says: "done everywhere after 1h2m", more: other("q", "true", curve(1800, `,"orderKey":"resource"`)), fleet: func(s *rollout.Snapshot) {
+			*s = inEnvironments(fleet(3, "v1", map[string][]string{"web": {"v1", "v2"}}), "staging")
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "staging" && t.Resource != "r1" })
+		}},
+		{code: rollout.LintFailureBudgetUnreachable, why: "half of one is none, and the first failure holds", rules: `{"id":"f","failureBudget":{"maxFailures":"50%"}},` + curve(60, ""), fleet: lintNodes(1)},
+		{code: rollout.LintStuckBeforeRetry, why: "two members are several", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`) + "," + strings.Replace(lintMains, `"true"`, `"deployment.name != 'cache'"`, 1), want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
+		{code: rollout.LintStuckBeforeRetry, why: "a second is a deadline", rules: lintLimited(`"limit":1,"stuckAfterSeconds":1`) + "," + retry(`"maxRetries":2,"backoffSeconds":1`) + "," + lintMains, want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
+		{code: rollout.LintLimitZero, why: "one percent, rounded down", rules: lintLimited(`"limit":"1%","rounding":"floor"`), want: "error rules[0].resourceConcurrency.limit 6", says: "1% of 2, rounded by floor, is 0: nobody starts"},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "ranked by target, each of two deployments has one turn", rules: curve(7200, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY","durationMinutes":60,"anchor":"2025-01-01T09:00:00Z"}}`, fleet: func(s *rollout.Snapshot) {
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+				return t.Deployment == map[string]string{"r1": "web", "r2": "db"}[t.Resource] || t.Deployment == "cache"
+			})
+		}},
+		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the members of the bracket that it ranks", rules: lintMains + "," + curve(7200, `,"orderKey":"resource_bracket"`) + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY","durationMinutes":60,"anchor":"2025-01-01T09:00:00Z"}}`, want: "warning rules[1].gradualRollout.timeScaleInterval 6"},
+		{code: rollout.LintProgressionUnreachable, why: "staging failed with it for good, in a bracket that runs it again", rules: "", fleet: lintAdopted(func(_ *rollout.Snapshot, t *rollout.Target) {
+			t.Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobFailure, CreatedAt: t0.Add(-hour), CompletedAt: t0.Add(-hour)}}
+		}), more: lintProves("") + "," + other("q", "environment.name == 'staging' && deployment.name == 'web'", strings.Replace(lintMains, `"memberRoles"`, `"unchangedMemberStrategy":"redeploy_current","memberRoles"`, 1)+`,{"id":"back","rollback":{"onJobStatuses":["failure"]}}`)},
+		// Expressions.
+		{code: rollout.LintSelectorMatchesNothing, why: "the first version of a deployment that nobody runs yet is for nobody", rules: lintLimited(`"limit":1`), want: "warning versions[web@v1].targetSelector 0", fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "web")
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "web" && v.ID == "v1" {
+					v.TargetSelector = "resource.name == 'r9'"
+				}
+			}
+		}},
+		{code: rollout.LintSelectorUnknownKeys, why: "only r2 is asked for it", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"resource.name == 'r1' || resource.metadata['zone'] == 'x'"`), want: "warning rules[0].deploymentDependency.appliesTo 0"},
+		{code: rollout.LintSelectorUnknownKeys, why: "only what runs is asked for it, and was withdrawn", rules: lintDependsOn(`"dependsOn":"version.tag == 'v1' && version.metadata['soak'] == 'done'"`), want: "warning rules[0].deploymentDependency.dependsOn 0", fleet: func(s *rollout.Snapshot) {
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.ID == "v1" {
+					v.Status = "withdrawn"
+				}
+			}
+		}},
+		{code: rollout.LintOnStuckNever, why: "without targets the policies are judged by themselves", rules: lintLimited(`"limit":1,"onStuck":"quarantine"`), want: "warning rules[0].resourceConcurrency.onStuck 0", fleet: func(s *rollout.Snapshot) { s.Targets = nil }},
 	}
 }
 
@@ -2075,6 +2183,8 @@ func TestLintTellsApart(t *testing.T) {
 	}{
 		{"r1 has no db at all, and r2 none that will do", `{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v9'","appliesTo":"deployment.name == 'web'"}}`, "", lintLacking("db", "r1"),
 			[]string{"error dependency_unmatched rules[0].deploymentDependency.dependsOn 1", "warning dependency_unmatched rules[0].deploymentDependency.dependsOn 1"}},
+		{"so it is with members, which a version orders on r2 alone", lintMains + `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v9'","appliesTo":"deployment.name == 'web'"}}`, "", lintLacking("db", "r1"),
+			[]string{"error dependency_unmatched rules[1].deploymentDependency.dependsOn 1", "warning dependency_unmatched rules[1].deploymentDependency.dependsOn 1"}},
 		{"the last pool has members in common with each of the others", lintLimited(`"limit":1`) + `,{"id":"d","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"e","resourceConcurrency":{"groupSelector":"true","limit":1}}`, "", func(*rollout.Snapshot) {},
 			[]string{"info pools_overlap_unshared rules[1].resourceConcurrency.groupSelector 0", "info pools_overlap_unshared rules[2].resourceConcurrency.groupSelector 0", "info pools_overlap_unshared rules[2].resourceConcurrency.groupSelector 0"}},
 		{"the last bracket claims what each of the others has", "", inBracket("a", "web", "") + "," + inBracket("b", "db", "") + "," + policy(`{"id":"c","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`), func(*rollout.Snapshot) {},
@@ -2140,6 +2250,7 @@ func TestLintFarAhead(t *testing.T) {
 		more             string // how the count is told
 	}{
 		{"Europe/Berlin", "2039-06-01T00:00:00Z", "2043-06-01T00:00:00Z", "and 7 times more"},
+		{"Europe/Berlin", "2041-03-31T01:00:00Z", "2041-03-31T02:00:00Z", "the end of the gap;"}, // at the very instant of the change
 		{"Europe/Berlin", "2040-12-31T12:00:00Z", "2041-12-31T12:00:00Z", "and once more"},
 		{"Europe/Berlin", "2040-10-01T00:00:00Z", "2041-01-02T00:00:00Z", "the first pass is meant;"},
 		{"Australia/Sydney", "2039-06-01T00:00:00Z", "2043-06-01T00:00:00Z", "and 7 times more"},
@@ -2408,6 +2519,10 @@ func TestFinding(t *testing.T) {
 	other.Targets, other.Example = 0, rollout.TargetID{}
 	if got := other.String(); !strings.Contains(got, "start; write") {
 		t.Errorf("of none: %s", got)
+	}
+	other.Path = ""
+	if got := other.String(); !strings.HasPrefix(got, "error limit_zero: a limit of 0") {
+		t.Errorf("of no field: %s", got)
 	}
 	text, err := json.Marshal(one)
 	const want = `{"code":"limit_zero","severity":"error","policy":"p","rule":"c","path":"rules[0].resourceConcurrency.limit","detail":"a limit of 0 lets none of 2 members start",` +
