@@ -54,13 +54,8 @@ type requirement struct {
 func (w *work) deploymentCycle(e int32) error {
 	requirements := make([][]requirement, len(w.deployments))
 	providers := map[*compiledRule][]int32{}
-	constrained := false
 	for k := range w.deployments {
 		requirements[k] = w.requirementsByName(e, int32(k), providers)
-		constrained = constrained || len(requirements[k]) > 0
-	}
-	if !constrained {
-		return nil
 	}
 	startable := make([]bool, len(w.deployments))
 	all := make([]int32, len(w.deployments))

@@ -282,7 +282,8 @@ func (l *lint) governed(rule *compiledRule) iter.Seq[kind] {
 	}
 }
 
-// governedPairs yields the pairs in which a rule governs targets, in their order, and these targets.
+// governedPairs yields the pairs in which a rule governs targets, in their order, and these targets,
+// the first of them first.
 func (l *lint) governedPairs(rule *compiledRule) iter.Seq2[int32, []int32] {
 	return func(yield func(int32, []int32) bool) {
 		kinds := l.under[rule.policy]
@@ -291,9 +292,6 @@ func (l *lint) governedPairs(rule *compiledRule) iter.Seq2[int32, []int32] {
 			targets := slices.Clip(first.targets)
 			for ; n < len(kinds) && l.kinds[kinds[n]].pair == first.pair; n++ {
 				targets = append(targets, l.kinds[kinds[n]].targets...)
-			}
-			if n > 1 {
-				slices.Sort(targets)
 			}
 			if !yield(first.pair, targets) {
 				return

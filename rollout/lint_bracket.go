@@ -228,13 +228,10 @@ func apart(f *frame) (alone, pre, post []string) {
 			alone = append(alone, m.Deployment)
 		}
 	}
-	if len(alone) == 0 || len(others) == 0 {
+	if len(alone) == 0 {
 		return nil, nil, nil
 	}
-	group, err := closedOn(f, others)
-	if err != nil {
-		return nil, nil, nil // a contradiction is reported for all members together
-	}
+	group, _ := closedOn(f, others) // a contradiction is reported for all members together
 	return alone, rolesOf(group, bracket.Pre), rolesOf(group, bracket.Post)
 }
 
@@ -281,10 +278,9 @@ func (l *lint) newest(i, above int32, is func(i, n int32) bool) int32 {
 	return none
 }
 
-// selected reports whether the status of a version and all version selectors let it onto a target.
+// selected reports whether all version selectors let a version onto a target.
 func (l *lint) selected(i, n int32) bool {
-	return l.w.version(i, n).Status == VersionReady &&
-		!slices.ContainsFunc(l.w.viewOf(i).selectors, func(rule *compiledRule) bool { return !l.w.selects(rule, i, n) })
+	return !slices.ContainsFunc(l.w.viewOf(i).selectors, func(rule *compiledRule) bool { return !l.w.selects(rule, i, n) })
 }
 
 // lookAtOrder compares the cadence of groups with the length of the curves that give them their
@@ -361,7 +357,6 @@ func (l *lint) lookAtRates(f *frame, between time.Duration, code LintCode, how s
 				fmt.Sprintf("releases come every %v or faster and the bracket %q %s, but of %d resources %d may begin every %v: the last ones are superseded each time, and they are the same ones each time",
 					textlist.Duration(between), f.id, how, all, most, textlist.Duration(period)),
 				"raise the rate, collect for longer, or add a gradualRollout with orderSalt group, so that others are last")
-			break
 		}
 	}
 }

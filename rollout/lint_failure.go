@@ -171,12 +171,10 @@ func (l *lint) lookAtStuck() {
 		}
 		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
 			for _, retry := range view.retries {
-				delay := retry.retry.Delay(attempts)
-				before, known := longest[rule]
-				if !known {
-					rules = append(rules, rule)
-				}
-				if !known || delay > before.delay {
+				if delay, before := retry.retry.Delay(attempts), longest[rule]; delay > before.delay {
+					if before.retry == nil {
+						rules = append(rules, rule)
+					}
 					longest[rule] = delayed{retry, delay}
 				}
 			}

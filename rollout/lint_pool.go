@@ -125,7 +125,7 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members []resour
 	detail := fmt.Sprintf("a limit of %v lets none of %s start", limit, textlist.Counted(largest, "member"))
 	fix := "write at least 1 to resume; 0 is a pause"
 	if limit.Value() > 0 {
-		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, cmp.Or(rule.pool.Rounding, concurrency.Ceil))
+		detail = fmt.Sprintf("%v of %d, rounded by %v, is 0: nobody starts", limit, largest, rule.pool.Rounding) // which is written: ceil, the default, never yields 0
 		fix = "round by ceil or floor_min_1, or write a count"
 	}
 	l.add(findingOf(rule, field), LintLimitZero, neverOr(blocked), blocked, detail, fix)

@@ -198,7 +198,7 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 		text += fmt.Sprintf("; %d run it and no job says that it succeeded", p.adopted)
 	}
 	if p.refused > 0 {
-		text += fmt.Sprintf("; for %d a version selector or its status is in the way", p.refused)
+		text += fmt.Sprintf("; for %d a version selector is in the way", p.refused)
 	}
 	if p.passed > 0 {
 		text += fmt.Sprintf("; %d went on to a newer version", p.passed)
@@ -322,15 +322,8 @@ func (s stages) unmet(k int32) (*compiledRule, []int32) {
 func (l *lint) lookAtStages(d int32) {
 	w := l.w
 	var own []int32
-	constrained := false
 	for e := range w.environments {
-		for _, k := range l.kindsOf[w.pairAt(int32(e), d)] {
-			own = append(own, k)
-			constrained = constrained || len(w.views.list[l.kinds[k].view].progressions) > 0
-		}
-	}
-	if !constrained {
-		return
+		own = append(own, l.kindsOf[w.pairAt(int32(e), d)]...)
 	}
 	s := stages{l, d, map[int32]bool{}}
 	for changed := true; changed; {

@@ -846,7 +846,7 @@ func lintRows() []lintRow {
 					t.Current, t.Jobs[0].Status = "", rollout.JobFailure
 				}
 			})},
-		{code: rollout.LintProgressionUnreachable, why: "staging is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 0 can; for 2 a version selector or its status is in the way",
+		{code: rollout.LintProgressionUnreachable, why: "staging is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 0 can; for 2 a version selector is in the way",
 			more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`), fleet: lintWithStaging},
 		{code: rollout.LintProgressionUnreachable, why: "an override lets it past the selector there", fleet: func(s *rollout.Snapshot) {
 			lintWithStaging(s)
@@ -1573,7 +1573,7 @@ func lintRows() []lintRow {
 			lintAdopted(nil)(s)
 			lintScoped("resource.name == 'r1'")(s)
 		}, more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`)},
-		{code: rollout.LintProgressionUnreachable, why: "one of two in staging is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; for 1 a version selector or its status is in the way",
+		{code: rollout.LintProgressionUnreachable, why: "one of two in staging is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; for 1 a version selector is in the way",
 			more: lintProves("") + "," + other("q", "environment.name == 'staging' && resource.name == 'r1'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`), fleet: lintWithStaging},
 		{code: rollout.LintProgressionUnreachable, why: "one of two in staging went on", want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; 1 went on to a newer version",
 			more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
