@@ -164,7 +164,7 @@ func (l *lint) coming(d int32) iter.Seq2[int32, *Version] {
 		}
 	}
 	return func(yield func(int32, *Version) bool) {
-		for n := max(oldest+1, 0); n < int32(len(versions)); n++ {
+		for n := oldest + 1; n < int32(len(versions)); n++ {
 			if l.released(versions[n]) && !yield(n, versions[n]) {
 				return
 			}

@@ -96,6 +96,19 @@ const (
 	lintBack  = `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`
 )
 
+// lintChain is a bracket in which web needs db, and cache needs web.
+const lintChain = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` +
+	`{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"}},{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`
+
+// lintWithGPU adds a deployment of two versions.
+func lintWithGPU(s *rollout.Snapshot) {
+	s.Deployments = append(s.Deployments, rollout.Deployment{ID: "gpu", Name: "gpu"})
+	for _, id := range []string{"v1", "v2"} {
+		s.Versions = append(s.Versions, rollout.Version{ID: id, Tag: id, Deployment: "gpu", Status: rollout.VersionReady, CreatedAt: t0})
+	}
+	s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "gpu"}})
+}
+
 // A bracket of web and db, and a rule by which cache waits for web.
 const (
 	lintWithoutCache  = `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name != 'cache'","readinessMode":"immediate","memberRoles":{}}}`
@@ -384,6 +397,11 @@ func lintNodes(n int) func(*rollout.Snapshot) {
 
 // lintProves is a policy that lets web into prod once it has proved itself in staging.
 func lintProves(more string) string { return lintPromotes(lintStaging, more) }
+
+// lintInStaging is a policy with a bracket of web in staging.
+func lintInStaging(more string) string {
+	return `{"name":"q","selector":"environment.name == 'staging' && deployment.name == 'web'","rules":[` + strings.Replace(lintMains, `"memberRoles"`, more+`"memberRoles"`, 1) + `]}`
+}
 
 // lintProgressive is the same with other environments to prove itself in.
 func lintProgressive(on string) string { return lintPromotes(on, "") }
@@ -1908,6 +1926,25 @@ func lintRows() []lintRow {
 		{code: rollout.LintDependencyCycle, why: "a version of the member counts even if a newer one overtakes it, which waits", rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0, Dependencies: []rollout.VersionDependency{{Deployment: "cache", VersionSelector: "version.tag == 'v2'"}}})
 		}},
+		{code: rollout.LintDependencyCycle, why: "a version that is not deployable is no way out", want: "error [1].rules[0].deploymentDependency.dependsOn 2", rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: func(s *rollout.Snapshot) {
+			lintDBNeeds("cache", "version.tag == 'v2'")(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: "building", CreatedAt: t0})
+		}},
+		{code: rollout.LintDependencyCycle, why: "the version that waits is for other targets", rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb), fleet: func(s *rollout.Snapshot) {
+			lintDBNeeds("cache", "version.tag == 'v2'")(s)
+			for i := range s.Versions {
+				if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
+					v.TargetSelector = "resource.name == 'r9'"
+				}
+			}
+		}},
+		{code: rollout.LintDependencyCycle, why: "what a rule keeps from everything is named, and none of its versions", want: "error [1].rules[0].deploymentDependency.dependsOn 4", says: "which its bracket starts only together with db, db needs cache;",
+			rules: lintWithoutCache, more: other("q", "true", lintCacheNeedsWeb+`,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'cache' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`), fleet: lintDBNeeds("cache", "version.tag == 'v2'")},
+		{code: rollout.LintDependencyCycle, why: "of two versions of a member that wait, the one that is meant is named", want: "error [1].rules[0].deploymentDependency.dependsOn 2", says: "web needs db@v2, db@v2 needs web;",
+			rules: strings.Replace(lintWithoutCache, "'cache'", "'web'", 1), more: other("q", "true", lintForth), fleet: func(s *rollout.Snapshot) {
+				lintDBNeeds("web", "version.tag == 'v2'")(s)
+				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0, Dependencies: []rollout.VersionDependency{{Deployment: "web", VersionSelector: "version.tag == 'v2'"}}})
+			}},
 		// Circles, and what is none.
 		{code: rollout.LintDependencyCycle, why: "what a rule waits for waits for a version that can come", rules: lintForth, fleet: lintDBNeeds("cache", "version.tag == 'v2'")},
 		{code: rollout.LintDependencyCycle, why: "of two that are in a circle with it the first is named", want: "error rules[0].deploymentDependency.dependsOn 4", says: "others do not get: cache needs web, web needs cache;",
@@ -1928,7 +1965,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintDependencyCycle, why: "so is a main that runs its only version again", rules: strings.Replace(lintMains, `"memberRoles"`, `"unchangedMemberStrategy":"redeploy_current","memberRoles"`, 1), more: other("q", "true", lintBack), want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: func(s *rollout.Snapshot) {
 			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "db" && v.ID == "v2" })
 		}},
-		{code: rollout.LintDependencyCycle, why: "the release of a hook opens no group that could bring it alone", rules: lintImmediate, more: other("q", "true", lintForth), want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: lintRelease("web", "v2", t0.Add(time.Minute-time.Hour))},
+		{code: rollout.LintDependencyCycle, why: "the release of a hook opens no group that could bring it alone", rules: lintImmediate, more: other("q", "true", lintForth), want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: lintRelease("db", "v2", t0.Add(-time.Minute))},
 		{code: rollout.LintDependencyCycle, why: "no group was locked for an older version that is not for these targets", rules: lintMains, more: other("q", "true", lintForth), want: "error [1].rules[0].deploymentDependency.dependsOn 2", fleet: func(s *rollout.Snapshot) {
 			for i := range s.Versions {
 				if v := &s.Versions[i]; v.Deployment == "db" && v.ID == "v2" {
@@ -1966,6 +2003,14 @@ func lintRows() []lintRow {
 			lintWithStaging(s)
 			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "prod" && t.Resource > "r4" })
 		}},
+		{code: rollout.LintSelectorFails, why: "of one target as of several", more: other("q", "resource.name == 'r1' && deployment.name == 'web' && "+lintRack, lintLimited(`"limit":1`)), want: "error selector 1", says: "type conversion error", fleet: lintRacks},
+		{code: rollout.LintStuckBeforeRetry, why: "of two delays that are alike the first is told", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + lintMains + "," + retry(`"maxRetries":2,"backoffSeconds":600`) + `,{"id":"t","retry":{"maxRetries":2,"backoffSeconds":600}}`,
+			want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0", says: `the rule "r" waits for 10m`},
+		{code: rollout.LintBracketRolesDerived, why: "who needs a member for some versions only has a dependency, beside a chain that would have hooks", want: "info rules[0].deploymentBracket.memberRoles 0",
+			rules: lintChain + `,{"id":"x","deploymentDependency":{"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'gpu'"}}`, fleet: lintWithGPU},
+		{code: rollout.LintBracketRolesDerived, why: "so has whom a member needs for some versions only", want: "warning rules[0].deploymentBracket.memberRoles 0", says: "the dependencies make gpu pre and cache post;",
+			rules: lintChain + `,{"id":"x","deploymentDependency":{"dependsOn":"deployment.name == 'gpu' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`, fleet: lintWithGPU},
+		{code: rollout.LintPolicyDisabledState, why: "a key that no rule makes is shown as it is", rules: lintLimited(`"limit":1`), fleet: lintStored("a%zz", false), want: "info state 0", says: `"a%zz" is in no policy`},
 		// Paces.
 		{code: rollout.LintImmediateStarves, why: "a limit is no rate", rules: lintImmediate + "," + lintLimited(`"limit":1`), fleet: lintReleased(hour, hour, hour)},
 		{code: rollout.LintImmediateStarves, why: "a curve beside the rate that has the same ones last each time", rules: lintImmediate + "," + lintLimited(`"limit":2,"rate":{"limit":1,"periodSeconds":3600}`) + "," + curve(0, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].resourceConcurrency.rate 0"},
@@ -1973,23 +2018,27 @@ func lintRows() []lintRow {
 		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes so long that the count begins again", rules: merging("3600") + "," + lintLimited(`"limit":1`), fleet: lintNodes(4), options: rollout.LintOptions{Durations: map[string]time.Duration{"web": 1 << 62, "db": 0, "cache": 0}}},
 		{code: rollout.LintMergeBudgetUnused, why: "the bracket of another policy, which queues, has nothing to merge", want: "info [1].rules[0].deploymentBracket.overlapStrategy 0", options: all(2 * minute),
 			more: other("p", "deployment.name == 'db'", lintDBAlone) + "," + other("q", "deployment.name == 'web'", strings.NewReplacer(`"b"`, `"z"`, lintHooks, `"memberRoles":{}`).Replace(merging("3600")))},
-		{code: rollout.LintMergeBudgetUnused, why: "prod has a curve of two steps, and staging of none", rules: merging("7200"), options: all(2 * minute), want: "info [0].rules[0].deploymentBracket.overlapStrategy 0", says: "done everywhere after 1h2m", more: other("q", "true", curve(1800, `,"orderKey":"resource"`)), fleet: func(s *rollout.Snapshot) {
+		{code: rollout.LintMergeBudgetUnused, why: "staging has a curve of two steps, and prod of none", rules: merging("7200"), options: all(2 * minute), want: "info [0].rules[0].deploymentBracket.overlapStrategy 0", says: "done everywhere after 1h2m", more: other("q", "true", curve(1800, `,"orderKey":"resource"`)), fleet: func(s *rollout.Snapshot) {
 			*s = inEnvironments(fleet(3, "v1", map[string][]string{"web": {"v1", "v2"}}), "staging")
-			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "staging" && t.Resource != "r1" })
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "prod" && t.Resource != "r1" })
 		}},
 		{code: rollout.LintFailureBudgetUnreachable, why: "half of one is none, and the first failure holds", rules: `{"id":"f","failureBudget":{"maxFailures":"50%"}},` + curve(60, ""), fleet: lintNodes(1)},
 		{code: rollout.LintStuckBeforeRetry, why: "two members are several", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`) + "," + strings.Replace(lintMains, `"true"`, `"deployment.name != 'cache'"`, 1), want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
 		{code: rollout.LintStuckBeforeRetry, why: "a second is a deadline", rules: lintLimited(`"limit":1,"stuckAfterSeconds":1`) + "," + retry(`"maxRetries":2,"backoffSeconds":1`) + "," + lintMains, want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
 		{code: rollout.LintLimitZero, why: "one percent, rounded down", rules: lintLimited(`"limit":"1%","rounding":"floor"`), want: "error rules[0].resourceConcurrency.limit 6", says: "1% of 2, rounded by floor, is 0: nobody starts"},
+		{code: rollout.LintLimitZero, why: "a limit of one is not to blame for a rate of none", rules: lintLimited(`"limit":1,"rounding":"floor","rate":{"limit":"20%","periodSeconds":3600}`), want: "error rules[0].resourceConcurrency.rate.limit 6"},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "ranked by target, each of two deployments has one turn", rules: curve(7200, "") + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY","durationMinutes":60,"anchor":"2025-01-01T09:00:00Z"}}`, fleet: func(s *rollout.Snapshot) {
 			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
 				return t.Deployment == map[string]string{"r1": "web", "r2": "db"}[t.Resource] || t.Deployment == "cache"
 			})
 		}},
 		{code: rollout.LintCurveLongerThanWindowPeriod, why: "the members of the bracket that it ranks", rules: lintMains + "," + curve(7200, `,"orderKey":"resource_bracket"`) + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY","durationMinutes":60,"anchor":"2025-01-01T09:00:00Z"}}`, want: "warning rules[1].gradualRollout.timeScaleInterval 6"},
-		{code: rollout.LintProgressionUnreachable, why: "staging failed with it for good, in a bracket that runs it again", rules: "", fleet: lintAdopted(func(_ *rollout.Snapshot, t *rollout.Target) {
-			t.Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobFailure, CreatedAt: t0.Add(-hour), CompletedAt: t0.Add(-hour)}}
-		}), more: lintProves("") + "," + other("q", "environment.name == 'staging' && deployment.name == 'web'", strings.Replace(lintMains, `"memberRoles"`, `"unchangedMemberStrategy":"redeploy_current","memberRoles"`, 1)+`,{"id":"back","rollback":{"onJobStatuses":["failure"]}}`)},
+		{code: rollout.LintProgressionUnreachable, why: "staging failed with it for good, in a bracket that runs it again", more: lintProves("") + "," + lintInStaging(`"unchangedMemberStrategy":"redeploy_current",`), fleet: lintAdopted(func(_ *rollout.Snapshot, t *rollout.Target) {
+			t.Jobs = []rollout.Job{{Run: "1/deploy", Version: "v1", Status: rollout.JobFailure, CreatedAt: t0.Add(-hour), CompletedAt: t0.Add(-hour)}}
+		})},
+		{code: rollout.LintProgressionUnreachable, why: "it failed with a job of which the bracket does not know", more: lintProves("") + "," + lintInStaging(""), fleet: lintAdopted(func(_ *rollout.Snapshot, t *rollout.Target) {
+			t.Current, t.Jobs = "", []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobFailure, CreatedAt: t0.Add(-hour), CompletedAt: t0.Add(-hour)}}
+		})},
 		// Expressions.
 		{code: rollout.LintSelectorMatchesNothing, why: "the first version of a deployment that nobody runs yet is for nobody", rules: lintLimited(`"limit":1`), want: "warning versions[web@v1].targetSelector 0", fleet: func(s *rollout.Snapshot) {
 			lintEmpty(s, "web")
@@ -1998,6 +2047,10 @@ func lintRows() []lintRow {
 					v.TargetSelector = "resource.name == 'r9'"
 				}
 			}
+		}},
+		{code: rollout.LintSelectorMatchesNothing, why: "who runs what is not listed may get any version", rules: lintLimited(`"limit":1`), want: "warning versions[web@v2].targetSelector 0", fleet: func(s *rollout.Snapshot) {
+			lintRuns(s, "web", "v0")
+			lintScoped("resource.name == 'r9'")(s)
 		}},
 		{code: rollout.LintSelectorUnknownKeys, why: "only r2 is asked for it", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"resource.name == 'r1' || resource.metadata['zone'] == 'x'"`), want: "warning rules[0].deploymentDependency.appliesTo 0"},
 		{code: rollout.LintSelectorUnknownKeys, why: "only what runs is asked for it, and was withdrawn", rules: lintDependsOn(`"dependsOn":"version.tag == 'v1' && version.metadata['soak'] == 'done'"`), want: "warning rules[0].deploymentDependency.dependsOn 0", fleet: func(s *rollout.Snapshot) {
