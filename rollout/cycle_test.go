@@ -74,6 +74,8 @@ func TestCheck(t *testing.T) {
 		{"the other one", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"deployment.name == 'b'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
 		{"two brackets, each of which governs one of them", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"deployment.name == 'a'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]},
 			{"name":"r","selector":"deployment.name == 'b'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
+		{"two brackets, of each of which one is a member", `{"deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}}]},
+			{"name":"q","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"deployment.name == 'b'","readinessMode":"immediate","memberRoles":{}}}`, mutual, []string{circle}},
 		{"one execution brings both on the second resource", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"resource.name == 'r2'","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`, mutual, nil},
 		{"what has begun everywhere is repeated without waiting", "", append(mutual[:2:2], func(s *rollout.Snapshot) {
 			for k := range s.Targets {
@@ -84,6 +86,9 @@ func TestCheck(t *testing.T) {
 		}), nil},
 		{"none that is published: tomorrow perhaps", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", "version.tag == 'v9'")}, nil},
 		{"what runs anywhere waits for nothing", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Targets[1].Current = "v2" }), nil},
+		{"so does what has begun anywhere", "", append(mutual[:2:2], func(s *rollout.Snapshot) {
+			s.Targets[1].Jobs = []rollout.Job{{Run: "x", Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(5000)}}
+		}), nil},
 		{"what no target can choose any more", "", append(mutual[:2:2], runs("a", "v3")), nil},
 		{"but one target still can", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Targets[0].Current = "v3" }), []string{circle}},
 		{"whichever", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Targets[4].Current = "v3" }), []string{circle}},
