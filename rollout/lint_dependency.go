@@ -110,7 +110,7 @@ func (l *lint) lookAtOrders(f *frame, all tallies) {
 	for _, t := range f.targets {
 		for _, rule := range w.viewOf(t).dependencies {
 			always, orders := f.edges[edge{rule, w.targets[t].deployment}]
-			if applies, _ := w.applies(rule, t); !orders || always || !applies || !l.wanting(rule, t) {
+			if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t) {
 				continue
 			}
 			if verdict, _, _ := w.dependency(rule, t); verdict.Reason == ReasonDependencyUnmet {
