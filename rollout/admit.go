@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -70,7 +69,9 @@ func (w *work) onePerResource() bool {
 		}
 		return at, nil
 	}
-	for turn := range w.startingTurns() {
+	n, turnOf := w.starting()
+	for k := range n {
+		turn := turnOf(k)
 		if at, own := begins(turn); own != nil {
 			if before, known := first[at]; !known || turn < before {
 				first[at] = turn
@@ -78,7 +79,8 @@ func (w *work) onePerResource() bool {
 		}
 	}
 	waits := map[*pendingResource]bool{}
-	for turn := range w.startingTurns() {
+	for k := range n {
+		turn := turnOf(k)
 		at, own := begins(turn)
 		if own == nil || waits[own] {
 			continue
@@ -115,22 +117,12 @@ func (w *work) byCandidate(n int, turnOf func(k int) int32) []int32 {
 // unlimited reports whether there is no pool. Then all candidates start, and nobody is asked.
 func (w *work) unlimited() bool { return len(w.capacity.snapshot.Pools) == 0 }
 
-// startingTurns yields the turns of the candidates that start.
-func (w *work) startingTurns() iter.Seq[int32] {
-	return func(yield func(int32) bool) {
-		if w.unlimited() {
-			for turn := range w.turns {
-				if !yield(int32(turn)) {
-					return
-				}
-			}
-		}
-		for k := range w.answer.Admitted {
-			if !yield(w.answer.Admitted[k].Candidate) {
-				return
-			}
-		}
+// starting returns how many candidates start, and the turn of each.
+func (w *work) starting() (n int, turnOf func(k int) int32) {
+	if w.unlimited() {
+		return len(w.turns), func(k int) int32 { return int32(k) }
 	}
+	return len(w.answer.Admitted), func(k int) int32 { return w.answer.Admitted[k].Candidate }
 }
 
 // ask asks for the slots of all candidates in one batch.
@@ -290,11 +282,8 @@ func (w *work) noteLetPast(c *candidate, start int32) {
 
 // starts lists the admitted candidates in turn.
 func (w *work) starts() {
-	list, turnOf := w.answer.Admitted, func(k int) int32 { return w.answer.Admitted[k].Candidate }
-	n := len(list)
-	if w.unlimited() {
-		n, turnOf = len(w.turns), func(k int) int32 { return int32(k) }
-	}
+	n, turnOf := w.starting()
+	list := w.answer.Admitted
 	w.plan.Start = make([]Start, n)
 	claims := 0
 	for k := range list {

@@ -73,7 +73,7 @@ func (w *work) judgement(i, n int32) Candidate {
 	t := &w.targets[i]
 	return Candidate{
 		Resource: &w.resources[t.resource], Environment: &w.environments[t.environment], Deployment: &w.deployments[t.deployment],
-		Version: w.version(i, n), Target: t.inOrder(), Now: w.now,
+		Version: w.version(i, n), Target: t.Target, Now: w.now,
 	}
 }
 
@@ -84,7 +84,7 @@ func (w *work) judgedAfter(start *Start, wake func(time.Time)) {
 	if i < 0 || len(w.set.customs) == 0 {
 		return
 	}
-	target := *w.targets[i].inOrder()
+	target := *w.targets[i].Target
 	target.Jobs = slices.Insert(slices.Clone(target.Jobs), 0, Job{Run: start.Run, Version: start.Version, Status: JobInProgress, CreatedAt: w.now})
 	versions := &w.versions[w.targets[i].deployment]
 	for n := max(versions.number(start.Version), none) + 1; int(n) < len(versions.list); n++ {

@@ -230,3 +230,33 @@ func TestCustomRuleOfABracketIsListedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestCustomRuleSeesJobsInOrder: whatever the order in which the host lists jobs, its rule gets them
+// newest first, and they are put in order once, not for each version that it judges.
+func TestCustomRuleSeesJobsInOrder(t *testing.T) {
+	jobs := []rollout.Job{
+		{Version: "v0", Status: rollout.JobSuccessful, CreatedAt: minute(-3)}, {Version: "v1", Status: rollout.JobFailure, CreatedAt: minute(-2)}, {Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-1)},
+	}
+	for _, row := range []struct {
+		order []int
+		why   string
+	}{
+		{[]int{2, 1, 0}, "as it gets them"}, {[]int{0, 1, 2}, "the oldest first: read from the end by all others"}, {[]int{1, 2, 0}, "in no order"},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v0", "v1", "v2", "v3"}})
+		for _, k := range row.order {
+			s.Targets[0].Jobs = append(s.Targets[0].Jobs, jobs[k])
+		}
+		seen := map[string]*rollout.Job{}
+		mustPlan(t, compile(t, "[]", rollout.WithRule(hostRule{"x", func(c rollout.Candidate) rollout.Verdict {
+			if want := []rollout.Job{jobs[2], jobs[1], jobs[0]}; !slices.Equal(c.Target.Jobs, want) {
+				t.Errorf("%s: got %v, want %v", row.why, c.Target.Jobs, want)
+			}
+			seen[c.Version.ID] = &c.Target.Jobs[0]
+			return rollout.Verdict{Status: rollout.Denied, Reason: "not_yet"}
+		}})), s, t0)
+		if len(seen) != 2 || seen["v2"] != seen["v3"] {
+			t.Errorf("%s: copied anew for one of the versions judged, %d", row.why, len(seen))
+		}
+	}
+}

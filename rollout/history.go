@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/runid"
@@ -63,17 +62,6 @@ func (h history) newest(n int) history {
 		return history{h.listed[len(h.listed)-n:], true}
 	}
 	return history{h.listed[:n], false}
-}
-
-// inOrder returns a target with its jobs newest first.
-func (t *target) inOrder() *Target {
-	if t.listed != oldestFirst {
-		return t.Target
-	}
-	own := *t.Target
-	own.Jobs = slices.Clone(own.Jobs)
-	slices.Reverse(own.Jobs)
-	return &own
 }
 
 // jobOrder is the order in which the jobs of a target are listed.

@@ -27,8 +27,9 @@ type index struct {
 	strange      bool            // a job has an unknown status
 	incomplete   bool            // a job has no version, or no CreatedAt
 
-	reordered []Target // slab: copies of targets whose jobs are in no order
-	jobs      []Job    // slab: the jobs of these copies
+	newestFirst bool     // all jobs are, because a rule of the host reads them
+	reordered   []Target // slab: copies of targets whose jobs are in no order, or not in that one
+	jobs        []Job    // slab: the jobs of these copies
 }
 
 // versionList holds the versions of one deployment, oldest first.
@@ -62,8 +63,9 @@ const (
 )
 
 // newIndex adds the faults of ids that are empty, repeated or unknown, and of what the snapshot says
-// of single entities. If there are any, the index must not be used.
-func newIndex(f *faults, s *Snapshot) *index {
+// of single entities. If there are any, the index must not be used. newestFirst puts all jobs in that
+// order.
+func newIndex(f *faults, s *Snapshot, newestFirst bool) *index {
 	resources, targets := s.Resources, s.Targets
 	var deleted map[string]bool
 	var left []int                   // the indices of resources in the host's list
@@ -78,6 +80,7 @@ func newIndex(f *faults, s *Snapshot) *index {
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return deleted[t.Resource] })
 	}
 	x := &index{
+		newestFirst:  newestFirst,
 		deleted:      deleted,
 		resources:    sortedByID(f, "resources", resources, (*Resource).id, left),
 		environments: sortedByID(f, "environments", s.Environments, (*Environment).id, nil),
@@ -215,15 +218,19 @@ func indexOf[T any](list []T, id string, idOf func(*T) string) (int32, bool) {
 	return int32(i), i < len(list) && idOf(&list[i]) == id
 }
 
-// observe derives current and started, and puts jobs in order that are in none.
+// observe derives current and started, and puts jobs in order that are in none, or in the wrong one.
 func (x *index) observe(t *target) {
 	versions := &x.versions[t.deployment]
-	if t.listed = listingOf(t.Jobs); t.listed == noOrder {
+	if t.listed = listingOf(t.Jobs); t.listed == noOrder || t.listed == oldestFirst && x.newestFirst {
 		own := take(&x.reordered, 1)
 		own[0] = *t.Target
 		jobs := take(&x.jobs, len(t.Jobs))
 		copy(jobs, t.Jobs)
-		slices.SortStableFunc(jobs, func(a, b Job) int { return newer(&a, &b) })
+		if t.listed == oldestFirst {
+			slices.Reverse(jobs)
+		} else {
+			slices.SortStableFunc(jobs, func(a, b Job) int { return newer(&a, &b) })
+		}
 		own[0].Jobs = jobs
 		t.Target, t.listed = &own[0], newestFirst
 	}

@@ -341,7 +341,8 @@ func proves(jobs history, k int, known time.Time) bool {
 	return !job.CreatedAt.Add(atOnce(jobs, job.CreatedAt)).Before(known)
 }
 
-// atOnce returns a nanosecond for each of a target's jobs that was created at an instant. The result matters only when all of them have ended.
+// atOnce returns a nanosecond for each of a target's jobs that was created at an instant. The result
+// matters only when all of them have ended.
 func atOnce(jobs history, created time.Time) time.Duration {
 	from := sort.Search(jobs.len(), func(k int) bool { return !jobs.at(k).CreatedAt.After(created) })
 	to := sort.Search(jobs.len(), func(k int) bool { return jobs.at(k).CreatedAt.Before(created) })

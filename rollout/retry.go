@@ -116,8 +116,7 @@ type attempts struct {
 
 // after judges the newest consecutive jobs of one release of version n on target i under all retry
 // rules that govern it: the smallest number of retries and the longest delay win. Without a rule a
-// single attempt is allowed. An override of a rule forgives the attempts
-// before it.
+// single attempt is allowed. An override of a rule forgives the attempts before it.
 func (w *work) after(i, n int32, jobs history) attempts {
 	var worst attempts
 	var forgiven time.Time

@@ -62,7 +62,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		return nil, err
 	}
 	var f faults
-	x := newIndex(&f, snapshot)
+	x := newIndex(&f, snapshot, len(s.customs) > 0)
 	validateCommands(&f, snapshot.Commands)
 	validateEach(&f, "overrides", snapshot.Overrides, (*Override).validate, (*Override).id)
 	validateEach(&f, "freezes", snapshot.Freezes, (*Freeze).validate, (*Freeze).id)
