@@ -74,11 +74,12 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 		whole := slices.ContainsFunc(faults, func(fault strictjson.Error) bool { return fault.Path == "rolloutStrategy" }) // the document is a whole fleet.yaml
 		for _, fault := range faults {
 			switch {
+			case fault.Code != strictjson.CodeUnknownField:
 			case fault.Path == "rolloutStrategy":
 				fault.Hint = "unknown field: decode what is below it"
 			case fault.Path == "spec": // the document is a whole Bundle
 				fault.Hint = "unknown field: decode what is below rolloutStrategy in it"
-			case !whole && fault.Code == strictjson.CodeUnknownField && neighbour(fault.Path):
+			case !whole && neighbour(fault.Path):
 				fault.Hint = `unknown field; it stands beside "rolloutStrategy"`
 			}
 			all = append(all, &fault)

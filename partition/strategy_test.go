@@ -177,6 +177,7 @@ func TestNeighboursOfTheStrategy(t *testing.T) {
 		{`"partitions": [{"paused": true}]`, "partitions[0].paused: unknown field", "a level further down it may be anything"},
 		{`"paused": true, "rolloutStrategy": {}`, "paused: unknown field\nrolloutStrategy: unknown field: decode what is below it", "in a whole fleet.yaml it is where it belongs"},
 		{`"pause": true`, "pause: unknown field", "no field has this name"},
+		{`"spec": {}, "spec": {}`, "spec: unknown field: decode what is below rolloutStrategy in it\nspec: given twice", "and so is it of what is around it"},
 		{`"paused": true, "paused": true`, "paused: unknown field; it stands beside \"rolloutStrategy\"\npaused: given twice", "that it is there twice is another fault, in any place"},
 	} {
 		var s partition.Strategy

@@ -66,7 +66,7 @@ func withRemedies(err error) error {
 			fault.Hint = `unknown field: write one selector, with "&&" between several`
 		case unknown && (name == "policyId" || slices.Contains([]string{"createdAt", "description", "metadata", "priority", "type", "workspaceId"}, at)):
 			fault.Hint = "unknown field: leave it out, because no plan depends on it"
-		case fault.Hint == "must be a string, not an object" && strings.HasSuffix(strings.ToLower(name), "selector"):
+		case fault.Hint == "must be a string, not an object" && strings.HasSuffix(strings.ToLower(at), "selector"):
 			fault.Hint += ": write an expression"
 		case fault.Hint == "unknown field" && inside && !strings.ContainsAny(name, ".["):
 			var kinds []string

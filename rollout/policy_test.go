@@ -140,6 +140,8 @@ func TestBadPolicies(t *testing.T) {
 		{"what its documentation writes: selectors that must all match, and labels", `[{"name":"p","selectors":[{"environment":"environment.name == 'prod'"}],"rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":{"matchLabels":{}}}},{"versionSelector":{"selector":{"matchExpression":[]}}}]}]`, []string{
 			"type [0].rules[0].environmentProgression.dependsOnEnvironmentSelector: must be a string, not an object: write an expression",
 			"type [0].rules[1].versionSelector.selector: must be a string, not an object: write an expression", `unknown_field [0].selectors: unknown field: write one selector, with "&&" between several`}},
+		{"a selector of labels of the policy itself", `{"name":"p","selector":{"matchLabels":{}},"rules":[]}`, []string{"type selector: must be a string, not an object: write an expression"}},
+		{"and in a list", `[{"name":"p","selector":{"matchLabels":{}},"rules":[]}]`, []string{"type [0].selector: must be a string, not an object: write an expression"}},
 		{"its file of policies", `{"policies":[]}`, []string{"unknown_field policies: unknown field: decode what is below it"}},
 		{"a manifest of its command line", `{"type":"Policy","name":"p","selector":"true","rules":[]}`, []string{"unknown_field type: unknown field: leave it out"}},
 		{"no kind", policy(`{"id":"x"}`), []string{"required rules[0]: must hold one kind"}},

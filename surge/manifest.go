@@ -24,10 +24,10 @@ import (
 // [Units]. A field that Grove does not know is an error.
 //
 // The result is validated. All faults are reported, joined, each a *[FieldError] with its path in
-// the document, such as spec.template.cliques[1].updateStrategy.maxSurge. If values have the wrong
-// form, only these faults are reported, or only the kind if it is that of something else; otherwise
-// violations of rules are. The warnings are those of [SetSpec.Warnings], also with paths in the
-// document.
+// the document, such as spec.template.cliques[1].updateStrategy.maxSurge. If the kind is that of
+// something else, only that is reported; if values have the wrong form, only these faults are;
+// otherwise violations of rules. The warnings are those of [SetSpec.Warnings], also with paths in
+// the document.
 func ParsePodCliqueSet(data []byte) (SetSpec, []Warning, error) {
 	var document manifest
 	if filled, err := strictjson.Salvage(data, &document); err != nil {
@@ -170,7 +170,9 @@ func (m manifest) checkKind(faults *faults) bool {
 
 func (m manifest) spec() (SetSpec, []Warning, error) {
 	var faults faults
-	m.checkKind(&faults)
+	if !m.checkKind(&faults) {
+		return SetSpec{}, nil, faults.err()
+	}
 	if m.Spec == nil {
 		// Without the spec there would be no replicas, and a plan for that deletes everything.
 		faults.add("spec", CodeRequired, "", "must be given: it holds the replicas and the template")

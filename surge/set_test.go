@@ -623,7 +623,8 @@ func TestParsePodCliqueSet(t *testing.T) {
 		{"no spec, which is not a set of no replicas", `{"kind":"PodCliqueSet","metadata":{"name":"a"}}`, []string{
 			"required spec: must be given: it holds the replicas and the template"}},
 		{"nothing at all, and another kind", `{"kind":"PodClique","spec":null}`, []string{
-			`unknown_value kind: "PodClique": must be "PodCliqueSet"`, "required spec: must be given: it holds the replicas and the template"}},
+			`unknown_value kind: "PodClique": must be "PodCliqueSet"`}},
+		{"another kind with a replica count that no set may have", `{"kind":"Deployment","spec":{"replicas":-1}}`, []string{`unknown_value kind: "Deployment": must be "PodCliqueSet"`}},
 		{"wrong forms, all at once", `{"spec":{"replicas":"2","template":{"cliques":[{"name":"a","updateStrategy":{"maxSurge":"5","maxUnavailable":-1}},{"nam":"b"}]}}}`, []string{
 			"type spec.replicas: must be a whole number, not a string: leave the quotes out",
 			`type spec.template.cliques[0].updateStrategy.maxSurge: "5": must not be in quotes, which are for percentages: write 5`,

@@ -768,6 +768,7 @@ func TestOCM(t *testing.T) {
 			{"settings beside the type", `{"type": "Progressive", "maxConcurrency": "25%", "timeout": "1h"}`, "maxConcurrency" + below + "\ntimeout" + below},
 			{"the entry of a placement reference", `{"rolloutStrategy": {"type": "All"}}`, "rolloutStrategy: unknown field: decode what is below it"},
 			{"a whole ManifestWorkReplicaSet", `{"kind": "ManifestWorkReplicaSet", "spec": {"placementRefs": []}}`, "kind: unknown field\nspec: unknown field: decode what is below a rolloutStrategy in it"},
+			{"that it is there twice is another fault", `{"rolloutType": "All", "rolloutType": "All", "all": {"timeout": "1h", "timeout": "2h"}}`, "rolloutType: unknown field: write type\nrolloutType: given twice\nall.timeout: unknown field: write progressDeadline\nall.timeout: given twice"},
 			{"a timeout that is nobody's", `{"progressive": {"mandatoryDecisionGroups": [{"timeout": "1h"}]}}`, "progressive.mandatoryDecisionGroups[0].timeout: unknown field"},
 		} {
 			if err := json.Unmarshal([]byte(c.text), new(staged.OCMStrategy)); err == nil || err.Error() != c.want {

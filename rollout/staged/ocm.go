@@ -92,6 +92,9 @@ func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 func ocmRemedy(fault *strictjson.Error) {
 	around, name, inside := strings.Cut(fault.Path, ".")
 	switch {
+	case strings.HasPrefix(name, "mandatoryDecisionGroups[") && strings.HasSuffix(name, "]"):
+		fault.Hint += ": write its name as groupName"
+	case fault.Code != strictjson.CodeUnknownField: // such as the second one of a field that is given twice
 	case fault.Path == "rolloutType":
 		fault.Hint = "unknown field: write type"
 	case fault.Path == "rolloutStrategy":
@@ -102,8 +105,6 @@ func ocmRemedy(fault *strictjson.Error) {
 		fault.Hint = "unknown field: write progressDeadline"
 	case !inside && slices.Contains([]string{"minSuccessTime", "progressDeadline", "maxFailures", "maxConcurrency", "mandatoryDecisionGroups", "timeout"}, around):
 		fault.Hint = "unknown field; it stands below all, progressive or progressivePerGroup"
-	case strings.HasPrefix(name, "mandatoryDecisionGroups[") && strings.HasSuffix(name, "]"):
-		fault.Hint += ": write its name as groupName"
 	}
 }
 
