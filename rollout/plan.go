@@ -19,7 +19,8 @@ var ErrDecodedPlan = errors.New("rollout: the plan is a copy: ask the one that P
 
 // Plan says what may start now, and why everything else waits. It is freshly allocated, ordered,
 // and the same for every order of the input. Any subset of its starts may be carried out, in any
-// order, before the next plan.
+// order, before the next plan. Its methods must not be called concurrently on one plan, because they
+// remember what they have found out.
 type Plan struct {
 	Now time.Time `json:"now"`
 

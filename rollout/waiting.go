@@ -31,7 +31,7 @@ func (w Waiting) String() string {
 // million others. So a list refers to the snapshot of its plan, which must not be modified while
 // the list is read. To keep a list for longer, copy it with
 // NewWaitingList(slices.Collect(list.All())...). Several goroutines may read one list, but not
-// while [Plan.Explain] runs.
+// while a method of its plan runs.
 type WaitingList struct {
 	plan *work     // nil: the list is a decoded copy
 	copy []Waiting // in order
