@@ -74,8 +74,8 @@ const (
 	noOrder
 )
 
-// listingOf returns the order in which jobs are listed, newestFirst for a single one. They are large:
-// it copies none.
+// listingOf returns the order in which jobs are listed, of which there is at least one. They are
+// large: it copies none.
 func listingOf(jobs []Job) jobOrder {
 	newest, oldest := true, true
 	for k := 1; k < len(jobs) && (newest || oldest); k++ {
@@ -83,8 +83,6 @@ func listingOf(jobs []Job) jobOrder {
 		newest, oldest = newest && c <= 0, oldest && c >= 0
 	}
 	switch {
-	case len(jobs) == 0:
-		return noJobs
 	case newest:
 		return newestFirst
 	case oldest:

@@ -218,21 +218,11 @@ func indexOf[T any](list []T, id string, idOf func(*T) string) (int32, bool) {
 	return int32(i), i < len(list) && idOf(&list[i]) == id
 }
 
-// observe derives current and started, and puts jobs in order that are in none, or in the wrong one.
+// observe derives current and started.
 func (x *index) observe(t *target) {
 	versions := &x.versions[t.deployment]
-	if t.listed = listingOf(t.Jobs); t.listed == noOrder || t.listed == oldestFirst && x.newestFirst {
-		own := take(&x.reordered, 1)
-		own[0] = *t.Target
-		jobs := take(&x.jobs, len(t.Jobs))
-		copy(jobs, t.Jobs)
-		if t.listed == oldestFirst {
-			slices.Reverse(jobs)
-		} else {
-			slices.SortStableFunc(jobs, func(a, b Job) int { return newer(&a, &b) })
-		}
-		own[0].Jobs = jobs
-		t.Target, t.listed = &own[0], newestFirst
+	if len(t.Jobs) > 0 {
+		x.order(t)
 	}
 	t.current = versions.number(t.Target.Current)
 	if t.Target.Current == "" {
@@ -252,6 +242,26 @@ func (x *index) observe(t *target) {
 		}
 	}
 	t.outdated, t.placed = !instant.Unset(t.OutdatedAt), t.Priority != 0 || !instant.Unset(t.JoinedAt)
+}
+
+// order notes the order of the jobs of a target, and copies those that are in none, or in the wrong
+// one.
+func (x *index) order(t *target) {
+	t.listed = listingOf(t.Jobs)
+	if t.listed == newestFirst || t.listed == oldestFirst && !x.newestFirst {
+		return
+	}
+	own := take(&x.reordered, 1)
+	own[0] = *t.Target
+	jobs := take(&x.jobs, len(t.Jobs))
+	copy(jobs, t.Jobs)
+	if t.listed == oldestFirst {
+		slices.Reverse(jobs)
+	} else {
+		slices.SortStableFunc(jobs, func(a, b Job) int { return newer(&a, &b) })
+	}
+	own[0].Jobs = jobs
+	t.Target, t.listed = &own[0], newestFirst
 }
 
 func (l *versionList) number(id string) int32 {
