@@ -141,6 +141,8 @@ func TestBadPolicies(t *testing.T) {
 			"type [0].rules[0].environmentProgression.dependsOnEnvironmentSelector: must be a string, not an object: write an expression",
 			"type [0].rules[1].versionSelector.selector: must be a string, not an object: write an expression", `unknown_field [0].selectors: unknown field: write one selector, with "&&" between several`}},
 		{"a selector of labels of the policy itself", `{"name":"p","selector":{"matchLabels":{}},"rules":[]}`, []string{"type selector: must be a string, not an object: write an expression"}},
+		{"what a dependency names", `{"name":"p","selector":"true","rules":[{"deploymentDependency":{"dependsOn":{"name":"db"},"appliesTo":{}}}]}`,
+			[]string{"type rules[0].deploymentDependency.appliesTo: must be a string, not an object: write an expression", "type rules[0].deploymentDependency.dependsOn: must be a string, not an object: write an expression"}},
 		{"and in a list", `[{"name":"p","selector":{"matchLabels":{}},"rules":[]}]`, []string{"type [0].selector: must be a string, not an object: write an expression"}},
 		{"its file of policies", `{"policies":[]}`, []string{"unknown_field policies: unknown field: decode what is below it"}},
 		{"a manifest of its command line", `{"type":"Policy","name":"p","selector":"true","rules":[]}`, []string{"unknown_field type: unknown field: leave it out"}},
