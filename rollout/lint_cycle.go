@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -82,38 +83,45 @@ func (l *lint) lookAtBlocked(s waits) {
 		certain[i] = true
 	}
 	for _, path := range supposed.rings() {
-		if !slices.ContainsFunc(path, func(step waitStep) bool { return certain[step.target] }) {
+		if !slices.ContainsFunc(path, func(step waitStep) bool { return certain[step.target] || ofVersions(path) && s.needy[step.waiter] }) {
 			l.ring(path, SeverityWarning)
 		}
 	}
 }
 
-// needy finds the versions with dependencies that targets on the resources of the blocked targets
-// may get.
+// needy finds the versions with dependencies that targets may get on the resources of the blocked
+// targets, and where a member of a bracket may get one.
 func (l *lint) needy(blocked []int32) map[waiter]bool {
 	w := l.w
 	resources := map[int32]bool{}
 	for _, i := range blocked {
 		resources[w.targets[i].resource] = true
 	}
-	needy := map[waiter]bool{}
+	var all []waiter
 	for i := range w.targets {
 		t := &w.targets[i]
-		if !w.dependent[t.deployment] || !resources[t.resource] {
+		if !w.dependent[t.deployment] {
 			continue
 		}
 		versions := w.versions[t.deployment].list
 		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
 			if len(versions[n].Dependencies) > 0 && l.released(versions[n]) {
-				needy[waiter{int32(i), n}] = true
+				all = append(all, waiter{int32(i), n})
+				resources[t.resource] = resources[t.resource] || l.frameOf[i] != nil
 			}
+		}
+	}
+	needy := map[waiter]bool{}
+	for _, own := range all {
+		if resources[w.targets[own.target].resource] {
+			needy[own] = true
 		}
 	}
 	return needy
 }
 
 // rings takes away the waiters that can start, again and again, and returns the circles in what is
-// left. It leaves out circles of versions alone, which lookAtCycles reports.
+// left. It leaves out circles of versions alone that need no bracket, which lookAtCycles reports.
 func (s waits) rings() [][]waitStep {
 	var rings [][]waitStep
 	left := s.order
@@ -134,17 +142,29 @@ func (s waits) rings() [][]waitStep {
 			}
 		}
 	}
-	visited := map[waiter]bool{}
+	var starts []waiter
 	for _, i := range left {
+		starts = append(starts, waiter{i, none})
+	}
+	starts = append(starts, slices.SortedFunc(maps.Keys(s.needy), func(a, b waiter) int {
+		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.version, b.version))
+	})...)
+	visited := map[waiter]bool{}
+	for _, start := range starts {
 		var ring []waitStep
-		for _, at := range ringFrom(waiter{i, none}, visited, func(at waiter) waiter { return s.step(at).next }) {
+		for _, at := range ringFrom(start, visited, func(at waiter) waiter { return s.step(at).next }) {
 			ring = append(ring, *s.step(at))
 		}
-		if slices.ContainsFunc(ring, func(step waitStep) bool { return step.rule != nil }) {
+		if !ofVersions(ring) || slices.ContainsFunc(ring, waitStep.bracketed) {
 			rings = append(rings, ring)
 		}
 	}
 	return rings
+}
+
+// ofVersions reports whether no rule makes a circle, or there is none.
+func ofVersions(ring []waitStep) bool {
+	return !slices.ContainsFunc(ring, func(step waitStep) bool { return step.rule != nil })
 }
 
 // waitStep is one edge of a circle: a waiter needs a provider that waits itself, or that starts
@@ -155,6 +175,9 @@ type waitStep struct {
 	provider int32
 	next     waiter
 }
+
+// bracketed reports whether the provider starts only together with the next waiter.
+func (s waitStep) bracketed() bool { return s.next.target != s.provider }
 
 // step returns the edge by which a waiter waits for another waiter; nil if there is none.
 func (s waits) step(own waiter) *waitStep {
@@ -327,7 +350,7 @@ func (l *lint) ring(path []waitStep, severity Severity) {
 	fix := "remove one of these dependencies or narrow it with appliesTo, let it be satisfied by an older version, or move it into the policy of the bracket, where it orders the members"
 	for _, step := range path {
 		edge := name(step.waiter) + " needs " + name(step.next)
-		if step.next.target != step.provider {
+		if step.bracketed() {
 			edge = name(step.waiter) + " needs " + w.targets[step.provider].Deployment + ", which its bracket starts only together with " + name(step.next)
 		}
 		edges = append(edges, edge)
@@ -340,6 +363,16 @@ func (l *lint) ring(path []waitStep, severity Severity) {
 			first = step.rule
 		}
 	}
-	l.add(findingOf(first, "dependsOn"), LintDependencyCycle, severity, concerns,
-		"targets of one resource wait for versions that the others do not get: "+strings.Join(edges, ", "), fix)
+	detail := "targets of one resource wait for versions that the others do not get: " + strings.Join(edges, ", ")
+	if first == nil {
+		var versions []string
+		for _, step := range path {
+			concerns.merge(reach{1, step.target})
+			versions = append(versions, name(step.waiter))
+		}
+		l.add(Finding{Path: "versions[" + slices.Min(versions) + "].dependencies"}, LintDependencyCycle, severity, concerns, detail,
+			"publish a version without one of these dependencies, or take one of the members out of the bracket")
+		return
+	}
+	l.add(findingOf(first, "dependsOn"), LintDependencyCycle, severity, concerns, detail, fix)
 }

@@ -220,6 +220,18 @@ func lintTiers(s *rollout.Snapshot) {
 	}
 }
 
+// lintThroughBracket lets cache v2 need web v2, and db v2 need cache v2.
+func lintThroughBracket(s *rollout.Snapshot) {
+	for i := range s.Versions {
+		switch v := &s.Versions[i]; {
+		case v.ID == "v2" && v.Deployment == "cache":
+			v.Dependencies = []rollout.VersionDependency{{Deployment: "web", VersionSelector: "version.tag == 'v2'"}}
+		case v.ID == "v2" && v.Deployment == "db":
+			v.Dependencies = []rollout.VersionDependency{{Deployment: "cache", VersionSelector: "version.tag == 'v2'"}}
+		}
+	}
+}
+
 // lintMutual lets v2 of web and v2 of db need one another.
 func lintMutual(s *rollout.Snapshot) {
 	for i := range s.Versions {
@@ -1945,6 +1957,17 @@ func lintRows() []lintRow {
 				lintDBNeeds("web", "version.tag == 'v2'")(s)
 				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0, Dependencies: []rollout.VersionDependency{{Deployment: "web", VersionSelector: "version.tag == 'v2'"}}})
 			}},
+		{code: rollout.LintDependencyCycle, why: "versions alone wait for one another, because a bracket starts two of them together", want: "error versions[cache@v2].dependencies 4",
+			says: "web, which its bracket starts only together with db@v2", rules: lintWithoutCache, fleet: lintThroughBracket},
+		{code: rollout.LintDependencyCycle, why: "without the bracket web comes first", rules: lintLimited(`"limit":1`), fleet: lintThroughBracket},
+		{code: rollout.LintDependencyCycle, why: "nor is there one if the member that waits has another version to get", rules: lintWithoutCache, fleet: func(s *rollout.Snapshot) {
+			lintThroughBracket(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0})
+		}},
+		{code: rollout.LintDependencyCycle, why: "and only on resources where that member is", want: "error versions[cache@v2].dependencies 2", rules: lintWithoutCache, fleet: func(s *rollout.Snapshot) {
+			lintLacking("db", "r2")(s)
+			lintThroughBracket(s)
+		}},
 		// Circles, and what is none.
 		{code: rollout.LintDependencyCycle, why: "what a rule waits for waits for a version that can come", rules: lintForth, fleet: lintDBNeeds("cache", "version.tag == 'v2'")},
 		{code: rollout.LintDependencyCycle, why: "of two that are in a circle with it the first is named", want: "error rules[0].deploymentDependency.dependsOn 4", says: "others do not get: cache needs web, web needs cache;",
