@@ -8,7 +8,7 @@ import (
 // derive lists what may start, what waits and what is stuck, in the order of resources.
 func (s *step) derive() {
 	v := s.view
-	s.plan.waits = &waits{view: v, works: s.works}
+	v.works = s.works
 	v.onVersions = make([]Condition, len(v.members))
 	for i, m := range v.members {
 		v.onVersions[i] = Condition{Kind: OnVersion, Deployment: m.Deployment}
@@ -17,7 +17,7 @@ func (s *step) derive() {
 	s.reserve()
 	s.wakeLocks()
 	if c := s.state.Group.Collecting; c != nil {
-		s.plan.waits.collecting = c.ID
+		v.collecting = c.ID
 		s.wait(-1, -1, waitCollecting)
 	}
 	next := 0 // of the open executions
@@ -51,7 +51,7 @@ func (s *step) derive() {
 
 // wait notes that something waits, see waitEntry.
 func (s *step) wait(at, member int, kind waitKind) {
-	s.plan.waits.list = append(s.plan.waits.list, waitEntry{int32(at), int32(member), kind})
+	s.view.waits = append(s.view.waits, waitEntry{int32(at), int32(member), kind})
 }
 
 // wakeLocks makes the plan wake when a version that the latest group locked becomes eligible again.
@@ -83,7 +83,7 @@ func (s *step) reserve() {
 		}
 	}
 	s.plan.Start = make([]Start, 0, starts)
-	s.plan.waits.list = make([]waitEntry, 0, waits)
+	v.waits = make([]waitEntry, 0, waits)
 }
 
 // deriveQueued lists the group as waiting for another execution on the i-th pending resource. open is
@@ -147,7 +147,7 @@ func (s *step) deriveOpen(i int) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return level[a] - level[b] })
 	s.order = order
-	h, waits := w.halted(), len(s.plan.waits.list)
+	h, waits := w.halted(), len(v.waits)
 	for _, k := range order {
 		m := &w.Members[k]
 		if m.running() {
@@ -170,7 +170,7 @@ func (s *step) deriveOpen(i int) {
 			s.wait(i, k, waitForMembers)
 		}
 	}
-	if h != holding || len(s.plan.waits.list) > waits {
+	if h != holding || len(v.waits) > waits {
 		return
 	}
 	for _, k := range order { // no member waits: the execution stays open until an operator decides about the members that were rolled back

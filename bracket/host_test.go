@@ -645,7 +645,8 @@ type waiting struct {
 }
 
 func (w waiting) String() string {
-	return (&Wait{Group: w.Group, Resource: w.Resource, Deployment: w.Deployment, Reason: w.Reason, Until: w.Until}).text(w.On)
+	on := &view{onVersions: w.On} // of which only these are asked for
+	return Wait{Group: w.Group, Resource: w.Resource, Deployment: w.Deployment, Reason: w.Reason, Until: w.Until, of: on, entry: waitEntry{kind: waitCollecting}}.String()
 }
 
 // waitsOf returns the waits of a plan.

@@ -33,8 +33,7 @@ type Plan struct {
 	// observation; zero: never. Once runs have been started, see [Plan.NextAfter].
 	Next time.Time
 
-	view  *view
-	waits *waits
+	view *view
 }
 
 // Start is a run that may start now.

@@ -43,10 +43,7 @@ func (s Start) String() string {
 }
 
 // String returns what waits, for what reason, until when and for what.
-func (w Wait) String() string { return w.text(w.On()) }
-
-// text is String with the events that can help.
-func (w *Wait) text(on []Condition) string {
+func (w Wait) String() string {
 	var about string
 	switch {
 	case w.Resource == "":
@@ -56,7 +53,7 @@ func (w *Wait) text(on []Condition) string {
 	default:
 		about = fmt.Sprintf("%s/%s: %s", textlist.Name(w.Resource), textlist.Name(w.Deployment), textlist.Name(w.Group))
 	}
-	return about + ": " + because(w.Reason, w.Until, on)
+	return about + ": " + because(w.Reason, w.Until, w.On())
 }
 
 // String returns the reason with its status, of which group it is, until when it holds and what can

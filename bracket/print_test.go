@@ -129,10 +129,10 @@ func TestStringsTellAll(t *testing.T) {
 // TestPlanStringIsShort: of what there is a thousand of, ten entries are told and the rest counted.
 func TestPlanStringIsShort(t *testing.T) {
 	v := &view{latest: &groupView{Group: &Group{ID: "g"}}}
-	p := Plan{waits: &waits{view: v}}
+	p := Plan{view: v}
 	for i := range int32(1000) {
 		v.resources, v.pending = append(v.resources, fmt.Sprint("n", i)), append(v.pending, i)
-		p.waits.list = append(p.waits.list, waitEntry{i, -1, waitNotDue})
+		v.waits = append(v.waits, waitEntry{i, -1, waitNotDue})
 	}
 	lines := strings.Split(p.String(), "\n")
 	if len(lines) != 11 || !strings.HasPrefix(lines[9], "waits: n9: g") || lines[10] != "waits: and 990 more" {

@@ -87,8 +87,8 @@ func Step(rule Rule, state State, observation Observation, now time.Time) (State
 		return next, plan, nil
 	}
 	s.plan.refuse(s.astray)
-	s.plan.view = v
 	s.derive()
+	s.plan.view = v
 	return s.state, s.plan, nil
 }
 

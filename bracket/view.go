@@ -12,7 +12,8 @@ import (
 )
 
 // view is an observation prepared for one Step: everything sorted, versions ranked, targets grouped
-// by resource. It is immutable once Step has returned; Commit and Evaluate of the plan read it.
+// by resource. It is immutable once Step has returned; Waits, Commit and Evaluate of the plan read
+// it.
 type view struct {
 	rule        Rule // with defaults
 	id          string
@@ -34,6 +35,10 @@ type view struct {
 	closes  time.Time   // when the collecting group closes, zero if that is not known
 
 	onVersions, onConfig []Condition // shared lists of conditions
+
+	works      []work      // the open executions
+	collecting string      // the id of the collecting group
+	waits      []waitEntry // in the order of Plan.Waits
 }
 
 // deployment is what a Step knows of one deployment.

@@ -13,7 +13,7 @@ type Wait struct {
 	Reason                      Reason    // a pending one
 	Until                       time.Time // after now; zero if only an event can help
 
-	of    *waits
+	of    *view
 	entry waitEntry
 }
 
@@ -22,11 +22,11 @@ type Wait struct {
 // Resource says until when. [Plan.Evaluate] gives the verdict on any one candidate.
 func (p Plan) Waits() iter.Seq[Wait] {
 	return func(yield func(Wait) bool) {
-		if p.waits == nil {
+		if p.view == nil {
 			return
 		}
-		for _, e := range p.waits.list {
-			if !yield(p.waits.wait(e)) {
+		for _, e := range p.view.waits {
+			if !yield(p.view.wait(e)) {
 				return
 			}
 		}
@@ -40,15 +40,7 @@ func (w Wait) On() []Condition {
 	if w.of == nil {
 		return nil
 	}
-	return w.of.on(w.entry)
-}
-
-// waits are the waits of a plan, and what they are told from.
-type waits struct {
-	*view
-	works      []work
-	collecting string // the id of the collecting group
-	list       []waitEntry
+	return w.of.endsOf(w.entry)
 }
 
 // waitEntry is a wait in short. There may be one per target, so it is small.
@@ -76,48 +68,48 @@ func (k waitKind) reason() Reason {
 }
 
 // wait tells a wait in full.
-func (ws *waits) wait(e waitEntry) Wait {
-	w := Wait{Reason: e.kind.reason(), of: ws, entry: e}
+func (v *view) wait(e waitEntry) Wait {
+	w := Wait{Reason: e.kind.reason(), of: v, entry: e}
 	switch {
 	case e.kind == waitCollecting:
-		w.Group, w.Until = ws.collecting, ws.closes
+		w.Group, w.Until = v.collecting, v.closes
 	case e.member < 0:
-		w.Group, w.Resource = ws.latest.ID, ws.resources[ws.pending[e.at]]
+		w.Group, w.Resource = v.latest.ID, v.resources[v.pending[e.at]]
 		if e.kind == waitNotDue {
-			w.Until = ws.dueAt(int(e.at))
+			w.Until = v.dueAt(int(e.at))
 		}
 	default:
-		x := &ws.works[e.at]
+		x := &v.works[e.at]
 		m := &x.Members[e.member]
 		w.Group, w.Resource, w.Deployment = x.Group, x.name, m.Deployment
 		switch e.kind {
 		case waitForMembers:
-			w.Until = after(m.RetryAt, ws.now)
+			w.Until = after(m.RetryAt, v.now)
 		case waitFailedHolding:
-			_, w.Until, _ = ws.nextRun(x, int(e.member), ws.now)
+			_, w.Until, _ = v.nextRun(x, int(e.member), v.now)
 		}
 	}
 	return w
 }
 
-// on returns what can end a wait.
-func (ws *waits) on(e waitEntry) []Condition {
+// endsOf returns what can end a wait.
+func (v *view) endsOf(e waitEntry) []Condition {
 	switch {
 	case e.kind == waitCollecting:
-		return ws.onVersions
+		return v.onVersions
 	case e.kind == waitNotDue:
-		if ws.dueAt(int(e.at)).IsZero() {
-			return ws.onConfig
+		if v.dueAt(int(e.at)).IsZero() {
+			return v.onConfig
 		}
 		return nil
 	case e.member >= 0:
-		x := &ws.works[e.at]
-		_, _, on := ws.nextRun(x, int(e.member), ws.now)
+		x := &v.works[e.at]
+		_, _, on := v.nextRun(x, int(e.member), v.now)
 		return on
 	case e.kind == waitHookWithoutVersion:
-		return ws.latest.onHook(ws.view, ws.latest.idleHook(ws.view, ws.span(ws.pending[e.at])))
+		return v.latest.onHook(v, v.latest.idleHook(v, v.span(v.pending[e.at])))
 	}
-	return []Condition{{Kind: OnExecutionEnd, Rule: ws.id, Resource: ws.resources[ws.pending[e.at]]}}
+	return []Condition{{Kind: OnExecutionEnd, Rule: v.id, Resource: v.resources[v.pending[e.at]]}}
 }
 
 // nextRun decides about the next run of the k-th member of an execution, which waits or has failed:

@@ -7,7 +7,8 @@ import "testing"
 func TestWaitsCanBeLeft(t *testing.T) {
 	v := &view{latest: &groupView{Group: &Group{ID: "g"}}}
 	v.resources, v.pending = []string{"n1", "n2"}, []int32{0, 1}
-	plan := Plan{waits: &waits{view: v, list: []waitEntry{{0, -1, waitQueued}, {1, -1, waitQueued}}}}
+	v.waits = []waitEntry{{0, -1, waitQueued}, {1, -1, waitQueued}}
+	plan := Plan{view: v}
 	seen := 0
 	for range plan.Waits() {
 		seen++

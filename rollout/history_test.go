@@ -37,9 +37,9 @@ func TestHistory(t *testing.T) {
 		seen[order]++
 		host := &Target{Jobs: listed}
 		own := target{Target: host}
-		x := index{versions: make([]versionList, 1), newestFirst: rapid.Bool().Draw(t, "newest first")}
+		x := index{versions: make([]versionList, 1), ordered: rapid.Bool().Draw(t, "newest first")}
 		x.observe(&own)
-		if copied := own.Target != host; copied != (order == noOrder || order == oldestFirst && x.newestFirst) {
+		if copied := own.Target != host; copied != (order == noOrder || order == oldestFirst && x.ordered) {
 			t.Fatalf("copied: %v, listed in the order %d", copied, order)
 		}
 		if own.worked() != (len(want) > 0) {
@@ -55,7 +55,7 @@ func TestHistory(t *testing.T) {
 		if diff := cmp.Diff(want, append([]Job{}, told(jobs)...)); diff != "" {
 			t.Fatal(diff)
 		}
-		if diff := cmp.Diff(want, append([]Job{}, own.Jobs...)); x.newestFirst && diff != "" {
+		if diff := cmp.Diff(want, append([]Job{}, own.Jobs...)); x.ordered && diff != "" {
 			t.Fatal(diff)
 		}
 		n := rapid.IntRange(0, len(want)).Draw(t, "n")

@@ -27,9 +27,9 @@ type index struct {
 	strange      bool            // a job has an unknown status
 	incomplete   bool            // a job has no version, or no CreatedAt
 
-	newestFirst bool     // all jobs are, because a rule of the host reads them
-	reordered   []Target // slab: copies of targets whose jobs are in no order, or not in that one
-	jobs        []Job    // slab: the jobs of these copies
+	ordered   bool     // all jobs are newest first, because a rule of the host reads them
+	reordered []Target // slab: copies of targets whose jobs are in no order, or not in that one
+	jobs      []Job    // slab: the jobs of these copies
 }
 
 // versionList holds the versions of one deployment, oldest first.
@@ -63,9 +63,9 @@ const (
 )
 
 // newIndex adds the faults of ids that are empty, repeated or unknown, and of what the snapshot says
-// of single entities. If there are any, the index must not be used. newestFirst puts all jobs in that
-// order.
-func newIndex(f *faults, s *Snapshot, newestFirst bool) *index {
+// of single entities. If there are any, the index must not be used. ordered puts all jobs newest
+// first.
+func newIndex(f *faults, s *Snapshot, ordered bool) *index {
 	resources, targets := s.Resources, s.Targets
 	var deleted map[string]bool
 	var left []int                   // the indices of resources in the host's list
@@ -80,7 +80,7 @@ func newIndex(f *faults, s *Snapshot, newestFirst bool) *index {
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return deleted[t.Resource] })
 	}
 	x := &index{
-		newestFirst:  newestFirst,
+		ordered:      ordered,
 		deleted:      deleted,
 		resources:    sortedByID(f, "resources", resources, (*Resource).id, left),
 		environments: sortedByID(f, "environments", s.Environments, (*Environment).id, nil),
@@ -248,7 +248,7 @@ func (x *index) observe(t *target) {
 // one.
 func (x *index) order(t *target) {
 	t.listed = listingOf(t.Jobs)
-	if t.listed == newestFirst || t.listed == oldestFirst && !x.newestFirst {
+	if t.listed == newestFirst || t.listed == oldestFirst && !x.ordered {
 		return
 	}
 	own := take(&x.reordered, 1)

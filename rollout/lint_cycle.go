@@ -107,7 +107,9 @@ func (l *lint) needy(blocked []int32) map[waiter]bool {
 		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
 			if len(versions[n].Dependencies) > 0 && l.released(versions[n]) {
 				all = append(all, waiter{int32(i), n})
-				resources[t.resource] = resources[t.resource] || l.frameOf[i] != nil
+				if l.frameOf[i] != nil {
+					resources[t.resource] = true
+				}
 			}
 		}
 	}
@@ -366,9 +368,11 @@ func (l *lint) ring(path []waitStep, severity Severity) {
 	detail := "targets of one resource wait for versions that the others do not get: " + strings.Join(edges, ", ")
 	if first == nil {
 		var versions []string
-		for _, step := range path {
-			concerns.merge(reach{1, step.target})
+		for k, step := range path {
 			versions = append(versions, name(step.waiter))
+			if !slices.ContainsFunc(path[:k], func(before waitStep) bool { return before.target == step.target }) {
+				concerns.merge(reach{1, step.target})
+			}
 		}
 		l.add(Finding{Path: "versions[" + slices.Min(versions) + "].dependencies"}, LintDependencyCycle, severity, concerns, detail,
 			"publish a version without one of these dependencies, or take one of the members out of the bracket")
