@@ -167,21 +167,40 @@ func (x *index) sortTargets(list []Target) bool {
 	environments := numbers(x.environments, (*Environment).id)
 	resources := numbers(x.resources, (*Resource).id)
 	deployments := numbers(x.deployments, (*Deployment).id)
-	located := make([]target, len(list))
+	located, other := make([]target, len(list)), x.targets
 	for i := range list {
-		id := &list[i].TargetID
-		environment, known := environments[id.Environment]
-		resource, listed := resources[id.Resource]
-		deployment, deployed := deployments[id.Deployment]
-		if !known || !listed || !deployed {
+		// Resources are many, so each lookup waits for memory. In a loop that does nothing else, the
+		// processor is at several of them at once.
+		resource, listed := resources[list[i].Resource]
+		if !listed {
 			return false
 		}
-		located[i] = target{Target: &list[i], environment: environment, resource: resource, deployment: deployment}
-		x.observe(&located[i]) // here, because in their order each is far away from the one before
+		located[i].resource = resource
 	}
-	distribute(located, x.targets, len(x.deployments), func(t *target) int32 { return t.deployment })
-	distribute(x.targets, located, len(x.resources), func(t *target) int32 { return t.resource })
-	distribute(located, x.targets, len(x.environments), func(t *target) int32 { return t.environment })
+	for i := range list {
+		t, id := &located[i], &list[i].TargetID
+		environment, known := environments[id.Environment]
+		deployment, deployed := deployments[id.Deployment]
+		if !known || !deployed {
+			return false
+		}
+		t.Target, t.environment, t.deployment = &list[i], environment, deployment
+		x.observe(t) // here, because in their order each is far away from the one before
+	}
+	for _, part := range []struct {
+		n      int
+		number func(*target) int32
+	}{
+		{len(x.deployments), func(t *target) int32 { return t.deployment }},
+		{len(x.resources), func(t *target) int32 { return t.resource }},
+		{len(x.environments), func(t *target) int32 { return t.environment }},
+	} {
+		if part.n > 1 { // else it is the same everywhere
+			distribute(located, other, part.n, part.number)
+			located, other = other, located
+		}
+	}
+	x.targets = located
 	for i := range x.targets {
 		t := &x.targets[i]
 		if i > 0 && t.together(&x.targets[i-1]) && t.deployment == x.targets[i-1].deployment {
