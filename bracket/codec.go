@@ -3,6 +3,7 @@ package bracket
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/instant"
@@ -114,6 +115,7 @@ func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
 }
 
 func (x *Execution) check(f *faults) {
+	x.Members = slices.Clone(x.Members) // encoding/json reserves space for up to twice as many, and a member is large
 	f.text("open.group", x.Group)
 	enum(f, "open.status", x.Status, StatusExecuting, StatusFailed)
 	f.instant("open.startedAt", x.StartedAt, true)

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -65,7 +66,8 @@ func heap() int64 {
 
 // BenchmarkPlan is a full plan under the node policy of the bracket RFC: while the group collects;
 // when it has just closed and the first node is due; half of the curve later, as if nobody had
-// planned since, with a fifth of the fleet to start at once; and with that fifth at work.
+// planned since, with a fifth of the fleet to start at once; and with that fifth at work, the state
+// being the one that Commit returned or, as most hosts have it, one that was stored and decoded.
 func BenchmarkPlan(b *testing.B) {
 	set := compile(b, nodeLifecycle(b))
 	for _, n := range sizes() {
@@ -76,6 +78,15 @@ func BenchmarkPlan(b *testing.B) {
 		b.Run(fmt.Sprintf("half/n=%d", n), func(b *testing.B) { benchmarkPlan(b, set, fleet(), half) })
 		b.Run(fmt.Sprintf("atwork/n=%d", n), func(b *testing.B) {
 			benchmarkPlan(b, set, atWork(b, set, fleet(), half), half.Add(time.Minute))
+		})
+		b.Run(fmt.Sprintf("stored/n=%d", n), func(b *testing.B) {
+			s := atWork(b, set, fleet(), half)
+			stored := text(b, s.State)
+			s.State = rollout.State{}
+			if err := json.Unmarshal([]byte(stored), &s.State); err != nil {
+				b.Fatal(err)
+			}
+			benchmarkPlan(b, set, s, half.Add(time.Minute))
 		})
 	}
 }

@@ -131,7 +131,7 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 // made on them are not saved. In the reverse order, an execution that ended in between would let a
 // target start on a place that another resource has by now.
 func (p *Planner) load(ctx context.Context) (stored, error) {
-	s := stored{revisions: map[string]int64{}, readings: readings{}}
+	s := stored{revisions: map[string]int64{}, readings: readings{}, sharing: newSharing()}
 	if before := p.readings.Load(); before != nil {
 		s.before = *before
 	}

@@ -29,7 +29,21 @@ type State struct {
 // *[FieldError]. The state is then unchanged. [PolicySet.Plan] checks the rest.
 func (s *State) UnmarshalJSON(data []byte) error {
 	type plain State
-	return fieldErrors(strictjson.Unmarshal(data, (*plain)(s)))
+	if err := strictjson.Unmarshal(data, (*plain)(s)); err != nil {
+		return fieldErrors(err)
+	}
+	sharing := newSharing()
+	for _, record := range s.Brackets {
+		if record != nil {
+			sharing.group(record)
+		}
+	}
+	for _, record := range s.Executions {
+		if record != nil {
+			sharing.execution(record)
+		}
+	}
+	return nil
 }
 
 // validate reports what no plan has left: null entries, two records of one thing, of which one

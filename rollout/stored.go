@@ -19,6 +19,7 @@ type stored struct {
 	revisions map[string]int64
 	before    readings // of the previous load
 	readings  readings
+	sharing   *sharing // of what is decoded now
 }
 
 // readings are what was read, by key. Most records have not changed when they are read again, and
@@ -91,10 +92,13 @@ func recordKinds() []recordKind {
 		{strings.TrimSuffix(bracket.GroupKey("", ""), "/"), func(s *stored, entry bracket.Entry) error {
 			record, err := read(s, entry, decode[bracket.GroupRecord], groupKey)
 			s.state.Brackets = append(s.state.Brackets, record)
+			if err == nil {
+				s.sharing.group(record)
+			}
 			return err
 		}},
 		{executionKeys(), func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, decode[bracket.ExecutionRecord], executionKey)
+			record, err := read(s, entry, s.decodeExecution, executionKey)
 			s.state.Executions = append(s.state.Executions, record)
 			return err
 		}},
@@ -110,6 +114,14 @@ func recordKinds() []recordKind {
 func decode[T any](value []byte) (*T, error) {
 	record := new(T)
 	err := strictjson.Unmarshal(value, record)
+	return record, err
+}
+
+func (s *stored) decodeExecution(value []byte) (*bracket.ExecutionRecord, error) {
+	record, err := decode[bracket.ExecutionRecord](value)
+	if err == nil {
+		s.sharing.execution(record)
+	}
 	return record, err
 }
 
