@@ -63,7 +63,7 @@ func NewCalendar(windows []Window, load func(name string) (*time.Location, error
 func (w Window) compile(zones *zones, f *faults) rule {
 	s := w.schedule(f)
 	z, err := zones.zone(w.Timezone)
-	if err != nil && !w.Timezone.ofMachine() { // schedule has reported that already
+	if err != nil && w.Timezone.refused() == "" { // schedule has reported that already
 		f.add("timezone", CodeTimezoneUnknown, w.Timezone, "%v", err)
 	}
 	switch {

@@ -160,7 +160,9 @@ func count(data []byte) (int64, bool) {
 
 // Zone is the name of a time zone in the IANA database, such as Europe/Berlin. The zero value means
 // absent; an empty name written out in JSON is an error, because a name that got lost must not mean
-// UTC. So are Local and localtime, which are another zone on another machine.
+// UTC. So are the names that a system may have beside the zones: Local, localtime and posixrules,
+// which are another zone on another machine, Factory, which stands for a zone that nobody has set,
+// and those below right/, whose instants count leap seconds.
 type Zone string
 
 // UnmarshalText reads any name but the empty one. [NewCalendar] checks whether the zone exists.
@@ -174,9 +176,18 @@ func (z *Zone) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ofMachine reports whether the name stands for the zone of the machine that reads it: Go's name
-// for it, or that of the file beside the zones of the database, which some systems take as a name.
-func (z Zone) ofMachine() bool { return z == "Local" || z == "localtime" }
+// refused says why a name that may be found beside the zones is none, or returns "".
+func (z Zone) refused() string {
+	switch name, leaps := strings.CutPrefix(string(z), "right/"); {
+	case z == "Local" || z == "localtime" || z == "posixrules": // Go's name for the zone of the machine, and files of systems
+		return "differs from machine to machine: name a zone, such as Europe/Berlin"
+	case z == "Factory":
+		return "means that no zone was set: name one, such as Europe/Berlin"
+	case leaps:
+		return "counts leap seconds, which no other instant does: write " + name
+	}
+	return ""
+}
 
 // ParseWindow reads the JSON form of a window, strictly, and validates it. All faults are reported,
 // joined, each a *[FieldError]: values of the wrong form or, if there are none, what Validate
@@ -230,8 +241,8 @@ func (w Window) schedule(f *faults) schedule {
 	if w.DurationMinutes < 0 || w.DurationMinutes > maxMinutes {
 		f.add("durationMinutes", CodeDurationInvalid, w.DurationMinutes, "must be from 1 to %d", maxMinutes)
 	}
-	if w.Timezone.ofMachine() {
-		f.add("timezone", CodeTimezoneUnknown, w.Timezone, "differs from machine to machine: name a zone, such as Europe/Berlin")
+	if why := w.Timezone.refused(); why != "" {
+		f.add("timezone", CodeTimezoneUnknown, w.Timezone, "%s", why)
 	}
 	switch w.Gap {
 	case "", GapForward, GapSkip:

@@ -440,6 +440,7 @@ func TestWindowZones(t *testing.T) {
 		{"the zone of whatever machine reads it is none", "Local", time.LoadLocation, 2, "differs from machine to machine"},
 		{"nor is it without a loader", "Local", nil, 2, "differs from machine to machine"},
 		{"by any name, though many machines find it", "localtime", time.LoadLocation, 2, "differs from machine to machine"},
+		{"with leap seconds it is the same zone, some seconds later", "right/Europe/Berlin", time.LoadLocation, 2, "write Europe/Berlin"},
 		{"and then, too, without a loader", "localtime", nil, 2, "differs from machine to machine"},
 	} {
 		zone := fmt.Sprintf(`"timezone":%q`, row.zone)
