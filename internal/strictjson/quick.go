@@ -38,15 +38,9 @@ type scan struct {
 // shape is what a type requires of a value.
 type shape struct {
 	form   form
-	elem   reflect.Type         // of a pointer, a list or a dictionary
-	length int                  // of an array; -1: any
-	fields map[string]*property // of an object
-}
-
-// property is a field of an object.
-type property struct {
-	typ    reflect.Type
-	number int
+	elem   reflect.Type // of a pointer, a list or a dictionary
+	length int          // of an array; -1: any
+	fields []field      // of an object
 }
 
 type form int
@@ -75,10 +69,7 @@ func (s *scan) shape(typ reflect.Type) *shape {
 	case to.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		own.form = scalar
 	case typ.Kind() == reflect.Struct:
-		own.form, own.fields = object, map[string]*property{}
-		for name, field := range fieldsOf(typ) {
-			own.fields[name] = &property{field, len(own.fields)}
-		}
+		own.form, own.fields = object, listFields(typ)
 	case typ.Kind() == reflect.Map:
 		own.form, own.elem = dictionary, typ.Elem()
 	case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Uint8 && !decodes(typ.Elem()): // in base64, or null
@@ -142,15 +133,28 @@ func (s *scan) list(of *shape, first byte) bool {
 	return of.length < 0 || count == of.length
 }
 
+// object looks for each field behind the one before first, since most documents were written by
+// encoding/json.
 func (s *scan) object(of *shape, first byte) bool {
 	var seen uint64
-	return first == '{' && len(of.fields) <= 64 && s.members(func(name []byte) (*shape, bool) {
-		field := of.fields[string(name)]
-		if field == nil || seen&(1<<field.number) != 0 {
-			return nil, false
+	next, count := 0, len(of.fields)
+	return first == '{' && count <= 64 && s.members(func(name []byte) (*shape, bool) {
+		for range count {
+			if next >= count {
+				next = 0
+			}
+			if of.fields[next].name != string(name) {
+				next++
+				continue
+			}
+			if seen&(1<<next) != 0 {
+				return nil, false
+			}
+			seen |= 1 << next
+			next++
+			return s.shape(of.fields[next-1].typ), true
 		}
-		seen |= 1 << field.number
-		return s.shape(field.typ), true
+		return nil, false
 	})
 }
 

@@ -440,33 +440,49 @@ func kindOf(raw json.RawMessage) string {
 	return "a number"
 }
 
-// fieldsOf lists the JSON names of a struct, those of embedded structs included; an outer field
-// hides an inner one.
+// field is a field of a struct by its JSON name.
+type field struct {
+	name string
+	typ  reflect.Type
+}
+
+// fieldsOf returns the fields of a struct by name.
 func fieldsOf(typ reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
+	for _, f := range listFields(typ) {
+		fields[f.name] = f.typ
+	}
+	return fields
+}
+
+// listFields lists the fields of a struct in the order in which encoding/json writes them, but for
+// those of embedded structs, which come last; an outer field hides an inner one.
+func listFields(typ reflect.Type) []field {
+	list := make([]field, 0, typ.NumField())
 	var inner []reflect.Type
 	for i := range typ.NumField() {
-		field := typ.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch embedded := field.Type; {
-		case field.Tag.Get("json") == "-":
-		case field.Anonymous && name == "":
+		of := typ.Field(i)
+		tag := of.Tag.Get("json")
+		name, _, _ := strings.Cut(tag, ",")
+		switch embedded := of.Type; {
+		case tag == "-":
+		case of.Anonymous && name == "":
 			if embedded.Kind() == reflect.Pointer {
 				embedded = embedded.Elem()
 			}
 			if embedded.Kind() == reflect.Struct {
 				inner = append(inner, embedded)
 			}
-		case field.IsExported():
-			fields[cmp.Or(name, field.Name)] = field.Type
+		case of.IsExported():
+			list = append(list, field{cmp.Or(name, of.Name), of.Type})
 		}
 	}
 	for _, embedded := range inner {
-		for name, typ := range fieldsOf(embedded) {
-			if _, hidden := fields[name]; !hidden {
-				fields[name] = typ
+		for _, f := range listFields(embedded) {
+			if !slices.ContainsFunc(list, func(outer field) bool { return outer.name == f.name }) {
+				list = append(list, f)
 			}
 		}
 	}
-	return fields
+	return list
 }
