@@ -9,7 +9,6 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -110,10 +109,14 @@ func recordKinds() []recordKind {
 	}
 }
 
-// decode returns no nil pointer for a null, which the record refuses as it refuses an empty one.
-func decode[T any](value []byte) (*T, error) {
+// decode calls the record's own decoder: encoding/json would read the value twice more. It returns
+// no nil pointer for a null, which the record refuses as it refuses an empty one.
+func decode[T any, P interface {
+	*T
+	json.Unmarshaler
+}](value []byte) (*T, error) {
 	record := new(T)
-	err := strictjson.Unmarshal(value, record)
+	err := P(record).UnmarshalJSON(value)
 	return record, err
 }
 
