@@ -1,9 +1,6 @@
 package concurrency
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // none ends a linked list.
 const none = int32(-1)
@@ -13,8 +10,8 @@ const none = int32(-1)
 // slabs, so that a start costs no allocation of its own.
 type ledger struct {
 	pools     []poolState
-	summaries []Summary    // of the same pools; Active and Starts are filled in last
-	stalled   []quarantine // of the same pools; nil if the snapshot has no leases
+	summaries []Summary               // of the same pools; Active and Starts are filled in last
+	uncovered map[int32][]quarantined // by pool, leases that the allowance does not cover, oldest first; some may have ended
 	families  []family
 	down      registry // resources with a place
 	places    []place
@@ -52,12 +49,6 @@ type poolState struct {
 	strict   bool
 }
 
-// quarantine holds the quarantined leases of a pool, and how many of them do not count.
-type quarantine struct {
-	allowance int           // how many of leases, from the front, do not count
-	leases    []quarantined // oldest first
-}
-
 // family counts the pools of one rule that have an active member.
 type family struct {
 	max      int
@@ -86,7 +77,7 @@ type hold struct {
 	group       string
 	token       uint64 // 0: an active job alone
 	stored      bool   // known before this batch: only such a lease makes a holder
-	quarantined bool   // it is among the quarantined leases of its pool
+	quarantined bool   // since the ledger was opened, and of a member
 	forgiven    bool   // quarantined, and covered by the allowance
 	keyless     bool   // its holder claimed it and never used it
 }
@@ -260,21 +251,19 @@ func (l *ledger) release(pool int32, holder Holder) (covered string, ok bool) {
 	if l.places[at].crowded {
 		delete(l.crowds, placeGroup{at, holder.Group})
 	}
-	was := l.holds[h]
+	forgiven := l.holds[h].forgiven
 	l.holds[h] = hold{next: l.unused}
 	l.unused = h
 	l.recount(at)
-	if !was.quarantined {
-		return "", true
+	for forgiven && len(l.uncovered[pool]) > 0 {
+		next := &l.uncovered[pool][0]
+		l.uncovered[pool] = l.uncovered[pool][1:]
+		if l.holds[next.hold].quarantined { // else it has ended, and a new lease may have its number
+			l.forgive(next)
+			return next.holder.Resource, true
+		}
 	}
-	stalled := &l.stalled[pool]
-	stalled.leases = slices.DeleteFunc(stalled.leases, func(q quarantined) bool { return q.hold == h })
-	if !was.forgiven || len(stalled.leases) < stalled.allowance {
-		return "", true
-	}
-	next := &stalled.leases[stalled.allowance-1]
-	l.forgive(next)
-	return next.holder.Resource, true
+	return "", true
 }
 
 // summarize completes the summaries.

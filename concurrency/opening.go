@@ -33,9 +33,6 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 		unused:    none,
 	}
 	l.room = min(len(candidates), room/l.width)
-	if holds > 0 {
-		l.stalled = make([]quarantine, len(s.Pools))
-	}
 	l.down = newRegistry(resources, l.room)
 	running := holderSet(s.Running)
 	families := make(map[string]int32)
@@ -124,9 +121,9 @@ func (l *ledger) count(i int32, p *Pool, running map[Holder]bool, now time.Time)
 }
 
 func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now time.Time) {
-	summary, stalled := &l.summaries[i], &l.stalled[i]
+	summary := &l.summaries[i]
 	summary.Holders = make([]Holder, 0, len(p.Record.Leases)+len(p.Jobs))
-	stalled.allowance = p.QuarantineAllowance.Of(p.Total, Floor)
+	var stalled []quarantined
 	keyless := holderSet(p.Keyless)
 	for _, lease := range p.Record.Leases {
 		holder := lease.Holder
@@ -137,17 +134,24 @@ func (l *ledger) countHolders(i int32, p *Pool, running map[Holder]bool, now tim
 		if l.isQuarantined(i, p, lease, running, now) {
 			summary.Quarantined = append(summary.Quarantined, holder)
 			if !l.places[at].departed {
-				stalled.leases = append(stalled.leases, quarantined{at, h, lease.Since, holder})
+				stalled = append(stalled, quarantined{at, h, lease.Since, holder})
 				l.holds[h].quarantined = true
 			}
 		}
 		l.recount(at)
 	}
-	slices.SortFunc(stalled.leases, func(a, b quarantined) int {
+	slices.SortFunc(stalled, func(a, b quarantined) int {
 		return cmp.Or(a.since.Compare(b.since), a.holder.compare(b.holder))
 	})
-	for i := range min(stalled.allowance, len(stalled.leases)) {
-		l.forgive(&stalled.leases[i])
+	covered := min(p.QuarantineAllowance.Of(p.Total, Floor), len(stalled))
+	for i := range stalled[:covered] {
+		l.forgive(&stalled[i])
+	}
+	if covered < len(stalled) {
+		if l.uncovered == nil {
+			l.uncovered = make(map[int32][]quarantined)
+		}
+		l.uncovered[i] = stalled[covered:]
 	}
 	for _, h := range p.Jobs {
 		at := l.place(l.resource(h.Resource), i)

@@ -271,6 +271,26 @@ func TestQueueAllowanceMoves(t *testing.T) {
 	}
 }
 
+// TestQueueAllowanceSkips: an allowance that moves passes over the lease that has ended since, whose
+// number in the ledger a new lease has by then.
+func TestQueueAllowanceSkips(t *testing.T) {
+	s := newScene(stuck(1, Quarantine))
+	for i, resource := range []string{"n1", "n2", "n3"} {
+		s.lease("nodes", resource, "g", time.Duration(5-i)*time.Hour).running(resource, "g")
+	}
+	var waiting []Candidate
+	for i, resource := range []string{"n4", "n5", "n6"} {
+		waiting = append(waiting, Candidate{Resource: resource, Group: "g", Rank: i, Needs: []int32{0}})
+	}
+	runQueue(t, s, []queueStep{
+		{add: waiting, why: "n1 is forgiven, n2 and n3 count"},
+		{release: []string{"nodes n2"}, want: []string{"n4"}, why: "n2 counted"},
+		{release: []string{"nodes n1"}, want: []string{"n5"}, why: "n3 is forgiven now, and n4 counts"},
+		{release: []string{"nodes n3"}, why: "who was forgiven frees nothing when it ends"},
+		{release: []string{"nodes n4"}, want: []string{"n6"}, why: "n4 counted"},
+	})
+}
+
 // TestQueueNewHead: a candidate that comes before the one for whom a place was reserved takes it,
 // although all who need the same were refused.
 func TestQueueNewHead(t *testing.T) {
