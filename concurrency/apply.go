@@ -73,11 +73,7 @@ func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now tim
 		}
 		slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.Token, b.Token) })
 		leases = slices.Compact(leases) // several candidates of one holder may have the same lease
-		record := snapshot.Pools[i].record()
-		if leases[0].Token < record.NextToken {
-			return nil, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, record.Key, leases[0].Token)
-		}
-		record, err := record.claim(leases)
+		record, err := snapshot.Pools[i].record().claim(leases)
 		if err != nil {
 			return nil, err
 		}

@@ -145,11 +145,6 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 // or it was not written by this package.
 func (r Record) Validate() error {
 	var f faults
-	r.check(&f)
-	return f.err()
-}
-
-func (r *Record) check(f *faults) {
 	if r.Schema != schema {
 		f.add("schema", CodeUnknownValue, r.Schema, "must be %d: written by another release of the library", schema)
 	}
@@ -190,7 +185,7 @@ func (r *Record) check(f *faults) {
 			f.add(fmt.Sprintf("leases[%d]", i), CodeConflict, nil, "%s: leases must be in ascending order of resource and group, one per holder", l.Holder)
 		}
 	}
-	checkBegun(f, r.Begun)
+	checkBegun(&f, r.Begun)
 	for i, c := range r.Confirmed {
 		if c.Pool == "" || c.Token == 0 {
 			f.add(fmt.Sprintf("confirmed[%d]", i), CodeRequired, nil, "must name a pool and a token from 1 on")
@@ -199,6 +194,7 @@ func (r *Record) check(f *faults) {
 			f.add(fmt.Sprintf("confirmed[%d]", i), CodeConflict, nil, "%s %d: leases must be in ascending order of pool and token, each once", c.Pool, c.Token)
 		}
 	}
+	return f.err()
 }
 
 // Lease returns the holder's lease, and whether there is one. It is a binary search.
@@ -263,8 +259,6 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 		return r, &FieldError{Path: "schema", Code: CodeUnknownValue, Value: strconv.Itoa(r.Schema), Hint: fmt.Sprintf("must be %d: a record of a pool that nobody ever used is made by NewRecord", schema)}
 	case c.Revision != r.Revision:
 		return r, fmt.Errorf("%w: pool %s is at revision %d, the claim of %s was planned at %d", ErrConflict, r.Key, r.Revision, h, c.Revision)
-	case c.Token < r.NextToken:
-		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, c.Token)
 	}
 	next, err := r.claim([]Lease{newLease(r.Key, h, c.Token, now)})
 	if err == nil && r.begins(c, h.Resource) {
@@ -274,7 +268,7 @@ func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 }
 
 func newLease(pool string, h Holder, token uint64, now time.Time) Lease {
-	return Lease{Pool: pool, Holder: h, Token: token, State: Active, Since: utc(now), ProgressAt: utc(now)}
+	return Lease{Pool: pool, Holder: h, Token: token, State: Active, Since: now.UTC(), ProgressAt: now.UTC()}
 }
 
 // checkClaiming refuses the instant of a clock that was never set, or that no record can hold, also
@@ -285,8 +279,12 @@ func checkClaiming(now time.Time) error {
 }
 
 // claim adds leases, in the order of their tokens, of holders that have none. It takes the slice
-// over. The error is [ErrFenced] if two of them have one token or one holder.
+// over. The error is [ErrFenced] if a token was issued before, or if two of them have one token or
+// one holder.
 func (r Record) claim(added []Lease) (Record, error) {
+	if first := added[0].Token; first < r.NextToken {
+		return r, fmt.Errorf("%w: pool %s issued token %d already", ErrFenced, r.Key, first)
+	}
 	last := added[len(added)-1].Token
 	if last == math.MaxUint64 {
 		return r, fmt.Errorf("concurrency: pool %s has issued every token there is", r.Key)
@@ -345,7 +343,8 @@ func (r Record) Release(h Holder, token uint64) (Record, error) {
 // lease's or the lease is gone, the error is [ErrFenced]; for an instant that is not in the years 1
 // to 9999 it is a *[FieldError].
 func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
-	if _, err := r.held(h, token); err != nil {
+	i, err := r.held(h, token)
+	if err != nil {
 		return r, err
 	}
 	var f faults
@@ -353,11 +352,12 @@ func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 	if f.storable("at", at); len(f) > 0 {
 		return r, f.err()
 	}
-	return r.edit(h, token, func(l *Lease) {
-		if at := utc(at); at.After(l.ProgressAt) {
-			l.State, l.Reason, l.ProgressAt = Active, "", at
-		}
-	})
+	l := r.Leases[i]
+	if !at.After(l.ProgressAt) {
+		return r, nil
+	}
+	l.State, l.Reason, l.ProgressAt = Active, "", at.UTC()
+	return r.with(i, l), nil
 }
 
 // Quarantine returns the record with the holder's lease quarantined: it is stuck and the rule says
@@ -365,21 +365,21 @@ func (r Record) Renew(h Holder, token uint64, at time.Time) (Record, error) {
 // the pool's allowance covers it. If the token is not the lease's or the lease is gone, the error
 // is [ErrFenced].
 func (r Record) Quarantine(h Holder, token uint64, reason string) (Record, error) {
-	return r.edit(h, token, func(l *Lease) { l.State, l.Reason = Quarantined, reason })
-}
-
-func (r Record) edit(h Holder, token uint64, change func(*Lease)) (Record, error) {
 	i, err := r.held(h, token)
 	if err != nil {
 		return r, err
 	}
-	r.Leases = slices.Clone(r.Leases)
-	change(&r.Leases[i])
-	return r, nil
+	l := r.Leases[i]
+	l.State, l.Reason = Quarantined, reason
+	return r.with(i, l), nil
 }
 
-// utc returns t in the form in which instants are stored: UTC, without a monotonic reading.
-func utc(t time.Time) time.Time { return t.UTC() }
+// with returns the record with another lease at an index.
+func (r Record) with(i int, l Lease) Record {
+	r.Leases = slices.Clone(r.Leases)
+	r.Leases[i] = l
+	return r
+}
 
 // Orphans returns the leases whose holder is not among live, the holders that have an open
 // execution or an active job. The host releases them by their token once it knows that the group

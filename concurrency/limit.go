@@ -2,7 +2,6 @@ package concurrency
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"math/bits"
 	"strconv"
@@ -188,25 +187,20 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	if text == "null" {
 		return nil
 	}
-	if len(text) > 0 && text[0] == '"' {
-		var s string
-		if err := json.Unmarshal(data, &s); err != nil || !strings.HasSuffix(s, "%") {
-			if count, err := ParseLimit(s); err == nil {
-				return &FieldError{Code: CodeType, Value: text, Hint: "must not be in quotes, which are for percentages: write " + count.String()}
-			}
-			return &FieldError{Code: CodeType, Value: text, Hint: hintLimit}
-		}
-		text = s
-	} else if strings.HasSuffix(text, "%") {
-		return &FieldError{Code: CodeType, Value: text, Hint: hintLimit}
-	}
+	quoted := strings.HasPrefix(text, `"`) && json.Unmarshal(data, &text) == nil
 	v, err := ParseLimit(text)
-	if fault := (*FieldError)(nil); errors.As(err, &fault) {
-		fault.Value = string(data)
-		return fault
+	if err == nil && v.IsPercent() == quoted {
+		*l = v
+		return nil
 	}
-	*l = v
-	return nil
+	hint := hintLimit
+	switch {
+	case err == nil && quoted:
+		hint = "must not be in quotes, which are for percentages: write " + v.String()
+	case quoted && strings.HasSuffix(text, "%"):
+		hint = hintPercent
+	}
+	return &FieldError{Code: CodeType, Value: string(data), Hint: hint}
 }
 
 // Rounding says how a percentage is rounded to a count. It does not affect a count. Empty means

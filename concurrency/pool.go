@@ -67,7 +67,7 @@ type Pool struct {
 
 // max returns how many members may be active at once.
 func (p *Pool) max() int {
-	if !p.Rate.IsZero() && p.Rate.of(p.Total, p.Rounding) == 0 {
+	if !p.Rate.IsZero() && p.Rate.Limit.Of(p.Total, p.Rounding) == 0 {
 		return 0
 	}
 	return min(p.Total, p.Limit.Of(p.Total, p.Rounding))
@@ -166,7 +166,9 @@ func (p *Pool) check(f *faults, at func(field string) string) {
 		f.add(at("rounding"), CodeUnknownValue, p.Rounding, hintRounding)
 	}
 	if !p.Rate.IsZero() {
-		p.Rate.check(f, func(field string) string { return at("rate." + field) })
+		if err := p.Rate.Validate(); err != nil {
+			f.under(at("rate"), err)
+		}
 	}
 	if p.Total < 0 {
 		f.add(at("total"), CodeOutOfRange, p.Total, "must not be negative")
@@ -186,9 +188,8 @@ func (p *Pool) check(f *faults, at func(field string) string) {
 	if p.Record.Key != p.Key {
 		f.add(at("record.key"), CodeConflict, p.Record.Key, "must be the pool's key %q", p.Key)
 	}
-	var record faults
-	if p.Record.check(&record); len(record) > 0 {
-		f.under(at("record"), record.err())
+	if err := p.Record.Validate(); err != nil {
+		f.under(at("record"), err)
 	}
 }
 

@@ -46,23 +46,19 @@ func (r Rate) String() string {
 // a rate is optional, ask [Rate.IsZero] first.
 func (r Rate) Validate() error {
 	var f faults
-	r.check(&f, func(field string) string { return field })
-	return f.err()
-}
-
-func (r Rate) check(f *faults, at func(field string) string) {
 	switch {
 	case r.Limit.IsZero():
-		f.add(at("limit"), CodeRequired, nil, "is required: %s", hintRate)
+		f.add("limit", CodeRequired, nil, "is required: %s", hintRate)
 	case r.Limit.Value() == 0:
-		f.add(at("limit"), CodeOutOfRange, r.Limit, "%s; to pause, write 0 as the limit on how many may be disrupted at once", hintRate)
+		f.add("limit", CodeOutOfRange, r.Limit, "%s; to pause, write 0 as the limit on how many may be disrupted at once", hintRate)
 	}
 	switch s := r.PeriodSeconds; {
 	case s == 0:
-		f.add(at("periodSeconds"), CodeRequired, nil, "is required: %s", hintPeriod)
+		f.add("periodSeconds", CodeRequired, nil, "is required: %s", hintPeriod)
 	case s < 0 || s > maxPeriod:
-		f.add(at("periodSeconds"), CodeOutOfRange, s, "%s", hintPeriod)
+		f.add("periodSeconds", CodeOutOfRange, s, "%s", hintPeriod)
 	}
+	return f.err()
 }
 
 const (
@@ -70,9 +66,6 @@ const (
 	hintPeriod = "must be a whole number of seconds from 1 to 2147483647, such as 3600"
 	maxPeriod  = math.MaxInt32
 )
-
-// of returns how many of total members may begin per period.
-func (r Rate) of(total int, rounding Rounding) int { return r.Limit.Of(total, rounding) }
 
 func (r Rate) period() time.Duration { return time.Duration(r.PeriodSeconds) * time.Second }
 
@@ -98,7 +91,7 @@ func (r Rate) left(p *Pool, now time.Time) int32 {
 	if r.IsZero() {
 		return math.MaxInt32
 	}
-	left := int64(min(r.of(p.Total, p.Rounding), math.MaxInt32))
+	left := int64(min(r.Limit.Of(p.Total, p.Rounding), math.MaxInt32))
 	for _, b := range r.recent(p.Record.Begun, now) {
 		left -= int64(b.Count)
 	}
@@ -193,7 +186,7 @@ func (r Record) begin(n int, seconds int32, now time.Time) []Begun {
 		begun[at].Count += min(n, maxCount-begun[at].Count)
 		return begun
 	}
-	return slices.Insert(begun, at, Begun{At: utc(now), Count: n})
+	return slices.Insert(begun, at, Begun{At: now.UTC(), Count: n})
 }
 
 // checkBegun adds the faults of the beginnings of a record.

@@ -114,7 +114,7 @@ func (r Rule) Validate() error {
 		f.add("rounding", CodeUnknownValue, r.Rounding, hintRounding)
 	}
 	if r.Rate != nil {
-		r.Rate.check(&f, func(field string) string { return "rate." + field })
+		f.under("rate", r.Rate.Validate())
 	}
 	if k := r.MaxActiveKeys; !k.IsZero() {
 		if k.IsPercent() || k.Value() == 0 {
