@@ -8,13 +8,19 @@ import (
 // What a ledger answers to a candidate: whether it consumes, which pools refuse it, what it
 // reserves and what it takes.
 
-// free returns why the candidate, whose resource has places, consumes nothing. It returns empty if
-// the candidate consumes, or may consume.
+// free returns why the candidate consumes nothing. It returns empty if the candidate consumes, or
+// may consume. who is its resource, or none if the resource has no place.
 //
 // Only what was held before the batch makes a holder. It is tempting to count a start of this batch
 // as a lease that opens every other pool. But the host may leave that start out and carry out the
 // next one, which would then have taken a place that it was never given.
 func (l *ledger) free(who int32, c *Candidate) Reason {
+	if len(c.Needs) == 0 {
+		return RuleNotApplicable
+	}
+	if who == none {
+		return ""
+	}
 	for at := l.down.entries[who].first; at != none && !c.Begins; at = l.places[at].next {
 		if h := l.heldBy(at, c.Group); h != none && l.holds[h].stored {
 			return SlotHeld
@@ -32,11 +38,9 @@ func (l *ledger) free(who int32, c *Candidate) Reason {
 	return l.reason(who, c)
 }
 
-// reason returns why a candidate that no pool refuses may start.
+// reason returns why a candidate that needs pools may start, if none of them refuses it. What it
+// holds in others makes no difference.
 func (l *ledger) reason(who int32, c *Candidate) Reason {
-	if len(c.Needs) == 0 {
-		return RuleNotApplicable
-	}
 	reason := SlotHeld
 	for _, pool := range c.Needs {
 		at := l.placeIn(who, pool)
@@ -188,7 +192,9 @@ func (l *ledger) strictIn(pools []int32) bool {
 func (l *ledger) takeNew(claims []Claim, c *Candidate) []Claim {
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
-		claims = append(claims, l.issue(pool, p.period))
+		claim := l.issue(pool)
+		claim.PeriodSeconds = p.period
+		claims = append(claims, claim)
 		p.active++
 		l.spendRate(p)
 		l.addKeyed(p)
@@ -217,7 +223,7 @@ func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, o
 	for k := range claims[before:] {
 		claim := &claims[before+k]
 		if claim.Token == 0 {
-			*claim, added = l.issue(claim.Pool, 0), true
+			*claim, added = l.issue(claim.Pool), true
 		} else {
 			claim.Revision = l.pools[claim.Pool].revision
 		}
@@ -225,13 +231,12 @@ func (l *ledger) takeDown(claims []Claim, who int32, c *Candidate) (_ []Claim, o
 	return claims, true, added
 }
 
-// issue makes a claim with the pool's next token. seconds is the period of the rate that it counts
-// in, or 0.
-func (l *ledger) issue(pool, seconds int32) Claim {
+// issue makes a claim with the pool's next token.
+func (l *ledger) issue(pool int32) Claim {
 	p := &l.pools[pool]
 	p.token++
 	p.starts++
-	return Claim{Pool: pool, Revision: p.revision, Token: p.token - 1, PeriodSeconds: seconds}
+	return Claim{Pool: pool, Revision: p.revision, Token: p.token - 1}
 }
 
 // enter enters the claims that takeNew or takeDown did not enter.
@@ -269,10 +274,13 @@ func (l *ledger) take(claims []Claim, who int32, c *Candidate) []Claim {
 			l.added = append(l.added, h)
 		}
 		l.holds[h].keyless = false
-		claim := Claim{Pool: pool, Revision: p.revision, Token: l.holds[h].token, PeriodSeconds: l.periodOf(at)}
+		claim := Claim{Pool: pool, Revision: p.revision, Token: l.holds[h].token}
 		if claim.Token == 0 {
-			claim = l.issue(pool, claim.PeriodSeconds)
+			claim = l.issue(pool)
 			l.holds[h].token = claim.Token
+		}
+		if l.places[at].begun {
+			claim.PeriodSeconds = p.period
 		}
 		l.unreserve(at)
 		l.places[at].departed = false // it needs the pool, so it is a member

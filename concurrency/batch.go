@@ -159,13 +159,11 @@ func (b *batch) admitFree() bool {
 		}
 		index := b.at(i)
 		c := &b.candidates[index]
-		own := free{index: index, who: none, reason: RuleNotApplicable}
+		own := free{index: index, who: none}
 		if len(c.Needs) > 0 {
-			if own.who = b.down.find(c.Resource, b.hashes[i%len(b.hashes)]); own.who == none {
-				continue
-			}
-			own.reason = b.ledger.free(own.who, c)
+			own.who = b.down.find(c.Resource, b.hashes[i%len(b.hashes)])
 		}
+		own.reason = b.ledger.free(own.who, c)
 		if own.reason != "" && (len(b.later) > 0 || !b.admitDown(own, c)) {
 			b.later = append(b.later, own)
 		}

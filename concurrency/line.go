@@ -85,7 +85,7 @@ func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
 
 // key encodes what a candidate needs, empty if nothing.
 func (q *Queue) key(who int32, w *waiting) string {
-	if len(w.Needs) == 0 || who != none && q.ledger.free(who, &w.Candidate) != "" {
+	if q.ledger.free(who, &w.Candidate) != "" {
 		return ""
 	}
 	key := []byte{'.'}

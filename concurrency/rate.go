@@ -159,15 +159,6 @@ func (l *ledger) spendRate(p *poolState) {
 	}
 }
 
-// periodOf returns the period of the rate in which the resource of a place begins, or 0 if it does
-// not, or there is no rate.
-func (l *ledger) periodOf(at int32) int32 {
-	if !l.places[at].begun {
-		return 0
-	}
-	return l.pools[l.places[at].pool].period
-}
-
 // begins reports whether a new lease for a claim makes its resource begin. The first of two leases
 // for one resource does, in whatever order they are claimed, and if the other one never is.
 func (r Record) begins(c Claim, resource string) bool {

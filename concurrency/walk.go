@@ -51,14 +51,13 @@ func (w *walk) step(l *line) {
 	id := l.ids[0]
 	c := &w.waiting[id].Candidate
 	who := w.resource(c.Resource)
-	reason := w.reason(id)
 	if refusals := w.ledger.ask(nil, who, c); len(refusals) > 0 {
 		w.refuse(l, id, who, refusals)
 		return
 	}
 	w.take(l)
 	before := w.places(c.Needs)
-	w.admit(id, reason)
+	w.admit(id, w.reason(id))
 	w.forget(id)
 	w.started = append(w.started, c.Resource)
 	if w.places(c.Needs) != before {
@@ -115,14 +114,12 @@ func (w *walk) admit(id int32, reason Reason) {
 	w.admitted = append(w.admitted, Admitted{Candidate: id, Reason: reason, Claims: claims})
 }
 
-// reason returns why a candidate that no pool refuses may start.
+// reason returns why a candidate may start, if it may.
 func (q *Queue) reason(id int32) Reason {
 	c := &q.waiting[id].Candidate
 	who := q.resource(c.Resource)
-	if who != none && len(c.Needs) > 0 {
-		if reason := q.ledger.free(who, c); reason != "" {
-			return reason
-		}
+	if reason := q.ledger.free(who, c); reason != "" {
+		return reason
 	}
 	return q.ledger.reason(who, c)
 }
