@@ -21,7 +21,7 @@ func (l *ledger) free(who int32, c *Candidate) Reason {
 	if who == none {
 		return ""
 	}
-	for at := l.down.entries[who].first; at != none && !c.Begins; at = l.places[at].next {
+	for at := l.resources.entries[who].first; at != none && !c.Begins; at = l.places[at].next {
 		if h := l.heldBy(at, c.Group); h != none && l.holds[h].stored {
 			return SlotHeld
 		}

@@ -124,8 +124,8 @@ func TestRoomForResults(t *testing.T) {
 		t.Errorf("room for %d, want 4: nine less two leases, a job and two that are unavailable", l.room)
 	}
 	s.Pools[0].Departed = nil
-	if l := newLedger(s.Snapshot, nil, epoch); len(l.down.entries) != 5 || cap(l.down.entries) != 5 || l.room != 0 {
-		t.Errorf("%d resources of %d, room %d", len(l.down.entries), cap(l.down.entries), l.room)
+	if l := newLedger(s.Snapshot, nil, epoch); len(l.resources.entries) != 5 || cap(l.resources.entries) != 5 || l.room != 0 {
+		t.Errorf("%d resources of %d, room %d", len(l.resources.entries), cap(l.resources.entries), l.room)
 	}
 }
 

@@ -37,7 +37,7 @@ type free struct {
 
 func newBatch(l *ledger, candidates []Candidate) *batch {
 	b := &batch{ledger: l, candidates: candidates, answers: answers{latest: make([]int32, len(l.pools))}}
-	l.down.starter = func(start int32) string { return b.candidates[b.admitted[start].Candidate].Resource }
+	l.resources.starter = func(start int32) string { return b.candidates[b.admitted[start].Candidate].Resource }
 	return b
 }
 
@@ -78,7 +78,7 @@ func (b *batch) prepare() {
 // run decides about the candidates. It returns false if they are not as a run without prepare
 // assumes.
 func (b *batch) run() bool {
-	down := len(b.down.entries)
+	down := len(b.resources.entries)
 	starts := min(len(b.candidates), b.exempt+down+b.room)
 	b.admitted = make([]Admitted, 0, starts)
 	b.claims = make([]Claim, 0, starts*b.width)
@@ -123,25 +123,25 @@ func (b *batch) follows(i int, c *Candidate) bool {
 // resource returns the number of a resource that has places, those of the batch's own starts
 // included, or none.
 func (b *batch) resource(name string, h uint64) int32 {
-	slot := b.down.seek(name, h)
+	slot := b.resources.seek(name, h)
 	if slot == none {
 		return none
 	}
-	if start, is := startOf(b.down.slots[slot]); is {
-		who := b.down.enter(slot, name)
+	if start, is := startOf(b.resources.slots[slot]); is {
+		who := b.resources.enter(slot, name)
 		b.enter(who, start)
 		return who
 	}
-	who := entryOf(b.down.slots[slot])
+	who := entryOf(b.resources.slots[slot])
 	b.catchUp(who)
 	return who
 }
 
 // catchUp enters the leases of the resource's start, if they have not been entered yet.
 func (b *batch) catchUp(who int32) {
-	if who != none && b.down.entries[who].start != 0 {
-		start := b.down.entries[who].start - 1
-		b.down.entries[who].start = 0
+	if who != none && b.resources.entries[who].start != 0 {
+		start := b.resources.entries[who].start - 1
+		b.resources.entries[who].start = 0
 		b.enter(who, start)
 	}
 }
@@ -161,7 +161,7 @@ func (b *batch) admitFree() bool {
 		c := &b.candidates[index]
 		own := free{index: index, who: none}
 		if len(c.Needs) > 0 {
-			own.who = b.down.find(c.Resource, b.hashes[i%len(b.hashes)])
+			own.who = b.resources.find(c.Resource, b.hashes[i%len(b.hashes)])
 		}
 		own.reason = b.ledger.free(own.who, c)
 		if own.reason != "" && (len(b.later) > 0 || !b.admitDown(own, c)) {
@@ -186,7 +186,7 @@ func (b *batch) admitDown(own free, c *Candidate) bool {
 		b.start(own.index, own.reason, start)
 		return true
 	}
-	if b.down.entries[own.who].start != 0 {
+	if b.resources.entries[own.who].start != 0 {
 		return false
 	}
 	claims, ok, added := b.takeDown(b.claims, own.who, c)
@@ -196,7 +196,7 @@ func (b *batch) admitDown(own free, c *Candidate) bool {
 	b.claims = claims
 	b.start(own.index, own.reason, start)
 	if added {
-		b.down.entries[own.who].start = int32(len(b.admitted))
+		b.resources.entries[own.who].start = int32(len(b.admitted))
 	}
 	return true
 }
@@ -223,7 +223,7 @@ func (b *batch) admitInOrder() bool {
 			b.refuse(index)
 			b.reserve(who, c, b.answer)
 		case who == none:
-			b.down.addStart(h, len(b.admitted))
+			b.resources.addStart(h, len(b.admitted))
 			start := len(b.claims)
 			b.claims = b.takeNew(b.claims, c)
 			b.start(index, SlotFree, start)

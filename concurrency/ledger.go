@@ -13,7 +13,7 @@ type ledger struct {
 	summaries []Summary               // of the same pools; Active and Starts are filled in last
 	uncovered map[int32][]quarantined // by pool, leases that the allowance does not cover, oldest first; some may have ended
 	families  []family
-	down      registry // resources with a place
+	resources registry // those that have or had a place
 	places    []place
 	holds     []hold
 	crowds    map[placeGroup]int32 // holds of crowded places
@@ -148,9 +148,9 @@ func (l *ledger) countKey(p *poolState, n int) {
 // resource finds or makes the number of a resource.
 func (l *ledger) resource(name string) int32 {
 	h := hash(name)
-	who := l.down.find(name, h)
+	who := l.resources.find(name, h)
 	if who == none {
-		who = l.down.add(name, h)
+		who = l.resources.add(name, h)
 	}
 	return who
 }
@@ -160,8 +160,8 @@ func (l *ledger) place(who, pool int32) int32 {
 	at := l.placeIn(who, pool)
 	if at == none {
 		at = int32(len(l.places))
-		l.places = append(l.places, place{next: l.down.entries[who].first, pool: pool, holds: none})
-		l.down.entries[who].first = at
+		l.places = append(l.places, place{next: l.resources.entries[who].first, pool: pool, holds: none})
+		l.resources.entries[who].first = at
 	}
 	return at
 }
@@ -172,7 +172,7 @@ func (l *ledger) placeIn(who, pool int32) int32 {
 	if who == none {
 		return none
 	}
-	at := l.down.entries[who].first
+	at := l.resources.entries[who].first
 	for at != none && l.places[at].pool != pool {
 		at = l.places[at].next
 	}
@@ -235,7 +235,7 @@ func (l *ledger) inCrowd(at int32, group string) int32 {
 // release ends the lease of a holder, and reports whether there was one. The allowance may cover
 // another quarantined lease instead, that of the resource covered; empty if it does not.
 func (l *ledger) release(pool int32, holder Holder) (covered string, ok bool) {
-	at := l.placeIn(l.down.find(holder.Resource, hash(holder.Resource)), pool)
+	at := l.placeIn(l.resources.find(holder.Resource, hash(holder.Resource)), pool)
 	if at == none {
 		return "", false
 	}

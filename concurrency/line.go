@@ -184,7 +184,6 @@ func (q *Queue) forget(id int32) {
 		q.waiting[at].before = w.before
 	}
 	w.line = nil
-	q.count--
 	q.unused = append(q.unused, id)
 }
 

@@ -33,7 +33,7 @@ func newLedger(s Snapshot, candidates []Candidate, now time.Time) *ledger {
 		unused:    none,
 	}
 	l.room = min(len(candidates), room/l.width)
-	l.down = newRegistry(resources, l.room)
+	l.resources = newRegistry(resources, l.room)
 	running := holderSet(s.Running)
 	families := make(map[string]int32)
 	ascending := true // the keys, as they usually are

@@ -27,9 +27,9 @@ import (
 // left or reserved.
 type Queue struct {
 	ledger  *ledger
-	keys    []string  // of the pools
-	waiting []waiting // by id; ids are reused after the candidate has left
-	unused  []int32
+	keys    []string         // of the pools
+	waiting []waiting        // by id; ids are reused after the candidate has left
+	unused  []int32          // ids that no candidate has
 	same    map[string]int32 // resource → its first waiting candidate
 	lines   map[string]*line // by what its candidates need
 	live    map[*line]bool   // lines that may move
@@ -39,7 +39,6 @@ type Queue struct {
 	free    *line            // line of the candidates that consume nothing
 	empty   []*line          // lines that may be empty
 	walk    *walk            // during Admit
-	count   int
 }
 
 // NewQueue returns a queue without candidates, on the snapshot's leases. The snapshot is neither
@@ -67,7 +66,7 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 }
 
 // Len returns how many candidates wait.
-func (q *Queue) Len() int { return q.count }
+func (q *Queue) Len() int { return len(q.waiting) - len(q.unused) }
 
 // Add adds a waiting candidate and returns its id, which no other candidate has until this one is
 // admitted or removed. The Queue keeps its Needs, which must not be modified until then. The error
@@ -89,7 +88,6 @@ func (q *Queue) Add(c Candidate) (int32, error) {
 	}
 	q.waiting[id] = waiting{Candidate: c, before: first}
 	q.same[c.Resource] = id
-	q.count++
 	q.sort(c.Resource, none)
 	q.sweep()
 	return id, nil

@@ -126,5 +126,5 @@ func (q *Queue) reason(id int32) Reason {
 
 // resource returns the number of a resource with places, or none.
 func (q *Queue) resource(name string) int32 {
-	return q.ledger.down.find(name, hash(name))
+	return q.ledger.resources.find(name, hash(name))
 }
