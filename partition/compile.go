@@ -139,27 +139,38 @@ func (c *Compiled) sort(order []uint32, clusters []Cluster) {
 
 func nameOf(cluster *Cluster) name { return name{cluster.Namespace, cluster.Name} }
 
-// duplicates reports clusters that are given twice. Equal clusters are neighbours in the order, or
-// have only clusters of the same name between them.
+// duplicates lists the clusters that are equal to others in the order, and reports those that are
+// given twice.
 func (c *Compiled) duplicates(order []uint32) (faults []error) {
-	for from := 0; from < len(c.names); {
-		to := from + 1
-		for to < len(c.names) && c.order(c.names[from], c.names[to]) == 0 {
+	type namesake struct {
+		namespace string
+		cluster   uint32
+	}
+	var equal []namesake
+	for from, to := 0, 0; from < len(c.names); from = to {
+		for to = from + 1; to < len(c.names) && c.order(c.names[from], c.names[to]) == 0; {
 			to++
 		}
-		if to-from > 1 {
-			first := map[string]uint32{}
-			for i := from; i < to; i++ {
-				n := c.names[i]
-				if earlier, ok := first[n.namespace]; ok {
-					faults = append(faults, &FieldError{Code: CodeDuplicate, Path: fmt.Sprintf("clusters[%d]", order[i]),
-						Value: strconv.Quote(ID{Namespace: n.namespace, Name: n.name}.String()), Hint: fmt.Sprintf("is given as clusters[%d] already", earlier)})
-					continue
-				}
-				first[n.namespace] = order[i]
+		if to-from == 1 {
+			continue
+		}
+		equal = equal[:0]
+		for i := from; i < to; i++ {
+			equal = append(equal, namesake{c.names[i].namespace, uint32(i)})
+		}
+		slices.SortFunc(equal, func(a, b namesake) int {
+			return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.cluster, b.cluster))
+		})
+		first := equal[0]
+		for k, n := range equal {
+			c.namesakes = append(c.namesakes, n.cluster)
+			if n.namespace != first.namespace {
+				first = n
+			} else if k > 0 {
+				faults = append(faults, &FieldError{Code: CodeDuplicate, Path: fmt.Sprintf("clusters[%d]", order[n.cluster]),
+					Value: strconv.Quote(c.id(n.cluster).String()), Hint: fmt.Sprintf("is given as clusters[%d] already", order[first.cluster])})
 			}
 		}
-		from = to
 	}
 	return faults
 }
@@ -196,7 +207,7 @@ func (c *Compiled) cut(strategy *Strategy, n int, single, several string, at fun
 	}
 	whole := size == 0
 	if whole {
-		size = n
+		size = max(1, n)
 	}
 	for from := 0; from < n || from == 0; from += size {
 		to := min(n, from+size)
@@ -213,9 +224,6 @@ func (c *Compiled) cut(strategy *Strategy, n int, single, several string, at fun
 			at.slot[0], at.count = uint32(len(c.partitions)), 1
 		}
 		c.partitions = append(c.partitions, part{name: title, count: uint32(to - from), max: limit})
-		if n == 0 {
-			break
-		}
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type Compiled struct {
 	looksAt     facts
 	warnings    []Warning
 	names       []name   // in cluster order
+	namesakes   []uint32 // clusters that are equal to others in cluster order, and then by namespace
 	versions    []string // that clusters want
 	places      []place  // by cluster
 	facts       []facts
@@ -105,14 +106,18 @@ func noPlace(path string, index, n int, of string) error {
 
 // Find returns the place of a cluster in cluster order, and whether the plan has the cluster.
 func (c *Compiled) Find(namespace, clusterName string) (cluster int, ok bool) {
-	at, found := slices.BinarySearchFunc(c.names, name{namespace, clusterName}, c.order)
-	// In the order by name alone there may be several, in the order of the input.
-	for ; found && at < len(c.names) && c.names[at].name == clusterName; at++ {
-		if c.names[at].namespace == namespace {
-			return at, true
-		}
+	id := name{namespace, clusterName}
+	if at, found := slices.BinarySearchFunc(c.names, id, c.order); found && c.names[at] == id {
+		return at, true
 	}
-	return 0, false
+	at, found := slices.BinarySearchFunc(c.namesakes, id, func(cluster uint32, id name) int {
+		n := c.names[cluster]
+		return cmp.Or(c.order(n, id), cmp.Compare(n.namespace, id.namespace))
+	})
+	if !found {
+		return 0, false
+	}
+	return int(c.namesakes[at]), true
 }
 
 // order compares two names in cluster order: by namespace and name, or by name alone as Fleet's

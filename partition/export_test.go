@@ -15,7 +15,7 @@ func (c *Compiled) Recount() { c.recount() }
 // Bytes is what a compiled plan keeps per cluster and membership, names and labels not counted.
 func (c *Compiled) Bytes() int {
 	const text = 16
-	n := len(c.versions)*text + len(c.facts)*2 + len(c.places)*12 + 4*(len(c.members)+cap(c.memberships)+len(c.partitionOf))
+	n := len(c.versions)*text + len(c.facts)*2 + len(c.places)*12 + 4*(len(c.members)+cap(c.memberships)+len(c.partitionOf)+cap(c.namesakes))
 	for _, in := range c.in {
 		for _, words := range in.levels {
 			n += 8 * len(words)

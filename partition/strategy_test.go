@@ -628,6 +628,20 @@ func TestBadClusters(t *testing.T) {
 		err.Error() != `clusters[2]: "b/x": is given as clusters[1] already` {
 		t.Errorf("got %v", err)
 	}
+	// Several that are given twice do not get in one another's way, in whichever order they stand.
+	fleet.Clusters = nil
+	for _, id := range [][2]string{{"b", "y"}, {"a", "z"}, {"b", "y"}, {"c", "y"}, {"a", "z"}, {"c", "x"}, {"c", "x"}, {"c", "y"}} {
+		fleet.Clusters = append(fleet.Clusters, partition.Cluster{Namespace: id[0], Name: id[1], Wanted: "v"})
+	}
+	for mode, want := range map[partition.Mode]string{
+		partition.Default:         `clusters[4]: "a/z": 1 clusters[2]: "b/y": 0 clusters[6]: "c/x": 5 clusters[7]: "c/y": 3`,
+		partition.FleetController: `clusters[6]: "c/x": 5 clusters[2]: "b/y": 0 clusters[7]: "c/y": 3 clusters[4]: "a/z": 1`,
+	} {
+		_, err := partition.Compile(partition.Strategy{}, fleet, partition.Options{Mode: mode})
+		if got := strings.NewReplacer("is given as clusters[", "", "] already", "", "\n", " ").Replace(fmt.Sprint(err)); got != want {
+			t.Errorf("%s: got %s, want %s", mode, got, want)
+		}
+	}
 }
 
 // TestNamesThatJSONWouldChange: two clusters whose names differ only in bytes that are not UTF-8 would
