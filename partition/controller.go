@@ -11,25 +11,19 @@ package partition
 func (c *Compiled) reconcile(step *Step, probe, explain bool) bool {
 	r := step.Controller
 	r.MaxUnavailable = c.maxAll
-	r.UnavailableBefore = 0
-	for class, n := range c.totals {
-		r.UnavailableBefore += int(n) * isLenient(class)
-	}
+	r.UnavailableBefore = countLenient(&c.totals)
 	r.Unavailable = r.UnavailableBefore
 	// All partitions are counted before anything changes, so that a partition does not see which of
 	// its members an earlier one released.
 	for i := range c.partitions {
 		p, s := &c.partitions[i], &step.Partitions[i]
-		*s = Status{Index: i, Name: p.name, Count: int(p.count), MaxUnavailable: p.max}
-		for class, n := range p.counts {
-			s.Unavailable += int(n) * isLenient(class)
-		}
+		*s = Status{Index: i, Name: p.name, Count: int(p.count), MaxUnavailable: p.max, Unavailable: countLenient(&p.counts)}
 	}
 	bad := 0
 	for i := range c.partitions {
 		p, s := &c.partitions[i], &step.Partitions[i]
 		s.Reached = true
-		if c.create(p, r, probe) && probe || c.update(p, s, step, probe) && probe {
+		if c.create(p, r, probe) || c.update(p, s, step, probe) {
 			return true
 		}
 		s.NotReady = p.strictlyUnavailable()
@@ -49,11 +43,13 @@ func (c *Compiled) reconcile(step *Step, probe, explain bool) bool {
 	return false
 }
 
-func isLenient(k int) int {
-	if class(k)&lenient != 0 {
-		return 1
+func countLenient(counts *[classes]int32) (n int) {
+	for k, of := range counts {
+		if class(k)&lenient != 0 {
+			n += int(of)
+		}
 	}
-	return 0
+	return n
 }
 
 // strictlyUnavailable counts the members that are unavailable to readiness: all that are not up to
@@ -62,8 +58,9 @@ func (p *part) strictlyUnavailable() int { return int(p.count) - int(p.counts[do
 
 // create makes the deployments of new members, as many as the batch has left for all partitions
 // together, and stages the wanted version for every member that has a deployment. A member that is
-// paused, or whose object cannot be written, uses up the batch as well.
-func (c *Compiled) create(p *part, r *Controller, probe bool) (acted bool) {
+// paused, or whose object cannot be written, uses up the batch as well. With probe it stops at the
+// first change, and reports whether there was one.
+func (c *Compiled) create(p *part, r *Controller, probe bool) (stopped bool) {
 	end := p.slot + p.count
 	for slot := p.slot; len(r.Created) < c.maxNew; slot++ {
 		if slot = c.in[setUncreated].next(slot, end); slot == end {
@@ -73,8 +70,8 @@ func (c *Compiled) create(p *part, r *Controller, probe bool) (acted bool) {
 		c.try(cluster, c.facts[cluster]&isPaused|exists|appliedReleased|stagedWanted)
 		r.Created = append(r.Created, c.id(cluster))
 		r.Staged = append(r.Staged, c.id(cluster))
-		if acted = true; probe {
-			return acted
+		if probe {
+			return true
 		}
 	}
 	for slot := p.slot; ; slot++ {
@@ -84,17 +81,18 @@ func (c *Compiled) create(p *part, r *Controller, probe bool) (acted bool) {
 		cluster := c.members[p.member+slot-p.slot]
 		c.try(cluster, c.facts[cluster]|stagedWanted)
 		r.Staged = append(r.Staged, c.id(cluster))
-		if acted = true; probe {
-			return acted
+		if probe {
+			return true
 		}
 	}
-	return acted
+	return false
 }
 
 // update releases members. Members that are unavailable already are released at no cost. The others
 // are released while both the budget of the partition and that of all targets have room. The two
-// kinds do not influence each other, so they need not be walked over together.
-func (c *Compiled) update(p *part, s *Status, step *Step, probe bool) (acted bool) {
+// kinds do not influence each other, so they need not be walked over together. With probe it does as
+// create does.
+func (c *Compiled) update(p *part, s *Status, step *Step, probe bool) (stopped bool) {
 	if c.paused {
 		return false
 	}
@@ -105,14 +103,13 @@ func (c *Compiled) update(p *part, s *Status, step *Step, probe bool) (acted boo
 		c.try(cluster, before.pointed())
 		s.Released++
 		step.Releases = append(step.Releases, Release{ID: c.id(cluster), Partition: s.Index, First: !before.has(released)})
-		acted = true
 	}
 	for slot := p.slot; ; slot++ {
 		if slot = c.in[setLenient].next(slot, end); slot == end {
 			break
 		}
 		if point(slot); probe {
-			return acted
+			return true
 		}
 	}
 	all, own := &step.Controller.Unavailable, s.Unavailable
@@ -123,9 +120,9 @@ func (c *Compiled) update(p *part, s *Status, step *Step, probe bool) (acted boo
 		*all++
 		own++
 		if point(slot); probe {
-			return acted
+			return true
 		}
 	}
 	c.turns[s.Index].used = own
-	return acted
+	return false
 }

@@ -231,9 +231,8 @@ func (m *matcher) matchGroups(clusters []Cluster, order []uint32, places []place
 // it.
 const unlabelled = "\x00"
 
-// matchOne appends the partitions of one cluster.
+// matchOne appends the partitions of one cluster to an empty list.
 func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint32 {
-	from := len(to)
 	if len(m.names) > 0 {
 		to = m.accept(m.names[cluster.Name], number, cluster, to)
 		if m.display != "" {
@@ -263,7 +262,7 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 	if len(m.unfiled) > 0 {
 		to = m.accept(m.unfiled, number, cluster, to)
 	}
-	ascend(to[from:])
+	ascend(to)
 	return to
 }
 

@@ -159,7 +159,6 @@ func (c *Compiled) verdict(step *Step, cluster uint32) (Verdict, bool) {
 	if !c.waits(class) {
 		return Verdict{}, false
 	}
-	isHeld := c.mode != FleetController && class == held
 	slots := c.slotsOf(cluster)
 	if len(slots) == 0 {
 		return Verdict{Reason: Unmatched, Partition: -1}, true
@@ -172,7 +171,7 @@ func (c *Compiled) verdict(step *Step, cluster uint32) (Verdict, bool) {
 		v.Reason = BundlePaused
 	case paused && c.skipPaused: // as in the mode FleetController, which ignores the option
 		v.Reason = ClusterPaused
-	case isHeld:
+	case c.mode != FleetController && class == held:
 		v.Reason = ClusterOffline
 	case !s.Reached:
 		v.Reason, v.ClosedBy, v.Count, v.Limit = Gate, step.ClosedBy, step.NotReadyPartitions, step.MaxNotReadyPartitions

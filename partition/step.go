@@ -210,12 +210,10 @@ func (p *part) ready() bool { return p.waiting() == 0 && p.notReady() <= p.max }
 // to releases.
 func (c *Compiled) blockers(p *part) (list []ID) {
 	for _, cluster := range c.members[p.member : p.member+p.count] {
-		is := false
-		switch class := c.class(cluster); {
-		case c.mode == FleetController:
+		class := c.class(cluster)
+		is := class == updating || class == blocked || class == broken
+		if c.mode == FleetController {
 			is = class&lenient != 0
-		default:
-			is = class == updating || class == blocked || class == broken
 		}
 		if is {
 			if list = append(list, c.id(cluster)); len(list) == 3 {

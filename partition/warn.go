@@ -34,12 +34,10 @@ func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string
 // warn lists legal settings that their author may not have meant, in a fixed order.
 func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 	automatic := len(strategy.Partitions) == 0 || options.Leftovers == AppendLeftovers
-	if !strategy.MaxUnavailablePartitions.IsZero() && len(c.members) > 0 {
-		limited := slices.ContainsFunc(c.partitions, func(p part) bool { return p.max < int(p.count) })
-		if !limited {
-			list = append(list, Warning{WarningGateWithoutEffect, "maxUnavailablePartitions",
-				"maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable"})
-		}
+	limited := slices.ContainsFunc(c.partitions, func(p part) bool { return p.max < int(p.count) })
+	if !strategy.MaxUnavailablePartitions.IsZero() && len(c.members) > 0 && !limited {
+		list = append(list, Warning{WarningGateWithoutEffect, "maxUnavailablePartitions",
+			"maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable"})
 	}
 	idle := c.idle(strategy, options)
 	limit := func(v value) {
