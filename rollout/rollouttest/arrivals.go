@@ -19,51 +19,22 @@ func (r *running) schedule() error {
 	r.fleet = s
 	f.Environments, f.Deployments = slices.Clone(s.Environments), slices.Clone(s.Deployments)
 	f.Unavailable, f.DeletedResources = slices.Clone(s.Unavailable), slices.Clone(s.DeletedResources)
-	f.Resources, f.Versions, f.Targets, f.Approvals, f.Overrides, f.Freezes, f.Commands = nil, nil, nil, nil, nil, nil, nil
-	later := func(at time.Time) bool { return at.After(r.Start) }
-	arrive := func(at time.Time, do func(*rollout.Snapshot), what string, args ...any) {
-		r.arrivals = append(r.arrivals, Change{At: at, What: fmt.Sprintf(what, args...), Do: do})
-	}
-	for _, v := range s.Versions {
-		if !later(v.CreatedAt) {
-			f.Versions = append(f.Versions, v)
-			continue
-		}
-		arrive(v.CreatedAt, func(s *rollout.Snapshot) { s.Versions = append(s.Versions, v) }, "%s %s published", textlist.Name(v.Deployment), textlist.Name(v.ID))
-	}
-	for _, a := range s.Approvals {
-		if !later(a.At) {
-			f.Approvals = append(f.Approvals, a)
-			continue
-		}
-		arrive(a.At, func(s *rollout.Snapshot) { s.Approvals = append(s.Approvals, a) }, "%s", approvalText(a))
-	}
-	for _, o := range s.Overrides {
-		if !later(o.CreatedAt) {
-			f.Overrides = append(f.Overrides, o)
-			continue
-		}
-		arrive(o.CreatedAt, func(s *rollout.Snapshot) { s.Overrides = append(s.Overrides, o) }, "%s", overrideText(o))
-	}
-	for _, z := range s.Freezes {
-		if !later(z.CreatedAt) {
-			f.Freezes = append(f.Freezes, z)
-			continue
-		}
-		arrive(z.CreatedAt, func(s *rollout.Snapshot) { s.Freezes = append(s.Freezes, z) }, "%s", freezeText(z))
-	}
-	for _, c := range s.Commands {
-		if !later(c.At) {
-			f.Commands = append(f.Commands, c)
-			continue
-		}
-		arrive(c.At, func(s *rollout.Snapshot) { s.Commands = append(s.Commands, c) }, "%s", commandText(c))
-	}
+	f.Resources, f.Targets = nil, nil
+	f.Versions = divide(r, s.Versions, versionText, func(v rollout.Version) time.Time { return v.CreatedAt },
+		func(s *rollout.Snapshot) *[]rollout.Version { return &s.Versions })
+	f.Approvals = divide(r, s.Approvals, approvalText, func(a rollout.Approval) time.Time { return a.At },
+		func(s *rollout.Snapshot) *[]rollout.Approval { return &s.Approvals })
+	f.Overrides = divide(r, s.Overrides, overrideText, func(o rollout.Override) time.Time { return o.CreatedAt },
+		func(s *rollout.Snapshot) *[]rollout.Override { return &s.Overrides })
+	f.Freezes = divide(r, s.Freezes, freezeText, func(z rollout.Freeze) time.Time { return z.CreatedAt },
+		func(s *rollout.Snapshot) *[]rollout.Freeze { return &s.Freezes })
+	f.Commands = divide(r, s.Commands, commandText, func(c bracket.Command) time.Time { return c.At },
+		func(s *rollout.Snapshot) *[]bracket.Command { return &s.Commands })
 	joins := map[string]time.Time{} // when the first target of a resource joins; zero: from the start
 	for _, t := range s.Targets {
 		t.Jobs = slices.Clone(t.Jobs)
 		at, known := joins[t.Resource]
-		if !later(t.JoinedAt) {
+		if !r.later(t.JoinedAt) {
 			f.Targets = append(f.Targets, t)
 			joins[t.Resource] = time.Time{}
 		} else if !known || t.JoinedAt.Before(at) {
@@ -74,13 +45,13 @@ func (r *running) schedule() error {
 		if at := joins[resource.ID]; at.IsZero() {
 			f.Resources = append(f.Resources, resource)
 		} else {
-			arrive(at, func(s *rollout.Snapshot) { s.Resources = append(s.Resources, resource) }, "%s joined", textlist.Name(resource.ID))
+			r.arrive(at, textlist.Name(resource.ID)+" joined", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, resource) })
 		}
 	}
 	for _, t := range s.Targets {
-		if later(t.JoinedAt) {
+		if r.later(t.JoinedAt) {
 			t.Jobs = slices.Clone(t.Jobs)
-			arrive(t.JoinedAt, func(s *rollout.Snapshot) { s.Targets = append(s.Targets, t) }, "")
+			r.arrive(t.JoinedAt, "", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, t) })
 		}
 	}
 	for i, c := range r.Changes {
@@ -92,6 +63,30 @@ func (r *running) schedule() error {
 	r.arrivals = slices.DeleteFunc(r.arrivals, func(c Change) bool { return c.At.After(lastInstant()) }) // no plan will ever see them
 	slices.SortStableFunc(r.arrivals, func(a, b Change) int { return a.At.Compare(b.At) })
 	return nil
+}
+
+// later reports whether what comes at an instant does not exist at the start.
+func (r *running) later(at time.Time) bool { return at.After(r.Start) }
+
+func (r *running) arrive(at time.Time, what string, do func(*rollout.Snapshot)) {
+	r.arrivals = append(r.arrivals, Change{At: at, What: what, Do: do})
+}
+
+// divide returns the entries of a list that exist at the start. The others arrive later, in the same
+// list of the fleet.
+func divide[T any](r *running, list []T, text func(T) string, at func(T) time.Time, in func(*rollout.Snapshot) *[]T) (there []T) {
+	for _, entry := range list {
+		if r.later(at(entry)) {
+			r.arrive(at(entry), text(entry), func(s *rollout.Snapshot) { *in(s) = append(*in(s), entry) })
+		} else {
+			there = append(there, entry)
+		}
+	}
+	return there
+}
+
+func versionText(v rollout.Version) string {
+	return fmt.Sprintf("%s %s published", textlist.Name(v.Deployment), textlist.Name(v.ID))
 }
 
 // approvalText says what was decided about which version, where, and by whom.
