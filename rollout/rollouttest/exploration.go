@@ -277,14 +277,12 @@ func (e Exploration) together(trials []*Consequence) string {
 func (p Prediction) ends() string {
 	var parts []string
 	var latest time.Time
-	halted := 0
 	for _, trial := range p.Trials {
-		if !trial.Done {
-			halted++
-		} else if trial.Finish.After(latest) {
+		if trial.Done && trial.Finish.After(latest) {
 			latest = trial.Finish
 		}
 	}
+	halted := p.halted()
 	if halted < len(p.Trials) {
 		parts = append(parts, "done at "+p.instant(latest))
 	}
@@ -389,7 +387,7 @@ func explore(ctx context.Context, world World, faults []Fault) explored {
 	}
 	for i := range r.fleet.Targets {
 		t := &r.fleet.Targets[i]
-		if slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool { return !job.Status.Terminal() || verifies(&job) }) {
+		if slices.ContainsFunc(t.Jobs, func(job rollout.Job) bool { return unfinished(&job) }) {
 			held[t.Resource] = true
 		}
 	}

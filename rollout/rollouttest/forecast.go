@@ -65,7 +65,11 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 		if len(world.Changes) == 0 { // which may rely on where in its lists the fleet has something
 			f.world.Fleet.Resources, f.world.Fleet.Targets = ascending(world.Fleet.Resources, world.Fleet.Targets)
 		}
-		f.runRest(ctx)
+		rest := f.outcomes[1:]
+		inParallel(len(rest), &world, func(i int) (ok bool) {
+			f.run(ctx, i+1)
+			return rest[i].err == nil
+		})
 	}
 	p := Prediction{Trials: make([]Trial, trials)}
 	unsampled, overdue := map[string]bool{}, map[string]bool{}
@@ -107,15 +111,6 @@ type trialOutcome struct {
 	unsampled map[string]bool // deployments
 	overdue   map[string]bool // runs, or else targets
 	err       error
-}
-
-// runRest runs all trials but the first.
-func (f *forecast) runRest(ctx context.Context) {
-	rest := f.outcomes[1:]
-	inParallel(len(rest), &f.world, func(i int) (ok bool) {
-		f.run(ctx, i+1)
-		return rest[i].err == nil
-	})
 }
 
 // inParallel calls do for 0 to n-1, on all cores, and begins no further one after a failure. A world

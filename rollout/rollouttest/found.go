@@ -28,7 +28,7 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 	for i := range r.fleet.Targets {
 		t := &r.fleet.Targets[i]
 		for _, job := range t.Jobs {
-			if !job.Status.Terminal() || verifies(&job) {
+			if unfinished(&job) {
 				jobs = append(jobs, found{t, job})
 			}
 		}
@@ -94,6 +94,9 @@ func works(job *rollout.Job) bool {
 func verifies(job *rollout.Job) bool {
 	return job.Status == rollout.JobSuccessful && job.Verification == rollout.VerificationRunning
 }
+
+// unfinished reports whether a job has not ended, or its checks have not.
+func unfinished(job *rollout.Job) bool { return !job.Status.Terminal() || verifies(job) }
 
 // completed returns when a job ended that has. An instant before the year 1 is none, as in a plan.
 func completed(job *rollout.Job) time.Time {
@@ -180,7 +183,7 @@ func (r *running) found() []string {
 		t := &r.fleet.Targets[i]
 		for _, own := range t.Jobs {
 			_, ours := r.dispatched[own.Run]
-			if !ours && (!own.Status.Terminal() || verifies(&own)) {
+			if !ours && unfinished(&own) {
 				jobs = append(jobs, job{nameOf(t.TargetID, &own), own.CreatedAt})
 			}
 		}

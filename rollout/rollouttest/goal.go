@@ -136,10 +136,7 @@ func taskOf(t rollout.TargetID) task { return task{t.Deployment, t.Environment} 
 // progress returns how far the world came with everything that a target runs or awaits at the end, or
 // had to do since the start, ordered by environment, deployment and version.
 func (r *running) progress() []Progress {
-	gone := map[string]bool{}
-	for _, id := range r.fleet.DeletedResources {
-		gone[id] = true
-	}
+	gone := deletedIn(&r.fleet)
 	waits := map[rollout.TargetID]rollout.Waiting{}
 	for w := range r.plan.Waiting.All() {
 		waits[w.TargetID] = w
@@ -197,7 +194,7 @@ func (r *running) progress() []Progress {
 func (r *running) count(t *rollout.Target, w *rollout.Waiting, waiting bool, goals map[string]*Progress) {
 	left := map[string]bool{}
 	for k := range t.Jobs {
-		if job := &t.Jobs[k]; !job.Status.Terminal() || verifies(job) {
+		if job := &t.Jobs[k]; unfinished(job) {
 			if g := goals[job.Version]; g != nil {
 				left[job.Version], g.Hanging = true, true
 			}
@@ -225,21 +222,13 @@ func (r *running) count(t *rollout.Target, w *rollout.Waiting, waiting bool, goa
 // not open. A plan lists only the newest version that waits, and explains the others.
 func (r *running) awaited(t *rollout.Target, w *rollout.Waiting, goals map[string]*Progress) map[string][]rollout.Reason {
 	awaited := map[string][]rollout.Reason{}
-	reasons := func(blockers []rollout.Verdict) (list []rollout.Reason) {
-		for _, v := range blockers {
-			if v.Until.IsZero() {
-				list = append(list, v.Reason)
-			}
-		}
-		return list
-	}
 	switch {
 	case goals[w.Version] != nil:
-		awaited[w.Version] = reasons(w.Blockers)
+		awaited[w.Version] = lasting(w.Blockers)
 	case w.Version == "": // it is held, so whatever it does not run is still to come
 		for version := range goals {
 			if version != current(t) {
-				awaited[version] = reasons(w.Blockers)
+				awaited[version] = lasting(w.Blockers)
 			}
 		}
 	}
@@ -256,7 +245,7 @@ func (r *running) awaited(t *rollout.Target, w *rollout.Waiting, goals map[strin
 		for _, rule := range v.Blockers() {
 			blockers = append(blockers, rule.Verdict)
 		}
-		awaited[v.Version] = reasons(blockers)
+		awaited[v.Version] = lasting(blockers)
 	}
 	return awaited
 }

@@ -111,7 +111,7 @@ func (s *Step) atWork() []rollout.Start {
 		return nil
 	}
 	var list []rollout.Start
-	gone := s.gone()
+	gone := deletedIn(&s.Snapshot)
 	for k := range s.Snapshot.Targets {
 		t := &s.Snapshot.Targets[k]
 		for n := range t.Jobs {
@@ -468,7 +468,7 @@ func checkComplete(s Step) error {
 			said++
 		}
 	}
-	there, gone := 0, s.gone()
+	there, gone := 0, deletedIn(&s.Snapshot)
 	for k := range s.Snapshot.Targets {
 		if !gone[s.Snapshot.Targets[k].Resource] {
 			there++

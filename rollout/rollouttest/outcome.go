@@ -23,8 +23,7 @@ type Outcome struct {
 	VerifiedAfter time.Duration `json:"verifiedAfter,omitempty"`
 }
 
-// validate says what is wrong with an outcome. The error completes a sentence about
-// the attempt.
+// validate says what is wrong with an outcome. The error completes a sentence about the attempt.
 func (o Outcome) validate() error {
 	switch ends := o.decides(); {
 	case o.After < 0:

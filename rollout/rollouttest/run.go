@@ -160,7 +160,7 @@ func (r *running) endedBy(at time.Time) {
 			if !r.open[key] {
 				continue
 			}
-			if listed[key] = true; !job.Status.Terminal() || verifies(job) {
+			if listed[key] = true; unfinished(job) {
 				continue
 			}
 			r.overAt[key] = at

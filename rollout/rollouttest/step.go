@@ -98,11 +98,11 @@ func (s *Step) target(id rollout.TargetID) *rollout.Target {
 	return &s.Snapshot.Targets[k]
 }
 
-// gone returns the resources that are listed as deleted: targets that are still listed on them do
-// not count.
-func (s *Step) gone() map[string]bool {
-	gone := make(map[string]bool, len(s.Snapshot.DeletedResources))
-	for _, id := range s.Snapshot.DeletedResources {
+// deletedIn returns the resources that are listed as deleted: targets that are still listed on them
+// do not count.
+func deletedIn(s *rollout.Snapshot) map[string]bool {
+	gone := make(map[string]bool, len(s.DeletedResources))
+	for _, id := range s.DeletedResources {
 		gone[id] = true
 	}
 	return gone

@@ -129,8 +129,8 @@ type recorder struct {
 	drains   map[member]bool            // pre members that ran
 	upgrades map[member]map[string]bool // main members that ran → versions
 	pres     map[[2]string]int          // (group, resource) → pre members of the execution
-	begun    map[string][]beginning     // pool → who began in it within the period of its rate
 	drained  map[[2]string]int          // (group, resource) → those of them that had run before the start, and no main member had
+	begun    map[string][]beginning     // pool → who began in it within the period of its rate
 }
 
 // beginning is a resource that began in a pool with a rate.
@@ -431,13 +431,21 @@ func (r *recorder) leave(key string) {
 func (r *recorder) left() []rollout.Reason {
 	reasons := map[rollout.Reason]bool{}
 	for w := range r.plan.Waiting.All() {
-		for _, verdict := range w.Blockers {
-			if verdict.Until.IsZero() {
-				reasons[verdict.Reason] = true
-			}
+		for _, reason := range lasting(w.Blockers) {
+			reasons[reason] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(reasons))
+}
+
+// lasting returns the reasons of some blockers that time alone does not open.
+func lasting(blockers []rollout.Verdict) (reasons []rollout.Reason) {
+	for _, v := range blockers {
+		if v.Until.IsZero() {
+			reasons = append(reasons, v.Reason)
+		}
+	}
+	return reasons
 }
 
 // inFlight counts the resources that are being disrupted after the starts of a plan.
