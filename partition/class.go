@@ -142,18 +142,19 @@ func (f facts) controllerClass() class {
 	return c
 }
 
-// There is one bitset for each set of members that a step walks over.
+// There is one bitset for each set of members that a step of the default mode walks over.
 const (
-	setBroken    = iota // default mode
-	setPending          //
-	setOutOfSync        //
+	setBroken = iota
+	setPending
+	setOutOfSync
 )
 
+// In the mode FleetController there are others in their places.
 const (
-	setUncreated = iota // FleetController
-	setUnstaged         //
-	setLenient          // may be released at no cost
-	setHealthy          // may be released within the budgets
+	setUncreated = iota
+	setUnstaged
+	setLenient // may be released at no cost
+	setHealthy // may be released within the budgets
 
 	sets // how many there are, at most
 )

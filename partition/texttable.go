@@ -82,9 +82,6 @@ func (t *textTable) find(text string) int32 { return t.search(t.head(text), text
 // separate from search because it has no branch to be mispredicted: when the heads of many texts
 // are taken in a row, the processor waits for many of them at once.
 func (t *textTable) head(text string) uint16 {
-	if len(t.slots) == 0 {
-		return 0
-	}
 	return t.slots[fingerprint(text)&uint32(len(t.slots)-1)]
 }
 
