@@ -204,10 +204,10 @@ type Summary struct {
 	Total int // members
 	Max   int // a start that consumes is admitted only while Active is below it
 
-	// RateOpens is the instant from which the pool's Rate lets one more member begin, if candidates
-	// wait for that. It follows from the Record: after a clock has been set back, the instant one
-	// period after the plan's admissions are carried out may come before it. Zero: no candidate
-	// waits for the rate, or the wait takes that period.
+	// RateOpens is the instant from which the pool's Rate lets one more member begin, by what the
+	// Record remembers, if candidates wait for that. It is zero if none do, and if they wait only for
+	// the plan's own admissions: then the rate opens one period after these are carried out. After a
+	// clock has been set back, that instant may also come before RateOpens.
 	RateOpens time.Time
 
 	Holders     []Holder // with a lease, or with an active job alone

@@ -36,7 +36,7 @@ type Timeline struct {
 	// runs on a target that leaves is not listed: nobody reports it any more.
 	Running []string `json:"running,omitempty"`
 
-	// Pools gives the greatest use of every pool, by key.
+	// Pools gives the greatest use of every pool, in the order of their keys.
 	Pools []Peak `json:"pools,omitempty"`
 
 	// InFlight is the greatest number of resources that were being disrupted at once, whatever the
