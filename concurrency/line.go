@@ -229,11 +229,14 @@ func (q *Queue) wakeAt(spot int) {
 	}
 }
 
+// revive takes a line from where it waits.
 func (q *Queue) revive(l *line) {
-	q.unpark(l)
+	heap.Remove(&q.spots[l.spot], l.at)
+	l.spot = -1
 	q.live[l] = true
 }
 
+// park lets a line wait for a place in the pool that refuses it, or for a key of the pool's family.
 func (q *Queue) park(l *line, r Refusal) {
 	heap.Remove(&q.walk.lines, l.at)
 	delete(q.live, l)
@@ -257,13 +260,6 @@ func (q *Queue) stepDown(l *line) {
 	if l.from >= 0 {
 		q.wakeAt(l.from)
 		l.from = -1
-	}
-}
-
-func (q *Queue) unpark(l *line) {
-	if l.spot >= 0 {
-		heap.Remove(&q.spots[l.spot], l.at)
-		l.spot = -1
 	}
 }
 

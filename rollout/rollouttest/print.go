@@ -96,18 +96,15 @@ func (t Timeline) left() []Entry {
 
 // named lists the first few of some names.
 func named(names []string, most int) string {
-	return strings.Join(textlist.Names(names[:min(len(names), most)]), ", ") + more(len(names)-most)
+	text := strings.Join(textlist.Names(names[:min(len(names), most)]), ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // poolName returns the key of a pool as people read it.
 func poolName(key string) string { return textlist.Name(textkey.Plain(key)) }
-
-func more(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d more", n)
-}
 
 // placed returns the entries with their names as a line shows them, and with the environment behind
 // the name of every resource that has entries of several environments.
