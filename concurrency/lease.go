@@ -244,7 +244,9 @@ func (l Lease) proves(token uint64) error {
 // *[FieldError] in any case.
 //
 // Apply the claims that one plan makes on one record in the order of the plan, then write the
-// record once. Any of them may be left out. [Apply] does all this for a whole plan.
+// record once. Any of them may be left out, but of several with one token, which are those of one
+// holder, not the first: behind greater tokens that token is refused. [Apply] does all this for a
+// whole plan, and takes any part of it in any order.
 func (r Record) Claim(c Claim, h Holder, now time.Time) (Record, error) {
 	if err := checkClaiming(now); err != nil {
 		return r, err
