@@ -95,7 +95,7 @@ func (q *Queue) key(who int32, w *waiting) string {
 	for _, pool := range q.ledger.ordered(w.Needs) {
 		kind := byte('+')
 		if at := q.ledger.placeIn(who, pool); at != none && q.ledger.places[at].down {
-			if q.ledger.places[at].keyed || q.ledger.places[at].counting && q.ledger.pools[pool].family == none {
+			if q.ledger.places[at].keyed || q.ledger.pools[pool].family == none {
 				continue
 			}
 			kind = '=' // takes no place, but may need a key
