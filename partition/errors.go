@@ -31,7 +31,7 @@ const (
 	CodeSyntax       Code = strictjson.CodeSyntax       // the document is not JSON, is empty, or is followed by more text
 	CodeUnknownField Code = strictjson.CodeUnknownField // there is no such field
 	CodeDuplicate    Code = strictjson.CodeDuplicate    // a field or a cluster is given twice
-	CodeType         Code = strictjson.CodeType         // the value has another type
+	CodeType         Code = strictjson.CodeType         // the value has not the type of its field, or not the form of that type
 	CodeLimitFormat  Code = "limit_format"              // neither an int nor a percentage
 	CodeLimitNumber  Code = "limit_number"              // a percentage whose number is wrong
 	CodeSelector     Code = "selector"                  // a label selector that Kubernetes would refuse

@@ -100,7 +100,8 @@ func neighbour(name string) bool {
 	return false
 }
 
-// UnmarshalJSON reads one entry of partitions, as strictly as the strategy.
+// UnmarshalJSON reads one entry of partitions, as strictly as the strategy; null is an error. It is
+// for the decoder of a [Strategy], which makes each fault a *[FieldError] with the path of the entry.
 func (d *Definition) UnmarshalJSON(data []byte) error {
 	// The fields are pointers because null counts as absent, and a string cannot be null.
 	var decoded struct {
