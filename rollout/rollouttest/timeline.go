@@ -22,7 +22,7 @@ type Timeline struct {
 	// finishes earlier.
 	Finish time.Time `json:"finish,omitzero"`
 
-	// Done says that at the end nothing waited, ran or hung. Otherwise see Left.
+	// Done says that at the end nothing waited, ran or hung. Otherwise see Left, Running and CutOff.
 	Done bool `json:"done"`
 
 	// CutOff says that World.End, or an error of Run, came before the world was at rest.
@@ -98,7 +98,7 @@ type Entry struct {
 	Group       string            `json:"group,omitempty"`  // id of the bracket group, or holder of the slot
 	Reason      rollout.Reason    `json:"reason,omitempty"` // how a start got its slot
 	Event       bracket.EventKind `json:"event,omitempty"`
-	Status      string            `json:"status,omitempty"` // of the job or verification that ended, or of the group or execution after the event
+	Status      string            `json:"status,omitempty"` // of a job when it was found, of the job or verification that ended, or of the group or execution after the event
 	Into        string            `json:"into,omitempty"`   // the group that another one was merged into
 	Locks       map[string]string `json:"locks,omitempty"`  // deployment → version that the group locked first
 	TimedOut    bool              `json:"timedOut,omitempty"`
