@@ -28,7 +28,7 @@ func (l *ledger) free(who int32, c *Candidate) Reason {
 	}
 	for _, pool := range c.Needs {
 		at := l.placeIn(who, pool)
-		if at == none || !l.places[at].down {
+		if at == none || !l.places[at].down() {
 			return ""
 		}
 		if !l.places[at].keyed && l.pools[pool].family != none {
@@ -44,7 +44,7 @@ func (l *ledger) reason(who int32, c *Candidate) Reason {
 	reason := SlotHeld
 	for _, pool := range c.Needs {
 		at := l.placeIn(who, pool)
-		if at == none || !l.places[at].down {
+		if at == none || !l.places[at].down() {
 			return SlotFree
 		}
 		if l.heldBy(at, c.Group) == none {
@@ -85,7 +85,7 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 			continue
 		}
 		reason := Reason("")
-		if at := l.placeIn(who, pool); at == none || !l.places[at].down {
+		if at := l.placeIn(who, pool); at == none || !l.places[at].down() {
 			reason = p.refusal(at != none && l.places[at].reserved)
 		}
 		if reason == "" && p.family != none && p.keyed == 0 {
@@ -163,7 +163,7 @@ func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	}
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]
-		if at := l.placeIn(who, pool); at != none && (l.places[at].down || l.places[at].reserved) {
+		if at := l.placeIn(who, pool); at != none && (l.places[at].down() || l.places[at].reserved) {
 			continue
 		}
 		if !l.hasRoom(p) {
@@ -244,9 +244,9 @@ func (l *ledger) enter(who int32, group string, claims []Claim) {
 	for _, claim := range claims {
 		at := l.place(who, claim.Pool)
 		if l.heldBy(at, group) == none {
-			l.places[at].begun = !l.places[at].down
+			l.places[at].begun = !l.places[at].down()
 			l.hold(at, group, claim.Token)
-			l.places[at].down, l.places[at].counting, l.places[at].keyed = true, true, true
+			l.places[at].counting, l.places[at].keyed = true, true
 		}
 	}
 }
@@ -265,7 +265,7 @@ func (l *ledger) take(claims []Claim, who int32, c *Candidate) []Claim {
 		at := l.place(who, pool)
 		h := l.heldBy(at, c.Group)
 		if h == none {
-			if p.period > 0 && !l.places[at].down {
+			if p.period > 0 && !l.places[at].down() {
 				l.places[at].begun = true
 				l.begun = append(l.begun, at)
 				l.spendRate(p)

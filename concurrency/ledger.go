@@ -63,13 +63,15 @@ type place struct {
 	holds       int32 // first lease, or none
 	unavailable bool
 	departed    bool // no member: its leases do not count
-	down        bool // unavailable, or a member with a lease, counting or not
 	counting    bool // it is in the pool's active
 	keyed       bool // it counts, by more than leases of keyless holders
 	reserved    bool // it is in the pool's reserved
 	begun       bool // its resource began in this batch; not noted everywhere if the pool has no rate
 	crowded     bool // its leases are in ledger.crowds
 }
+
+// down reports whether the resource is unavailable, or a member with a lease, counting or not.
+func (p *place) down() bool { return p.unavailable || p.holds != none && !p.departed }
 
 // hold is a lease, or an active job without one.
 type hold struct {
@@ -100,8 +102,7 @@ func (l *ledger) forgive(q *quarantined) {
 func (l *ledger) recount(at int32) {
 	place := &l.places[at]
 	counting, keyed := place.unavailable, place.unavailable
-	place.down = counting || place.holds != none && !place.departed
-	for h := place.holds; h != none && place.down && !keyed; h = l.holds[h].next {
+	for h := place.holds; h != none && !place.departed && !keyed; h = l.holds[h].next {
 		counting = counting || !l.holds[h].forgiven
 		keyed = counting && !l.holds[h].forgiven && !l.holds[h].keyless
 	}

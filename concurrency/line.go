@@ -94,7 +94,7 @@ func (q *Queue) key(who int32, w *waiting) string {
 	}
 	for _, pool := range q.ledger.ordered(w.Needs) {
 		kind := byte('+')
-		if at := q.ledger.placeIn(who, pool); at != none && q.ledger.places[at].down {
+		if at := q.ledger.placeIn(who, pool); at != none && q.ledger.places[at].down() {
 			if q.ledger.places[at].keyed || q.ledger.pools[pool].family == none {
 				continue
 			}
@@ -110,7 +110,7 @@ func (q *Queue) consumes(w *waiting) []int32 {
 	who := q.resource(w.Resource)
 	var pools []int32
 	for _, pool := range q.ledger.ordered(w.Needs) {
-		if at := q.ledger.placeIn(who, pool); at == none || !q.ledger.places[at].down {
+		if at := q.ledger.placeIn(who, pool); at == none || !q.ledger.places[at].down() {
 			pools = append(pools, pool)
 		}
 	}
