@@ -88,7 +88,7 @@ type Record struct {
 	Confirmed []Confirmation `json:"confirmed,omitzero"`
 	// Begun is used only in the record of a pool with a [Rate]. It counts the members that began, in
 	// ascending order of the instants, as far back as the period of the rate was when the last one
-	// began. [Record.Claim] and [Apply] write it. A member stays counted when its lease is released.
+	// began. [Record.Claim] and [Apply] write it. A member whose lease is released stays counted.
 	Begun []Begun `json:"begun,omitzero"`
 }
 

@@ -205,9 +205,9 @@ type Summary struct {
 	Max   int // a start that consumes is admitted only while Active is below it
 
 	// RateOpens is the instant from which the pool's Rate lets one more member begin, by what the
-	// Record remembers, if candidates wait for that. It is zero if none do, and if they wait only for
-	// the plan's own admissions: then the rate opens one period after these are carried out. After a
-	// clock has been set back, that instant may also come before RateOpens.
+	// Record remembers, if candidates wait for that. It is zero if none do, and if they wait only
+	// for the plan's own admissions: then the rate opens one period after these are carried out.
+	// After a clock has been set back, that instant may also come before RateOpens.
 	RateOpens time.Time
 
 	Holders     []Holder // with a lease, or with an active job alone

@@ -271,7 +271,7 @@ func TestQueueAllowanceMoves(t *testing.T) {
 	}
 }
 
-// TestQueueAllowanceSkips: an allowance that moves passes over the lease that has ended since, whose
+// TestQueueAllowanceSkips: an allowance that moves passes over a lease that has ended since, whose
 // number in the ledger a new lease has by then.
 func TestQueueAllowanceSkips(t *testing.T) {
 	s := newScene(stuck(1, Quarantine))

@@ -90,8 +90,8 @@ func (c *Compiled) create(p *part, r *Controller, probe bool) (stopped bool) {
 
 // update releases members. Members that are unavailable already are released at no cost. The others
 // are released while both the budget of the partition and that of all targets have room. The two
-// kinds do not influence each other, so they need not be walked over together. With probe it does as
-// create does.
+// kinds do not influence each other, so they need not be walked over together. With probe it does
+// as create does.
 func (c *Compiled) update(p *part, s *Status, step *Step, probe bool) (stopped bool) {
 	if c.paused {
 		return false

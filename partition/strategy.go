@@ -101,7 +101,7 @@ func neighbour(name string) bool {
 }
 
 // UnmarshalJSON reads one entry of partitions, as strictly as the strategy; null is an error. It is
-// for the decoder of a [Strategy], which makes each fault a *[FieldError] with the path of the entry.
+// for the decoder of a [Strategy], which makes each fault a *[FieldError] with the entry's path.
 func (d *Definition) UnmarshalJSON(data []byte) error {
 	// The fields are pointers because null counts as absent, and a string cannot be null.
 	var decoded struct {

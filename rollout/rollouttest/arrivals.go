@@ -72,8 +72,8 @@ func (r *running) arrive(at time.Time, what string, do func(*rollout.Snapshot)) 
 	r.arrivals = append(r.arrivals, Change{At: at, What: what, Do: do})
 }
 
-// divide returns the entries of a list that exist at the start. The others arrive later, in the same
-// list of the fleet.
+// divide returns the entries of a list that exist at the start. The others arrive later, in the
+// same list of the fleet.
 func divide[T any](r *running, list []T, text func(T) string, at func(T) time.Time, in func(*rollout.Snapshot) *[]T) (there []T) {
 	for _, entry := range list {
 		if r.later(at(entry)) {

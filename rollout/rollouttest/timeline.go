@@ -22,7 +22,7 @@ type Timeline struct {
 	// finishes earlier.
 	Finish time.Time `json:"finish,omitzero"`
 
-	// Done says that at the end nothing waited, ran or hung. Otherwise see Left, Running and CutOff.
+	// Done says that at the end nothing waited, ran or hung. Otherwise see Left, Running, CutOff.
 	Done bool `json:"done"`
 
 	// CutOff says that World.End, or an error of Run, came before the world was at rest.
