@@ -68,7 +68,7 @@ func newFleet(tb testing.TB, targets, donePerTen, inFlight int) *fleet {
 		record := &ExecutionRecord{Schema: schema, Rule: "rule", Resource: f.targets[5*r].Resource}
 		switch {
 		case r%10 < donePerTen:
-			record.Last = map[string]EndedExecution{"prod": {Group: group, Status: StatusCompleted, EndedAt: f.now}}
+			record.Last = map[string]*EndedExecution{"prod": {Group: group, Status: StatusCompleted, EndedAt: f.now}}
 			for k := range f.obs.Members {
 				if m := f.obs.Members[k].Deployment; m != "node-drain" && m != "node-uncordon" {
 					f.targets[5*r+k].Current = "new"

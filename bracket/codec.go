@@ -99,6 +99,10 @@ func (r *ExecutionRecord) UnmarshalJSON(data []byte) error {
 	f.text("resource", e.Resource)
 	for environment, last := range e.Last {
 		path := "last." + environment
+		if last == nil {
+			f.add(path, CodeRequired, nil, "must not be null")
+			continue
+		}
 		f.text(path+".group", last.Group)
 		enum(&f, path+".status", last.Status, StatusCompleted, StatusFailed, StatusCancelled)
 		f.instant(path+".endedAt", last.EndedAt, true)

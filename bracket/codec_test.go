@@ -90,6 +90,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/7"},`, "closed[1].id: \"node lifecycle/prod/7\": must come before group 7", "a group closes once"},
 		{`"deployment":"drain","role":"pre","needs":[],"locks"`, `"deployment":"kubelet","role":"pre","needs":[],"locks"`, "closed[0].members[1].deployment", "which of the two is meant?"},
 		{`"resource":"node-3"`, `"resource":""`, "resource", "records belong to a resource"},
+		{`"last":{"prod"`, `"last":{"staging":null,"prod"`, "last.staging", "an end of nothing"},
 		{`"status":"completed"`, `"status":"executing"`, "last.prod.status", "what ended has ended"},
 		{`"endedAt":"2026-03-09T09:20:00Z"`, `"endedAt":"0001-01-01T00:00:00Z"`, "last.prod.endedAt", "what ended has an end"},
 		{`"endedAt":"2026-03-09T09:20:00Z"`, `"endedAt":"0000-12-31T00:00:00Z"`, "last.prod.endedAt", "some databases write the year 0 for none"},

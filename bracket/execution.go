@@ -407,9 +407,9 @@ func (s *step) end(w *work, status Status, at time.Time, quarantine bool) {
 	record := *s.state.Executions[w.record]
 	last := maps.Clone(record.Last)
 	if last == nil {
-		last = make(map[string]EndedExecution)
+		last = map[string]*EndedExecution{}
 	}
-	last[w.Environment] = EndedExecution{Group: w.Group, Status: status, Merged: w.Merged, EndedAt: at, Decisions: w.Decisions}
+	last[w.Environment] = &EndedExecution{Group: w.Group, Status: status, Merged: w.Merged, EndedAt: at, Decisions: w.Decisions}
 	record.Last, record.Open = last, nil
 	s.setRecord(w.record, &record)
 }

@@ -391,7 +391,7 @@ func (w *world) round(s *worldState, part part) []write {
 	leases := maps.Clone(w.leases[s.leases])
 	changed := false
 	for k, state := range leases { // left behind by a crash
-		if e := w.execs[s.execs[int(k[0][1]-'0')]]; e != nil && state == "active" && e.Last["prod"].Group == k[1] {
+		if e := w.execs[s.execs[int(k[0][1]-'0')]]; e != nil && state == "active" && e.Last["prod"] != nil && e.Last["prod"].Group == k[1] {
 			delete(leases, k)
 			changed = true
 		}

@@ -378,6 +378,11 @@ func roomy(s State) State {
 	for i, r := range s.Executions {
 		record := *r
 		record.Last = maps.Clone(r.Last)
+		for env, last := range r.Last {
+			ended := *last
+			ended.Merged = room(ended.Merged)
+			record.Last[env] = &ended
+		}
 		if r.Open != nil {
 			open := *r.Open
 			open.Merged, open.Commands, open.Members = room(open.Merged), room(open.Commands), room(open.Members)
@@ -531,7 +536,7 @@ func (h *host) open(resource string) *Execution {
 
 // ended returns the status with which the last execution on a resource ended.
 func (h *host) ended(resource string) Status {
-	if r := h.record(resource); r != nil && r.Open == nil {
+	if r := h.record(resource); r != nil && r.Open == nil && r.Last[h.env] != nil {
 		return r.Last[h.env].Status
 	}
 	return ""

@@ -93,8 +93,9 @@ type ExecutionRecord struct {
 	Schema   int    `json:"schema"` // 1
 	Rule     string `json:"rule"`
 	Resource string `json:"resource"`
-	// Last is the execution that ended last, per environment.
-	Last map[string]EndedExecution `json:"last,omitempty"`
+	// Last is the execution that ended last, per environment. (Pointers, because a map of one entry
+	// has room for eight, and there is one for every resource, for ever.)
+	Last map[string]*EndedExecution `json:"last,omitempty"`
 	// Open is the execution in progress, nil if there is none.
 	Open *Execution `json:"open,omitempty"`
 }
@@ -285,9 +286,9 @@ func (s State) Changed(since State) (group *GroupRecord, executions []*Execution
 	return group, executions
 }
 
-// includes reports whether the ended execution was of the group or absorbed it.
-func (e EndedExecution) includes(group string) bool {
-	return e.Group == group || slices.Contains(e.Merged, group)
+// includes reports whether the ended execution was of the group or absorbed it. It is false for nil.
+func (e *EndedExecution) includes(group string) bool {
+	return e != nil && (e.Group == group || slices.Contains(e.Merged, group))
 }
 
 // includes reports whether the open execution is of the environment, and of the group or has

@@ -274,7 +274,7 @@ func (s *step) stray(c Command) {
 		v := s.view
 		last := record.Last[v.environment]
 		n := groupNumber(v.id, v.environment, c.Group)
-		if last.includes(c.Group) || n > 0 && n < groupNumber(v.id, v.environment, last.Group) {
+		if last.includes(c.Group) || last != nil && n > 0 && n < groupNumber(v.id, v.environment, last.Group) {
 			return
 		}
 	}
@@ -347,8 +347,8 @@ func (s *step) findPending(due func(PendingGroup) []time.Time) error {
 
 // count notes an ended execution of the latest group and reports whether there is one.
 func (s *step) count(record *ExecutionRecord) bool {
-	e, ok := record.Last[s.view.environment]
-	if !ok || !e.includes(s.view.latest.ID) {
+	e := record.Last[s.view.environment]
+	if !e.includes(s.view.latest.ID) {
 		return false
 	}
 	s.ended++

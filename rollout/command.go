@@ -41,7 +41,7 @@ func (w *work) unheeded() {
 		var x *bracket.Execution
 		var last bracket.EndedExecution
 		if record := w.execution(rule, c.Resource); ok && record != nil {
-			x, last = record.Open, record.Last[environment]
+			x, last = record.Open, endedIn(record, environment)
 		}
 		_, _, ended, _ := bracket.ParseGroupID(last.Group) // 0: none has ended
 		why := ""

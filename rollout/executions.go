@@ -72,6 +72,14 @@ func concerns(record *bracket.ExecutionRecord, environment string) bool {
 	return true
 }
 
+// endedIn returns the execution that ended last in an environment; the zero value if none did.
+func endedIn(record *bracket.ExecutionRecord, environment string) bracket.EndedExecution {
+	if last := record.Last[environment]; last != nil {
+		return *last
+	}
+	return bracket.EndedExecution{}
+}
+
 // executionsIn returns the records of a rule that concern an environment, in order of their
 // resources.
 func (w *work) executionsIn(rule string, environment int32) []*bracket.ExecutionRecord {

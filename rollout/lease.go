@@ -264,7 +264,7 @@ func (w *work) outlived(h concurrency.Holder) fate {
 	if record == nil {
 		return keep
 	}
-	last := record.Last[environment]
+	last := endedIn(record, environment)
 	if last.Group == h.Group && last.Status == bracket.StatusCancelled {
 		return quarantine
 	}

@@ -179,7 +179,7 @@ func TestLeaseOfAnExecution(t *testing.T) {
 	end := func(status bracket.Status, group string, merged ...string) func(*rollout.Snapshot) {
 		return func(s *rollout.Snapshot) {
 			record := *s.State.Executions[0]
-			record.Open, record.Last = nil, map[string]bracket.EndedExecution{"prod": {Group: record.Open.Group, Merged: merged, Status: status, EndedAt: half}}
+			record.Open, record.Last = nil, map[string]*bracket.EndedExecution{"prod": {Group: record.Open.Group, Merged: merged, Status: status, EndedAt: half}}
 			s.State.Executions = []*bracket.ExecutionRecord{&record}
 			of(group)(s)
 		}

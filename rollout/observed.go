@@ -296,7 +296,7 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 		if m := memberIn(open, own.Deployment); m == nil || m.Version != id(version) {
 			return version.since
 		}
-	} else if last := record.Last[environment]; includes(last.Group, last.Merged, o.latest.ID) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
+	} else if last := endedIn(record, environment); includes(last.Group, last.Merged, o.latest.ID) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
 		return version.since
 	}
 	return own.OutdatedAt
@@ -345,7 +345,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	if record == nil || !at.After(o.past(own.OutdatedAt)) {
 		return own.OutdatedAt
 	}
-	last := record.Last[o.environments[o.bracket.environment].ID]
+	last := endedIn(record, o.environments[o.bracket.environment].ID)
 	if !includes(last.Group, last.Merged, o.latest.ID) || !at.After(last.EndedAt) {
 		return own.OutdatedAt
 	}

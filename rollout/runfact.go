@@ -101,7 +101,7 @@ func (w *work) over(state bracket.State) func(resource int32) bool {
 		at = seek(len(records), at, func(k int) bool { return records[k].Resource < id })
 		last, known = resource, false
 		if at < len(records) && records[at].Resource == id && records[at].Open == nil {
-			ended := records[at].Last[state.Group.Environment]
+			ended := endedIn(records[at], state.Group.Environment)
 			known = includes(ended.Group, ended.Merged, closed[len(closed)-1].ID)
 		}
 		return known

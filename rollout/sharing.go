@@ -51,7 +51,7 @@ func (s *sharing) execution(r *bracket.ExecutionRecord) {
 		share(s, &environment)
 		share(s, &last.Group)
 		share(s, &last.Status)
-		r.Last[environment] = last
+		r.Last[environment] = last // under the id that is shared
 	}
 	x := r.Open
 	if x == nil {
