@@ -93,8 +93,9 @@ type ExecutionRecord struct {
 	Schema   int    `json:"schema"` // 1
 	Rule     string `json:"rule"`
 	Resource string `json:"resource"`
-	// Last is the execution that ended last, per environment. (Pointers, because a map of one entry
-	// has room for eight, and there is one for every resource, for ever.)
+	// Last is the execution that ended last in each environment; where none has ended there is no
+	// entry. Entries are pointers because a map has room for eight of them, of which nearly all are
+	// empty, and every resource keeps its record for ever.
 	Last map[string]*EndedExecution `json:"last,omitempty"`
 	// Open is the execution in progress, nil if there is none.
 	Open *Execution `json:"open,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 )
 
 // sharing lets decoded records share what they repeat of one another, as the records that a plan
@@ -41,6 +42,19 @@ func (s *sharing) group(r *bracket.GroupRecord) {
 				share(s, &lock.ID)
 			}
 		}
+	}
+}
+
+// pool changes a record that nobody else has yet, to an equal one.
+func (s *sharing) pool(r concurrency.Record) {
+	for i := range r.Leases {
+		l := &r.Leases[i]
+		share(s, &l.Pool)
+		share(s, &l.Group)
+		share(s, &l.State)
+	}
+	for i := range r.Confirmed {
+		share(s, &r.Confirmed[i].Pool)
 	}
 }
 

@@ -20,31 +20,24 @@ func TestDecodedStatesShare(t *testing.T) {
 	set, start := compile(t, nodeLifecycle(t)), day2.Add(10*300*time.Second)
 	for _, row := range []struct {
 		why string
-		of  func(t *testing.T, s rollout.State) (decoded []*bracket.ExecutionRecord, group *bracket.Group)
+		of  func(t *testing.T, s rollout.State) (decoded rollout.State)
 	}{
-		{"as a whole", func(t *testing.T, s rollout.State) ([]*bracket.ExecutionRecord, *bracket.Group) {
-			var decoded rollout.State
-			if err := json.Unmarshal([]byte(text(t, s)), &decoded); err != nil {
-				t.Fatal(err)
-			}
-			return decoded.Executions, decoded.Brackets[0].Closed[0]
-		}},
-		{"without its group, which may be forgotten before its last execution ends", func(t *testing.T, s rollout.State) ([]*bracket.ExecutionRecord, *bracket.Group) {
-			var decoded rollout.State
+		{"as a whole", decoded},
+		{"without its group, which may be forgotten before its last execution ends", func(t *testing.T, s rollout.State) rollout.State {
 			s.Brackets = nil
-			if err := json.Unmarshal([]byte(text(t, s)), &decoded); err != nil {
-				t.Fatal(err)
-			}
-			return decoded.Executions, nil
+			return decoded(t, s)
 		}},
-		{"record by record", func(t *testing.T, s rollout.State) ([]*bracket.ExecutionRecord, *bracket.Group) {
+		{"record by record", func(t *testing.T, s rollout.State) rollout.State {
 			_, look := reading(t, set, s, start)
-			decoded := look()
-			return decoded.Executions, decoded.Brackets[0].Closed[0]
+			return look()
 		}},
 	} {
 		s := atWork(t, set, largeFleet(100), start)
-		executions, group := row.of(t, s.State)
+		decoded := row.of(t, s.State)
+		executions, leases, group := decoded.Executions, decoded.Pools[0].Leases, (*bracket.Group)(nil)
+		if len(decoded.Brackets) > 0 {
+			group = decoded.Brackets[0].Closed[0]
+		}
 		if len(executions) != 4 {
 			t.Fatalf("%s: %d executions are open, want 4", row.why, len(executions))
 		}
@@ -73,19 +66,32 @@ func TestDecodedStatesShare(t *testing.T) {
 				}
 			}
 		}
+		for _, lease := range leases {
+			sameText(t, row.why, lease.Pool, leases[0].Pool)
+			sameText(t, row.why, string(lease.State), string(leases[0].State))
+			sameText(t, row.why, lease.Group, first.Group)
+		}
+		if len(leases) != 4 {
+			t.Errorf("%s: %d leases, want 4", row.why, len(leases))
+		}
 		if group != nil && first.Rule != &group.Rule {
 			t.Errorf("%s: the rule of the group is there twice", row.why)
 		}
 	}
 }
 
+func decoded(t *testing.T, s rollout.State) (again rollout.State) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text(t, s)), &again); err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
 // TestEndedExecutionsShare: they are as many as the resources, for ever.
 func TestEndedExecutionsShare(t *testing.T) {
 	s, _ := doneFleet(t, 20)
-	var decoded rollout.State
-	if err := json.Unmarshal([]byte(text(t, s.State)), &decoded); err != nil {
-		t.Fatal(err)
-	}
+	decoded := decoded(t, s.State)
 	if diff := cmp.Diff(s.State, decoded); diff != "" || len(decoded.Executions) != 4 {
 		t.Errorf("%d executions, want 4; another state (-encoded +decoded):\n%s", len(decoded.Executions), diff)
 	}
@@ -112,6 +118,9 @@ func reading(t *testing.T, set *rollout.PolicySet, s rollout.State, now time.Tim
 	}
 	for _, record := range s.Executions {
 		save(t, store, bracket.ExecutionKey(record.Rule, record.Resource), record)
+	}
+	for _, record := range s.Pools {
+		save(t, store, rollout.PoolRecordKey(record.Key), record)
 	}
 	planner := &rollout.Planner{Policies: set, Store: store, Clock: clock.NewFake(now)}
 	return store, func() rollout.State {
@@ -171,10 +180,7 @@ func TestOtherRulesAreKept(t *testing.T) {
 	open, rule := *own.Open, *own.Open.Rule
 	rule.StuckAfterSeconds = 77
 	open.Rule, own.Open, s.Executions[1] = &rule, &open, &own
-	var decoded rollout.State
-	if err := json.Unmarshal([]byte(text(t, s)), &decoded); err != nil {
-		t.Fatal(err)
-	}
+	decoded := decoded(t, s)
 	if got := decoded.Executions[1].Open.Rule; got.StuckAfterSeconds != 77 || reflect.DeepEqual(got, decoded.Executions[0].Open.Rule) {
 		t.Errorf("the rule is another one: %+v", got)
 	}

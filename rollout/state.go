@@ -33,6 +33,9 @@ func (s *State) UnmarshalJSON(data []byte) error {
 		return fieldErrors(err)
 	}
 	sharing := newSharing()
+	for _, record := range s.Pools {
+		sharing.pool(record)
+	}
 	for _, record := range s.Brackets {
 		if record != nil {
 			sharing.group(record)

@@ -83,7 +83,7 @@ type recordKind struct {
 func recordKinds() []recordKind {
 	return []recordKind{
 		{"pool/", func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, concurrency.ParseRecord, func(r concurrency.Record) string { return PoolRecordKey(r.Key) })
+			record, err := read(s, entry, s.decodePool, func(r concurrency.Record) string { return PoolRecordKey(r.Key) })
 			record.Revision = uint64(entry.Revision)
 			s.state.Pools = append(s.state.Pools, record)
 			return err
@@ -117,6 +117,14 @@ func decode[T any, P interface {
 }](value []byte) (*T, error) {
 	record := new(T)
 	err := P(record).UnmarshalJSON(value)
+	return record, err
+}
+
+func (s *stored) decodePool(value []byte) (concurrency.Record, error) {
+	record, err := concurrency.ParseRecord(value)
+	if err == nil {
+		s.sharing.pool(record)
+	}
 	return record, err
 }
 
