@@ -86,7 +86,7 @@ func (e *edit) actions() []Action {
 	k := r.current
 	s := r.stage(k)
 	var list []Action
-	if n := s.number[Starting]; n > 0 {
+	if n := int(s.number[Starting]); n > 0 {
 		list = make([]Action, 0, n+1)
 	}
 	s.tree.each(isStarting, func(_ int, rec *record, name string) bool {

@@ -29,8 +29,18 @@ func (e *edit) halt(phase Phase) {
 }
 
 func (r *Run) overBudget() bool {
-	budget := r.plan.budget
-	return r.totals.over > 0 || !budget.IsZero() && r.totals.failures > r.plan.budgetOf(budget, r.totals.members)
+	failures, allowed := r.budget()
+	return r.all.over > 0 || failures > allowed
+}
+
+// budget returns how many members of the run are failed or timed out, and how many may be. The
+// cleanup has a budget of its own.
+func (r *Run) budget() (failures, allowed int) {
+	if r.plan.budget.IsZero() {
+		return 0, 0
+	}
+	cleanup := r.stage(r.count() - 1)
+	return r.all.failures() - cleanup.failures(), r.plan.budgetOf(r.plan.budget, r.all.members()-cleanup.members())
 }
 
 // rejected looks at the current stage only: no stage closes with a rejected approval.
@@ -51,7 +61,7 @@ func (e *edit) advance() {
 		}
 	}
 	r.phase = PhaseSucceeded
-	if r.totals.unhappy > 0 {
+	if r.all.unhappy() > 0 {
 		r.phase = PhasePartiallySucceeded
 	}
 }
@@ -60,7 +70,7 @@ func (e *edit) advance() {
 func (e *edit) advanceStage(k int) bool {
 	p, s := &e.plan.stages[k], e.run.stage(k)
 	if s.phase == StagePending {
-		if s.number[Removed]+s.number[Skipped] == s.tree.size {
+		if s.dropped() == s.tree.size {
 			e.enter(k, StageSkipped)
 			e.run.current++
 			return true
@@ -122,7 +132,7 @@ func (r *Run) closes(k int) bool {
 // does mark none, see checkMembers.
 func (r *Run) blocked(k int) bool {
 	if r.plan.options.VerifyDone == Always {
-		return r.totals.regressed > 0
+		return r.all.regressed > 0
 	}
 	p := &r.plan.stages[k]
 	return (p.waits || p.after) && r.stage(k).regressed > 0

@@ -57,7 +57,7 @@ func (c *stageCheck) checkPlace() {
 		c.wrong("phase", "must be open, not %s: it is the current one", c.phase)
 	case c.phase == StageFailed && c.run.phase != PhaseFailed:
 		c.wrong("phase", "is Failed, the run is not")
-	case c.phase == StageSkipped && c.number[Removed]+c.number[Skipped] != c.tree.size:
+	case c.phase == StageSkipped && c.dropped() != c.tree.size:
 		c.wrong("phase", "is Skipped although there are members to update")
 	}
 }
@@ -266,7 +266,7 @@ func (d *decoder) checkUnbegun() {
 		d.wrong("phase", "must be Initialized before the first step")
 	}
 	for k := 0; k < r.count() && len(d.faults) < mostFaults; k++ {
-		if s := r.stage(k); s.number[Waiting] != s.tree.size || s.phase != StagePending || s.tree.find(isCurrent) >= 0 || s.tree.find(isRetried) >= 0 {
+		if s := r.stage(k); int(s.number[Waiting]) != s.tree.size || s.phase != StagePending || s.tree.find(isCurrent) >= 0 || s.tree.find(isRetried) >= 0 {
 			d.wrong("time", "is missing, but stage %d has begun", k)
 		}
 	}
@@ -293,8 +293,8 @@ func (d *decoder) checkRunInstants() {
 func (d *decoder) checkPhase() {
 	r := d.run
 	if r.current == r.count() {
-		if r.phase != PhaseSucceeded && r.phase != PhasePartiallySucceeded || (r.phase == PhaseSucceeded) != (r.totals.unhappy == 0) {
-			d.wrong("phase", "%q does not go with stages that are all closed, and %d targets that are failed, timed out or skipped", r.phase, r.totals.unhappy)
+		if r.phase != PhaseSucceeded && r.phase != PhasePartiallySucceeded || (r.phase == PhaseSucceeded) != (r.all.unhappy() == 0) {
+			d.wrong("phase", "%q does not go with stages that are all closed, and %d targets that are failed, timed out or skipped", r.phase, r.all.unhappy())
 		}
 		return
 	}

@@ -214,10 +214,7 @@ func (p *plan) assemble(members [][]string) *Run {
 			phase: StagePending, before: approval{state: ApprovalNone}, after: approval{state: ApprovalNone},
 			tree: newTree(names, fresh[:len(names)], &p.stages[k].timing),
 		}
-		list[k].number[Waiting] = len(names)
-		if !p.stages[k].cleanup {
-			r.totals.members += len(names)
-		}
+		list[k].number[Waiting] = int32(len(names))
 	}
 	r.setStages(list)
 	return r

@@ -249,7 +249,10 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	d.sparse(k, attempts, from.Causes, records)
 	s.tree = newTree(names, records, &d.run.plan.stages[k].timing)
 	s.told = d.decisions(k, from.Decisions, records)
-	d.count(k, s, records)
+	for i := range records {
+		s.count(&records[i], 1)
+	}
+	s.over = d.run.plan.over(k, s)
 	return s
 }
 
@@ -295,22 +298,4 @@ func (d *decoder) decisions(k int, list []storedDecision, records []record) (tol
 		first = positions[0]
 	}
 	return told
-}
-
-// count adds up the states of a stage, and those of the run.
-func (d *decoder) count(k int, s *stage, records []record) {
-	t := &d.run.totals
-	for i := range records {
-		r := &records[i]
-		s.number[r.state]++
-		s.regressed += toInt(r.marks.has(regressed))
-		s.stuck += toInt(r.marks.has(stuck))
-		t.unhappy += toInt(unhappy(r.state))
-	}
-	t.regressed += s.regressed
-	if !d.run.plan.stages[k].cleanup {
-		t.members += len(records)
-		t.failures += s.failures()
-	}
-	t.over += toInt(d.run.plan.over(k, s))
 }

@@ -49,7 +49,7 @@ func (e *edit) stage(k int) *stage {
 	}
 	c := e.run.stages[k/chunkSize]
 	if c.owner != e.owner {
-		c = &chunk{owner: e.owner, stages: append(make([]*stage, 0, len(c.stages)), c.stages...)}
+		c = &chunk{owner: e.owner, tally: c.tally, stages: append(make([]*stage, 0, len(c.stages)), c.stages...)}
 		e.run.stages[k/chunkSize] = c
 	}
 	s := c.stages[k%chunkSize]
@@ -67,24 +67,11 @@ func (e *edit) put(k, i int, is record) {
 	s, p := e.stage(k), &e.plan.stages[k]
 	was, name := s.tree.at(i)
 	from := *was
-	over, counts := false, failed(from.state) != failed(is.state)
-	if counts {
-		over = e.plan.over(k, s)
-	}
-	s.number[from.state]--
-	s.number[is.state]++
-	s.regressed += toInt(is.marks.has(regressed)) - toInt(from.marks.has(regressed))
-	s.stuck += toInt(is.marks.has(stuck)) - toInt(from.marks.has(stuck))
 	s.tree.set(i, is, e.owner, &p.timing)
-
-	t := &e.run.totals
-	t.regressed += toInt(is.marks.has(regressed)) - toInt(from.marks.has(regressed))
-	t.unhappy += toInt(unhappy(is.state)) - toInt(unhappy(from.state))
-	if counts {
-		t.over += toInt(e.plan.over(k, s)) - toInt(over)
-		if !p.cleanup {
-			t.failures += toInt(failed(is.state)) - toInt(failed(from.state))
-		}
+	e.count(k, &from, -1)
+	e.count(k, &is, 1)
+	if failed(from.state) != failed(is.state) {
+		e.weigh(k)
 	}
 	if s.phase == StageUpdating {
 		e.note(s)
@@ -94,15 +81,30 @@ func (e *edit) put(k, i int, is record) {
 	}
 }
 
-func failed(s TargetState) bool  { return s == Failed || s == TimedOut }
-func unhappy(s TargetState) bool { return failed(s) || s == Skipped }
-
-func toInt(b bool) int {
-	if b {
-		return 1
+// count adds a record of a stage that this step writes n times to each tally that it belongs to.
+func (e *edit) count(k int, r *record, n int32) {
+	for _, t := range e.tallies(k) {
+		t.count(r, n)
 	}
-	return 0
 }
+
+// weigh compares the failures of a stage that this step writes with its budget.
+func (e *edit) weigh(k int) {
+	s := e.run.stage(k)
+	if change := e.plan.over(k, s) - s.over; change != 0 {
+		for _, t := range e.tallies(k) {
+			t.over += change
+		}
+	}
+}
+
+// tallies are those of a stage, of its chunk and of the run.
+func (e *edit) tallies(k int) [3]*tally {
+	c := e.run.stages[k/chunkSize]
+	return [3]*tally{&c.stages[k%chunkSize].tally, &c.tally, &e.run.all}
+}
+
+func failed(s TargetState) bool { return s == Failed || s == TimedOut }
 
 // note records when the last member of an updating stage was settled, which is when a wait after
 // the stage starts. It clears that instant if a member is open again.

@@ -107,39 +107,44 @@ func (r *Run) halted(v *Verdict) bool {
 // budget: that of the stage over or, if no stage is over its own, that of the run.
 func (r *Run) canRetry(over int) bool {
 	from, to := over, over+1
-	if r.totals.over == 0 {
+	if r.all.over == 0 {
 		from, to = r.current, r.count()-1 // without what is closed, and without the cleanup
 	}
-	found := false
-	for k := from; k < to && !found; k++ {
-		s := r.stage(k)
+	for k, s := range r.having((*tally).failures, from, to) {
 		if s.phase.finished() {
 			continue // whoever failed in it
 		}
+		found := false
 		s.tree.each(isFailed, func(i int, rec *record, name string) bool {
 			at, _ := r.find(name) // elsewhere if it moved to the cleanup: a command then means its place there
 			found = at == place{int32(k), int32(i)} && s.noRetry(rec) == ""
 			return !found
 		})
+		if found {
+			return true
+		}
 	}
-	return found
+	return false
 }
 
 // faulted fills in the exceeded budget and the failed targets, or the rejected approval.
 func (r *Run) faulted(v *Verdict) {
 	switch d := v.Data; {
-	case r.totals.over > 0:
-		k := r.current
-		for !r.plan.over(k, r.stage(k)) { // else an earlier stage, after a regression
-			k = (k + 1) % r.count()
+	case r.all.over > 0:
+		for _, part := range [][2]int{{r.current, r.count()}, {0, r.current}} { // an earlier stage only after a regression
+			for k, s := range r.having((*tally).exceeded, part[0], part[1]) {
+				d.Detail, d.Stage, d.Total, d.Allowed = "budget", k, s.failures(), r.plan.budgetOf(r.plan.stages[k].budget, s.tree.size)
+				v.names(s, isFailed)
+				return
+			}
 		}
-		s := r.stage(k)
-		d.Detail, d.Stage, d.Total, d.Allowed = "budget", k, s.failures(), r.plan.budgetOf(r.plan.stages[k].budget, s.tree.size)
-		v.names(s, isFailed)
 	case r.overBudget():
-		d.Detail, d.Total, d.Allowed = "budget", r.totals.failures, r.plan.budgetOf(r.plan.budget, r.totals.members)
-		for k := 0; len(d.Names) < min(shownNames, d.Total); k++ {
-			v.names(r.stage(k), isFailed)
+		d.Detail = "budget"
+		d.Total, d.Allowed = r.budget()
+		for _, s := range r.having((*tally).failures, 0, r.count()-1) {
+			if v.names(s, isFailed) {
+				break
+			}
 		}
 	case r.rejected():
 		side, s := After, r.stage(r.current)
@@ -152,14 +157,15 @@ func (r *Run) faulted(v *Verdict) {
 	}
 }
 
-// names adds the members of a class until shownNames names are listed.
-func (v *Verdict) names(s *stage, c class) {
+// names adds the members of a class until shownNames names are listed, and reports whether they are.
+func (v *Verdict) names(s *stage, c class) (full bool) {
 	s.tree.each(c, func(_ int, _ *record, name string) bool {
 		if len(v.Data.Names) < shownNames {
 			v.Data.Names = append(v.Data.Names, name)
 		}
 		return len(v.Data.Names) < shownNames
 	})
+	return len(v.Data.Names) == shownNames
 }
 
 // waits fills in what the current stage waits for: the first reason, and all events.
@@ -195,20 +201,23 @@ func (r *Run) waits(v *Verdict) {
 		}
 		if r.blocked(k) {
 			reason(ReasonRegression)
-			first := k
+			first, all := k, &s.tally
 			if r.plan.options.VerifyDone == Always {
-				first = 0
+				first, all = 0, &r.all
 			}
+			v.Data.Total = all.regressions()
 			v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "skip"})
-			for j := first; j <= k; j++ {
+			for j, s := range r.having((*tally).regressions, first, k+1) {
 				before := len(v.Data.Names)
-				v.Data.Total += r.stage(j).regressed
-				v.names(r.stage(j), isRegressed)
+				full := v.names(s, isRegressed)
 				for _, name := range v.Data.Names[before:] {
 					if at, _ := r.find(name); int(at.stage) != j && !r.stillHome(int(at.stage), int(at.member)) {
 						continue // what is observed now is another target
 					}
 					v.On = append(v.On, Condition{Kind: OnObservation, Stage: j, Target: name})
+				}
+				if full {
+					break
 				}
 			}
 		}

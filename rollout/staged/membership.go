@@ -99,19 +99,16 @@ func (e *edit) join(t *Target) {
 // then on.
 func (e *edit) add(k int, name string) {
 	s := e.stage(k)
-	over := e.plan.over(k, s)
 	at := place{int32(k), int32(s.tree.size)}
 	home, moved := e.run.find(name)
 	if !moved {
 		home = at
 	}
 	e.run.joined = e.run.joined.put(name, at, home)
-	s.tree.add(name, record{attempt: 1}, e.owner)
-	s.number[Waiting]++
-	e.run.totals.over += toInt(e.plan.over(k, s)) - toInt(over)
-	if !e.plan.stages[k].cleanup {
-		e.run.totals.members++
-	}
+	joined := record{attempt: 1}
+	s.tree.add(name, joined, e.owner)
+	e.count(k, &joined, 1)
+	e.weigh(k)
 	e.note(s)
 	e.event(Event{Kind: EventJoined, Stage: k, Target: name})
 }

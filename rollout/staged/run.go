@@ -23,18 +23,9 @@ type Run struct {
 	first   noted // time of the first step
 	phased  noted // when the run came into its phase, which is later than since once a stop is complete
 	current int   // the first stage that is not finished; the number of stages if there is none, and then the run is over
-	totals  totals
+	all     tally // of all stages
 
 	cancelled *Decision // who cancelled it, if the command said
-}
-
-// totals are sums over stages. Each is checked against a recount in the tests.
-type totals struct {
-	members   int // ever recorded, cleanup aside
-	failures  int // failed or timed out, cleanup aside
-	unhappy   int // failed, timed out or skipped, cleanup included: what keeps a run from succeeding
-	regressed int
-	over      int // stages over their own budget
 }
 
 // plan is what never changes in a run. It is shared by all values of the run.
@@ -222,11 +213,7 @@ func (r *Run) Stages() iter.Seq[StageStatus] {
 // Counts returns the sums over all stages, the cleanup included: a target that moved from its stage
 // to the cleanup is counted in both.
 func (r *Run) Counts() Counts {
-	var all Counts
-	for k := range r.count() {
-		all.add(r.stage(k).counts())
-	}
-	return all
+	return r.all.counts()
 }
 
 // Targets yields the members of a stage in order, and none if there is no such stage.

@@ -1,6 +1,9 @@
 package staged
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // StagePhase is where a stage stands. KubeFleet shows WaitingBefore and WaitingAfter as
 // StageUpdatingWaiting, and Skipped as StageUpdatingSkippedNoClusters or, of the cleanup, as
@@ -26,11 +29,11 @@ func (p StagePhase) finished() bool { return p == StageSucceeded || p == StageSk
 // ended reports whether the stage is closed or failed.
 func (p StagePhase) ended() bool { return p.finished() || p == StageFailed }
 
-// stage is the part of a stage that changes. Its numbers follow from the records; they are kept so
-// that no step has to count.
+// stage is the part of a stage that changes.
 type stage struct {
 	owner     *owner
 	tree      tree
+	tally     // of the tree
 	phase     StagePhase
 	before    approval
 	after     approval
@@ -43,15 +46,13 @@ type stage struct {
 	elapsed   bool       // the wait is over, for good
 	settled   int64      // when the last member was settled, or when the stage began if that was later: the wait counts from here
 	paused    int64      // how much stops have added to the wait
-	number    [targetStates]int
-	regressed int
-	stuck     int
 }
 
 // chunk is a section of the list of stages, so that a step does not copy the list of a hundred
 // thousand decision groups.
 type chunk struct {
 	owner  *owner
+	tally  // of the stages
 	stages []*stage
 }
 
@@ -70,45 +71,32 @@ func (r *Run) stage(k int) *stage { return r.stages[k/chunkSize].stages[k%chunkS
 // setStages is for a run that has no other reader yet.
 func (r *Run) setStages(list []*stage) {
 	for group := range slices.Chunk(list, chunkSize) {
-		r.stages = append(r.stages, &chunk{stages: group})
+		c := &chunk{stages: group}
+		for _, s := range group {
+			c.tally.sum(&s.tally)
+		}
+		r.all.sum(&c.tally)
+		r.stages = append(r.stages, c)
 	}
 }
 
-func (s *stage) inProgress() int {
-	return s.number[Starting] + s.number[Updating] + s.number[Soaking]
+// having yields the stages in [from, to) of which the tally counts something, in order. A chunk
+// without such a stage is passed over at once.
+func (r *Run) having(of func(*tally) int, from, to int) iter.Seq2[int, *stage] {
+	return func(yield func(int, *stage) bool) {
+		for k := from; k < to; k++ {
+			if c := r.stages[k/chunkSize]; of(&c.tally) == 0 {
+				k |= chunkSize - 1
+			} else if s := c.stages[k%chunkSize]; of(&s.tally) > 0 && !yield(k, s) {
+				return
+			}
+		}
+	}
 }
-
-// moving counts members that a stop waits for: in progress, not stuck, not ready.
-func (s *stage) moving() int { return s.number[Starting] + s.number[Updating] - s.stuck }
-
-func (s *stage) unsettled() int { return s.number[Waiting] + s.inProgress() }
 
 func (s *stage) memberSettled(i int) bool {
 	rec, _ := s.tree.at(i)
 	return rec.state.Settled()
-}
-
-func (s *stage) failures() int { return s.number[Failed] + s.number[TimedOut] }
-
-func (s *stage) counts() Counts {
-	return Counts{
-		Members: s.tree.size, Waiting: s.number[Waiting], Starting: s.number[Starting], Updating: s.number[Updating],
-		Soaking: s.number[Soaking], Done: s.number[Done], Failed: s.number[Failed], TimedOut: s.number[TimedOut],
-		Skipped: s.number[Skipped], Removed: s.number[Removed], Regressed: s.regressed, Stuck: s.stuck,
-	}
-}
-
-func (c *Counts) add(more Counts) {
-	for _, sum := range []struct {
-		to   *int
-		more int
-	}{
-		{&c.Members, more.Members}, {&c.Waiting, more.Waiting}, {&c.Starting, more.Starting}, {&c.Updating, more.Updating}, {&c.Soaking, more.Soaking},
-		{&c.Done, more.Done}, {&c.Failed, more.Failed}, {&c.TimedOut, more.TimedOut}, {&c.Skipped, more.Skipped}, {&c.Removed, more.Removed},
-		{&c.Regressed, more.Regressed}, {&c.Stuck, more.Stuck},
-	} {
-		*sum.to += sum.more
-	}
 }
 
 // waiting reports whether the wait has started and has ended, or will. A stage that failed before
@@ -116,9 +104,3 @@ func (c *Counts) add(more Counts) {
 func (s *stage) waiting() bool { return s.phase == StageWaitingAfter || s.elapsed }
 
 func (s *stage) waitUntil(p *stagePlan) int64 { return after(after(s.settled, p.wait), s.paused) }
-
-// over reports whether a stage is over its own budget.
-func (p *plan) over(k int, s *stage) bool {
-	budget := p.stages[k].budget
-	return !budget.IsZero() && s.failures() > p.budgetOf(budget, s.tree.size)
-}
