@@ -108,8 +108,12 @@ func (c *stageCheck) checkGates() {
 // checkTimes compares the start and the end of the stage with each other, with the run and with the
 // stage before.
 func (c *stageCheck) checkTimes() {
-	if !c.opened && (c.anyStarted || c.after.state != ApprovalNone || c.isSettled) {
+	switch {
+	case c.opened:
+	case c.anyStarted || c.after.state != ApprovalNone || c.isSettled:
 		c.wrong("states", "have a start, or the stage a later gate, before it began")
+	case c.number[Done] > 0 && !c.plan.cleanup:
+		c.wrong("states", "have a member that is done before the stage began")
 	}
 	if c.begun != c.opened || c.begun && (c.start > c.run.time || c.early) {
 		c.wrong("start", "must be there if, and only if, the stage has begun: not after the first start of a member, nor after the time of the run")

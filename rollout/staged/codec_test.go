@@ -858,3 +858,29 @@ func TestDamageOfFailedRuns(t *testing.T) {
 	}
 	golden.Check(t, "damage_failed.txt", said)
 }
+
+// TestDoneBeforeItsTurn: before a stage has begun nobody is done in it, not even one that is ready
+// at the version, and a run that says so would pass a target over. Only a removal may be done
+// before its turn.
+func TestDoneBeforeItsTurn(t *testing.T) {
+	strategy := staged.Strategy{Stages: []staged.Stage{{Name: "one", Targets: []string{"a1"}}, {Name: "two", Targets: []string{"b1", "b2"}}}}
+	fleet := fleetOf("a1", "b1", "b2")
+	fleet.Leaving = []string{"d1", "d2", "d3"}
+	run, err := staged.Compile(strategy, benchSpec(), fleet, staged.Options{VerifyDone: staged.Always})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _ = step(t, run, staged.Input{Removed: []string{"d1"}}, benchStart)
+	good := string(encode(t, run))
+	if err := json.Unmarshal([]byte(good), run); err != nil {
+		t.Fatal(err)
+	}
+	const times = `"from":"2026-03-10T08:00:00Z",`
+	for states, causes := range map[string]string{`"states":"Dw",`: ``, `"states":"wD",`: ``, `"states":"Gw",`: `"causes":{"unhealthy":[0]},`} {
+		damaged := strings.NewReplacer(`"states":"2w",`, states+times+causes, `"names":["b1","b2"]`, `"names":["b1","b2"],"ends":[0]`).Replace(good)
+		err := json.Unmarshal([]byte(damaged), new(staged.Run))
+		if got := rules(err); len(got) != 1 || !strings.Contains(err.Error(), "stages[1].states: have a member that is done before the stage began") {
+			t.Errorf("%s is read with %v:\n%s", states, err, damaged)
+		}
+	}
+}
