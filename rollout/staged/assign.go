@@ -78,15 +78,13 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 // inOrder sorts the members of a stage, and returns their names.
 func inOrder(members []keyed) []string {
 	slices.SortFunc(members, func(a, b keyed) int {
-		switch {
-		case a.last != b.last && a.last:
-			return 1
-		case a.last != b.last:
+		if a.last != b.last {
+			if a.last {
+				return 1
+			}
 			return -1
-		case a.key != b.key:
-			return cmp.Compare(a.key, b.key)
 		}
-		return strings.Compare(a.name, b.name)
+		return cmp.Or(cmp.Compare(a.key, b.key), strings.Compare(a.name, b.name))
 	})
 	names := make([]string, len(members))
 	for i := range members {

@@ -128,15 +128,6 @@ func (r Run) MarshalJSON() ([]byte, error) {
 	return append(out, "]}"...), nil
 }
 
-// halting reports whether Run.since is valid in the phase.
-func (p Phase) halting() bool {
-	switch p {
-	case PhaseStopping, PhaseStopped, PhaseFailing, PhaseCancelling, PhaseFailed, PhaseCancelled:
-		return true
-	}
-	return false
-}
-
 // append writes the stored form of a stage: what is not a column first, as encoding/json does it,
 // because the columns can be long.
 func (s *stage) append(out []byte) ([]byte, error) {
@@ -191,17 +182,13 @@ func (s *stage) firstTime() (first int64, ok bool) {
 	s.tree.all(func(_ int, r *record, _ string) bool {
 		if r.marks.has(started) {
 			first, ok = r.start, true
+			return false
 		}
-		return !ok
+		if r.state.Settled() && !ok {
+			first, ok = r.end, true
+		}
+		return true
 	})
-	if !ok {
-		s.tree.all(func(_ int, r *record, _ string) bool {
-			if r.state.Settled() {
-				first, ok = r.end, true
-			}
-			return !ok
-		})
-	}
 	return first, ok
 }
 

@@ -143,10 +143,12 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 	if strategy.MaxFailures.IsZero() {
 		stageBudget = concurrency.Count(0)
 	}
-	names := map[string]bool{}
-	for i := range strategy.Stages {
-		s := &strategy.Stages[i]
-		names[s.Name] = true
+	stages := strategy.Stages
+	if options.Unmatched == Last {
+		stages = append(slices.Clip(stages), Stage{Name: freeName(stages)})
+	}
+	for i := range stages {
+		s := &stages[i]
 		q := stagePlan{name: s.Name, limit: cmp.Or(s.MaxConcurrency, concurrency.Count(1)), budget: cmp.Or(s.MaxFailures, stageBudget)}
 		q.timing = timing{
 			deadline:   cmp.Or(s.ProgressDeadline, strategy.ProgressDeadline).length(never),
@@ -164,12 +166,6 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 		q.wait, q.waits = wait.WaitTime.length(0), waits
 		p.stages = append(p.stages, q)
 	}
-	if options.Unmatched == Last {
-		p.stages = append(p.stages, stagePlan{
-			name: freeName(names), limit: concurrency.Count(1), budget: stageBudget,
-			timing: timing{deadline: strategy.ProgressDeadline.length(never), soak: strategy.MinSuccessTime.length(0), stuckAfter: stuckAfter},
-		})
-	}
 	c := options.Cleanup
 	_, gated := task(strategy.DeleteStage.BeforeStageTasks, Approval)
 	p.stages = append(p.stages, stagePlan{
@@ -183,9 +179,9 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 }
 
 // freeName returns an unused name for the stage of the targets that no other stage matches.
-func freeName(taken map[string]bool) string {
+func freeName(stages []Stage) string {
 	name := "unmatched"
-	for i := 2; taken[name]; i++ {
+	for i := 2; slices.ContainsFunc(stages, func(s Stage) bool { return s.Name == name }); i++ {
 		name = "unmatched" + strconv.Itoa(i)
 	}
 	return name

@@ -1,6 +1,9 @@
 package staged
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // place is the place of a target: a stage and a position in it.
 type place struct {
@@ -56,25 +59,14 @@ func (x *index) behind(slot int) int {
 
 func (x *index) find(name string) (place, bool) {
 	for at := x.slot(name); x.slots[at] != 0; at = x.behind(at) {
-		if number := x.slots[at] - 1; x.names[number] == name {
-			return x.place(int32(number)), true
+		if number := int32(x.slots[at] - 1); x.names[number] == name {
+			// The stage is the last that begins at or before the number: one without members begins
+			// where the next one does.
+			above, _ := slices.BinarySearch(x.from, number+1)
+			return place{int32(above - 1), number - x.from[above-1]}, true
 		}
 	}
 	return place{}, false
-}
-
-func (x *index) place(number int32) place {
-	// Find the last stage that begins at or before the number. An empty stage begins where the next
-	// one does.
-	low, high := 0, len(x.from)-1
-	for low < high-1 {
-		if middle := int(uint(low+high) / 2); x.from[middle] <= number {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return place{int32(low), number - x.from[low]}
 }
 
 // trie is a persistent map from names to places: each node holds one name, and has a child for each

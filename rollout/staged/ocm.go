@@ -196,18 +196,15 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 		s.Stages = append(s.Stages, Stage{Name: name, Targets: slices.Sorted(slices.Values(targets)), MaxConcurrency: most, MaxFailures: budget})
 	}
 	group := func(i int) string { return "group" + strconv.Itoa(i) }
+	var rest []string
 	for i := range groups {
 		if mandatory[i] {
 			add(group(i), groups[i].Clusters, everything, concurrency.Count(0))
-		}
-	}
-	budget := cmp.Or(config.MaxFailures, concurrency.Count(0))
-	var rest []string
-	for i := range groups {
-		if !mandatory[i] {
+		} else {
 			rest = append(rest, groups[i].Clusters...)
 		}
 	}
+	budget := cmp.Or(config.MaxFailures, concurrency.Count(0))
 	switch strategy.kind() {
 	case OCMAll:
 		s.MinSuccessTime = Duration{}

@@ -87,6 +87,11 @@ func (p Phase) ending() bool {
 	return p == PhaseStopping || p == PhaseFailing || p == PhaseCancelling
 }
 
+// halting reports whether Run.since is valid in the phase.
+func (p Phase) halting() bool {
+	return p.ending() || p == PhaseStopped || p == PhaseFailed || p == PhaseCancelled
+}
+
 // Phase returns the phase of the run. It is empty for the zero Run.
 func (r *Run) Phase() Phase { return r.phase }
 

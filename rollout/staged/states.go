@@ -3,40 +3,23 @@ package staged
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
-// letter returns the code of a record: w waiting, c waiting and current, s starting, u updating, o
-// soaking, d done, g done and regressed, f failed, t timed out, x skipped, r removed. A settled
-// member that was never started has the capital letter.
+// stateLetters has the code of each state, in the order of the states.
+const stateLetters = "wsuodftxr"
+
+// letter returns the code of a record: that of its state, c for waiting and current, g for done and
+// regressed. A settled member that was never started has the capital letter.
 func (r *record) letter() byte {
-	l := byte('w')
-	switch r.state {
-	case Waiting:
-		if r.marks.has(current) {
-			return 'c'
-		}
-		return l
-	case Starting:
-		l = 's'
-	case Updating:
-		l = 'u'
-	case Soaking:
-		l = 'o'
-	case Done:
-		l = 'd'
-		if r.marks.has(regressed) {
-			l = 'g'
-		}
-	case Failed:
-		l = 'f'
-	case TimedOut:
-		l = 't'
-	case Skipped:
-		l = 'x'
-	case Removed:
-		l = 'r'
+	l := stateLetters[r.state]
+	switch {
+	case r.marks.has(current):
+		l = 'c'
+	case r.marks.has(regressed):
+		l = 'g'
 	}
-	if !r.marks.has(started) {
+	if r.state.Settled() && !r.marks.has(started) {
 		l -= 'a' - 'A'
 	}
 	return l
@@ -47,29 +30,16 @@ func recordOf(letter byte) (record, bool) {
 	r := record{attempt: 1}
 	lower := letter | ('a' - 'A')
 	switch lower {
-	case 'w':
 	case 'c':
 		r.marks = current
-	case 's':
-		r.state = Starting
-	case 'u':
-		r.state = Updating
-	case 'o':
-		r.state = Soaking
-	case 'd':
-		r.state = Done
 	case 'g':
 		r.state, r.marks = Done, regressed
-	case 'f':
-		r.state = Failed
-	case 't':
-		r.state = TimedOut
-	case 'x':
-		r.state = Skipped
-	case 'r':
-		r.state = Removed
 	default:
-		return r, false
+		state := strings.IndexByte(stateLetters, lower)
+		if state < 0 {
+			return r, false
+		}
+		r.state = TargetState(state)
 	}
 	if r.state != Waiting && lower == letter {
 		r.marks |= started
