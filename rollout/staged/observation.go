@@ -1,6 +1,9 @@
 package staged
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Observation is what a host sees of a target. Only Target is required. An unknown version never
 // counts as another version, and an unknown health changes nothing. Like a [Target] it is decoded
@@ -59,13 +62,7 @@ func (e *edit) observations(list []Observation) {
 		}
 	}
 	slices.SortFunc(order, func(a, b seen) int {
-		switch {
-		case a.at.stage != b.at.stage:
-			return int(a.at.stage) - int(b.at.stage)
-		case a.at.member != b.at.member:
-			return int(a.at.member) - int(b.at.member)
-		}
-		return a.i - b.i
+		return cmp.Or(cmp.Compare(a.at.stage, b.at.stage), cmp.Compare(a.at.member, b.at.member), cmp.Compare(a.i, b.i))
 	})
 	for n, s := range order {
 		if n+1 < len(order) && order[n+1].at == s.at {
@@ -91,12 +88,10 @@ func (e *edit) observe(k, i int, o *Observation) {
 		return
 	}
 	cleanup := e.plan.stages[k].cleanup
-	ours := o.Version == e.plan.version
-	other := o.Version != "" && !ours
 	if cleanup && !o.Gone && e.run.stillHome(k, i) {
 		home := e.run.home(name)
 		if was, _ := e.run.stage(int(home.stage)).tree.at(int(home.member)); was.state == Done && int(home.stage) != k {
-			e.verify(int(home.stage), int(home.member), *was, other, ours, o.Health)
+			e.verify(int(home.stage), int(home.member), *was, o)
 		}
 	}
 	switch {
@@ -104,20 +99,25 @@ func (e *edit) observe(k, i int, o *Observation) {
 		e.vanish(k, i)
 	case r.state == Waiting:
 		if !cleanup {
-			e.await(k, i, r, ours, other, o.Health)
+			e.await(k, i, r, o)
 		}
 	case r.state == Starting:
-		if o.Token == (Token{}) && (cleanup || !ours) {
+		if o.Token == (Token{}) && (cleanup || !e.ours(o)) {
 			return // nothing shows that this was observed after the start
 		}
 		r.state = Updating
-		e.progress(k, i, r, other && !cleanup, o.Health)
+		e.progress(k, i, r, o)
 	case r.state.inProgress():
-		e.progress(k, i, r, other && !cleanup, o.Health)
+		e.progress(k, i, r, o)
 	case r.state == Done && !cleanup:
-		e.verify(k, i, r, other, ours, o.Health)
+		e.verify(k, i, r, o)
 	}
 }
+
+// ours and other report whether a target is at the version of the run, or at another one. If the
+// version is unknown, it is neither.
+func (e *edit) ours(o *Observation) bool  { return o.Version == e.plan.version }
+func (e *edit) other(o *Observation) bool { return o.Version != "" && o.Version != e.plan.version }
 
 // stillHome reports whether a member of the cleanup is still looked at in the stage that it came
 // from, if it came from one.
@@ -144,12 +144,12 @@ func (e *edit) last(k int, r *record, name string) Token {
 }
 
 // await marks a waiting target that needs no start as current, or clears the mark.
-func (e *edit) await(k, i int, r record, ours, other bool, health Health) {
+func (e *edit) await(k, i int, r record, o *Observation) {
 	was := r.marks
 	switch {
-	case other, health != "" && health != HealthReady:
+	case e.other(o), o.Health != "" && o.Health != HealthReady:
 		r.marks &^= current
-	case ours && health == HealthReady:
+	case e.ours(o) && o.Health == HealthReady:
 		r.marks |= current
 	}
 	if r.marks != was {
@@ -159,10 +159,10 @@ func (e *edit) await(k, i int, r record, ours, other bool, health Health) {
 
 // progress applies the observation of a target in progress whose start is acknowledged. If this
 // observation acknowledged the start, r has that already and the run has not.
-func (e *edit) progress(k, i int, r record, other bool, health Health) {
+func (e *edit) progress(k, i int, r record, o *Observation) {
 	p := &e.plan.stages[k]
-	switch {
-	case other:
+	switch health := o.Health; {
+	case e.other(o) && !p.cleanup:
 		e.settleTarget(k, i, r, Failed, superseded)
 		return
 	case health == HealthFailed:
@@ -184,7 +184,7 @@ func (e *edit) progress(k, i int, r record, other bool, health Health) {
 }
 
 // verify looks at a done target again.
-func (e *edit) verify(k, i int, r record, other, ours bool, health Health) {
+func (e *edit) verify(k, i int, r record, o *Observation) {
 	switch e.plan.options.VerifyDone {
 	case Never:
 		return
@@ -195,18 +195,18 @@ func (e *edit) verify(k, i int, r record, other, ours bool, health Health) {
 		}
 	}
 	why := noCause
-	switch {
-	case other:
+	switch health := o.Health; {
+	case e.other(o):
 		why = superseded
 	case health == HealthFailing:
 		why = unhealthy
 	case health == HealthFailed:
 		why = reported
-	case health == HealthReady && r.marks.has(regressed) && (ours || r.cause != superseded):
+	case health == HealthReady && r.marks.has(regressed) && (e.ours(o) || r.cause != superseded):
 		r.marks &^= regressed
 		r.cause = noCause
 		e.put(k, i, r)
-		e.event(Event{Kind: EventRecovered, Stage: k, Target: e.name(k, i)})
+		e.event(Event{Kind: EventRecovered, Stage: k, Target: o.Target})
 		return
 	default:
 		return
@@ -224,10 +224,5 @@ func (e *edit) verify(k, i int, r record, other, ours bool, health Health) {
 		r.cause = why
 		e.put(k, i, r)
 	}
-	e.event(Event{Kind: EventRegressed, Stage: k, Target: e.name(k, i), Reason: why.reason()})
-}
-
-func (e *edit) name(k, i int) string {
-	_, name := e.run.stage(k).tree.at(i)
-	return name
+	e.event(Event{Kind: EventRegressed, Stage: k, Target: o.Target, Reason: why.reason()})
 }
