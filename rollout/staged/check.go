@@ -18,7 +18,7 @@ type stageCheck struct {
 func (d *decoder) checkStage(k int) {
 	faults := len(d.faults)
 	c := stageCheck{decoder: d, k: k, run: d.run, plan: &d.run.plan.stages[k], stage: d.run.stage(k)}
-	c.opened = c.begun
+	c.opened = c.start.known()
 	switch c.phase {
 	case StageUpdating, StageWaitingAfter, StageSucceeded:
 		c.opened = true
@@ -27,7 +27,7 @@ func (d *decoder) checkStage(k int) {
 	}
 	c.tree.all(func(_ int, rec *record, _ string) bool {
 		c.anyStarted = c.anyStarted || rec.marks.has(started)
-		c.early = rec.marks.has(started) && rec.start < c.start
+		c.early = rec.marks.has(started) && notedAt(rec.start) < c.start
 		return !c.early
 	})
 	c.checkPlace()
@@ -110,22 +110,23 @@ func (c *stageCheck) checkGates() {
 func (c *stageCheck) checkTimes() {
 	switch {
 	case c.opened:
-	case c.anyStarted || c.after.state != ApprovalNone || c.isSettled:
+	case c.anyStarted || c.after.state != ApprovalNone || c.settled.known():
 		c.wrong("states", "have a start, or the stage a later gate, before it began")
 	case c.number[Done] > 0 && !c.plan.cleanup:
 		c.wrong("states", "have a member that is done before the stage began")
 	}
-	if c.begun != c.opened || c.begun && (c.start > c.run.time || c.early) {
+	begun, now := c.start.known(), notedAt(c.run.time)
+	if begun != c.opened || begun && (c.start > now || c.early) {
 		c.wrong("start", "must be there if, and only if, the stage has begun: not after the first start of a member, nor after the time of the run")
 	}
 	ended := c.phase.ended()
-	if ended && (c.end > c.run.time || c.begun && c.end < c.start) {
+	if ended && (c.end > now || begun && c.end < c.start) {
 		c.wrong("end", "must not be before the start, nor after the time of the run")
 	}
 	if c.k == 0 || !c.run.stage(c.k-1).phase.ended() {
 		return
 	}
-	if before := c.run.stage(c.k - 1).end; c.begun && c.start < before || ended && c.end < before {
+	if before := c.run.stage(c.k - 1).end; begun && c.start < before || ended && c.end < before {
 		c.wrong("start", "and end must not be before the end of the stage before")
 	}
 }
@@ -133,14 +134,14 @@ func (c *stageCheck) checkTimes() {
 // checkInstants compares the instants that are only shown with those that steps rely on, which have
 // passed the other checks. Each of them may be missing.
 func (c *stageCheck) checkInstants() {
-	earliest, latest := int64(0), c.run.time
+	earliest, latest := notedAt(0), notedAt(c.run.time)
 	switch {
 	case c.k > 0:
 		if before := c.run.stage(c.k - 1); before.phase.ended() {
 			earliest = before.end
 		}
 	case c.run.first.known():
-		if earliest = c.run.first.instant(); c.begun && c.start < earliest || c.phase.ended() && c.end < earliest {
+		if earliest = c.run.first; c.start.known() && c.start < earliest || c.phase.ended() && c.end < earliest {
 			c.decoder.wrong("begun", "must not be after the start of the first stage, nor after its end")
 			return
 		}
@@ -149,13 +150,13 @@ func (c *stageCheck) checkInstants() {
 		latest = c.end
 	}
 	start, began := earliest, latest
-	if c.begun {
+	if c.start.known() {
 		start, began = c.start, c.start
 	}
 	for _, gate := range []struct {
 		field string
 		*approval
-		from, until int64
+		from, until noted
 	}{{"before", &c.before, earliest, began}, {"after", &c.after, start, latest}} {
 		from := gate.from
 		for _, is := range []struct {
@@ -166,24 +167,29 @@ func (c *stageCheck) checkInstants() {
 			{"Requested", gate.requested, gate.state != ApprovalNone},
 			{"Decided", gate.decided, gate.state == ApprovalApproved || gate.state == ApprovalRejected},
 		} {
-			switch at := is.at.instant(); {
+			switch {
 			case !is.at.known():
 			case !is.valid:
 				c.wrong(gate.field+is.field, "must be left out: the approval is %s", gate.state)
-			case at < from || at > gate.until:
-				c.wrong(gate.field+is.field, "must be between %s and %s, by what else is stored", shownInstant(from), shownInstant(gate.until))
+			case is.at < from || is.at > gate.until:
+				c.outside(inStage(c.k, gate.field+is.field), from, gate.until)
 			default:
-				from = at
+				from = is.at
 			}
 		}
 	}
-	switch at := c.since.instant(); {
+	switch {
 	case !c.since.known():
 	case c.phase == StagePending || c.phase.ended():
 		c.wrong("phaseSince", "must be left out in phase %s", c.phase)
-	case at < start || at > latest:
-		c.wrong("phaseSince", "must be between %s and %s, by what else is stored", shownInstant(start), shownInstant(latest))
+	case c.since < start || c.since > latest:
+		c.outside(inStage(c.k, "phaseSince"), start, latest)
 	}
+}
+
+// outside reports an instant that is not within two others.
+func (d *decoder) outside(path string, from, until noted) {
+	d.wrong(path, "must be between %s and %s, by what else is stored", shownInstant(from.instant()), shownInstant(until.instant()))
 }
 
 func shownInstant(instant int64) string { return timeOf(instant).Format(time.RFC3339Nano) }
@@ -192,11 +198,11 @@ func shownInstant(instant int64) string { return timeOf(instant).Format(time.RFC
 func (c *stageCheck) checkSettled() {
 	switch c.phase {
 	case StageUpdating:
-		if c.isSettled != (c.unsettled() == 0) {
+		if c.settled.known() != (c.unsettled() == 0) {
 			c.wrong("settled", "must be there if, and only if, all members are")
 		}
 	case StageWaitingAfter, StageSucceeded:
-		if !c.isSettled || c.unsettled() > 0 {
+		if !c.settled.known() || c.unsettled() > 0 {
 			c.wrong("phase", "is %s, but a member is not settled", c.phase)
 		}
 		if c.plan.after && c.after.state == ApprovalNone {
@@ -206,25 +212,25 @@ func (c *stageCheck) checkSettled() {
 	if c.phase == StageSucceeded && (c.plan.waits && !c.elapsed || c.plan.after && c.after.state != ApprovalApproved) {
 		c.wrong("phase", "is Succeeded, but a task after the stage is open")
 	}
-	if c.isSettled && c.settled > c.run.time {
+	if c.settled > notedAt(c.run.time) {
 		c.wrong("settled", "must be a time of the past")
 	}
 }
 
 // checkWait compares the timed wait with the times.
 func (c *stageCheck) checkWait() {
-	if c.paused < 0 || !c.isSettled && (c.elapsed || c.paused != 0) || c.elapsed && !c.plan.waits {
+	if c.paused < 0 || !c.settled.known() && (c.elapsed || c.paused != 0) || c.elapsed && !c.plan.waits {
 		c.wrong("settled", "must be there before anything of the wait is, and that must be of the past")
 	}
 	if c.paused != 0 && (!c.plan.waits || c.run.plan.options.WaitDuringStop != Freeze) {
 		c.wrong("paused", "must be left out: no stop adds to the wait")
 	}
-	if !c.plan.waits {
+	if !c.plan.waits || !c.settled.known() {
 		return
 	}
 	until := c.waitUntil(c.plan)
 	switch at := shownInstant(until); {
-	case c.elapsed && (until > c.run.time || c.phase == StageSucceeded && until > c.end):
+	case c.elapsed && (until > c.run.time || c.phase == StageSucceeded && until > c.end.instant()):
 		c.wrong("elapsed", "must not be there before the end of the wait, at %s", at)
 	case c.phase == StageWaitingAfter && !c.elapsed && !c.run.frozen() && until <= c.run.time:
 		c.wrong("elapsed", "must be there after the end of the wait, at %s", at)
@@ -277,18 +283,18 @@ func (d *decoder) checkUnbegun() {
 }
 
 func (d *decoder) checkRunInstants() {
-	r, earliest := d.run, int64(0)
+	r, earliest, now := d.run, notedAt(0), notedAt(d.run.time)
 	if r.phase.halting() {
-		earliest = r.since
+		earliest = notedAt(r.since)
 	}
 	if r.first.known() {
-		if first := r.first.instant(); first > r.time || r.phase.halting() && first > r.since {
+		if r.first > now || r.phase.halting() && r.first > earliest {
 			d.wrong("begun", "must not be after since, nor after the time of the run")
 		}
-		earliest = max(earliest, r.first.instant())
+		earliest = max(earliest, r.first)
 	}
-	if at := r.phased.instant(); r.phased.known() && (at < earliest || at > r.time) {
-		d.wrong("phaseSince", "must be between %s and %s, by what else is stored", shownInstant(earliest), shownInstant(r.time))
+	if r.phased.known() && (r.phased < earliest || r.phased > now) {
+		d.outside("phaseSince", earliest, now)
 	}
 }
 

@@ -155,6 +155,7 @@ func (s *stage) append(out []byte) ([]byte, error) {
 func (s *stage) stored() storedStage {
 	stored := storedStage{
 		Phase: s.phase, Members: s.tree.size, PhaseSince: s.since.time(),
+		Start: s.start.time(), End: s.end.time(), Settled: s.settled.time(), Paused: s.paused, Elapsed: s.elapsed,
 		BeforeRequested: s.before.requested.time(), BeforeDecided: s.before.decided.time(),
 		AfterRequested: s.after.requested.time(), AfterDecided: s.after.decided.time(),
 	}
@@ -163,15 +164,6 @@ func (s *stage) stored() storedStage {
 	}
 	if s.after.state != ApprovalNone {
 		stored.After, stored.AfterBy = s.after.state, s.after.by
-	}
-	if s.begun {
-		stored.Start = timeOf(s.start)
-	}
-	if s.phase.ended() {
-		stored.End = timeOf(s.end)
-	}
-	if s.isSettled {
-		stored.Settled, stored.Paused, stored.Elapsed = timeOf(s.settled), s.paused, s.elapsed
 	}
 	return stored
 }

@@ -225,9 +225,9 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	}
 	s.before = approvalOf(Before, from.Before, from.BeforeBy, from.BeforeRequested, from.BeforeDecided)
 	s.after = approvalOf(After, from.After, from.AfterBy, from.AfterRequested, from.AfterDecided)
-	s.isSettled, s.settled = !from.Settled.IsZero(), d.instant(path("settled"), from.Settled)
-	s.begun, s.start = !from.Start.IsZero(), d.instant(path("start"), from.Start)
-	s.end = d.instant(path("end"), from.End)
+	s.settled = d.noted(path("settled"), from.Settled)
+	s.start = d.noted(path("start"), from.Start)
+	s.end = d.noted(path("end"), from.End)
 	s.since = d.noted(path("phaseSince"), from.PhaseSince)
 	if from.End.IsZero() == s.phase.ended() {
 		d.wrong(path("end"), "must be there if, and only if, the stage is closed or failed")

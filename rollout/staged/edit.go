@@ -110,10 +110,10 @@ func failed(s TargetState) bool { return s == Failed || s == TimedOut }
 // the stage starts. It clears that instant if a member is open again.
 func (e *edit) note(s *stage) {
 	switch settled := s.unsettled() == 0; {
-	case settled && !s.isSettled:
-		s.isSettled, s.settled = true, e.now
+	case settled && !s.settled.known():
+		s.settled = notedAt(e.now)
 	case !settled:
-		s.isSettled, s.settled, s.paused, s.elapsed = false, 0, 0, false
+		s.settled, s.paused, s.elapsed = 0, 0, false
 	}
 }
 
@@ -122,10 +122,10 @@ func (e *edit) enter(k int, phase StagePhase) *stage {
 	s := e.stage(k)
 	s.phase, s.since = phase, notedAt(e.now)
 	switch {
-	case phase == StageUpdating && !s.begun:
-		s.begun, s.start = true, e.now
+	case phase == StageUpdating && !s.start.known():
+		s.start = s.since
 	case phase.ended():
-		s.end, s.since = e.now, 0 // they are the same
+		s.end, s.since = s.since, 0
 	}
 	e.event(Event{Kind: EventStage, Stage: k, To: string(phase)})
 	return s

@@ -1,6 +1,7 @@
 package staged
 
 import (
+	"cmp"
 	"iter"
 	"time"
 
@@ -261,14 +262,7 @@ func (r *Run) status(k int) StageStatus {
 	s := StageStatus{
 		Index: k, Name: p.name, Phase: st.phase, Cleanup: p.cleanup, Counts: st.counts(),
 		Limit: r.plan.limitOf(k, st.tree.size), Budget: -1,
-		Before: st.before.gate(p.before), After: st.after.gate(p.after), PhaseSince: st.since.time(),
-	}
-	if st.begun {
-		s.Start = timeOf(st.start)
-	}
-	if st.phase.ended() {
-		s.End = timeOf(st.end)
-		s.PhaseSince = s.End
+		Before: st.before.gate(p.before), After: st.after.gate(p.after), PhaseSince: cmp.Or(st.since, st.end).time(), Start: st.start.time(), End: st.end.time(),
 	}
 	if !p.budget.IsZero() {
 		s.Budget = r.plan.budgetOf(p.budget, st.tree.size)
@@ -277,7 +271,7 @@ func (r *Run) status(k int) StageStatus {
 		s.Wait = time.Duration(p.wait)
 		s.Waited = st.elapsed
 		if st.waiting() {
-			s.WaitFrom = timeOf(st.settled)
+			s.WaitFrom = st.settled.time()
 			if until := st.waitUntil(p); until != never && (st.elapsed || !r.frozen()) {
 				s.WaitUntil = timeOf(until)
 			}

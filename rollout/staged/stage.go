@@ -31,21 +31,19 @@ func (p StagePhase) ended() bool { return p.finished() || p == StageFailed }
 
 // stage is the part of a stage that changes.
 type stage struct {
-	owner     *owner
-	tree      tree
-	tally     // of the tree
-	phase     StagePhase
-	before    approval
-	after     approval
-	told      *decisions // who skipped or retried members
-	begun     bool       // it has begun to update, so start is set
-	start     int64      // when it did
-	end       int64      // when it was closed or failed; valid if it ended
-	since     noted      // when it came into its phase, unless it is pending or ended
-	isSettled bool       // it has begun to update and no member is open, so settled is set
-	elapsed   bool       // the wait is over, for good
-	settled   int64      // when the last member was settled, or when the stage began if that was later: the wait counts from here
-	paused    int64      // how much stops have added to the wait
+	owner   *owner
+	tree    tree
+	tally   // of the tree
+	phase   StagePhase
+	before  approval
+	after   approval
+	told    *decisions // who skipped or retried members
+	start   noted      // when it began to update
+	end     noted      // when it was closed or failed
+	since   noted      // when it came into its phase, unless it is pending or ended
+	settled noted      // when its last member was settled, or when it began if that was later, unless a member is open: the wait counts from here
+	paused  int64      // how much stops have added to the wait
+	elapsed bool       // the wait is over, for good
 }
 
 // chunk is a section of the list of stages, so that a step does not copy the list of a hundred
@@ -103,4 +101,6 @@ func (s *stage) memberSettled(i int) bool {
 // the end of its wait, or with its last member, waits for nothing.
 func (s *stage) waiting() bool { return s.phase == StageWaitingAfter || s.elapsed }
 
-func (s *stage) waitUntil(p *stagePlan) int64 { return after(after(s.settled, p.wait), s.paused) }
+func (s *stage) waitUntil(p *stagePlan) int64 {
+	return after(after(s.settled.instant(), p.wait), s.paused)
+}

@@ -163,9 +163,9 @@ func (e *edit) desire(state State) {
 		}
 	case r.desired == StateStop && freeze: // the current stage of an ending run is not settled: a member is in progress
 		switch s := r.stage(r.current); {
-		case !s.isSettled || s.elapsed || !e.plan.stages[r.current].waits:
-		case s.settled > r.since:
-			e.stage(r.current).settled = e.now
+		case !s.settled.known() || s.elapsed || !e.plan.stages[r.current].waits:
+		case s.settled > notedAt(r.since):
+			e.stage(r.current).settled = notedAt(e.now)
 		default:
 			e.stage(r.current).paused = after(s.paused, e.now-r.since)
 		}
