@@ -30,9 +30,7 @@ type folding struct {
 }
 
 func (f *folding) add(member Member, units counts) {
-	for slot, n := range units {
-		f.all[slot] += n
-	}
+	f.all.add(units)
 	f.enough = f.enough && units.available() >= member.need()
 }
 

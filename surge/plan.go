@@ -101,6 +101,12 @@ func (c *counts) live() int {
 // present counts the occupied indices.
 func (c *counts) present() int { return c.live() + c[Terminating] }
 
+func (c *counts) add(more counts) {
+	for slot, n := range more {
+		c[slot] += n
+	}
+}
+
 // count counts the slots of [from, to). Indices beyond the end of the state are absent.
 func count(slots []Slot, from, to int) counts {
 	var c counts

@@ -111,80 +111,70 @@ func (Blocked) codes() []string {
 		"RepairWindow", "WaitingForReplica"}
 }
 
-func codeText(codes []string, value uint8, kind string) (string, error) {
-	if int(value) >= len(codes) || codes[value] == "" {
-		text := kind + "(" + strconv.Itoa(int(value)) + ")"
-		return text, &FieldError{Code: CodeUnknownValue, Value: text, Hint: "has no text: it is none of the constants"}
-	}
-	return codes[value], nil
+// coded is an enum whose texts are listed by value.
+type coded interface {
+	~uint8
+	codes() []string
 }
 
-func codeValue(codes []string, text string) (uint8, error) {
-	for value, code := range codes {
-		if code == text && text != "" {
-			return uint8(value), nil
-		}
+func codeText[T coded](value T, kind string) (string, error) {
+	if codes := value.codes(); int(value) < len(codes) && codes[value] != "" {
+		return codes[value], nil
+	}
+	text := kind + "(" + strconv.Itoa(int(value)) + ")"
+	return text, &FieldError{Code: CodeUnknownValue, Value: text, Hint: "has no text: it is none of the constants"}
+}
+
+func marshalCode[T coded](value T, kind string) ([]byte, error) {
+	text, err := codeText(value, kind)
+	return []byte(text), err
+}
+
+func unmarshalCode[T coded](value *T, text []byte) error {
+	position, err := codePosition((*value).codes(), string(text))
+	if err == nil {
+		*value = T(position)
+	}
+	return err
+}
+
+func codePosition(codes []string, text string) (int, error) {
+	if position := slices.Index(codes, text); position >= 0 && text != "" {
+		return position, nil
 	}
 	known := slices.DeleteFunc(codes, func(code string) bool { return code == "" })
 	return 0, &FieldError{Code: CodeUnknownValue, Value: strconv.Quote(text), Hint: "must be " + strictjson.Choice(known...)}
 }
 
 // String returns "create" or "delete".
-func (o Op) String() string { text, _ := codeText(o.codes(), uint8(o), "Op"); return text }
+func (o Op) String() string { text, _ := codeText(o, "Op"); return text }
 
 // MarshalText returns the text of String. The error for a value that is none of the constants is a
 // *[FieldError].
-func (o Op) MarshalText() ([]byte, error) {
-	text, err := codeText(o.codes(), uint8(o), "Op")
-	return []byte(text), err
-}
+func (o Op) MarshalText() ([]byte, error) { return marshalCode(o, "Op") }
 
 // UnmarshalText reads what MarshalText writes. The error for an unknown text is a *[FieldError].
-func (o *Op) UnmarshalText(text []byte) error {
-	value, err := codeValue(o.codes(), string(text))
-	if err == nil {
-		*o = Op(value)
-	}
-	return err
-}
+func (o *Op) UnmarshalText(text []byte) error { return unmarshalCode(o, text) }
 
 // String returns "target", "stable" or "none".
-func (r Revision) String() string { text, _ := codeText(r.codes(), uint8(r), "Revision"); return text }
+func (r Revision) String() string { text, _ := codeText(r, "Revision"); return text }
 
 // MarshalText returns the text of String. The error for a value that is none of the constants is a
 // *[FieldError].
-func (r Revision) MarshalText() ([]byte, error) {
-	text, err := codeText(r.codes(), uint8(r), "Revision")
-	return []byte(text), err
-}
+func (r Revision) MarshalText() ([]byte, error) { return marshalCode(r, "Revision") }
 
 // UnmarshalText reads what MarshalText writes. The error for an unknown text is a *[FieldError].
-func (r *Revision) UnmarshalText(text []byte) error {
-	value, err := codeValue(r.codes(), string(text))
-	if err == nil {
-		*r = Revision(value)
-	}
-	return err
-}
+func (r *Revision) UnmarshalText(text []byte) error { return unmarshalCode(r, text) }
 
 // String returns the stable code, such as "Outdated".
-func (r Reason) String() string { text, _ := codeText(r.codes(), uint8(r), "Reason"); return text }
+func (r Reason) String() string { text, _ := codeText(r, "Reason"); return text }
 
 // MarshalText returns the code. The error for a value that is none of the constants is a
 // *[FieldError].
-func (r Reason) MarshalText() ([]byte, error) {
-	text, err := codeText(r.codes(), uint8(r), "Reason")
-	return []byte(text), err
-}
+func (r Reason) MarshalText() ([]byte, error) { return marshalCode(r, "Reason") }
 
 // UnmarshalText reads a code. The error for an unknown one is a *[FieldError].
-func (r *Reason) UnmarshalText(text []byte) error {
-	value, err := codeValue(r.codes(), string(text))
-	if err == nil {
-		*r = Reason(value)
-	}
-	return err
-}
+func (r *Reason) UnmarshalText(text []byte) error { return unmarshalCode(r, text) }
 
 // Has reports whether all reasons of other are in the set.
 func (b Blocked) Has(other Blocked) bool { return b&other == other }
@@ -225,7 +215,7 @@ func (b *Blocked) UnmarshalJSON(data []byte) error {
 	}
 	set := Blocked(0)
 	for _, code := range list {
-		bit, err := codeValue(b.codes(), code)
+		bit, err := codePosition(b.codes(), code)
 		if err != nil {
 			return err
 		}

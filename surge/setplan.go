@@ -104,9 +104,7 @@ func inspect(spec SetSpec, state SetState, replica int) facts {
 		f.surged = f.surged || above.live() > 0
 		f.degraded = f.degraded || within.available() < base
 		both := within
-		for slot, n := range above {
-			both[slot] += n
-		}
+		both.add(above)
 		f.add(Member{Replicas: component.Replicas, MinAvailable: component.MinAvailable}, both)
 		for j, slot := range units.Slots {
 			if !slot.Live() {
@@ -370,17 +368,18 @@ func (p *setPlan) createAll(i int, whole Action) {
 		replica.Slot = TargetUnavailable // nothing will be created: for Diagnose, a surge that never serves
 	}
 	for c := range p.spec.Components {
+		n := p.state.scaled(p.spec, i, c).Replicas
+		if n <= 0 {
+			replica.Components[c] = Result{Updated: true, Converged: true}
+			continue
+		}
 		plan := Result{Blocked: BlockedWaitingForBase}
 		if whole.Revision == Stable {
 			plan.Blocked = BlockedProtectedDown
 		}
-		if n := p.state.scaled(p.spec, i, c).Replicas; n > 0 {
-			plan.Actions = make([]Action, n)
-			for j := range plan.Actions {
-				plan.Actions[j] = Action{Index: j, Op: Create, Revision: whole.Revision, Reason: whole.Reason}
-			}
-		} else {
-			plan = Result{Updated: true, Converged: true}
+		plan.Actions = make([]Action, n)
+		for j := range plan.Actions {
+			plan.Actions[j] = Action{Index: j, Op: Create, Revision: whole.Revision, Reason: whole.Reason}
 		}
 		replica.Components[c] = plan
 		replica.Blocked |= plan.Blocked

@@ -101,22 +101,22 @@ func (s SetState) scaled(spec SetSpec, replica, component int) Component {
 func (s SetState) Apply(plan SetResult) SetState {
 	next := make(SetState, max(len(s), len(plan.Replicas)))
 	for r := range next {
-		var components int
-		if r < len(s) {
-			components = len(s[r])
-		}
+		var planned ReplicaResult
 		if r < len(plan.Replicas) {
-			components = max(components, len(plan.Replicas[r].Components))
+			planned = plan.Replicas[r]
+		}
+		components := len(planned.Components)
+		if r < len(s) {
+			components = max(components, len(s[r]))
 		}
 		next[r] = make([]Units, components)
 		for i := range next[r] {
-			units := s.units(r, i)
 			var actions []Action
 			var revision string
-			if r < len(plan.Replicas) && i < len(plan.Replicas[r].Components) {
-				actions, revision = plan.Replicas[r].Components[i].Actions, plan.Replicas[r].Revision
+			if i < len(planned.Components) {
+				actions, revision = planned.Components[i].Actions, planned.Revision
 			}
-			next[r][i] = units.apply(actions, revision)
+			next[r][i] = s.units(r, i).apply(actions, revision)
 		}
 	}
 	return next
