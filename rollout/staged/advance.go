@@ -40,7 +40,7 @@ func (r *Run) budget() (failures, allowed int) {
 		return 0, 0
 	}
 	cleanup := r.stage(r.count() - 1)
-	return r.all.failures() - cleanup.failures(), r.plan.budgetOf(r.plan.budget, r.all.members()-cleanup.members())
+	return r.all.failures() - cleanup.failures(), r.plan.share(r.plan.budget, r.all.members()-cleanup.members())
 }
 
 // rejected looks at the current stage only: no stage closes with a rejected approval.
@@ -151,7 +151,7 @@ func (e *edit) start(k int) *stage {
 		e.settleTarget(k, i, *rec, Done, noCause)
 		s = e.run.stage(k)
 	}
-	limit := e.plan.limitOf(k, s.tree.size)
+	limit := e.plan.limitOf(k, s)
 	for s.number[Waiting] > 0 && s.inProgress() < limit {
 		i := s.tree.find(isRetried)
 		if i < 0 {

@@ -239,7 +239,7 @@ func (c *stageCheck) checkWait() {
 
 // checkMembers compares the states of the members with the limit and the time of the run.
 func (c *stageCheck) checkMembers() {
-	if n, limit := c.inProgress(), c.run.plan.limitOf(c.k, c.tree.size); n > limit {
+	if n, limit := c.inProgress(), c.run.plan.limitOf(c.k, c.stage); n > limit {
 		c.wrong("states", "have %d members in progress, the limit is %d", n, limit)
 	}
 	if due := c.tree.root.first.due; due <= c.run.time {

@@ -220,7 +220,7 @@ func (c *memberColumns) write(s *stage, stored *storedStage) {
 		if r.cause != noCause {
 			stored.Causes[r.cause.reason()] = append(stored.Causes[r.cause.reason()], i)
 		}
-		if d := s.told.find(i); d != nil {
+		if d := s.decision(i); d != nil {
 			n, known := decided[*d]
 			if !known {
 				n = len(stored.Decisions)

@@ -58,43 +58,16 @@ func (c *Command) decision(now int64) *Decision {
 // explain records that the command at hand is why a target was skipped or retried. What an earlier
 // command said of the target does not explain it any more.
 func (e *edit) explain(k, i int) {
-	if e.decision != nil || e.run.stage(k).told.find(i) != nil {
+	if e.decision != nil || e.run.stage(k).decision(i) != nil {
 		s := e.stage(k)
-		s.told = s.told.put(i, e.decision, i)
+		s.told = s.told.put(i, uint64(i), e.decision)
 	}
 }
 
-// decisions is a persistent map from the positions of members to decisions about them; nil is
-// empty. Each node holds one position, and has a child for each value of the next four bits. Most
-// stages have none, so records have no room for them.
-type decisions struct {
-	at   int
-	is   *Decision
-	kids [16]*decisions
-}
-
-// find returns the decision about a member, or nil.
-func (t *decisions) find(i int) *Decision {
-	for bits := i; t != nil; bits >>= 4 {
-		if t.at == i {
-			return t.is
-		}
-		t = t.kids[bits&15]
+// decision returns what was said of a member last, or nil.
+func (s *stage) decision(i int) *Decision {
+	if node := s.told.find(i, uint64(i)); node != nil {
+		return node.value
 	}
 	return nil
-}
-
-// put returns a map in which the decision about a member is replaced, and leaves t unchanged. bits
-// are those of the position that lead on from t.
-func (t *decisions) put(i int, is *Decision, bits int) *decisions {
-	if t == nil {
-		return &decisions{at: i, is: is}
-	}
-	copied := *t
-	if t.at == i {
-		copied.is = is
-	} else {
-		copied.kids[bits&15] = t.kids[bits&15].put(i, is, bits>>4)
-	}
-	return &copied
 }

@@ -197,13 +197,14 @@ func (d *decoder) members(stored []storedStage) {
 	for k := range stored {
 		list[k].tree.all(func(i int, rec *record, name string) bool {
 			at := place{int32(k), int32(i)}
-			first, _ := r.plan.index.find(name)
+			h := hash(name)
+			first, _ := r.plan.index.find(name, h)
 			switch {
 			case !targetName(name):
 				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), hintName)
 			case first == at:
-			case k == cleanup && int(first.stage) != cleanup && r.joined.find(name) == nil && r.plan.options.LateLeaving == Clean && list[first.stage].memberSettled(int(first.member)):
-				r.joined = r.joined.put(name, at, first)
+			case k == cleanup && int(first.stage) != cleanup && r.joined.find(name, h) == nil && r.plan.options.LateLeaving == Clean && list[first.stage].memberSettled(int(first.member)):
+				r.joined = r.joined.put(name, h, residence{at, first})
 			default:
 				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), "%q is there twice", name)
 			}
@@ -270,7 +271,7 @@ func (d *decoder) decision(path string, is *Decision) *Decision {
 }
 
 // decisions reads the decisions about the members of a stage.
-func (d *decoder) decisions(k int, list []storedDecision, records []record) (told *decisions) {
+func (d *decoder) decisions(k int, list []storedDecision, records []record) (told *trie[int, *Decision]) {
 	first := -1
 	for n := range list {
 		path := inStage(k, fmt.Sprintf("decisions[%d]", n))
@@ -280,7 +281,7 @@ func (d *decoder) decisions(k int, list []storedDecision, records []record) (tol
 		}
 		positions, last := list[n].Members, first
 		for _, i := range positions {
-			if i <= last || i >= len(records) || told.find(i) != nil {
+			if i <= last || i >= len(records) || told.find(i, uint64(i)) != nil {
 				d.wrong(path+".members", "must be ascending positions, each once in all decisions, the first after that of the decision before")
 				return nil
 			}
@@ -288,7 +289,7 @@ func (d *decoder) decisions(k int, list []storedDecision, records []record) (tol
 				d.wrong(path+".members", "must have been skipped or retried: position %d", i)
 				return nil
 			}
-			told = told.put(i, is, i)
+			told = told.put(i, uint64(i), is)
 			last = i
 		}
 		if len(positions) == 0 {

@@ -133,7 +133,7 @@ func (r *Run) faulted(v *Verdict) {
 	case r.all.over > 0:
 		for _, part := range [][2]int{{r.current, r.count()}, {0, r.current}} { // an earlier stage only after a regression
 			for k, s := range r.having((*tally).exceeded, part[0], part[1]) {
-				d.Detail, d.Stage, d.Total, d.Allowed = "budget", k, s.failures(), r.plan.budgetOf(r.plan.stages[k].budget, s.tree.size)
+				d.Detail, d.Stage, d.Total, d.Allowed = "budget", k, s.failures(), r.plan.share(r.plan.stages[k].budget, s.tree.size)
 				v.names(s, isFailed)
 				return
 			}
@@ -188,7 +188,7 @@ func (r *Run) waits(v *Verdict) {
 	case StageUpdating:
 		reason(ReasonSlot)
 		v.names(s, isActive)
-		v.Data.Allowed, v.Data.Total = r.plan.limitOf(k, s.tree.size), s.inProgress()
+		v.Data.Allowed, v.Data.Total = r.plan.limitOf(k, s), s.inProgress()
 		v.until(s.tree.root.first.free)
 		v.On = append(v.On, Condition{Kind: OnSlot, Stage: k})
 	case StageWaitingAfter:

@@ -10,8 +10,12 @@ type place struct {
 	stage, member int32
 }
 
+// residence is the place of a target, and its place before it moved to the cleanup. They are equal
+// if it did not move.
+type residence struct{ at, home place }
+
 // index finds targets by name. Those of Compile are in a table that all runs of the plan share, 5⅓
-// bytes each; those that joined later are in a persistent trie.
+// bytes each; those that joined later are in a trie.
 //
 // Names are hashed with FNV-1a, not with a seeded hash: the same input must cost the same, and a
 // run has no secret. A person who chooses the names of clusters could make look-ups slow, but not
@@ -34,7 +38,7 @@ func hash(name string) uint64 {
 func newIndex(names []string, from []int32) *index {
 	x := &index{slots: make([]uint32, len(names)/3*4+4), names: names, from: from}
 	for i, name := range names {
-		at := x.slot(name)
+		at := x.slot(hash(name))
 		for x.slots[at] != 0 && names[x.slots[at]-1] != name {
 			at = x.behind(at)
 		}
@@ -45,8 +49,8 @@ func newIndex(names []string, from []int32) *index {
 	return x
 }
 
-func (x *index) slot(name string) int {
-	hi, _ := bits.Mul64(hash(name), uint64(len(x.slots)))
+func (x *index) slot(hash uint64) int {
+	hi, _ := bits.Mul64(hash, uint64(len(x.slots)))
 	return int(hi)
 }
 
@@ -57,8 +61,8 @@ func (x *index) behind(slot int) int {
 	return slot
 }
 
-func (x *index) find(name string) (place, bool) {
-	for at := x.slot(name); x.slots[at] != 0; at = x.behind(at) {
+func (x *index) find(name string, hash uint64) (place, bool) {
+	for at := x.slot(hash); x.slots[at] != 0; at = x.behind(at) {
 		if number := int32(x.slots[at] - 1); x.names[number] == name {
 			// The stage is the last that begins at or before the number: one without members begins
 			// where the next one does.
@@ -67,38 +71,4 @@ func (x *index) find(name string) (place, bool) {
 		}
 	}
 	return place{}, false
-}
-
-// trie is a persistent map from names to places: each node holds one name, and has a child for each
-// value of the next four bits of the hash. Equal hashes form a chain.
-type trie struct {
-	name string
-	at   place
-	home place // the place before it moved to the cleanup; equal to at if it did not move
-	kids [16]*trie
-}
-
-// find returns the node of a name, or nil.
-func (t *trie) find(name string) *trie {
-	for h := hash(name); t != nil && t.name != name; h >>= 4 {
-		t = t.kids[h&15]
-	}
-	return t
-}
-
-// put returns a trie in which the name is at a place, and leaves t unchanged. A name that t has
-// keeps its home.
-func (t *trie) put(name string, at, home place) *trie { return t.insert(name, at, home, hash(name)) }
-
-func (t *trie) insert(name string, at, home place, h uint64) *trie {
-	if t == nil {
-		return &trie{name: name, at: at, home: home}
-	}
-	copied := *t
-	if t.name == name {
-		copied.at = at // its home stays
-	} else {
-		copied.kids[h&15] = t.kids[h&15].insert(name, at, home, h>>4)
-	}
-	return &copied
 }

@@ -100,14 +100,14 @@ func (e *edit) join(t *Target) {
 func (e *edit) add(k int, name string) {
 	s := e.stage(k)
 	at := place{int32(k), int32(s.tree.size)}
-	home, moved := e.run.find(name)
-	if !moved {
-		home = at
+	is, moves := e.run.residence(name)
+	if is.at = at; !moves {
+		is.home = at
 	}
-	e.run.joined = e.run.joined.put(name, at, home)
-	joined := record{attempt: 1}
-	s.tree.add(name, joined, e.owner)
-	e.count(k, &joined, 1)
+	e.run.joined = e.run.joined.put(name, hash(name), is)
+	fresh := record{attempt: 1}
+	s.tree.add(name, fresh, e.owner)
+	e.count(k, &fresh, 1)
 	e.weigh(k)
 	e.note(s)
 	e.event(Event{Kind: EventJoined, Stage: k, Target: name})

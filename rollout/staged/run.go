@@ -14,8 +14,8 @@ import (
 // change. Several goroutines may read a Run at once. A Run is stored as JSON and read back.
 type Run struct {
 	plan    *plan
-	stages  []*chunk // all stages in order, the cleanup last
-	joined  *trie    // targets that joined after Compile, or moved on to the cleanup
+	stages  []*chunk                 // all stages in order, the cleanup last
+	joined  *trie[string, residence] // targets that joined after Compile, or moved on to the cleanup
 	desired State
 	phase   Phase
 	begun   bool  // a step was made, so time is set
@@ -245,7 +245,7 @@ func (r *Run) Target(name string) (TargetStatus, bool) {
 
 func (r *Run) target(stage, i int, rec *record, name string) TargetStatus {
 	s := TargetStatus{
-		Name: name, Stage: stage, Position: i, State: rec.state, Attempt: int(rec.attempt), Reason: rec.cause.reason(), Decision: r.stage(stage).told.find(i).copied(),
+		Name: name, Stage: stage, Position: i, State: rec.state, Attempt: int(rec.attempt), Reason: rec.cause.reason(), Decision: r.stage(stage).decision(i).copied(),
 		Current: rec.marks.has(current), Regressed: rec.marks.has(regressed), Stuck: rec.marks.has(stuck),
 	}
 	if rec.marks.has(started) {
@@ -261,11 +261,11 @@ func (r *Run) status(k int) StageStatus {
 	st, p := r.stage(k), &r.plan.stages[k]
 	s := StageStatus{
 		Index: k, Name: p.name, Phase: st.phase, Cleanup: p.cleanup, Counts: st.counts(),
-		Limit: r.plan.limitOf(k, st.tree.size), Budget: -1,
+		Limit: r.plan.limitOf(k, st), Budget: -1,
 		Before: st.before.gate(p.before), After: st.after.gate(p.after), PhaseSince: cmp.Or(st.since, st.end).time(), Start: st.start.time(), End: st.end.time(),
 	}
 	if !p.budget.IsZero() {
-		s.Budget = r.plan.budgetOf(p.budget, st.tree.size)
+		s.Budget = r.plan.share(p.budget, st.tree.size)
 	}
 	if p.waits {
 		s.Wait = time.Duration(p.wait)
@@ -281,23 +281,27 @@ func (r *Run) status(k int) StageStatus {
 }
 
 func (r *Run) find(name string) (place, bool) {
-	if t := r.joined.find(name); t != nil {
-		return t.at, true
-	}
-	if r.plan == nil {
-		return place{}, false
-	}
-	return r.plan.index.find(name)
+	is, ok := r.residence(name)
+	return is.at, ok
 }
 
 // home returns the place of a target of the run before it moved to the cleanup. If it did not move,
 // that is its present place.
 func (r *Run) home(name string) place {
-	if t := r.joined.find(name); t != nil {
-		return t.home
+	is, _ := r.residence(name)
+	return is.home
+}
+
+func (r *Run) residence(name string) (residence, bool) {
+	if r.plan == nil {
+		return residence{}, false
 	}
-	at, _ := r.find(name)
-	return at
+	h := hash(name)
+	if node := r.joined.find(name, h); node != nil {
+		return node.value, true
+	}
+	at, ok := r.plan.index.find(name, h)
+	return residence{at, at}, ok
 }
 
 // frozen reports whether waits stand still. If a run ends while its desired state is Stop, its
@@ -306,17 +310,13 @@ func (r *Run) frozen() bool {
 	return r.desired == StateStop && r.plan.options.WaitDuringStop == Freeze
 }
 
-// limitOf returns how many of n members of a stage may be in progress.
-func (p *plan) limitOf(k, n int) int {
-	rounding := concurrency.FloorMin1
-	if p.options.Rounding == Up {
-		rounding = concurrency.Ceil
-	}
-	return max(1, p.stages[k].limit.Of(n, rounding)) // a percentage of no members is 0
+// limitOf returns how many members of a stage may be in progress.
+func (p *plan) limitOf(k int, s *stage) int {
+	return max(1, p.share(p.stages[k].limit, s.tree.size))
 }
 
-// budgetOf returns how many of n members may fail.
-func (p *plan) budgetOf(limit concurrency.Limit, n int) int {
+// share returns how many of n members a limit allows.
+func (p *plan) share(limit concurrency.Limit, n int) int {
 	rounding := concurrency.Floor
 	if p.options.Rounding == Up {
 		rounding = concurrency.Ceil

@@ -37,13 +37,13 @@ type stage struct {
 	phase   StagePhase
 	before  approval
 	after   approval
-	told    *decisions // who skipped or retried members
-	start   noted      // when it began to update
-	end     noted      // when it was closed or failed
-	since   noted      // when it came into its phase, unless it is pending or ended
-	settled noted      // when its last member was settled, or when it began if that was later, unless a member is open: the wait counts from here
-	paused  int64      // how much stops have added to the wait
-	elapsed bool       // the wait is over, for good
+	told    *trie[int, *Decision] // who skipped or retried members, by position
+	start   noted                 // when it began to update
+	end     noted                 // when it was closed or failed
+	since   noted                 // when it came into its phase, unless it is pending or ended
+	settled noted                 // when its last member was settled, or when it began if that was later, unless a member is open: the wait counts from here
+	paused  int64                 // how much stops have added to the wait
+	elapsed bool                  // the wait is over, for good
 }
 
 // chunk is a section of the list of stages, so that a step does not copy the list of a hundred

@@ -64,7 +64,7 @@ func (t *tally) counts() Counts {
 
 // over returns 1 if a stage is over its own budget, and otherwise 0.
 func (p *plan) over(k int, s *stage) int32 {
-	if budget := p.stages[k].budget; !budget.IsZero() && s.failures() > p.budgetOf(budget, s.tree.size) {
+	if budget := p.stages[k].budget; !budget.IsZero() && s.failures() > p.share(budget, s.tree.size) {
 		return 1
 	}
 	return 0
