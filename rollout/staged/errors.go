@@ -135,6 +135,17 @@ func faultsOf(within, base string, err error) error {
 	return list.err()
 }
 
+// remedied returns the faults of the strict decoder after each has been given to a function that may
+// say what to write instead.
+func remedied(err error, remedy func(*strictjson.Error)) error {
+	var all []error
+	for _, fault := range strictjson.Faults(err) {
+		remedy(&fault)
+		all = append(all, &fault)
+	}
+	return errors.Join(all...)
+}
+
 // inputFaults turns the faults of the strict decoder into FieldErrors with the codes of documents.
 // What a host reports has no rules of a strategy to violate: a label may be called maxFailures.
 func inputFaults(err error) error {
@@ -148,19 +159,15 @@ func inputFaults(err error) error {
 // codeOf returns the code of a field whose value could not be read.
 func codeOf(path string) Code {
 	field := fieldOf(path)
-	inStage := strings.Contains(path, "stages[")
+	ofStage := strings.Contains(path, "stages[") || strings.HasPrefix(path, "progressive")
 	switch {
 	case strings.Contains(path, "labelSelector."):
 		return CodeSelector
 	case strings.HasPrefix(path, "cleanup."):
 		return CodeType // of the options: their rules are not those of stages
-	case inStage && field == "maxConcurrency":
+	case ofStage && field == "maxConcurrency":
 		return CodeMaxConcurrency
-	case inStage && field == "maxFailures":
-		return CodeMaxFailures
-	case strings.HasPrefix(path, "progressive") && field == "maxConcurrency":
-		return CodeMaxConcurrency
-	case strings.HasPrefix(path, "progressive") && field == "maxFailures", path == "all.maxFailures":
+	case ofStage && field == "maxFailures", path == "all.maxFailures":
 		return CodeMaxFailures
 	case field == "maxFailures":
 		return CodeRunMaxFailures

@@ -76,12 +76,7 @@ func (s *OCMStrategy) UnmarshalJSON(data []byte) error {
 	type plain OCMStrategy
 	var decoded plain
 	if err := strictjson.Unmarshal(data, &decoded); err != nil {
-		var all []error
-		for _, fault := range strictjson.Faults(err) {
-			ocmRemedy(&fault)
-			all = append(all, &fault)
-		}
-		return decodeFaults("", errors.Join(all...))
+		return decodeFaults("", remedied(err, ocmRemedy))
 	}
 	*s = OCMStrategy(decoded)
 	return nil

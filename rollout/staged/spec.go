@@ -2,7 +2,6 @@ package staged
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 		State                 *State  `json:"state"`
 	}
 	if o.spec != nil {
-		list = append(list, strictjson.Parts(decodeFaults(o.base, translated(strictjson.Unmarshal(o.spec, &decoded))))...)
+		list = append(list, strictjson.Parts(decodeFaults(o.base, remedied(strictjson.Unmarshal(o.spec, &decoded), specRemedy)))...)
 	}
 	if err := list.err(); err != nil {
 		return err
@@ -72,30 +71,20 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// translated adds to the faults of fields of a rollout.kubefleet.dev/v1alpha1 run what to write
-// here instead.
-func translated(err error) error {
-	var all []error
-	for _, fault := range strictjson.Faults(err) {
-		remedy := ""
-		switch fault.Path {
-		case "placementPolicyName":
-			remedy = "write placementName"
-		case "stagedUpdateStrategyName":
-			remedy = "write stagedRolloutStrategyName"
-		case "resourceSnapshotName":
-			remedy = "leave it out, and give the snapshot's name to Compile as the version of the fleet"
-		case "suspended":
-			remedy = "write state: Run for false; for true Initialize if the run is new, else Stop"
-		case "failurePolicy":
-			remedy = "write maxFailures and progressDeadline in the strategy"
-		}
-		if remedy != "" {
-			fault.Hint = "unknown field: " + remedy
-		}
-		all = append(all, &fault)
+// specRemedy says what to write instead of the fields of a rollout.kubefleet.dev/v1alpha1 run.
+func specRemedy(fault *strictjson.Error) {
+	switch fault.Path {
+	case "placementPolicyName":
+		fault.Hint = "unknown field: write placementName"
+	case "stagedUpdateStrategyName":
+		fault.Hint = "unknown field: write stagedRolloutStrategyName"
+	case "resourceSnapshotName":
+		fault.Hint = "unknown field: leave it out, and give the snapshot's name to Compile as the version of the fleet"
+	case "suspended":
+		fault.Hint = "unknown field: write state: Run for false; for true Initialize if the run is new, else Stop"
+	case "failurePolicy":
+		fault.Hint = "unknown field: write maxFailures and progressDeadline in the strategy"
 	}
-	return errors.Join(all...)
 }
 
 // Validate reports every fault, joined, each a *[FieldError]. Paths are those of the document that
