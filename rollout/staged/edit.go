@@ -68,8 +68,10 @@ func (e *edit) put(k, i int, is record) {
 	was, name := s.tree.at(i)
 	from := *was
 	s.tree.set(i, is, e.owner, &p.timing)
-	e.count(k, &from, -1)
-	e.count(k, &is, 1)
+	for _, t := range e.tallies(k) {
+		t.count(&from, -1)
+		t.count(&is, 1)
+	}
 	if failed(from.state) != failed(is.state) {
 		e.weigh(k)
 	}
@@ -78,13 +80,6 @@ func (e *edit) put(k, i int, is record) {
 	}
 	if from.state != is.state {
 		e.event(Event{Kind: EventTarget, Stage: k, Target: name, To: is.state.String(), Reason: is.cause.reason()})
-	}
-}
-
-// count adds a record of a stage that this step writes n times to each tally that it belongs to.
-func (e *edit) count(k int, r *record, n int32) {
-	for _, t := range e.tallies(k) {
-		t.count(r, n)
 	}
 }
 
@@ -98,7 +93,7 @@ func (e *edit) weigh(k int) {
 	}
 }
 
-// tallies are those of a stage, of its chunk and of the run.
+// tallies returns those of a stage that this step writes, of its chunk and of the run.
 func (e *edit) tallies(k int) [3]*tally {
 	c := e.run.stages[k/chunkSize]
 	return [3]*tally{&c.stages[k%chunkSize].tally, &c.tally, &e.run.all}

@@ -107,7 +107,9 @@ func (e *edit) add(k int, name string) {
 	e.run.joined = e.run.joined.put(name, hash(name), is)
 	fresh := record{attempt: 1}
 	s.tree.add(name, fresh, e.owner)
-	e.count(k, &fresh, 1)
+	for _, t := range e.tallies(k) {
+		t.count(&fresh, 1)
+	}
 	e.weigh(k)
 	e.note(s)
 	e.event(Event{Kind: EventJoined, Stage: k, Target: name})
