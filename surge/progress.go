@@ -12,9 +12,9 @@ type Progress struct {
 	AvailableReplicas int `json:"availableReplicas"` // available anywhere, of any revision
 	Replicas          int `json:"replicas"`          // live anywhere
 
-	// Updating are the eligible indices that are in replacement once the plan is carried out.
-	// Updated are the indices that serve at the target, which UpdatedReplicas counts. Both are
-	// ascending. For scaling groups they are readyReplicaIndicesSelectedToUpdate.current and
+	// Updating are the indices of [Partition, Replicas) that are in replacement once the plan is
+	// carried out. Updated are the indices that serve at the target, which UpdatedReplicas counts.
+	// Both are ascending. For scaling groups they are readyReplicaIndicesSelectedToUpdate.current and
 	// .completed.
 	Updating []int `json:"-"`
 	Updated  []int `json:"-"`

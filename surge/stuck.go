@@ -21,8 +21,8 @@ const (
 	SurgeUnscheduled Stuck = "SurgeUnscheduled"
 	// SurgeNotReady: a surge that the update needs does not become available.
 	SurgeNotReady Stuck = "SurgeNotReady"
-	// TargetNotReady: replicas at the target revision do not become available and use up the
-	// budgets. No further replica is updated to that revision.
+	// TargetNotReady: replicas at the target revision do not become available. They use up the
+	// budgets, so if others are outdated, no further one is updated to that revision.
 	TargetNotReady Stuck = "TargetNotReady"
 	// ReplicasUnhealthy: old replicas below the partition are not available, and the update may not
 	// replace them.

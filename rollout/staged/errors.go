@@ -57,8 +57,8 @@ const (
 	CodeAfterType         Code = "after.type"              // Approval or TimedWait
 	CodeAfterTypeUnique   Code = "after.typeUnique"        // not two of one type
 	CodeWaitTimeMissing   Code = "after.waitTimeMissing"   // a TimedWait has a waitTime
-	CodeWaitTimeForbidden Code = "after.waitTimeForbidden" // an Approval has none
-	CodeWaitTime          Code = "after.waitTime"          // a positive duration
+	CodeWaitTimeForbidden Code = "after.waitTimeForbidden" // an Approval after a stage has no waitTime
+	CodeWaitTime          Code = "after.waitTime"          // the waitTime of a TimedWait is more than zero
 )
 
 // Codes of runs, fleets, options and inputs. Each comment states what must hold.

@@ -30,7 +30,7 @@ const (
 	EventTarget             EventKind = "target"              // a target is in another state
 	EventApproval           EventKind = "approval"            // an approval is requested, approved or rejected; or back to none, because it is no longer needed
 	EventWait               EventKind = "wait"                // a wait is running or elapsed
-	EventStuck              EventKind = "stuck"               // a target has been in progress for stuckAfter
+	EventStuck              EventKind = "stuck"               // a target has been starting or updating for stuckAfter
 	EventRegressed          EventKind = "regressed"           // a done target is unhealthy or at another version
 	EventRecovered          EventKind = "recovered"           // a regressed target is ready again
 	EventJoined             EventKind = "joined"              // a target became a member

@@ -132,7 +132,8 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 
 // FromOCM turns a strategy of Open Cluster Management into stages with explicit targets. groups are
 // the decision groups of its placement, in order. Pass both results to [Compile], with the clusters
-// as targets. There may be more than 31 stages:
+// as targets. There may be more than 31 stages. Compile refuses so many of a strategy that was
+// decoded from JSON: store what the stages are made from instead. They are:
 //
 //	All                  one stage for all, without limit or budget
 //	mandatory groups     one stage each, in the order of groups, all its clusters at once; no failure is allowed

@@ -48,8 +48,8 @@ type Options struct {
 	OnReject Choice `json:"onReject,omitempty"`
 	// Rounding is how percentages are rounded: Down (of concurrency to at least 1), or Up.
 	Rounding Choice `json:"rounding,omitempty"`
-	// StuckAfter is how long after its start a target in progress is marked as stuck. It must be
-	// positive; unset means 5m.
+	// StuckAfter is how long after its start a target that is starting or updating is marked as
+	// stuck, which frees no slot. It must be positive; unset means 5m.
 	StuckAfter Duration `json:"stuckAfter,omitzero"`
 	// StopGrace is how long stopping, failing or cancelling waits for targets in progress. Unset or
 	// None means until they are settled, ready or stuck.

@@ -96,10 +96,11 @@ func (p Phase) halting() bool {
 // Phase returns the phase of the run. It is empty for the zero Run.
 func (r *Run) Phase() Phase { return r.phase }
 
-// State returns what the user wants of the run.
+// State returns what the user wants of the run. It is empty for the zero Run.
 func (r *Run) State() State { return r.desired }
 
-// Spec returns what the run was compiled with; its State is the one the run was created with.
+// Spec returns what the run was compiled with: its State is the one that the run was created with,
+// and its ID is never empty. It is the zero Spec for the zero Run.
 func (r *Run) Spec() Spec {
 	if r.plan == nil {
 		return Spec{}
@@ -107,7 +108,7 @@ func (r *Run) Spec() Spec {
 	return r.plan.spec
 }
 
-// Version returns the version that targets are pointed at.
+// Version returns the version that targets are pointed at. It is empty for the zero Run.
 func (r *Run) Version() string {
 	if r.plan == nil {
 		return ""
@@ -132,7 +133,8 @@ func (r *Run) Begun() time.Time { return r.first.time() }
 // phase is one that an older version of this package found, which did not store it.
 func (r *Run) PhaseSince() time.Time { return r.phased.time() }
 
-// Current returns the index of the first stage that is not finished, or the number of stages.
+// Current returns the index of the first stage that is not finished, or the number of stages if
+// there is none.
 func (r *Run) Current() int { return r.current }
 
 // StageStatus describes one stage.

@@ -24,7 +24,8 @@ type Strategy struct {
 	Name      string `json:"-"`
 	Namespace string `json:"-"`
 
-	// Stages are processed in this order: 1 to 31 stages, with unique names.
+	// Stages are processed in this order: 1 to 31 stages, or any number from [FromOCM], with unique
+	// names.
 	Stages []Stage `json:"stages"`
 	// MaxFailures is how many targets of the run, without the cleanup, may be failed or timed out.
 	// Percentages are of all members. Unset means that only the budgets of the stages apply.

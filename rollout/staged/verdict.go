@@ -52,8 +52,8 @@ const (
 
 // Data holds the facts of a verdict. The reason determines which fields are set.
 type Data struct {
-	Position int       `json:"position"`           // of the target within its stage, from 0
-	Stage    int       `json:"stage"`              // the stage that the target waits for
+	Position int       `json:"position"`           // of the target within its stage, from 0; 0 if the verdict is that of a run
+	Stage    int       `json:"stage"`              // index of the stage that is waited for, else of the target's own or the current one
 	Behind   Reason    `json:"behind,omitempty"`   // what that stage waits for
 	Allowed  int       `json:"allowed,omitempty"`  // slots of that stage, or failures that a budget allows
 	Total    int       `json:"total,omitempty"`    // how many Names there are in all
