@@ -36,6 +36,7 @@ func TestVerdictsOfManyStages(t *testing.T) {
 			"regression: c0000, c0600, c0999, waits for an operator to skip or an observation of c0000 and c0600 and c0999"},
 		{"far before the open one", concurrency.Limit{}, staged.Fail, failing("c0301"), "held (budget), 1 of at most 0 failed: c0301, waits for an operator to skip or cancel"},
 		{"the first of those before the open one", concurrency.Limit{}, staged.Fail, failing("c0999", "c0256"), "held (budget), 1 of at most 0 failed: c0256, waits for an operator to skip or cancel"},
+		{"behind the open one", concurrency.Limit{}, staged.Fail, staged.Input{Removed: []string{"c1050"}}, "held (budget), 1 of at most 0 failed: c1050, waits for an operator to skip, retry or cancel"},
 		{"more than the run allows", concurrency.Count(2), staged.Fail, failing("c0255", "c0768", "c0999"), "held (budget), 3 of at most 2 failed: c0255, c0768, c0999, waits for an operator to skip or cancel"},
 	} {
 		strategy, options, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressivePerGroup}, groups)
@@ -47,7 +48,7 @@ func TestVerdictsOfManyStages(t *testing.T) {
 				strategy.Stages[i].MaxFailures = concurrency.Limit{}
 			}
 		}
-		options.VerifyDone, options.OnRegression = staged.Always, row.regressions
+		options.VerifyDone, options.OnRegression, options.Removed = staged.Always, row.regressions, staged.Fail
 		run, err := staged.Compile(strategy, benchSpec(), fleet, options)
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +69,7 @@ func TestVerdictsOfManyStages(t *testing.T) {
 			sum.Members, sum.Waiting, sum.Starting, sum.Done = sum.Members+s.Counts.Members, sum.Waiting+s.Counts.Waiting, sum.Starting+s.Counts.Starting, sum.Done+s.Counts.Done
 			sum.Failed, sum.Regressed = sum.Failed+s.Counts.Failed, sum.Regressed+s.Counts.Regressed
 		}
-		if counts := run.Counts(); counts != sum || counts.Failed+counts.Regressed != len(row.input.Observations) {
+		if counts := run.Counts(); counts != sum || counts.Failed+counts.Regressed != len(row.input.Observations)+len(row.input.Removed) {
 			t.Errorf("%s: got %v, want %v", row.why, counts, sum)
 		}
 	}
