@@ -14,8 +14,8 @@ type Progress struct {
 
 	// Updating are the indices of [Partition, Replicas) that are in replacement once the plan is
 	// carried out. Updated are the indices that serve at the target, which UpdatedReplicas counts.
-	// Both are ascending. For scaling groups they are readyReplicaIndicesSelectedToUpdate.current and
-	// .completed.
+	// Both are ascending. For scaling groups they are readyReplicaIndicesSelectedToUpdate.current
+	// and .completed.
 	Updating []int `json:"-"`
 	Updated  []int `json:"-"`
 }

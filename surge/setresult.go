@@ -116,8 +116,8 @@ func (c change) String() string {
 
 // Progress returns what a status shows of the update of a set. Under RollingUpdate the current
 // replica is updating, under ReplicaRecreate every replica of [Partition, Replicas) in replacement
-// is. Complete replicas below Replicas are updated. The Spec may have been scaled since the plan: a replica that
-// the plan does not know is absent.
+// is. Complete replicas below Replicas are updated. The Spec may have been scaled since the plan: a
+// replica that the plan does not know is absent.
 func (r SetResult) Progress(spec SetSpec) Progress {
 	slots := make([]Slot, len(r.Replicas))
 	for i, replica := range r.Replicas {

@@ -135,8 +135,8 @@ func faultsOf(within, base string, err error) error {
 	return list.err()
 }
 
-// remedied returns the faults of the strict decoder after each has been given to a function that may
-// say what to write instead.
+// remedied returns the faults of the strict decoder after each has been given to a function that
+// may say what to write instead.
 func remedied(err error, remedy func(*strictjson.Error)) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {

@@ -157,7 +157,8 @@ func (r *Run) faulted(v *Verdict) {
 	}
 }
 
-// names adds the members of a class until shownNames names are listed, and reports whether they are.
+// names adds the members of a class until shownNames names are listed, and reports whether they
+// are.
 func (v *Verdict) names(s *stage, c class) (full bool) {
 	s.tree.each(c, func(_ int, _ *record, name string) bool {
 		if len(v.Data.Names) < shownNames {

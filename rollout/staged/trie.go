@@ -1,8 +1,9 @@
 package staged
 
-// trie is a persistent map; nil is empty. Each node holds one key, and has a child for each value of
-// the next four bits of the hash of a key, which the caller gives. Keys with equal hashes form a
-// chain.
+// trie is a persistent map; nil is empty. Each node holds one key, and has a child for each value
+// of the next four bits of the hash of a key, which the caller gives. Keys with equal hashes form a
+// chain. Most runs and stages have none, so the index and the records have no room for what is in
+// one.
 type trie[K comparable, V any] struct {
 	key   K
 	value V
