@@ -103,13 +103,16 @@ func (w *work) eachOpen(executions []*bracket.ExecutionRecord, only string, yiel
 		if x == nil || only != "" && x.Environment != only {
 			continue
 		}
-		for len(before) > 0 && before[0].record.Resource < record.Resource {
+		for len(before) > 0 && before[0].record != record && before[0].record.Resource < record.Resource {
 			before = before[1:]
 		}
-		if len(before) > 0 && before[0].record.Resource == record.Resource && before[0].record.Open.Environment == x.Environment {
+		switch {
+		case len(before) > 0 && before[0].record == record:
+			o = before[0]
+		case len(before) > 0 && before[0].record.Resource == record.Resource && before[0].record.Open.Environment == x.Environment:
 			o = before[0]
 			o.record = record
-		} else {
+		default:
 			o = w.whereOpen(record, resource, at)
 		}
 		if o.resource != none {
