@@ -118,12 +118,14 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 	}
 	all := make([]replica, max(replicas, len(state)))
 	seen := make([]string, len(all))
-	for r := range all {
-		all[r] = look(r)
-		seen[r] = all[r].slot.String()
-		if all[r].complete {
+	show := func(r int, slot surge.Slot) {
+		if seen[r] = slot.String(); all[r].complete {
 			seen[r] += " complete"
 		}
+	}
+	for r := range all {
+		all[r] = look(r)
+		show(r, all[r].slot)
 	}
 	hold := func(r int, flat func(surge.Component) surge.Spec) {
 		for c, component := range components(r) {
@@ -164,11 +166,17 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 			}
 		}
 		whole := surge.Plan(flat, slots)
+		for r := range replicas {
+			show(r, slots[r])
+		}
 		taken := map[int]bool{}
 		for _, action := range whole.Actions {
 			if taken[action.Index] = true; action.Op == surge.Delete {
 				remove(action.Index)
 				continue
+			}
+			if r := action.Index; r < len(all) && all[r].idle { // nothing will be created
+				show(r, surge.TargetUnavailable)
 			}
 			for c, component := range components(action.Index) {
 				var actions []surge.Action
