@@ -51,9 +51,11 @@ func (w *work) admit() error {
 }
 
 // onePerResource lets only one group of a bracket rule begin on a resource, whatever the
-// environment: of those that got their slots, the one whose turn comes first. The others wait for
-// the end of its execution. Each environment was stepped on its own and does not know of the
-// others. onePerResource reports whether any group waits; the slots must then be given anew.
+// environment: of those that got their slots, the one whose turn comes first. Those behind it wait
+// for the end of its execution, also if they got no slot: with a place they would not begin, and
+// must not reserve one. One that comes before it waits for its slot alone: with a place it would
+// begin instead. Each environment was stepped on its own and does not know of the others.
+// onePerResource reports whether any group waits; the slots must then be given anew.
 func (w *work) onePerResource() bool {
 	if len(w.environments) < 2 {
 		return false
@@ -78,17 +80,22 @@ func (w *work) onePerResource() bool {
 			}
 		}
 	}
-	waits := map[*pendingResource]bool{}
-	for k := range n {
-		turn := turnOf(k)
+	if len(first) == 0 {
+		return false
+	}
+	waits, some := map[*pendingResource]bool{}, false // by the first turn of each
+	for turn := range int32(len(w.turns)) {
 		at, own := begins(turn)
-		if own == nil || waits[own] {
+		taken, known := first[at]
+		if _, judged := waits[own]; own == nil || !known || judged {
 			continue
 		}
-		if _, before := begins(first[at]); own == before {
+		_, beginning := begins(taken)
+		waits[own] = own != beginning && turn > taken
+		if !waits[own] {
 			continue
 		}
-		waits[own] = true
+		some = true
 		m := w.candidates.at(w.turns[turn]).member
 		blockers := []Verdict{w.queued(m.bracket.id, own.resource)}
 		for _, run := range m.bracket.runs[own.from:own.to] {
@@ -99,7 +106,7 @@ func (w *work) onePerResource() bool {
 		m := w.candidates.at(k).member
 		return m != nil && waits[m.pending]
 	})
-	return len(waits) > 0
+	return some
 }
 
 // byCandidate turns a list of n answers around: per candidate, one more than the index of the

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -303,6 +304,56 @@ func TestQueuedGroup(t *testing.T) {
 		plan := mustPlan(t, compile(t, policy(rules)), fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
 		if queue := queueOf(t, plan); len(queue) != 1 || queue[0].Group != want || plan.Start[0].Group != want {
 			t.Errorf("%+v, want %s, as for %v", queue, want, plan.Start[0])
+		}
+	}
+}
+
+// TestQueueIsForCapacityAlone: where an execution begins, what another environment would begin on the
+// resource waits for its end if its turn is later, whether it has a slot or not. It used to be queued
+// if it had none, reserved its place in strict pools, and did not start when there was room for it.
+// If its turn comes first, it would begin instead if it had a slot, so it is queued.
+func TestQueueIsForCapacityAlone(t *testing.T) {
+	t.Parallel()
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	s = inEnvironments(s, "qa")
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+		return (t.Deployment == "a") != (t.Environment == "prod") || t.Environment == "qa" && t.Resource == "r1"
+	})
+	for _, row := range []struct {
+		first string // deployment
+		limit int    // of a
+		want  string
+	}{
+		{"a", 0, "r2 qa b; r1 prod a: slot_paused, queued; r2 prod a: slot_paused, queued"},
+		{"a", 1, "r1 prod a, r2 qa b; r2 prod a: slot_full, queued"},
+		{"a", 2, "r1 prod a, r2 prod a; r2 qa b: bracket_queued"},
+		{"b", 0, "r2 qa b; r1 prod a: slot_paused, queued; r2 prod a: bracket_queued"},
+		{"b", 1, "r1 prod a, r2 qa b; r2 prod a: bracket_queued"},
+		{"b", 2, "r1 prod a, r2 qa b; r2 prod a: bracket_queued"},
+	} {
+		set := compile(t, fmt.Sprintf(`[{"name":"p","selector":"deployment.name == 'a'","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":%d}}]},
+			{"name":"b","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}]`, row.limit))
+		s.Versions = slices.Clone(s.Versions)
+		for k := range s.Versions {
+			s.Versions[k].Priority = map[bool]int{true: 1}[s.Versions[k].Deployment == row.first]
+		}
+		plan := mustPlan(t, set, s, t0)
+		queue := queueOf(t, plan)
+		var starts, waits []string
+		for _, start := range plan.Start {
+			starts = append(starts, fmt.Sprintf("%s %s %s", start.Resource, start.Environment, start.Deployment))
+		}
+		slices.Sort(starts)
+		for w := range plan.Waiting.All() {
+			text := fmt.Sprintf("%s %s %s: %s", w.Resource, w.Environment, w.Deployment, w.Blockers[0].Reason)
+			if slices.ContainsFunc(queue, func(q rollout.Queued) bool { return q.TargetID == w.TargetID }) {
+				text += ", queued"
+			}
+			waits = append(waits, text)
+		}
+		got := strings.Join(append([]string{strings.Join(starts, ", ")}, waits...), "; ")
+		if got != row.want || plan.Pools[0].Waiting != len(queue) {
+			t.Errorf("%s first, limit %d: %s, want %s; %d wait for the pool, %d are queued", row.first, row.limit, got, row.want, plan.Pools[0].Waiting, len(queue))
 		}
 	}
 }
