@@ -19,9 +19,10 @@ import (
 // trigger a rollback rule, as one whose verification failed may. If no such job is listed, the
 // target goes back to [Target.Current], unless that is the version that went wrong, or a listed
 // success of it triggers a rollback rule. So keep the newest such job of the versions before: with
-// neither there is nothing to go back to, and the verdict says so. What other deployments need is
-// not asked, see [VersionDependency]. In a bracket a job that goes wrong is a final failure, and
-// onMemberFailure decides. (Rollback rule of ctrlplane.)
+// neither there is nothing to go back to, and the verdict says so. Once it is there, the target
+// keeps that version as any other: a later job of it that fails is repeated with [PurposeDeploy].
+// What other deployments need is not asked, see [VersionDependency]. In a bracket a job that goes
+// wrong is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
 //
 // At least one of the two fields must be set.
 type Rollback struct {

@@ -135,6 +135,18 @@ func TestRunAgainAfterARollback(t *testing.T) {
 	}
 }
 
+// TestWhatATargetWentBackToIsRepeated: a host says that the version runs which was taken back, and a
+// further job of the one before, which had succeeded, was cancelled. What the target went back to is
+// kept as any other version is, so it is tried again. (Found at random: I3 and I4 did not know it.)
+func TestWhatATargetWentBackToIsRepeated(t *testing.T) {
+	s := fleet(1, "v2", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobCancelled, -2), ran("v1", rollout.JobSuccessful, -4), ran("v2", rollout.JobFailure, -5)}
+	plan := mustPlan(t, compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}}`)), s, t0)
+	if len(plan.Start) != 1 || plan.Start[0].Version != "v1" || plan.Start[0].Purpose != rollout.PurposeDeploy {
+		t.Errorf("%v", plan)
+	}
+}
+
 // TestRollbackPastWhatIsNoGood: the host says what ran before the first job that is listed, and the
 // version that came after it failed its verification. The target goes back past that one.
 func TestRollbackPastWhatIsNoGood(t *testing.T) {
