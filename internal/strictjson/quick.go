@@ -5,7 +5,6 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
-	"time"
 	"unicode/utf8"
 )
 
@@ -18,8 +17,8 @@ func quickly(data []byte, target reflect.Value) bool {
 	if !utf8.Valid(data) || json.Unmarshal(data, fresh.Interface()) != nil || halfCharacter(data) >= 0 {
 		return false
 	}
-	s := scan{data: data, shapes: map[reflect.Type]*shape{}}
-	if !s.value(s.shape(target.Type())) {
+	s := scan{data: data}
+	if !s.value(&field{typ: target.Type()}) {
 		return false
 	}
 	target.Set(fresh.Elem())
@@ -30,58 +29,66 @@ func quickly(data []byte, target reflect.Value) bool {
 // its own decoder has accepted its part, and no scalar has a wrong type, except that it may be
 // null.
 type scan struct {
-	data   []byte
-	at     int
-	shapes map[reflect.Type]*shape
+	data    []byte
+	at      int
+	structs []structure // those met so far
 }
 
-// shape is what a type requires of a value.
-type shape struct {
-	form   form
-	elem   reflect.Type // of a pointer, a list or a dictionary
-	length int          // of an array; -1: any
-	fields []field      // of an object
-}
-
+// form is what a type requires of a value.
 type form int
 
 const (
-	open       form = iota // any value: a decoder has checked it
-	scalar                 // anything but null
-	pointer                // null, or what it points to
-	list                   // a list, or null if it is no array
-	dictionary             // null, or an object of any names
-	object                 // an object of known names
+	unknown    form = iota
+	open            // any value: a decoder has checked it
+	pointer         // null, or what it points to
+	list            // null, or a list
+	dictionary      // null, or an object of any names
+	scalar          // from here on anything but null
+	array           // a list of one length
+	object          // an object of known names
 )
 
-func (s *scan) shape(typ reflect.Type) *shape {
-	known := s.shapes[typ]
-	if known != nil {
-		return known
-	}
-	own := &shape{length: -1}
-	s.shapes[typ] = own
+func formOf(typ reflect.Type) form {
 	switch to := reflect.PointerTo(typ); {
 	case typ.Kind() == reflect.Pointer:
-		own.form, own.elem = pointer, typ.Elem()
-	case typ == reflect.TypeFor[time.Time](), to.Implements(reflect.TypeFor[json.Unmarshaler]()), typ.Kind() == reflect.Interface:
-		own.form = open
+		return pointer
+	case to.Implements(reflect.TypeFor[json.Unmarshaler]()), typ.Kind() == reflect.Interface:
+		return open
 	case to.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
-		own.form = scalar
-	case typ.Kind() == reflect.Struct:
-		own.form, own.fields = object, listFields(typ)
-	case typ.Kind() == reflect.Map:
-		own.form, own.elem = dictionary, typ.Elem()
-	case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Uint8 && !decodes(typ.Elem()): // in base64, or null
-		own.form = open
-	case typ.Kind() == reflect.Slice:
-		own.form, own.elem = list, typ.Elem()
-	case typ.Kind() == reflect.Array:
-		own.form, own.elem, own.length = list, typ.Elem(), typ.Len()
-	default:
-		own.form = scalar
+		return scalar
 	}
-	return own
+	switch typ.Kind() {
+	case reflect.Struct:
+		return object
+	case reflect.Map:
+		return dictionary
+	case reflect.Array:
+		return array
+	case reflect.Slice:
+		if elem := typ.Elem(); elem.Kind() == reflect.Uint8 && !decodes(elem) { // in base64, or null
+			return open
+		}
+		return list
+	}
+	return scalar
+}
+
+// structure is a struct type and its fields. Their forms are found out where they are needed, since
+// a type may contain itself, and a document seldom has all that it could have.
+type structure struct {
+	typ    reflect.Type
+	fields []field
+}
+
+func (s *scan) fields(typ reflect.Type) []field {
+	for _, known := range s.structs {
+		if known.typ == typ {
+			return known.fields
+		}
+	}
+	fields := listFields(typ)
+	s.structs = append(s.structs, structure{typ, fields})
+	return fields
 }
 
 // next skips white space and returns the byte after it.
@@ -97,31 +104,32 @@ func (s *scan) next() byte {
 }
 
 // value goes past a value and reports whether it is beyond doubt.
-func (s *scan) value(of *shape) bool {
-	first := s.next()
-	if null := first == 'n'; null || of.form == open || of.form == scalar {
+func (s *scan) value(of *field) bool {
+	if of.form == unknown {
+		of.form = formOf(of.typ)
+	}
+	switch first := s.next(); {
+	case first == 'n':
 		s.skip()
-		return !null || of.form != scalar && of.form != object && of.length < 0
+		return of.form < scalar
+	case of.form == pointer:
+		return s.value(&field{typ: of.typ.Elem()})
+	case of.form == list || of.form == array:
+		return first == '[' && s.list(of) // and not a text in base64, for a list of bytes that decode themselves
+	case of.form == dictionary:
+		return first == '{' && s.dictionary(of.typ.Elem())
+	case of.form == object:
+		return first == '{' && s.object(s.fields(of.typ))
 	}
-	switch of.form {
-	case pointer:
-		return s.value(s.shape(of.elem))
-	case list:
-		return s.list(of, first)
-	case dictionary:
-		return s.dictionary(of, first)
-	}
-	return s.object(of, first)
+	s.skip()
+	return true
 }
 
-func (s *scan) list(of *shape, first byte) bool {
-	if first != '[' {
-		return false // a text in base64, for a list of bytes that decode themselves
-	}
+func (s *scan) list(of *field) bool {
 	s.at++
-	elem, count := s.shape(of.elem), 0
+	elem, count := field{typ: of.typ.Elem()}, 0
 	for s.next() != ']' {
-		if !s.value(elem) {
+		if !s.value(&elem) {
 			return false
 		}
 		count++
@@ -130,48 +138,48 @@ func (s *scan) list(of *shape, first byte) bool {
 		}
 	}
 	s.at++
-	return of.length < 0 || count == of.length
+	return of.form == list || count == of.typ.Len()
 }
 
 // object looks for each field behind the one before first, since most documents were written by
 // encoding/json.
-func (s *scan) object(of *shape, first byte) bool {
+func (s *scan) object(fields []field) bool {
 	var seen uint64
-	next, count := 0, len(of.fields)
-	return first == '{' && count <= 64 && s.members(func(name []byte) (*shape, bool) {
+	next, count := 0, len(fields)
+	return count <= 64 && s.members(func(name []byte) *field {
 		for range count {
-			if next >= count {
+			if next == count {
 				next = 0
 			}
-			if of.fields[next].name != string(name) {
-				next++
+			own, bit := &fields[next], uint64(1)<<next
+			next++
+			if own.name != string(name) {
 				continue
 			}
-			if seen&(1<<next) != 0 {
-				return nil, false
+			if seen&bit != 0 {
+				return nil
 			}
-			seen |= 1 << next
-			next++
-			return s.shape(of.fields[next-1].typ), true
+			seen |= bit
+			return own
 		}
-		return nil, false
+		return nil
 	})
 }
 
-func (s *scan) dictionary(of *shape, first byte) bool {
-	elem, seen := s.shape(of.elem), map[string]bool{}
-	return first == '{' && s.members(func(name []byte) (*shape, bool) {
+func (s *scan) dictionary(elem reflect.Type) bool {
+	all, seen := field{typ: elem}, map[string]bool{}
+	return s.members(func(name []byte) *field {
 		if seen[string(name)] {
-			return nil, false
+			return nil
 		}
 		seen[string(name)] = true
-		return elem, true
+		return &all
 	})
 }
 
-// members goes past an object. A name with an escape is in doubt, since it may be the same as
-// another.
-func (s *scan) members(shapeOf func(name []byte) (*shape, bool)) bool {
+// members goes past an object, of whose members named tells what they are: nil for one that is in
+// doubt. A name with an escape is, since it may be the same as another.
+func (s *scan) members(named func(name []byte) *field) bool {
 	s.at++
 	for s.next() != '}' {
 		from := s.at + 1
@@ -182,7 +190,7 @@ func (s *scan) members(shapeOf func(name []byte) (*shape, bool)) bool {
 		}
 		s.next()
 		s.at++ // the colon
-		if own, known := shapeOf(name); !known || !s.value(own) {
+		if own := named(name); own == nil || !s.value(own) {
 			return false
 		}
 		if s.next() == ',' {

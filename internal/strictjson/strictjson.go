@@ -440,10 +440,11 @@ func kindOf(raw json.RawMessage) string {
 	return "a number"
 }
 
-// field is a field of a struct by its JSON name.
+// field is a field of a struct by its JSON name or, without a name, what is inside something else.
 type field struct {
 	name string
 	typ  reflect.Type
+	form form // once a scan has met it
 }
 
 // fieldsOf returns the fields of a struct by name.
@@ -474,7 +475,7 @@ func listFields(typ reflect.Type) []field {
 				inner = append(inner, embedded)
 			}
 		case of.IsExported():
-			list = append(list, field{cmp.Or(name, of.Name), of.Type})
+			list = append(list, field{name: cmp.Or(name, of.Name), typ: of.Type})
 		}
 	}
 	for _, embedded := range inner {
