@@ -227,11 +227,12 @@ func (w *walk) value(path string, raw json.RawMessage, typ reflect.Type) {
 			w.scalar(path, raw, typ, "a string in base64")
 			return
 		}
-		var items []json.RawMessage
-		if kindOf(raw) != "a list" || json.Unmarshal(raw, &items) != nil {
+		if kindOf(raw) != "a list" {
 			w.fault(path, CodeType, "must be a list, not %s", kindOf(raw))
 			return
 		}
+		var items []json.RawMessage
+		_ = json.Unmarshal(raw, &items) // raw is valid JSON
 		if typ.Kind() == reflect.Array && len(items) != typ.Len() {
 			w.fault(path, CodeType, "must have %d entries, not %d", typ.Len(), len(items))
 		}
@@ -309,10 +310,6 @@ func (w *walk) instant(path string, raw json.RawMessage) {
 }
 
 func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
-	if kindOf(raw) != "an object" {
-		w.fault(path, CodeType, "must be an object, not %s", kindOf(raw))
-		return
-	}
 	fields := fieldsOf(typ)
 	w.members(path, raw, func(at, name string, value json.RawMessage) {
 		if field, ok := fields[name]; ok {
@@ -356,10 +353,6 @@ func codeOf(typ reflect.Type, name string) (code string) {
 }
 
 func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
-	if kindOf(raw) != "an object" {
-		w.fault(path, CodeType, "must be an object, not %s", kindOf(raw))
-		return
-	}
 	w.members(path, raw, func(at, name string, value json.RawMessage) {
 		// A key type with a decoder of its own, or a numeric one, may refuse a name; encoding/json
 		// knows the rules.
@@ -378,25 +371,19 @@ func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
 	})
 }
 
-// members calls visit for each member of an object, in document order, once per name.
+// members calls visit for each member of what must be an object, in document order, once per name.
 func (w *walk) members(path string, raw json.RawMessage, visit func(at, name string, value json.RawMessage)) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := dec.Token(); err != nil {
-		w.fault(path, CodeType, "%v", err)
+	if kindOf(raw) != "an object" {
+		w.fault(path, CodeType, "must be an object, not %s", kindOf(raw))
 		return
 	}
-	seen := map[string]bool{}
-	for dec.More() {
-		token, err := dec.Token()
-		name, ok := token.(string)
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	_, _ = dec.Token() // the brace; nothing here can fail, because raw is valid JSON
+	for seen := map[string]bool{}; dec.More(); {
+		token, _ := dec.Token()
+		name := token.(string)
 		var value json.RawMessage
-		if err == nil && ok {
-			err = dec.Decode(&value)
-		}
-		if err != nil || !ok {
-			w.fault(path, CodeType, "unreadable member: %v", err)
-			return
-		}
+		_ = dec.Decode(&value)
 		at := Path(path, segment(name))
 		if seen[name] {
 			w.fault(at, CodeDuplicate, "given twice")
@@ -422,10 +409,9 @@ func segment(name string) string {
 	return name
 }
 
+// kindOf names the kind of a valid value.
 func kindOf(raw json.RawMessage) string {
 	switch {
-	case len(raw) == 0:
-		return "nothing"
 	case raw[0] == '{':
 		return "an object"
 	case raw[0] == '[':
