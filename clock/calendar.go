@@ -45,7 +45,7 @@ func NewCalendar(windows []Window, load func(name string) (*time.Location, error
 	var all set
 	var list []error
 	for i, w := range windows {
-		f := faults{prefix: fmt.Sprintf("windows[%d].", i)}
+		f := faults{path: fmt.Sprintf("windows[%d]", i)}
 		r, own := w.compile(&zones, &f), &all.deny
 		if w.allows() {
 			own = &all.allow
@@ -72,7 +72,7 @@ func (w Window) compile(zones *zones, f *faults) rule {
 	case s.readings:
 		return s.repeated(z, f)
 	case w.Recurrence != nil:
-		return hosted{path: f.prefix + "recurrence", recurrence: w.Recurrence, location: z.location, length: time.Duration(s.length) * time.Second}
+		return hosted{path: strictjson.Path(f.path, "recurrence"), recurrence: w.Recurrence, location: z.location, length: time.Duration(s.length) * time.Second}
 	}
 	return once{w.From.UTC(), w.Until.UTC()}
 }

@@ -3,7 +3,6 @@ package clock
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -57,13 +56,13 @@ const (
 
 // faults collects the faults of one window.
 type faults struct {
-	prefix string // empty, or ends in a dot
-	list   []error
+	path string // of the window
+	list []error
 }
 
+// add adds a fault in a field, or in the window itself if the field is empty.
 func (f *faults) add(field string, code Code, value any, format string, args ...any) *faults {
-	path := strings.TrimSuffix(f.prefix+field, ".") // a fault of the window itself has no field
-	f.list = append(f.list, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
+	f.list = append(f.list, &FieldError{Path: strictjson.Path(f.path, field), Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
 	return f
 }
 
@@ -71,7 +70,7 @@ func (f *faults) add(field string, code Code, value any, format string, args ...
 // of them there might be no fault.
 func (f *faults) reading(fields ...string) {
 	last := len(f.list) - 1
-	f.list[last] = strictjson.About(f.list[last], strictjson.Paths(strings.TrimSuffix(f.prefix, "."), fields)...)
+	f.list[last] = strictjson.About(f.list[last], strictjson.Paths(f.path, fields)...)
 }
 
 func (f *faults) err() error { return strictjson.Join(f.list...) }

@@ -104,19 +104,13 @@ const maxMinutes = math.MaxInt64 / Minutes(time.Minute)
 
 // UnmarshalJSON reads a whole number of at least 1.
 func (m *Minutes) UnmarshalJSON(data []byte) error {
-	var f faults
-	n, ok := count(data)
-	if string(data) == "null" {
-		f.add("", CodeDurationInvalid, nil, hintNull)
-		return f.err()
-	}
-	if !ok || Minutes(n) > maxMinutes {
+	n, ok := count(data, int64(maxMinutes))
+	if !ok {
 		instead := ""
 		if n, ok := strictjson.Whole(data, time.Minute); ok && n >= 1 {
 			instead = fmt.Sprintf(": write %d", n)
 		}
-		f.add("", CodeDurationInvalid, plain(data), "must be a whole number of minutes from 1 to %d%s", maxMinutes, instead)
-		return f.err()
+		return miscounted(data, CodeDurationInvalid, "must be a whole number of minutes from 1 to %d%s", maxMinutes, instead)
 	}
 	*m = Minutes(n)
 	return nil
@@ -131,32 +125,34 @@ const maxInterval = 1_000_000
 
 // UnmarshalJSON reads a whole number of at least 1.
 func (w *Weeks) UnmarshalJSON(data []byte) error {
-	var f faults
-	n, ok := count(data)
-	if string(data) == "null" {
-		f.add("", CodeRecurrenceInvalid, nil, hintNull)
-		return f.err()
-	}
-	if !ok || n > maxInterval {
-		f.add("", CodeRecurrenceInvalid, plain(data), "must be a whole number of weeks from 1 to %d", maxInterval)
-		return f.err()
+	n, ok := count(data, maxInterval)
+	if !ok {
+		return miscounted(data, CodeRecurrenceInvalid, "must be a whole number of weeks from 1 to %d", maxInterval)
 	}
 	*w = Weeks(n)
 	return nil
 }
 
+func count(data []byte, most int64) (n int64, ok bool) {
+	ok = json.Unmarshal(data, &n) == nil && 1 <= n && n <= most
+	return n, ok
+}
+
 // hintNull is what the strict decoder says of a null in any other field.
 const hintNull = "null is not a value here: write one, or leave it out"
+
+// miscounted refuses what is no count.
+func miscounted(data []byte, code Code, format string, args ...any) error {
+	if string(data) == "null" {
+		return new(faults).add("", code, nil, hintNull).err()
+	}
+	return new(faults).add("", code, plain(data), format, args...).err()
+}
 
 // plain is a value that is printed as it stands in the document.
 type plain []byte
 
 func (p plain) String() string { return string(p) }
-
-func count(data []byte) (int64, bool) {
-	var n int64
-	return n, json.Unmarshal(data, &n) == nil && n >= 1
-}
 
 // Zone is the name of a time zone in the IANA database, such as Europe/Berlin. The zero value means
 // absent; an empty name written out in JSON is an error, because a name that got lost must not mean
@@ -168,9 +164,7 @@ type Zone string
 // UnmarshalText reads any name but the empty one. [NewCalendar] checks whether the zone exists.
 func (z *Zone) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
-		var f faults
-		f.add("", CodeTimezoneUnknown, nil, "must not be empty: name a zone, or leave the field out for UTC")
-		return f.err()
+		return new(faults).add("", CodeTimezoneUnknown, nil, "must not be empty: name a zone, or leave the field out for UTC").err()
 	}
 	*z = Zone(text)
 	return nil
