@@ -35,7 +35,9 @@ func (s *Selector) ActualCost(e *Env, vars Vars) (uint64, error) {
 }
 
 // WithoutLibrary is an environment in which the CEL library cannot be called.
-func WithoutLibrary() *Env { return &Env{layout: newLayout(DefaultSchema()), limits: defaultLimits()} }
+func WithoutLibrary() *Env {
+	return &Env{layout: newLayout(DefaultSchema()), limits: Limits{}.withDefaults()}
+}
 
 // Kept says what an activation that was used before holds; empty: nothing.
 func (s *Selector) Kept() string {
@@ -54,7 +56,7 @@ func (x *Index) Postings() int { return len(x.postings) }
 func (x *Index) Fields() int { return len(x.holders) }
 
 // ExportDefaultLimits are the limits that zero fields stand for.
-func ExportDefaultLimits() Limits { return defaultLimits() }
+func ExportDefaultLimits() Limits { return Limits{}.withDefaults() }
 
 // Limits returns the limits in force.
 func (e *Env) Limits() Limits { return e.limits }

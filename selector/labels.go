@@ -173,19 +173,15 @@ func (l LabelSelector) expression(variable string) string {
 	for _, r := range l.requirements(slices.Sorted(maps.Keys(l.MatchLabels))) {
 		present := celtext.Quote(r.key) + " in " + variable
 		value := variable + "[" + celtext.Quote(r.key) + "]"
-		quoted := make([]string, len(r.values.list))
-		for i, v := range r.values.list {
-			quoted[i] = celtext.Quote(v)
-		}
-		listed := value + " in [" + strings.Join(quoted, ", ") + "]"
-		if len(quoted) == 1 {
-			listed = value + " == " + quoted[0]
+		holds := value + " in " + listed(r.values.list)
+		if len(r.values.list) == 1 {
+			holds = value + " == " + celtext.Quote(r.values.list[0])
 		}
 		switch r.operator {
 		case In:
-			parts = append(parts, present+" && "+listed)
+			parts = append(parts, present+" && "+holds)
 		case NotIn:
-			parts = append(parts, "!("+present+" && "+listed+")")
+			parts = append(parts, "!("+present+" && "+holds+")")
 		case Exists:
 			parts = append(parts, present)
 		default:

@@ -1,5 +1,7 @@
 package selector
 
+import "cmp"
+
 // Limits bound the size of an expression and the cost of evaluating it. A zero field means its
 // default; nothing is ever unlimited. Costs are CEL's: about one per operation, and a tenth per
 // character looked at.
@@ -21,21 +23,6 @@ type Limits struct {
 	// below EstimatedCost. A string of more bytes than ten times RunCost, or a list of more items
 	// than RunCost, is refused without being read.
 	RunCost uint64 `json:"runCost,omitzero"`
-}
-
-// defaultLimits returns what zero fields stand for.
-func defaultLimits() Limits {
-	return Limits{
-		TextBytes:     4096,
-		Nodes:         500,
-		Depth:         50,
-		Nesting:       1,
-		RegexProgram:  1000,
-		EstimatedCost: 10_000,
-		StringBytes:   256,
-		ListItems:     64,
-		RunCost:       10_000,
-	}
 }
 
 // Upper bounds of the limits themselves: beyond them a deeply nested text could exhaust the stack,
@@ -80,27 +67,19 @@ func (l Limits) Validate() error {
 	return f.err()
 }
 
+// withDefaults returns the limits with what zero fields stand for.
 func (l Limits) withDefaults() Limits {
-	d := defaultLimits()
-	set := func(field *int, value int) {
-		if *field == 0 {
-			*field = value
-		}
+	return Limits{
+		TextBytes:     cmp.Or(l.TextBytes, 4096),
+		Nodes:         cmp.Or(l.Nodes, 500),
+		Depth:         cmp.Or(l.Depth, 50),
+		Nesting:       cmp.Or(l.Nesting, 1),
+		RegexProgram:  cmp.Or(l.RegexProgram, 1000),
+		EstimatedCost: cmp.Or(l.EstimatedCost, 10_000),
+		StringBytes:   cmp.Or(l.StringBytes, 256),
+		ListItems:     cmp.Or(l.ListItems, 64),
+		RunCost:       cmp.Or(l.RunCost, max(10_000, l.EstimatedCost)),
 	}
-	set(&l.TextBytes, d.TextBytes)
-	set(&l.Nodes, d.Nodes)
-	set(&l.Depth, d.Depth)
-	set(&l.Nesting, d.Nesting)
-	set(&l.RegexProgram, d.RegexProgram)
-	set(&l.StringBytes, d.StringBytes)
-	set(&l.ListItems, d.ListItems)
-	if l.EstimatedCost == 0 {
-		l.EstimatedCost = d.EstimatedCost
-	}
-	if l.RunCost == 0 {
-		l.RunCost = max(d.RunCost, l.EstimatedCost)
-	}
-	return l
 }
 
 // A value beyond these sizes cannot be read within RunCost: a string costs a tenth per byte, a list

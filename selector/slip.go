@@ -9,19 +9,6 @@ import (
 	"github.com/tranche-dev/tranche/internal/celtext"
 )
 
-// operator returns the operator of CEL that people mean by a word, or empty.
-func operator(word string) string {
-	switch strings.ToLower(word) {
-	case "and":
-		return "&&"
-	case "or":
-		return "||"
-	case "not":
-		return "!"
-	}
-	return ""
-}
-
 // slip is something that people write but CEL does not know.
 type slip struct {
 	at    int    // byte offset
@@ -185,12 +172,16 @@ func before(text string, at int) bool {
 func wordSlip(text string, start, end int) *slip {
 	word := text[start:end]
 	rest := strings.TrimLeft(text[end:], " \t\r\n")
-	if op := operator(word); op == "!" && strings.HasPrefix(strings.ToLower(rest), "in ") {
-		return &slip{start, word, "write !(x in [ … ])"}
-	} else if op != "" {
-		return instead(start, word, op)
-	}
 	switch lower := strings.ToLower(word); lower {
+	case "and":
+		return instead(start, word, "&&")
+	case "or":
+		return instead(start, word, "||")
+	case "not":
+		if strings.HasPrefix(strings.ToLower(rest), "in ") {
+			return &slip{start, word, "write !(x in [ … ])"}
+		}
+		return instead(start, word, "!")
 	case "if", "else":
 		return &slip{start, word, "write condition ? yes : no"}
 	case "is", "eq", "ne", "like", "matches", "contains", "startswith", "endswith", "between":

@@ -27,11 +27,16 @@ func (t Term) String() string {
 		}
 		name += "[" + celtext.Quote(t.Key) + "]"
 	}
-	quoted := make([]string, len(t.Values))
-	for i, v := range t.Values {
-		quoted[i] = celtext.Quote(v)
+	return name + " in " + listed(t.Values)
+}
+
+// listed writes texts as a list.
+func listed(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = celtext.Quote(text)
 	}
-	return name + " in [" + strings.Join(quoted, ", ") + "]"
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 // Requires returns a variable whose name begins with prefix, and the values of which it must have

@@ -56,23 +56,35 @@ func (v *Values) Set(name string, value any) error {
 	case !ok:
 		return fmt.Errorf("selector: %s is not declared%s", name, did(v.layout.nearest(name)))
 	}
-	if want := v.layout.variables[i].Type; !want.fits(value) {
-		return fmt.Errorf("selector: %s must be %s, not %s", name, want.goType(), goTypeOf(value))
-	}
-	s := &v.slots[i]
+	s, want, fits := &v.slots[i], v.layout.variables[i].Type, false
 	switch x := value.(type) {
 	case string:
-		s.text = x
+		if fits = want == String; fits {
+			s.text = x
+		}
 	case int64:
-		s.number = x
+		if fits = want == Int; fits {
+			s.number = x
+		}
 	case bool:
-		s.flag = x
+		if fits = want == Bool; fits {
+			s.flag = x
+		}
 	case time.Time:
-		s.at = x
+		if fits = want == Timestamp; fits {
+			s.at = x
+		}
 	case []string:
-		s.list = x
+		if fits = want == StringList; fits {
+			s.list = x
+		}
 	case map[string]string:
-		s.labels = x
+		if fits = want == StringMap; fits {
+			s.labels = x
+		}
+	}
+	if !fits {
+		return fmt.Errorf("selector: %s must be %s, not %s", name, want.goType(), goTypeOf(value))
 	}
 	s.bound = true
 	return nil
@@ -95,26 +107,6 @@ func (v *Values) slot(name string) (int, bool) {
 	}
 	i, ok := v.layout.slots[name]
 	return i, ok
-}
-
-// fits reports whether a value has the one Go type of t.
-func (t Type) fits(value any) bool {
-	var fits bool
-	switch t {
-	case String:
-		_, fits = value.(string)
-	case Int:
-		_, fits = value.(int64)
-	case Bool:
-		_, fits = value.(bool)
-	case Timestamp:
-		_, fits = value.(time.Time)
-	case StringList:
-		_, fits = value.([]string)
-	case StringMap:
-		_, fits = value.(map[string]string)
-	}
-	return fits
 }
 
 // Clear removes all values.
