@@ -236,8 +236,7 @@ func (c *compiler) flag(e *expr) node {
 			}
 			return truth(s.flag)
 		}
-		value := valueOf(in.vars, t.name)
-		b, ok := value.(bool)
+		b, ok := valueOf(in.vars, t.name).(bool)
 		if !ok {
 			return t.fault
 		}
@@ -251,72 +250,32 @@ func (c *compiler) pair(e *expr) node {
 	both := func(typ exprType) bool { return left.typ == typ && right.typ == typ }
 	switch e.name {
 	case opEqual, opNotEqual:
-		same, different := truth(e.name == opEqual), truth(e.name == opNotEqual)
-		equal := func(b bool) verdict {
-			if b {
-				return same
-			}
-			return different
-		}
+		equal := e.name == opEqual
 		switch {
 		case both(typeString):
-			return c.strings(left, right, func(a, b string) verdict { return equal(a == b) })
+			return compare(c.text(left), c.text(right), func(a, b string) bool { return (a == b) == equal })
 		case both(typeInt):
-			return c.ints(left, right, func(a, b int64) verdict { return equal(a == b) })
+			return compare(c.int(left), c.int(right), func(a, b int64) bool { return (a == b) == equal })
 		case both(typeBool):
-			return c.bools(left, right, func(a, b verdict) verdict { return equal(a == b) })
+			return compare(c.boolean(left), c.boolean(right), func(a, b verdict) bool { return (a == b) == equal })
 		}
 	case opIn:
 		return c.intIn(left, right)
 	case "startsWith":
-		return c.strings(left, right, func(a, b string) verdict { return truth(strings.HasPrefix(a, b)) })
+		return compare(c.text(left), c.text(right), strings.HasPrefix)
 	case "endsWith":
-		return c.strings(left, right, func(a, b string) verdict { return truth(strings.HasSuffix(a, b)) })
+		return compare(c.text(left), c.text(right), strings.HasSuffix)
 	case "contains":
-		return c.strings(left, right, func(a, b string) verdict { return truth(strings.Contains(a, b)) })
+		return compare(c.text(left), c.text(right), strings.Contains)
 	}
 	return nil
 }
 
-// strings compiles a condition on two strings that are both read.
-func (c *compiler) strings(left, right *expr, hold func(a, b string) verdict) node {
-	a, b := c.string(left), c.string(right)
-	if a == nil || b == nil {
-		return nil
-	}
-	return func(in input) verdict {
-		x, v := a.read(in)
-		if v != yes {
-			return v
-		}
-		y, v := b.read(in)
-		if v != yes {
-			return v
-		}
-		return hold(x, y)
-	}
-}
+// operand reads a value: it returns it and yes, or the verdict that says why it cannot be read.
+type operand[T any] func(in input) (T, verdict)
 
-func (c *compiler) bools(left, right *expr, hold func(a, b verdict) verdict) node {
-	a, b := c.bool(left), c.bool(right)
-	if a == nil || b == nil {
-		return nil
-	}
-	return func(in input) verdict {
-		x := a(in)
-		if x != yes && x != no {
-			return x
-		}
-		y := b(in)
-		if y != yes && y != no {
-			return y
-		}
-		return hold(x, y)
-	}
-}
-
-func (c *compiler) ints(left, right *expr, hold func(a, b int64) verdict) node {
-	a, b := c.int(left), c.int(right)
+// compare makes a condition on two operands, which are both read. It is nil if one of them is.
+func compare[T any](a, b operand[T], hold func(a, b T) bool) node {
 	if a == nil || b == nil {
 		return nil
 	}
@@ -329,12 +288,35 @@ func (c *compiler) ints(left, right *expr, hold func(a, b int64) verdict) node {
 		if v != yes {
 			return v
 		}
-		return hold(x, y)
+		return truth(hold(x, y))
+	}
+}
+
+// text compiles what a test can be about.
+func (c *compiler) text(e *expr) operand[string] {
+	if t := c.string(e); t != nil {
+		return t.read
+	}
+	return nil
+}
+
+// boolean compiles an expression of type bool as an operand.
+func (c *compiler) boolean(e *expr) operand[verdict] {
+	n := c.bool(e)
+	if n == nil {
+		return nil
+	}
+	return func(in input) (verdict, verdict) {
+		v := n(in)
+		if v == no {
+			return no, yes
+		}
+		return v, v
 	}
 }
 
 // int compiles a literal or variable of type int.
-func (c *compiler) int(e *expr) func(in input) (int64, verdict) {
+func (c *compiler) int(e *expr) operand[int64] {
 	if n, ok := e.value.(int64); ok {
 		return func(input) (int64, verdict) { return n, yes }
 	}
@@ -350,8 +332,7 @@ func (c *compiler) int(e *expr) func(in input) (int64, verdict) {
 			}
 			return s.number, yes
 		}
-		value := valueOf(in.vars, t.name)
-		n, ok := value.(int64)
+		n, ok := valueOf(in.vars, t.name).(int64)
 		if !ok {
 			return 0, t.fault
 		}
