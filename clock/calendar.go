@@ -254,8 +254,8 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	return u, err
 }
 
-// patience is how many stretches a search looks at before it asks what repeats itself. Most searches
-// end before.
+// patience is how many stretches a search looks at before it asks what repeats itself. Most
+// searches end before.
 const patience = 32
 
 // fit is NextFit, which looks at so many stretches before it asks what repeats itself. It also

@@ -61,8 +61,8 @@ func leastCommonMultiple(a, b int64) int64 {
 	return a / x * b
 }
 
-// lap returns the lap that begins at an instant or after it, and ends where a search does or before.
-// It is empty if a clock is changed or a one-off window begins or ends too soon.
+// lap returns the lap that begins at an instant or after it, and ends where a search does or
+// before. It is empty if a clock is changed or a one-off window begins or ends too soon.
 func (c Calendar) lap(at, limit time.Time) lap {
 	l := lap{at.Unix(), limit.Unix()} // rounded down: what recurs begins and ends at whole seconds
 	for r := range c.rules {

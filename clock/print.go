@@ -14,8 +14,8 @@ import (
 //	open mon-fri 22:00 to 04:00 Europe/Berlin, except 2026-12-18T12:00:00Z to 2027-01-04T12:00:00Z
 //
 // Days and times of day are local to the zone behind them, instants are in UTC. Of many windows, or
-// many times of day, it counts those beyond the first few. The parts of an [Intersect] are separated
-// by semicolons.
+// many times of day, it counts those beyond the first few. The parts of an [Intersect] are
+// separated by semicolons.
 func (c Calendar) String() string {
 	var parts []string
 	for i := range c.sets {

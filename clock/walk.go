@@ -7,8 +7,8 @@ import (
 
 // Walk answers [Calendar.AddOpen] for many durations from one start. Ascending durations cost one
 // pass over the calendar altogether, so that one walk gives a million due times; a duration below
-// the one before may begin a new pass. A Walk is not safe for concurrent use and must not be
-// copied.
+// the one before may begin a new pass. Only [Calendar.Walk] makes one: the zero value finds no open
+// instant. A Walk is not safe for concurrent use and must not be copied.
 type Walk struct {
 	cursor cursor
 	pass   pass

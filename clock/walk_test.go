@@ -146,3 +146,12 @@ func TestI9ManyWindowsAreAskedSeldom(t *testing.T) {
 		}
 	}
 }
+
+// TestZeroWalk: a walk over no calendar finds nothing.
+func TestZeroWalk(t *testing.T) {
+	for _, d := range []time.Duration{0, time.Hour} {
+		if at, err := new(clock.Walk).AddOpen(d); !errors.Is(err, clock.ErrNeverOpen) {
+			t.Errorf("%v: %v, %v", d, at, err)
+		}
+	}
+}

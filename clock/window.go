@@ -102,7 +102,8 @@ type Minutes int64
 // maxMinutes is the most that a [time.Duration] holds, 292 years.
 const maxMinutes = math.MaxInt64 / Minutes(time.Minute)
 
-// UnmarshalJSON reads a whole number of at least 1.
+// UnmarshalJSON reads a whole number from 1 to 153722867. Anything else, null included, is a
+// *[FieldError] and leaves m unchanged.
 func (m *Minutes) UnmarshalJSON(data []byte) error {
 	n, ok := count(data, int64(maxMinutes))
 	if !ok {
@@ -123,7 +124,8 @@ type Weeks int64
 // maxInterval bounds intervals far above anything useful and far below what could overflow.
 const maxInterval = 1_000_000
 
-// UnmarshalJSON reads a whole number of at least 1.
+// UnmarshalJSON reads a whole number from 1 to 1000000. Anything else, null included, is a
+// *[FieldError] and leaves w unchanged.
 func (w *Weeks) UnmarshalJSON(data []byte) error {
 	n, ok := count(data, maxInterval)
 	if !ok {
@@ -161,7 +163,8 @@ func (p plain) String() string { return string(p) }
 // and those below right/, whose instants count leap seconds.
 type Zone string
 
-// UnmarshalText reads any name but the empty one. [NewCalendar] checks whether the zone exists.
+// UnmarshalText reads any name but the empty one, which is a *[FieldError] and leaves z unchanged.
+// [NewCalendar] checks whether the zone exists, and refuses the names that are none.
 func (z *Zone) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return new(faults).add("", CodeTimezoneUnknown, nil, "must not be empty: name a zone, or leave the field out for UTC").err()

@@ -192,8 +192,8 @@ func (t *syntaxTree) print() (string, bool) {
 
 // cost returns the worst-case cost for data of the promised sizes.
 //
-// A chain of keys that begins at a value made on the spot, as in ['a', x][0], costs one more when it
-// runs than the library estimates. For an index the meter adds that. The library asks nobody for
+// A chain of keys that begins at a value made on the spot, as in ['a', x][0], costs one more when
+// it runs than the library estimates. For an index the meter adds that. The library asks nobody for
 // the price of a selection as in {'a': x}.a, but there each one more comes with the price of
 // another map.
 func (t *syntaxTree) cost() (uint64, error) {
@@ -288,7 +288,8 @@ func (m *meter) EstimateCallCost(_, overload string, target *checker.AstNode, ar
 	return nil
 }
 
-// made reports whether a value is made on the spot, and not found in a variable or in another value.
+// made reports whether a value is made on the spot, and not found in a variable or in another
+// value.
 func made(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.ListKind, ast.MapKind, ast.ComprehensionKind:

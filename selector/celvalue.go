@@ -60,11 +60,11 @@ func (t *syntaxTree) unplanned(options []cel.ProgramOption) *fault {
 	return f
 }
 
-// affordable plans calls of matches such that one which alone costs more than the limit is not made.
-// The library charges for a call that was made, and then cancels: a regular expression of a thousand
-// instructions takes seconds for the longest text that is read, and a thousandth of that for what
-// the limit allows. The result of a call that is not made does not matter, because it is charged for
-// like the others.
+// affordable plans calls of matches such that one which alone costs more than the limit is not
+// made. The library charges for a call that was made, and then cancels: a regular expression of a
+// thousand instructions takes seconds for the longest text that is read, and a thousandth of that
+// for what the limit allows. The result of a call that is not made does not matter, because it is
+// charged for like the others.
 func (m *meter) affordable(limit uint64) cel.ProgramOption {
 	factory := func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
 		re, err := regexp.Compile(pattern)

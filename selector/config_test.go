@@ -363,3 +363,26 @@ func TestEnvOfNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestZeroValues: what nobody made refuses, or is as empty as its doc says.
+func TestZeroValues(t *testing.T) {
+	t.Parallel()
+	env := newEnv(t, selector.Limits{})
+	for name, vars := range map[string]selector.Vars{"a host": host(), "values": env.NewValues(), "zero values": &selector.Values{}, "nothing": nil} {
+		var none *selector.EvalError
+		if ok, err := new(selector.Selector).Match(vars); ok || !errors.As(err, &none) {
+			t.Errorf("%s: the zero Selector answers %v, %v", name, ok, err)
+		}
+	}
+	if labels := (&selector.Labels{}); !labels.Match(nil) || !labels.Match(map[string]string{"a": "b"}) {
+		t.Error("the zero Labels do not match everything")
+	}
+	var index selector.Index
+	if err := errors.Join(index.Put(3, selector.LabelMap{"a": "b"}), index.Put(1, nil)); err != nil {
+		t.Fatal(err)
+	}
+	terms := []selector.Term{{Variable: selector.LabelsVariable, Key: "a", Keyed: true}}
+	if found := slices.Collect(index.Candidates(terms)); !slices.Equal(found, []int{1, 3}) {
+		t.Errorf("the zero Index has the candidates %v", found)
+	}
+}

@@ -8,8 +8,8 @@ import (
 
 // Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one
 // takes about as long as compiling an expression, so make it once, not once per expression. Only
-// [NewEnv] makes one: the zero value, and a nil pointer, refuse every expression, and their values
-// have no places.
+// [NewEnv] makes one: the zero value and a nil pointer refuse every expression, and their
+// [Env.NewValues] returns the zero value.
 type Env struct {
 	layout        *layout
 	limits        Limits
@@ -18,8 +18,9 @@ type Env struct {
 	functionNames []string
 }
 
-// NewEnv returns an environment for the schema and limits. The error is what Validate of the schema
-// reports or, if that is valid, what Validate of the limits reports.
+// NewEnv returns an environment for the schema and limits. The error is what [Schema.Validate]
+// reports or, if the schema is valid, what [Limits.Validate] reports, with "limits." in front of
+// its paths.
 func NewEnv(schema Schema, limits Limits) (*Env, error) {
 	if err := schema.Validate(); err != nil {
 		return nil, err

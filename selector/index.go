@@ -18,7 +18,7 @@ import (
 // An element that lacks a key which the selector needs is no match, and is not even looked at if
 // that can be avoided. Where a missing key means more to the caller, match every element without an
 // index. An Index must not be changed while another goroutine uses it. It keeps the strings that it
-// was given.
+// was given. The zero value is an index of no variables, in which every element is a candidate.
 type Index struct {
 	variables []string
 	fields    map[field]uint32 // numbers of the fields that have values
@@ -177,8 +177,8 @@ func (x *Index) drop(n uint32) {
 
 // Candidates yields the elements that fulfil the most selective of the terms, each once and in
 // ascending order; all elements if no term is about an indexed variable. Every element that a
-// selector with these terms matches is among them. The search is done by the call, so the index must
-// not be changed from then on until the sequence has been used.
+// selector with these terms matches is among them. The search is done by the call, so the index
+// must not be changed from then on until the sequence has been used.
 func (x *Index) Candidates(terms []Term) iter.Seq[int] {
 	conditions := make([]condition, len(terms))
 	for k, t := range terms {

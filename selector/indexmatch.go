@@ -39,8 +39,8 @@ func (x *Index) Match(s *Selector, at func(i int) Vars) iter.Seq2[int, error] {
 }
 
 // MatchLabels yields, in ascending order, the elements that the label selector matches. The index
-// must be one of [LabelMap] values. at returns the labels of an element, and is called only for
-// candidates that the index cannot decide alone. The index must not be changed from the call on
+// must have been given [LabelMap] values. at returns the labels of an element, and is called only
+// for candidates that the index cannot decide alone. The index must not be changed from the call on
 // until the sequence has been used.
 func (x *Index) MatchLabels(l *Labels, at func(i int) map[string]string) iter.Seq[int] {
 	var conditions []condition

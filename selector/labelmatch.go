@@ -21,7 +21,7 @@ func (m LabelMap) Lookup(name string) (any, bool) {
 }
 
 // Labels is a label selector compiled for plain maps: no schema, no limits, no errors. It is
-// immutable.
+// immutable. The zero value matches everything.
 type Labels struct {
 	requirements []requirement
 }

@@ -146,10 +146,11 @@ func framed(text, extra string) bool {
 	return text != ""
 }
 
-// CompileLabels compiles a label selector over a declared variable of type map(string, string),
-// which holds the labels. The result is an ordinary selector, with terms, limits and the text of an
-// expression, that never reports a missing key. The error joins what Validate reports, or is a
-// [*CompileError].
+// CompileLabels compiles a label selector over the labels in the variable of that name, which must
+// be declared as a map(string, string). The result is an ordinary selector, with terms, limits and
+// the text of an expression, but never reports a missing key. The error joins what
+// [LabelSelector.Validate] reports, or is a [*CompileError]: for the name, or because the
+// expression exceeds a limit.
 func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("selector: %w", err)

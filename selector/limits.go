@@ -6,22 +6,23 @@ import "cmp"
 // default; nothing is ever unlimited. Costs are CEL's: about one per operation, and a tenth per
 // character looked at.
 type Limits struct {
-	TextBytes     int    `json:"textBytes,omitzero"`     // length of an expression; 4096 by default
-	Nodes         int    `json:"nodes,omitzero"`         // nodes of its syntax tree, macros expanded; 500 by default
-	Depth         int    `json:"depth,omitzero"`         // nesting of its syntax; 50 by default
-	Nesting       int    `json:"nesting,omitzero"`       // comprehensions (all, exists, …) inside one another; 1 by default
-	RegexProgram  int    `json:"regexProgram,omitzero"`  // instructions of one compiled regular expression; 1000 by default
-	EstimatedCost uint64 `json:"estimatedCost,omitzero"` // worst-case cost for data of the sizes below; 10000 by default
+	TextBytes     int    `json:"textBytes,omitzero"`     // length of an expression; 4096 by default, at most 1048576
+	Nodes         int    `json:"nodes,omitzero"`         // nodes of its syntax tree, macros expanded; 500 by default, at most 10000
+	Depth         int    `json:"depth,omitzero"`         // nesting of its syntax; 50 by default, at most 250
+	Nesting       int    `json:"nesting,omitzero"`       // comprehensions (all, exists, …) inside one another; 1 by default, at most 4
+	RegexProgram  int    `json:"regexProgram,omitzero"`  // instructions of one compiled regular expression; 1000 by default, at most 10000
+	EstimatedCost uint64 `json:"estimatedCost,omitzero"` // worst-case cost for data of the sizes below; 10000 by default, at most 100000000
 
 	// StringBytes and ListItems are the sizes of data that the estimate assumes, and up to which
-	// evaluation takes the fast path: by default 256 bytes in a string and 64 strings in a list.
-	// Maps are only looked up, so their size costs nothing.
+	// evaluation takes the fast path: by default 256 bytes in a string and 64 strings in a list, at
+	// most 1048576 of either. Maps are only looked up, so their size costs nothing.
 	StringBytes int `json:"stringBytes,omitzero"`
 	ListItems   int `json:"listItems,omitzero"`
 
-	// RunCost bounds the cost of one evaluation that meets larger data; 10000 by default, and never
-	// below EstimatedCost. A string of more bytes than ten times RunCost, or a list of more items
-	// than RunCost, is refused without being read.
+	// RunCost bounds the cost of one evaluation that meets larger data: at most 100000000, and never
+	// below EstimatedCost. By default it is 10000, or EstimatedCost if that is more. A string of more
+	// bytes than ten times RunCost, or a list of more items than RunCost, is refused without being
+	// read.
 	RunCost uint64 `json:"runCost,omitzero"`
 }
 
@@ -37,8 +38,8 @@ const (
 	maxCost      = 100_000_000 // ten times as much must fit into an int on every platform
 )
 
-// Validate reports every field that is negative or above what this package can keep, and a RunCost
-// below EstimatedCost, joined, each a *[FieldError].
+// Validate reports every field that is negative or beyond its bound, and a RunCost below
+// EstimatedCost, joined, each a *[FieldError].
 func (l Limits) Validate() error {
 	var f faults
 	check := func(name string, value, most int) {

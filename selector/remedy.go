@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// sideBySide is what to do with relations that stand beside one another without parentheses. CEL has
-// one level for ==, !=, <, <=, >, >= and in: flag == 'a' in tags is (flag == 'a') in tags.
+// sideBySide is what to do with relations that stand beside one another without parentheses. CEL
+// has one level for ==, !=, <, <=, >, >= and in: flag == 'a' in tags is (flag == 'a') in tags.
 const sideBySide = "comparisons and in bind alike, from left to right: put one in parentheses, as in x == (y > 0), or join two with &&"
 
 // precedence returns what to do if the node with this id, which does not type-check, is the left
@@ -85,7 +85,8 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 	return ""
 }
 
-// untyped says what to do about a fault of types, which msg says in plain words, that has no remedy.
+// untyped says what to do about a fault of types, which msg says in plain words, that has no
+// remedy.
 func untyped(msg string) string {
 	if strings.HasPrefix(msg, "expected type 'bool'") {
 		return "a condition is needed here: compare it, as in x == 'a'"

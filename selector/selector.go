@@ -35,7 +35,8 @@ type Matcher = interface {
 }
 
 // Selector is a compiled expression. It is immutable: share it, and keep it for as long as the
-// expression is in use, because [Env.Compile] has no cache.
+// expression is in use, because [Env.Compile] has no cache. The zero value has no result for any
+// data: its Match returns an [*EvalError].
 type Selector struct {
 	text    string
 	layout  *layout

@@ -114,8 +114,8 @@ func afterOperator(text string, i int) (int, *slip) {
 	return end, nil
 }
 
-// signSlip returns the slip of a sign that begins at i, or nil. depth is the number of brackets that
-// are open there.
+// signSlip returns the slip of a sign that begins at i, or nil. depth is the number of brackets
+// that are open there.
 func signSlip(text string, i, depth int) *slip {
 	switch c := text[i]; c {
 	case '&', '|':

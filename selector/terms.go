@@ -15,7 +15,7 @@ type Term struct {
 	Variable string   // variable of type string, or of type map(string, string) if Keyed
 	Key      string   // key in the map
 	Keyed    bool     // whether the term is about a key
-	Values   []string // sorted; empty and not nil: nothing matches. nil, for keys only: the key exists, with any value
+	Values   []string // sorted; nil, for keys only: the key exists, with any value; empty but not nil: nothing matches
 }
 
 // String prints the term as an expression.
@@ -39,12 +39,12 @@ func listed(texts []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// Requires returns a variable whose name begins with prefix, and the values of which it must have
-// one, see [Selector.Terms]; if the variable is a map, they are those of the key. For any other value
-// Match returns false and no error, whatever the other variables are, and even without them. A key
-// that the map lacks is no value: there Match may return [ErrMissingKey]. All that holds for strings
-// of at most 256 bytes and lists of at most 64 items. Requires returns no variable if it knows none,
-// or if the [Limits] promise less. The caller owns the slice.
+// Requires returns one condition that every match fulfils, see [Selector.Terms]: a variable whose
+// name begins with prefix has one of the values or, if it is a map, the key has. With another value
+// Match returns false and no error, whatever the other variables hold, and even if they have no
+// value. Without the key it may return [ErrMissingKey] instead. That is so for strings of at most
+// 256 bytes and lists of at most 64 items. The variable is empty, and values is nil, if no such
+// condition is known, or if the [Limits] promise less. The caller owns the slice.
 //
 // Any package can declare an interface with this method, as for [Env.Matcher].
 func (s *Selector) Requires(prefix string) (variable, key string, values []string) {

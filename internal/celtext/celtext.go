@@ -8,8 +8,8 @@ import (
 )
 
 // Quote returns a text as a string literal of CEL, in single quotes and on one line. Control
-// characters, which a terminal would obey, are escaped. The literal stands for exactly the text, but
-// no literal of CEL stands for bytes that are not UTF-8: each of them becomes U+FFFD.
+// characters, which a terminal would obey, are escaped. The literal stands for exactly the text,
+// but no literal of CEL stands for bytes that are not UTF-8: each of them becomes U+FFFD.
 func Quote(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + 2)

@@ -1,6 +1,7 @@
 // Package runid is the form of the texts that identify runs outside brackets and the groups that
-// hold slots for them. Package rollout writes them, and package rollouttest reads them where nothing
-// but a job is left of a start. Runs of brackets are written by package bracket, see its Run.
+// hold slots for them. Package rollout writes them, and package rollouttest reads them where
+// nothing but a job is left of a start. Runs of brackets are written by package bracket, see its
+// Run.
 package runid
 
 import (

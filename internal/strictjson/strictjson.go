@@ -33,8 +33,8 @@ import (
 //
 // A type with its own UnmarshalJSON gets its value as it stands, null included. One with its own
 // UnmarshalText gets its string; null is a fault, unless a pointer takes it. Their errors are
-// reported at the path of the value: if an error is itself made of [*Error] or of FieldErrors, their
-// paths continue that path.
+// reported at the path of the value: if an error is itself made of [*Error] or of FieldErrors,
+// their paths continue that path.
 func Unmarshal(data []byte, dst any) error {
 	target := reflect.ValueOf(dst)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
@@ -119,9 +119,9 @@ func notUTF8(data []byte) int {
 	}
 }
 
-// halfCharacter returns the offset of the first escape in a valid document that is half of a surrogate
-// pair without the other half, or -1. encoding/json decodes all of them as the same character, as it
-// does with bytes that are not UTF-8.
+// halfCharacter returns the offset of the first escape in a valid document that is half of a
+// surrogate pair without the other half, or -1. encoding/json decodes all of them as the same
+// character, as it does with bytes that are not UTF-8.
 func halfCharacter(data []byte) int {
 	unit := func(at int) rune { // the code unit of an escape such as \u00e9, or -1
 		if data[at] != '\\' || data[at+1] != 'u' {

@@ -41,8 +41,8 @@ func Counted(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// Duration returns a duration as people write it: without units that are zero behind others, such as
-// 24h for 24h0m0s.
+// Duration returns a duration as people write it: without units that are zero behind others, such
+// as 24h for 24h0m0s.
 func Duration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
