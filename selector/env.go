@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Env compiles expressions over one schema. It is immutable and safe for concurrent use; making one
@@ -26,7 +28,7 @@ func NewEnv(schema Schema, limits Limits) (*Env, error) {
 		return nil, err
 	}
 	if err := limits.Validate(); err != nil {
-		return nil, below("limits", err)
+		return nil, fieldErrors("limits", strictjson.Faults(err))
 	}
 	e := &Env{layout: newLayout(schema), limits: limits.withDefaults()}
 	var err error

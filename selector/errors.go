@@ -62,11 +62,11 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 
 func (f faults) err() error { return errors.Join(f...) }
 
-// below returns the faults of a part, or of a document that the strict decoder read, as FieldErrors
-// with path in front of their paths.
-func below(path string, err error) error {
+// fieldErrors returns the faults of a part, or of a document that the strict decoder read, with path
+// in front of their paths.
+func fieldErrors(path string, list []strictjson.Error) error {
 	var f faults
-	for _, fault := range strictjson.Faults(err) {
+	for _, fault := range list {
 		f = append(f, &FieldError{Path: strictjson.Path(path, fault.Path), Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
 	}
 	return f.err()

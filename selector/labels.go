@@ -50,14 +50,13 @@ func (l *LabelSelector) UnmarshalJSON(data []byte) error {
 // explained adds a hint to labels that stand where matchLabels belongs: unknown fields for which
 // the decoder suggests no other name. Inside matchExpressions there are no labels.
 func explained(err error) error {
-	var f faults
-	for _, fault := range strictjson.Faults(err) {
+	list := strictjson.Faults(err)
+	for i, fault := range list {
 		if fault.Code == strictjson.CodeUnknownField && len(fault.Fields) == 1 && !strings.HasPrefix(fault.Path, "matchExpressions") {
-			fault.Hint += ": labels stand below matchLabels"
+			list[i].Hint += ": labels stand below matchLabels"
 		}
-		f = append(f, &fault)
 	}
-	return below("", f.err())
+	return fieldErrors("", list)
 }
 
 // Validate reports every fault by the rules of Kubernetes, joined, each a *[FieldError]: an unknown

@@ -1,6 +1,9 @@
 package selector
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // posting is an ordered set of element numbers. It is divided into blocks of bounded size, so that
 // adding or removing a number never moves more than a block, however many there are.
@@ -18,15 +21,7 @@ const blockSize = 512
 // block returns the index of the block that holds i or must take it: the last block that does not
 // begin after i.
 func (p *posting) block(i uint32) int {
-	at, exact := slices.BinarySearchFunc(p.blocks, i, func(b []uint32, i uint32) int {
-		switch {
-		case b[0] < i:
-			return -1
-		case b[0] > i:
-			return 1
-		}
-		return 0
-	})
+	at, exact := slices.BinarySearchFunc(p.blocks, i, func(b []uint32, i uint32) int { return cmp.Compare(b[0], i) })
 	if !exact && at > 0 {
 		at--
 	}

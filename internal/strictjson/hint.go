@@ -112,12 +112,7 @@ func (w *walk) unit(path string) (name string, length time.Duration) {
 	if s.typ == nil {
 		return "", 0 // an entry of a list or map
 	}
-	tag := ""
-	for _, field := range reflect.VisibleFields(s.typ) {
-		if own, _, _ := strings.Cut(field.Tag.Get("json"), ","); own == s.inside {
-			tag = field.Tag.Get("unit")
-		}
-	}
+	tag := tagOf(s.typ, s.inside, "unit")
 	for _, unit := range [...]struct {
 		name, suffix string
 		length       time.Duration

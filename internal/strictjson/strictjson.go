@@ -332,24 +332,23 @@ func (w *walk) object(path string, raw json.RawMessage, typ reflect.Type) {
 func recode(faults []error, typ reflect.Type, name string) {
 	for _, fault := range faults {
 		if own, ok := fault.(*Error); ok && own.Code == CodeType {
-			own.Code = cmp.Or(codeOf(typ, name), own.Code)
+			own.Code = cmp.Or(tagOf(typ, name, "fault"), own.Code)
 		}
 	}
 }
 
-// codeOf returns the fault tag of the field with a JSON name, in a struct or one that is embedded
-// in it.
-func codeOf(typ reflect.Type, name string) (code string) {
+// tagOf returns a tag of the field with a JSON name, in a struct or one that is embedded in it.
+func tagOf(typ reflect.Type, name, key string) (tag string) {
 	for i := range typ.NumField() {
 		field := typ.Field(i)
 		switch own, _, _ := strings.Cut(field.Tag.Get("json"), ","); {
 		case own == name:
-			return field.Tag.Get("fault")
+			return field.Tag.Get(key)
 		case field.Anonymous && own == "" && field.Type.Kind() == reflect.Struct:
-			code = cmp.Or(code, codeOf(field.Type, name))
+			tag = cmp.Or(tag, tagOf(field.Type, name, key))
 		}
 	}
-	return code
+	return tag
 }
 
 func (w *walk) dictionary(path string, raw json.RawMessage, typ reflect.Type) {
