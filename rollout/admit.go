@@ -14,7 +14,6 @@ import (
 type admitting struct {
 	candidates pieces[candidate]
 	turns      []int32                         // indices of the candidates, in the order in which they ask for capacity
-	behind     []int32                         // first candidates of the groups that onePerResource lets wait
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 
@@ -36,16 +35,13 @@ type granting struct {
 // admit asks for the slots of all candidates at once and turns the answer into starts and waits.
 func (w *work) admit() error {
 	w.takeTurns()
-	everybody := w.turns
-	for again := true; again; {
-		if err := w.ask(); err != nil {
-			return err
-		}
-		if again = w.onePerResource(); !again && (w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless()) {
-			w.turns, w.behind, again = everybody, nil, true // nobody waits for an execution that is doubted and does not begin
-		}
+	err := w.ask()
+	for err == nil && (w.onePerResource() || w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless()) {
+		err = w.ask()
 	}
-	w.waitBehind()
+	if err != nil {
+		return err
+	}
 	w.wake(w.answer.Next)
 	w.starts()
 	w.refused()
@@ -87,7 +83,7 @@ func (w *work) onePerResource() bool {
 	if len(first) == 0 {
 		return false
 	}
-	waits, before := map[*pendingResource]bool{}, len(w.behind) // by the first turn of each
+	waits, some := map[*pendingResource]bool{}, false // by the first turn of each
 	for turn := range int32(len(w.turns)) {
 		at, own := begins(turn)
 		taken, known := first[at]
@@ -96,29 +92,21 @@ func (w *work) onePerResource() bool {
 		}
 		_, beginning := begins(taken)
 		waits[own] = own != beginning && turn > taken
-		if waits[own] {
-			w.behind = append(w.behind, w.turns[turn])
+		if !waits[own] {
+			continue
 		}
-	}
-	if len(w.behind) == before {
-		return false
-	}
-	w.turns = slices.DeleteFunc(slices.Clone(w.turns), func(k int32) bool {
-		m := w.candidates.at(k).member
-		return m != nil && waits[m.pending]
-	})
-	return true
-}
-
-// waitBehind notes what the groups wait for that onePerResource lets wait.
-func (w *work) waitBehind() {
-	for _, k := range w.behind {
-		m := w.candidates.at(k).member
-		blockers := []Verdict{w.queued(m.bracket.id, m.pending.resource)}
-		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+		some = true
+		m := w.candidates.at(w.turns[turn]).member
+		blockers := []Verdict{w.queued(m.bracket.id, own.resource)}
+		for _, run := range m.bracket.runs[own.from:own.to] {
 			w.waitNumber(run.target, run.version, blockers)
 		}
 	}
+	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool {
+		m := w.candidates.at(k).member
+		return m != nil && waits[m.pending]
+	})
+	return some
 }
 
 // byCandidate turns a list of n answers around: per candidate, one more than the index of the

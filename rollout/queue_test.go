@@ -371,27 +371,3 @@ func TestPlacesAreCountedOnce(t *testing.T) {
 		t.Errorf("%v allocations with %d in the queue", allocated, n-1)
 	}
 }
-
-// TestQueuedBehindTheRefused: on r1 an override lets c past a paused pool, and its place lets in a of
-// prod, which is then refused because c may never be dispatched. So nothing begins there, and b of
-// qa, which no pool limits, has nothing to wait for. It used to wait for the end of the bracket.
-func TestQueuedBehindTheRefused(t *testing.T) {
-	t.Parallel()
-	s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}}), "qa")
-	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return (t.Deployment == "b") != (t.Environment == "qa") })
-	s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Deployment: "c", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
-	for k := range s.Versions {
-		s.Versions[k].Priority = map[string]int{"a": 2, "b": 1}[s.Versions[k].Deployment]
-	}
-	set := compile(t, `[{"name":"p","selector":"deployment.name != 'b'","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}}]},
-		{"name":"b","selector":"deployment.name != 'c'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}]`)
-	plan := mustPlan(t, set, s, t0)
-	starts := started(plan)
-	slices.Sort(starts)
-	if want := []string{"r1/b@v2", "r1/c@v2"}; !slices.Equal(starts, want) {
-		t.Errorf("starts %q, want %q", starts, want)
-	}
-	if w, waits := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"}); !waits || len(w.Blockers) != 1 || w.Blockers[0].Reason != "slot_paused" {
-		t.Errorf("a waits for %+v", w.Blockers)
-	}
-}
