@@ -14,6 +14,7 @@ import (
 type admitting struct {
 	candidates pieces[candidate]
 	turns      []int32                         // indices of the candidates, in the order in which they ask for capacity
+	behind     []behind                        // groups that wait for the end of an execution that begins, see onePerResource
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 
@@ -21,6 +22,10 @@ type admitting struct {
 	answer  concurrency.Result      // to asked
 	counted map[poolPlace]bool      // places that count in answer only because an override forces a start there, see lentPlaces
 }
+
+// behind is a group that waits, and the one whose execution begins before it: the first candidates
+// of both.
+type behind struct{ waits, begins int32 }
 
 // granting holds what has to be known of the starts after the plan is made.
 type granting struct {
@@ -35,13 +40,16 @@ type granting struct {
 // admit asks for the slots of all candidates at once and turns the answer into starts and waits.
 func (w *work) admit() error {
 	w.takeTurns()
-	err := w.ask()
-	for err == nil && (w.onePerResource() || w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless()) {
-		err = w.ask()
+	everybody := w.turns
+	for again := true; again; {
+		if err := w.ask(); err != nil {
+			return err
+		}
+		if again = w.onePerResource(); !again && (w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless() || w.doubtFirst()) {
+			w.turns, w.behind, again = everybody, nil, true // nobody waits for an execution that is doubted and does not begin
+		}
 	}
-	if err != nil {
-		return err
-	}
+	w.waitBehind()
 	w.wake(w.answer.Next)
 	w.starts()
 	w.refused()
@@ -83,7 +91,7 @@ func (w *work) onePerResource() bool {
 	if len(first) == 0 {
 		return false
 	}
-	waits, some := map[*pendingResource]bool{}, false // by the first turn of each
+	waits, before := map[*pendingResource]bool{}, len(w.behind) // by the first turn of each
 	for turn := range int32(len(w.turns)) {
 		at, own := begins(turn)
 		taken, known := first[at]
@@ -92,21 +100,45 @@ func (w *work) onePerResource() bool {
 		}
 		_, beginning := begins(taken)
 		waits[own] = own != beginning && turn > taken
-		if !waits[own] {
-			continue
-		}
-		some = true
-		m := w.candidates.at(w.turns[turn]).member
-		blockers := []Verdict{w.queued(m.bracket.id, own.resource)}
-		for _, run := range m.bracket.runs[own.from:own.to] {
-			w.waitNumber(run.target, run.version, blockers)
+		if waits[own] {
+			w.behind = append(w.behind, behind{w.turns[turn], w.turns[taken]})
 		}
 	}
-	w.turns = slices.DeleteFunc(w.turns, func(k int32) bool {
+	if len(w.behind) == before {
+		return false
+	}
+	w.turns = slices.DeleteFunc(slices.Clone(w.turns), func(k int32) bool {
 		m := w.candidates.at(k).member
 		return m != nil && waits[m.pending]
 	})
-	return some
+	return true
+}
+
+// doubtFirst doubts the candidates that others wait for and that got no slots once these did not
+// ask: an override of one of these had lent the place. doubtFirst reports whether it doubted any.
+func (w *work) doubtFirst() (anybody bool) {
+	begins := map[int32]bool{}
+	for _, b := range w.behind {
+		begins[b.begins] = true
+	}
+	for _, refused := range w.answer.Refused {
+		if k := w.turns[refused.Candidate]; begins[k] {
+			put(&w.doubted, k, slices.Clone(w.answer.Refusals[refused.Why]))
+			anybody = true
+		}
+	}
+	return anybody
+}
+
+// waitBehind notes what the groups wait for that onePerResource lets wait.
+func (w *work) waitBehind() {
+	for _, b := range w.behind {
+		m := w.candidates.at(b.waits).member
+		blockers := []Verdict{w.queued(m.bracket.id, m.pending.resource)}
+		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+			w.waitNumber(run.target, run.version, blockers)
+		}
+	}
 }
 
 // byCandidate turns a list of n answers around: per candidate, one more than the index of the

@@ -371,3 +371,34 @@ func TestPlacesAreCountedOnce(t *testing.T) {
 		t.Errorf("%v allocations with %d in the queue", allocated, n-1)
 	}
 }
+
+// TestQueuedBehindTheRefused: an override lends the group of prod a place in a paused pool, but where
+// the override is does not start unless prod waits. So prod begins nothing, and no group waits for
+// the end of what does not begin: that of qa starts.
+func TestQueuedBehindTheRefused(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		past string // the deployment that the override is for
+		want []string
+	}{
+		{"c", []string{"r1/b@v2", "r1/c@v2"}}, // c may be left out, so prod has no place
+		{"b", []string{"r1/b@v2"}},            // b would wait for prod, and lend it nothing
+	} {
+		s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}}), "qa")
+		s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return (t.Deployment == "b") != (t.Environment == "qa") })
+		s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Deployment: row.past, CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+		for k := range s.Versions {
+			s.Versions[k].Priority = map[string]int{"a": 2, "b": 1}[s.Versions[k].Deployment]
+		}
+		limited := map[string]string{"c": "deployment.name != 'b'", "b": "true"}[row.past]
+		set := compile(t, fmt.Sprintf(`[{"name":"p","selector":"%s","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}}]},
+			{"name":"b","selector":"deployment.name != 'c'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}]`, limited))
+		plan := mustPlan(t, set, s, t0)
+		starts := started(plan)
+		slices.Sort(starts)
+		w, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+		if !slices.Equal(starts, row.want) || len(w.Blockers) != 1 || w.Blockers[0].Reason != "slot_paused" {
+			t.Errorf("past %s: starts %q, want %q; a waits for %v", row.past, starts, row.want, w.Blockers)
+		}
+	}
+}
