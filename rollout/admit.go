@@ -29,12 +29,13 @@ type behind struct{ waits, begins int32 }
 
 // granting holds what has to be known of the starts after the plan is made.
 type granting struct {
-	past     map[poolPlace]bool // places beyond a limit that the plan gives because of an override
-	letPast  map[int32][]int32  // per start, as in wait.start: the pools past whose rules an override lets it
-	awakened map[int32]bool     // pools that are in use again once a start of the plan is carried out, see awaken
-	rated    map[int32]bool     // pools whose rates the starts of the plan use up, and for which others wait
-	shared   map[int32]bool     // pools with a rate that somebody needs who waits for another one
-	unrated  map[poolPlace]bool // places in which an override lets a start begin beyond a rate
+	past     map[poolPlace]bool          // places beyond a limit that the plan gives because of an override
+	letPast  map[int32][]int32           // per start, as in wait.start: the pools past whose rules an override lets it
+	freeing  map[concurrency.Holder]bool // who begins where another group of the rule has reserved places, which it then needs no more, see onePerResource
+	awakened map[int32]bool              // pools that are in use again once a start of the plan is carried out, see awaken
+	rated    map[int32]bool              // pools whose rates the starts of the plan use up, and for which others wait
+	shared   map[int32]bool              // pools with a rate that somebody needs who waits for another one
+	unrated  map[poolPlace]bool          // places in which an override lets a start begin beyond a rate
 }
 
 // admit asks for the slots of all candidates at once and turns the answer into starts and waits.
@@ -65,6 +66,7 @@ func (w *work) admit() error {
 // begin instead. Each environment was stepped on its own and does not know of the others.
 // onePerResource reports whether any group waits; the slots must then be given anew.
 func (w *work) onePerResource() bool {
+	w.freeing = nil
 	if len(w.environments) < 2 {
 		return false
 	}
@@ -100,6 +102,9 @@ func (w *work) onePerResource() bool {
 		}
 		_, beginning := begins(taken)
 		waits[own] = own != beginning && turn > taken
+		if own != beginning && turn < taken && slices.ContainsFunc(w.asked[turn].Needs, w.isStrict) {
+			put(&w.freeing, concurrency.Holder{Resource: w.asked[taken].Resource, Group: w.asked[taken].Group}, true)
+		}
 		if waits[own] {
 			w.behind = append(w.behind, behind{w.turns[turn], w.turns[taken]})
 		}
@@ -112,6 +117,12 @@ func (w *work) onePerResource() bool {
 		return m != nil && waits[m.pending]
 	})
 	return true
+}
+
+// isStrict reports whether a pool is strict. The shut pool is not.
+func (w *work) isStrict(pool int32) bool {
+	pools := w.capacity.snapshot.Pools
+	return int(pool) < len(pools) && pools[pool].Strict
 }
 
 // doubtFirst doubts the candidates that others wait for and that got no slots once these did not

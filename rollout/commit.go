@@ -107,7 +107,9 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 //   - A nanosecond after Now, if an [Override] lets one of the starts past a full pool or a rate
 //     that is used up, or if one brings a pool back into use while more pools are active than
 //     maxActiveKeys allows. Once the job of that start is observed, others may start beside it. The
-//     plan does not offer these, because the host may leave that start out.
+//     plan does not offer these, because the host may leave that start out. Nor does it offer what
+//     waits for a place that is reserved in a strict pool for a group that must wait as soon as one
+//     of the starts begins the execution of another environment on its resource.
 //
 // The jobs are taken to begin at Now; if they begin later, that is early enough. Zero: nothing
 // happens by itself. Without starts it is Next.
@@ -142,6 +144,9 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 			continue
 		}
 		holders[start.holder()] = true
+		if p.work.freeing[start.holder()] {
+			next.wake(p.Now.Add(1))
+		}
 		for _, claim := range start.Claims {
 			pool, known := keys[claim.Pool]
 			if !known {

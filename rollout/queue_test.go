@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -399,6 +400,42 @@ func TestQueuedBehindTheRefused(t *testing.T) {
 		w, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
 		if !slices.Equal(starts, row.want) || len(w.Blockers) != 1 || w.Blockers[0].Reason != "slot_paused" {
 			t.Errorf("past %s: starts %q, want %q; a waits for %v", row.past, starts, row.want, w.Blockers)
+		}
+	}
+}
+
+// TestReservedForOneThatMustWait: a of prod comes first on r1 and reserves its place in the strict
+// pool P while Q is full. Meanwhile b of qa begins there, and then a waits for its end and reserves
+// nothing: the place is free for r2 at once, and a host that has begun b looks at once.
+func TestReservedForOneThatMustWait(t *testing.T) {
+	t.Parallel()
+	s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), "qa")
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+		return t.Resource+t.Environment+t.Deployment != "r1proda" && t.Resource+t.Environment+t.Deployment != "r1qab" && t.Resource+t.Environment+t.Deployment != "r2qaa"
+	})
+	for k := range s.Versions {
+		s.Versions[k].Priority = map[string]int{"a": 1}[s.Versions[k].Deployment]
+	}
+	s.Active = map[string][]concurrency.Holder{"Q": {{Resource: "r3", Group: "by hand"}}}
+	for _, strict := range []bool{true, false} {
+		set := compile(t, fmt.Sprintf(`[{"name":"p","selector":"deployment.name == 'a'","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"strict":%t}}]},
+			{"name":"q","selector":"environment.name == 'prod'","rules":[{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1}}]},
+			{"name":"b","selector":"true","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}]`, strict))
+		s := s
+		s.Targets = slices.Clone(s.Targets)
+		plan := mustPlan(t, set, s, t0)
+		first, then, next := []string{"r1/b@v2", "r2/a@v2"}, []string(nil), time.Time{}
+		if strict {
+			first, then, next = first[:1], first[1:], t0.Add(1)
+		}
+		starts := started(plan)
+		slices.Sort(starts)
+		if at := plan.NextAfter(plan.Start); !slices.Equal(starts, first) || !at.Equal(next) {
+			t.Errorf("strict %t: starts %q and looks at %v, want %q and %v", strict, starts, at, first, next)
+		}
+		carryOut(t, &s, plan, t0, rollout.JobInProgress)
+		if again := mustPlan(t, set, s, t0); !slices.Equal(started(again), then) {
+			t.Errorf("strict %t: %q start then, want %q", strict, started(again), then)
 		}
 	}
 }

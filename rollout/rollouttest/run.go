@@ -45,7 +45,7 @@ func (r *running) run(ctx context.Context) error {
 			if err := r.dispatch(&plan, now); err != nil {
 				return err
 			}
-			fresh = !next.Equal(now.Add(1)) // otherwise others may start beside one that was let past a full pool
+			fresh = !next.Equal(now.Add(1)) // otherwise the plan knows that others may start by now, as NextAfter says
 			if at := r.look(r.wake(next)); r.brief && fresh && len(r.ends) > 0 && (r.End.IsZero() || !at.After(r.End)) && !at.After(lastInstant()) {
 				r.clock.Set(at.UTC()) // another plan at this instant would only say who waits
 			}
