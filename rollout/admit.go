@@ -14,7 +14,7 @@ import (
 type admitting struct {
 	candidates pieces[candidate]
 	turns      []int32                         // indices of the candidates, in the order in which they ask for capacity
-	behind     []behind                        // groups that wait for the end of an execution that begins, see onePerResource
+	behind     []behind                        // who does not ask, see onePerResource
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 
@@ -31,7 +31,8 @@ type behind struct{ waits, begins int32 }
 type granting struct {
 	past     map[poolPlace]bool          // places beyond a limit that the plan gives because of an override
 	letPast  map[int32][]int32           // per start, as in wait.start: the pools past whose rules an override lets it
-	freeing  map[concurrency.Holder]bool // who begins where another group of the rule has reserved places, which it then needs no more, see onePerResource
+	freeing  map[concurrency.Holder]bool // whose execution begins where another group has reserved places, which it then gives up, see onePerResource
+	unsure   bool                        // a group is doubted that could begin after a part of the plan, see doubtFirst
 	awakened map[int32]bool              // pools that are in use again once a start of the plan is carried out, see awaken
 	rated    map[int32]bool              // pools whose rates the starts of the plan use up, and for which others wait
 	shared   map[int32]bool              // pools with a rate that somebody needs who waits for another one
@@ -126,7 +127,8 @@ func (w *work) isStrict(pool int32) bool {
 }
 
 // doubtFirst doubts the candidates that others wait for and that got no slots once these did not
-// ask: an override of one of these had lent the place. doubtFirst reports whether it doubted any.
+// ask. One of these had lent the place by its override, or had kept out a start that an override lets
+// past. doubtFirst reports whether it doubted any.
 func (w *work) doubtFirst() (anybody bool) {
 	begins := map[int32]bool{}
 	for _, b := range w.behind {
@@ -135,7 +137,7 @@ func (w *work) doubtFirst() (anybody bool) {
 	for _, refused := range w.answer.Refused {
 		if k := w.turns[refused.Candidate]; begins[k] {
 			put(&w.doubted, k, slices.Clone(w.answer.Refusals[refused.Why]))
-			anybody = true
+			anybody, w.unsure = true, true
 		}
 	}
 	return anybody

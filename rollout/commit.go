@@ -109,7 +109,8 @@ func runsIn(set map[string]bool, lists ...[]bracket.Start) []bracket.Run {
 //     maxActiveKeys allows. Once the job of that start is observed, others may start beside it. The
 //     plan does not offer these, because the host may leave that start out. Nor does it offer what
 //     waits for a place that is reserved in a strict pool for a group that must wait as soon as one
-//     of the starts begins the execution of another environment on its resource.
+//     of the starts begins the execution of another environment on its resource, nor what the place
+//     of an Override keeps out that would be given if another group of its rule did not begin.
 //
 // The jobs are taken to begin at Now; if they begin later, that is early enough. Zero: nothing
 // happens by itself. Without starts it is Next.
@@ -144,7 +145,7 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 			continue
 		}
 		holders[start.holder()] = true
-		if p.work.freeing[start.holder()] {
+		if p.work.unsure || p.work.freeing[start.holder()] {
 			next.wake(p.Now.Add(1))
 		}
 		for _, claim := range start.Claims {

@@ -439,3 +439,32 @@ func TestReservedForOneThatMustWait(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubtOnTheFirst: a, b and d are on r1, and c on r2. If a of prod begins, b of qa waits for it
+// and leaves its rate to c, which an override lets take the only place. So a is doubted and b begins.
+// But a host that carries out d alone, which is in no bracket and on r1 too, has taken the place for
+// r1, and then a can begin: it looks at once.
+func TestDoubtOnTheFirst(t *testing.T) {
+	t.Parallel()
+	s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}}), "qa")
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+		return !slices.Contains([]string{"r1 prod a", "r1 qa b", "r2 qa c", "r1 prod d"}, t.Resource+" "+t.Environment+" "+t.Deployment)
+	})
+	s.Overrides = []rollout.Override{{ID: "o", Rule: "P", Version: "v2", Resource: "r2", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+	for k := range s.Versions {
+		s.Versions[k].Priority = map[string]int{"a": 3, "b": 2, "c": 1}[s.Versions[k].Deployment]
+	}
+	set := compile(t, `[{"name":"p","selector":"true","rules":[{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"strict":true}}]},
+		{"name":"q","selector":"environment.name == 'qa'","rules":[{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":3,"strict":true,"rate":{"limit":1,"periodSeconds":600}}}]},
+		{"name":"b","selector":"deployment.name != 'd'","rules":[{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}]`)
+	plan := mustPlan(t, set, s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/b@v2", "r1/d@v2"}) {
+		t.Fatalf("starts %q", got)
+	}
+	plan.Start = plan.Start[1:]
+	next := plan.NextAfter(plan.Start)
+	carryOut(t, &s, plan, t0, rollout.JobInProgress)
+	if again := mustPlan(t, set, s, t0); !slices.Equal(started(again), []string{"r1/a@v2", "r2/c@v2"}) || !next.Equal(t0.Add(1)) {
+		t.Errorf("after d alone %q start, and the host looks at %v", started(again), next)
+	}
+}
