@@ -1,0 +1,105 @@
+package rollout
+
+import (
+	"slices"
+
+	"github.com/tranche-dev/tranche/concurrency"
+)
+
+// onePerResource lets only one group of a bracket rule begin on a resource, whatever the
+// environment: of those that got their slots, the one whose turn comes first. Those behind it wait
+// for the end of its execution, also if they got no slot: with a place they would not begin, and
+// must not reserve one. One that comes before it waits for its slot alone: with a place it would
+// begin instead. Each environment was stepped on its own and does not know of the others.
+// onePerResource reports whether any group waits; the slots must then be given anew.
+func (w *work) onePerResource() bool {
+	w.freeing = nil
+	if len(w.environments) < 2 {
+		return false
+	}
+	type ruleOn struct {
+		rule     string
+		resource int32
+	}
+	first := map[ruleOn]int32{} // index in turns
+	begins := func(turn int32) (at ruleOn, own *pendingResource) {
+		if m := w.candidates.at(w.turns[turn]).member; m != nil && m.pending != nil {
+			return ruleOn{m.bracket.id, m.pending.resource}, m.pending
+		}
+		return at, nil
+	}
+	n, turnOf := w.starting()
+	for k := range n {
+		turn := turnOf(k)
+		if at, own := begins(turn); own != nil {
+			if before, known := first[at]; !known || turn < before {
+				first[at] = turn
+			}
+		}
+	}
+	if len(first) == 0 {
+		return false
+	}
+	waits, before := map[*pendingResource]bool{}, len(w.behind) // by the first turn of each
+	for turn := range int32(len(w.turns)) {
+		at, own := begins(turn)
+		taken, known := first[at]
+		if _, judged := waits[own]; own == nil || !known || judged {
+			continue
+		}
+		_, beginning := begins(taken)
+		waits[own] = own != beginning && turn > taken
+		if own != beginning && turn < taken && slices.ContainsFunc(w.asked[turn].Needs, w.isStrict) {
+			put(&w.freeing, concurrency.Holder{Resource: w.asked[taken].Resource, Group: w.asked[taken].Group}, true)
+		}
+		if waits[own] {
+			w.behind = append(w.behind, behind{w.turns[turn], w.turns[taken]})
+		}
+	}
+	if len(w.behind) == before {
+		return false
+	}
+	w.turns = slices.DeleteFunc(slices.Clone(w.turns), func(k int32) bool {
+		m := w.candidates.at(k).member
+		return m != nil && waits[m.pending]
+	})
+	return true
+}
+
+// behind is a group that waits, and the one whose execution begins before it: the first candidates
+// of both.
+type behind struct{ waits, begins int32 }
+
+// isStrict reports whether a pool is strict. The shut pool is not.
+func (w *work) isStrict(pool int32) bool {
+	pools := w.capacity.snapshot.Pools
+	return int(pool) < len(pools) && pools[pool].Strict
+}
+
+// doubtFirst doubts the candidates that others wait for and that got no slots once these did not
+// ask. One of these had lent the place by its override, or had kept out a start that an override lets
+// past. doubtFirst reports whether it doubted any.
+func (w *work) doubtFirst() (anybody bool) {
+	begins := map[int32]bool{}
+	for _, b := range w.behind {
+		begins[b.begins] = true
+	}
+	for _, refused := range w.answer.Refused {
+		if k := w.turns[refused.Candidate]; begins[k] {
+			put(&w.doubted, k, slices.Clone(w.answer.Refusals[refused.Why]))
+			anybody, w.unsure = true, true
+		}
+	}
+	return anybody
+}
+
+// waitBehind notes what the groups wait for that onePerResource lets wait.
+func (w *work) waitBehind() {
+	for _, b := range w.behind {
+		m := w.candidates.at(b.waits).member
+		blockers := []Verdict{w.queued(m.bracket.id, m.pending.resource)}
+		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+			w.waitNumber(run.target, run.version, blockers)
+		}
+	}
+}
