@@ -64,7 +64,8 @@ func (r *reference) members(policy int, environment string) (members []*referenc
 				} else if len(blockers) == 0 && !v.CreatedAt.After(r.now) {
 					own.e = since
 					for _, x := range rules { // a rollout does not start from these, but a group does
-						if o := r.override(x.id, v.ID, t); o != nil && x.VersionSelector != nil && r.versionSelector(x, t, v) != "" {
+						shut := x.VersionSelector != nil && r.versionSelector(x, t, v) != "" || x.FailureBudget != nil && r.overBudget(x, v, t.Environment)
+						if o := r.override(x.id, v.ID, t); o != nil && shut {
 							own.e = later(own.e, o.CreatedAt)
 						}
 					}

@@ -152,6 +152,13 @@ func (m *truth) turn(h *viewer) (plan rollout.Plan, ok bool) {
 			runs[job.Run] = true
 		}
 	}
+	for _, record := range plan.State.Pools {
+		for _, lease := range record.Leases {
+			if lease.Reason == string(rollout.ReasonOverridden) { // claimed by a turn that is not over, or was cut off
+				m.edited["let past keys"] = true
+			}
+		}
+	}
 	limits := map[string]int{}
 	for _, p := range plan.Pools {
 		limits[p.Key] = p.Max
