@@ -224,7 +224,7 @@ func (w *work) budgeted(rule *compiledRule, environment, deployment int32) iter.
 	return func(yield func(int32) bool) {
 		for e := first; e < end; e++ {
 			for _, i := range w.targetsIn(e, deployment) {
-				if slices.Contains(w.viewOf(i).budgets, rule) && !yield(i) {
+				if w.viewOf(i).has(rule) && !yield(i) {
 					return
 				}
 			}

@@ -107,7 +107,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	set.byID = rulesByID(set.policies)
 	selectors, groups := make([]Matcher, len(set.policies)), make([]Matcher, len(set.concurrency))
 	for k, p := range set.policies {
-		selectors[k] = p.selector
+		selectors[k], p.number = p.selector, int32(k)
 	}
 	for k, r := range set.concurrency {
 		groups[k], r.number = r.group, int32(k)

@@ -60,6 +60,7 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 	}
 	byResource := `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`
 	limit := `{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	stuck := `{"resourceConcurrency":{"groupSelector":"true","limit":"100%","stuckAfterSeconds":60,"onStuck":"quarantine"}}`
 	for _, row := range []struct {
 		why   string
 		rules string
@@ -70,6 +71,9 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 			plan := mustPlan(t, compile(t, policy(limit)), s, t0)
 			s.State = mustCommit(t, plan, t0)
 			return s
+		}},
+		{"resources that are stuck at once", stuck, func(n int) rollout.Snapshot {
+			return atWork(t, compile(t, policy(stuck)), resources(8*n), t0) // as above
 		}},
 		{"targets under a curve", curve, resources},
 		{"deployments that depend on one of them", `{"deploymentDependency":{"dependsOn":"deployment.name == 'd0'","appliesTo":"deployment.name != 'd0'"}}`, deployments},

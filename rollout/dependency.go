@@ -284,6 +284,9 @@ func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32, b *bracket
 	if b != nil && verdict.Reason == ReasonDependencyUnmatched {
 		verdict.On = w.orNamed(verdict.On, rule, i, b)
 	}
+	if b == nil {
+		return w.also(blockers, verdict) // no other rule has the same
+	}
 	return w.once(blockers, verdict)
 }
 
@@ -376,7 +379,7 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 			satisfied++
 		} else if is {
 			name := other.Deployment
-			if !slices.Contains(names, name) { // it may be missing in several environments
+			if !rule.dependency.AnyEnvironment || !slices.Contains(names, name) { // it may be missing in several environments
 				names = append(names, name)
 			}
 			on = append(on, Condition{Kind: OnDependency, Deployment: name, Resource: other.Resource, Environment: other.Environment})

@@ -294,7 +294,8 @@ func failing(rule string, err error) Verdict {
 func onConfig(rule string) []Condition { return []Condition{{Kind: OnConfig, Rule: rule}} }
 
 func (v *view) has(rule *compiledRule) bool {
-	return slices.Contains(v.policies, rule.policy)
+	_, there := slices.BinarySearchFunc(v.policies, rule.policy, func(p, own *compiledPolicy) int { return int(p.number - own.number) })
+	return there
 }
 
 // rulesIn reports for every view whether a rule is in it.

@@ -99,6 +99,7 @@ func (s *PolicySet) custom(id string) CustomRule {
 
 type compiledPolicy struct {
 	id       string
+	number   int32    // among the policies of the set
 	from     []string // paths of the fields that the id was made of
 	path     string   // such as [1]; empty if the policy was compiled alone
 	selector Matcher

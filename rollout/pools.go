@@ -331,22 +331,30 @@ func (w *work) pools() {
 		})
 	}
 	slices.SortFunc(w.plan.Pools, func(a, b Pool) int { return strings.Compare(a.Key, b.Key) })
-	for _, stuck := range w.answer.Stuck {
-		p := &w.capacity.snapshot.Pools[stuck.Pool]
-		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: stuck.Lease.Resource, Group: stuck.Lease.Group, Pool: p.Key, Since: stuck.At})
-		if p.OnStuck == concurrency.Quarantine && stuck.Lease.State == concurrency.Active {
-			// The holder and its token come from the record itself, so they cannot be refused.
-			if record, err := p.Record.Quarantine(stuck.Lease.Holder, stuck.Lease.Token, reasonStuck); err == nil {
-				p.Record = record
-			}
-		}
-	}
-	slices.SortFunc(w.plan.Stuck, func(a, b Stuck) int {
-		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), strings.Compare(a.Run, b.Run), strings.Compare(a.Pool, b.Pool))
-	})
+	w.stuck()
 	for k := range w.capacity.snapshot.Pools {
 		w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.snapshot.Pools[k].Record)
 	}
 	w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.foreign...)
 	slices.SortFunc(w.plan.State.Pools, comparePools)
+}
+
+// stuck lists the leases without progress, and quarantines those whose pools want it so.
+func (w *work) stuck() {
+	copied := int32(none) // the pool whose leases are a copy already; the stuck leases come pool by pool
+	for _, stuck := range w.answer.Stuck {
+		p := &w.capacity.snapshot.Pools[stuck.Pool]
+		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: stuck.Lease.Resource, Group: stuck.Lease.Group, Pool: p.Key, Since: stuck.At})
+		if p.OnStuck != concurrency.Quarantine || stuck.Lease.State != concurrency.Active {
+			continue
+		}
+		if copied != stuck.Pool {
+			copied, p.Record.Leases = stuck.Pool, slices.Clone(p.Record.Leases)
+		}
+		k, _ := slices.BinarySearchFunc(p.Record.Leases, stuck.Lease.Holder, func(l concurrency.Lease, h concurrency.Holder) int { return compareHolders(l.Holder, h) })
+		p.Record.Leases[k].State, p.Record.Leases[k].Reason = concurrency.Quarantined, reasonStuck
+	}
+	slices.SortFunc(w.plan.Stuck, func(a, b Stuck) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), strings.Compare(a.Run, b.Run), strings.Compare(a.Pool, b.Pool))
+	})
 }
