@@ -225,8 +225,14 @@ func (c *stageCheck) checkWait() {
 	if c.paused != 0 && (!c.plan.waits || c.run.plan.options.WaitDuringStop != Freeze) {
 		c.wrong("paused", "must be left out: no stop adds to the wait")
 	}
+	if c.ended.known() != (c.endedBy != nil) || c.ended.known() && !c.elapsed {
+		c.wrong("waitEnded", "must be there if, and only if, waitEndedBy is, and only of a wait that is over")
+	}
 	if !c.plan.waits || !c.settled.known() {
 		return
+	}
+	if c.ended.known() && (c.ended < c.settled || c.run.plan.options.WaitDuringStop != Freeze && c.ended.instant() >= c.lastsUntil(c.plan)) { // while it was frozen it may have been ended later
+		c.outside(inStage(c.k, "waitEnded"), c.settled, notedAt(c.lastsUntil(c.plan)))
 	}
 	until := c.waitUntil(c.plan)
 	switch at := shownInstant(until); {

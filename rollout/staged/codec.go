@@ -48,16 +48,18 @@ type document struct {
 //	causes    positions of failed and regressed members, by cause
 //	decisions who skipped or retried members, by decision, in the order of the first position of each
 type storedStage struct {
-	Phase    StagePhase    `json:"phase"`
-	Before   ApprovalState `json:"before,omitempty"`
-	BeforeBy *Decision     `json:"beforeBy,omitempty"`
-	After    ApprovalState `json:"after,omitempty"`
-	AfterBy  *Decision     `json:"afterBy,omitempty"`
-	Start    time.Time     `json:"start,omitzero"`
-	End      time.Time     `json:"end,omitzero"`
-	Settled  time.Time     `json:"settled,omitzero"`
-	Paused   int64         `json:"paused,omitempty"` // nanoseconds
-	Elapsed  bool          `json:"elapsed,omitempty"`
+	Phase       StagePhase    `json:"phase"`
+	Before      ApprovalState `json:"before,omitempty"`
+	BeforeBy    *Decision     `json:"beforeBy,omitempty"`
+	After       ApprovalState `json:"after,omitempty"`
+	AfterBy     *Decision     `json:"afterBy,omitempty"`
+	Start       time.Time     `json:"start,omitzero"`
+	End         time.Time     `json:"end,omitzero"`
+	Settled     time.Time     `json:"settled,omitzero"`
+	Paused      int64         `json:"paused,omitempty"` // nanoseconds
+	Elapsed     bool          `json:"elapsed,omitempty"`
+	WaitEnded   time.Time     `json:"waitEnded,omitzero"` // by a command
+	WaitEndedBy *Decision     `json:"waitEndedBy,omitempty"`
 
 	// These five are the ones that document mentions.
 	BeforeRequested time.Time `json:"beforeRequested,omitzero"`
@@ -156,6 +158,7 @@ func (s *stage) stored() storedStage {
 	stored := storedStage{
 		Phase: s.phase, Members: s.tree.size, PhaseSince: s.since.time(),
 		Start: s.start.time(), End: s.end.time(), Settled: s.settled.time(), Paused: s.paused, Elapsed: s.elapsed,
+		WaitEnded: s.ended.time(), WaitEndedBy: s.endedBy,
 		BeforeRequested: s.before.requested.time(), BeforeDecided: s.before.decided.time(),
 		AfterRequested: s.after.requested.time(), AfterDecided: s.after.decided.time(),
 	}

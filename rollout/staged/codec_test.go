@@ -611,12 +611,26 @@ func TestDamageAtTheEnds(t *testing.T) {
 	// Nobody is asked about a removal that is not needed.
 	needless := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}, DeleteStage: staged.DeleteStage{BeforeStageTasks: gated.BeforeStageTasks}}, staged.Options{}, []string{"c1"}, "d1").
 		step(staged.Input{Removed: []string{"d1"}}).see(staged.HealthReady, "c1").run
+	// Ann ended the wait ten minutes after the last member was settled, at 08:10, and an approval is still open.
+	both := all("only", 1)
+	both.AfterStageTasks = []staged.Task{{Type: staged.Approval}, {Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}}
+	cut := newScene(t, staged.Strategy{Stages: []staged.Stage{both}}, staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").after(10 * time.Minute).step(endWait("ann")).run
+	const cutAt, cutBy = `"waitEnded":"2026-03-10T08:10:00Z",`, `"waitEndedBy":{"by":"ann","at":"2026-03-10T08:10:00Z","reason":"urgent"},`
 	said := ""
 	for _, c := range []struct {
 		why      string
 		run      *staged.Run
 		from, to string
 	}{
+		{"a wait that nobody ended, and is over", cut, cutAt + cutBy, ``},
+		{"a wait that was ended, and nothing is said of it", cut, cutBy, ``},
+		{"a wait that was ended at no time", cut, cutAt, ``},
+		{"a wait that was ended, and goes on", cut, `"elapsed":true,`, ``},
+		{"a wait that was ended before it began", cut, cutAt, `"waitEnded":"2026-03-10T07:59:59.999999999Z",`},
+		{"a wait that was ended when it was over", cut, `"time":"2026-03-10T08:10:00Z"…` + cutAt, `"time":"2026-03-10T09:00:00Z"…"waitEnded":"2026-03-10T09:00:00Z",`},
+		{"a wait that was ended in the future", cut, cutAt, `"waitEnded":"2026-03-10T08:10:00.000000001Z",`},
+		{"a wait that was ended, and who did so did it at no time", cut, `"at":"2026-03-10T08:10:00Z",`, ``},
+		{"the end of a wait that there is not, by a command", asked, `"settled":`, `"elapsed":true,` + cutAt + cutBy + `"settled":`},
 		{"an only start that is not the first time", waits, `"starts":[0]`, `"starts":[1]`},
 		{"a frozen wait that is over before its time", waits, `"settled":`, `"elapsed":true,"settled":`},
 		{"a wait that is over, and the last step left it", waits, `"state":"Stop","phase":"Stopped","time":"2026-03-10T08:59:00Z","since":"2026-03-10T08:59:00Z"`,

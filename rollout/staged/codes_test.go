@@ -119,7 +119,7 @@ func TestLastAttempt(t *testing.T) {
 func TestTextsStay(t *testing.T) {
 	testkit.TextsStay(t, ".", map[string]string{
 		"Code":          "after.count after.type after.typeUnique after.waitTime after.waitTimeForbidden after.waitTimeMissing before.count before.type before.waitTime duplicate format input ocm.group ocm.type option placement.conflictingStrategies placement.external run.immutable run.maxFailures run.name run.placementName run.resourceSnapshotIndex run.stagedRolloutStrategyName run.state run.transition run.version stage.duration stage.maxConcurrency stage.maxFailures stage.name stage.nameUnique stage.selector stage.sortKey stages.count syntax targets.count targets.duplicate targets.name targets.none targets.overlap targets.unmatched type unknown_field",
-		"Reason":        "already approval cancelling ended ending failing frozen gone held in_progress initialized known no_attempt not_failed not_requested other_attempt other_run regression reported_failed slot stage stage_finished stale_token stopped superseded too_late unhealthy unknown_stage unknown_target unmatched wait",
+		"Reason":        "already approval cancelling ended ending failing frozen gone held in_progress initialized known no_attempt not_failed not_requested not_waiting other_attempt other_run regression reported_failed slot stage stage_finished stale_token stopped superseded too_late unhealthy unknown_stage unknown_target unmatched wait",
 		"Phase":         "Cancelled Cancelling Failed Failing Held Initialized PartiallySucceeded Progressing Stopped Stopping Succeeded Waiting",
 		"StagePhase":    "Failed Pending Skipped Succeeded Updating WaitingAfter WaitingBefore",
 		"ApprovalState": "approved none rejected requested",
@@ -127,7 +127,7 @@ func TestTextsStay(t *testing.T) {
 		"ActionKind":    "remove requestApproval start",
 		"EventKind":     "approval command_ignored joined membership_ignored observation_ignored recovered regressed run stage stuck target wait",
 		"ConditionKind": "approval observation operator slot",
-		"CommandKind":   "approve cancel reject retry skip",
+		"CommandKind":   "approve cancel endWait reject retry skip",
 		"Health":        "failed failing progressing ready",
 		"Choice":        "always append block clean count down duringWait fail first freeze hold ignore last never note reject skip up",
 		"State":         "Initialize Run Stop",

@@ -13,15 +13,15 @@ import (
 // not apply changes nothing and becomes an event with the reason.
 type Command struct {
 	Kind CommandKind `json:"kind"`
-	// Run is the ID of the run that the command is for. It is required for an answer to an approval;
-	// in any other command, empty means the run of the step.
+	// Run is the ID of the run that the command is for. It is required for an answer to an approval
+	// and for the end of a wait; in any other command, empty means the run of the step.
 	Run string `json:"run,omitempty"`
 	// Stage and Side identify an approval as the action that requested it does: Stage is the index
-	// of the stage. No other command may have them.
+	// of the stage. The end of a wait has a Stage alone. No other command may have them.
 	Stage int  `json:"stage,omitempty"`
 	Side  Side `json:"side,omitempty"`
-	// Target is the target to skip or retry; an answer to an approval and a cancel must not name
-	// one, because they concern more. Attempt, for a retry, is the attempt that failed; no other
+	// Target is the target to skip or retry; no other command may name one, because the others
+	// concern more. Attempt, for a retry, is the attempt that failed; no other
 	// command may have it, because no other depends on it.
 	Target  string `json:"target,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
@@ -55,6 +55,12 @@ const (
 	CommandApprove CommandKind = "approve"
 	// CommandReject rejects an approval that is requested; see [Options.OnReject].
 	CommandReject CommandKind = "reject"
+	// CommandEndWait ends the timed wait after a stage before its time, for example because the
+	// version is a fix that is urgent. The wait must be running, if only behind a stop. It is over
+	// for good then, unless a target of the stage is retried: that target is waited for again.
+	// Approvals and regressed targets keep the stage open as before. KubeFleet has no such command;
+	// Azure's fleet manager skips an AfterStageWait.
+	CommandEndWait CommandKind = "endWait"
 	// CommandSkip skips a target that is waiting, in progress, failed, timed out or regressed. The
 	// target no longer counts as a failure.
 	CommandSkip CommandKind = "skip"
@@ -76,13 +82,16 @@ func (c *Command) check(list *faults, i int) {
 	refuse := func(field, value, why string) {
 		list.add(CodeInput, at("commands", i)+field, value, "must be left out: "+why)
 	}
+	refuseSide := func(why string) {
+		if c.Side != "" {
+			refuse(".side", strconv.Quote(string(c.Side)), why)
+		}
+	}
 	refuseStage := func(why string) {
 		if c.Stage != 0 {
 			refuse(".stage", strconv.Itoa(c.Stage), why)
 		}
-		if c.Side != "" {
-			refuse(".side", strconv.Quote(string(c.Side)), why)
-		}
+		refuseSide(why)
 	}
 	refuseTarget := func(why string) {
 		if c.Target != "" {
@@ -95,6 +104,9 @@ func (c *Command) check(list *faults, i int) {
 			list.add(CodeInput, at("commands", i)+".side", strconv.Quote(string(c.Side)), "must be "+strictjson.Choice(Before, After))
 		}
 		refuseTarget("an approval is for all targets behind it")
+	case CommandEndWait:
+		refuseSide("a wait is always after its stage")
+		refuseTarget("a wait is for all targets behind it")
 	case CommandSkip, CommandRetry:
 		refuseStage("the command is for its target alone, in whatever stage that is")
 	case CommandCancel:
@@ -102,10 +114,10 @@ func (c *Command) check(list *faults, i int) {
 		refuseStage(why)
 		refuseTarget(why)
 	default:
-		list.add(CodeInput, at("commands", i)+".kind", strconv.Quote(string(c.Kind)), "must be "+strictjson.Choice(CommandApprove, CommandReject, CommandSkip, CommandRetry, CommandCancel))
+		list.add(CodeInput, at("commands", i)+".kind", strconv.Quote(string(c.Kind)), "must be "+strictjson.Choice(CommandApprove, CommandReject, CommandEndWait, CommandSkip, CommandRetry, CommandCancel))
 	}
 	switch c.Kind {
-	case CommandApprove, CommandReject, CommandSkip, CommandCancel:
+	case CommandApprove, CommandReject, CommandEndWait, CommandSkip, CommandCancel:
 		if c.Attempt != 0 {
 			refuse(".attempt", strconv.Itoa(c.Attempt), "only a retry is for one attempt")
 		}
@@ -133,6 +145,8 @@ func (e *edit) command(c *Command) {
 		why = ReasonOtherRun
 	case c.Kind == CommandApprove, c.Kind == CommandReject:
 		why = e.answer(c)
+	case c.Kind == CommandEndWait:
+		why = e.endWait(c)
 	case c.Kind == CommandSkip:
 		why = e.skip(c)
 	case c.Kind == CommandRetry:
@@ -151,7 +165,7 @@ func (e *edit) command(c *Command) {
 // ignored returns the event of a command that has no effect.
 func (c *Command) ignored(why Reason) Event {
 	event := Event{Kind: EventCommandIgnored, Stage: -1, Target: c.Target, To: string(c.Kind), Reason: why}
-	if c.Side != "" {
+	if c.Side != "" || c.Kind == CommandEndWait {
 		event.Stage, event.Side = c.Stage, c.Side
 	}
 	return event
@@ -178,6 +192,31 @@ func (e *edit) answer(c *Command) Reason {
 	own := e.stage(c.Stage).approval(c.Side)
 	own.state, own.by, own.decided = to, e.decision, notedAt(e.now)
 	e.event(Event{Kind: EventApproval, Stage: c.Stage, Side: c.Side, To: string(to)})
+	return ""
+}
+
+// endWait ends a wait before its time, or returns why it cannot. A wait whose time has come ends by
+// itself in this step, and nobody has ended it.
+func (e *edit) endWait(c *Command) Reason {
+	if c.Run == "" { // as of an approval
+		return ReasonOtherRun
+	}
+	if c.Stage < 0 || c.Stage >= e.run.count() {
+		return ReasonUnknownStage
+	}
+	p, s := &e.plan.stages[c.Stage], e.run.stage(c.Stage)
+	switch {
+	case !p.waits || !s.waiting():
+		return ReasonNotWaiting
+	case s.elapsed || !e.run.frozen() && s.lastsUntil(p) <= e.now:
+		return ReasonAlready
+	}
+	s = e.stage(c.Stage)
+	s.elapsed, s.ended, s.endedBy = true, notedAt(e.now), e.decision
+	if s.endedBy == nil {
+		s.endedBy = &Decision{At: timeOf(e.now)}
+	}
+	e.event(Event{Kind: EventWait, Stage: c.Stage, To: "elapsed"})
 	return ""
 }
 

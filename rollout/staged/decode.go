@@ -227,6 +227,7 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	s.before = approvalOf(Before, from.Before, from.BeforeBy, from.BeforeRequested, from.BeforeDecided)
 	s.after = approvalOf(After, from.After, from.AfterBy, from.AfterRequested, from.AfterDecided)
 	s.settled = d.noted(path("settled"), from.Settled)
+	s.ended, s.endedBy = d.noted(path("waitEnded"), from.WaitEnded), d.decision(path("waitEndedBy"), from.WaitEndedBy)
 	s.start = d.noted(path("start"), from.Start)
 	s.end = d.noted(path("end"), from.End)
 	s.since = d.noted(path("phaseSince"), from.PhaseSince)

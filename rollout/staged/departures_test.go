@@ -472,6 +472,12 @@ func TestComingFromKubeFleet(t *testing.T) {
 		}
 		newScene(t, strategy, staged.Options{}, []string{"c2", "c1"}).want(staged.PhaseProgressing, "c1 starting, c2 starting")
 	})
+	t.Run("K35 a wait that need not be waited for is ended by a command", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").after(time.Minute).step(endWait("ann"))
+		if s.run.Phase() != staged.PhaseSucceeded {
+			t.Error(s.run)
+		}
+	})
 	t.Run("K22 the intent is in the run before its action", func(t *testing.T) {
 		before, err := staged.Compile(one, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}}}, staged.Options{})
 		if err != nil {

@@ -82,7 +82,8 @@
 //	I5   the order of observations of different targets does not matter
 //	I6   steps without input change nothing if every Next is honoured; Next is later than now, and
 //	     no pending instant is before it
-//	I7   no wait is shorter than its waitTime; a frozen wait does not count stopped time
+//	I7   no wait is shorter than its waitTime, unless a command ended it; a frozen wait does not
+//	     count stopped time
 //	I8   each attempt has one token; repeated, dropped and lost actions and steps lead to the same
 //	     end
 //	I9   a started member is settled in the end, or listed as in progress; counters equal a recount
@@ -129,6 +130,7 @@
 //	K32  Run, then Stop, with no step in between       Stopped                          an error: leave the state out
 //	K33  times of a stage without targets              a start and an end               an end
 //	K34  an empty sortingLabelKey                      fails the run                    as if left out
+//	K35  a wait that need not be waited for            the whole wait                   CommandEndWait
 //
 // Where KubeFleet's documentation and its code differ, this package follows the documentation: see
 // K14 and K17.

@@ -108,7 +108,7 @@ func (e *edit) note(s *stage) {
 	case settled && !s.settled.known():
 		s.settled = notedAt(e.now)
 	case !settled:
-		s.settled, s.paused, s.elapsed = 0, 0, false
+		s.settled, s.paused, s.elapsed, s.ended, s.endedBy = 0, 0, false, 0, nil
 	}
 }
 

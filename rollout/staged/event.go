@@ -29,7 +29,7 @@ const (
 	EventStage              EventKind = "stage"               // a stage is in another phase
 	EventTarget             EventKind = "target"              // a target is in another state
 	EventApproval           EventKind = "approval"            // an approval is requested, approved or rejected; or back to none, because it is no longer needed
-	EventWait               EventKind = "wait"                // a wait is running or elapsed
+	EventWait               EventKind = "wait"                // a wait is running or elapsed; elapsed with a decision, if the command that ended it has one
 	EventStuck              EventKind = "stuck"               // a target has been starting or updating for stuckAfter
 	EventRegressed          EventKind = "regressed"           // a done target is unhealthy or at another version
 	EventRecovered          EventKind = "recovered"           // a regressed target is ready again
@@ -45,10 +45,11 @@ type Reason string
 // Reasons why a command, an observation or a change of the fleet was ignored.
 const (
 	ReasonAlready       Reason = "already"        // it is already so, or the present state is final
-	ReasonOtherRun      Reason = "other_run"      // the command is for another run, or an answer to an approval does not say for which
+	ReasonOtherRun      Reason = "other_run"      // the command is for another run, or one about an approval or a wait does not say for which
 	ReasonUnknownStage  Reason = "unknown_stage"  // the run has no such stage
 	ReasonUnknownTarget Reason = "unknown_target" // the run has no such target
 	ReasonNotRequested  Reason = "not_requested"  // the approval is not requested yet
+	ReasonNotWaiting    Reason = "not_waiting"    // the stage has no wait, or it has not started
 	ReasonNotFailed     Reason = "not_failed"     // only failed and timed-out targets are retried
 	ReasonOtherAttempt  Reason = "other_attempt"  // the attempt is not the current one
 	ReasonNoAttempt     Reason = "no_attempt"     // the attempt has the highest number there is

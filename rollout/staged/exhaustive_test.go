@@ -155,6 +155,9 @@ func (w *smallWorld) inputs(run *staged.Run) []staged.Input {
 				list = append(list, staged.Input{Commands: []staged.Command{{Kind: kind, Run: "run", Stage: s.Index, Side: side}}})
 			}
 		}
+		if s.Wait > 0 {
+			list = append(list, staged.Input{Commands: []staged.Command{{Kind: staged.CommandEndWait, Run: "run", Stage: s.Index}}})
+		}
 		for target := range run.Targets(s.Index) {
 			list = append(list, staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: target.Name}}})
 			if target.Attempt == 1 { // one more attempt shows what attempts do

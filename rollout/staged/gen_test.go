@@ -125,10 +125,13 @@ func genInput(t *rapid.T, run *staged.Run, actions []staged.Action) staged.Input
 	}
 	for range rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "commands") {
 		c := staged.Command{Kind: pick(t, "command", staged.CommandApprove, staged.CommandApprove, staged.CommandApprove, staged.CommandReject, staged.CommandSkip,
-			staged.CommandRetry, staged.CommandRetry, staged.CommandCancel)}
+			staged.CommandRetry, staged.CommandRetry, staged.CommandCancel, staged.CommandEndWait)}
 		switch c.Kind {
-		case staged.CommandApprove, staged.CommandReject:
-			c.Run, c.Stage, c.Side = "run", run.Current(), pick(t, "side", staged.Before, staged.After)
+		case staged.CommandApprove, staged.CommandReject, staged.CommandEndWait:
+			c.Run, c.Stage = "run", run.Current()
+			if c.Kind != staged.CommandEndWait {
+				c.Side = pick(t, "side", staged.Before, staged.After)
+			}
 			switch rapid.IntRange(0, 9).Draw(t, "odd") {
 			case 0:
 				c.Run = "other"

@@ -241,7 +241,11 @@ func TestInstantsAreThoseOfEvents(t *testing.T) {
 				if ended[s.Index] && !s.PhaseSince.Equal(s.End) {
 					t.Fatalf("stage %d: %s since %v, ended at %v", s.Index, s.Phase, s.PhaseSince, s.End)
 				}
-				if s.Waited && (s.WaitUntil.IsZero() || s.WaitUntil.After(waited[s.Index]) || s.WaitUntil.Before(s.WaitFrom.Add(s.Wait))) {
+				early := s.WaitEndedBy != nil
+				if early {
+					seen["ended by a command"]++
+				}
+				if s.Waited && (s.WaitUntil.IsZero() || s.WaitUntil.After(waited[s.Index]) || early && s.WaitUntil.Before(waited[s.Index]) || !early && s.WaitUntil.Before(s.WaitFrom.Add(s.Wait))) {
 					t.Fatalf("stage %d: the wait from %v was over at %v, as was told at %v", s.Index, s.WaitFrom, s.WaitUntil, waited[s.Index])
 				}
 				if s.Waited && s.WaitUntil.After(s.WaitFrom.Add(s.Wait)) {
@@ -255,7 +259,7 @@ func TestInstantsAreThoseOfEvents(t *testing.T) {
 				seen["clock set back"]++
 			}
 		})
-	}, append(phases(), "approved", "rejected", "decided again", "taken back", "waited behind a stop", "clock set back")...)
+	}, append(phases(), "approved", "rejected", "decided again", "taken back", "waited behind a stop", "ended by a command", "clock set back")...)
 }
 
 // TestRunWithoutInstants: a run that was stored before there were instants is read and stored as it

@@ -65,6 +65,8 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	if s.Wait > 0 {
 		fmt.Fprintf(b, "    after: wait %s", For(s.Wait))
 		switch {
+		case s.WaitEndedBy != nil:
+			b.WriteString(", ended" + s.WaitEndedBy.shown())
 		case s.Waited:
 			b.WriteString(", over")
 		case !s.WaitUntil.IsZero():

@@ -346,9 +346,13 @@ func TestI7WaitsAreNeverShort(t *testing.T) {
 	seen.Check(t, func(t *rapid.T) {
 		settled := map[int]time.Time{}
 		stopped := map[int]time.Duration{}
+		told := map[int]bool{} // to end the wait
 		var since time.Time
 		drive(t, func(m *moment) {
 			now := m.run.Time()
+			for _, c := range m.input.Commands {
+				told[c.Stage] = told[c.Stage] || c.Kind == staged.CommandEndWait && c.Run == "run"
+			}
 			for s := range m.run.Stages() {
 				c := s.Counts
 				switch open := c.Waiting + c.Starting + c.Updating + c.Soaking; {
@@ -375,6 +379,13 @@ func TestI7WaitsAreNeverShort(t *testing.T) {
 				if s.Wait == 0 || s.Phase != staged.StageSucceeded || was.Phase == staged.StageSucceeded {
 					continue
 				}
+				if s.WaitEndedBy != nil {
+					if !told[s.Index] {
+						t.Fatalf("nobody ended the wait\n%s", m.run)
+					}
+					seen["ended by a command"]++
+					continue
+				}
 				passed := now.Sub(settled[s.Index])
 				if m.options.WaitDuringStop == staged.Freeze {
 					passed -= stopped[s.Index]
@@ -388,7 +399,7 @@ func TestI7WaitsAreNeverShort(t *testing.T) {
 				}
 			}
 		})
-	}, "closed", "closed after a stop ", "closed after a stop freeze")
+	}, "closed", "closed after a stop ", "closed after a stop freeze", "ended by a command")
 }
 
 // TestI9Recount: what was started is settled or in progress, counters equal a recount, and no

@@ -41,6 +41,8 @@ type refStage struct {
 	settled *time.Time
 	paused  time.Duration
 	elapsed bool
+	ended   time.Time        // by a command
+	endedBy *staged.Decision // what it said
 	start   time.Time
 	stop    time.Time
 	members []*refTarget
@@ -182,7 +184,7 @@ func (r *reference) noteAll() {
 			now := r.now
 			s.settled = &now
 		} else if s.unsettled() > 0 {
-			s.settled, s.paused, s.elapsed = nil, 0, false
+			s.settled, s.paused, s.elapsed, s.ended, s.endedBy = nil, 0, false, time.Time{}, nil
 		}
 	}
 }
@@ -366,6 +368,18 @@ func (r *reference) command(c staged.Command) {
 			*state, *answer, *decided = staged.ApprovalRejected, r.by, r.now
 		} else if c.Kind == staged.CommandApprove && (*state == staged.ApprovalRequested || *state == staged.ApprovalRejected) {
 			*state, *answer, *decided = staged.ApprovalApproved, r.by, r.now
+		}
+	case staged.CommandEndWait:
+		if c.Run != r.id || c.Stage < 0 || c.Stage >= len(r.stages) {
+			return
+		}
+		s := r.stages[c.Stage]
+		if _, waits := s.task(s.def.AfterStageTasks, staged.TimedWait); !waits || s.phase != staged.StageWaitingAfter || s.elapsed || !r.frozen() && !r.now.Before(r.waitEnd(s)) {
+			return
+		}
+		s.elapsed, s.ended, s.endedBy = true, r.now, r.by
+		if r.by == nil {
+			s.endedBy = &staged.Decision{At: r.now.UTC()}
 		}
 	case staged.CommandSkip:
 		for _, s := range r.stages { // it may be in the cleanup, too
@@ -750,6 +764,9 @@ func (r *reference) picture() picture {
 				status.WaitFrom = s.settled.UTC()
 				if s.elapsed || !r.frozen() {
 					status.WaitUntil = r.waitEnd(s).UTC()
+				}
+				if s.endedBy != nil {
+					status.WaitUntil, status.WaitEndedBy = s.ended.UTC(), s.endedBy
 				}
 			}
 		}

@@ -443,6 +443,9 @@ func TestStepRefuses(t *testing.T) {
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Side: staged.Before, Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel, Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Side: staged.Before, Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandEndWait, Run: "run", Side: staged.After}}}, benchStart, staged.CodeInput, "commands[0].side"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandEndWait, Run: "run", Target: "c1"}}}, benchStart, staged.CodeInput, "commands[0].target"}, // it would end the wait for all others
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandEndWait, Run: "run", Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1", Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"}, // it would skip the attempt behind as well
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1", Stage: 1}}}, benchStart, staged.CodeInput, "commands[0].stage"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1, Side: staged.After}}}, benchStart, staged.CodeInput, "commands[0].side"},

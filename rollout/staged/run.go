@@ -165,11 +165,13 @@ type StageStatus struct {
 	// WaitUntil is when it is over; both are zero before it has started, and if the stage failed
 	// before it was over. WaitUntil is also zero while a stop freezes the wait, and if it is after
 	// the year 2261. Once the wait is over, WaitUntil is when it ended, frozen time included, which
-	// can be earlier than the step that found it.
-	Wait      time.Duration `json:"wait,omitempty"`
-	WaitFrom  time.Time     `json:"waitFrom,omitzero"`
-	WaitUntil time.Time     `json:"waitUntil,omitzero"`
-	Waited    bool          `json:"waited,omitempty"` // the wait is over
+	// can be earlier than the step that found it. WaitEndedBy is not nil if a [CommandEndWait] ended it
+	// before its time: it says who, when and why, or only when, if the command does not say.
+	Wait        time.Duration `json:"wait,omitempty"`
+	WaitFrom    time.Time     `json:"waitFrom,omitzero"`
+	WaitUntil   time.Time     `json:"waitUntil,omitzero"`
+	Waited      bool          `json:"waited,omitempty"` // the wait is over
+	WaitEndedBy *Decision     `json:"waitEndedBy,omitempty"`
 }
 
 // Counts are numbers of members. Members is the sum over the states and never falls. Regressed
@@ -271,7 +273,7 @@ func (r *Run) status(k int) StageStatus {
 	}
 	if p.waits {
 		s.Wait = time.Duration(p.wait)
-		s.Waited = st.elapsed
+		s.Waited, s.WaitEndedBy = st.elapsed, st.endedBy.copied()
 		if st.waiting() {
 			s.WaitFrom = st.settled.time()
 			if until := st.waitUntil(p); until != never && (st.elapsed || !r.frozen()) {

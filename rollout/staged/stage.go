@@ -44,6 +44,8 @@ type stage struct {
 	settled noted                 // when its last member was settled, or when it began if that was later, unless a member is open: the wait counts from here
 	paused  int64                 // how much stops have added to the wait
 	elapsed bool                  // the wait is over, for good
+	ended   noted                 // when a command ended the wait, if one did
+	endedBy *Decision             // what that command said; never nil then
 }
 
 // chunk is a section of the list of stages, so that a step does not copy the list of a hundred
@@ -101,6 +103,15 @@ func (s *stage) memberSettled(i int) bool {
 // the end of its wait, or with its last member, waits for nothing.
 func (s *stage) waiting() bool { return s.phase == StageWaitingAfter || s.elapsed }
 
+// waitUntil is when the wait ends, or ended, by itself or by a command.
 func (s *stage) waitUntil(p *stagePlan) int64 {
+	if s.ended.known() {
+		return s.ended.instant()
+	}
+	return s.lastsUntil(p)
+}
+
+// lastsUntil is when the wait ends by itself.
+func (s *stage) lastsUntil(p *stagePlan) int64 {
 	return after(after(s.settled.instant(), p.wait), s.paused)
 }

@@ -117,7 +117,7 @@ func TestCommandsAreAnswered(t *testing.T) {
 				}
 			}
 		})
-	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded", "approve", "reject", "skip", "retry", "cancel")
+	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded", "approve", "reject", "endWait", "skip", "retry", "cancel")
 }
 
 // TestNothingStartsUntold: a run whose spec leaves the state out waits for somebody to say Run.
