@@ -12,6 +12,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -36,6 +37,25 @@ func reread(t interface {
 		t.Fatalf("a recording changes when it is read:\n%s\n%s", data, again)
 	}
 	return decoded
+}
+
+// TestEmptyStateIsNone: a state whose lists are empty, as Forget may leave it, is written like one that
+// was never there. It was written as {} and then read as none, so a recording changed when it was read.
+func TestEmptyStateIsNone(t *testing.T) {
+	for _, text := range []string{`{}`, `{"rollouts":[]}`, `{"brackets":[],"executions":[],"pools":[]}`} {
+		var s rollout.Snapshot
+		if err := json.Unmarshal([]byte(`{"state":`+text+`}`), &s); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := json.Marshal(s); err != nil || !s.State.IsZero() || strings.Contains(string(data), "state") {
+			t.Errorf("%s: %s %v", text, data, err)
+		}
+	}
+	for _, s := range []rollout.State{{Brackets: []*bracket.GroupRecord{nil}}, {Executions: []*bracket.ExecutionRecord{nil}}, {Rollouts: make([]rollout.RolloutRecord, 1)}, {Pools: make([]concurrency.Record, 1)}} {
+		if s.IsZero() {
+			t.Errorf("%+v holds something", s)
+		}
+	}
 }
 
 // TestRecordingsSurvive: whatever the world, a recording that was written and read is planned again

@@ -23,6 +23,12 @@ type State struct {
 	Pools      []concurrency.Record       `json:"pools,omitempty"`      // ordered by key
 }
 
+// IsZero reports whether the state holds nothing, as before the first plan. encoding/json consults it:
+// the state is left out of a snapshot whether its lists are nil or empty.
+func (s State) IsZero() bool {
+	return len(s.Brackets)+len(s.Executions)+len(s.Rollouts)+len(s.Pools) == 0
+}
+
 // UnmarshalJSON decodes a state strictly, since a field of another release that is dropped here is
 // lost with the next save: unknown fields, fields given twice, values of the wrong type and records
 // that package bracket would misread are errors, all of them reported, joined, each a
