@@ -5,6 +5,7 @@
 //	go run ./examples/stagedrun
 //	go run ./examples/stagedrun -approve-after 10m -stop-at 50m -resume-at 80m
 //	go run ./examples/stagedrun -approve-after 10m -clusters trouble.yaml -on-failure hold -retry-after 15m
+//	go run ./examples/stagedrun -approve-after 10m -end-waits-after 20m
 //	go run ./examples/stagedrun -approve-after 10m -crash-every-step
 //	go run ./examples/stagedrun -preview
 //
@@ -56,7 +57,8 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	program.Time(flags, &w.approveAfter, "approve-after", 0, program.Longest, "approve every request a `duration` after it was made; 0 asks on the terminal, and approves after "+
 		program.Short(defaultApproval)+" where nobody answers")
 	program.Time(flags, &w.retryAfter, "retry-after", 0, program.Longest, "retry a failed cluster a `duration` after it failed; 0 never does")
-	flags.StringVar(&w.by, "by", "operator", "`name` of who answers requests and retries clusters")
+	program.Time(flags, &w.endWaits, "end-waits-after", 0, program.Longest, "end the wait after a stage by a command, a `duration` after it began; 0 never does")
+	flags.StringVar(&w.by, "by", "operator", "`name` of who answers requests, retries clusters and ends waits")
 	program.Time(flags, &stopAt, "stop-at", 0, program.Longest, "set state Stop a `duration` after the beginning; 0 never does")
 	program.Time(flags, &resumeAt, "resume-at", 0, program.Longest, "set state Run a `duration` after the beginning, later than -stop-at; 0 never does")
 	preview := flags.Bool("preview", false, "show the stages and stop there")

@@ -22,6 +22,7 @@ func plays() map[string]play {
 	return map[string]play{
 		"closed-input":   {"", "", "run example-run: Succeeded"},
 		"approve-after":  {"-approve-after 10m", "", "run example-run: Succeeded"},
+		"end-waits":      {"-approve-after 10m -end-waits-after 20m", "", "run example-run: Succeeded"},
 		"asked":          {"-by ann", "y\nyes all is green\nwhat\ny\ny\ny\n", "run example-run: Succeeded"},
 		"rejected":       {"", "y\nn  Latency  is up\n", "run example-run: Failed"},
 		"rejected-hold":  {"-on-reject hold", "y\nn\n", "run example-run: Held"},

@@ -67,7 +67,7 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 			w.say("%s: approval %s is %s%s", name, staged.ApprovalName(run.Spec().Name, e.Side, stages[e.Stage].Name), is, decided(e.Decision))
 		case staged.EventWait:
 			if s := &stages[e.Stage]; e.To == "elapsed" {
-				w.say("%s: the wait is over", name)
+				w.say("%s: the wait is over%s", name, ended(s.WaitEndedBy))
 			} else {
 				w.say("%s: wait of %s, until %s", name, staged.For(s.Wait), w.since(s.WaitUntil))
 			}
@@ -132,6 +132,14 @@ func decided(d *staged.Decision) string {
 	return text
 }
 
+// ended says who ended a wait before its time.
+func ended(d *staged.Decision) string {
+	if d == nil {
+		return ""
+	}
+	return ", ended" + decided(d)
+}
+
 // progress says how far a stage is.
 func progress(s *staged.StageStatus) string {
 	c := s.Counts
@@ -149,7 +157,7 @@ func progress(s *staged.StageStatus) string {
 func (w *world) summary(run *staged.Run) {
 	text := run.String()
 	for s := range run.Stages() {
-		text = w.counted(text, s.Before.Decision, s.After.Decision)
+		text = w.counted(text, s.Before.Decision, s.After.Decision, s.WaitEndedBy)
 		for t := range run.Targets(s.Index) {
 			text = w.counted(text, t.Decision)
 		}

@@ -38,6 +38,7 @@ type world struct {
 	ready        time.Duration
 	approveAfter time.Duration
 	retryAfter   time.Duration
+	endWaits     time.Duration
 	by           string // who gives the commands
 	crash        bool
 	state        string // file
@@ -151,7 +152,7 @@ func (w *world) play(run *staged.Run) error {
 			w.summary(run)
 			return nil
 		}
-		wake := w.wake(result.Next)
+		wake := w.wake(run, result.Next)
 		if wake.IsZero() {
 			w.say("nothing more will happen by itself: %s", w.waits(run))
 			w.summary(run)
@@ -230,6 +231,11 @@ func (w *world) observe(run *staged.Run) staged.Input {
 			in.Commands = append(in.Commands, staged.Command{Kind: kind, Run: r.action.Run, Stage: r.action.Stage, Side: r.action.Side, By: w.by, Reason: r.why})
 		}
 	}
+	for s := range run.Stages() {
+		if at := w.endWait(&s); !at.IsZero() && !w.now.Before(at) {
+			in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandEndWait, Run: run.Spec().ID, Stage: s.Index, By: w.by, Reason: program.Short(w.endWaits) + " are enough"})
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.clusters)) {
 		c := w.clusters[name]
 		if c.token == (staged.Token{}) {
@@ -257,8 +263,17 @@ func (w *world) observe(run *staged.Run) staged.Input {
 	return in
 }
 
+// endWait is when somebody ends the wait after a stage; zero if nobody does, or it is over before.
+func (w *world) endWait(s *staged.StageStatus) time.Time {
+	at := s.WaitFrom.Add(w.endWaits)
+	if w.endWaits == 0 || s.Wait == 0 || s.Phase != staged.StageWaitingAfter || s.Waited || !s.WaitUntil.IsZero() && !at.Before(s.WaitUntil) {
+		return time.Time{}
+	}
+	return at
+}
+
 // wake is when something happens next: in the world, or because of time.
-func (w *world) wake(first time.Time) time.Time {
+func (w *world) wake(run *staged.Run, first time.Time) time.Time {
 	consider := func(t time.Time) {
 		if t.After(w.now) && (first.IsZero() || t.Before(first)) {
 			first = t
@@ -275,6 +290,9 @@ func (w *world) wake(first time.Time) time.Time {
 			now = now || !r.at.After(w.now)
 			consider(r.at)
 		}
+	}
+	for s := range run.Stages() {
+		consider(w.endWait(&s))
 	}
 	for _, c := range w.clusters {
 		if c.token != (staged.Token{}) && !c.told {
