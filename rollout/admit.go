@@ -16,6 +16,8 @@ type admitting struct {
 	turns      []int32                         // indices of the candidates, in the order in which they ask for capacity
 	behind     []behind                        // who does not ask, see onePerResource
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
+	foreseen   map[int32]bool                  // those of them that were not admitted, see keyless
+	oneByOne   bool                            // nobody is doubted any more who is not admitted
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
@@ -43,7 +45,7 @@ func (w *work) admit() error {
 		if err := w.ask(); err != nil {
 			return err
 		}
-		if again = w.onePerResource(); !again && (w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless() || w.doubtFirst()) {
+		if again = w.onePerResource(); !again && (w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless() || w.doubtFirst() || w.unforeseen()) {
 			w.turns, w.behind, again = everybody, nil, true // nobody waits for an execution that is doubted and does not begin
 		}
 	}

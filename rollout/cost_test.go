@@ -147,6 +147,16 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 			s.Overrides = append(s.Overrides, override("rule"))
 			return s
 		}},
+		{"resources of zones in use for an override alone, of which one may be", `{"id":"rule","resourceConcurrency":{"groupSelector":"true","groupBy":"resource.metadata['zone']","maxActiveKeys":1,"limit":2}}`, func(n int) rollout.Snapshot {
+			s := resources(n)
+			for k := range s.Resources {
+				s.Resources[k].Metadata = map[string]string{"zone": "ab"[k%2 : k%2+1]}
+			}
+			for k, r := range s.Resources[:2] {
+				s.Overrides = append(s.Overrides, override("rule", only(r.ID), func(o *rollout.Override) { o.ID = fmt.Sprint(k) }))
+			}
+			return s
+		}},
 		{"overrides of a window", `{"id":"rule","deploymentWindow":{"from":"2030-01-01T00:00:00Z","until":"2030-01-02T00:00:00Z"}},` + curve, overridden},
 		{"versions for others", members + curve, func(n int) rollout.Snapshot {
 			s := resources(20)

@@ -57,17 +57,56 @@ func (w *work) unconfirmed() {
 // active only for claims and jobs of which no use is seen any more, while more pools of its family
 // are active than may be. A candidate that has confirmed its own claim is not doubted, because
 // there was a key for it. keyless reports whether it doubted any.
+//
+// The places of those that it doubts go to others that need the same pools, which would be doubted in
+// their turn, a few in each round. So it doubts them with the first.
 func (w *work) keyless() bool {
 	unkeyed := w.unkeyed()
 	if unkeyed == nil {
 		return false
 	}
-	return w.doubt(func(c *candidate, pool int32) concurrency.Reason {
+	anybody := w.doubt(func(c *candidate, pool int32) concurrency.Reason {
 		if unkeyed(c, pool) {
 			return concurrency.SlotKeysFull
 		}
 		return ""
 	})
+	if !anybody || w.oneByOne {
+		return anybody
+	}
+	for _, refused := range w.answer.Refused {
+		k := w.turns[refused.Candidate]
+		if w.doubted[k] != nil {
+			continue
+		}
+		c := w.candidates.at(k)
+		for _, pool := range w.asked[refused.Candidate].Needs {
+			if unkeyed(c, pool) {
+				put(&w.doubted, k, append(w.doubted[k], concurrency.Refusal{Pool: pool, Reason: concurrency.SlotKeysFull}))
+				put(&w.foreseen, k, true)
+			}
+		}
+	}
+	return true
+}
+
+// unforeseen takes back the doubts that keyless foresaw if one of them has come to nothing, because a
+// start that made one pool more active is refused after all. From then on those are doubted that are
+// admitted. unforeseen reports whether it took back any.
+func (w *work) unforeseen() bool {
+	unkeyed := w.unkeyed()
+	for k := range w.foreseen {
+		stands := func(r concurrency.Refusal) bool { return unkeyed != nil && unkeyed(w.candidates.at(k), r.Pool) }
+		if slices.ContainsFunc(w.doubted[k], stands) {
+			continue
+		}
+		for k := range w.foreseen {
+			delete(w.doubted, k)
+		}
+		w.foreseen, w.oneByOne = nil, true
+		return true
+	}
+	return false
 }
 
 // unkeyed returns a function that reports whether a candidate would be doubted in a pool for want
