@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -152,37 +153,33 @@ func noRoom(pool *concurrency.Summary) concurrency.Reason {
 // not wait for one another.
 func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 	c := &w.capacity
-	given := map[poolPlace]uint64{} // the first token: it tells which place was given first
+	given := map[int32]map[string]uint64{} // by pool and resource the first token: it tells which place was given first
 	marked := w.marked()
 	for _, lease := range w.idle {
 		index, known := c.keys[lease.Pool]
 		if !known || !marked[poolHolder{lease.Pool, lease.Holder}] {
 			continue
 		}
-		at := poolPlace{index, lease.Resource}
-		if token, is := given[at]; !is || lease.Token < token {
-			given[at] = lease.Token
+		if given[index] == nil {
+			given[index] = map[string]uint64{}
+		}
+		if token, is := given[index][lease.Resource]; !is || lease.Token < token {
+			given[index][lease.Resource] = lease.Token
 		}
 	}
 	if len(given) == 0 {
 		return nil
 	}
 	beyond := map[poolPlace]concurrency.Reason{}
-	for k := range c.snapshot.Pools {
+	for k, first := range given {
 		summary := &w.answer.Pools[k]
-		for _, at := range w.inUseBesides(int32(k), marked) {
-			delete(given, at)
+		for _, at := range w.inUseBesides(k, marked) {
+			delete(first, at.resource)
 		}
-		var places []poolPlace
-		for at := range given {
-			if at.pool == int32(k) {
-				places = append(places, at)
-			}
-		}
-		slices.SortFunc(places, func(a, b poolPlace) int { return cmp.Compare(given[a], given[b]) })
+		places := slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
 		room := min(len(places), max(0, summary.Max-(summary.Active-len(places))))
-		for _, at := range places[room:] {
-			beyond[at] = noRoom(summary)
+		for _, resource := range places[room:] {
+			beyond[poolPlace{k, resource}] = noRoom(summary)
 		}
 	}
 	return beyond
