@@ -95,11 +95,11 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 			set.disabled = append(set.disabled, compiled)
 		}
 	}
+	c.sharedPools()
 	byID := func(a, b *compiledPolicy) int { return strings.Compare(a.id, b.id) }
 	slices.SortStableFunc(set.policies, byID)
 	slices.SortStableFunc(set.disabled, byID)
 	set.addAll(set.policies)
-	c.sharedPools()
 	c.options()
 	if err := errors.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
@@ -173,7 +173,6 @@ func (c *compilation) expression(path, text string, places ...string) Matcher {
 func (c *compilation) policy(path, id string, from []string, p Policy) *compiledPolicy {
 	compiled := &compiledPolicy{
 		id:       id,
-		from:     from,
 		path:     path,
 		selector: c.expression(join(path, "selector"), p.Selector, ofDeployment, ofResource, ofEnv),
 	}
@@ -296,35 +295,35 @@ func (c *compilation) options() {
 }
 
 // sharedPools refuses rules that share a pool and disagree about it, and shared pools with the id of
-// a rule. The rules of disabled policies share nothing, but their ids are taken, for shared pools as
-// for rules: the leases that such a rule has left are stored under its id, and would count in the
-// pool of another; and once the policy is enabled again, the two would be one pool.
+// a rule. The first rule of a pool is the first that is given, whatever the ids of the policies are:
+// so what is said of one rule does not depend on the id of another. The rules of disabled policies
+// share nothing, but their ids are taken, for shared pools as for rules: the leases that such a rule
+// has left are stored under its id, and would count in the pool of another; and once the policy is
+// enabled again, the two would be one pool.
 func (c *compilation) sharedPools() {
 	first := map[string]*compiledRule{}
-	for _, r := range c.set.concurrency {
-		name := r.pool.SharedPool
-		if name == "" {
-			continue
-		}
-		enabled := join(r.policy.path, "enabled")
-		of, taken := first[name]
-		switch {
-		case r.pool.Validate() != nil: // a faulty rule does not say what its pool is
-		case !taken:
-			first[name] = r
-		default:
-			for _, fault := range strictjson.Faults(r.pool.ValidateShared(*of.pool)) {
-				fields := append(fault.Fields, fault.Path)
-				fields = slices.Concat(strictjson.Paths(r.path, fields), strictjson.Paths(of.path, fields), []string{enabled, join(of.policy.path, "enabled")})
-				if of.policy != r.policy { // the ids of the policies say which rule is first
-					fields = slices.Concat(fields, r.policy.from, of.policy.from)
-				}
-				c.under(r.path, fault.Err)
-				c.reading(fields...)
+	for _, p := range c.set.policies {
+		enabled := join(p.path, "enabled")
+		for _, r := range p.concurrency {
+			name := r.pool.SharedPool
+			if name == "" {
+				continue
 			}
-		}
-		if own, taken := c.ruleIDs[name]; taken {
-			c.add(join(r.path, "sharedPool"), CodeDuplicate, name, "is the id of %s, whose own pool has this name: choose another one", own.at).reading(append([]string{enabled}, own.fields...)...)
+			of, taken := first[name]
+			switch {
+			case r.pool.Validate() != nil: // a faulty rule does not say what its pool is
+			case !taken:
+				first[name] = r
+			default:
+				for _, fault := range strictjson.Faults(r.pool.ValidateShared(*of.pool)) {
+					fields := append(fault.Fields, fault.Path)
+					c.under(r.path, fault.Err)
+					c.reading(slices.Concat(strictjson.Paths(r.path, fields), strictjson.Paths(of.path, fields), []string{enabled, join(of.policy.path, "enabled")})...)
+				}
+			}
+			if own, taken := c.ruleIDs[name]; taken {
+				c.add(join(r.path, "sharedPool"), CodeDuplicate, name, "is the id of %s: ids of rules name the pools that are not shared, so choose another name", own.at).reading(append([]string{enabled}, own.fields...)...)
+			}
 		}
 	}
 }

@@ -99,9 +99,8 @@ func (s *PolicySet) custom(id string) CustomRule {
 
 type compiledPolicy struct {
 	id       string
-	number   int32    // among the policies of the set
-	from     []string // paths of the fields that the id was made of
-	path     string   // such as [1]; empty if the policy was compiled alone
+	number   int32  // among the policies of the set
+	path     string // such as [1]; empty if the policy was compiled alone
 	selector Matcher
 	alike    bool // the selector does not read the resource
 	paired   bool // it may have an answer without the resource

@@ -571,6 +571,7 @@ func TestEveryFault(t *testing.T) {
 			{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1,"orderKey":"target","orderSalt":"version"}}]}]`},
 		{"an order that needs a bracket", `[{"name":"p","selector":"true","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":1,"orderKey":"resource_bracket","orderSalt":"group"}},{}]}]`},
 		{"a shared pool", `[{"name":"p","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":2,"sharedPool":"s"}},{"resourceConcurrency":{"groupSelector":"true","limitType":"count","limitValue":20,"sharedPool":"s"}},{"id":"s","retry":{"maxRetries":1}}]}]`},
+		{"which of two rules is the first does not depend on the ids of their policies", `[{"name":"p","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":2,"sharedPool":"s"}}]},{"selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":3,"sharedPool":"s"}}]}]`},
 		{"a disabled policy shares nothing", `[{"name":"p","selector":"true","enabled":true,"rules":[{"resourceConcurrency":{"groupSelector":"true","limit":2,"sharedPool":"s"}}]},{"name":"q","selector":"true","rules":[{"resourceConcurrency":{"groupSelector":"true","limit":2,"rounding":"floor","sharedPool":"s"}}]}]`},
 
 		{"an empty bracket", one(`"deploymentBracket":{}`)},
