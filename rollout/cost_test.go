@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -259,6 +260,16 @@ func TestCostOfComparing(t *testing.T) {
 			}
 			return compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`)), s
 		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n }},
+		{"versions each of which needs the next one", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			s := deployments(n / 5)
+			for k := range s.Versions {
+				v := &s.Versions[k]
+				if d, _ := strconv.Atoi(v.Deployment[1:]); v.ID == "v2" && d+1 < n/5 {
+					v.Dependencies = []rollout.VersionDependency{{Deployment: fmt.Sprint("d", d+1), VersionSelector: "version.tag == 'v2'"}}
+				}
+			}
+			return compile(t, policy(noRule)), s
+		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == 1 && plan.Waiting.Len() == n/5-1 }},
 		{"policies that have no part in what the resources of a bracket wait for", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			policies := []string{`{"name":"p","selector":"true","rules":[` + bracketed + `,{"id":"x","deploymentDependency":{"dependsOn":"false"}}]}`}
 			for k := range n / 5 {

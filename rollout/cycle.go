@@ -31,9 +31,6 @@ func (e *CycleError) around() string {
 // them could be the first to start on a resource on which nothing runs yet. Such deployments are
 // what is left after everything that can start has started.
 func (w *work) cycles() error {
-	if len(w.set.dependencies) == 0 {
-		return nil
-	}
 	for e := range w.environments {
 		if err := w.deploymentCycle(int32(e)); err != nil {
 			return err
@@ -52,6 +49,9 @@ type requirement struct {
 }
 
 func (w *work) deploymentCycle(e int32) error {
+	if len(w.set.dependencies) == 0 {
+		return nil
+	}
 	requirements := make([][]requirement, len(w.deployments))
 	providers := map[*compiledRule][]int32{}
 	for k := range w.deployments {

@@ -36,6 +36,9 @@ func (l *lint) lookAtCycles() {
 		l.addApart(findingOf(rule, "dependsOn"), strings.Join(cycle.Path, "\n"), LintDependencyCycle, SeverityError, concerns, detail,
 			"remove one of these dependencies, or narrow it with appliesTo")
 	}
+	if !slices.Contains(w.dependent, true) {
+		return
+	}
 	in := map[string][]string{}         // circles → the environments in which they are
 	circles := map[string]*CycleError{} // by the same text
 	for e := range w.environments {

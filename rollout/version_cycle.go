@@ -44,32 +44,64 @@ func (w *work) versionCyclesIn(e int32, comes func(*Version) bool) []*CycleError
 	options := map[released][][]released{} // per dependency: the versions that satisfy it
 	beside := map[released][]bool{}        // per dependency: those versions may come in one execution with the version that has it
 	together := map[[2]int32]bool{}
+	unmet := map[released]int{} // how many of its dependencies no version satisfies that has started
+	wants := map[VersionDependency]*want{}
+	wanted := map[released][]*want{} // which of these a version satisfies
+	stuck := map[released]bool{}
 	for d := range w.versions {
 		for n, v := range w.versions[d].list {
 			node := released{int32(d), int32(n)}
 			if int32(n) <= oldest[d] || runs[node] || len(v.Dependencies) == 0 || !comes(v) {
 				continue
 			}
-			waiting = append(waiting, node)
+			waiting, stuck[node], unmet[node] = append(waiting, node), true, len(v.Dependencies)
 			for _, dependency := range v.Dependencies {
-				own := w.satisfying(dependency)
-				options[node] = append(options[node], own)
-				beside[node] = append(beside[node], len(own) > 0 && w.inOneExecution(e, int32(d), own[0].deployment, together))
+				satisfying := w.satisfying(dependency)
+				options[node] = append(options[node], satisfying)
+				beside[node] = append(beside[node], len(satisfying) > 0 && w.inOneExecution(e, int32(d), satisfying[0].deployment, together))
+				own := wants[dependency]
+				if own == nil {
+					own = &want{}
+					wants[dependency] = own
+					for _, v := range satisfying {
+						wanted[v] = append(wanted[v], own)
+					}
+				}
+				own.of = append(own.of, node)
 			}
 		}
 	}
-	stuck := map[released]bool{}
-	for _, node := range waiting {
-		stuck[node] = true
+	var next []released // versions that can start
+	started := func(v released) {
+		delete(stuck, v)
+		for _, own := range wanted[v] {
+			for _, node := range own.of {
+				if unmet[node]--; unmet[node] == 0 {
+					next = append(next, node)
+				}
+			}
+			own.of = nil
+		}
+	}
+	for v := range wanted {
+		if !stuck[v] {
+			started(v)
+		}
 	}
 	for {
+		for len(next) > 0 {
+			last := len(next) - 1
+			v := next[last]
+			next = next[:last]
+			started(v)
+		}
 		// Find the versions that can start together once all that are not stuck have started. Of
 		// the stuck versions, one drops out if one of its dependencies is met by no version that
 		// has started and, in one execution, by none that is left.
 		coming := maps.Clone(stuck)
 		for n := -1; n != len(coming); {
 			n = len(coming)
-			for _, node := range waiting {
+			for node := range stuck {
 				for k, option := range options[node] {
 					if !slices.ContainsFunc(option, func(v released) bool { return !stuck[v] || beside[node][k] && coming[v] }) {
 						delete(coming, node)
@@ -80,8 +112,13 @@ func (w *work) versionCyclesIn(e int32, comes func(*Version) bool) []*CycleError
 		if len(coming) == 0 {
 			return w.circles(waiting, stuck, options)
 		}
-		maps.DeleteFunc(stuck, func(node released, _ bool) bool { return coming[node] })
+		next = slices.Collect(maps.Keys(coming))
 	}
+}
+
+// want is a dependency that no version satisfies yet that has started.
+type want struct {
+	of []released // versions that have it, as often as they do; nil: it is satisfied
 }
 
 // inOneExecution reports whether two deployments are members of one bracket on some resource of an
