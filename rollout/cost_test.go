@@ -493,6 +493,39 @@ func TestLintCostGrowsWithTheFleet(t *testing.T) {
 	}
 }
 
+// TestLintOfTenants: a progression is asked about the deployments that its policy governs, and not about
+// those of all tenants.
+func TestLintOfTenants(t *testing.T) {
+	cost := func(tenants int) int {
+		var policies []string
+		for k := range tenants {
+			policies = append(policies, fmt.Sprintf(`{"name":"p%d","selector":"deployment.id == 'd%04d'","rules":[{"id":"r%d","environmentProgression":{"dependsOnEnvironmentSelector":"environment.metadata['tier'] == 'first'"}}]}`, k, k, k))
+		}
+		asked := 0
+		set, err := rollout.Load([]byte("["+strings.Join(policies, ",")+"]"), counting{newEnv(t), &asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings, err := set.Lint(apart(1, tenants, 2), t0, time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown := 0
+		for _, f := range findings {
+			if f.Code == rollout.LintSelectorUnknownKeys {
+				unknown++
+			}
+		}
+		if unknown != tenants {
+			t.Fatalf("%d findings about a key that no environment has, of %d rules that read it", unknown, tenants)
+		}
+		return asked
+	}
+	if few, many := cost(20), cost(80); many > 5*few {
+		t.Errorf("80 tenants ask %d expressions, 20 ask %d", many, few)
+	}
+}
+
 // TestLintAsksPoliciesOnce: Lint asks whom a policy governs no more often than a plan does. It was
 // asked a second time about every target, for the keys that it misses.
 func TestLintAsksPoliciesOnce(t *testing.T) {

@@ -240,6 +240,9 @@ func (w *work) bracketAt(i int32) *bracketWork {
 		return nil
 	}
 	for _, b := range w.stepped {
+		if b.environment != w.targets[i].environment { // most of them
+			continue
+		}
 		if _, member := slices.BinarySearch(b.targets, i); member {
 			return b
 		}

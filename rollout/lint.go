@@ -164,6 +164,7 @@ type lint struct {
 	kindsOf   [][]int32                   // per pair: indices in kinds
 	under     map[*compiledPolicy][]int32 // indices in kinds of those that a policy governs
 	frames    []*frame                    // by policy and environment; only those with members
+	framesOf  map[*compiledRule][]*frame  // the same by their rules
 	frameOf   []*frame                    // per target; nil: it is no member
 	usersOf   []*frame                    // per pool, see users; nil: not asked for yet
 	circular  map[int32]bool              // environments whose dependencies Plan refuses

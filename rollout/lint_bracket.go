@@ -66,6 +66,7 @@ func (l *lint) frame() error {
 				return err
 			}
 		}
+		put(&l.framesOf, rule, frames)
 	}
 	return nil
 }
@@ -166,8 +167,10 @@ func (l *lint) lookAtBrackets() {
 		l.lookAtPaths(f)
 		l.lookAtOrder(f)
 	}
-	for frames := range stretches(l.frames, func(a, b *frame) bool { return a.rule == b.rule }) {
-		l.lookAtMerge(frames)
+	for _, rule := range l.w.set.brackets {
+		if frames := l.framesOf[rule]; len(frames) > 0 {
+			l.lookAtMerge(frames)
+		}
 	}
 }
 

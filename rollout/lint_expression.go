@@ -44,37 +44,31 @@ func (l *lint) lookAtHeld() {
 // lookAtSelected finds version selectors that fail on the version that targets would get next.
 func (l *lint) lookAtSelected() {
 	w := l.w
-	type question struct {
-		view, pair, version int32
-		rule                *compiledRule
-	}
-	answers := map[question]string{} // the errors of expressions that do not read the resource
 	for _, rule := range w.set.selectors {
 		var concerns reach
-		detail := ""
-		for i := range w.targets {
-			if !w.viewOf(int32(i)).has(rule) {
-				continue
-			}
-			n := l.newest(int32(i), w.targets[i].floor(), l.awaited)
-			if n == none {
-				continue
-			}
-			q := question{w.view[i], w.pairOf(&w.targets[i]), n, rule}
-			answer, known := answers[q]
-			if !known || rule.readsResource {
-				b := w.boundWith(int32(i), n)
-				answer = ""
-				if verdict, _ := rule.versionSelector(&b); verdict.Reason == ReasonSelectorError {
-					answer = verdict.Data.Detail
+		detail := "" // of the example
+		for k := range l.governed(rule) {
+			answers := map[int32]string{} // by version: the error of an expression that does not read the resource
+			for _, i := range k.targets {
+				n := l.newest(i, w.targets[i].floor(), l.awaited)
+				if n == none {
+					continue
 				}
-				answers[q] = answer
-			}
-			if answer != "" && w.overriddenAt(rule.id, int32(i), n) == nil {
-				if !concerns.some() {
-					detail = answer // of the example
+				answer, known := answers[n]
+				if !known || rule.readsResource {
+					b := w.boundWith(i, n)
+					answer = ""
+					if verdict, _ := rule.versionSelector(&b); verdict.Reason == ReasonSelectorError {
+						answer = verdict.Data.Detail
+					}
+					answers[n] = answer
 				}
-				concerns.add(int32(i))
+				if answer != "" && w.overriddenAt(rule.id, i, n) == nil {
+					if !concerns.some() || i < concerns.first {
+						detail = answer
+					}
+					concerns.merge(reach{1, i})
+				}
 			}
 		}
 		if concerns.some() {

@@ -88,16 +88,18 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 	}
 	var once reach
 	var back reaches[*compiledRule]
-	for i, f := range l.frameOf {
-		if f == nil || f.rule != rule {
-			continue
-		}
-		view := l.w.viewOf(int32(i))
-		if view.furtherAttempts() == 0 {
-			once.add(int32(i))
-		}
-		for _, own := range view.rollbacks {
-			back.at(own).add(int32(i))
+	for _, f := range l.framesOf[rule] {
+		for _, i := range f.targets {
+			if l.frameOf[i] != f {
+				continue // it is another bracket's, and there is a finding
+			}
+			view := l.w.viewOf(i)
+			if view.furtherAttempts() == 0 {
+				once.add(i)
+			}
+			for _, own := range view.rollbacks {
+				back.at(own).add(i)
+			}
 		}
 	}
 	if once.some() {
@@ -163,19 +165,34 @@ func (l *lint) lookAtStuck() {
 	}
 	var rules []*compiledRule
 	longest := map[*compiledRule]delayed{}
-	for k := range l.kinds {
-		view := l.w.views.list[l.kinds[k].view]
-		attempts := view.furtherAttempts()
-		if attempts == 0 || !slices.ContainsFunc(l.kinds[k].targets, func(i int32) bool { return l.frameOf[i] != nil && len(l.frameOf[i].deployments) > 1 }) {
-			continue
-		}
-		for _, rule := range slices.Concat(view.concurrency, view.brackets) {
+	for _, k := range l.kinds {
+		view := l.w.views.list[k.view]
+		var most delayed
+		if attempts := view.furtherAttempts(); attempts > 0 {
 			for _, retry := range view.retries {
-				if delay, before := retry.retry.Delay(attempts), longest[rule]; delay > before.delay {
-					if before.retry == nil {
-						rules = append(rules, rule)
-					}
-					longest[rule] = delayed{retry, delay}
+				if delay := retry.retry.Delay(attempts); delay > most.delay {
+					most = delayed{retry, delay}
+				}
+			}
+		}
+		meets := func(rule *compiledRule) {
+			before, known := longest[rule]
+			if !known {
+				rules = append(rules, rule)
+			}
+			if most.delay > before.delay {
+				longest[rule] = most
+			}
+		}
+		for _, i := range k.targets {
+			f := l.frameOf[i]
+			if most.delay == 0 || f == nil || len(f.deployments) == 1 {
+				continue
+			}
+			meets(f.rule)
+			for _, rule := range view.concurrency {
+				if l.w.capacity.under(rule, l.w.targets[i].resource) != none {
+					meets(rule)
 				}
 			}
 		}

@@ -178,7 +178,8 @@ func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
 	count := 0
 	var places, total int64 // of the pool that exceeds the share by most
 	for _, index := range pools {
-		most, all := int64(l.places(index)), int64(l.w.capacity.snapshot.Pools[index].Total)
+		all := int64(l.w.capacity.snapshot.Pools[index].Total)
+		most := min(int64(l.places(index)), all)
 		if most*100 <= share*all {
 			continue
 		}

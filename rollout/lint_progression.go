@@ -28,6 +28,9 @@ func (l *lint) others(rule *compiledRule, d, e int32) (environments []int32, fai
 
 // lookAtProgressions looks at what a new version, meant for every target, would wait for.
 func (l *lint) lookAtProgressions() {
+	if len(l.w.set.progressions) == 0 {
+		return
+	}
 	for _, rule := range l.w.set.progressions {
 		l.lookAtProgression(rule)
 		l.lookAtProof(rule)
@@ -151,7 +154,7 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 	answers := map[question]proof{}
 	shown := map[question]proof{} // in the environments that are named, which many others may name
 	var concerns reach
-	var detail string // of the first
+	var detail string // of the example
 	for k := range l.governed(rule) {
 		e, d := l.pairOf(k.pair)
 		for _, i := range k.targets {
@@ -176,7 +179,7 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 			if !p.unproved {
 				continue
 			}
-			if !concerns.some() {
+			if !concerns.some() || i < concerns.first {
 				detail = fmt.Sprintf("%s %s does not get to %s: %s", w.deployments[d].ID, w.versions[d].list[n].ID, w.environments[e].ID, p.why(w.environments[p.environment].ID, rule.progression))
 			}
 			concerns.merge(reach{1, i})

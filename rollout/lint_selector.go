@@ -64,15 +64,16 @@ func (l *lint) lookAtMembers(rule *compiledRule) {
 	w := l.w
 	matched := l.matching(rule.members, nil)
 	f := findingOf(rule, "deploymentSelector")
-	switch governed := slices.ContainsFunc(l.frames, func(f *frame) bool { return f.rule == rule }); {
+	frames := l.framesOf[rule]
+	switch {
 	case matched == 0:
 		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, fmt.Sprintf("it matches none of %s: the bracket has no members", textlist.Counted(len(w.deployments), "deployment")), "correct the expression")
-	case !governed:
+	case len(frames) == 0:
 		l.add(f, LintSelectorMatchesNothing, SeverityWarning, reach{}, "the policy governs no target of the deployments that it matches: the bracket has no members", "correct the expression, or the selector of the policy")
 	case matched == len(w.deployments) && matched >= 2 && reads(rule.members, ""):
 		l.everything(f, fmt.Sprintf("all %d deployments", matched))
 	}
-	if matched == 0 || slices.ContainsFunc(l.frames, func(f *frame) bool { return f.rule == rule && f.unclear != nil }) {
+	if matched == 0 || slices.ContainsFunc(frames, func(f *frame) bool { return f.unclear != nil }) {
 		return
 	}
 	for _, role := range []struct {
@@ -202,11 +203,24 @@ func (l *lint) lookAtKeys() {
 			case KindVersionSelector:
 				l.misses(findingOf(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
 			case KindProgression:
-				l.misses(findingOf(rule, "dependsOnEnvironmentSelector"), rule.selector, l.onEnvironments)
+				told := map[int32]bool{} // deployments
+				for k := range l.governed(rule) {
+					_, d := l.pairOf(k.pair)
+					if told[d] {
+						continue
+					}
+					told[d] = true
+					for _, source := range w.sourcesOf(rule, d) { // it has been asked already
+						l.missedBy(findingOf(rule, "dependsOnEnvironmentSelector"), source.missing)
+					}
+				}
 			}
 		}
 	}
 	for d := range w.versions {
+		if !w.scoped[d] {
+			continue
+		}
 		for n, v := range l.coming(int32(d)) {
 			if v.TargetSelector == "" {
 				continue
@@ -327,14 +341,6 @@ func (l *lint) onDeployments(meet func(bound)) {
 	}
 }
 
-func (l *lint) onEnvironments(meet func(bound)) {
-	for k := range l.w.environments {
-		for d := range l.w.deployments {
-			meet(l.w.boundIn(int32(k), int32(d)))
-		}
-	}
-}
-
 // onTargets meets all targets, or those that a rule governs. Of targets that are alike to the
 // expression, it meets only the first.
 func (l *lint) onTargets(m Matcher, rule *compiledRule) func(meet func(bound)) {
@@ -443,24 +449,30 @@ func (l *lint) lookAtState() {
 		gone[name].records++
 		gone[name].held += len(record.Leases)
 	}
+	disabled := map[string]*compiledRule{}
+	for _, p := range l.w.set.disabled {
+		for _, rule := range p.rules {
+			disabled[rule.id] = rule
+			if rule.pool != nil && rule.pool.SharedPool != "" {
+				disabled[rule.pool.SharedPool] = rule
+			}
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(gone)) {
-		l.leftOver(id, *gone[id])
+		l.leftOver(id, *gone[id], disabled[id])
 	}
 }
 
-func (l *lint) leftOver(id string, own leftovers) {
+// leftOver reports what is left of a rule or a shared pool; disabled is a rule of a disabled policy
+// that has this id or shares this pool, or nil.
+func (l *lint) leftOver(id string, own leftovers, disabled *compiledRule) {
 	f := Finding{Rule: id, Path: "state"}
 	where, back := "is in no policy", "an enabled rule with this id takes them up again"
-	if own.inForce {
+	switch {
+	case own.inForce:
 		where, back = "has pools without members", "a resource that comes back into such a pool takes them up again"
-	}
-	for _, p := range l.w.set.disabled {
-		for _, rule := range p.rules {
-			if !own.inForce && (rule.id == id || rule.pool != nil && rule.pool.SharedPool == id) {
-				f = findingOf(rule, "")
-				where = fmt.Sprintf("is in the disabled policy %q", p.id)
-			}
-		}
+	case disabled != nil:
+		f, where = findingOf(disabled, ""), fmt.Sprintf("is in the disabled policy %q", disabled.policy.id)
 	}
 	severity := SeverityInfo
 	if own.open+own.held > 0 {

@@ -633,6 +633,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintCeilExceedsPercent, why: "by less than a tenth of a percent", rules: lintLimited(`"limit":"20%"`), fleet: lintKinds(make([]string, 1001)...), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 1001, rounded up, is 201, which is just above 20 %;"},
 		{code: rollout.LintCeilExceedsPercent, why: "20 % of 2 is half", rules: lintLimited(`"limit":"20%"`), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 2, rounded up, is 1, which is 50.0 %"},
 		{code: rollout.LintCeilExceedsPercent, why: "a third and more", rules: lintLimited(`"limit":"20%"`), fleet: lintKinds("a", "a", "a"), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 3, rounded up, is 1, which is 33.3 %"},
+		{code: rollout.LintCeilExceedsPercent, why: "more than all is all, however it is rounded", rules: lintLimited(`"limit":"150%"`), fleet: lintKinds("a", "a", "a")},
 		{code: rollout.LintCeilExceedsPercent, why: "of each alone it is all", rules: lintLimited(`"limit":"20%","groupBy":"resource.name"`), want: "info rules[0].resourceConcurrency.limit 0", says: "in 2 of 2 pools"},
 		{code: rollout.LintCeilExceedsPercent, why: "said of the pool that exceeds it by most, the last", rules: lintLimited(`"limit":"20%","groupBy":"resource.kind"`), fleet: lintKinds("a", "b", "a", "a"), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 1, rounded up, is 1, which is 100.0 %, in 2 of 2 pools"},
 		{code: rollout.LintCeilExceedsPercent, why: "or the first", rules: lintLimited(`"limit":"20%","groupBy":"resource.kind"`), fleet: lintKinds("a", "b", "b", "b"), want: "info rules[0].resourceConcurrency.limit 0", says: "20% of 1, rounded up, is 1, which is 100.0 %, in 2 of 2 pools"},
@@ -878,6 +879,14 @@ func lintRows() []lintRow {
 			})},
 		{code: rollout.LintProgressionUnreachable, why: "staging is refused it", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 0 can; for 2 a version selector is in the way",
 			more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`), fleet: lintWithStaging},
+		{code: rollout.LintProgressionUnreachable, why: "it speaks of the target that it shows, the first by its resource", want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 3", says: "web v2 does not get to prod",
+			more: other("p", "environment.name == 'prod' && deployment.name != 'cache'", lintProgression("a", lintStaging, "")) + "," + other("q", "environment.name == 'staging'", `{"id":"v","versionSelector":{"selector":"version.tag != 'v2'"}}`),
+			fleet: func(s *rollout.Snapshot) {
+				lintWithStaging(s)
+				s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+					return t.TargetID == rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "db"}
+				})
+			}},
 		{code: rollout.LintProgressionUnreachable, why: "an override lets it past the selector there", fleet: func(s *rollout.Snapshot) {
 			lintWithStaging(s)
 			s.Overrides = []rollout.Override{{ID: "1", Rule: "v", Version: "v2", CreatedAt: t0.Add(-time.Hour), CreatedBy: "ann", Reason: "urgent"}}
@@ -2047,6 +2056,9 @@ func lintRows() []lintRow {
 		}},
 		{code: rollout.LintFailureBudgetUnreachable, why: "half of one is none, and the first failure holds", rules: `{"id":"f","failureBudget":{"maxFailures":"50%"}},` + curve(60, ""), fleet: lintNodes(1)},
 		{code: rollout.LintStuckBeforeRetry, why: "two members are several", rules: lintLimited(`"limit":1,"stuckAfterSeconds":300`) + "," + retry(`"maxRetries":2,"backoffSeconds":600`) + "," + strings.Replace(lintMains, `"true"`, `"deployment.name != 'cache'"`, 1), want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
+		{code: rollout.LintStuckBeforeRetry, why: "no member takes a slot of the rule", rules: `{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r9'","limit":1,"stuckAfterSeconds":300}},` + retry(`"maxRetries":2,"backoffSeconds":600`) + "," + lintMains},
+		{code: rollout.LintStuckBeforeRetry, why: "the several members are those of another bracket", rules: strings.Replace(lintDBAlone, `"memberRoles"`, `"stuckAfterSeconds":300,"memberRoles"`, 1) + "," + retry(`"maxRetries":2,"backoffSeconds":600`),
+			more: other("q", "deployment.name != 'db'", strings.Replace(lintMains, `"b"`, `"others"`, 1))},
 		{code: rollout.LintStuckBeforeRetry, why: "a second is a deadline", rules: lintLimited(`"limit":1,"stuckAfterSeconds":1`) + "," + retry(`"maxRetries":2,"backoffSeconds":1`) + "," + lintMains, want: "info rules[0].resourceConcurrency.stuckAfterSeconds 0"},
 		{code: rollout.LintLimitZero, why: "one percent, rounded down", rules: lintLimited(`"limit":"1%","rounding":"floor"`), want: "error rules[0].resourceConcurrency.limit 6", says: "1% of 2, rounded by floor, is 0: nobody starts"},
 		{code: rollout.LintLimitZero, why: "a limit of one is not to blame for a rate of none", rules: lintLimited(`"limit":1,"rounding":"floor","rate":{"limit":"20%","periodSeconds":3600}`), want: "error rules[0].resourceConcurrency.rate.limit 6"},
