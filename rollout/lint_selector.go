@@ -409,7 +409,16 @@ func (l *lint) lookAtState() {
 		for _, rule := range p.rules {
 			live[rule.id] = true
 			if rule.pool != nil {
-				pools[rule.id], pools[cmp.Or(rule.pool.SharedPool, rule.id)] = true, true
+				pools[cmp.Or(rule.pool.SharedPool, rule.id)] = true
+			}
+		}
+	}
+	disabled := map[string]*compiledRule{} // by id, and by the name of a shared pool
+	for _, p := range l.w.set.disabled {
+		for _, rule := range p.rules {
+			disabled[rule.id] = rule
+			if rule.pool != nil && rule.pool.SharedPool != "" {
+				disabled[rule.pool.SharedPool] = rule
 			}
 		}
 	}
@@ -440,8 +449,8 @@ func (l *lint) lookAtState() {
 		if parts, err := textkey.Split(record.Key); err == nil {
 			name = parts[0]
 		}
-		if pools[name] && len(record.Leases) == 0 {
-			continue // a value of groupBy that no resource has any more
+		if own := l.w.set.rule(name); len(record.Leases) == 0 && (pools[name] || own != nil && own.pool != nil) {
+			continue // of a value of groupBy that no resource has any more, or of a rule that shares a pool by now
 		}
 		if gone[name] == nil {
 			gone[name] = &leftovers{inForce: pools[name]}
@@ -449,30 +458,23 @@ func (l *lint) lookAtState() {
 		gone[name].records++
 		gone[name].held += len(record.Leases)
 	}
-	disabled := map[string]*compiledRule{}
-	for _, p := range l.w.set.disabled {
-		for _, rule := range p.rules {
-			disabled[rule.id] = rule
-			if rule.pool != nil && rule.pool.SharedPool != "" {
-				disabled[rule.pool.SharedPool] = rule
-			}
-		}
-	}
 	for _, id := range slices.Sorted(maps.Keys(gone)) {
 		l.leftOver(id, *gone[id], disabled[id])
 	}
 }
 
-// leftOver reports what is left of a rule or a shared pool; disabled is a rule of a disabled policy
-// that has this id or shares this pool, or nil.
+// leftOver reports what is left of a rule or a pool; disabled is a rule of a disabled policy that has
+// this id, or shares this pool, or nil.
 func (l *lint) leftOver(id string, own leftovers, disabled *compiledRule) {
 	f := Finding{Rule: id, Path: "state"}
 	where, back := "is in no policy", "an enabled rule with this id takes them up again"
-	switch {
+	switch rule := l.w.set.rule(id); {
 	case own.inForce:
 		where, back = "has pools without members", "a resource that comes back into such a pool takes them up again"
 	case disabled != nil:
 		f, where = findingOf(disabled, ""), fmt.Sprintf("is in the disabled policy %q", disabled.policy.id)
+	case rule != nil:
+		f, where, back = findingOf(rule, ""), "has no pool of its own any more", "such a pool takes them up again"
 	}
 	severity := SeverityInfo
 	if own.open+own.held > 0 {

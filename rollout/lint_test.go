@@ -1921,6 +1921,7 @@ func lintRows() []lintRow {
 				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0.Add(-hour)})
 			}},
 		{code: rollout.LintSelectorUnknownKeys, why: "of what is depended on, which the policy does not govern", more: other("q", "deployment.name == 'web'", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.metadata['soak'] == 'done'"`)), want: "warning rules[0].deploymentDependency.dependsOn 0"},
+		{code: rollout.LintPolicyDisabledState, why: "a slot in the pool that a rule had before it shared one", rules: lintLimited(`"limit":1,"sharedPool":"s"`), fleet: lintStored("c", true), want: "warning rules[0].resourceConcurrency 0", says: `"c" has no pool of its own any more`},
 		{code: rollout.LintPolicyDisabledState, why: "a pool of its own that a rule had before it shared one", rules: lintLimited(`"limit":1,"sharedPool":"s"`), fleet: lintStored("c", false)},
 		{code: rollout.LintAppliesToUnmatched, why: "a policy that governs nobody concerns nobody", more: other("q", "deployment.name == 'wbe'", lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'queue'"`))},
 		// A member that waits for what depends on it, through a version.

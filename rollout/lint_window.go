@@ -233,7 +233,7 @@ func (l *lint) period(h *hours) time.Duration {
 // periodOf reads the period of an rrule that package clock accepted.
 func periodOf(rrule string) time.Duration {
 	unit, interval := day, int64(1)
-	for part := range strings.SplitSeq(strings.ToUpper(strings.TrimPrefix(rrule, "RRULE:")), ";") {
+	for part := range strings.SplitSeq(strings.ToUpper(rrule), ";") {
 		name, value, _ := strings.Cut(part, "=")
 		switch name {
 		case "FREQ":

@@ -46,9 +46,7 @@ func ParseRecording(data []byte) (Recording, error) {
 // and Now.
 func (r *Recording) UnmarshalJSON(data []byte) error {
 	type plain Recording
-	var f faults
-	f.under("", strictjson.Unmarshal(data, (*plain)(r)))
-	return f.few()
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(r)))
 }
 
 func (r *Recording) validate() error {

@@ -107,7 +107,7 @@ func (l *WaitingList) UnmarshalJSON(data []byte) error {
 			seen[id] = true
 		}
 	}
-	if err := f.few(); err != nil {
+	if err := f.err(); err != nil {
 		return err
 	}
 	*l = NewWaitingList(list...)

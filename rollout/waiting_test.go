@@ -306,3 +306,21 @@ func TestWaitingListSideBySide(t *testing.T) {
 	}
 	readers.Wait()
 }
+
+// TestDecodersReportEveryFault: a document that somebody has to correct is told all its faults at once,
+// however many there are. Of a recording and of a list of who waits, twenty used to be told.
+func TestDecodersReportEveryFault(t *testing.T) {
+	const faults = 30
+	list := strings.TrimSuffix(strings.Repeat(`{"resource":"r","environment":"e","deployment":"d","blockers":[]},`, faults+1), ",")
+	policies := strings.TrimSuffix(strings.Repeat(`{"odd":1},`, faults), ",")
+	_, recording := rollout.ParseRecording([]byte(`{"schema":1,"policies":[` + policies + `]}`))
+	for why, err := range map[string]error{
+		"targets that are listed again": json.Unmarshal([]byte("["+list+"]"), new(rollout.WaitingList)),
+		"unknown fields of policies":    recording,
+	} {
+		all := joined(err)
+		if len(all) != faults || slices.ContainsFunc(all, func(err error) bool { _, ok := err.(*rollout.FieldError); return !ok }) {
+			t.Errorf("%s: %d faults, the last %v; want %d *FieldErrors", why, len(all), all[len(all)-1], faults)
+		}
+	}
+}
