@@ -18,9 +18,9 @@ type CustomRule interface {
 
 	// Judge must be a pure function of its argument: the same candidate gives the same verdict, and
 	// nothing but the passing of Verdict.Until may change it between two plans on the same
-	// snapshot. Until must be after now, or zero; a pending verdict without Until must name an
-	// event. A verdict that breaks this, or has no known status, denies with [ReasonCustomInvalid].
-	// Rule may be left empty. Reason is a code of the rule's own; a verdict that blocks needs one.
+	// snapshot. A verdict that blocks needs a Reason, which is a code of the rule's own, and its
+	// Until must be after now, or zero; a pending one without Until must name an event. One that
+	// breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may be left empty.
 	Judge(candidate Candidate) Verdict
 }
 

@@ -212,7 +212,7 @@ func (l *lint) lookAtStuck() {
 		if seconds > 0 && last.delay >= after {
 			l.add(findingOf(rule, "stuckAfterSeconds"), LintStuckBeforeRetry, severity, reach{},
 				fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", textlist.Duration(after), last.retry.id, textlist.Duration(last.delay)),
-				"raise stuckAfterSeconds above the longest delay, or lower maxBackoffSeconds")
+				"raise stuckAfterSeconds above the longest delay, or let that rule wait for less")
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 	answers := map[question]proof{}
 	shown := map[question]proof{} // in the environments that are named, which many others may name
 	var concerns reach
-	var detail string // of the example
+	var detail, fix string // of the example
 	for k := range l.governed(rule) {
 		e, d := l.pairOf(k.pair)
 		for _, i := range k.targets {
@@ -181,13 +181,16 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 			}
 			if !concerns.some() || i < concerns.first {
 				detail = fmt.Sprintf("%s %s does not get to %s: %s", w.deployments[d].ID, w.versions[d].list[n].ID, w.environments[e].ID, p.why(w.environments[p.environment].ID, rule.progression))
+				if fix = "record the jobs that brought it, let it be deployed there, or once more where it failed, ask for a smaller minimumSuccessPercentage"; p.tooOld {
+					fix = "let it be deployed there once more, raise maximumAgeHours"
+				}
 			}
 			concerns.merge(reach{1, i})
 		}
 	}
 	if concerns.some() {
 		l.add(findingOf(rule, "dependsOnEnvironmentSelector"), LintProgressionUnreachable, SeverityWarning, concerns, detail,
-			"record the jobs that brought it, let it be deployed there, or once more where it failed, ask for a smaller minimumSuccessPercentage, or override the rule for this version; a later version is not concerned")
+			fix+", or override the rule for this version; a later version is not concerned")
 	}
 }
 
