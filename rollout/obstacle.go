@@ -12,6 +12,9 @@ import (
 // there before, a dependency outside the bracket. runs are those of an execution that has not
 // begun, whose versions count as present; nil: the execution has begun, and brings them in order.
 func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
+	for _, verdict := range w.held[i] { // no override lets a version past an expression of a policy or a pool that has no answer
+		blockers = w.once(blockers, verdict)
+	}
 	if len(w.overrides) == 0 || len(blockers) == 0 {
 		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
 	}
@@ -23,11 +26,6 @@ func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, r
 
 func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
 	t, begun := &w.targets[i], runs == nil
-	if len(w.held) > 0 {
-		for _, verdict := range w.held[i] {
-			blockers = w.once(blockers, verdict)
-		}
-	}
 	if !begun && t.current == missing {
 		blockers = w.also(blockers, w.unknownVersion(t))
 	}

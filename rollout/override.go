@@ -13,8 +13,9 @@ import (
 // Override lets one version past one rule for a time, such as a hotfix that must not wait for a
 // window. It is active from CreatedAt until just before ExpiresAt. The rule then counts as
 // satisfied since CreatedAt, or since the creation of the version if that is later, but never later
-// than without the override. What was started under an override stays when it expires. A [Freeze] is
-// no rule, and no override lets anything past it. (Ctrlplane calls overrides policy skips.)
+// than without the override. What was started under an override stays when it expires. No override
+// lets anything past a [Freeze], which is no rule, nor past a selector of a policy or a groupSelector
+// that fails on the target: nobody knows what governs it. (Ctrlplane calls overrides policy skips.)
 //
 // Its effect depends on the rule:
 //

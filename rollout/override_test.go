@@ -1238,6 +1238,27 @@ func TestOverrideLeavesTheNextRule(t *testing.T) {
 	}
 }
 
+// TestOverrideOfWhatFails: an override lets no version past an expression that has no answer on the
+// target, as it did where the target is a member of a bracket.
+func TestOverrideOfWhatFails(t *testing.T) {
+	const bracketed = `,{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+	const fails = `"int(resource.metadata['cluster']) == 1"`
+	for why, policies := range map[string]string{
+		"of a pool, to which the start might belong": policy(`{"id":"x","resourceConcurrency":{"groupSelector":` + fails + `,"limit":1}}%s`),
+		"of a policy that has the id of the rule":    `[{"name":"x","selector":` + fails + `,"rules":[{"id":"ok","anyApproval":{"minApprovals":0}}]},{"name":"q","selector":"true","rules":[{"id":"x","anyApproval":{"minApprovals":1}}%s]}]`,
+	} {
+		for _, members := range []string{"", bracketed} {
+			s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+			s.Overrides = []rollout.Override{override("x")}
+			plan := mustPlan(t, compile(t, strings.Replace(policies, "%s", members, 1)), s, t0)
+			wait, waits := plan.Waiting.Of(s.Targets[0].TargetID)
+			if len(plan.Start) > 0 || !waits || !slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonSelectorError }) {
+				t.Errorf("%s%s: %v", why, members, plan)
+			}
+		}
+	}
+}
+
 // TestOverrideWithoutEffectSaysWhere: the diagnostic names the resource, the environment and the
 // deployment that the override does.
 func TestOverrideWithoutEffectSaysWhere(t *testing.T) {
