@@ -60,16 +60,19 @@ type execution struct {
 func (l *lint) executionOf(f *frame, own []int32, takes func(d int32) bool) execution {
 	var e execution
 	var calendars []clock.Calendar
+	taken := map[string]bool{}
 	for _, i := range own {
-		if h := l.w.hoursOf(i, none); h != nil && takes(l.w.targets[i].deployment) && !slices.Contains(e.hours, h) {
+		t := &l.w.targets[i]
+		if !takes(t.deployment) {
+			continue
+		}
+		taken[t.Deployment] = true
+		if h := l.w.hoursOf(i, none); h != nil && !slices.Contains(e.hours, h) {
 			e.hours, calendars, e.stretch = append(e.hours, h), append(calendars, h.calendar), max(e.stretch, h.longest)
 		}
 	}
 	e.calendar = clock.Intersect(calendars...)
-	e.length = l.longest(f, func(m *bracket.GroupMember) bool {
-		d, _ := l.w.deployment(m.Deployment)
-		return takes(d) && slices.ContainsFunc(own, func(i int32) bool { return l.w.targets[i].deployment == d })
-	})
+	e.length = l.longest(f, func(m *bracket.GroupMember) bool { return taken[m.Deployment] })
 	return e
 }
 
