@@ -260,6 +260,13 @@ func TestCostOfComparing(t *testing.T) {
 			}
 			return compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`)), s
 		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n }},
+		{"overrides of one resource, for a deployment each", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			s := deployments(n)
+			for k := range n {
+				s.Overrides = append(s.Overrides, override("ok", only("r1"), func(o *rollout.Override) { o.ID, o.Deployment = fmt.Sprint(k), fmt.Sprint("d", k) }))
+			}
+			return compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`)), s
+		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n }},
 		{"versions each of which needs the next one", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			s := deployments(n / 5)
 			for k := range s.Versions {

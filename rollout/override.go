@@ -102,13 +102,18 @@ type overriding struct {
 
 type overrideKey struct{ rule, version string }
 
-// inForce holds the active overrides of one rule for one version, the earliest created first.
+// inForce holds the active overrides of one rule for one version.
 type inForce struct {
-	all    []*Override            // for every resource
-	single map[string][]*Override // by the resource that they name
+	all    overrideList            // for every resource
+	single map[string]overrideList // by the resource that they name
+}
 
-	// first has the first of all by the environment and the deployment that they name, if there are
-	// many: one for each of thousands of deployments that share a version id. Else it is nil.
+// overrideList holds overrides of one rule for one version and the same resources.
+type overrideList struct {
+	list []*Override // the earliest created first
+
+	// first has the first of the list by the environment and the deployment that they name, if there
+	// are many: one for each of thousands of deployments that share a version id. Else it is nil.
 	first map[TargetID]*Override
 }
 
@@ -142,24 +147,31 @@ func (w *work) override(list []Override) {
 				w.overrides[key] = own
 			}
 			if o.Resource == "" {
-				own.all = append(own.all, o)
+				own.all.list = append(own.all.list, o)
 				continue
 			}
-			put(&own.single, o.Resource, append(own.single[o.Resource], o))
+			single := own.single[o.Resource]
+			single.list = append(single.list, o)
+			put(&own.single, o.Resource, single)
 			r, _ := w.resource(o.Resource) // it is known, see ineffective
 			put(&w.singled, r, true)
 		}
 	}
 	for _, own := range w.overrides {
-		slices.SortFunc(own.all, (*Override).compare)
-		if len(own.all) > fewOverrides {
-			own.first = make(map[TargetID]*Override, len(own.all))
-			for _, o := range slices.Backward(own.all) {
-				own.first[TargetID{Environment: o.Environment, Deployment: o.Deployment}] = o
-			}
+		own.all.order()
+		for resource, single := range own.single {
+			single.order()
+			own.single[resource] = single
 		}
-		for _, list := range own.single {
-			slices.SortFunc(list, (*Override).compare)
+	}
+}
+
+func (l *overrideList) order() {
+	slices.SortFunc(l.list, (*Override).compare)
+	if len(l.list) > fewOverrides {
+		l.first = make(map[TargetID]*Override, len(l.list))
+		for _, o := range slices.Backward(l.list) {
+			l.first[TargetID{Environment: o.Environment, Deployment: o.Deployment}] = o
 		}
 	}
 }
@@ -209,26 +221,24 @@ func (w *work) overridden(rule string, v *Version, environment, resource string)
 	if own == nil {
 		return nil
 	}
-	first := own.everywhere(environment, v.Deployment)
-	list := own.single[resource] // no override names an empty resource
-	k := slices.IndexFunc(list, func(o *Override) bool { return o.in(environment, v.Deployment) })
-	if k >= 0 && (first == nil || list[k].compare(first) < 0) {
-		first = list[k]
+	first := own.all.in(environment, v.Deployment)
+	single := own.single[resource] // no override names an empty resource
+	if o := single.in(environment, v.Deployment); o != nil && (first == nil || o.compare(first) < 0) {
+		first = o
 	}
 	return first
 }
 
-// everywhere returns the first override that holds in an environment for a deployment on every
-// resource, or nil.
-func (f *inForce) everywhere(environment, deployment string) (first *Override) {
-	if f.first == nil {
-		if k := slices.IndexFunc(f.all, func(o *Override) bool { return o.in(environment, deployment) }); k >= 0 {
-			return f.all[k]
+// in returns the first of the overrides that holds in an environment for a deployment, or nil.
+func (l *overrideList) in(environment, deployment string) (first *Override) {
+	if l.first == nil {
+		if k := slices.IndexFunc(l.list, func(o *Override) bool { return o.in(environment, deployment) }); k >= 0 {
+			return l.list[k]
 		}
 		return nil
 	}
 	for _, scope := range [...]TargetID{{}, {Environment: environment}, {Deployment: deployment}, {Environment: environment, Deployment: deployment}} {
-		if o := f.first[scope]; o != nil && (first == nil || o.compare(first) < 0) {
+		if o := l.first[scope]; o != nil && (first == nil || o.compare(first) < 0) {
 			first = o
 		}
 	}
