@@ -29,8 +29,7 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 	}
 	var changed []*ExecutionRecord
 	var current *work
-	var h halt // of the current execution, as level: starts change neither
-	var level []int
+	var h halt // of the current execution: starts do not change it
 	opened := false
 	offered := offers{starts: p.Start}
 	for _, run := range sorted {
@@ -44,10 +43,10 @@ func (p Plan) Commit(state State, runs []Run, now time.Time) (State, error) {
 			}
 			opened = opened || first
 			changed, current = append(changed, record), w
-			h, level = w.halted(), w.levels(level)
+			h = w.halted()
 		}
 		k := current.member(run.Deployment)
-		if k < 0 || !current.mayStart(k, run, h, level, now) {
+		if k < 0 || !current.mayStart(k, run, h, now) {
 			return state, fmt.Errorf("%w: %s", ErrStale, run)
 		}
 		current.change()
@@ -129,11 +128,11 @@ func (v *view) openFor(state State, run Run, now time.Time) (w *work, record *Ex
 }
 
 // mayStart reports whether the run is the next one of the k-th member and nothing stops it.
-func (w *work) mayStart(k int, run Run, h halt, level []int, now time.Time) bool {
+func (w *work) mayStart(k int, run Run, h halt, now time.Time) bool {
 	m := &w.Members[k]
 	if m.Status != MemberWaiting || w.runOf(run.Resource, m) != run {
 		return false
 	}
-	verdict, _ := w.verdict(k, h, level, now, nil)
+	verdict, _ := w.verdict(k, h, now, nil)
 	return verdict == ReasonRun
 }

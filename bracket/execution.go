@@ -3,6 +3,8 @@ package bracket
 import (
 	"maps"
 	"slices"
+	"sort"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/instant"
@@ -32,6 +34,12 @@ func (w *work) change() {
 
 // member returns the index of a member, -1 if there is none.
 func (x *Execution) member(deployment string) int {
+	if len(x.Members) > nearby {
+		if i, found := sort.Find(len(x.Members), func(i int) int { return strings.Compare(deployment, x.Members[i].Deployment) }); found {
+			return i
+		}
+		return -1
+	}
 	for i := range x.Members { // a handful: a scan that copies nothing beats a search
 		if x.Members[i].Deployment == deployment {
 			return i

@@ -77,6 +77,9 @@ func (g *groupView) memberOf(t *target) int32 {
 // targetOf returns the target of the i-th member among those of one resource, nil if it has none.
 func (g *groupView) targetOf(targets []target, i int32) *target {
 	d := g.members[i].deployment
+	if int(i) < len(targets) && targets[i].deployment == d {
+		return &targets[i] // the usual case: the resource has a target for every member and for nothing else
+	}
 	for k := range targets {
 		if targets[k].deployment == d {
 			return &targets[k]

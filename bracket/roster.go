@@ -131,7 +131,7 @@ func (v *view) addTargets(group *GroupRecord, list Targets) error {
 
 func (t *Target) resource() string { return t.Resource }
 
-// nearby is how many deployments read passes by before it searches, which takes longer to begin.
+// nearby is how many deployments are passed by before one is searched, which takes longer to begin.
 const nearby = 8
 
 // read does the work of addTargets for n targets in ascending order. A deleted resource has no
