@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -11,7 +12,7 @@ import (
 // eligible at c and still are, newest first, up to the first one that every target may run.
 func (d *deployment) locks(c time.Time) []VersionMark {
 	locked := []VersionMark{}
-	for r, lowest := int32(len(d.versions))-1, d.lowestLock(c); r >= lowest; r-- {
+	for r, lowest := d.createdBy(c)-1, d.lowestLock(c); r >= lowest; r-- {
 		if n := &d.versions[r]; n.eligible(c) {
 			locked = append(locked, n.mark())
 		}
@@ -22,12 +23,18 @@ func (d *deployment) locks(c time.Time) []VersionMark {
 // lowestLock returns the rank of the oldest version that a group closing at c may lock: the newest
 // eligible one that every target may run, or else 0.
 func (d *deployment) lowestLock(c time.Time) int32 {
-	for r := int32(len(d.versions)) - 1; r > 0; r-- {
+	for r := d.createdBy(c) - 1; r > 0; r-- {
 		if n := &d.versions[r]; n.eligible(c) && !n.narrow {
 			return r
 		}
 	}
 	return 0
+}
+
+// createdBy returns how many versions there were at an instant; the others cannot be eligible then.
+// A late step closes a group for each of many versions, and would read all later ones each time.
+func (d *deployment) createdBy(at time.Time) int32 {
+	return int32(sort.Search(len(d.versions), func(r int) bool { return d.versions[r].createdAt.After(at) }))
 }
 
 // served is what the groups so far have locked of one deployment.
