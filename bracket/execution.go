@@ -23,11 +23,13 @@ type work struct {
 	ended    bool
 }
 
-// change makes the execution private to the step.
+// change makes the execution private to the step. Its lists that only grow are copied when
+// something is appended.
 func (w *work) change() {
 	if !w.copied {
 		x := *w.Execution
 		x.Members = slices.Clone(x.Members)
+		x.Merged, x.Commands, x.Decisions = slices.Clip(x.Merged), slices.Clip(x.Commands), slices.Clip(x.Decisions)
 		w.Execution, w.copied = &x, true
 	}
 }
@@ -180,23 +182,19 @@ func (g *groupView) needsIn(x *Execution, deployment string) []string {
 // a command may concern a failure that the same observation reports. Commands come first: an
 // operator's decision takes precedence over what happened at the same time.
 func (s *step) fold(w *work, commands []Command) {
-	var pending []Command
-	for _, c := range commands {
-		if !slices.Contains(w.Commands, c.ID) {
-			pending = append(pending, c)
-		}
-	}
+	pending := w.unseen(commands)
 	for changed := true; changed && !w.ended; {
 		changed = false
-		for i := 0; i < len(pending) && !w.ended; {
-			if !s.command(w, pending[i]) {
-				i++
+		rest := pending[:0]
+		for _, c := range pending {
+			if w.ended || !s.command(w, c) {
+				rest = append(rest, c)
 				continue
 			}
-			w.Commands = append(slices.Clone(w.Commands), pending[i].ID)
-			pending = slices.Delete(pending, i, i+1)
+			w.Commands = append(w.Commands, c.ID)
 			changed = true
 		}
+		pending = rest
 		changed = w.foldFacts(s.view.now) || changed
 	}
 	if w.ended {
@@ -204,9 +202,26 @@ func (s *step) fold(w *work, commands []Command) {
 	}
 	for _, c := range pending { // I6: seen once, never applied later
 		w.change()
-		w.Commands = append(slices.Clone(w.Commands), c.ID)
+		w.Commands = append(w.Commands, c.ID)
 		s.plan.Refused = append(s.plan.Refused, c)
 	}
+}
+
+// unseen returns a list of the commands that no step has seen with this execution open.
+func (w *work) unseen(commands []Command) (list []Command) {
+	if len(commands) == 0 {
+		return nil
+	}
+	seen := make(map[string]bool, len(w.Commands))
+	for _, id := range w.Commands {
+		seen[id] = true
+	}
+	for _, c := range commands {
+		if !seen[c.ID] {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // foldFacts folds what is known of the runs of the execution into its members, and reports whether
@@ -312,7 +327,7 @@ func (s *step) command(w *work, c Command) bool {
 func (w *work) decide(c Command, at time.Time) {
 	w.change()
 	c.At = at
-	w.Decisions = append(slices.Clone(w.Decisions), c)
+	w.Decisions = append(w.Decisions, c)
 }
 
 // retryable reports whether the member's failed run may be repeated. Once the reaction to a failure

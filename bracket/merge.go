@@ -94,7 +94,7 @@ func (s *step) merge(w *work) {
 	v, b := s.view, s.view.latest
 	w.change()
 	before := w.Generation
-	w.Merged = append(slices.Clone(w.Merged), b.ID)
+	w.Merged = append(w.Merged, b.ID)
 	targets := v.span(w.resource)
 
 	kept := w.Members[:0]
