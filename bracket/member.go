@@ -33,22 +33,35 @@ func Check(brackets ...Bracket) error {
 			faults = append(faults, fault(list, CodeRequired, nil, "at least one main member, or nothing would ever open a group: widen deploymentSelector or narrow memberRoles"))
 		}
 	}
-	sorted := make([][]Target, len(brackets))
-	for i, b := range brackets {
-		sorted[i], _ = sortedCopy(b.Targets, compareTargets)
+	return errors.Join(append(faults, overlaps(brackets)...)...)
+}
+
+// overlaps reports each pair of brackets that claim a target, once, in the order of the first target
+// of each. A target that only one bracket claims costs no comparison with the other brackets.
+func overlaps(brackets []Bracket) (faults []error) {
+	type claim struct {
+		*Target
+		bracket int
 	}
+	var claims []claim
 	for i := range brackets {
-		for j := range i {
-			first, second := j, i
-			if brackets[first].ID > brackets[second].ID {
-				first, second = second, first
-			}
-			if t := firstCommon(sorted[i], sorted[j]); t != nil {
-				faults = append(faults, &OverlapError{[2]string{brackets[first].ID, brackets[second].ID}, t.Deployment, t.Resource})
+		for k := range brackets[i].Targets {
+			claims = append(claims, claim{&brackets[i].Targets[k], i})
+		}
+	}
+	slices.SortFunc(claims, func(a, b claim) int {
+		return cmp.Or(compareTargets(*a.Target, *b.Target), strings.Compare(brackets[a.bracket].ID, brackets[b.bracket].ID), cmp.Compare(a.bracket, b.bracket))
+	})
+	told := make(map[[2]int]bool)
+	for i, c := range claims {
+		for k := i - 1; k >= 0 && compareTargets(*claims[k].Target, *c.Target) == 0; k-- {
+			if pair := [2]int{claims[k].bracket, c.bracket}; pair[0] != pair[1] && !told[pair] {
+				told[pair] = true
+				faults = append(faults, &OverlapError{[2]string{brackets[pair[0]].ID, brackets[pair[1]].ID}, c.Deployment, c.Resource})
 			}
 		}
 	}
-	return errors.Join(faults...)
+	return faults
 }
 
 // hasMain reports whether some member is a main, or may be one once its invalid role is corrected.
@@ -57,20 +70,6 @@ func hasMain(b Bracket) bool {
 	return slices.ContainsFunc(b.Members, func(m Member) bool {
 		return b.Rule.MemberRoles == nil || m.Role != Pre && m.Role != Post
 	})
-}
-
-func firstCommon(a, b []Target) *Target {
-	for len(a) > 0 && len(b) > 0 {
-		switch c := compareTargets(a[0], b[0]); {
-		case c == 0:
-			return &a[0]
-		case c < 0:
-			a = a[1:]
-		default:
-			b = b[1:]
-		}
-	}
-	return nil
 }
 
 // checkMembers reports every fault of the members and of the edges between them. list is the path

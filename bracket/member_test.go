@@ -2,6 +2,7 @@ package bracket
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -104,6 +105,11 @@ func TestCheckOverlap(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %s", err, part)
 		}
+	}
+	x, y, z := bracket("x", "n1/a", "n2/a"), bracket("y", "n2/a", "n2/a", "n3/a"), bracket("z", "n1/a", "n2/a", "n3/a")
+	err = Check(x, y, z)
+	if text := fmt.Sprint(err); strings.Count(text, "\n") != 2 || text != fmt.Sprint(Check(z, y, x)) {
+		t.Errorf("three pairs, told once each, in whatever order the brackets are: %v; %v", err, Check(z, y, x))
 	}
 }
 

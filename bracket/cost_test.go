@@ -1,0 +1,131 @@
+package bracket
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/testkit"
+)
+
+// TestCostOfMany: eight times as much of one thing costs about eight times the processor time, and
+// not sixty-four times.
+func TestCostOfMany(t *testing.T) {
+	if testkit.Race || testkit.CPUTime() == 0 {
+		t.Skip("processor time cannot be compared")
+	}
+	const factor = 8
+	now := at(100_000)
+	rule := Rule{DeploymentSelector: "true", ReadinessMode: Immediate, MemberRoles: &MemberRoles{}}
+	step := func(s State, o Observation) (State, Plan) {
+		next, plan, err := Step(rule, s, o, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next, plan
+	}
+	// open returns what there is to see of a resource on which the first run of an execution has
+	// started, one of n members that need each other in a chain.
+	open := func(n int) (State, Observation) {
+		var o Observation
+		var targets TargetList
+		for i := range n {
+			m := Member{Deployment: fmt.Sprintf("d%05d", i)}
+			if i > 0 {
+				m.Needs = []string{fmt.Sprintf("d%05d", i-1)}
+			}
+			o.Members = append(o.Members, m)
+			o.Versions = append(o.Versions, Version{Deployment: m.Deployment, ID: "v1", CreatedAt: day0, EligibleAt: day0})
+			targets = append(targets, Target{Resource: "n1", Deployment: m.Deployment})
+		}
+		o.Targets = targets
+		state, plan := step(NewState("rule", "prod"), o)
+		state, err := plan.Commit(state, plan.runs(), now)
+		if err != nil || len(plan.Start) != 1 {
+			t.Fatal(err, plan)
+		}
+		return state, o
+	}
+	ordered := func(n int) (State, Observation) {
+		state, o := open(1)
+		for i := range n {
+			o.Commands = append(o.Commands, Command{ID: fmt.Sprint("c", i), Kind: Retry, Group: GroupID("rule", "prod", 1), Resource: "n1"})
+		}
+		return state, o
+	}
+	for _, row := range []struct {
+		why       string
+		few, most int // most: how many times the cost of few is too much for factor times as many
+		of        func(n int) func() (done int)
+	}{
+		{"members that wait in a chain: to tell what one waits for is a pass over all of them, and not a search for each need of each", 50, 200, func(n int) func() int {
+			state, o := open(n)
+			_, plan := step(state, o)
+			return func() (done int) {
+				for w := range plan.Waits() {
+					done += len(w.On())
+				}
+				return done + 1
+			}
+		}},
+		{"versions with a group each, closed by one late step", 1000, 24, func(n int) func() int {
+			o := Observation{Members: []Member{{Deployment: "d"}}, Targets: TargetList{{Resource: "n1", Deployment: "d"}}}
+			for i := range n {
+				o.Versions = append(o.Versions, Version{Deployment: "d", ID: fmt.Sprint("v", i), CreatedAt: at(i), EligibleAt: at(i)})
+			}
+			return func() int {
+				state, _ := step(NewState("rule", "prod"), o)
+				return state.Group.Number
+			}
+		}},
+		{"commands that an execution has not seen", 500, 24, func(n int) func() int {
+			state, o := ordered(n)
+			return func() int {
+				_, plan := step(state, o)
+				return len(plan.Refused)
+			}
+		}},
+		{"commands that an execution has seen", 500, 24, func(n int) func() int {
+			state, o := ordered(n)
+			state, _ = step(state, o)
+			return func() int {
+				step(state, o)
+				return len(state.Executions[0].Open.Commands)
+			}
+		}},
+		{"brackets that have no target in common", 50, 24, func(n int) func() int {
+			list := make([]Bracket, n)
+			for i := range list {
+				b := Bracket{ID: fmt.Sprint("b", i), Rule: rule, Members: []Member{{Deployment: fmt.Sprint("d", i)}}}
+				for k := range 100 {
+					b.Targets = append(b.Targets, Target{Resource: fmt.Sprint("n", k), Deployment: b.Members[0].Deployment})
+				}
+				list[i] = b
+			}
+			return func() int {
+				if err := Check(list...); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+		}},
+	} {
+		var spent [2]time.Duration
+		for k, n := range [...]int{row.few, factor * row.few} {
+			run := row.of(n)
+			for range 3 { // the least of them: a collection may fall into one
+				began := testkit.CPUTime()
+				done := run()
+				if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
+					spent[k] = took
+				}
+				if done != n {
+					t.Fatalf("%s: %d of %d", row.why, done, n)
+				}
+			}
+		}
+		if spent[1] > time.Duration(row.most)*spent[0] {
+			t.Errorf("%s: %d times as many cost %v instead of %v", row.why, factor, spent[1], spent[0])
+		}
+	}
+}
