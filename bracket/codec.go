@@ -158,6 +158,9 @@ func (x *Execution) check(f *faults) {
 		case m.Generation < 0 || m.Generation >= x.Generation:
 			f.add(path+".generation", CodeOutOfRange, m.Generation, "must be 0, or older than the execution's generation %d", x.Generation)
 		}
+		if m.RunVersion != "" && !m.running() {
+			f.add(path+".runVersion", CodeConflict, m.RunVersion, "must be empty unless a run is in progress")
+		}
 		f.instant(path+".startedAt", m.StartedAt, false)
 		f.instant(path+".endedAt", m.EndedAt, false)
 		f.instant(path+".retryAt", m.RetryAt, false)

@@ -120,6 +120,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":1`, "open.members[1].generation: 1: ", "the present generation is written as none"},
 		{`"status":"running","attempt":1`, `"status":"waiting","attempt":0`, "open.members[1].attempt: 0: must be at least 1 while the member waits", "the first run is attempt 1"},
 		{`"status":"running","attempt":1`, `"status":"waiting","attempt":1,"generation":1`, "open.members[1].generation: 1: must be 0 while the member waits", "an older generation had that run"},
+		{`"status":"running","attempt":1`, `"status":"waiting","attempt":1,"runVersion":"v0"`, "open.members[1].runVersion: \"v0\": must be empty", "the next run would deploy it, and not the version that is frozen"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"purpose":"deploy"`, "open.members[1].purpose", "only a rollback is written"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"startedAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].startedAt", "times are UTC"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"endedAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].endedAt", "times are UTC"},
