@@ -97,10 +97,10 @@ func (w *work) react() bool {
 	w.change()
 	switch rule.OnMemberFailure {
 	case RunPost:
-		w.Recovery = RecoveryPost
+		w.Recovery = recoveryPost
 		w.cancelWaiting()
 	case RollbackAll:
-		w.Recovery = RecoveryRollback
+		w.Recovery = recoveryRollback
 		w.cancelWaiting()
 		for k := range w.Members {
 			if m := &w.Members[k]; m.Role == Main && m.Touched {
@@ -108,7 +108,7 @@ func (w *work) react() bool {
 			}
 		}
 	case RollbackMember:
-		w.Recovery = RecoveryRollback
+		w.Recovery = recoveryRollback
 		for k := range w.Members {
 			if m := &w.Members[k]; m.Status == MemberFailed {
 				m.returnToFrom()

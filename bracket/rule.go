@@ -41,9 +41,10 @@ type Rule struct {
 	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
 	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
 	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`
-	// RollbackStrategy is the RFC's name for OnMemberFailure; only one of them may be given.
-	// WithDefaults moves it to OnMemberFailure.
-	RollbackStrategy RollbackStrategy `json:"rollbackStrategy,omitzero"`
+	// RollbackStrategy is the RFC's name for OnMemberFailure, in the RFC's words: halt_and_notify is
+	// hold, individual is rollback_member, and all_members is rollback_all. Only one of the two
+	// fields may be given. WithDefaults moves it to OnMemberFailure.
+	RollbackStrategy string `json:"rollbackStrategy,omitzero"`
 	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member.
 	// Default false: the execution is held until a [Command] skips the rolled back member, so that
 	// the others go on, or ends the execution.
@@ -118,13 +119,11 @@ const (
 	RollbackAll    OnMemberFailure = "rollback_all"    // every main returns to the version it had, then the post members run
 )
 
-// RollbackStrategy is the RFC's vocabulary for [OnMemberFailure].
-type RollbackStrategy string
-
+// The RFC's words for OnMemberFailure.
 const (
-	HaltAndNotify RollbackStrategy = "halt_and_notify" // hold
-	Individual    RollbackStrategy = "individual"      // rollback_member
-	AllMembers    RollbackStrategy = "all_members"     // rollback_all
+	haltAndNotify = "halt_and_notify"
+	individual    = "individual"
+	allMembers    = "all_members"
 )
 
 // maxSeconds is 10 years: a longer window is a typing error, and an instant plus two such windows
@@ -139,11 +138,11 @@ func (r Rule) WithDefaults() Rule {
 	fill(&r.OverlapStrategy, Queue)
 	fill(&r.TriggerOn, Eligible)
 	switch r.RollbackStrategy {
-	case HaltAndNotify:
+	case haltAndNotify:
 		fill(&r.OnMemberFailure, Hold)
-	case Individual:
+	case individual:
 		fill(&r.OnMemberFailure, RollbackMember)
-	case AllMembers:
+	case allMembers:
 		fill(&r.OnMemberFailure, RollbackAll)
 	}
 	r.RollbackStrategy = ""
@@ -207,11 +206,11 @@ func (r Rule) Validate() error {
 		f.add("requireAllTimeoutSeconds", CodeConflict, timeout, "must be 0 unless readinessMode is collection_window and unchangedMemberStrategy is require_all").reading("readinessMode", "unchangedMemberStrategy")
 	}
 	failureKnown := oneOf(&f, "onMemberFailure", r.OnMemberFailure, Hold, RunPost, RollbackMember, RollbackAll)
-	strategyKnown := oneOf(&f, "rollbackStrategy", r.RollbackStrategy, HaltAndNotify, Individual, AllMembers)
+	strategyKnown := oneOf(&f, "rollbackStrategy", r.RollbackStrategy, haltAndNotify, individual, allMembers)
 	if r.OnMemberFailure != "" && r.RollbackStrategy != "" {
 		f.add("rollbackStrategy", CodeConflict, r.RollbackStrategy, "must be absent beside onMemberFailure, which it is another name for").reading("onMemberFailure")
 	}
-	if r.AllowMixedPost && failureKnown && strategyKnown && r.OnMemberFailure != RollbackMember && r.RollbackStrategy != Individual {
+	if r.AllowMixedPost && failureKnown && strategyKnown && r.OnMemberFailure != RollbackMember && r.RollbackStrategy != individual {
 		f.add("allowMixedPost", CodeConflict, true, "must be false unless onMemberFailure is rollback_member").reading("onMemberFailure", "rollbackStrategy")
 	}
 	f.seconds("stuckAfterSeconds", r.StuckAfterSeconds)

@@ -49,9 +49,9 @@ func TestRuleValidate(t *testing.T) {
 		{"no merges", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(0) }, "out_of_range maxMerges", "that is queue"},
 		{"one merge", func(r *Rule) { r.OverlapStrategy, r.PreparedStatePersists, r.MaxMerges = Merge, true, ptr(1) }, "", "the smallest number"},
 		{"merges with queue", func(r *Rule) { r.MaxMerges = ptr(1) }, "conflict maxMerges", "it would be ignored in silence"},
-		{"both names", func(r *Rule) { r.OnMemberFailure, r.RollbackStrategy = Hold, HaltAndNotify }, "conflict rollbackStrategy", "which one counts?"},
+		{"both names", func(r *Rule) { r.OnMemberFailure, r.RollbackStrategy = Hold, haltAndNotify }, "conflict rollbackStrategy", "which one counts?"},
 		{"mixed post", func(r *Rule) { r.OnMemberFailure, r.AllowMixedPost = RollbackMember, true }, "", "what it is for"},
-		{"mixed post, alias", func(r *Rule) { r.RollbackStrategy, r.AllowMixedPost = Individual, true }, "", "the same by its other name"},
+		{"mixed post, alias", func(r *Rule) { r.RollbackStrategy, r.AllowMixedPost = individual, true }, "", "the same by its other name"},
 		{"mixed post, hold", func(r *Rule) { r.AllowMixedPost = true }, "conflict allowMixedPost", "no other strategy leaves a mixed set"},
 		{"negative stuck", func(r *Rule) { r.StuckAfterSeconds = -1 }, "out_of_range stuckAfterSeconds", "0 is off, a negative number is a mistake"},
 		{"enums", func(r *Rule) {
@@ -120,7 +120,7 @@ func TestRuleDefaults(t *testing.T) {
 	if r := (Rule{}); !r.hooksIdempotent() || r.maxMerges() != 1 {
 		t.Error("a rule without its defaults, as in a record that was put together by hand, has others than those that are written out")
 	}
-	for alias, want := range map[RollbackStrategy]OnMemberFailure{HaltAndNotify: Hold, Individual: RollbackMember, AllMembers: RollbackAll} {
+	for alias, want := range map[string]OnMemberFailure{haltAndNotify: Hold, individual: RollbackMember, allMembers: RollbackAll} {
 		r := windowRule(1)
 		r.RollbackStrategy = alias
 		if got := r.WithDefaults(); got.OnMemberFailure != want || got.RollbackStrategy != "" {
