@@ -163,8 +163,8 @@ func (h *host) stepAt(now time.Time) Plan {
 		h.t.Fatalf("the given state was touched:\n%s\n%s", was, is)
 	}
 	h.branch(o)
-	if unset, same, err := Step(h.rule, before, ofTheYearZero(o), now); err != nil || !reflect.DeepEqual(next, unset) || fmt.Sprint(same) != fmt.Sprint(plan) || !same.Next.Equal(plan.Next) {
-		h.t.Fatalf("an instant of the year 0 is not none (%v):\n%s%v\n%s%v", err, describe(next), plan, describe(unset), same)
+	if unset, same, err := Step(h.rule, before, beforeTheYearOne(o), now); err != nil || !reflect.DeepEqual(next, unset) || fmt.Sprint(same) != fmt.Sprint(plan) || !same.Next.Equal(plan.Next) {
+		h.t.Fatalf("an instant before the year 1 is not none (%v):\n%s%v\n%s%v", err, describe(next), plan, describe(unset), same)
 	}
 	again, _, err := Step(h.rule, next, o, now)
 	if err != nil || !reflect.DeepEqual(next, again) {
@@ -178,12 +178,14 @@ func (h *host) stepAt(now time.Time) Plan {
 	return plan
 }
 
-// ofTheYearZero says of each instant that is not set that it lies in the year 0, as some databases
-// do.
-func ofTheYearZero(o Observation) Observation {
+// beforeTheYearOne says of each instant that is not set that it lies in the year 0, as some
+// databases do, or before it.
+func beforeTheYearOne(o Observation) Observation {
+	year := 0
 	fill := func(at *time.Time) {
 		if at.IsZero() {
-			*at = time.Date(0, time.December, 31, 23, 59, 59, 0, time.UTC)
+			*at = time.Date(year, time.December, 31, 23, 59, 59, 0, time.UTC)
+			year = -1 - year
 		}
 	}
 	o.Versions, o.Runs, o.Commands = slices.Clone(o.Versions), slices.Clone(o.Runs), slices.Clone(o.Commands)

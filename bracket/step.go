@@ -134,11 +134,8 @@ func checkNow(now time.Time) error {
 
 const hintYears = "must lie in the years 1 to 9999: RFC 3339 has no name for later instants, so that they cannot be stored, and some databases write the year 0 for a missing date"
 
-// storable reports whether an instant can be encoded. One of the year 0 can, though it is none.
-func storable(at time.Time) bool {
-	year := at.UTC().Year()
-	return 0 <= year && year <= 9999
-}
+// storable reports whether an instant, if it is set, can be encoded.
+func storable(at time.Time) bool { return at.UTC().Year() <= 9999 }
 
 // checkState reports what would make a state meaningless. It does not look into records, which
 // decoding has checked.
