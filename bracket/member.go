@@ -18,9 +18,11 @@ type Bracket struct {
 }
 
 // Check reports, joined, all faults of brackets that [Rule.Validate] cannot see: a dependency
-// against the roles as a [*RoleError], a dependency cycle as a [*CycleError], a target in two
-// brackets as an [*OverlapError], and any other fault, such as a bracket without a main member or a
-// need that is not a member, as a *[FieldError]. It modifies nothing.
+// against the roles as a [*RoleError], a dependency cycle as a [*CycleError], of every two brackets
+// the first target that both claim as an [*OverlapError], and any other fault, such as a bracket
+// without a main member or a need that is not a member, as a *[FieldError]. Of several cycles in one
+// bracket it reports one. The order of the brackets does not matter to the overlaps, and that of
+// their members and targets to nothing. It modifies nothing.
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {
