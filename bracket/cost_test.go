@@ -68,7 +68,7 @@ func TestCostOfMany(t *testing.T) {
 				return done + 1
 			}
 		}},
-		{"versions with a group each, closed by one late step", 1000, 24, func(n int) func() int {
+		{"versions with a group each, closed by one late step", 1000, 30, func(n int) func() int {
 			o := Observation{Members: []Member{{Deployment: "d"}}, Targets: TargetList{{Resource: "n1", Deployment: "d"}}}
 			for i := range n {
 				o.Versions = append(o.Versions, Version{Deployment: "d", ID: fmt.Sprint("v", i), CreatedAt: at(i), EligibleAt: at(i)})
@@ -78,14 +78,14 @@ func TestCostOfMany(t *testing.T) {
 				return state.Group.Number
 			}
 		}},
-		{"commands that an execution has not seen", 500, 24, func(n int) func() int {
+		{"commands that an execution has not seen", 1000, 30, func(n int) func() int {
 			state, o := ordered(n)
 			return func() int {
 				_, plan := step(state, o)
 				return len(plan.Refused)
 			}
 		}},
-		{"commands that an execution has seen", 500, 24, func(n int) func() int {
+		{"commands that an execution has seen", 1000, 30, func(n int) func() int {
 			state, o := ordered(n)
 			state, _ = step(state, o)
 			return func() int {
@@ -93,7 +93,7 @@ func TestCostOfMany(t *testing.T) {
 				return len(state.Executions[0].Open.Commands)
 			}
 		}},
-		{"brackets that have no target in common", 50, 24, func(n int) func() int {
+		{"brackets that have no target in common", 50, 30, func(n int) func() int {
 			list := make([]Bracket, n)
 			for i := range list {
 				b := Bracket{ID: fmt.Sprint("b", i), Rule: rule, Members: []Member{{Deployment: fmt.Sprint("d", i)}}}
