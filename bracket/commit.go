@@ -133,6 +133,6 @@ func (w *work) mayStart(k int, run Run, h halt, now time.Time) bool {
 	if m.Status != MemberWaiting || w.runOf(run.Resource, m) != run {
 		return false
 	}
-	verdict, _ := w.verdict(k, h, now, nil)
+	verdict, _ := w.verdict(k, h, nil, now, nil)
 	return verdict == ReasonRun
 }

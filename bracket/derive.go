@@ -156,7 +156,7 @@ func (s *step) deriveOpen(i int) {
 		if m.Status != MemberWaiting && m.Status != MemberFailed {
 			continue
 		}
-		reason, blockers := w.verdict(k, h, v.now, s.blockers[:0])
+		reason, blockers := w.verdict(k, h, level, v.now, s.blockers[:0])
 		s.blockers = blockers
 		switch reason {
 		case ReasonRun:
@@ -226,10 +226,10 @@ func (x *Execution) levels(scratch []int) []int {
 
 // verdict decides about the next run of the k-th member, which waits or has failed: it may run,
 // waits for members, is held by a failure, or is a hook without a version. The members that it
-// waits for are appended to scratch.
-func (w *work) verdict(k int, h halt, now time.Time, scratch []int) (Reason, []int) {
+// waits for are appended to scratch. level are the levels of the members, or nil.
+func (w *work) verdict(k int, h halt, level []int, now time.Time, scratch []int) (Reason, []int) {
 	m := &w.Members[k]
-	blockers, free := w.blockers(k, h, scratch)
+	blockers, free := w.blockers(k, h, level, scratch)
 	switch {
 	case h == holding, len(blockers) == 0 && (!free || m.Status == MemberFailed):
 		return ReasonFailedHolding, blockers

@@ -185,7 +185,7 @@ func (w *work) halted() halt {
 
 // blockers appends the members that must end before the next run of the k-th member, which waits.
 // free is false if the halt of the execution stops that run even then. This function keeps I3.
-func (w *work) blockers(k int, h halt, into []int) (_ []int, free bool) {
+func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free bool) {
 	m := &w.Members[k]
 	for i := range w.Members {
 		if w.Members[i].running() && w.Members[i].Generation != 0 && i != k {
@@ -199,7 +199,9 @@ func (w *work) blockers(k int, h halt, into []int) (_ []int, free bool) {
 	switch {
 	case m.Purpose == Rollback:
 		if !mixed { // level by level, the highest first
-			level := w.levels(nil)
+			if level == nil { // nothing else asks for it, and most executions never roll back
+				level = w.levels(nil)
+			}
 			for i := range w.Members {
 				if w.Members[i].returning() && level[i] > level[k] {
 					into = append(into, i)

@@ -116,7 +116,7 @@ func (v *view) endsOf(e waitEntry) []Condition {
 // what it waits for, until when, and what can help.
 func (v *view) nextRun(w *work, k int, now time.Time) (reason Reason, until time.Time, on []Condition) {
 	h := w.halted()
-	reason, blockers := w.verdict(k, h, now, nil)
+	reason, blockers := w.verdict(k, h, nil, now, nil)
 	switch reason {
 	case ReasonFailedHolding:
 		until, on = v.haltOf(w, h, now)
