@@ -129,7 +129,7 @@ func (x *Execution) check(f *faults) {
 		x.Rule = &rule
 		f.under("open.rule", rule.Validate())
 	}
-	oneOf(f, "open.recovery", x.Recovery, recoveryPost, recoveryRollback)
+	oneOf(f, "open.recovery", x.Recovery, RecoveryPost, RecoveryRollback)
 	if x.Generation < 1+len(x.Merged) || x.Generation > math.MaxInt32 {
 		f.add("open.generation", CodeConflict, x.Generation, "must be at least 1 more than the %d merges, and at most %d", len(x.Merged), math.MaxInt32)
 	}

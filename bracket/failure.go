@@ -97,10 +97,10 @@ func (w *work) react() bool {
 	w.change()
 	switch rule.OnMemberFailure {
 	case RunPost:
-		w.Recovery = recoveryPost
+		w.Recovery = RecoveryPost
 		w.cancelWaiting()
 	case RollbackAll:
-		w.Recovery = recoveryRollback
+		w.Recovery = RecoveryRollback
 		w.cancelWaiting()
 		for k := range w.Members {
 			if m := &w.Members[k]; m.Role == Main && m.Touched {
@@ -108,7 +108,7 @@ func (w *work) react() bool {
 			}
 		}
 	case RollbackMember:
-		w.Recovery = recoveryRollback
+		w.Recovery = RecoveryRollback
 		for k := range w.Members {
 			if m := &w.Members[k]; m.Status == MemberFailed {
 				m.returnToFrom()

@@ -129,17 +129,18 @@ type Execution struct {
 	// what, and why. At is when the command took effect, in UTC.
 	Decisions []Command `json:"decisions,omitempty"`
 	// Recovery is set once the reaction to a failure has begun: nothing is retried or merged after
-	// that, except within the reaction. It is post if the post members run after the failure, and
-	// rollback if mains return to the versions they had.
-	Recovery string `json:"recovery,omitzero"`
+	// that, except within the reaction.
+	Recovery Recovery `json:"recovery,omitzero"`
 	// Members are ascending by deployment.
 	Members []ExecutionMember `json:"members"`
 }
 
-// The values of Execution.Recovery.
+// Recovery is the reaction to a failed member that an execution has begun.
+type Recovery string
+
 const (
-	recoveryPost     = "post"
-	recoveryRollback = "rollback"
+	RecoveryPost     Recovery = "post"     // the post members run after a failure
+	RecoveryRollback Recovery = "rollback" // mains return to the versions they had
 )
 
 // ExecutionMember is one member of an execution.
