@@ -23,6 +23,7 @@ type admitting struct {
 	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
 	answer  concurrency.Result      // to asked
 	counted map[poolPlace]bool      // places that count in answer only because an override forces a start there, see lentPlaces
+	inUse   map[string][]Condition  // by family, if a verdict needs them: the pools that are active, see activePools
 }
 
 // granting holds what has to be known of the starts after the plan is made.
@@ -315,7 +316,7 @@ func (w *work) refused() {
 	w.queue, w.queuedIn = make([]queued, len(w.answer.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
 	rates := slices.ContainsFunc(w.capacity.snapshot.Pools, func(p concurrency.Pool) bool { return !p.Rate.IsZero() })
 	unkeyed := w.unkeyed()
-	active, lent := map[string][]Condition{}, w.lentRates()
+	lent := w.lentRates()
 	for k, place := range w.byCandidate(len(w.answer.Refused), func(k int) int32 { return w.answer.Refused[k].Candidate }) {
 		if place == 0 {
 			continue
@@ -337,7 +338,7 @@ func (w *work) refused() {
 				}
 			}
 			for _, refusal := range refusals {
-				blockers = append(blockers, w.slotVerdict(refusal, active, lent))
+				blockers = append(blockers, w.slotVerdict(refusal, lent))
 			}
 			if alike {
 				shared[refused.Why] = blockers
@@ -364,7 +365,7 @@ func (w *work) shareRates(c *concurrency.Candidate) {
 // slotVerdict returns the verdict of a pool that refuses a candidate. If the pool refuses only
 // because its value of groupBy is not among the active ones, no event in the pool can help: the
 // events are then those of the active pools of its family.
-func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Condition, lent map[int32]lentRate) Verdict {
+func (w *work) slotVerdict(refusal concurrency.Refusal, lent map[int32]lentRate) Verdict {
 	own := &w.capacity.snapshot.Pools[refusal.Pool]
 	v := Verdict{
 		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
@@ -380,30 +381,30 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, active map[string][]Cond
 			put(&w.rated, refusal.Pool, true)
 		}
 	case concurrency.SlotKeysFull:
-		events, known := active[own.Family]
-		if !known {
-			events = w.activeIn(own.Family)
-			active[own.Family] = events // as many pools may wait as there are values
+		if w.inUse == nil {
+			w.inUse = w.activePools()
 		}
 		v.Data = &Data{Names: []string{own.Key}}
-		if len(events) > 0 { // else its place is reserved for another candidate that waits
+		if events := w.inUse[own.Family]; len(events) > 0 { // else its place is reserved for another candidate that waits
 			v.On = events
 		}
 	}
 	return v
 }
 
-// activeIn lists the pools of a family that are active, or would be as soon as one of their holders
-// begins, sorted by key.
-func (w *work) activeIn(family string) []Condition {
-	var on []Condition
+// activePools lists, by family, the pools that are active, or would be as soon as one of their
+// holders begins, sorted by key.
+func (w *work) activePools() map[string][]Condition {
+	on := map[string][]Condition{}
 	pools := w.capacity.snapshot.Pools
 	for k := range pools {
-		if pools[k].Family == family && (w.answer.Pools[k].KeyActive || len(w.answer.Pools[k].Holders) > 0) {
-			on = append(on, Condition{Kind: OnSlot, Pool: pools[k].Key})
+		if family := pools[k].Family; family != "" && (w.answer.Pools[k].KeyActive || len(w.answer.Pools[k].Holders) > 0) {
+			on[family] = append(on[family], Condition{Kind: OnSlot, Pool: pools[k].Key})
 		}
 	}
-	slices.SortFunc(on, func(a, b Condition) int { return strings.Compare(a.Pool, b.Pool) })
+	for _, list := range on {
+		slices.SortFunc(list, func(a, b Condition) int { return strings.Compare(a.Pool, b.Pool) })
+	}
 	return on
 }
 

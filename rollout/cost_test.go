@@ -375,6 +375,39 @@ func TestCurvesOfTenants(t *testing.T) {
 	}
 }
 
+// TestKeysOfTenants: a rule that limits how many zones of one tenant may be in use at once looks at
+// the pools of this tenant, and not at those of all others.
+func TestKeysOfTenants(t *testing.T) {
+	cost := func(tenants int) float64 {
+		s := fleet(2*tenants, "v1", map[string][]string{"api": {"v1", "v2"}})
+		var policies []string
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"tenant": fmt.Sprint(k / 2), "zone": fmt.Sprint(k % 2)}
+		}
+		for k := range tenants {
+			policies = append(policies, fmt.Sprintf(`{"name":"p%d","selector":"resource.metadata['tenant'] == '%d'","rules":[{"id":"zones-in-use-of-the-tenant-%d","resourceConcurrency":{
+				"groupSelector":"resource.metadata['tenant'] == '%d'","groupBy":"resource.metadata['zone']","maxActiveKeys":1,"limit":1}}]}`, k, k, k, k))
+		}
+		set := compile(t, "["+strings.Join(policies, ",")+"]")
+		plan := mustPlan(t, set, s, t0)
+		if len(plan.Start) != tenants || plan.Waiting.Len() != tenants {
+			t.Fatalf("%d start and %d wait, one of each of %d tenants would", len(plan.Start), plan.Waiting.Len(), tenants)
+		}
+		s.State = mustCommit(t, plan, t0)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := set.Plan(s, t0); err != nil { // not mustPlan, which writes the state down
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	cost(50) // what is made once
+	if few, many := cost(50), cost(400); many > 12*few {
+		t.Errorf("400 tenants take %.1f times the bytes of 50", many/few)
+	}
+}
+
 // TestApprovalsOneByOne: where an override stands for the approval of each resource, each has a
 // rollout of its own. Its turn is found alone, without those of all others, whose time windows or a
 // freeze have stopped.

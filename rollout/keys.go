@@ -25,29 +25,22 @@ import (
 // family returns the record that relates the pools of one family, as it was read. No pool has its
 // key: Compile refuses a shared pool with the name of a rule.
 func (w *work) family(key string) concurrency.Record {
-	for _, record := range w.capacity.foreign {
-		if record.Key == key {
-			return record
-		}
+	k, known := poolAt(w.capacity.foreign, key)
+	if !known {
+		return concurrency.Record{}
 	}
-	return concurrency.Record{}
+	return w.capacity.foreign[k]
 }
 
 // unconfirmed finds the leases that give their holders no key.
 func (w *work) unconfirmed() {
-	families := map[string]concurrency.Record{}
 	for _, lease := range w.idle {
 		index, known := w.capacity.keys[lease.Pool]
 		if !known || lease.used || lease.State != concurrency.Active {
 			continue
 		}
 		p := &w.capacity.snapshot.Pools[index]
-		family, read := families[p.Family] // a pool without a family has no list, which confirms all
-		if !read {
-			family = w.family(p.Family)
-			families[p.Family] = family
-		}
-		if !family.Confirms(lease.Lease) {
+		if !w.family(p.Family).Confirms(lease.Lease) { // a pool without a family has no list, which confirms all
 			p.Keyless = append(p.Keyless, lease.Holder)
 		}
 	}
@@ -226,9 +219,11 @@ func (c *claiming) activate() {
 // every lease, because the holder of each may have begun under it.
 func (p *Plan) confirm(family concurrency.Record, begun []concurrency.Confirmation) []concurrency.Confirmation {
 	list := []concurrency.Confirmation{}
-	for _, record := range p.State.Pools {
-		if !strings.HasPrefix(record.Key, family.Key+"/") {
-			continue
+	prefix := family.Key + "/"
+	first, _ := poolAt(p.State.Pools, prefix)
+	for _, record := range p.State.Pools[first:] {
+		if !strings.HasPrefix(record.Key, prefix) {
+			break
 		}
 		for _, lease := range record.Leases {
 			if family.Confirms(lease) {

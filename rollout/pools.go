@@ -20,7 +20,7 @@ type capacity struct {
 	begins   []int32                // per resource number, and after the last: where its members begin; nil if there are none
 	keys     map[string]int32       // pool key → index in snapshot.Pools
 	owner    []string               // per pool: id of the first rule that has it
-	foreign  []concurrency.Record   // records of pools that no rule has any more
+	foreign  []concurrency.Record   // by key: records of families, and of pools that no rule has any more
 	observed [][]string             // per pool: the resources of active jobs that have no lease in it, once for each
 	near     []int                  // per pool: where hold looked for a lease last; holders mostly come in order
 	restsOn  map[poolPlace][]string // places that count because of other records than the pool's, with the keys of those records
@@ -152,16 +152,17 @@ func (s *PolicySet) concerned(resources []Resource) []iter.Seq[int32] {
 // more: the node was relabelled, or is in no list this time, or this host has not read it. Nothing
 // can start in such a pool, but it may be one of the active pools of its family.
 func (w *work) openVacated() {
-	for _, rule := range w.set.concurrency {
-		family := rule.family()
-		if family == "" {
+	families := w.set.families()
+	if len(families) == 0 {
+		return
+	}
+	for _, record := range w.snapshot.State.Pools {
+		var name, value string
+		if len(record.Leases) == 0 || !textkey.Scan(record.Key, &name, &value) {
 			continue
 		}
-		for _, record := range w.snapshot.State.Pools {
-			var name, value string
-			if textkey.Scan(record.Key, &name, &value) && textkey.Join(name) == family && len(record.Leases) > 0 {
-				w.capacity.pool(rule, value)
-			}
+		if rule := families[textkey.Join(name)]; rule != nil {
+			w.capacity.pool(rule, value)
 		}
 	}
 }
@@ -203,13 +204,13 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	return slices.Compact(keys), failed
 }
 
-// families returns the keys of the records that relate the pools of one rule if it limits how many
-// of them may be active at once.
-func (s *PolicySet) families() map[string]bool {
-	families := map[string]bool{}
+// families returns the rules that limit how many of their pools may be active at once, by the keys of
+// the records that relate these pools. Of rules that share their pools it is the first.
+func (s *PolicySet) families() map[string]*compiledRule {
+	families := map[string]*compiledRule{}
 	for _, rule := range s.concurrency {
-		if family := rule.family(); family != "" {
-			families[family] = true
+		if family := rule.family(); family != "" && families[family] == nil {
+			families[family] = rule
 		}
 	}
 	return families
@@ -274,6 +275,7 @@ func (w *work) occupy() {
 			c.foreign = append(c.foreign, record)
 		}
 	}
+	slices.SortFunc(c.foreign, comparePools)
 	if len(w.unavailable) == 0 {
 		return
 	}

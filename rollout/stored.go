@@ -207,7 +207,7 @@ func passOn(before, events []Event) []Event {
 // interruption: it offers again what was claimed and never started, if the pools that were not
 // reached still have a place for it, and it releases the leases of what has ended. The record of a
 // family comes after the pools whose leases it confirms, and the first time before them as well.
-func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
+func (s *stored) writes(next State, families map[string]*compiledRule) ([]write, error) {
 	var w writing
 	for _, record := range changed(s.state.Brackets, next.Brackets) {
 		w.put(groupKey(record), record)
@@ -227,7 +227,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 		w.put(executionKey(ended), ended)
 	}
 	for _, record := range next.Pools {
-		if families[record.Key] {
+		if families[record.Key] != nil {
 			if first, is := s.first(record); is {
 				w.put(PoolRecordKey(first.Key), first)
 			}
@@ -235,7 +235,7 @@ func (s *stored) writes(next State, families map[string]bool) ([]write, error) {
 	}
 	for _, family := range [...]bool{false, true} { // a planner that reads the record of a family sees the leases that it confirms
 		for _, record := range next.Pools {
-			if families[record.Key] == family && recordChanged(record, s.state.Pools) {
+			if (families[record.Key] != nil) == family && recordChanged(record, s.state.Pools) {
 				w.put(PoolRecordKey(record.Key), record)
 			}
 		}
