@@ -60,26 +60,47 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 	for k, record := range groups {
 		places[record] = k
 	}
-	executions := byRule(p.State.Executions)
+	records := slices.SortedFunc(slices.Values(p.State.Executions), compareExecutions)
+	var changed []*bracket.ExecutionRecord
 	for _, b := range p.work.stepped {
 		own := runsIn(runs, b.plan.Start)
+		if len(own) == 0 {
+			continue
+		}
+		// A rule may have as many environments as records: each gets only those that it changes.
 		state := b.state
-		state.Executions = executions[b.id]
+		state.Executions = recordsOf(records, b.id, own)
 		next, err := b.plan.Commit(state, own, now)
 		if err != nil {
 			return nil, nil, err
 		}
-		executions[b.id] = next.Executions
+		changed = append(changed, next.Executions...)
 		if k, stored := places[b.state.Group]; stored {
 			groups[k] = next.Group
 		}
 	}
-	var all []*bracket.ExecutionRecord
-	for _, list := range executions {
-		all = append(all, list...)
+	slices.SortFunc(changed, compareExecutions)
+	all := make([]*bracket.ExecutionRecord, 0, len(records)+len(changed))
+	for _, record := range changed {
+		k, replaces := slices.BinarySearchFunc(records, record, compareExecutions)
+		all = append(append(all, records[:k]...), record)
+		if records = records[k:]; replaces {
+			records = records[1:]
+		}
 	}
-	slices.SortFunc(all, compareExecutions)
-	return groups, all, nil
+	return groups, append(all, records...), nil
+}
+
+// recordsOf returns the records of a rule on the resources of some runs, in order of the resources.
+func recordsOf(records []*bracket.ExecutionRecord, rule string, runs []bracket.Run) (own []*bracket.ExecutionRecord) {
+	for _, run := range runs {
+		at := &bracket.ExecutionRecord{Rule: rule, Resource: run.Resource}
+		if k, known := slices.BinarySearchFunc(records, at, compareExecutions); known {
+			own = append(own, records[k])
+		}
+	}
+	slices.SortFunc(own, compareExecutions)
+	return slices.Compact(own)
 }
 
 // runsIn returns those runs of a bracket's starts whose ids are in a set.

@@ -473,6 +473,32 @@ func TestBracketsOfTenants(t *testing.T) {
 	}
 }
 
+// TestCommitOfManyEnvironments: what starts in one environment of a bracket is committed without going
+// through the records of all others.
+func TestCommitOfManyEnvironments(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	now := t0.Add(time.Hour)
+	cost := func(environments int) float64 {
+		s := apart(environments, 1, 2)
+		plan := mustPlan(t, set, s, now)
+		if len(plan.Start) != len(s.Targets) {
+			t.Fatalf("%d of %d start", len(plan.Start), len(s.Targets))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		state := mustCommit(t, plan, now)
+		runtime.ReadMemStats(&after)
+		if len(state.Executions) != len(plan.Start) {
+			t.Fatalf("%d of %d executions", len(state.Executions), len(plan.Start))
+		}
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	cost(100) // what is made once
+	if few, many := cost(100), cost(1600); many > 24*few {
+		t.Errorf("the commit of 1600 environments takes %.1f times the bytes of 100", many/few)
+	}
+}
+
 // TestLintCostGrowsWithTheFleet: four times as much of two things at once, of which each is looked at
 // for itself, costs Lint about four times as much. A square would be sixteen times.
 func TestLintCostGrowsWithTheFleet(t *testing.T) {
