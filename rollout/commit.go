@@ -80,15 +80,7 @@ func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.G
 		}
 	}
 	slices.SortFunc(changed, compareExecutions)
-	all := make([]*bracket.ExecutionRecord, 0, len(records)+len(changed))
-	for _, record := range changed {
-		k, replaces := slices.BinarySearchFunc(records, record, compareExecutions)
-		all = append(append(all, records[:k]...), record)
-		if records = records[k:]; replaces {
-			records = records[1:]
-		}
-	}
-	return groups, append(all, records...), nil
+	return groups, withExecutions(records, changed), nil
 }
 
 // recordsOf returns the records of a rule on the resources of some runs, in order of the resources.

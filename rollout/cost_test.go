@@ -119,6 +119,11 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 			}
 			return s
 		}},
+		{"environments of a bracket that a host has not read", members + curve, func(n int) rollout.Snapshot {
+			s := atWork(t, compile(t, policy(members[:len(members)-1])), apart(8*n, 1, 1), t0.Add(time.Minute))
+			s.Environments, s.Resources, s.Targets = s.Environments[:4*n], s.Resources[:4*n], s.Targets[:4*n]
+			return s
+		}},
 		{"environments of a bracket, and commands", members + curve, func(n int) rollout.Snapshot {
 			s := apart(8*n, 1, 1)
 			for k := range n {

@@ -10,10 +10,13 @@ import (
 // executions holds the records of executions as the brackets stepped so far left them. An execution
 // belongs to its resource, so the environments of a rule have the records of common resources in
 // common. Most resources are in one environment: their records are of no concern to the others, of
-// which there may be many. If there is only one environment, nothing is divided.
+// which there may be many. So are those about environments that the snapshot lacks. If there is only
+// one environment, nothing is divided.
 type executions struct {
 	own    map[ruleAt][]*bracket.ExecutionRecord // by rule and environment: of resources that are nowhere else, about nothing else
+	unseen map[string][]*bracket.ExecutionRecord // by rule: of resources without a target, about no environment of the snapshot
 	common map[string][]*bracket.ExecutionRecord // by rule: all others
+	away   map[ruleIn][]string                   // as openAway returns it; nil before that
 }
 
 type ruleAt struct {
@@ -23,7 +26,7 @@ type ruleAt struct {
 
 // divide divides the records of the state.
 func (w *work) divide(list []*bracket.ExecutionRecord) {
-	w.executions = executions{map[ruleAt][]*bracket.ExecutionRecord{}, map[string][]*bracket.ExecutionRecord{}}
+	w.executions = executions{own: map[ruleAt][]*bracket.ExecutionRecord{}, unseen: map[string][]*bracket.ExecutionRecord{}, common: map[string][]*bracket.ExecutionRecord{}}
 	for rule, records := range byRule(list) {
 		if len(w.environments) < 2 {
 			w.executions.common[rule] = records
@@ -32,31 +35,50 @@ func (w *work) divide(list []*bracket.ExecutionRecord) {
 		resource := 0
 		for _, record := range records {
 			resource = seek(len(w.resources), resource, func(k int) bool { return w.resources[k].ID < record.Resource })
-			at := int32(none)
+			at, somewhere := int32(none), false
 			if resource < len(w.resources) && w.resources[resource].ID == record.Resource {
-				at = w.onlyIn(int32(resource))
+				at, somewhere = w.onlyIn(int32(resource))
 			}
-			if at == none || !concerns(record, w.environments[at].ID) {
+			switch in := (ruleAt{rule, at}); {
+			case at != none && concerns(record, w.environments[at].ID):
+				w.executions.own[in] = append(w.executions.own[in], record)
+			case !somewhere && w.isUnseen(record):
+				w.executions.unseen[rule] = append(w.executions.unseen[rule], record)
+			default:
 				w.executions.common[rule] = append(w.executions.common[rule], record)
-				continue
 			}
-			in := ruleAt{rule, at}
-			w.executions.own[in] = append(w.executions.own[in], record)
 		}
 	}
 }
 
 // onlyIn returns the one environment that a resource is in; none if there are several, or none at
-// all.
-func (w *work) onlyIn(resource int32) int32 {
-	at := int32(none)
+// all. somewhere reports whether there are any.
+func (w *work) onlyIn(resource int32) (at int32, somewhere bool) {
+	at = none
 	for from := range w.everywhere(resource) {
 		if at != none {
-			return none
+			return none, true
 		}
 		at = w.targets[from].environment
 	}
-	return at
+	return at, at != none
+}
+
+// isUnseen reports whether nothing that a record tells is of an environment of the snapshot.
+func (w *work) isUnseen(record *bracket.ExecutionRecord) bool {
+	known := func(environment string) bool {
+		_, is := w.environment(environment)
+		return is
+	}
+	if record.Open != nil && known(record.Open.Environment) {
+		return false
+	}
+	for environment := range record.Last {
+		if known(environment) {
+			return false
+		}
+	}
+	return true
 }
 
 // concerns reports whether all that a record tells is of one environment.
@@ -126,8 +148,10 @@ func (w *work) keepExecutions(rule string, environment int32, list []*bracket.Ex
 	for _, record := range list {
 		ours := was(&own, record.Resource)
 		if !ours && !was(&common, record.Resource) { // it is new
-			r, known := w.resource(record.Resource)
-			ours = known && w.onlyIn(r) == environment
+			if r, known := w.resource(record.Resource); known {
+				at, _ := w.onlyIn(r)
+				ours = at == environment
+			}
 		}
 		if ours {
 			nextOwn = append(nextOwn, record)
@@ -138,18 +162,38 @@ func (w *work) keepExecutions(rule string, environment int32, list []*bracket.Ex
 	w.executions.common[rule], w.executions.own[in] = nextCommon, nextOwn
 }
 
+// withExecutions returns a list of records with others in it, which take the place of those of the
+// same rule and resource. Both lists are in order, and neither is modified.
+func withExecutions(records, others []*bracket.ExecutionRecord) []*bracket.ExecutionRecord {
+	if len(others) == 0 {
+		return records
+	}
+	all := make([]*bracket.ExecutionRecord, 0, len(records)+len(others))
+	for _, record := range others {
+		k, replaces := slices.BinarySearchFunc(records, record, compareExecutions)
+		all = append(append(all, records[:k]...), record)
+		if records = records[k:]; replaces {
+			records = records[1:]
+		}
+	}
+	return append(all, records...)
+}
+
 // execution returns the record of a rule on a resource, or nil.
 func (w *work) execution(rule, resource string) *bracket.ExecutionRecord {
 	if len(w.environments) > 1 {
 		if r, known := w.resource(resource); known {
-			if at := w.onlyIn(r); at != none {
+			if at, _ := w.onlyIn(r); at != none {
 				if record := executionOn(w.executions.own[ruleAt{rule, at}], resource); record != nil {
 					return record
 				}
 			}
 		}
 	}
-	return executionOn(w.executions.common[rule], resource)
+	if record := executionOn(w.executions.common[rule], resource); record != nil {
+		return record
+	}
+	return executionOn(w.executions.unseen[rule], resource)
 }
 
 // executionOn returns the record of a resource among those of one rule, or nil.
@@ -173,8 +217,10 @@ func (b *bracketWork) open(resource string) *bracket.Execution {
 // all lists the records of all rules, by rule and resource.
 func (x executions) all() []*bracket.ExecutionRecord {
 	var list []*bracket.ExecutionRecord
-	for _, records := range x.common {
-		list = append(list, records...)
+	for _, lists := range [...]map[string][]*bracket.ExecutionRecord{x.common, x.unseen} {
+		for _, records := range lists {
+			list = append(list, records...)
+		}
 	}
 	for _, records := range x.own {
 		list = append(list, records...)

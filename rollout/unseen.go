@@ -34,20 +34,21 @@ func (w *work) unseenTargets(b *bracketWork) (list []bracket.Target) {
 // elsewhere steps a bracket in an environment that the snapshot lacks: a command or a deletion may
 // end what is open there.
 func (w *work) elsewhere(record *bracket.GroupRecord) error {
-	var targets bracket.TargetList                 // as if all of them still existed
-	executions := w.executions.common[record.Rule] // it holds what is open in other environments than that of its resource
-	for _, own := range executions {
-		x := own.Open
-		if x == nil || x.Environment != record.Environment {
-			continue
+	var targets bracket.TargetList // as if all of them still existed
+	var open []*bracket.ExecutionRecord
+	in := ruleIn{record.Rule, record.Environment}
+	for _, resource := range w.openAway()[in] {
+		own := w.execution(record.Rule, resource)
+		if own == nil || own.Open == nil || own.Open.Environment != record.Environment {
+			continue // the step of another environment has ended it
 		}
-		for _, m := range x.Members {
+		open = append(open, own)
+		for _, m := range own.Open.Members {
 			targets = append(targets, bracket.Target{Resource: own.Resource, Deployment: m.Deployment})
 		}
 	}
-	in := ruleIn{record.Rule, record.Environment}
 	observation := bracket.Observation{Commands: w.commands[in], DeletedResources: w.gone, Targets: targets, RuleDeleted: true}
-	state, plan, err := bracket.Step(bracket.Rule{}, bracket.State{Group: record, Executions: executions}, observation, w.now)
+	state, plan, err := bracket.Step(bracket.Rule{}, bracket.State{Group: record, Executions: open}, observation, w.now)
 	if err != nil {
 		return err
 	}
@@ -56,8 +57,32 @@ func (w *work) elsewhere(record *bracket.GroupRecord) error {
 			w.reportEvent(in, e)
 		}
 	}
-	w.executions.common[record.Rule] = state.Executions
+	for _, list := range [...]map[string][]*bracket.ExecutionRecord{w.executions.common, w.executions.unseen} {
+		list[record.Rule] = withExecutions(list[record.Rule], slices.DeleteFunc(changed(open, state.Executions), func(r *bracket.ExecutionRecord) bool {
+			return executionOn(list[record.Rule], r.Resource) == nil
+		}))
+	}
 	return nil
+}
+
+// openAway returns, by rule and environment that the snapshot lacks, the resources on which executions
+// are open, in order. There may be as many such environments as executions, so the records are gone
+// through once for all of them.
+func (w *work) openAway() map[ruleIn][]string {
+	if w.executions.away != nil {
+		return w.executions.away
+	}
+	w.executions.away = map[ruleIn][]string{}
+	for _, record := range w.executions.all() {
+		if record.Open == nil {
+			continue
+		}
+		if _, known := w.environment(record.Open.Environment); !known {
+			in := ruleIn{record.Rule, record.Open.Environment}
+			w.executions.away[in] = append(w.executions.away[in], record.Resource)
+		}
+	}
+	return w.executions.away
 }
 
 // findUnseen diagnoses the open executions that cannot be followed because of what the snapshot
