@@ -179,6 +179,7 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			down[poolPlace{int32(k), resource}] = true
 		}
 	}
+	keyed := map[poolPlace]bool{}            // places on which no key refuses a forced candidate
 	taken := map[int32][]concurrency.Lease{} // by pool
 	for k, at := range w.turns {
 		c := w.candidates.at(at)
@@ -194,7 +195,7 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || down[at] || w.counted[at] {
 				// Down already, for this group or another, or by itself: no limit refuses the
 				// candidate, and the key must not either.
-				pools[pool].Keyless = slices.DeleteFunc(slices.Clone(pools[pool].Keyless), func(h concurrency.Holder) bool { return h.Resource == at.resource })
+				keyed[at] = true
 				continue
 			}
 			w.counted[at] = true
@@ -204,6 +205,11 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			}
 			record.NextToken++
 			taken[pool] = append(taken[pool], lease)
+		}
+	}
+	for k := range pools {
+		if len(keyed) > 0 && len(pools[k].Keyless) > 0 {
+			pools[k].Keyless = slices.DeleteFunc(slices.Clone(pools[k].Keyless), func(h concurrency.Holder) bool { return keyed[poolPlace{int32(k), h.Resource}] })
 		}
 	}
 	for pool, leases := range taken {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
@@ -61,6 +62,7 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 	}
 	byResource := `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`
 	limit := `{"resourceConcurrency":{"groupSelector":"true","limit":1}}`
+	kinds := `{"id":"rule","resourceConcurrency":{"groupSelector":"true","groupBy":"resource.kind","maxActiveKeys":1,"limit":"100%"}}`
 	stuck := `{"resourceConcurrency":{"groupSelector":"true","limit":"100%","stuckAfterSeconds":60,"onStuck":"quarantine"}}`
 	for _, row := range []struct {
 		why   string
@@ -161,6 +163,18 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 			for k, r := range s.Resources[:2] {
 				s.Overrides = append(s.Overrides, override("rule", only(r.ID), func(o *rollout.Override) { o.ID = fmt.Sprint(k) }))
 			}
+			return s
+		}},
+		{"places that were claimed without a key and never used, and an override of their limit", kinds, func(n int) rollout.Snapshot {
+			s := resources(4 * n)
+			plan := mustPlan(t, compile(t, policy(kinds)), s, t0)
+			s.State = mustCommit(t, plan, t0)
+			for k := range s.State.Pools {
+				if family := &s.State.Pools[k]; family.Confirmed != nil {
+					family.Confirmed = []concurrency.Confirmation{}
+				}
+			}
+			s.Overrides = append(s.Overrides, override("rule"))
 			return s
 		}},
 		{"overrides of a window", `{"id":"rule","deploymentWindow":{"from":"2030-01-01T00:00:00Z","until":"2030-01-02T00:00:00Z"}},` + curve, overridden},

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
 )
@@ -219,12 +218,7 @@ func (c *claiming) activate() {
 // every lease, because the holder of each may have begun under it.
 func (p *Plan) confirm(family concurrency.Record, begun []concurrency.Confirmation) []concurrency.Confirmation {
 	list := []concurrency.Confirmation{}
-	prefix := family.Key + "/"
-	first, _ := poolAt(p.State.Pools, prefix)
-	for _, record := range p.State.Pools[first:] {
-		if !strings.HasPrefix(record.Key, prefix) {
-			break
-		}
+	for _, record := range poolsOf(p.State.Pools, family.Key) {
 		for _, lease := range record.Leases {
 			if family.Confirms(lease) {
 				list = append(list, concurrency.Confirmation{Pool: lease.Pool, Token: lease.Token})

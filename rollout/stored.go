@@ -274,19 +274,20 @@ func (s *stored) asRead(keys []string) ([]write, error) {
 // told from those claimed before the list was kept. The second result is false if the family has a
 // list already, or needs none.
 func (s *stored) first(record concurrency.Record) (first concurrency.Record, is bool) {
-	find := func(key string) concurrency.Record {
-		k, known := poolAt(s.state.Pools, key)
-		if !known {
-			return concurrency.NewRecord(key)
-		}
-		return s.state.Pools[k]
+	first = concurrency.NewRecord(record.Key)
+	if k, known := poolAt(s.state.Pools, record.Key); known {
+		first = s.state.Pools[k]
 	}
-	if first = find(record.Key); first.Confirmed != nil || record.Confirmed == nil {
+	if first.Confirmed != nil || record.Confirmed == nil {
 		return first, false
 	}
-	first.Confirmed = slices.DeleteFunc(slices.Clone(record.Confirmed), func(c concurrency.Confirmation) bool {
-		return !slices.ContainsFunc(find(c.Pool).Leases, func(l concurrency.Lease) bool { return l.Token == c.Token })
-	})
+	claimed := map[concurrency.Confirmation]bool{}
+	for _, pool := range poolsOf(s.state.Pools, record.Key) {
+		for _, lease := range pool.Leases {
+			claimed[concurrency.Confirmation{Pool: lease.Pool, Token: lease.Token}] = true
+		}
+	}
+	first.Confirmed = slices.DeleteFunc(slices.Clone(record.Confirmed), func(c concurrency.Confirmation) bool { return !claimed[c] })
 	return first, true
 }
 
@@ -323,6 +324,18 @@ func (s *stored) replaced(changed []*bracket.ExecutionRecord) []*bracket.Executi
 // poolAt returns the index of a pool's record, or where it would be and false if there is none.
 func poolAt(records []concurrency.Record, key string) (int, bool) {
 	return slices.BinarySearchFunc(records, key, func(r concurrency.Record, key string) int { return strings.Compare(r.Key, key) })
+}
+
+// poolsOf returns the records of the pools of a family.
+func poolsOf(records []concurrency.Record, family string) []concurrency.Record {
+	prefix := family + "/"
+	from, _ := poolAt(records, prefix)
+	records = records[from:]
+	to := slices.IndexFunc(records, func(r concurrency.Record) bool { return !strings.HasPrefix(r.Key, prefix) })
+	if to < 0 {
+		return records
+	}
+	return records[:to]
 }
 
 func comparePools(a, b concurrency.Record) int { return strings.Compare(a.Key, b.Key) }
