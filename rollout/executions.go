@@ -10,8 +10,8 @@ import (
 // executions holds the records of executions as the brackets stepped so far left them. An execution
 // belongs to its resource, so the environments of a rule have the records of common resources in
 // common. Most resources are in one environment: their records are of no concern to the others, of
-// which there may be many. So are those about environments that the snapshot lacks. If there is only
-// one environment, nothing is divided.
+// which there may be many. So it is with records about environments that the snapshot lacks. If
+// there is only one environment, nothing is divided.
 type executions struct {
 	own    map[ruleAt][]*bracket.ExecutionRecord // by rule and environment: of resources that are nowhere else, about nothing else
 	unseen map[string][]*bracket.ExecutionRecord // by rule: of resources without a target, about no environment of the snapshot

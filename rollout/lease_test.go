@@ -6,8 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testkit"
+	"github.com/tranche-dev/tranche/internal/textkey"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -731,4 +735,99 @@ func TestBackingOffIsNotStuck(t *testing.T) {
 			t.Errorf("%s: stuck %+v, starts %q, waits %q", row.why, plan.Stuck, started(plan), blockers(plan))
 		}
 	}
+}
+
+// TestEveryLeaseHasAHolder: whatever was committed and begun, by whatever clocks, and whatever policies
+// and labels have become meanwhile, the slot of a start is not given back before the end of its job is
+// seen; and of every slot somebody can say who will give it back: its holder starts, waits, is at work
+// or is being verified, or the plan lists the slot as an orphan, also to those who wait for it.
+func TestEveryLeaseHasAHolder(t *testing.T) {
+	env, seen := newRemembering(t), testkit.Tally{}
+	holder := func(s rollout.Snapshot, plan rollout.Plan, lease concurrency.Lease) string {
+		active := func(x rollout.Target, prefix string) bool {
+			return slices.ContainsFunc(x.Jobs, func(j rollout.Job) bool {
+				judged := slices.Contains([]rollout.Verification{"", rollout.VerificationPassed, rollout.VerificationFailed}, j.Verification)
+				return strings.HasPrefix(j.Run, prefix) && (!j.Status.Terminal() || prefix == "" && !judged)
+			})
+		}
+		id, outside := rollout.TargetOf(lease.Holder)
+		_, waits := plan.Waiting.Of(id)
+		switch {
+		case slices.ContainsFunc(plan.Start, func(x rollout.Start) bool { return x.Resource == lease.Resource && x.Group == lease.Group }):
+			return "starts"
+		case slices.Contains(plan.Orphans, lease):
+			return "is gone"
+		case outside && waits:
+			return "waits"
+		case outside && slices.ContainsFunc(s.Targets, func(x rollout.Target) bool { return x.TargetID == id && active(x, "") }):
+			return "is at work"
+		case !outside && slices.ContainsFunc(plan.State.Executions, func(x *bracket.ExecutionRecord) bool {
+			return x.Resource == lease.Resource && x.Open != nil && (x.Open.Group == lease.Group || slices.Contains(x.Open.Merged, lease.Group))
+		}):
+			return "is open"
+		case !outside && slices.ContainsFunc(s.Targets, func(x rollout.Target) bool {
+			return x.Resource == lease.Resource && active(x, textkey.Join(lease.Group)+"/")
+		}):
+			return "runs"
+		}
+		return ""
+	}
+	seconds := func(t *rapid.T, label string, from int) time.Duration {
+		return time.Duration(between(t, label, from, 600)) * time.Second
+	}
+	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
+		some := subset(t, w.plan.Start)
+		s, set := cloneFleet(w.s), w.set
+		var err error
+		if s.State, err = w.plan.Commit(some, w.now.Add(seconds(t, "committed", 0))); err != nil {
+			t.Fatal(err)
+		}
+		if chance(t, "relabelled", 30) {
+			for k := range s.Resources {
+				s.Resources[k].Metadata = map[string]string{"zone": oneOf(t, "zone", "a", "b"), "n": oneOf(t, "n", "1", "2", "x")}
+			}
+		}
+		if chance(t, "policies gone", 30) {
+			if set, err = rollout.Compile(w.policies[:uniform(t, "left", len(w.policies)+1)], env, w.options...); err != nil {
+				return // it has a rule of the host for what is gone
+			}
+		}
+		if chance(t, "begun", 70) {
+			for _, start := range some {
+				add(&s, start, job(start, w.now.Add(seconds(t, "created", -600)), rollout.JobInProgress))
+			}
+		}
+		plan, planned := planIfAny(t, set, s, w.now.Add(seconds(t, "planned", -600)))
+		if !planned {
+			return
+		}
+		for _, start := range some {
+			for _, claim := range start.Claims {
+				k := slices.IndexFunc(plan.State.Pools, func(r concurrency.Record) bool { return r.Key == claim.Pool })
+				if !slices.Contains(s.DeletedResources, start.Resource) && (k < 0 || start.Held(plan.State.Pools[k]) != nil) {
+					t.Fatalf("the slot of %v in %s is gone\n%v\n%v", start, claim.Pool, plan, w)
+				}
+			}
+		}
+		for _, record := range plan.State.Pools {
+			for _, lease := range record.Leases {
+				does := holder(s, plan, lease)
+				if does == "" {
+					t.Fatalf("nobody has the slot %v\n%v\n%v", lease, plan, w)
+				}
+				seen["the holder "+does]++
+			}
+		}
+		for _, wait := range waitingOf(plan) {
+			for _, v := range wait.Blockers {
+				if v.Reason != "slot_full" {
+					continue
+				}
+				orphan := slices.ContainsFunc(plan.Orphans, func(l concurrency.Lease) bool { return l.Pool == v.On[0].Pool })
+				if named := slices.ContainsFunc(v.On, func(c rollout.Condition) bool { return c.Kind == rollout.OnOrphan }); named != orphan {
+					t.Fatalf("%v waits for %v, orphans are %v\n%v", wait.TargetID, v, plan.Orphans, w)
+				}
+			}
+		}
+	}, "the holder starts", "the holder is gone", "the holder waits", "the holder is at work", "the holder is open")
 }

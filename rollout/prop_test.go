@@ -988,6 +988,88 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 	}, "applied", "more later", "start alone", "start in bracket", "slot_keys_full", "slot_reserved", "let past", "quarantined")
 }
 
+// TestLostStartsAreOfferedAgain: whatever part of a plan was saved and never dispatched, and wherever
+// the save was cut off, the next plan offers what that one did, with the slots that are taken by then.
+// Where an override lets somebody past a limit it may offer more: places that were given first are as
+// good as any.
+func TestLostStartsAreOfferedAgain(t *testing.T) {
+	env, seen := newRemembering(t), testkit.Tally{}
+	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
+		some := subset(t, w.plan.Start)
+		if len(some) == 0 {
+			return
+		}
+		saved, err := w.plan.Commit(some, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := w.s
+		s.State = saved
+		cut := oneOf(t, "cut", "after all", "before executions", "between pools")
+		if cut != "after all" {
+			s.State.Executions = nil // those that ended come before the pools, all others after them
+			for _, record := range saved.Executions {
+				k := slices.IndexFunc(w.s.State.Executions, func(r *bracket.ExecutionRecord) bool { return r.Rule == record.Rule && r.Resource == record.Resource })
+				switch {
+				case record.Open == nil:
+					s.State.Executions = append(s.State.Executions, record)
+				case k >= 0 && w.s.State.Executions[k].Open != nil && w.s.State.Executions[k].Open.Group != record.Open.Group:
+					ended := *record
+					ended.Open = nil
+					s.State.Executions = append(s.State.Executions, &ended)
+				case k >= 0:
+					s.State.Executions = append(s.State.Executions, w.s.State.Executions[k])
+				}
+			}
+		}
+		if cut == "between pools" {
+			s.State.Pools = nil
+			for _, record := range saved.Pools {
+				k := slices.IndexFunc(w.s.State.Pools, func(r concurrency.Record) bool { return r.Key == record.Key })
+				family := len(record.Leases) == 0 && record.Confirmed != nil // comes last, and the first time with an empty list before all
+				switch {
+				case !family && chance(t, "written", 50):
+					s.State.Pools = append(s.State.Pools, record)
+				case k >= 0:
+					s.State.Pools = append(s.State.Pools, w.s.State.Pools[k])
+				case family:
+					record.Confirmed = []concurrency.Confirmation{}
+					s.State.Pools = append(s.State.Pools, record)
+				}
+			}
+		}
+		again, err := w.set.Plan(s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(list []rollout.Start, run string) int {
+			return slices.IndexFunc(list, func(x rollout.Start) bool { return x.Run == run })
+		}
+		for _, start := range w.plan.Start {
+			if of(again.Start, start.Run) < 0 {
+				t.Fatalf("saved %v, cut off %s, and %v is not offered again, but %v\n%v", some, cut, start, again.Start, w)
+			}
+		}
+		past := slices.ContainsFunc(w.plan.Start, func(x rollout.Start) bool { return x.Reason == rollout.ReasonOverridden })
+		for _, start := range again.Start {
+			if !past && of(w.plan.Start, start.Run) < 0 {
+				t.Fatalf("saved %v, cut off %s, and %v is offered, too\n%v", some, cut, start, w)
+			}
+			k := of(some, start.Run)
+			if k < 0 || cut == "between pools" {
+				continue
+			}
+			for _, claim := range start.Claims { // a run of an execution that is open by now claims only what it needs itself
+				if !slices.ContainsFunc(some[k].Claims, func(c rollout.Claim) bool { return c.Pool == claim.Pool && c.Token == claim.Token }) {
+					t.Fatalf("%v claims %v, and then %v\n%v", start, some[k].Claims, start.Claims, w)
+				}
+				seen["same slot"]++
+			}
+		}
+		seen["cut off "+cut]++
+	}, "cut off after all", "cut off before executions", "cut off between pools", "same slot", "start in bracket", "slot_keys_full")
+}
+
 // TestI3NeverOlder: no start is older than what the target has or has begun, but for a rollback.
 func TestI3NeverOlder(t *testing.T) {
 	env, seen := newRemembering(t), testkit.Tally{}
