@@ -74,15 +74,15 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 	due := s.group.ReadyAt
 	var at time.Time
 	var position, founders int32
-	var never *Verdict
+	var never []Verdict
 	view := int32(none)
 	for _, run := range runs {
 		if view != w.view[run.target] || !s.alike {
 			view = w.view[run.target]
 			at, position, founders, never = s.turn(run)
 		}
-		if never != nil {
-			pending.blockers = w.once(pending.blockers, *never)
+		for _, verdict := range never {
+			pending.blockers = w.once(pending.blockers, verdict)
 		}
 		due = later(due, at)
 		pending.position, pending.founders = max(pending.position, position), max(pending.founders, founders)
@@ -288,9 +288,9 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	return r
 }
 
-// turn returns when a member's target is due under all rules that govern it, or what says that it
-// never is.
-func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, never *Verdict) {
+// turn returns when a member's target is due under all rules that govern it, and those that say that
+// it never is.
+func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, never []Verdict) {
 	w, i := s.w, run.target
 	for k := range s.rules {
 		r := &s.rules[k]
@@ -314,11 +314,12 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 			if verdict.Reason == ReasonRolloutOverflow {
 				verdict.Data.Position = 0 // it is told with the turn of the execution, once for all members
 			}
-			return due, p, int32(rollout.record.Founders), &verdict
-		}
-		if at.After(due) {
+			if never = append(never, verdict); len(never) == 1 {
+				position, founders = p, int32(rollout.record.Founders)
+			}
+		} else if at.After(due) && len(never) == 0 {
 			due, position, founders = at, p, int32(rollout.record.Founders)
 		}
 	}
-	return due, position, founders, nil
+	return due, position, founders, never
 }

@@ -659,3 +659,32 @@ func TestOverflowIsToldOnce(t *testing.T) {
 		t.Errorf("of so many: %v", told)
 	}
 }
+
+// TestEveryCurveWithoutEndIsTold: the turn of a resource never comes by two curves. Both are listed,
+// as outside brackets: without the first one alone nothing would start.
+func TestEveryCurveWithoutEndIsTold(t *testing.T) {
+	t.Parallel()
+	curve := func(id string) string {
+		return fmt.Sprintf(`{"name":%[1]q,"selector":"true","rules":[{"id":%[1]q,"gradualRollout":{"rolloutType":"linear","timeScaleInterval":9000000000,"orderKey":"resource"}}]}`, id)
+	}
+	for _, row := range []struct{ why, members string }{
+		{"in a bracket", policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`) + ","},
+		{"outside brackets", ""},
+	} {
+		waits := waitingOf(mustPlan(t, compile(t, `[`+row.members+curve("x")+`,`+curve("y")+`]`), fleet(3, "v1", map[string][]string{"api": {"v1", "v2"}}), t0))
+		if len(waits) != 2 {
+			t.Fatalf("%s: %v", row.why, waits)
+		}
+		for _, wait := range waits {
+			var rules []string
+			for _, b := range wait.Blockers {
+				if b.Reason == rollout.ReasonRolloutOverflow {
+					rules = append(rules, b.Rule)
+				}
+			}
+			if !slices.Equal(rules, []string{"x", "y"}) {
+				t.Errorf("%s: %s waits for %v", row.why, wait.TargetID, wait.Blockers)
+			}
+		}
+	}
+}
