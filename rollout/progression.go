@@ -35,8 +35,8 @@ type EnvironmentProgression struct {
 	// meanwhile has succeeded all the same. To stop it, set it to paused. Unset or 0: no soak.
 	MinimumSoakTimeMinutes int64 `json:"minimumSoakTimeMinutes,omitempty"`
 
-	// MaximumAgeHours refuses a version whose newest success there is this old or older. Nil: no
-	// limit.
+	// MaximumAgeHours refuses a version whose newest success there is this old or older, also one
+	// that has not soaked for long enough yet. Nil: no limit.
 	MaximumAgeHours *int64 `json:"maximumAgeHours,omitempty"`
 
 	// SuccessStatuses are the job statuses that count as success. Unset: successful.
@@ -252,8 +252,9 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 		waiting.Data.Detail = unreachable(population, required, passed, failed)
 		return time.Time{}, waiting
 	}
+	var expires time.Time // zero: never
 	if p.MaximumAgeHours != nil {
-		expires := addTime(newest, time.Duration(*p.MaximumAgeHours)*time.Hour)
+		expires = addTime(newest, time.Duration(*p.MaximumAgeHours)*time.Hour)
 		if !w.now.Before(expires) {
 			return time.Time{}, Verdict{Status: Denied, Reason: ReasonProgressionTooOld, Rule: rule.id, Data: &Data{Detail: newest.UTC().Format(time.RFC3339)}}
 		}
@@ -262,8 +263,13 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	slices.SortFunc(firsts, time.Time.Compare)
 	at := addTime(firsts[required-1], time.Duration(p.MinimumSoakTimeMinutes)*time.Minute)
 	if w.now.Before(at) {
-		w.wake(at)
-		waiting.Until = at
+		switch {
+		case expires.IsZero() || at.Before(expires):
+			w.wake(at)
+			waiting.Until = at
+		case len(firsts)+passed+failed == population: // else another success may come, which is younger
+			waiting.Data.Detail = "the newest success there is too old before the soak ends"
+		}
 		return time.Time{}, waiting
 	}
 	return later(at, v.CreatedAt).UTC(), Verdict{}

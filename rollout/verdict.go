@@ -37,7 +37,7 @@ const (
 	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed
 	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
 	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago
-	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; if too few targets there can still succeed by themselves, On has an operator or a version too, and Detail says why
+	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; Until is the end of the soak, if the newest success is young enough then; if no success to come by itself helps, On has an operator or a version too, and Detail says why
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
 	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed
 	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met
