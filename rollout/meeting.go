@@ -39,6 +39,22 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	return at
 }
 
+// openFrom returns the first instant from at on at which the windows of all runs are open for long
+// enough, and at itself if there is none.
+func (w *work) openFrom(runs []pendingRun, at time.Time) time.Time {
+	if !w.windowed {
+		return at
+	}
+	var all []*hours
+	for _, run := range runs {
+		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
+			all = append(all, h)
+		}
+	}
+	opens, _ := w.together(all, at)
+	return opens
+}
+
 // unlessLetPast names the members that a window holds if an override lets other members of the same
 // execution past it: the author of the override sees which ones are missing.
 func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {

@@ -199,7 +199,7 @@ func said(wait bracket.Wait) bracket.Verdict {
 func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.Verdict) []Verdict {
 	own := w.verdict(b, w.resources[p.resource].ID, said, p)
 	if said.Reason == bracket.ReasonNotDue {
-		if until, on := opener(p.blockers); len(on) > 0 || !until.IsZero() {
+		if until, on := p.opener(); len(on) > 0 || !until.IsZero() {
 			own.Until, own.On = until, on
 		}
 	}

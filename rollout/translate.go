@@ -55,9 +55,19 @@ func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 	if !known || !pending || !slices.ContainsFunc(halt.On, undue) {
 		return
 	}
-	if until, on := opener(b.pending[k].blockers); len(on) > 0 || !until.IsZero() {
+	if until, on := b.pending[k].opener(); len(on) > 0 || !until.IsZero() {
 		halt.Until, halt.On = until, append(slices.DeleteFunc(slices.Clone(halt.On), undue), on...)
 	}
+}
+
+// opener returns what the execution on a pending resource waits for besides time, and the instant at
+// which it can start if time takes all of that away.
+func (p *pendingResource) opener() (until time.Time, on []Condition) {
+	until, on = opener(p.blockers)
+	if !until.IsZero() {
+		until = later(until, p.due)
+	}
+	return until, on
 }
 
 // opener returns what an execution waits for if it cannot be due before these verdicts are gone:

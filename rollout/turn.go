@@ -103,6 +103,9 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 		due = w.opening(runs, due, pending)
 	}
 	if len(pending.blockers) > 0 {
+		if until, _ := opener(pending.blockers); !until.IsZero() {
+			pending.due = w.openFrom(runs, later(due, until))
+		}
 		return time.Time{}
 	}
 	return due

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -685,6 +686,39 @@ func TestEveryCurveWithoutEndIsTold(t *testing.T) {
 			if !slices.Equal(rules, []string{"x", "y"}) {
 				t.Errorf("%s: %s waits for %v", row.why, wait.TargetID, wait.Blockers)
 			}
+		}
+	}
+}
+
+// TestNotDueUntilTheLastOfAll: an execution that a freeze keeps from its start, and that neither its
+// turn, nor a window, nor a cooldown would let start when the freeze is over, is told the instant at
+// which all of them do.
+func TestNotDueUntilTheLastOfAll(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why, rule string
+		want      int // minute
+	}{
+		{"the turn comes later", `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":7200}}`, 120},
+		{"the turn comes before", `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}}`, 30},
+		{"the window opens later", `{"deploymentWindow":{"from":"2025-01-01T02:00:00Z","until":"2025-01-01T03:00:00Z"}}`, 120},
+		{"the window is open now, and shut when the freeze is over", `{"deploymentWindow":{"weekly":{"days":["wed"],"start":"00:00","end":"00:20"}}}`, 7 * 24 * 60},
+		{"the window does not open again: then there is only the end of the freeze to tell", `{"deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-01T00:20:00Z"}}`, 30},
+		{"the cooldown is over later", `{"versionCooldown":{"intervalSeconds":10800}}`, 120},
+	} {
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`+row.rule))
+		s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+		s.Freezes = []rollout.Freeze{freeze(thaws(minute(30)))}
+		latest := 0.0
+		for wait := range mustPlan(t, set, s, minute(1)).Waiting.All() {
+			if b := wait.Blockers[0]; string(b.Reason) != string(bracket.ReasonNotDue) || b.Until.IsZero() {
+				t.Errorf("%s: %v", row.why, wait)
+			} else {
+				latest = max(latest, b.Until.Sub(t0).Minutes())
+			}
+		}
+		if latest != float64(row.want) {
+			t.Errorf("%s: until minute %v, want %d", row.why, latest, row.want)
 		}
 	}
 }
