@@ -173,7 +173,7 @@ func (w *work) hoursPast(own *hours, past []*Override) *hours {
 // timing is what is known about calendars besides their windows.
 type timing struct {
 	hours    map[overriddenHours]*hours // what overrides leave of hours
-	meetings []*meeting
+	meetings map[[2]*hours][]*meeting   // by the first and the last of their hours: overrides make many
 }
 
 // overriddenHours are hours of which some rules have an override in force; since says, by rule,

@@ -97,12 +97,16 @@ type meeting struct {
 // open at the same time would send the search from one opening to the next for ever, so it ends with
 // the horizon. A search that fails would fail from all later instants, too.
 func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *meeting) {
-	k := slices.IndexFunc(w.meetings, func(m *meeting) bool { return slices.Equal(m.hours, all) })
-	if k < 0 {
-		k = len(w.meetings)
-		w.meetings = append(w.meetings, &meeting{hours: all})
+	if len(all) == 0 {
+		return at, nil
 	}
-	m := w.meetings[k]
+	ends := [2]*hours{all[0], all[len(all)-1]}
+	k := slices.IndexFunc(w.meetings[ends], func(m *meeting) bool { return slices.Equal(m.hours, all) })
+	if k < 0 {
+		k = len(w.meetings[ends])
+		put(&w.meetings, ends, append(w.meetings[ends], &meeting{hours: all}))
+	}
+	m := w.meetings[ends][k]
 	if m.shut && !at.Before(m.from) {
 		return at, m
 	}

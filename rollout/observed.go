@@ -120,8 +120,8 @@ func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time
 		if o == nil || !o.satisfied(g.created).After(at) {
 			continue
 		}
-		if !slices.ContainsFunc(b.targets, func(i int32) bool {
-			if w.viewed(i) != kind || !w.inScope(i, g.version) {
+		if !slices.ContainsFunc(w.targetsOf(b, kind), func(i int32) bool {
+			if !w.inScope(i, g.version) {
 				return false
 			}
 			one := w.boundWith(i, g.version)
@@ -132,6 +132,18 @@ func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time
 		}
 	}
 	return at
+}
+
+// targetsOf lists the targets of a kind. There may be as many kinds as targets.
+func (w *work) targetsOf(b *bracketWork, kind viewed) []int32 {
+	if b.kinds.targets == nil {
+		b.kinds.targets = map[viewed][]int32{}
+		for _, i := range b.targets {
+			own := w.viewed(i)
+			b.kinds.targets[own] = append(b.kinds.targets[own], i)
+		}
+	}
+	return b.kinds.targets[kind]
 }
 
 // lateVersion is a version whose gates opened for the targets of a kind only after the latest group
@@ -170,6 +182,8 @@ func (w *work) viewed(i int32) viewed {
 type kinds struct {
 	list []memberKind // by deployment
 	left []int32      // deployments with former targets only, ascending
+
+	targets map[viewed][]int32 // former ones included; nil: not asked for yet
 }
 
 type memberKind struct {
