@@ -14,9 +14,9 @@ import (
 type bracketing struct {
 	members []bool // per target: whether it is a member of a bracket
 	groups  map[ruleIn]*bracket.GroupRecord
-	stepped []*bracketWork     // every bracket in every environment that it involves, and those whose rule is gone
-	leaving []*bracketWork     // brackets with open executions whose rule is gone, or on targets of another bracket
-	closing map[int32][]string // resource → the rules of such executions that are open on it
+	stepped []*bracketWork           // every bracket in every environment that it involves, and those whose rule is gone
+	leaving map[int32][]*bracketWork // per target: brackets with an open execution there whose rule is gone, or that another bracket took it from
+	closing map[int32][]string       // resource → the rules of such executions that are open on it
 
 	executions executions
 	opened     []opened                     // what eachOpen yielded last
@@ -36,6 +36,7 @@ type bracketWork struct {
 	environment int32
 	targets     []int32                   // of its members, in order
 	deployments []int32                   // numbers of its members
+	handed      bool                      // another bracket has taken targets over on which its execution is open
 	lent        map[int32]bool            // those of former that are members of another bracket
 	former      map[int32]bool            // targets of an open execution that are no longer members, see former.go
 	edges       map[edge]bool             // dependency rules that order members instead of blocking them; false: for some versions only, see unordered
@@ -146,14 +147,11 @@ func (w *work) brackets() error {
 func (w *work) formed() iter.Seq2[*bracketWork, error] {
 	return func(yield func(*bracketWork, error) bool) {
 		w.meetDeployments()
+		involved := w.involved()
 		var works []*bracketWork
 		for _, rule := range w.set.brackets {
-			has := w.rulesIn(rule)
-			for e := range w.environments {
-				if !w.involves(rule, int32(e)) {
-					continue
-				}
-				b, err := w.membersOf(rule, int32(e), has, works)
+			for _, e := range involved(rule) {
+				b, err := w.membersOf(rule, e, works)
 				if err == nil {
 					works = append(works, b)
 				}
@@ -213,11 +211,33 @@ func (w *work) meetDeployments() {
 	}
 }
 
-// involves reports whether a bracket may have members in an environment, or something is stored of it
-// there.
-func (w *work) involves(rule *compiledRule, e int32) bool {
-	at := ruleAt{rule.id, e}
-	return len(w.concerns[at]) > 0 || w.groups[ruleIn{rule.id, w.environments[e].ID}] != nil || len(w.executions.common[rule.id]) > 0 || len(w.executions.own[at]) > 0
+// involved returns the environments, in order, in which a bracket may have members, or something is
+// stored of it. There may be as many brackets as environments, each in few of them.
+func (w *work) involved() func(rule *compiledRule) []int32 {
+	lists := map[string][]int32{}
+	add := func(rule string, e int32) { lists[rule] = append(lists[rule], e) }
+	for at := range w.concerns {
+		add(at.rule, at.environment)
+	}
+	for at := range w.executions.own {
+		add(at.rule, at.environment)
+	}
+	for in := range w.groups {
+		if e, known := w.environment(in.environment); known {
+			add(in.rule, e)
+		}
+	}
+	return func(rule *compiledRule) []int32 {
+		list := lists[rule.id]
+		if len(w.executions.common[rule.id]) > 0 {
+			list = nil
+			for e := range w.environments {
+				list = append(list, int32(e))
+			}
+		}
+		slices.Sort(list)
+		return slices.Compact(list)
+	}
 }
 
 // leftBehind steps what is stored of rules that are gone, and of environments that the snapshot does

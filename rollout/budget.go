@@ -223,8 +223,8 @@ func (w *work) budgeted(rule *compiledRule, environment, deployment int32) iter.
 	}
 	return func(yield func(int32) bool) {
 		for e := first; e < end; e++ {
-			for _, i := range w.targetsIn(e, deployment) {
-				if w.viewOf(i).has(rule) && !yield(i) {
+			for _, i := range w.governed(rule, w.targetsIn(e, deployment)) {
+				if !yield(i) {
 					return
 				}
 			}

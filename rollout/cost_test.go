@@ -709,3 +709,50 @@ func TestPoliciesOfResourcesAskOncePerResource(t *testing.T) {
 		}
 	}
 }
+
+// TestCostOfPoliciesOfFewTargets: there may be as many policies as targets, each for few of them. Eight
+// times as many of both cost about eight times the bytes: a list of all targets, or of all sets of
+// policies, for each policy would be many more.
+func TestCostOfPoliciesOfFewTargets(t *testing.T) {
+	const few, factor = 400, 8
+	bracket := policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)
+	curve := `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`
+	byResource := `{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}`
+	resources := func(n int) rollout.Snapshot { return fleet(n, "v1", map[string][]string{"api": {"v1", "v2"}}) }
+	for _, row := range []struct {
+		why    string
+		common string // a policy for all
+		own    string // the rules of a policy for one resource, or one deployment
+		fleet  func(n int) rollout.Snapshot
+	}{
+		{"each with a curve", "", curve, resources},
+		{"each with a curve that ranks resources", "", byResource, resources},
+		{"each with a curve, in one bracket", bracket, curve, resources},
+		{"under one curve", policy(curve), `{"anyApproval":{"minApprovals":0}}`, func(n int) rollout.Snapshot { return apart(1, n, 1) }},
+	} {
+		cost := func(n int) float64 {
+			s := row.fleet(n)
+			var texts []string
+			if row.common != "" {
+				texts = append(texts, row.common)
+			}
+			for k := range n {
+				at := fmt.Sprintf("resource.id == 'r%d'", k+1)
+				if len(s.Deployments) > 1 {
+					at = fmt.Sprintf("deployment.id == 'd%04d'", k)
+				}
+				texts = append(texts, fmt.Sprintf(`{"name":"own-%d","selector":%q,"rules":[%s]}`, k, at, row.own))
+			}
+			set := compile(t, "["+strings.Join(texts, ",")+"]")
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			mustPlan(t, set, s, t0.Add(time.Hour))
+			runtime.ReadMemStats(&after)
+			return float64(after.TotalAlloc - before.TotalAlloc)
+		}
+		cost(few) // what is made once
+		if bytes, more := cost(few), cost(factor*few); more > 1.4*factor*bytes {
+			t.Errorf("%s: %d times as many take %.1f times the bytes (%.0f and %.0f)", row.why, factor, more/bytes, bytes, more)
+		}
+	}
+}

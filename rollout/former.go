@@ -43,6 +43,9 @@ func (w *work) addFormer(b *bracketWork) {
 	w.others(b, func(i int32) {
 		if w.members[i] {
 			put(&b.lent, i, true)
+			if b.handed {
+				put(&w.leaving, i, append(w.leaving[i], b))
+			}
 		}
 		w.members[i] = true
 		put(&b.former, i, true)
@@ -62,16 +65,14 @@ func (w *work) handedOver(works []*bracketWork) []*bracketWork {
 	}
 	var first, others []*bracketWork
 	for _, b := range works {
-		handed := false
 		w.others(b, func(i int32) {
 			if w.members[i] {
-				handed = true
+				b.handed = true
 				w.close(w.targets[i].resource, b.id)
 			}
 		})
-		if handed {
+		if b.handed {
 			first = append(first, b)
-			w.leaving = append(w.leaving, b)
 		} else {
 			others = append(others, b)
 		}
@@ -159,18 +160,16 @@ func (w *work) runOut(b *bracketWork) {
 		b.former[i] = w.members[i]
 		w.members[i] = true
 		w.close(w.targets[i].resource, b.id)
+		put(&w.leaving, i, append(w.leaving[i], b))
 	})
-	if len(b.targets) > 0 {
-		w.leaving = append(w.leaving, b)
-	}
 }
 
 // leaves reports whether an execution of a rule that is gone, or that had the target before, starts
 // something on it now.
 func (w *work) leaves(i int32) bool {
-	return slices.ContainsFunc(w.leaving, func(b *bracketWork) bool {
+	return slices.ContainsFunc(w.leaving[i], func(b *bracketWork) bool {
 		_, starts := b.started[i]
-		return starts && (b.rule == nil || b.lent[i])
+		return starts
 	})
 }
 

@@ -29,6 +29,8 @@ func newView(policies []*compiledPolicy) *view {
 type governing struct {
 	views       views
 	view        []int32             // per target: its view
+	byView      []int32             // the targets of each view, in order; nil: not asked for yet
+	beginsView  []int32             // per view: where its targets begin in byView
 	windowed    bool                // one of the views has windows
 	subject     bound               // what an expression is asked about: one for all questions, since a value in an interface is allocated
 	held        map[int32][]Verdict // targets that nothing may start on, because an expression failed
@@ -40,8 +42,9 @@ type governing struct {
 // policy by policy, so many more sets may exist only as steps to others.
 type views struct {
 	list []*view
+	with [][]int32          // per policy: the views that have it, ascending
 	sets []policies         // the first is the empty one, and so is the view of the same number
-	with map[viewStep]int32 // the set that results from adding a policy to a set
+	step map[viewStep]int32 // the set that results from adding a policy to a set
 }
 
 // policies is a set of policies: another set and one policy more.
@@ -53,17 +56,17 @@ type policies struct {
 
 type viewStep struct{ set, policy int32 }
 
-func newViews() views {
-	return views{list: []*view{newView(nil)}, sets: []policies{{from: none}}}
+func newViews(n int) views {
+	return views{list: []*view{newView(nil)}, with: make([][]int32, n), sets: []policies{{from: none}}}
 }
 
 func (v *views) add(set int32, policy int, p *compiledPolicy) int32 {
 	step := viewStep{set, int32(policy)}
-	to, ok := v.with[step]
+	to, ok := v.step[step]
 	if !ok {
 		to = int32(len(v.sets))
 		v.sets = append(v.sets, policies{set, p, none})
-		put(&v.with, step, to)
+		put(&v.step, step, to)
 	}
 	return to
 }
@@ -76,8 +79,11 @@ func (v *views) of(set int32) int32 {
 			list = append(list, v.sets[at].last)
 		}
 		slices.Reverse(list)
-		v.sets[set].view = int32(len(v.list))
-		v.list = append(v.list, newView(list))
+		number := int32(len(v.list))
+		for _, p := range list {
+			v.with[p.number] = append(v.with[p.number], number)
+		}
+		v.sets[set].view, v.list = number, append(v.list, newView(list))
 	}
 	return v.sets[set].view
 }
@@ -150,7 +156,7 @@ type ofOneResource struct {
 // environment) that it may be about, and only where that leaves it undecided once per target that it
 // may be about, or once per resource of an environment if it reads nothing else.
 func (w *work) govern() {
-	w.views = newViews()
+	w.views = newViews(len(w.set.policies))
 	w.view = make([]int32, len(w.targets))
 	longEnvironment, longDeployment, longResource := w.long()
 	var about []int32          // scratch
@@ -298,11 +304,46 @@ func (v *view) has(rule *compiledRule) bool {
 	return there
 }
 
-// rulesIn reports for every view whether a rule is in it.
-func (w *work) rulesIn(rule *compiledRule) []bool {
-	has := make([]bool, len(w.views.list))
-	for k, v := range w.views.list {
-		has[k] = v.has(rule)
+// few returns the targets that a rule governs, in order, if they are less than an eighth of n. There
+// may be as many policies as targets, each for few of them, and to go over all targets for each
+// policy would cost the product.
+func (w *work) few(rule *compiledRule, n int) (list []int32, are bool) {
+	views := w.views.with[rule.policy.number]
+	if n < 8 || len(views) > n/8 {
+		return nil, false
 	}
-	return has
+	if w.byView == nil {
+		w.sortByView()
+	}
+	size := 0
+	for _, view := range views {
+		size += int(w.beginsView[view+1] - w.beginsView[view])
+	}
+	if size > n/8 {
+		return nil, false
+	}
+	list = make([]int32, 0, size)
+	for _, view := range views {
+		list = append(list, w.byView[w.beginsView[view]:w.beginsView[view+1]]...)
+	}
+	if len(views) > 1 {
+		slices.Sort(list)
+	}
+	return list, true
+}
+
+func (w *work) sortByView() {
+	w.beginsView = make([]int32, len(w.views.list)+1)
+	for _, view := range w.view {
+		w.beginsView[view+1]++
+	}
+	for k := range w.views.list {
+		w.beginsView[k+1] += w.beginsView[k]
+	}
+	w.byView = make([]int32, len(w.targets))
+	next := slices.Clone(w.beginsView)
+	for i, view := range w.view {
+		w.byView[next[view]] = int32(i)
+		next[view]++
+	}
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // membersOf finds the member targets of a bracket rule in an environment: those that its policy
-// governs and whose deployment the rule selects. has says which views have the rule. A target that
-// another bracket has already is an error.
-func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*bracketWork) (*bracketWork, error) {
-	b := newBracketWork(rule, e)
+// governs and whose deployment the rule selects. A target that another bracket has already is an
+// error.
+func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*bracketWork, error) {
+	b, governs := newBracketWork(rule, e), w.governs(rule)
 	var selected []int32 // deployments
 	size := 0
 	asked := new(bound)
@@ -21,7 +21,7 @@ func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*brac
 		ok, err := rule.members.Match(asked)
 		if err != nil {
 			for _, i := range targets {
-				if has[w.view[i]] {
+				if governs(i) {
 					w.selectorFailed(i, rule.id, err)
 				}
 			}
@@ -35,7 +35,7 @@ func (w *work) membersOf(rule *compiledRule, e int32, has []bool, others []*brac
 	for _, d := range selected {
 		before := len(b.targets)
 		for _, i := range w.targetsIn(e, d) {
-			if has[w.view[i]] {
+			if governs(i) {
 				if w.members[i] {
 					ids := [2]string{bracketOf(i, others), rule.id}
 					slices.Sort(ids[:])
@@ -83,15 +83,19 @@ type memberTable[T any] struct {
 
 // tableOf returns a table for the deployments of a bracket's targets, with the same value for all.
 func tableOf[T any](w *work, b *bracketWork, value T) memberTable[T] {
-	first, last := int32(0), int32(len(w.deployments))-1
-	if b.rule != nil && len(b.deployments) > 0 {
+	first, last := int32(len(w.deployments)), int32(-1)
+	widen := func(i int32) { first, last = min(first, w.targets[i].deployment), max(last, w.targets[i].deployment) }
+	if len(b.deployments) > 0 {
 		first, last = b.deployments[0], b.deployments[len(b.deployments)-1]
 		for i := range b.former {
-			d := w.targets[i].deployment
-			first, last = min(first, d), max(last, d)
+			widen(i)
+		}
+	} else {
+		for _, i := range b.targets {
+			widen(i)
 		}
 	}
-	return memberTable[T]{first, slices.Repeat([]T{value}, int(last-first)+1)}
+	return memberTable[T]{first, slices.Repeat([]T{value}, max(0, int(last-first)+1))}
 }
 
 // at returns the value of a deployment; nil for one that lies outside those of the bracket.

@@ -182,17 +182,17 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 		return first
 	}
 	first = g.base
-	unseen := w.rulesIn(rule) // views
-	unseen[g.view] = false
-	for _, i := range w.pairs[w.pairOf(t)].targets {
+	var seen map[int32]bool // the other views
+	for _, i := range w.governed(rule, w.pairs[w.pairOf(t)].targets) {
 		view := w.view[i]
-		if !unseen[view] {
+		if view == g.view || seen[view] {
 			continue
 		}
 		if base := w.gateOf(i, g.version).base; base.IsZero() || !first.IsZero() && !base.Before(first) {
-			unseen[view] = false // not earlier, whether in scope or not
+			put(&seen, view, true) // not earlier, whether in scope or not
 		} else if w.inScope(i, g.version) {
-			first, unseen[view] = base, false
+			first = base
+			put(&seen, view, true)
 		}
 	}
 	put(&w.bases, key, first)

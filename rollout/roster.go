@@ -57,10 +57,14 @@ func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	if rule.gradual.OrderKey == OrderByTarget {
 		return w.within(w.governed(rule, w.pairs[pair].targets), version)
 	}
-	governs := w.governs(rule)
 	e := pair / int32(len(w.deployments))
+	from, to := w.firstIn(e), w.firstIn(e+1)
+	if few, are := w.few(rule, int(to-from)); are {
+		return slices.DeleteFunc(few, func(i int32) bool { return i < from || i >= to })
+	}
+	governs := w.governs(rule)
 	var own []int32
-	for i, to := w.firstIn(e), w.firstIn(e+1); i < to; i++ {
+	for i := from; i < to; i++ {
 		if governs(i) {
 			own = append(own, i)
 		}
@@ -86,7 +90,12 @@ func (w *work) within(targets []int32, version int32) []int32 {
 	return own
 }
 
+// governed returns those targets of a pair that a rule governs; targets are all of the pair.
 func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
+	if few, are := w.few(rule, len(targets)); are {
+		pair := w.pairOf(&w.targets[targets[0]])
+		return slices.DeleteFunc(few, func(i int32) bool { return w.pairOf(&w.targets[i]) != pair })
+	}
 	governs := w.governs(rule)
 	if !slices.ContainsFunc(targets, func(i int32) bool { return !governs(i) }) {
 		return targets

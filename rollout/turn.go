@@ -202,7 +202,7 @@ type schedule struct {
 	w       *work
 	bracket *bracketWork
 	group   *bracket.Group
-	rules   []scheduledRule
+	rules   map[*compiledRule]*scheduledRule
 	alike   bool // the runs on one resource that the same policies govern are due together
 
 	unopposed map[int32][]answer // by view and deployment number: see quiet
@@ -217,9 +217,12 @@ type scheduledRule struct {
 func wholeGroup() released { return released{none, none} }
 
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
-	s := &schedule{w: w, bracket: b, group: group, alike: !w.windowed && len(w.overrides) == 0, unopposed: map[int32][]answer{}}
+	s := &schedule{
+		w: w, bracket: b, group: group, alike: !w.windowed && len(w.overrides) == 0,
+		rules: map[*compiledRule]*scheduledRule{}, unopposed: map[int32][]answer{},
+	}
 	for _, rule := range w.gradualOf(b.targets) {
-		s.rules = append(s.rules, s.scheduled(rule))
+		s.rules[rule] = s.scheduled(rule)
 		s.alike = s.alike && rule.gradual.OrderKey != OrderByTarget
 	}
 	return s
@@ -228,13 +231,13 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 // scheduled ranks the resources that one gradual rule governs, once for the whole group: every
 // member on a resource gets the same turn. If targets are ranked on their own, other versions than
 // the newest locked ones are ranked as their runs come up.
-func (s *schedule) scheduled(rule *compiledRule) scheduledRule {
+func (s *schedule) scheduled(rule *compiledRule) *scheduledRule {
 	w, b, group := s.w, s.bracket, s.group
-	own := scheduledRule{rule: rule, rollouts: map[released]*rollout{}}
+	own := &scheduledRule{rule: rule, rollouts: map[released]*rollout{}}
 	if rule.gradual.OrderKey == OrderByTarget {
 		for k := range group.Members {
 			if d, known := w.deployment(group.Members[k].Deployment); known {
-				s.rank(&own, released{d, w.lockedNumber(group, d)})
+				s.rank(own, released{d, w.lockedNumber(group, d)})
 			}
 		}
 		return own
@@ -295,11 +298,8 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 // it never is.
 func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, never []Verdict) {
 	w, i := s.w, run.target
-	for k := range s.rules {
-		r := &s.rules[k]
-		if !w.viewOf(i).has(r.rule) { // of another policy, or of a target that is no member any more
-			continue
-		}
+	for _, rule := range w.viewOf(i).gradual {
+		r := s.rules[rule]
 		if w.overriddenAt(r.rule.id, i, run.version) != nil {
 			continue
 		}
