@@ -119,6 +119,23 @@ func TestRateSays(t *testing.T) {
 	}
 }
 
+// TestRateDoesNotPromiseItsPlaces: two wait for the one place that a rate has next, so no text says of
+// either that it starts then.
+func TestRateDoesNotPromiseItsPlaces(t *testing.T) {
+	t.Parallel()
+	set, s := compile(t, policy(onePerTenMinutes)), fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	plan := mustPlan(t, set, s, minute(2))
+	if plan.Waiting.Len() != 2 {
+		t.Fatalf("waits %q", blockers(plan))
+	}
+	for wait := range plan.Waiting.All() {
+		if e, err := plan.Explain(wait.TargetID); err != nil || !strings.Contains(e.String(), "opens by itself not before 2025-01-01T00:10:00Z") {
+			t.Errorf("%v %v", e, err)
+		}
+	}
+}
+
 // TestRateOfOverrides: an override of the rule lets a version past its rate as well, and who begins
 // that way counts for those that come later.
 func TestRateOfOverrides(t *testing.T) {
