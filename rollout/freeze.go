@@ -109,9 +109,9 @@ func (z *Freeze) id() string { return z.ID }
 
 // freezing holds the active freezes.
 type freezing struct {
-	frozen map[int32][]*frost    // by the resource that they name, the earliest created first
-	broad  map[TargetID][]*frost // that name no resource, by what they name
-	inPair map[int32]frozenPair  // those of broad for a deployment in an environment, as far as they were asked for
+	frozen map[int32]bool        // resources that some of them name
+	by     map[TargetID][]*frost // by what they name; an empty id where they name nothing
+	inPair map[int32]frozenPair  // those that name no resource, for a deployment in an environment, as far as they were asked for
 }
 
 type frozenPair struct {
@@ -149,16 +149,12 @@ func (w *work) freeze(list []Freeze) {
 		own := &frost{z, Verdict{
 			Status: Pending, Reason: ReasonFrozen, Until: told(until), On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
 		}}
-		if z.Resource == "" {
-			at := TargetID{Environment: z.Environment, Deployment: z.Deployment}
-			put(&w.broad, at, append(w.broad[at], own))
-			continue
+		at := TargetID{z.Resource, z.Environment, z.Deployment}
+		put(&w.by, at, append(w.by[at], own))
+		if z.Resource != "" {
+			r, _ := w.resource(z.Resource) // it is known, see freezesNothing
+			put(&w.frozen, r, true)
 		}
-		r, _ := w.resource(z.Resource) // it is known, see freezesNothing
-		put(&w.frozen, r, append(w.frozen[r], own))
-	}
-	for _, list := range w.frozen {
-		slices.SortFunc(list, (*frost).compare)
 	}
 }
 
@@ -177,8 +173,9 @@ func (w *work) freezesNothing(z *Freeze) string {
 		}
 	} else {
 		r, _ := w.resource(z.Resource)
+		d, one := w.deployment(z.Deployment)
 		for from, to := range w.everywhere(r) {
-			if slices.ContainsFunc(w.targets[from:to], func(t target) bool { return z.covers(t.TargetID) }) {
+			if at := w.targets[from].Environment; (z.Environment == "" || z.Environment == at) && (!one || w.among(from, to, d) != none) {
 				return ""
 			}
 		}
@@ -225,8 +222,8 @@ func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
 			add(z)
 		}
 	}
-	for _, z := range w.frozen[w.targets[i].resource] {
-		if z.covers(w.targets[i].TargetID) {
+	if t := &w.targets[i]; w.frozenAlone(t) {
+		for _, z := range w.freezesOf(t.Resource, t) {
 			add(z)
 		}
 	}
@@ -266,32 +263,38 @@ func (w *work) frozenAt(i int32) bool {
 	return w.frozenAlone(&w.targets[i]) || len(w.frozenBroadly(i).freezes) > 0
 }
 
-// frozenAlone reports whether a freeze may hold a target, and not those of the same deployment and
-// environment on all other resources.
+// frozenAlone reports whether a freeze of its resource may hold a target.
 func (w *work) frozenAlone(t *target) bool {
-	return w.frozen != nil && len(w.frozen[t.resource]) > 0
+	return w.frozen != nil && w.frozen[t.resource]
 }
 
 // frozenBroadly returns the freezes that hold target i and all others of its deployment and
 // environment.
 func (w *work) frozenBroadly(i int32) frozenPair {
-	if len(w.broad) == 0 {
+	if len(w.by) == 0 {
 		return frozenPair{}
 	}
 	t := &w.targets[i]
 	number := w.pairOf(t)
 	own, asked := w.inPair[number]
 	if !asked {
-		for _, environment := range [...]string{"", t.Environment} {
-			for _, deployment := range [...]string{"", t.Deployment} {
-				own.freezes = append(own.freezes, w.broad[TargetID{Environment: environment, Deployment: deployment}]...)
-			}
-		}
-		slices.SortFunc(own.freezes, (*frost).compare)
+		own.freezes = w.freezesOf("", t)
 		for _, z := range own.freezes {
 			own.verdicts = append(own.verdicts, z.verdict)
 		}
 		put(&w.inPair, number, own)
 	}
 	return own
+}
+
+// freezesOf lists the freezes that name a resource, or with an empty id none, and that hold a target
+// there, the earliest created first.
+func (w *work) freezesOf(resource string, t *target) (list []*frost) {
+	for _, environment := range [...]string{"", t.Environment} {
+		for _, deployment := range [...]string{"", t.Deployment} {
+			list = append(list, w.by[TargetID{resource, environment, deployment}]...)
+		}
+	}
+	slices.SortFunc(list, (*frost).compare)
+	return list
 }

@@ -80,11 +80,8 @@ func (w *work) everywhere(resource int32) iter.Seq2[int32, int32] {
 	}
 	return func(yield func(from, to int32) bool) {
 		for _, from := range w.ranges[w.rangesOf[resource]:w.rangesOf[resource+1]] {
-			to := from + 1
-			for int(to) < len(w.targets) && w.targets[to].together(&w.targets[from]) {
-				to++
-			}
-			if !yield(from, to) {
+			to := seek(len(w.targets), int(from), func(k int) bool { return k < int(from) || w.targets[k].together(&w.targets[from]) })
+			if !yield(from, int32(to)) {
 				return
 			}
 		}
