@@ -182,17 +182,19 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 		return first
 	}
 	first = g.base
-	var seen map[int32]bool // the other views
+	var seen []bool // the other views; nil: there was none so far
 	for _, i := range w.governed(rule, w.pairs[w.pairOf(t)].targets) {
 		view := w.view[i]
-		if view == g.view || seen[view] {
+		if view == g.view || seen != nil && seen[view] {
 			continue
 		}
+		if seen == nil {
+			seen = make([]bool, len(w.views.list))
+		}
 		if base := w.gateOf(i, g.version).base; base.IsZero() || !first.IsZero() && !base.Before(first) {
-			put(&seen, view, true) // not earlier, whether in scope or not
+			seen[view] = true // not earlier, whether in scope or not
 		} else if w.inScope(i, g.version) {
-			first = base
-			put(&seen, view, true)
+			first, seen[view] = base, true
 		}
 	}
 	put(&w.bases, key, first)
