@@ -683,6 +683,34 @@ func TestExplainDoesNotPromiseAnOpening(t *testing.T) {
 	}
 }
 
+// TestExplainDoesNotPromiseATurn: once a soak is over the curve starts, and the turn of the target has
+// to come.
+func TestExplainDoesNotPromiseATurn(t *testing.T) {
+	t.Parallel()
+	soak := `{"name":"p","selector":"environment.id == 'prod'","rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSoakTimeMinutes":30}}CURVE]}`
+	for curve, want := range map[string]string{
+		"": "opens by itself at 2025-01-01T00:35:00Z",
+		`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600}}`: "opens by itself not before 2025-01-01T00:35:00Z",
+	} {
+		s := inEnvironments(fleet(2, "", map[string][]string{"api": {"v1"}}), "staging")
+		for k := range s.Targets {
+			if s.Targets[k].Environment == "staging" {
+				s.Targets[k].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, 5)}
+			}
+		}
+		set := compile(t, strings.Replace(soak, "CURVE", curve, 1))
+		plan := mustPlan(t, set, s, minute(10))
+		if plan.Waiting.Len() != 2 {
+			t.Fatalf("waits %q", blockers(plan))
+		}
+		for wait := range plan.Waiting.All() {
+			if e, err := plan.Explain(wait.TargetID); err != nil || !strings.Contains(e.String()+"\n", want+"\n") {
+				t.Errorf("want %q, got %v\n%s", want, err, e)
+			}
+		}
+	}
+}
+
 // TestExplainDoesNotPromiseWhatABracketHasYetToSay: once a group has closed its turn has to come, and
 // in its turn the members come one after the other; and no rule has been asked about a version of
 // the future. So no text says that such a version opens when what is listed is over.
