@@ -683,8 +683,8 @@ func TestExplainDoesNotPromiseAnOpening(t *testing.T) {
 	}
 }
 
-// TestExplainDoesNotPromiseATurn: once a soak is over the curve starts, and the turn of the target has
-// to come.
+// TestExplainDoesNotPromiseATurn: once a soak is over the curve starts, and the turn of the target
+// has to come.
 func TestExplainDoesNotPromiseATurn(t *testing.T) {
 	t.Parallel()
 	soak := `{"name":"p","selector":"environment.id == 'prod'","rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSoakTimeMinutes":30}}CURVE]}`

@@ -119,8 +119,8 @@ func TestRateSays(t *testing.T) {
 	}
 }
 
-// TestRateDoesNotPromiseItsPlaces: two wait for the one place that a rate has next, so no text says of
-// either that it starts then.
+// TestRateDoesNotPromiseItsPlaces: two wait for the one place that a rate has next, so no text says
+// of either that it starts then.
 func TestRateDoesNotPromiseItsPlaces(t *testing.T) {
 	t.Parallel()
 	set, s := compile(t, policy(onePerTenMinutes)), fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
