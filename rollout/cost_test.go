@@ -711,8 +711,8 @@ func TestPoliciesOfResourcesAskOncePerResource(t *testing.T) {
 }
 
 // TestCostOfPoliciesOfFewTargets: there may be as many policies as targets, each for few of them.
-// Eight times as many of both cost about eight times the bytes: a list of all targets, or of all sets
-// of policies, for each policy would be many more.
+// Eight times as many of both cost about eight times the bytes: a list of all targets, or of all
+// sets of policies, for each policy would be many more.
 func TestCostOfPoliciesOfFewTargets(t *testing.T) {
 	const few, factor = 400, 8
 	bracket := policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`)

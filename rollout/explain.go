@@ -284,12 +284,12 @@ func (v *VersionExplanation) Blockers() []RuleVerdict {
 
 // Until returns the instant by which time alone has opened every blocker once; zero if a blocker
 // needs more than time, or if there is none. It does not foresee what closes before that instant: a
-// window, a rule whose [Override] expires, or an [EnvironmentProgression] whose success is too old by
-// then; nor who takes the places that a rate has then, an Override or a [Freeze] that becomes active
-// before it, what the rules say of a version whose creation is still in the future, the turn in a
-// curve that only starts then, or what a bracket says next: after a group has closed its turn has to
-// come, and in its turn one member waits for another, unless the next group closes before and takes
-// its place. A plan at that instant tells; [Plan.Next] misses none of these.
+// window, a rule whose [Override] expires, or an [EnvironmentProgression] whose success is too old
+// by then; nor who takes the places that a rate has then, an Override or a [Freeze] that becomes
+// active before it, what the rules say of a version whose creation is still in the future, the turn
+// in a curve that only starts then, or what a bracket says next: after a group has closed its turn
+// has to come, and in its turn one member waits for another, unless the next group closes before
+// and takes its place. A plan at that instant tells; [Plan.Next] misses none of these.
 func (v *VersionExplanation) Until() time.Time {
 	var until time.Time
 	for _, r := range v.Blockers() {

@@ -287,8 +287,8 @@ func (w *work) frozenBroadly(i int32) frozenPair {
 	return own
 }
 
-// freezesOf lists the freezes that name a resource, or with an empty id none, and that hold a target
-// there, the earliest created first.
+// freezesOf lists the freezes that name a resource, or with an empty id none, and that hold a
+// target there, the earliest created first.
 func (w *work) freezesOf(resource string, t *target) (list []*frost) {
 	for _, environment := range [...]string{"", t.Environment} {
 		for _, deployment := range [...]string{"", t.Deployment} {

@@ -60,8 +60,8 @@ func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 	}
 }
 
-// opener returns what the execution on a pending resource waits for besides time, and the instant at
-// which it can start if time takes all of that away.
+// opener returns what the execution on a pending resource waits for besides time, and the instant
+// at which it can start if time takes all of that away.
 func (p *pendingResource) opener() (until time.Time, on []Condition) {
 	until, on = opener(p.blockers)
 	if !until.IsZero() {

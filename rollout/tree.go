@@ -103,10 +103,11 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 }
 
 // mayWait reports whether the version may be blocked at an instant by which time alone has opened
-// every blocker once: by a window that does not open just then, by a rule whose override is over, by
-// a rule that is not asked about a version of the future, by a curve that only starts then, by others
-// that take the places which a rate has then, or by the bracket, which has more to say once a group
-// has closed or a turn has come. The next attempt of a member is the last that a bracket waits for.
+// every blocker once: by a window that does not open just then, by a rule whose override is over,
+// by a rule that is not asked about a version of the future, by a curve that only starts then, by
+// others that take the places which a rate has then, or by the bracket, which has more to say once
+// a group has closed or a turn has come. The next attempt of a member is the last that a bracket
+// waits for.
 func (v *VersionExplanation) mayWait(until time.Time) bool {
 	return v.Prospect == ProspectFuture || slices.ContainsFunc(v.Rules, func(r RuleVerdict) bool {
 		switch r.Reason {

@@ -294,8 +294,8 @@ func (s *schedule) rank(own *scheduledRule, at released) *rollout {
 	return r
 }
 
-// turn returns when a member's target is due under all rules that govern it, and those that say that
-// it never is.
+// turn returns when a member's target is due under all rules that govern it, and those that say
+// that it never is.
 func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32, never []Verdict) {
 	w, i := s.w, run.target
 	for _, rule := range w.viewOf(i).gradual {

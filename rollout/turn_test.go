@@ -661,8 +661,8 @@ func TestOverflowIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestEveryCurveWithoutEndIsTold: the turn of a resource never comes by two curves. Both are listed,
-// as outside brackets: without the first one alone nothing would start.
+// TestEveryCurveWithoutEndIsTold: the turn of a resource never comes by two curves. Both are
+// listed, as outside brackets: without the first one alone nothing would start.
 func TestEveryCurveWithoutEndIsTold(t *testing.T) {
 	t.Parallel()
 	curve := func(id string) string {
@@ -690,9 +690,9 @@ func TestEveryCurveWithoutEndIsTold(t *testing.T) {
 	}
 }
 
-// TestNotDueUntilTheLastOfAll: an execution that a freeze keeps from its start, and that neither its
-// turn, nor a window, nor a cooldown would let start when the freeze is over, is told the instant at
-// which all of them do.
+// TestNotDueUntilTheLastOfAll: an execution that a freeze keeps from its start, and that neither
+// its turn, nor a window, nor a cooldown would let start when the freeze is over, is told the
+// instant at which all of them do.
 func TestNotDueUntilTheLastOfAll(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
