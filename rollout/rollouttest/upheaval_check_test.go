@@ -13,6 +13,9 @@ import (
 
 // explained makes sure that explanations agree with the plan.
 func (u *upheaval) explained(plan rollout.Plan) {
+	if u.chance(15) {
+		u.untilsHold(plan)
+	}
 	for _, t := range u.s.Targets {
 		if slices.Contains(u.s.DeletedResources, t.Resource) {
 			continue

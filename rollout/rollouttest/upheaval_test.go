@@ -43,7 +43,8 @@ type upheaval struct {
 func TestUpheaval(t *testing.T) {
 	seen, sets := testkit.Tally{}, map[string]*rollout.PolicySet{}
 	compiler := newCompiler(t)
-	outcomes := []string{"end", "permitted", "crash", "edit policy", "edit fleet", "edit version", "edit state", "edit host", "edit clock", "edit command", "edit override", "edit freeze", "edit of an open execution", "frozen", "frozen half way"}
+	outcomes := []string{"end", "permitted", "crash", "edit policy", "edit fleet", "edit version", "edit state", "edit host", "edit clock", "edit command", "edit override", "edit freeze", "edit of an open execution", "frozen", "frozen half way",
+		"until rollout_not_due", "until window_closed", "until bracket_not_due"}
 	if testing.Short() {
 		outcomes = nil
 	}
