@@ -58,20 +58,29 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 // quiet reports whether no rule can be an obstacle for a target, whatever its resource and version.
 // For most members the answer is found once for all targets.
 func (s *schedule) quiet(i int32) bool {
-	w, b := s.w, s.bracket
+	w, members := s.w, s.bracket.deployments
 	view, d := w.view[i], w.targets[i].deployment
+	if len(members) == 0 || d < members[0] || d > members[len(members)-1] { // it is no member any more
+		return s.isQuiet(i)
+	}
 	known := s.unopposed[view]
 	if known == nil {
-		known = slices.Repeat([]answer{undecided}, len(w.deployments))
+		known = slices.Repeat([]answer{undecided}, int(members[len(members)-1]-members[0])+1)
 		s.unopposed[view] = known
 	}
-	if known[d] == undecided {
-		known[d] = no
-		if len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[d] && len(w.blockingRules(i, b)) == 0 && !w.sometimes(i, b) {
-			known[d] = yes
+	own := &known[d-members[0]]
+	if *own == undecided {
+		*own = no
+		if s.isQuiet(i) {
+			*own = yes
 		}
 	}
-	return known[d] == yes
+	return *own == yes
+}
+
+func (s *schedule) isQuiet(i int32) bool {
+	w, b := s.w, s.bracket
+	return len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[w.targets[i].deployment] && len(w.blockingRules(i, b)) == 0 && !w.sometimes(i, b)
 }
 
 // sometimes reports whether a dependency rule orders a member for some versions only.

@@ -205,7 +205,7 @@ type schedule struct {
 	rules   map[*compiledRule]*scheduledRule
 	alike   bool // the runs on one resource that the same policies govern are due together
 
-	unopposed map[int32][]answer // by view and deployment number: see quiet
+	unopposed map[int32][]answer // by view, for each deployment from the first member to the last: see quiet
 }
 
 type scheduledRule struct {
