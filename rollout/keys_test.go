@@ -455,3 +455,33 @@ func TestKeyThatNobodyHasAnyMore(t *testing.T) {
 		t.Errorf("with its lease the pool is gone, as it is for the next plan: %+v", plan.Pools)
 	}
 }
+
+// TestForeseenDoubtHidesNothing: overrides let three begin in a zone of two, and one in another zone,
+// where one may be active. Who has its turn before these, and no override, waits for a place in the
+// first zone, though it is doubted together with r5, which would begin in the other zone without a key.
+func TestForeseenDoubtHidesNothing(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
+		{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"anyApproval":{"minApprovals":1}}`))
+	s := inEnvironments(fleet(5, "v1", map[string][]string{"a": {"v1", "v2"}}), "staging")
+	for k, zone := range []string{"y", "y", "y", "x", "x"} {
+		s.Resources[k].Metadata = map[string]string{"zone": zone}
+	}
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "staging" && t.Resource != "r1" })
+	for k, environment := range []string{"prod", "staging"} { // so the group of staging comes after that of prod
+		s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: "a", Environment: environment, By: "ann", Status: rollout.Approved, At: minute(k - 2)})
+		s.Versions[k].CreatedAt = minute(k - 5)
+	}
+	for k, environment := range []string{"staging", "prod", "prod", "prod"} {
+		s.Overrides = append(s.Overrides, override("P", only(s.Resources[k].ID), in(environment), func(o *rollout.Override) { o.ID = fmt.Sprint(k) }))
+	}
+	waits := []string{}
+	for wait := range mustPlan(t, set, s, t0).Waiting.All() {
+		for _, b := range wait.Blockers {
+			waits = append(waits, wait.Resource+" "+string(b.Reason)+" "+ownPool(b))
+		}
+	}
+	if got, want := strings.Join(waits, ", "), "r1 slot_full P/y, r5 slot_keys_full P/x"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
