@@ -10,8 +10,8 @@ import (
 )
 
 // TestMachineOfChangingMembers: whatever becomes of the members, their roles and needs, and of the
-// rule, and whenever an operator commands what, executions keep what they were frozen with and come to
-// rest.
+// rule, and whenever an operator commands what, executions keep what they were frozen with and come
+// to rest.
 func TestMachineOfChangingMembers(t *testing.T) {
 	out := testkit.Tally{}
 	out.Check(t, propMachine(out, true), "reshaped", "rule gone", "rule back", "commanded skip", "commanded retry", "commanded abandon", "commanded resolve",
@@ -54,7 +54,8 @@ func (m *machine) changes() map[string]func(*rapid.T) {
 	}
 }
 
-// reshape draws which deployments are members, whether their roles are declared, and what they need.
+// reshape draws which deployments are members, whether their roles are declared, and what they
+// need.
 func (m *machine) reshape(t *rapid.T) {
 	m.reshaped = true
 	m.members, m.rule.MemberRoles = nil, nil
@@ -90,8 +91,8 @@ func (m *machine) reshape(t *rapid.T) {
 	}
 }
 
-// judgeNeeds checks that an offer comes after what its member needs by the frozen execution (I3). After
-// a failure the posts may come although something has not been brought.
+// judgeNeeds checks that an offer comes after what its member needs by the frozen execution (I3).
+// After a failure the posts may come although something has not been brought.
 func (m *machine) judgeNeeds(x *Execution, member ExecutionMember, run Run, fail func(string, ...any)) {
 	if run.Purpose != Deploy || member.Role == Post && x.Recovery != "" {
 		return

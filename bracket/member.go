@@ -20,9 +20,9 @@ type Bracket struct {
 // Check reports, joined, all faults of brackets that [Rule.Validate] cannot see: a dependency
 // against the roles as a [*RoleError], a dependency cycle as a [*CycleError], of every two brackets
 // the first target that both claim as an [*OverlapError], and any other fault, such as a bracket
-// without a main member or a need that is not a member, as a *[FieldError]. Of several cycles in one
-// bracket it reports one. The order of the brackets does not matter to the overlaps, and that of
-// their members and targets to nothing. It modifies nothing.
+// without a main member or a need that is not a member, as a *[FieldError]. Of several cycles in
+// one bracket it reports one. The order of the brackets does not matter to the overlaps, and that
+// of their members and targets to nothing. It modifies nothing.
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {
@@ -38,8 +38,9 @@ func Check(brackets ...Bracket) error {
 	return errors.Join(append(faults, overlaps(brackets)...)...)
 }
 
-// overlaps reports each pair of brackets that claim a target, once, in the order of the first target
-// of each. A target that only one bracket claims costs no comparison with the other brackets.
+// overlaps reports each pair of brackets that claim a target, once, in the order of the first
+// target of each. A target that only one bracket claims costs no comparison with the other
+// brackets.
 func overlaps(brackets []Bracket) (faults []error) {
 	type claim struct {
 		*Target

@@ -481,8 +481,8 @@ func (m *machine) running() []*RunFact {
 	return list
 }
 
-// propMachine is a history of the node policy. If changing, its members change as well, the rule comes
-// and goes, and an operator commands whatever the execution does.
+// propMachine is a history of the node policy. If changing, its members change as well, the rule
+// comes and goes, and an operator commands whatever the execution does.
 func propMachine(out testkit.Tally, changing bool) func(*rapid.T) {
 	return func(t *rapid.T) {
 		m := newMachine(t, out)

@@ -41,8 +41,8 @@ type Rule struct {
 	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
 	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
 	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`
-	// RollbackStrategy is the RFC's name for OnMemberFailure, in the RFC's words: halt_and_notify is
-	// hold, individual is rollback_member, and all_members is rollback_all. Only one of the two
+	// RollbackStrategy is the RFC's name for OnMemberFailure, in the RFC's words: halt_and_notify
+	// is hold, individual is rollback_member, and all_members is rollback_all. Only one of the two
 	// fields may be given. WithDefaults moves it to OnMemberFailure.
 	RollbackStrategy string `json:"rollbackStrategy,omitzero"`
 	// AllowMixedPost lets the post members run on a mixed set of versions after rollback_member.

@@ -9,10 +9,10 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// BenchmarkCapacity plans fleets of one deployment whose pools are in an odd state: every resource is
-// stuck and is quarantined; two of two zones are in use for an override, of which one may be, while
-// everything is due; or each resource has a pool of its own in which an override let a start past a
-// limit, which was never dispatched.
+// BenchmarkCapacity plans fleets of one deployment whose pools are in an odd state: every resource
+// is stuck and is quarantined; two of two zones are in use for an override, of which one may be,
+// while everything is due; or each resource has a pool of its own in which an override let a start
+// past a limit, which was never dispatched.
 func BenchmarkCapacity(b *testing.B) {
 	const stuck = `{"resourceConcurrency":{"groupSelector":"true","limit":"100%","stuckAfterSeconds":60,"onStuck":"quarantine"}}`
 	const zones = `{"id":"rule","resourceConcurrency":{"groupSelector":"true","groupBy":"resource.metadata['zone']","maxActiveKeys":1,"limit":2}}`

@@ -17,9 +17,9 @@ import (
 // Check also reports versions that wait for one another, and dependencies of versions with a
 // selector that does not compile or on a deployment that does not exist. In a plan such a version
 // only waits, because it must not hold up the rest of the fleet; the plan lists circles as
-// diagnostics. Call Check when a policy is edited or a version is published. All that is wrong is in
-// one list, joined as by [errors.Join], but of deployments that wait for one another the first circle
-// that is found, and of a bracket what is wrong in the first environment where something is.
+// diagnostics. Call Check when a policy is edited or a version is published. All that is wrong is
+// in one list, joined as by [errors.Join], but of deployments that wait for one another the first
+// circle that is found, and of a bracket what is wrong in the first environment where something is.
 func (s *PolicySet) Check(snapshot Snapshot) error {
 	w, err := s.begin(&snapshot, lastInstant())
 	if err != nil {

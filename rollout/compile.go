@@ -294,12 +294,12 @@ func (c *compilation) options() {
 	}
 }
 
-// sharedPools refuses rules that share a pool and disagree about it, and shared pools with the id of
-// a rule. The first rule of a pool is the first that is given, whatever the ids of the policies are:
-// so what is said of one rule does not depend on the id of another. The rules of disabled policies
-// share nothing, but their ids are taken, for shared pools as for rules: the leases that such a rule
-// has left are stored under its id, and would count in the pool of another; and once the policy is
-// enabled again, the two would be one pool.
+// sharedPools refuses rules that share a pool and disagree about it, and shared pools with the id
+// of a rule. The first rule of a pool is the first that is given, whatever the ids of the policies
+// are: so what is said of one rule does not depend on the id of another. The rules of disabled
+// policies share nothing, but their ids are taken, for shared pools as for rules: the leases that
+// such a rule has left are stored under its id, and would count in the pool of another; and once
+// the policy is enabled again, the two would be one pool.
 func (c *compilation) sharedPools() {
 	first := map[string]*compiledRule{}
 	for _, p := range c.set.policies {

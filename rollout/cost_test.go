@@ -492,8 +492,8 @@ func TestBracketsOfTenants(t *testing.T) {
 	}
 }
 
-// TestCommitOfManyEnvironments: what starts in one environment of a bracket is committed without going
-// through the records of all others.
+// TestCommitOfManyEnvironments: what starts in one environment of a bracket is committed without
+// going through the records of all others.
 func TestCommitOfManyEnvironments(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
 	now := t0.Add(time.Hour)
@@ -578,8 +578,8 @@ func TestLintCostGrowsWithTheFleet(t *testing.T) {
 	}
 }
 
-// TestLintOfTenants: a progression is asked about the deployments that its policy governs, and not about
-// those of all tenants.
+// TestLintOfTenants: a progression is asked about the deployments that its policy governs, and not
+// about those of all tenants.
 func TestLintOfTenants(t *testing.T) {
 	cost := func(tenants int) int {
 		var policies []string

@@ -20,7 +20,8 @@ type CustomRule interface {
 	// nothing but the passing of Verdict.Until may change it between two plans on the same
 	// snapshot. A verdict that blocks needs a Reason, which is a code of the rule's own, and its
 	// Until must be after now, or zero; a pending one without Until must name an event. One that
-	// breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may be left empty.
+	// breaks this, or has no known status, denies with [ReasonCustomInvalid]. Rule may be left
+	// empty.
 	Judge(candidate Candidate) Verdict
 }
 

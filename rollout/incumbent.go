@@ -279,9 +279,9 @@ func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
 }
 
 // allOf returns the refusals of a candidate, one for each pool: what the pools said, why the
-// candidate was doubted, and why it would be doubted if the others were gone, as is a foreseen doubt.
-// own reports whether there are any of the last two kinds. refusals is shared, and allOf does not
-// write to it.
+// candidate was doubted, and why it would be doubted if the others were gone, as is a foreseen
+// doubt. own reports whether there are any of the last two kinds. refusals is shared, and allOf
+// does not write to it.
 func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason, unkeyed func(*candidate, int32) bool) (_ []concurrency.Refusal, own bool) {
 	all, doubted := refusals, w.doubted[k]
 	if own = doubted != nil; !own && len(places) == 0 && unkeyed == nil {

@@ -50,8 +50,8 @@ func (w *work) unconfirmed() {
 // are active than may be. A candidate that has confirmed its own claim is not doubted, because
 // there was a key for it. keyless reports whether it doubted any.
 //
-// The places of those that it doubts go to others that need the same pools, which would be doubted in
-// their turn, a few in each round. So it doubts them with the first.
+// The places of those that it doubts go to others that need the same pools, which would be doubted
+// in their turn, a few in each round. So it doubts them with the first.
 func (w *work) keyless() bool {
 	unkeyed := w.unkeyed()
 	if unkeyed == nil {
@@ -82,9 +82,9 @@ func (w *work) keyless() bool {
 	return true
 }
 
-// unforeseen takes back the doubts that keyless foresaw if one of them has come to nothing, because a
-// start that made one pool more active is refused after all. From then on those are doubted that are
-// admitted. unforeseen reports whether it took back any.
+// unforeseen takes back the doubts that keyless foresaw if one of them has come to nothing, because
+// a start that made one pool more active is refused after all. From then on those are doubted that
+// are admitted. unforeseen reports whether it took back any.
 func (w *work) unforeseen() bool {
 	unkeyed := w.unkeyed()
 	for k := range w.foreseen {

@@ -456,9 +456,10 @@ func TestKeyThatNobodyHasAnyMore(t *testing.T) {
 	}
 }
 
-// TestForeseenDoubtHidesNothing: overrides let three begin in a zone of two, and one in another zone,
-// where one may be active. Who has its turn before these, and no override, waits for a place in the
-// first zone, though it is doubted together with r5, which would begin in the other zone without a key.
+// TestForeseenDoubtHidesNothing: overrides let three begin in a zone of two, and one in another
+// zone, where one may be active. Who has its turn before these, and no override, waits for a place
+// in the first zone, though it is doubted together with r5, which would begin in the other zone
+// without a key.
 func TestForeseenDoubtHidesNothing(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},

@@ -737,10 +737,11 @@ func TestBackingOffIsNotStuck(t *testing.T) {
 	}
 }
 
-// TestEveryLeaseHasAHolder: whatever was committed and begun, by whatever clocks, and whatever policies
-// and labels have become meanwhile, the slot of a start is not given back before the end of its job is
-// seen; and of every slot somebody can say who will give it back: its holder starts, waits, is at work
-// or is being verified, or the plan lists the slot as an orphan, also to those who wait for it.
+// TestEveryLeaseHasAHolder: whatever was committed and begun, by whatever clocks, and whatever
+// policies and labels have become meanwhile, the slot of a start is not given back before the end
+// of its job is seen; and of every slot somebody can say who will give it back: its holder starts,
+// waits, is at work or is being verified, or the plan lists the slot as an orphan, also to those
+// who wait for it.
 func TestEveryLeaseHasAHolder(t *testing.T) {
 	env, seen := newRemembering(t), testkit.Tally{}
 	holder := func(s rollout.Snapshot, plan rollout.Plan, lease concurrency.Lease) string {

@@ -196,11 +196,11 @@ const (
 	// version, unless a rule of the host holds them back. An error under [WithUngovernedHeld], where
 	// nothing newer starts on them. Govern them.
 	LintTargetsUnmatched LintCode = "targets_unmatched"
-	// LintPolicyDisabledState: the state of a rule that is in no enabled policy, or of a pool that no
-	// rule has any more, is still there. A warning if slots or executions are open under it, else
-	// information. Let them end, or give them back; enabling the policy takes the state up again.
-	// What is left of a rule that never comes back can be deleted: the records of [State] whose Rule
-	// it is, and those of its pools. A host with a [Planner] finds them in the State of
+	// LintPolicyDisabledState: the state of a rule that is in no enabled policy, or of a pool that
+	// no rule has any more, is still there. A warning if slots or executions are open under it,
+	// else information. Let them end, or give them back; enabling the policy takes the state up
+	// again. What is left of a rule that never comes back can be deleted: the records of [State]
+	// whose Rule it is, and those of its pools. A host with a [Planner] finds them in the State of
 	// [Planner.Look], and in its Store under [bracket.GroupKey], [bracket.ExecutionKey],
 	// [RolloutRecordKey] and [PoolRecordKey].
 	LintPolicyDisabledState LintCode = "policy_disabled_state"

@@ -463,8 +463,8 @@ func (l *lint) lookAtState() {
 	}
 }
 
-// leftOver reports what is left of a rule or a pool; disabled is a rule of a disabled policy that has
-// this id, or shares this pool, or nil.
+// leftOver reports what is left of a rule or a pool; disabled is a rule of a disabled policy that
+// has this id, or shares this pool, or nil.
 func (l *lint) leftOver(id string, own leftovers, disabled *compiledRule) {
 	f := Finding{Rule: id, Path: "state"}
 	where, back := "is in no policy", "an enabled rule with this id takes them up again"

@@ -14,8 +14,9 @@ import (
 // window. It is active from CreatedAt until just before ExpiresAt. The rule then counts as
 // satisfied since CreatedAt, or since the creation of the version if that is later, but never later
 // than without the override. What was started under an override stays when it expires. No override
-// lets anything past a [Freeze], which is no rule, nor past a selector of a policy or a groupSelector
-// that fails on the target: nobody knows what governs it. (Ctrlplane calls overrides policy skips.)
+// lets anything past a [Freeze], which is no rule, nor past a selector of a policy or a
+// groupSelector that fails on the target: nobody knows what governs it. (Ctrlplane calls overrides
+// policy skips.)
 //
 // Its effect depends on the rule:
 //
@@ -112,8 +113,9 @@ type inForce struct {
 type overrideList struct {
 	list []*Override // the earliest created first
 
-	// first has the first of the list by the environment and the deployment that they name, if there
-	// are many: one for each of thousands of deployments that share a version id. Else it is nil.
+	// first has the first of the list by the environment and the deployment that they name, if
+	// there are many: one for each of thousands of deployments that share a version id. Else it is
+	// nil.
 	first map[TargetID]*Override
 }
 

@@ -204,8 +204,8 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	return slices.Compact(keys), failed
 }
 
-// families returns the rules that limit how many of their pools may be active at once, by the keys of
-// the records that relate these pools. Of rules that share their pools it is the first.
+// families returns the rules that limit how many of their pools may be active at once, by the keys
+// of the records that relate these pools. Of rules that share their pools it is the first.
 func (s *PolicySet) families() map[string]*compiledRule {
 	families := map[string]*compiledRule{}
 	for _, rule := range s.concurrency {

@@ -988,10 +988,10 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 	}, "applied", "more later", "start alone", "start in bracket", "slot_keys_full", "slot_reserved", "let past", "quarantined")
 }
 
-// TestLostStartsAreOfferedAgain: whatever part of a plan was saved and never dispatched, and wherever
-// the save was cut off, the next plan offers what that one did, with the slots that are taken by then.
-// Where an override lets somebody past a limit it may offer more: places that were given first are as
-// good as any.
+// TestLostStartsAreOfferedAgain: whatever part of a plan was saved and never dispatched, and
+// wherever the save was cut off, the next plan offers what that one did, with the slots that are
+// taken by then. Where an override lets somebody past a limit it may offer more: places that were
+// given first are as good as any.
 func TestLostStartsAreOfferedAgain(t *testing.T) {
 	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {

@@ -39,8 +39,9 @@ func reread(t interface {
 	return decoded
 }
 
-// TestEmptyStateIsNone: a state whose lists are empty, as Forget may leave it, is written like one that
-// was never there. It was written as {} and then read as none, so a recording changed when it was read.
+// TestEmptyStateIsNone: a state whose lists are empty, as Forget may leave it, is written like one
+// that was never there. It was written as {} and then read as none, so a recording changed when it
+// was read.
 func TestEmptyStateIsNone(t *testing.T) {
 	for _, text := range []string{`{}`, `{"rollouts":[]}`, `{"brackets":[],"executions":[],"pools":[]}`} {
 		var s rollout.Snapshot

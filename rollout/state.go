@@ -23,8 +23,8 @@ type State struct {
 	Pools      []concurrency.Record       `json:"pools,omitempty"`      // ordered by key
 }
 
-// IsZero reports whether the state holds nothing, as before the first plan. encoding/json consults it:
-// the state is left out of a snapshot whether its lists are nil or empty.
+// IsZero reports whether the state holds nothing, as before the first plan. encoding/json consults
+// it: the state is left out of a snapshot whether its lists are nil or empty.
 func (s State) IsZero() bool {
 	return len(s.Brackets)+len(s.Executions)+len(s.Rollouts)+len(s.Pools) == 0
 }

@@ -65,9 +65,9 @@ func (w *work) elsewhere(record *bracket.GroupRecord) error {
 	return nil
 }
 
-// openAway returns, by rule and environment that the snapshot lacks, the resources on which executions
-// are open, in order. There may be as many such environments as executions, so the records are gone
-// through once for all of them.
+// openAway returns, by rule and environment that the snapshot lacks, the resources on which
+// executions are open, in order. There may be as many such environments as executions, so the
+// records are gone through once for all of them.
 func (w *work) openAway() map[ruleIn][]string {
 	if w.executions.away != nil {
 		return w.executions.away

@@ -307,8 +307,8 @@ func TestWaitingListSideBySide(t *testing.T) {
 	readers.Wait()
 }
 
-// TestDecodersReportEveryFault: a document that somebody has to correct is told all its faults at once,
-// however many there are. Of a recording and of a list of who waits, twenty used to be told.
+// TestDecodersReportEveryFault: a document that somebody has to correct is told all its faults at
+// once, however many there are. Of a recording and of a list of who waits, twenty used to be told.
 func TestDecodersReportEveryFault(t *testing.T) {
 	const faults = 30
 	list := strings.TrimSuffix(strings.Repeat(`{"resource":"r","environment":"e","deployment":"d","blockers":[]},`, faults+1), ",")

@@ -611,7 +611,8 @@ func TestDamageAtTheEnds(t *testing.T) {
 	// Nobody is asked about a removal that is not needed.
 	needless := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}, DeleteStage: staged.DeleteStage{BeforeStageTasks: gated.BeforeStageTasks}}, staged.Options{}, []string{"c1"}, "d1").
 		step(staged.Input{Removed: []string{"d1"}}).see(staged.HealthReady, "c1").run
-	// Ann ended the wait ten minutes after the last member was settled, at 08:10, and an approval is still open.
+	// Ann ended the wait ten minutes after the last member was settled, at 08:10, and an approval
+	// is still open.
 	both := all("only", 1)
 	both.AfterStageTasks = []staged.Task{{Type: staged.Approval}, {Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}}
 	cut := newScene(t, staged.Strategy{Stages: []staged.Stage{both}}, staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").after(10 * time.Minute).step(endWait("ann")).run

@@ -21,8 +21,8 @@ type Command struct {
 	Stage int  `json:"stage,omitempty"`
 	Side  Side `json:"side,omitempty"`
 	// Target is the target to skip or retry; no other command may name one, because the others
-	// concern more. Attempt, for a retry, is the attempt that failed; no other
-	// command may have it, because no other depends on it.
+	// concern more. Attempt, for a retry, is the attempt that failed; no other command may have it,
+	// because no other depends on it.
 	Target  string `json:"target,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	// By, At and Reason say who gave the command, when and why. None of them is interpreted, and

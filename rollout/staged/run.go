@@ -165,8 +165,9 @@ type StageStatus struct {
 	// WaitUntil is when it is over; both are zero before it has started, and if the stage failed
 	// before it was over. WaitUntil is also zero while a stop freezes the wait, and if it is after
 	// the year 2261. Once the wait is over, WaitUntil is when it ended, frozen time included, which
-	// can be earlier than the step that found it. WaitEndedBy is not nil if a [CommandEndWait] ended it
-	// before its time: it says who, when and why, or only when, if the command does not say.
+	// can be earlier than the step that found it. WaitEndedBy is not nil if a [CommandEndWait]
+	// ended it before its time: it says who, when and why, or only when, if the command does not
+	// say.
 	Wait        time.Duration `json:"wait,omitempty"`
 	WaitFrom    time.Time     `json:"waitFrom,omitzero"`
 	WaitUntil   time.Time     `json:"waitUntil,omitzero"`
