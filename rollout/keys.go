@@ -51,7 +51,8 @@ func (w *work) unconfirmed() {
 // there was a key for it. keyless reports whether it doubted any.
 //
 // The places of those that it doubts go to others that need the same pools, which would be doubted
-// in their turn, a few in each round. So it doubts them with the first.
+// in their turn, a few in each round. So it doubts them with the first, but for those that need a
+// strict pool: there nobody starts before who waits, and who is doubted does not hold up others.
 func (w *work) keyless() bool {
 	unkeyed := w.unkeyed()
 	if unkeyed == nil {
@@ -68,11 +69,12 @@ func (w *work) keyless() bool {
 	}
 	for _, refused := range w.answer.Refused {
 		k := w.turns[refused.Candidate]
-		if w.doubted[k] != nil {
+		needs := w.asked[refused.Candidate].Needs
+		if w.doubted[k] != nil || slices.ContainsFunc(needs, w.isStrict) {
 			continue
 		}
 		c := w.candidates.at(k)
-		for _, pool := range w.asked[refused.Candidate].Needs {
+		for _, pool := range needs {
 			if unkeyed(c, pool) {
 				put(&w.doubted, k, append(w.doubted[k], concurrency.Refusal{Pool: pool, Reason: concurrency.SlotKeysFull}))
 				put(&w.foreseen, k, true)

@@ -486,3 +486,28 @@ func TestForeseenDoubtHidesNothing(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// TestForeseenDoubtKeepsStrictOrder: who waits for a key reserves its place in a strict pool, also
+// while another candidate would begin without a key and is doubted: r5 does not pass r4.
+func TestForeseenDoubtKeepsStrictOrder(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] != 'none'","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
+		{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":3,"strict":true}}`))
+	s := fleet(5, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for k, zone := range []string{"x", "y", "y", "z", "none"} {
+		s.Resources[k].Metadata = map[string]string{"zone": zone}
+	}
+	for k, resource := range []string{"r1", "r2"} {
+		s.Overrides = append(s.Overrides, override("P", only(resource), func(o *rollout.Override) { o.ID = fmt.Sprint(k) }))
+	}
+	plan := mustPlan(t, set, s, t0)
+	waits := []string{}
+	for wait := range plan.Waiting.All() {
+		for _, b := range wait.Blockers {
+			waits = append(waits, wait.Resource+" "+string(b.Reason)+" "+ownPool(b))
+		}
+	}
+	if got, want := strings.Join(waits, ", "), "r3 slot_keys_full P/y, r4 slot_keys_full P/z, r5 slot_reserved Q"; got != want || len(plan.Start) != 2 {
+		t.Errorf("%d start, and %s, want %s", len(plan.Start), got, want)
+	}
+}
