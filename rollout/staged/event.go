@@ -49,7 +49,7 @@ const (
 	ReasonUnknownStage  Reason = "unknown_stage"  // the run has no such stage
 	ReasonUnknownTarget Reason = "unknown_target" // the run has no such target
 	ReasonNotRequested  Reason = "not_requested"  // the approval is not requested yet
-	ReasonNotWaiting    Reason = "not_waiting"    // the stage has no wait, or it has not started
+	ReasonNotWaiting    Reason = "not_waiting"    // the stage has no wait, or is not in WaitingAfter yet
 	ReasonNotFailed     Reason = "not_failed"     // only failed and timed-out targets are retried
 	ReasonOtherAttempt  Reason = "other_attempt"  // the attempt is not the current one
 	ReasonNoAttempt     Reason = "no_attempt"     // the attempt has the highest number there is
