@@ -56,9 +56,9 @@ const (
 	// CommandReject rejects an approval that is requested; see [Options.OnReject].
 	CommandReject CommandKind = "reject"
 	// CommandEndWait ends the timed wait after a stage before its time, for example because the
-	// version is a fix that is urgent. The stage must be in [StageWaitingAfter], also during a stop. The
-	// wait is over for good then, unless a target of the stage is retried: that target is waited for
-	// again. Approvals and regressed targets keep the stage open as before. KubeFleet has no such
+	// version is a fix that is urgent. The stage must be in [StageWaitingAfter], also during a stop.
+	// The wait is over for good then, unless a target of the stage is retried: that target is waited
+	// for again. Approvals and regressed targets keep the stage open as before. KubeFleet has no such
 	// command; Azure's fleet manager skips an AfterStageWait.
 	CommandEndWait CommandKind = "endWait"
 	// CommandSkip skips a target that is waiting, in progress, failed, timed out or regressed. The
