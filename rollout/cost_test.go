@@ -199,12 +199,9 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 		}
 		cost := func(n int) (bytes, expressions float64) {
 			s := row.fleet(n)
-			var before, after runtime.MemStats
 			asked = 0
-			runtime.ReadMemStats(&before)
-			mustPlan(t, set, s, t0.Add(time.Hour))
-			runtime.ReadMemStats(&after)
-			return float64(after.TotalAlloc - before.TotalAlloc), float64(asked)
+			_, bytes = planCost(t, set, s, t0.Add(time.Hour))
+			return bytes, float64(asked)
 		}
 		cost(few) // what is made once
 		bytes, expressions := cost(few)
@@ -213,6 +210,20 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 			t.Errorf("%s: %d times as many take %.1f times the bytes (%.0f and %.0f), and ask %.0f instead of %.0f expressions", row.why, factor, moreBytes/bytes, bytes, moreBytes, moreExpressions, expressions)
 		}
 	}
+}
+
+// planCost plans, and returns how many bytes that allocates. mustPlan writes the state down, too, into
+// buffers that encoding/json keeps or makes anew as it likes.
+func planCost(t *testing.T, set *rollout.PolicySet, s rollout.Snapshot, now time.Time) (rollout.Plan, float64) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	plan, err := set.Plan(s, now)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan, float64(after.TotalAlloc - before.TotalAlloc)
 }
 
 // TestVersionsThatDependAreAskedOnce: which versions satisfy a dependency is not asked again for every
@@ -349,11 +360,8 @@ func TestPoliciesOfTenants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		mustPlan(t, set, s, t0.Add(time.Hour))
-		runtime.ReadMemStats(&after)
-		return float64(after.TotalAlloc - before.TotalAlloc)
+		_, bytes := planCost(t, set, s, t0.Add(time.Hour))
+		return bytes
 	}
 	cost(1, "resource.metadata['tenant'] == '%d'") // what is made once
 	for _, selector := range []string{"resource.metadata['tenant'] == '%d'", "resource.metadata['tenant'] != '%d'"} {
@@ -379,14 +387,11 @@ func TestCurvesOfTenants(t *testing.T) {
 				{"id":"c%d","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}]}`, k, k, k))
 		}
 		set := compile(t, "["+strings.Join(policies, ",")+"]")
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		plan := mustPlan(t, set, s, t0)
-		runtime.ReadMemStats(&after)
+		plan, bytes := planCost(t, set, s, t0)
 		if len(plan.Start) != tenants {
 			t.Fatalf("%d start, the first of each of %d tenants would", len(plan.Start), tenants)
 		}
-		return float64(after.TotalAlloc - before.TotalAlloc)
+		return bytes
 	}
 	cost(50) // what is made once
 	if few, many := cost(50), cost(400); many > 3*few {
@@ -413,13 +418,8 @@ func TestKeysOfTenants(t *testing.T) {
 			t.Fatalf("%d start and %d wait, one of each of %d tenants would", len(plan.Start), plan.Waiting.Len(), tenants)
 		}
 		s.State = mustCommit(t, plan, t0)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		if _, err := set.Plan(s, t0); err != nil { // not mustPlan, which writes the state down
-			t.Fatal(err)
-		}
-		runtime.ReadMemStats(&after)
-		return float64(after.TotalAlloc - before.TotalAlloc)
+		_, bytes := planCost(t, set, s, t0)
+		return bytes
 	}
 	cost(50) // what is made once
 	if few, many := cost(50), cost(400); many > 12*few {
@@ -448,11 +448,8 @@ func TestApprovalsOneByOne(t *testing.T) {
 					ID: r.ID, Rule: "A", Version: "v2", Resource: r.ID, CreatedAt: t0.Add(time.Duration(k) * time.Millisecond), CreatedBy: "ann", Reason: "seen",
 				})
 			}
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			mustPlan(t, set, s, minute(10))
-			runtime.ReadMemStats(&after)
-			return float64(after.TotalAlloc - before.TotalAlloc)
+			_, bytes := planCost(t, set, s, minute(10))
+			return bytes
 		}
 		cost(200) // what is made once
 		if few, many := cost(200), cost(1600); many > 16*few {
