@@ -12,13 +12,10 @@ import (
 // before now, at which the windows of all its runs are open for long enough. A past instant stays
 // as it is if they are open now.
 func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResource) time.Time {
-	var all []*hours
-	for _, run := range runs {
-		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
-			all = append(all, h)
-			for _, verdict := range w.hoursNow(h).blockers {
-				pending.timed = w.once(pending.timed, w.unlessLetPast(verdict, runs))
-			}
+	all := w.hoursOfAll(runs)
+	for _, h := range all {
+		for _, verdict := range w.hoursNow(h).blockers {
+			pending.timed = w.once(pending.timed, w.unlessLetPast(verdict, runs))
 		}
 	}
 	if !due.After(w.now) && len(pending.timed) == 0 {
@@ -45,14 +42,18 @@ func (w *work) openFrom(runs []pendingRun, at time.Time) time.Time {
 	if !w.windowed {
 		return at
 	}
-	var all []*hours
+	opens, _ := w.together(w.hoursOfAll(runs), at)
+	return opens
+}
+
+// hoursOfAll lists the hours of some runs, each once.
+func (w *work) hoursOfAll(runs []pendingRun) (all []*hours) {
 	for _, run := range runs {
 		if h := w.hoursOf(run.target, run.version); h != nil && !slices.Contains(all, h) {
 			all = append(all, h)
 		}
 	}
-	opens, _ := w.together(all, at)
-	return opens
+	return all
 }
 
 // unlessLetPast names the members that a window holds if an override lets other members of the same

@@ -143,10 +143,17 @@ func (e *edit) command(c *Command) {
 	switch {
 	case c.Run != "" && c.Run != e.plan.id:
 		why = ReasonOtherRun
-	case c.Kind == CommandApprove, c.Kind == CommandReject:
-		why = e.answer(c)
-	case c.Kind == CommandEndWait:
-		why = e.endWait(c)
+	case c.Kind == CommandApprove, c.Kind == CommandReject, c.Kind == CommandEndWait:
+		switch {
+		case c.Run == "": // whose stage it is must be said: names of stages are not unique among runs
+			why = ReasonOtherRun
+		case c.Stage < 0 || c.Stage >= e.run.count():
+			why = ReasonUnknownStage
+		case c.Kind == CommandEndWait:
+			why = e.endWait(c)
+		default:
+			why = e.answer(c)
+		}
 	case c.Kind == CommandSkip:
 		why = e.skip(c)
 	case c.Kind == CommandRetry:
@@ -173,12 +180,6 @@ func (c *Command) ignored(why Reason) Event {
 
 // answer approves or rejects an approval, or returns why it cannot.
 func (e *edit) answer(c *Command) Reason {
-	if c.Run == "" { // whose approval it is must be said: names of stages are not unique among runs
-		return ReasonOtherRun
-	}
-	if c.Stage < 0 || c.Stage >= e.run.count() {
-		return ReasonUnknownStage
-	}
 	to := ApprovalApproved
 	switch is := e.run.stage(c.Stage).approval(c.Side).state; {
 	case is == ApprovalRequested && c.Kind == CommandReject:
@@ -198,12 +199,6 @@ func (e *edit) answer(c *Command) Reason {
 // endWait ends a wait before its time, or returns why it cannot. A wait whose time has come ends by
 // itself in this step, and nobody has ended it.
 func (e *edit) endWait(c *Command) Reason {
-	if c.Run == "" { // as of an approval
-		return ReasonOtherRun
-	}
-	if c.Stage < 0 || c.Stage >= e.run.count() {
-		return ReasonUnknownStage
-	}
 	p, s := &e.plan.stages[c.Stage], e.run.stage(c.Stage)
 	switch {
 	case !p.waits || !s.waiting():
