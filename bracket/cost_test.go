@@ -78,6 +78,26 @@ func TestCostOfMany(t *testing.T) {
 				return state.Group.Number
 			}
 		}},
+		{"tenants with a version each, closed by one late step: after each group every tenant is asked what it still awaits, but not once more for each lock", 100, 150, func(n int) func() int {
+			o := Observation{Members: []Member{{Deployment: "d"}}}
+			var targets TargetList
+			for i := range n {
+				o.Versions = append(o.Versions, Version{Deployment: "d", ID: fmt.Sprint("v", i), CreatedAt: at(i), EligibleAt: at(i)})
+				targets = append(targets, Target{Resource: fmt.Sprintf("n%05d", i), Deployment: "d"})
+			}
+			for i := range targets {
+				for k, v := range o.Versions {
+					if k != i {
+						targets[i].OutOfScope = append(targets[i].OutOfScope, v.ID)
+					}
+				}
+			}
+			o.Targets = targets
+			return func() int {
+				state, _ := step(NewState("rule", "prod"), o)
+				return state.Group.Number
+			}
+		}},
 		{"commands that an execution has not seen", 1000, 30, func(n int) func() int {
 			state, o := ordered(n)
 			return func() int {

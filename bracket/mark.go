@@ -136,13 +136,8 @@ func (v *view) await(g *GroupRecord) {
 			own = d.ranksOf(latest.locks(d.id), g.Marks[d.id])
 			locked[s.deployment] = own
 		}
-		first := s.lowest + 1 // what the others of the scope await is among this
-		for _, l := range own.locks {
-			if l.rank < 0 || s.has(l.rank) {
-				first = max(first, l.above)
-				break
-			}
-		}
+		// What the others of the scope await is among what the one with the oldest version does.
+		first := max(s.lowest, own.unread, s.last(own.read)) + 1
 		for r := s.next(first); r < own.end; r = s.next(r + 1) {
 			d.versions[r].awaited = true
 			d.awaited = min(d.awaited, r)
@@ -152,17 +147,18 @@ func (v *view) await(g *GroupRecord) {
 
 // lockedRanks is what a group has locked for a deployment, by ranks.
 type lockedRanks struct {
-	locks []struct{ rank, above int32 } // of each lock, and the lowest above it
-	end   int32                         // from there on every version is new
+	read   []uint64 // bits of the locked versions that are listed
+	unread int32    // the greatest rank below a locked version that is not listed, -1 without
+	end    int32    // from there on every version is new
 }
 
 func (d *deployment) ranksOf(locks []VersionMark, mark VersionMark) *lockedRanks {
-	own := &lockedRanks{make([]struct{ rank, above int32 }, len(locks)), d.unmarked(mark)}
-	for k, l := range locks {
-		r := d.rankOf(l.ID)
-		own.locks[k].rank, own.locks[k].above = r, r+1
-		if r < 0 {
-			own.locks[k].above = d.above(l)
+	own := &lockedRanks{make([]uint64, d.words()), -1, d.unmarked(mark)}
+	for _, l := range locks {
+		if r := d.rankOf(l.ID); r >= 0 {
+			own.read[r/64] |= 1 << (r % 64)
+		} else {
+			own.unread = max(own.unread, d.above(l)-1)
 		}
 	}
 	return own

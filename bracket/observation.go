@@ -112,7 +112,8 @@ type Target struct {
 	// target along, or if it has already begun on the resource, the target waits for the next
 	// group. If a host never sets it, such changes bypass the bracket.
 	OutdatedAt time.Time
-	// OutOfScope are the ids of versions that are not meant for this target.
+	// OutOfScope are the ids of versions that are not meant for this target. Targets may share a
+	// list, and where many have a long one they should; it must not change while [Step] runs.
 	OutOfScope []string
 }
 

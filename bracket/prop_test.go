@@ -875,3 +875,56 @@ func FuzzMachine(f *testing.F) {
 	}
 	f.Fuzz(rapid.MakeFuzz(propMachine(testkit.Tally{}, true)))
 }
+
+// TestSharedLists: targets that share a list of what is out of scope for them, or a part of one, are
+// told apart by what it says to each of them and not by where it lies.
+func TestSharedLists(t *testing.T) {
+	reached := testkit.Tally{}
+	reached.Check(t, func(t *rapid.T) {
+		o := Observation{}
+		var list []string
+		for i := range rapid.IntRange(1, 70).Draw(t, "versions") {
+			id := fmt.Sprintf("v%02d", i)
+			for _, d := range []string{"a", "b"} {
+				o.Versions = append(o.Versions, Version{Deployment: d, ID: id, CreatedAt: at(i), EligibleAt: at(i)})
+			}
+			list = append(list, id)
+		}
+		list = rapid.Permutation(list).Draw(t, "list")
+		var shared, own TargetList
+		for r := range rapid.IntRange(1, 6).Draw(t, "resources") {
+			for _, d := range []string{"a", "b"} {
+				from := rapid.SampledFrom([]int{0, 0, len(list) / 2}).Draw(t, "from")
+				part := list[from : from+rapid.IntRange(0, len(list)-from).Draw(t, "length")]
+				target := Target{Resource: fmt.Sprint("r", r), Deployment: d, Current: rapid.SampledFrom([]string{"", "v00"}).Draw(t, "current"), OutOfScope: part}
+				for _, other := range shared {
+					if len(part) > 0 && len(other.OutOfScope) > 0 && &part[0] == &other.OutOfScope[0] {
+						reached[fmt.Sprintf("same start: same length %t, same deployment %t", len(part) == len(other.OutOfScope), d == other.Deployment)]++
+					}
+				}
+				shared = append(shared, target)
+				target.OutOfScope = slices.Clone(part)
+				own = append(own, target)
+			}
+		}
+		o.Members = []Member{{Deployment: "a"}, {Deployment: "b"}}
+		rule := Rule{DeploymentSelector: "true", ReadinessMode: Immediate}
+		decide := func(targets TargetList) (State, Plan) {
+			o.Targets = targets
+			state, plan, err := Step(rule, NewState("rule", "prod"), o, at(100))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return state, plan
+		}
+		state, plan := decide(shared)
+		wantState, wantPlan := decide(own)
+		if !reflect.DeepEqual(state, wantState) {
+			t.Fatalf("shared lists:\n%+v\nown lists:\n%+v", state, wantState)
+		}
+		if plan.String() != wantPlan.String() {
+			t.Fatalf("shared lists:\n%s\nown lists:\n%s", plan, wantPlan)
+		}
+	}, "same start: same length true, same deployment true", "same start: same length true, same deployment false",
+		"same start: same length false, same deployment true", "same start: same length false, same deployment false")
+}

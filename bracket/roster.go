@@ -21,9 +21,18 @@ type roster struct {
 	special   []special
 	scopes    []scope
 
-	scopeNumbers map[string]int32 // index in scopes, by deployment and list
-	texts        []string         // deployments and current versions that the view does not know
+	scopeNumbers map[string]int32    // index in scopes, by deployment and list
+	scopeLists   map[listOfIDs]int32 // the same by the list itself, which many targets share
+	texts        []string            // deployments and current versions that the view does not know
 	numbers      map[string]int32
+}
+
+// listOfIDs is a list that some targets of one deployment share: as long as it does not change, what
+// it says need not be compared.
+type listOfIDs struct {
+	deployment int32
+	first      *string
+	n          int
 }
 
 // target is a Target without its resource.
@@ -63,6 +72,19 @@ func (s *scope) next(rank int32) int32 {
 	}
 	return math.MaxInt32
 }
+
+// last returns the greatest of some ranks that is in scope, -1 without one.
+func (s *scope) last(ranks []uint64) int32 {
+	for word := len(ranks) - 1; word >= 0; word-- {
+		if in := ranks[word] &^ s.out[word]; in != 0 {
+			return int32(word*64 + bits.Len64(in) - 1)
+		}
+	}
+	return -1
+}
+
+// words returns how many words have a bit for each version.
+func (d *deployment) words() int { return (len(d.versions) + 63) / 64 }
 
 // rank returns the rank of the current version, -1 if there is none or it is not listed.
 func (t *target) rank() int32 { return max(t.current, -1) }
@@ -214,6 +236,7 @@ func (v *view) read(group *GroupRecord, list Targets, n int) (at int, twice bool
 // conclude works out what the versions and deployments must know about the targets, all of which
 // have been read.
 func (v *view) conclude() {
+	v.scopeNumbers, v.scopeLists = nil, nil // they hold the lists, and a plan keeps the view
 	for i := range v.scopes {
 		s := &v.scopes[i]
 		versions := v.deployments[s.deployment].versions
@@ -282,6 +305,21 @@ func (c *recent) scopeOf(v *view, d int32, ids []string) int32 {
 	if slices.Equal(c.ids, ids) {
 		return c.scope
 	}
+	list := listOfIDs{d, &ids[0], len(ids)}
+	at, known := v.scopeLists[list]
+	if !known {
+		at = v.scopeOf(d, ids)
+		if v.scopeLists == nil {
+			v.scopeLists = make(map[listOfIDs]int32)
+		}
+		v.scopeLists[list] = at
+	}
+	c.ids, c.scope = ids, at
+	return at
+}
+
+// scopeOf returns the index of the scope with a list that is another one in memory than all before.
+func (v *view) scopeOf(d int32, ids []string) int32 {
 	own := &v.deployments[d]
 	key := textkey.Join(append([]string{own.id}, ids...)...)
 	at, known := v.scopeNumbers[key]
@@ -291,7 +329,7 @@ func (c *recent) scopeOf(v *view, d int32, ids []string) int32 {
 		}
 		at = int32(len(v.scopes))
 		v.scopeNumbers[key] = at
-		out := make([]uint64, (len(own.versions)+63)/64)
+		out := make([]uint64, own.words())
 		for _, id := range ids {
 			if r, listed := own.rank[id]; listed {
 				out[r/64] |= 1 << (r % 64)
@@ -299,7 +337,6 @@ func (c *recent) scopeOf(v *view, d int32, ids []string) int32 {
 		}
 		v.scopes = append(v.scopes, scope{deployment: d, out: out, lowest: int32(len(own.versions))})
 	}
-	c.ids, c.scope = ids, at
 	return at
 }
 

@@ -399,6 +399,34 @@ func TestCurvesOfTenants(t *testing.T) {
 	}
 }
 
+// TestVersionsOfTenants: in a bracket the resources of one tenant share what says which versions are
+// not for them. With a list of its own each would have the versions of all other tenants in it.
+func TestVersionsOfTenants(t *testing.T) {
+	const tenants, few, many = 200, 1_000, 4_000
+	set := compile(t, `[{"name":"p","selector":"true","rules":[{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}]}]`)
+	cost := func(n int) float64 {
+		s := apart(1, 1, n)
+		for k := range s.Resources {
+			s.Resources[k].Metadata = map[string]string{"tenant": fmt.Sprint(k % tenants)}
+		}
+		for k := range tenants {
+			s.Versions = append(s.Versions, rollout.Version{
+				ID: fmt.Sprintf("s%04d", k), Deployment: "d0000", Status: rollout.VersionReady, CreatedAt: t0.Add(time.Duration(k+1) * time.Millisecond),
+				TargetSelector: fmt.Sprintf("resource.metadata['tenant'] == '%d'", k),
+			})
+		}
+		plan, bytes := planCost(t, set, s, t0.Add(time.Minute))
+		if len(plan.Start) != n || !plan.Start[0].Scoped {
+			t.Fatalf("%d of %d start", len(plan.Start), n)
+		}
+		return bytes
+	}
+	each := (cost(many) - cost(few)) / (many - few)
+	if each > 8*tenants {
+		t.Errorf("one more resource takes %.0f bytes, of which the versions of %d tenants would be %d", each, tenants, 16*tenants)
+	}
+}
+
 // TestKeysOfTenants: a rule that limits how many zones of one tenant may be in use at once looks at
 // the pools of this tenant, and not at those of all others.
 func TestKeysOfTenants(t *testing.T) {

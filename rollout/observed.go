@@ -237,6 +237,7 @@ type observedTargets struct {
 	latest     *bracket.Group
 	executions []*bracket.ExecutionRecord // as they were read
 	unseen     []bracket.Target           // behind the others
+	outside    map[outside][]string       // see outOfScope
 	dated      bool                       // missed or joined found a target that needs a run
 }
 
@@ -375,29 +376,50 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	return own.OutdatedAt
 }
 
-// outOfScope adds the versions that do not exist for a target, and those that a version selector
-// refuses on its resource.
-func (w *work) outOfScope(list []string, i int32) []string {
-	t := &w.targets[i]
-	selective := w.viewOf(i).selective
-	if !selective && !w.scoped[t.deployment] {
+// outside says which versions are not for a target: those that are not for any target of its kind,
+// and bits of numbers.
+type outside struct {
+	viewed
+	out string
+}
+
+// outOfScope adds to those of its kind the versions that do not exist for a target, and those that a
+// version selector refuses on its resource. Where each tenant has versions of its own, all targets
+// of the tenant get the same long list.
+func (o *observedTargets) outOfScope(list []string, i int32) []string {
+	t := &o.targets[i]
+	selective := o.viewOf(i).selective
+	if !selective && !o.scoped[t.deployment] {
 		return list
 	}
-	versions := w.versions[t.deployment].list
-	shared := len(list)
-	for n := int32(len(versions)) - 1; n > t.current && n >= 0; n-- {
-		out := !w.inScope(i, n)
-		if selective && slices.ContainsFunc(w.gateOf(i, n).perResource, func(rule *compiledRule) bool { return !w.selects(rule, i, n) }) {
+	versions := o.versions[t.deployment].list
+	bits := make([]byte, (len(versions)+7)/8)
+	n := 0
+	for v := int32(len(versions)) - 1; v > t.current && v >= 0; v-- {
+		out := !o.inScope(i, v)
+		if selective && slices.ContainsFunc(o.gateOf(i, v).perResource, func(rule *compiledRule) bool { return !o.selects(rule, i, v) }) {
 			out = true
 		}
 		if out {
-			if len(list) == shared {
-				list = slices.Clip(list) // from here on the list is not shared
-			}
-			list = append(list, versions[n].ID)
+			bits[v/8] |= 1 << (v % 8)
+			n++
 		}
 	}
-	return list
+	if n == 0 {
+		return list
+	}
+	key := outside{o.viewed(i), string(bits)}
+	own, known := o.outside[key]
+	if !known {
+		own = append(make([]string, 0, len(list)+n), list...)
+		for v := int32(len(versions)) - 1; v >= 0; v-- {
+			if bits[v/8]&(1<<(v%8)) != 0 {
+				own = append(own, versions[v].ID)
+			}
+		}
+		put(&o.outside, key, own)
+	}
+	return own
 }
 
 // currentID returns the version that a target runs. If the number of the version is known, the
