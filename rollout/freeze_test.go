@@ -662,8 +662,8 @@ func TestFreezesHold(t *testing.T) {
 			}
 			wait, waits := plan.Waiting.Of(start.TargetID)
 			if !waits || wait.Version == start.Version && !slices.ContainsFunc(wait.Blockers, func(v rollout.Verdict) bool {
-				// A merge that would end a halt is not of the execution that halts: its freeze is one of
-				// the events for which that waits.
+				// A merge that would end a halt is not of the execution that halts: its freeze is
+				// one of the events for which that waits.
 				return v.Reason == rollout.ReasonFrozen || v.Reason == "bracket_failed_holding" && slices.Contains(v.On, rollout.Condition{Kind: rollout.OnFreeze, Freeze: z.ID})
 			}) {
 				t.Fatalf("%v would start, and waits %v\n%v", start, wait, w)

@@ -31,8 +31,8 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 }
 
 // newestOf returns a function that finds the number of the newest version that exists by now for a
-// target of a bracket, or none. If every version of a deployment is for all targets, it searches once per
-// deployment.
+// target of a bracket, or none. If every version of a deployment is for all targets, it searches
+// once per deployment.
 func (w *work) newestOf(b *bracketWork) func(i int32) int32 {
 	find := func(i int32) int32 {
 		versions := w.versions[w.targets[i].deployment].list

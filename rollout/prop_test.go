@@ -956,9 +956,9 @@ func TestI2ApplyAndPlanAgain(t *testing.T) {
 			}
 		}
 		later := slices.DeleteFunc(slices.Clone(again.Start), func(start rollout.Start) bool {
-			// Who is down already lets others follow on its resource, also those whose lease an override
-			// gave them that has expired. Where an override alone took it down they wait until that is
-			// at work: it might have been left out.
+			// Who is down already lets others follow on its resource, also those whose lease an
+			// override gave them that has expired. Where an override alone took it down they wait
+			// until that is at work: it might have been left out.
 			byOverride := start.Reason == "slot_held" && slices.ContainsFunc(w.s.State.Pools, func(p concurrency.Record) bool {
 				lease, held := p.Lease(concurrency.Holder{Resource: start.Resource, Group: start.Group})
 				return held && lease.Reason == string(rollout.ReasonOverridden)

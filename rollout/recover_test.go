@@ -686,8 +686,9 @@ func TestWindowAfterAGroupThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestUnknownRunBesideAGroupThatIsFound: the runs of a bracket are looked at once more when a lost group
-// is found. A job of a group that is open, with a run id that is none, is counted once all the same.
+// TestUnknownRunBesideAGroupThatIsFound: the runs of a bracket are looked at once more when a lost
+// group is found. A job of a group that is open, with a run id that is none, is counted once all
+// the same.
 func TestUnknownRunBesideAGroupThatIsFound(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))

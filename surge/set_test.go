@@ -329,14 +329,16 @@ func TestScaledApart(t *testing.T) {
 	if got := plan.Replicas[1]; got.Slot != surge.Absent || plan.Empty() {
 		t.Errorf("a surge that is created: got slot %q in %v", got.Slot, plan)
 	}
-	// A set without replicas whose components have units still has room for a surge, which is not needed.
+	// A set without replicas whose components have units still has room for a surge, which is not
+	// needed.
 	plan = planSet(t, set(recreate, 0, budgets(1, 0), plain(1, 1)), read([]string{"O"}))
 	if got, want := plan.String(), "0/0: -0 SurplusSurge\nblocked: Terminating"; got != want {
 		t.Errorf("a set without replicas: got\n%s\nwant\n%s", got, want)
 	}
 
-	// With the count of a component that was scaled up the update goes on, but the count may be more than
-	// the component has by itself. Raising that changes nothing else where the units have a number.
+	// With the count of a component that was scaled up the update goes on, but the count may be
+	// more than the component has by itself. Raising that changes nothing else where the units have
+	// a number.
 	scaled, state := set(rolling, 1, unset, plain(2, 0)), read([]string{"nnOOOOn:6"})
 	giveUp := func(replicas, unavailable int) surge.SetSpec {
 		spec := set(rolling, 1, unset, plain(replicas, 0))
@@ -734,9 +736,9 @@ func TestParseEveryField(t *testing.T) {
 	}
 }
 
-// TestParseNull: a field that has a default in Grove may be null, which is what YAML makes of a name
-// whose value, or whose lines below, are all commented out. A count of the set may not: it has no default that
-// keeps the replicas.
+// TestParseNull: a field that has a default in Grove may be null, which is what YAML makes of a
+// name whose value, or whose lines below, are all commented out. A count of the set may not: it has
+// no default that keeps the replicas.
 func TestParseNull(t *testing.T) {
 	absent, _, err := surge.ParsePodCliqueSet([]byte(`{"spec":{"replicas":2,"template":{"cliques":[{"name":"a"}],"podCliqueScalingGroups":[{"name":"g"}]}}}`))
 	if err != nil {

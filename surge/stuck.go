@@ -42,11 +42,11 @@ type Diagnosis struct {
 	// and its MaxUnavailable to this. It is one more than the base replicas that are down and may not
 	// be replaced, so if the target revision is at fault, one more replica is lost with each try.
 	//
-	// Where autoscalers have scaled the components of a set apart, the count is one of the units that
-	// there should be in one replica, and may exceed the Replicas of the [Component]. [PlanSet] takes it,
-	// but Validate refuses such a Spec. So a caller that validates again before it plans raises the
-	// Replicas of the component too, if all [Units] of it have a number of their own: those without one
-	// would be scaled.
+	// Where autoscalers have scaled the components of a set apart, the count is one of the units
+	// that there should be in one replica, and may exceed the Replicas of the [Component].
+	// [PlanSet] takes it, but Validate refuses such a Spec. So a caller that validates again before
+	// it plans raises the Replicas of the component too, if all [Units] of it have a number of
+	// their own: those without one would be scaled.
 	MaxUnavailable int `json:"maxUnavailable,omitempty"`
 }
 
@@ -100,9 +100,10 @@ func diagnose(plan Result, r Resolved, paused bool, slots []Slot, unscheduled fu
 	}
 	if plan.Blocked.Has(BlockedWaitingForSurge) {
 		end := plus(r.Replicas, r.Surge)
-		// Without the surge the update goes on only if more may be missing than the replicas that are
-		// down and that it may not replace. By I7 these alone use up the present MaxUnavailable. Old ones
-		// above the partition are not among them: the repair window of the new budget has room for one.
+		// Without the surge the update goes on only if more may be missing than the replicas that
+		// are down and that it may not replace. By I7 these alone use up the present
+		// MaxUnavailable. Old ones above the partition are not among them: the repair window of the
+		// new budget has room for one.
 		lost := which(0, r.Replicas, func(i int, slot Slot) bool { return slot == TargetUnavailable || i < r.Partition && !slot.Available() })
 		most := len(lost) + 1
 		without := fmt.Sprintf("with maxSurge 0 and maxUnavailable %d", most)

@@ -116,8 +116,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, errors.Join(denials, err)
 		}
 		if slices.ContainsFunc(frozen, func(z rollout.Freeze) bool { return !z.FinishBegun }) {
-			// Somebody has frozen it since the plan was made, of which many starts may be left. The next
-			// plan says so, and offers those again that are not frozen.
+			// Somebody has frozen it since the plan was made, of which many starts may be left. The
+			// next plan says so, and offers those again that are not frozen.
 			return ctrl.Result{RequeueAfter: retryDelay}, denials
 		}
 		created, err := jobs.dispatch(ctx, start, seen.turns[start.TargetID], at)

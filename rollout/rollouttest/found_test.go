@@ -505,8 +505,8 @@ func TestFoundAttemptsOfOneInstant(t *testing.T) {
 	}
 }
 
-// TestDrainsBeforeTheStart: a drain that the world has found serves the first upgrade, and is not saved;
-// one whose upgrade was before the start, too, has nothing to do with those to come.
+// TestDrainsBeforeTheStart: a drain that the world has found serves the first upgrade, and is not
+// saved; one whose upgrade was before the start, too, has nothing to do with those to come.
 func TestDrainsBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 2)

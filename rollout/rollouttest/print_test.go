@@ -305,7 +305,8 @@ func TestDefectChartWithoutBound(t *testing.T) {
 	}
 }
 
-// TestChartOfWhatHangs: what has not ended is drawn to the end, and has a column even if it began there.
+// TestChartOfWhatHangs: what has not ended is drawn to the end, and has a column even if it began
+// there.
 func TestChartOfWhatHangs(t *testing.T) {
 	t.Parallel()
 	entry := func(minute int, kind rollouttest.Kind, resource string) rollouttest.Entry {

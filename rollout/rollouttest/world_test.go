@@ -436,8 +436,8 @@ func TestWorldIsRefused(t *testing.T) {
 	}
 }
 
-// TestWorldKeepsItsRecords: a world that is given a store keeps its state there, for whoever looks at it
-// afterwards. A pure one has none.
+// TestWorldKeepsItsRecords: a world that is given a store keeps its state there, for whoever looks
+// at it afterwards. A pure one has none.
 func TestWorldKeepsItsRecords(t *testing.T) {
 	t.Parallel()
 	for _, pure := range []bool{false, true} {

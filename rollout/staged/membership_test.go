@@ -280,8 +280,9 @@ func TestGoneBeforeItsRemovalIsAskedFor(t *testing.T) {
 	s.step(staged.Input{Observations: []staged.Observation{{Target: "c1", Gone: true, Token: start("c1", 1)}}}).want(staged.PhaseSucceeded, "c1 removed, c1 done")
 }
 
-// TestLimitsOfAStage: how many members may be in progress, and how many may fail. A count is taken as
-// it is, also above the number of members; a percentage rounds down, of concurrency to at least 1, or up.
+// TestLimitsOfAStage: how many members may be in progress, and how many may fail. A count is taken
+// as it is, also above the number of members; a percentage rounds down, of concurrency to at least
+// 1, or up.
 func TestLimitsOfAStage(t *testing.T) {
 	for _, row := range []struct {
 		members          int
