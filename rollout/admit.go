@@ -234,6 +234,14 @@ func (w *work) forced(c *candidate, pool int32) bool {
 	return let(c.target, c.version)
 }
 
+// mayForce reports whether an override may let a candidate past some pool.
+func (w *work) mayForce(c *candidate) bool {
+	if m := c.member; m != nil && m.pending != nil {
+		return slices.ContainsFunc(m.bracket.runs[m.pending.from:m.pending.to], func(run pendingRun) bool { return w.mayLet(run.target, run.version) })
+	}
+	return w.mayLet(c.target, c.version)
+}
+
 // noteLetPast notes the pools past whose rules an override lets a start.
 func (w *work) noteLetPast(c *candidate, start int32) {
 	for _, claim := range w.answer.Admitted[start-1].Claims {
@@ -332,13 +340,14 @@ func (w *work) refused() {
 			w.shareRates(&w.asked[refused.Candidate])
 		}
 		refusals, own := w.allOf(w.answer.Refusals[refused.Why], int32(k), &w.asked[refused.Candidate], places, unkeyed)
-		alike := len(w.overrides) == 0 && !own
+		let := w.mayForce(c)
+		alike := !let && !own
 		var blockers []Verdict
 		if alike {
 			blockers = shared[refused.Why]
 		}
 		if blockers == nil {
-			if len(w.overrides) > 0 { // a pool that an override forces is no blocker, unless it is the only one
+			if let { // a pool that an override forces is no blocker, unless it is the only one
 				if others := slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return w.forced(c, r.Pool) }); len(others) > 0 {
 					refusals = others
 				}

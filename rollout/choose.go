@@ -113,7 +113,8 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	frozen := w.frozenAt(i)
-	if r := gate.alone; r != nil && !t.busy && !frozen {
+	lets := w.mayLet(i, n)
+	if r := gate.alone; r != nil && !t.busy && !frozen && !lets {
 		if place := w.positionIn(r, i); place >= r.reached && place < r.fits {
 			return nil, w.turnLater(r, place), gate.base, place
 		}
@@ -128,7 +129,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		}
 	}
 	blockers = w.closed(blockers, i, n)
-	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && !frozen && len(w.set.customs) == 0 && len(w.overrides) == 0 {
+	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && !frozen && len(w.set.customs) == 0 && !lets {
 		r, h := w.rolloutOf(gate, 0, t), w.hoursOf(i, n)
 		place := w.positionIn(r, i)
 		if h == nil && place >= r.reached && place < r.fits {

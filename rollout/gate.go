@@ -195,7 +195,7 @@ func (w *work) sum(g *gate, environment, resource string) {
 // resource.
 func (w *work) gateAt(i, n int32) *gate {
 	g := w.gateOf(i, n)
-	if w.singled == nil {
+	if !w.isSingled(i, n) {
 		return g
 	}
 	t := &w.targets[i]

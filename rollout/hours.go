@@ -119,7 +119,7 @@ func (w *work) hoursOf(i, n int32) *hours {
 	if w.targets[i].current == none {
 		own = view.firstHours
 	}
-	if own == nil || len(w.overrides) == 0 {
+	if own == nil || !w.mayLet(i, n) {
 		return own
 	}
 	past := make([]*Override, len(own.rules))

@@ -15,7 +15,7 @@ func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, r
 	for _, verdict := range w.held[i] { // no override lets a version past an expression of a policy or a pool that has no answer
 		blockers = w.once(blockers, verdict)
 	}
-	if len(w.overrides) == 0 || len(blockers) == 0 {
+	if !w.mayLet(i, version) || len(blockers) == 0 {
 		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
 	}
 	for _, verdict := range w.let(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {

@@ -87,7 +87,7 @@ func (w *work) opinions(b *bracketWork) func(i, n int32) (listed int32) {
 		for len(pending) > 0 && pending[0].resource < t.resource {
 			pending = pending[1:]
 		}
-		if t.outdated || t.current == missing || len(w.held) > 0 || w.frozenAlone(t) || len(w.gateOf(i, n).perResource) > 0 || w.singled != nil ||
+		if t.outdated || t.current == missing || len(w.held) > 0 || w.frozenAlone(t) || len(w.gateOf(i, n).perResource) > 0 || w.namedByOverride(t) != none ||
 			len(records) > 0 && records[0].Resource == resource || len(pending) > 0 && pending[0].resource == t.resource {
 			return ask(i, n)
 		}

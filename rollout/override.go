@@ -98,8 +98,17 @@ func (o *Override) id() string { return o.ID }
 // overriding holds the active overrides.
 type overriding struct {
 	overrides map[overrideKey]*inForce
-	singled   map[int32]bool // resources that one of them names; nil: none
+	extents   [][]extent // per deployment and version number, of all rules; nil: none of a deployment
+	singled   []bool     // per resource: one of them names it; nil: none does
 }
+
+// extent says whom the overrides of some rules for one version are for.
+type extent uint8
+
+const (
+	forSome extent = 1 << iota // resources that they name
+	forAll                     // every resource
+)
 
 type overrideKey struct{ rule, version string }
 
@@ -128,6 +137,7 @@ func (w *work) override(list []Override) {
 		return
 	}
 	w.overrides = map[overrideKey]*inForce{}
+	versions := map[string]extent{}
 	released := map[string]bool{}
 	for i := range list {
 		o := &list[i]
@@ -150,13 +160,29 @@ func (w *work) override(list []Override) {
 			}
 			if o.Resource == "" {
 				own.all.list = append(own.all.list, o)
+				versions[o.Version] |= forAll
 				continue
 			}
+			versions[o.Version] |= forSome
 			single := own.single[o.Resource]
 			single.list = append(single.list, o)
 			put(&own.single, o.Resource, single)
+			if w.singled == nil {
+				w.singled = make([]bool, len(w.resources))
+			}
 			r, _ := w.resource(o.Resource) // it is known, see ineffective
-			put(&w.singled, r, true)
+			w.singled[r] = true
+		}
+	}
+	w.extents = make([][]extent, len(w.versions))
+	for d := range w.versions {
+		for n, v := range w.versions[d].list {
+			if own := versions[v.ID]; own != 0 {
+				if w.extents[d] == nil {
+					w.extents[d] = make([]extent, len(w.versions[d].list))
+				}
+				w.extents[d][n] = own
+			}
 		}
 	}
 	for _, own := range w.overrides {
@@ -264,9 +290,25 @@ func (w *work) namedByOverride(t *target) int32 {
 	return none
 }
 
+// mayLet reports whether an override of any rule may hold for version n on target i. Most targets
+// have none, even if there are thousands, and learn it here without a search.
+func (w *work) mayLet(i, n int32) bool { return w.mayLetFrom(forAll, i, n) }
+
+// isSingled is mayLet for overrides that name the resource.
+func (w *work) isSingled(i, n int32) bool { return w.mayLetFrom(0, i, n) }
+
+func (w *work) mayLetFrom(enough extent, i, n int32) bool {
+	if len(w.overrides) == 0 || n < 0 {
+		return false
+	}
+	t := &w.targets[i]
+	own := w.extents[t.deployment]
+	return own != nil && (own[n]&enough != 0 || own[n]&forSome != 0 && w.singled[t.resource])
+}
+
 // overriddenAt is overridden for version n on target i.
 func (w *work) overriddenAt(rule string, i, n int32) *Override {
-	if len(w.overrides) == 0 || n < 0 {
+	if !w.mayLet(i, n) {
 		return nil
 	}
 	t := &w.targets[i]
@@ -281,7 +323,7 @@ func (o *Override) satisfied(v *Version) time.Time {
 // let drops the verdicts of rules that are overridden for version n on target i. It does not write
 // to the list, which may be shared.
 func (w *work) let(blockers []Verdict, i, n int32) []Verdict {
-	if len(w.overrides) == 0 {
+	if !w.mayLet(i, n) {
 		return blockers
 	}
 	var kept []Verdict
