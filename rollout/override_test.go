@@ -1323,3 +1323,60 @@ func TestOverrideBeyondTheLastInstant(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOverrideOfOneTurn: most targets of a curve learn in short what their turn is. The one that an
+// override lets past the curve starts, whichever it is.
+func TestOverrideOfOneTurn(t *testing.T) {
+	set := compile(t, policy(`{"id":"C","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600}}`))
+	s := fleet(5, "v1", map[string][]string{"a": {"v1", "v2"}})
+	due := started(mustPlan(t, set, s, t0))
+	if len(due) != 1 {
+		t.Fatalf("%q start, where the first has its turn", due)
+	}
+	for _, r := range s.Resources {
+		s.Overrides = []rollout.Override{override("C", only(r.ID))}
+		own := r.ID + "/a@v2"
+		want := slices.Compact(slices.Sorted(slices.Values(append([]string{own}, due...))))
+		if got := slices.Sorted(slices.Values(started(mustPlan(t, set, s, t0)))); !slices.Equal(got, want) {
+			t.Errorf("with an override for %s %q start, want %q", r.ID, got, want)
+		}
+	}
+}
+
+// TestOverrideOfOneMemberOfAnExecution: one member that is let past a pool lets the whole execution
+// past it, so what still blocks it is the other pool alone.
+func TestOverrideOfOneMemberOfAnExecution(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+		{"id":"A","resourceConcurrency":{"groupSelector":"true","limit":1}},{"id":"B","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "w2"}})
+	s.Targets[0].Current, s.Targets[1].Current, s.Unavailable = "v2", "w2", []string{"r1"}
+	for _, row := range []struct {
+		why       string
+		overrides []rollout.Override
+		waits     []string
+	}{
+		{"no override", nil, []string{"r2/a@v2: slot_full slot_full", "r2/b@w2: slot_full slot_full"}},
+		{"of the first member", []rollout.Override{override("A")}, []string{"r2/a@v2: slot_full", "r2/b@w2: slot_full"}},
+		{"of the second member", []rollout.Override{override("A", func(o *rollout.Override) { o.Version = "w2" })}, []string{"r2/a@v2: slot_full", "r2/b@w2: slot_full"}},
+	} {
+		s.Overrides = row.overrides
+		if plan := mustPlan(t, set, s, t0); len(plan.Start) > 0 || !slices.Equal(blockers(plan), row.waits) {
+			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
+		}
+	}
+}
+
+// TestOverridesForOneAndForAll: an override for everybody does not hide one for a resource, of another
+// rule and the same version, in whatever order they are listed.
+func TestOverridesForOneAndForAll(t *testing.T) {
+	set := compile(t, policy(`{"id":"A","anyApproval":{"minApprovals":1}},{"id":"V","versionSelector":{"selector":"true"}},
+		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.Overrides = []rollout.Override{override("A", only("r2")), override("V")}
+	for range 2 {
+		if plan := mustPlan(t, set, s, minute(10)); !slices.Equal(started(plan), []string{"r2/a@v2"}) || !slices.Equal(blockers(plan), []string{"r1/a@v2: approval_missing rollout_not_started"}) {
+			t.Errorf("with overrides of %s and %s: starts %q, waits %q", s.Overrides[0].Rule, s.Overrides[1].Rule, started(plan), blockers(plan))
+		}
+		slices.Reverse(s.Overrides)
+	}
+}

@@ -153,6 +153,22 @@ func TestScopeInBracket(t *testing.T) {
 	}
 }
 
+// TestScopeOfEachMember: two members of a bracket have as many versions, of which the newest is for
+// one resource. What is not for a target is told by its own versions, although the numbers are the
+// same.
+func TestScopeOfEachMember(t *testing.T) {
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1"}, "b": {"v1"}})
+	for _, d := range []string{"a", "b"} {
+		s.Versions = append(s.Versions, rollout.Version{
+			ID: "hotfix-" + d, Deployment: d, Status: rollout.VersionReady, CreatedAt: minute(1), TargetSelector: "resource.id == 'r1'",
+		})
+	}
+	if got := started(mustPlan(t, set, s, minute(1))); !slices.Equal(got, []string{"r1/a@hotfix-a", "r1/b@hotfix-b"}) {
+		t.Errorf("%q start", got)
+	}
+}
+
 // TestScopedLocksTakeTurns: a group has locked two versions of which each is for some of the nodes,
 // and another policy spreads the targets over time. Everybody has a turn: in the order of the
 // version that it gets, among those for which that is.
