@@ -39,7 +39,7 @@ type bracketWork struct {
 	handed      bool                      // another bracket has taken targets over on which its execution is open
 	lent        map[int32]bool            // those of former that are members of another bracket
 	former      map[int32]bool            // targets of an open execution that are no longer members, see former.go
-	edges       map[edge]bool             // dependency rules that order members instead of blocking them; false: for some versions only, see unordered
+	orders      map[int32][]order         // by member: the dependency rules that order it instead of blocking it, ascending
 	group       *bracket.Group            // the latest closed group, if it still has to run somewhere
 	needs       memberTable[[]memberNeed] // of the members of group
 	unclear     *Verdict                  // an expression for the roles has no answer: until it has one, no group collects; open executions run on
@@ -60,7 +60,7 @@ type bracketWork struct {
 }
 
 func newBracketWork(rule *compiledRule, environment int32) *bracketWork {
-	return &bracketWork{rule: rule, id: rule.id, environment: environment, edges: map[edge]bool{}}
+	return &bracketWork{rule: rule, id: rule.id, environment: environment, orders: map[int32][]order{}}
 }
 
 type pendingResource struct {

@@ -105,15 +105,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 		return nil, err
 	}
 	set.byID = rulesByID(set.policies)
-	selectors, groups := make([]Matcher, len(set.policies)), make([]Matcher, len(set.concurrency))
-	for k, p := range set.policies {
-		selectors[k], p.number = p.selector, int32(k)
-	}
-	for k, r := range set.concurrency {
-		groups[k], r.number = r.group, int32(k)
-	}
-	set.asking, set.askingResources = newAsking(selectors, ofDeployment, ofEnv), newAsking(selectors, ofResource)
-	set.askingGroups = newAsking(groups, ofResource)
+	set.findAsking()
 	for _, p := range set.policies {
 		var faults [2]error
 		p.hours, faults[0] = set.hours(p.windows)
@@ -123,6 +115,32 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 		}
 	}
 	return set, nil
+}
+
+// findAsking numbers policies and rules, and finds out which expressions are asked about what.
+func (s *PolicySet) findAsking() {
+	for k, p := range s.policies {
+		p.number = int32(k)
+		p.askingAppliesTo = newAsking(each(p.dependencies, func(r *compiledRule) Matcher { return r.appliesTo }), ofDeployment, ofEnv)
+	}
+	for k, r := range s.concurrency {
+		r.number = int32(k)
+	}
+	for k, r := range s.dependencies {
+		r.number, r.requires = int32(k), required(r.dependsOn, ofDeployment, ofEnv)
+	}
+	selectors := each(s.policies, func(p *compiledPolicy) Matcher { return p.selector })
+	s.asking, s.askingResources = newAsking(selectors, ofDeployment, ofEnv), newAsking(selectors, ofResource)
+	s.askingGroups = newAsking(each(s.concurrency, func(r *compiledRule) Matcher { return r.group }), ofResource)
+}
+
+// each returns an expression of each of some policies or rules.
+func each[T any](list []T, expression func(T) Matcher) []Matcher {
+	expressions := make([]Matcher, len(list))
+	for k, one := range list {
+		expressions[k] = expression(one)
+	}
+	return expressions
 }
 
 type compilation struct {

@@ -226,6 +226,57 @@ func planCost(t *testing.T, set *rollout.PolicySet, s rollout.Snapshot, now time
 	return plan, float64(after.TotalAlloc - before.TotalAlloc)
 }
 
+// dependency is a rule by which one deployment depends on another one.
+func dependency(from, to, version string) string {
+	return fmt.Sprintf(`{"deploymentDependency":{"appliesTo":"deployment.name == '%s'","dependsOn":"deployment.name == '%s'%s"}}`, from, to, version)
+}
+
+// TestDependenciesAskWhomTheyMayBeAbout: where each deployment has a dependency of its own, rules are
+// not asked about deployments with other names.
+func TestDependenciesAskWhomTheyMayBeAbout(t *testing.T) {
+	const few, factor = 50, 8
+	bracketed := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
+	for _, row := range []struct {
+		why      string
+		policies func(rules []string) string
+	}{
+		{"in one policy", func(rules []string) string { return policy(strings.Join(rules, ",")) }},
+		{"in a policy each", func(rules []string) string {
+			for k, rule := range rules {
+				rules[k] = fmt.Sprintf(`{"name":"own-%d","selector":"deployment.name == 'd%d'","rules":[%s]}`, k, k, rule)
+			}
+			return "[" + strings.Join(rules, ",") + "]"
+		}},
+		{"in one policy, between members of a bracket", func(rules []string) string {
+			return policy(strings.Join(append(rules, bracketed), ","))
+		}},
+	} {
+		for _, version := range []string{"", " && version.tag == 'v1'", " && version.tag == 'v2'"} {
+			cost := func(n int) int {
+				versions := map[string][]string{"d0": {"v1", "v2"}}
+				var rules []string
+				for k := range n - 1 {
+					versions[fmt.Sprint("d", k+1)] = []string{"v1", "v2"}
+					rules = append(rules, dependency(fmt.Sprint("d", k), fmt.Sprint("d", k+1), version))
+				}
+				asked := 0
+				set, err := rollout.Load([]byte(row.policies(rules)), counting{newEnv(t), &asked})
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan := mustPlan(t, set, fleet(2, "v1", versions), t0.Add(time.Hour))
+				if starts := len(plan.Start); starts == 0 || starts+plan.Waiting.Len() != 2*n {
+					t.Errorf("%s%s: %d start and %d wait", row.why, version, starts, plan.Waiting.Len())
+				}
+				return asked
+			}
+			if asked, more := cost(few), cost(factor*few); asked < few || float64(more) > 1.1*factor*float64(asked) {
+				t.Errorf("%s%s: %d times as many ask %d expressions instead of %d", row.why, version, factor, more, asked)
+			}
+		}
+	}
+}
+
 // TestVersionsThatDependAreAskedOnce: which versions satisfy a dependency is not asked again for every
 // environment and for every version that has the same one.
 func TestVersionsThatDependAreAskedOnce(t *testing.T) {
@@ -269,6 +320,16 @@ func TestCostOfComparing(t *testing.T) {
 		}
 		return s
 	}
+	chain := func(n int, more, version string) string { // each of n deployments depends on the next one
+		var rules []string
+		if more != "" {
+			rules = append(rules, more)
+		}
+		for k := range n - 1 {
+			rules = append(rules, dependency(fmt.Sprint("d", k), fmt.Sprint("d", k+1), version))
+		}
+		return policy(strings.Join(rules, ","))
+	}
 	for _, row := range []struct {
 		why  string
 		of   func(n int) (*rollout.PolicySet, rollout.Snapshot)
@@ -307,6 +368,15 @@ func TestCostOfComparing(t *testing.T) {
 			}
 			return compile(t, policy(noRule)), s
 		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == 1 && plan.Waiting.Len() == n/5-1 }},
+		{"deployments each of which depends on the next one", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			return compile(t, chain(n/5, "", "")), deployments(n / 5)
+		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n/5 }},
+		{"members of a bracket each of which depends on the next one", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			return compile(t, chain(n/20, bracketed, "")), deployments(n / 20)
+		}, func(plan rollout.Plan, _ int) bool { return len(plan.Start) == 1 }},
+		{"members of a bracket each of which depends on a version of the next one", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			return compile(t, chain(n/20, bracketed, " && version.tag == 'v2'")), deployments(n / 20)
+		}, func(plan rollout.Plan, _ int) bool { return len(plan.Start) == 1 }},
 		{"policies that have no part in what the resources of a bracket wait for", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			policies := []string{`{"name":"p","selector":"true","rules":[` + bracketed + `,{"id":"x","deploymentDependency":{"dependsOn":"false"}}]}`}
 			for k := range n / 5 {
@@ -318,16 +388,23 @@ func TestCostOfComparing(t *testing.T) {
 		}, func(plan rollout.Plan, n int) bool { return plan.Waiting.Len() == n }},
 	} {
 		var spent [2]time.Duration
+		var worlds [2]func() time.Duration
 		for k, n := range [...]int{few, factor * few} {
 			set, s := row.of(n)
-			for range 3 { // the least of them: a collection may fall into one
+			worlds[k] = func() time.Duration {
 				began := testkit.CPUTime()
 				plan := mustPlan(t, set, s, t0.Add(time.Hour))
-				if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
-					spent[k] = took
-				}
+				took := testkit.CPUTime() - began
 				if !row.want(plan, n) {
 					t.Fatalf("%s: %d start and %d wait", row.why, len(plan.Start), plan.Waiting.Len())
+				}
+				return took
+			}
+		}
+		for try := 0; try < 3 || try < 12 && spent[1] > most*spent[0]; try++ { // the least of them: a collection may fall into one
+			for k, world := range worlds {
+				if took := world(); try == 0 || took < spent[k] {
+					spent[k] = took
 				}
 			}
 		}

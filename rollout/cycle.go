@@ -39,147 +39,140 @@ func (w *work) cycles() error {
 	return nil
 }
 
-// requirement is what one rule asks of a deployment: that one of the other providers has started,
-// or that all have.
-type requirement struct {
-	rule      *compiledRule
-	self      int32
-	providers []int32 // deployment numbers; shared, and self may be among them
-	all       bool
-}
-
 func (w *work) deploymentCycle(e int32) error {
 	if len(w.set.dependencies) == 0 {
 		return nil
 	}
-	requirements := make([][]requirement, len(w.deployments))
-	providers := map[*compiledRule][]int32{}
-	for k := range w.deployments {
-		requirements[k] = w.requirementsByName(e, int32(k), providers)
+	s := newStarting(len(w.deployments))
+	for _, p := range w.preconditionsByName(e) {
+		s.require(p)
 	}
-	startable := make([]bool, len(w.deployments))
 	all := make([]int32, len(w.deployments))
-	for k := range all {
-		all[k] = int32(k)
+	for d := range all {
+		all[d] = int32(d)
 	}
-	if left := stuck(all, startable, requirements); len(left) > 0 {
-		return w.circleOnResource(e, startable, requirements)
+	if len(s.run(all)) > 0 {
+		return w.circleOnResource(e, s)
 	}
 	return nil
 }
 
-// requirementsByName returns what the dependency rules that govern targets of a deployment ask for,
-// whatever the resource and the versions are. providers keeps the providers of each rule.
-func (w *work) requirementsByName(e, d int32, providers map[*compiledRule][]int32) (own []requirement) {
-	seen := map[int32]bool{} // views
-	asked := map[*compiledRule]bool{}
-	for _, i := range w.targetsIn(e, d) {
-		if seen[w.view[i]] {
-			continue
-		}
-		seen[w.view[i]] = true
-		for _, rule := range w.viewOf(i).dependencies {
-			if asked[rule] {
-				continue
-			}
-			asked[rule] = true
-			at := w.boundIn(e, d)
-			if rule.appliesTo != nil && ask(rule.appliesTo, &at) == no {
-				continue
-			}
-			list, known := providers[rule]
-			if !known {
-				list = w.providersByName(rule, e)
-				providers[rule] = list
-			}
-			if len(list) > 1 || len(list) == 1 && list[0] != d {
-				own = append(own, requirement{rule, d, list, rule.dependency.Match == MatchAll})
+// preconditionsByName returns what the dependency rules that govern targets of an environment ask for,
+// whatever the resource and the versions are.
+func (w *work) preconditionsByName(e int32) (list []*precondition) {
+	byRule := map[*compiledRule]*precondition{} // nil: it asks for nothing
+	for d := range int32(len(w.deployments)) {
+		for _, policy := range w.policiesWithDependencies(e, d) {
+			for _, k := range w.concerning(policy, e, d) {
+				rule := policy.dependencies[k]
+				p, known := byRule[rule]
+				if !known {
+					if providers := w.providersByName(rule, e); len(providers) > 0 {
+						p = &precondition{rule: rule, providers: providers}
+						list = append(list, p)
+					}
+					byRule[rule] = p
+				}
+				if p != nil && (len(p.providers) > 1 || p.providers[0] != d) {
+					p.of = append(p.of, d)
+				}
 			}
 		}
 	}
-	return own
+	return list
 }
 
-// stuck marks, among the deployments in left, those that can be the first to start and those that
-// can start once these have. It returns the others, in the same slice.
-func stuck(left []int32, startable []bool, requirements [][]requirement) []int32 {
-	for n := -1; n != len(left); {
-		n = len(left)
-		left = slices.DeleteFunc(left, func(k int32) bool {
-			startable[k] = !slices.ContainsFunc(requirements[k], func(r requirement) bool { return !r.met(startable) })
-			return startable[k]
-		})
+// policiesWithDependencies lists, in no order, the policies with dependency rules that govern a target
+// of a deployment in an environment.
+func (w *work) policiesWithDependencies(e, d int32) (list []*compiledPolicy) {
+	var seen map[int32]bool // views
+	var listed map[*compiledPolicy]bool
+	for _, i := range w.targetsIn(e, d) {
+		view := w.view[i]
+		if len(w.views.list[view].dependencies) == 0 || seen[view] {
+			continue
+		}
+		put(&seen, view, true)
+		for _, policy := range w.views.list[view].policies {
+			if len(policy.dependencies) > 0 && !listed[policy] {
+				put(&listed, policy, true)
+				list = append(list, policy)
+			}
+		}
 	}
-	return left
+	return list
 }
 
 // circleOnResource looks for a resource on which deployments wait for one another. The rules of all
 // resources together may make a circle that exists on none of them: a rule may concern only some
 // resources, a deployment may be on only some, and another environment or a version may be a way
-// out. The deployments of such a circle are those that are not startable. circleOnResource
-// overwrites requirements.
-func (w *work) circleOnResource(e int32, startable []bool, requirements [][]requirement) error {
+// out. The deployments of such a circle are those that cannot start.
+func (w *work) circleOnResource(e int32, s *starting) error {
+	for d := range s.can {
+		s.needs[d], s.unmet[d], s.wanted[d] = nil, 0, nil
+	}
 	for from, end := w.firstIn(e), w.firstIn(e+1); from < end; {
 		_, to := w.siblings(from)
 		var here []int32
 		for i := from; i < to; i++ {
-			if k := w.targets[i].deployment; !startable[k] {
+			if k := w.targets[i].deployment; !s.can[k] {
 				here = append(here, k)
-				requirements[k] = w.requirementsOf(i)
+				for _, p := range w.preconditionsOf(i) {
+					s.require(p)
+				}
 			}
 		}
-		if left := stuck(slices.Clone(here), startable, requirements); len(left) > 0 {
-			return w.circle(left[0], startable, requirements)
+		if left := s.run(slices.Clone(here)); len(left) > 0 {
+			return w.circle(left[0], s)
 		}
-		for _, k := range here {
-			startable[k] = false
+		for _, d := range here {
+			s.can[d], s.needs[d], s.wanted[d] = false, nil, nil
 		}
 		from = to
 	}
 	return nil
 }
 
-// requirementsOf returns what target i itself needs of the other targets on its resource. Unless it
+// preconditionsOf returns what target i itself needs of the other targets on its resource. Unless it
 // asks for all providers, a rule that a version or another environment may satisfy requires
 // nothing. A rule that fails requires nothing either: it holds the target by itself.
-func (w *work) requirementsOf(i int32) []requirement {
+func (w *work) preconditionsOf(i int32) []*precondition {
 	t := &w.targets[i]
-	var own []requirement
-	for _, rule := range w.viewOf(i).dependencies {
+	var own []*precondition
+	for _, rule := range w.blockingRules(i, nil) {
 		if applies, _ := w.applies(rule, i); !applies {
 			continue
 		}
-		r := requirement{rule: rule, self: t.deployment, all: rule.dependency.Match == MatchAll}
+		p := &precondition{rule: rule, of: []int32{t.deployment}}
 		elsewhere := false
 		for _, k := range w.nameable(nil, rule, i) {
 			b := w.bound(k)
 			switch answer := ask(rule.dependsOn, &b); {
 			case answer == yes && w.targets[k].environment == t.environment:
-				r.providers = append(r.providers, w.targets[k].deployment)
+				p.providers = append(p.providers, w.targets[k].deployment)
 			case answer == yes, answer == undecided && rule.readsVersion:
 				elsewhere = true
 			}
 		}
-		if len(r.providers) > 0 && (r.all || !elsewhere) {
-			own = append(own, r)
+		if len(p.providers) > 0 && (p.all() || !elsewhere) {
+			own = append(own, p)
 		}
 	}
 	return own
 }
 
-// circle follows requirements that are not met until it comes to a deployment again. Every
-// deployment that is left has such a requirement, and each requirement names another one that is
-// left.
-func (w *work) circle(first int32, startable []bool, requirements [][]requirement) *CycleError {
-	unmet := func(k int32) requirement {
-		return requirements[k][slices.IndexFunc(requirements[k], func(r requirement) bool { return !r.met(startable) })]
+// circle follows preconditions that are not met until it comes to a deployment again. Every
+// deployment that is left has such a one, and each names another deployment that is left.
+func (w *work) circle(first int32, s *starting) *CycleError {
+	unmet := func(d int32) *precondition {
+		return s.needs[d][slices.IndexFunc(s.needs[d], func(p *precondition) bool { return !p.met })]
 	}
 	cycle := &CycleError{}
-	for _, k := range ringFrom(first, map[int32]bool{}, func(k int32) int32 {
-		providers := unmet(k).providers
-		return providers[slices.IndexFunc(providers, func(p int32) bool { return !startable[p] })] // requirementsOf leaves out the deployment itself
+	for _, d := range ringFrom(first, map[int32]bool{}, func(d int32) int32 {
+		providers := unmet(d).providers
+		return providers[slices.IndexFunc(providers, func(p int32) bool { return !s.can[p] })] // preconditionsOf leaves out the deployment itself
 	}) {
-		cycle.Path, cycle.Rules = append(cycle.Path, w.deployments[k].ID), append(cycle.Rules, unmet(k).rule.id)
+		cycle.Path, cycle.Rules = append(cycle.Path, w.deployments[d].ID), append(cycle.Rules, unmet(d).rule.id)
 	}
 	slices.Sort(cycle.Rules)
 	cycle.Rules = slices.Compact(cycle.Rules)
@@ -198,13 +191,6 @@ func ringFrom[T comparable](at T, visited map[T]bool, next func(T) T) []T {
 		return path[from:]
 	}
 	return nil
-}
-
-func (r requirement) met(startable []bool) bool {
-	if r.all {
-		return !slices.ContainsFunc(r.providers, func(p int32) bool { return p != r.self && !startable[p] })
-	}
-	return slices.ContainsFunc(r.providers, func(p int32) bool { return startable[p] }) // self is not startable as long as it needs something
 }
 
 // providersByName lists the deployments with targets in the environment that a rule names whatever

@@ -55,8 +55,30 @@ func (w *work) applies(rule *compiledRule, i int32) (bool, error) {
 	return ok, err
 }
 
+// concerning returns which dependency rules of a policy may concern a deployment in an environment, by
+// their numbers in the policy, ascending.
+func (w *work) concerning(policy *compiledPolicy, environment, deployment int32) (list []int32) {
+	if len(policy.dependencies) == 0 {
+		return nil
+	}
+	at := w.boundIn(environment, deployment)
+	long := len(policy.askingAppliesTo.fields) > 0 && w.isLongIn(environment, deployment)
+	for _, k := range policy.askingAppliesTo.about(&at, long) {
+		if applies := policy.dependencies[k].appliesTo; applies == nil || ask(applies, &at) != no {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// isLongIn reports whether a deployment or an environment has a long text.
+func (w *work) isLongIn(environment, deployment int32) bool {
+	return w.environments[environment].isLong() || w.deployments[deployment].isLong()
+}
+
 // depending keeps the answers about dependencies, so that each question is asked once.
 type depending struct {
+	inFields   map[fieldIn]*byValue    // the deployments of an environment by a field that rules require
 	named      map[questionKey][]int32 // by rule and environment
 	providers  map[questionKey]answer
 	satisfies  map[questionKey]outcome
@@ -75,16 +97,47 @@ type outcome struct {
 	err error
 }
 
+// fieldIn is a field of the deployments of an environment.
+type fieldIn struct {
+	environment int32
+	fieldRead
+}
+
+// nameableIn lists, ascending, the deployments with targets in an environment about which a dependency
+// rule has to be asked. Most rules of a large set name one deployment each.
+func (w *work) nameableIn(rule *compiledRule, environment int32) []int32 {
+	key := fieldIn{environment, rule.requires.fieldRead}
+	if len(w.set.dependencies) <= fewSelectors {
+		key.fieldRead = fieldRead{} // all lack it
+	}
+	own := w.inFields[key]
+	if own == nil {
+		own = &byValue{}
+		for d := range int32(len(w.deployments)) {
+			if len(w.targetsIn(environment, d)) > 0 {
+				at := w.boundIn(environment, d)
+				own.add(d, key.fieldRead, &at, w.isLongIn(environment, d))
+			}
+		}
+		put(&w.inFields, key, own)
+	}
+	if len(own.having) == 0 {
+		return own.lacking
+	}
+	list := slices.Sorted(own.about(rule.requires.values))
+	return slices.Compact(list)
+}
+
 // providersIn lists the deployments of an environment that a dependency rule may name, ascending:
 // those for which it is not false whatever their version and resource.
 func (w *work) providersIn(rule *compiledRule, environment int32) []int32 {
 	key := questionKey{rule: rule, environment: environment}
 	list, known := w.named[key]
 	if !known {
-		for d := range w.deployments {
-			at := w.boundIn(environment, int32(d))
-			if len(w.targetsIn(environment, int32(d))) > 0 && ask(rule.dependsOn, &at) != no {
-				list = append(list, int32(d))
+		for _, d := range w.nameableIn(rule, environment) {
+			at := w.boundIn(environment, d)
+			if ask(rule.dependsOn, &at) != no {
+				list = append(list, d)
 			}
 		}
 		put(&w.named, key, list)
@@ -151,9 +204,9 @@ func (w *work) dependsOn(rule *compiledRule, b *bound, t *target) (bool, error) 
 	return false, err
 }
 
-// blocking lists the dependency rules of a view that may block a deployment in an environment.
+// blocking lists the dependency rules of a view that may block a deployment in an environment, for
+// members of a bracket or, if it is nil, for other targets.
 type blocking struct {
-	view    int32
 	bracket *bracketWork
 	rules   []*compiledRule
 }
@@ -166,22 +219,19 @@ func (w *work) blockingRules(i int32, b *bracketWork) []*compiledRule {
 		return nil
 	}
 	t := &w.targets[i]
-	p := &w.pairs[w.pairOf(t)]
+	p := w.pairs[w.pairOf(t)].in(w.view[i])
 	for k := range p.blocking {
-		if p.blocking[k].view == w.view[i] && p.blocking[k].bracket == b {
+		if p.blocking[k].bracket == b {
 			return p.blocking[k].rules
 		}
 	}
-	own := blocking{view: w.view[i], bracket: b}
-	for _, rule := range view.dependencies {
-		if b != nil {
-			if _, orders := b.edges[edge{rule, t.deployment}]; orders {
-				continue
+	own := blocking{bracket: b}
+	for _, policy := range view.policies {
+		for _, k := range w.concerning(policy, t.environment, t.deployment) {
+			rule := policy.dependencies[k]
+			if _, orders := b.order(rule, t.deployment); !orders {
+				own.rules = append(own.rules, rule)
 			}
-		}
-		at := w.boundIn(t.environment, t.deployment)
-		if rule.appliesTo == nil || ask(rule.appliesTo, &at) != no {
-			own.rules = append(own.rules, rule)
 		}
 	}
 	p.blocking = append(p.blocking, own)
@@ -251,8 +301,9 @@ func (w *work) namesNeed(rule *compiledRule, m *bracket.GroupMember, environment
 // if no member runs one of those versions after the execution. Such a rule orders no members there,
 // and is a condition like any other rule.
 func (w *work) unordered(blockers []Verdict, i int32, b *bracketWork, runs []pendingRun) []Verdict {
-	for _, rule := range w.viewOf(i).dependencies {
-		if always, orders := b.edges[edge{rule, w.targets[i].deployment}]; !orders || always {
+	for _, o := range b.orders[w.targets[i].deployment] {
+		rule := o.rule
+		if o.always || !w.viewOf(i).has(rule) {
 			continue
 		}
 		if applies, err := w.applies(rule, i); err == nil && applies && w.ordersIn(rule, i, b, runs) {
@@ -308,7 +359,8 @@ func (w *work) orNamed(on []Condition, rule *compiledRule, i int32, b *bracketWo
 func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pendingRun) bool {
 	from, to := w.siblings(i)
 	absent := true
-	for k := from; k < to; k++ {
+	var room [8]int32
+	for _, k := range w.common(room[:0], from, to, w.providersIn(rule, b.environment)) {
 		if _, member := slices.BinarySearch(b.targets, k); k == i || !member {
 			continue
 		}

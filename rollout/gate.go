@@ -73,33 +73,10 @@ type asked struct {
 	gate    bool      // until it is satisfied a rollout has no start
 }
 
-// gatesOf are the gates of the versions of a deployment in an environment for the targets with one
-// view, the newest version first, as far as they were asked for.
-type gatesOf struct {
-	view int32
-	list []*gate // nil: not asked for
-}
-
-// of returns the place of the gate of a version, given how many newer ones there are.
-func (p *pair) of(view int32, newer int) **gate {
-	if p.asked >= len(p.gates) || p.gates[p.asked].view != view { // neighbours mostly have the same view
-		p.asked = slices.IndexFunc(p.gates, func(g gatesOf) bool { return g.view == view })
-		if p.asked < 0 {
-			p.asked = len(p.gates)
-			p.gates = append(p.gates, gatesOf{view: view})
-		}
-	}
-	g := &p.gates[p.asked]
-	for newer >= len(g.list) {
-		g.list = append(g.list, nil)
-	}
-	return &g.list[newer]
-}
-
 // gateOf evaluates rules 1 to 4 of the chain for version n on target i.
 func (w *work) gateOf(i, n int32) *gate {
 	t := &w.targets[i]
-	at := w.pairs[w.pairOf(t)].of(w.view[i], len(w.versions[t.deployment].list)-1-int(n))
+	at := w.pairs[w.pairOf(t)].in(w.view[i]).gate(len(w.versions[t.deployment].list) - 1 - int(n))
 	if *at != nil {
 		return *at
 	}

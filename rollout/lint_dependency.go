@@ -104,13 +104,18 @@ func (l *lint) letPast(rule *compiledRule, i int32) bool {
 // some versions only, none of which comes, waits for them like any other target.
 func (l *lint) lookAtOrders(f *frame, all tallies) {
 	w := l.w
-	for e := range f.edges {
-		all.of(e.rule).concerned = true
+	for _, orders := range f.orders {
+		for _, o := range orders {
+			all.of(o.rule).concerned = true
+		}
 	}
 	for _, t := range f.targets {
-		for _, rule := range w.viewOf(t).dependencies {
-			always, orders := f.edges[edge{rule, w.targets[t].deployment}]
-			if applies, err := w.applies(rule, t); !orders || always || err != nil || !applies || !l.wanting(rule, t) {
+		for _, o := range f.orders[w.targets[t].deployment] {
+			rule := o.rule
+			if o.always || !w.viewOf(t).has(rule) {
+				continue
+			}
+			if applies, err := w.applies(rule, t); err != nil || !applies || !l.wanting(rule, t) {
 				continue
 			}
 			if verdict, _, _ := w.dependency(rule, t); verdict.Reason == ReasonDependencyUnmet {

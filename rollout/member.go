@@ -139,39 +139,49 @@ func (w *work) abandoned(record *bracket.GroupRecord, e int32) *bracketWork {
 	return b
 }
 
-type edge struct {
-	rule       *compiledRule
-	deployment int32
+// order is a dependency rule of a bracket's policy that orders a member.
+type order struct {
+	rule   *compiledRule
+	always bool // not for some versions only, see unordered
+}
+
+// order tells whether a dependency rule orders a member of a bracket, which may be nil, and whether it
+// does so whatever the versions are.
+func (b *bracketWork) order(rule *compiledRule, member int32) (always, orders bool) {
+	if b == nil {
+		return false, false
+	}
+	list := b.orders[member]
+	k, orders := slices.BinarySearchFunc(list, rule, func(o order, rule *compiledRule) int { return int(o.rule.number - rule.number) })
+	return orders && list[k].always, orders
 }
 
 // edgesOf lists the members with the dependencies between them. A dependency rule of the bracket's
 // policy that names members orders them and no longer blocks. A rule that names no member, or that
 // fails so that this is unknown, stays an ordinary dependency.
 func (w *work) edgesOf(b *bracketWork) []bracket.Member {
-	numbers := b.deployments
-	members := make([]bracket.Member, len(numbers))
-	for k, d := range numbers {
-		members[k] = bracket.Member{Deployment: w.deployments[d].ID, Role: w.role(b, d)}
-	}
+	policy := b.rule.policy
 	type named struct {
 		deployment int32
 		need       *bracket.ConditionalNeed // nil: unknown, because the expression fails
 	}
-	var list []named
-	for _, rule := range b.rule.policy.dependencies {
-		list = list[:0]
-		for _, d := range numbers {
-			if need, failed := w.need(rule, b, d); need != nil || failed {
-				list = append(list, named{d, need})
-			}
-		}
-		for k, d := range numbers {
-			own := w.boundIn(b.environment, d)
-			if rule.appliesTo != nil && ask(rule.appliesTo, &own) == no {
+	namedBy := make([][]named, len(policy.dependencies))
+	for k, rule := range policy.dependencies {
+		for _, d := range w.providersIn(rule, b.environment) {
+			if _, member := slices.BinarySearch(b.deployments, d); !member {
 				continue
 			}
+			if need, failed := w.need(rule, b, d); need != nil || failed {
+				namedBy[k] = append(namedBy[k], named{d, need})
+			}
+		}
+	}
+	members := make([]bracket.Member, len(b.deployments))
+	for k, d := range b.deployments {
+		members[k] = bracket.Member{Deployment: w.deployments[d].ID, Role: w.role(b, d)}
+		for _, n := range w.concerning(policy, b.environment, d) {
 			orders, always, failed := false, false, false
-			for _, other := range list {
+			for _, other := range namedBy[n] {
 				switch need := other.need; {
 				case other.deployment == d:
 				case need == nil:
@@ -185,7 +195,7 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 				}
 			}
 			if orders && !failed {
-				b.edges[edge{rule, d}] = always
+				b.orders[d] = append(b.orders[d], order{policy.dependencies[n], always})
 			}
 		}
 	}

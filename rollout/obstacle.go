@@ -31,7 +31,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 	}
 	if !back {
 		blockers = w.dependencies(blockers, i, b, begun)
-		if !begun && len(b.edges) > 0 {
+		if !begun && len(b.orders) > 0 {
 			blockers = w.unordered(blockers, i, b, runs)
 		}
 		switch {
@@ -85,10 +85,7 @@ func (s *schedule) isQuiet(i int32) bool {
 
 // sometimes reports whether a dependency rule orders a member for some versions only.
 func (w *work) sometimes(i int32, b *bracketWork) bool {
-	return slices.ContainsFunc(w.viewOf(i).dependencies, func(rule *compiledRule) bool {
-		always, orders := b.edges[edge{rule, w.targets[i].deployment}]
-		return orders && !always
-	})
+	return slices.ContainsFunc(b.orders[w.targets[i].deployment], func(o order) bool { return !o.always && w.viewOf(i).has(o.rule) })
 }
 
 // atOtherWork reports whether a job is active on a member's target that is no run of the bracket's

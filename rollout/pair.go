@@ -18,11 +18,57 @@ type pairing struct {
 
 // pair is a deployment in an environment.
 type pair struct {
-	targets  []int32 // in order of their resources
-	gates    []gatesOf
-	asked    int // index in gates of the view that was asked for last
+	targets []int32 // in order of their resources
+	views   []pairView
+	places  map[int32]int // the indices in views of the views, once there are more than a few
+	asked   int           // index in views of the view that was asked for last
+	group   string        // lease group of its targets outside brackets
+}
+
+// pairView is what is known about the targets of a pair that have one view.
+type pairView struct {
+	view     int32
+	gates    []*gate // of the versions, the newest first; nil: not asked for
 	blocking []blocking
-	group    string // lease group of its targets outside brackets
+}
+
+// fewViews is the number of views up to which to look through them is fast enough.
+const fewViews = 8
+
+// in returns what is known about the targets of the pair that have a view. There may be as many views
+// as targets.
+func (p *pair) in(view int32) *pairView {
+	if p.asked >= len(p.views) || p.views[p.asked].view != view { // neighbours mostly have the same view
+		p.asked = p.place(view)
+	}
+	return &p.views[p.asked]
+}
+
+func (p *pair) place(view int32) int {
+	if len(p.views) <= fewViews {
+		if k := slices.IndexFunc(p.views, func(own pairView) bool { return own.view == view }); k >= 0 {
+			return k
+		}
+	} else if k, known := p.places[view]; known {
+		return k
+	}
+	p.views = append(p.views, pairView{view: view})
+	if last := len(p.views) - 1; last == fewViews {
+		for k, own := range p.views {
+			put(&p.places, own.view, k)
+		}
+	} else if last > fewViews {
+		p.places[view] = last
+	}
+	return len(p.views) - 1
+}
+
+// gate returns the place of the gate of a version, given how many newer ones there are.
+func (p *pairView) gate(newer int) **gate {
+	for newer >= len(p.gates) {
+		p.gates = append(p.gates, nil)
+	}
+	return &p.gates[newer]
 }
 
 func (w *work) pairOf(t *target) int32 { return w.pairAt(t.environment, t.deployment) }

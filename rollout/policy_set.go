@@ -106,6 +106,7 @@ type compiledPolicy struct {
 	paired   bool // it may have an answer without the resource
 	rules    []*compiledRule
 	byKind
+	askingAppliesTo asking // which of its dependency rules are asked whether they concern a deployment in an environment
 
 	hours, firstHours policyHours // all windows, and those that apply to targets without a current version
 }
@@ -184,6 +185,7 @@ type compiledRule struct {
 	createdAt time.Time
 	derived   bool // its id was not given
 	policy    *compiledPolicy
+	number    int32 // among the rules of its kind in the set; of pools and dependencies only
 
 	bracket   *bracket.Rule
 	members   Matcher // deploymentSelector
@@ -192,7 +194,6 @@ type compiledRule struct {
 	pool    *concurrency.Rule
 	group   Matcher   // groupSelector
 	groupBy *variable // nil if absent
-	number  int32     // among the concurrency rules of the set
 
 	gradual   *GradualRollout
 	implied   bool   // its orderKey was not given
@@ -200,7 +201,8 @@ type compiledRule struct {
 
 	dependency *DeploymentDependency
 	dependsOn  Matcher
-	appliesTo  Matcher // nil: every target
+	requires   requirement // what dependsOn requires of the deployment that it names, or of the environment
+	appliesTo  Matcher     // nil: every target
 
 	selector  Matcher // versionSelector; environmentProgression: the other environment
 	described *Data   // what a versionSelector says of versions that it does not let pass; nil: nothing

@@ -1,6 +1,9 @@
 package rollout
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // asking finds the selectors that need not be asked about a deployment in an environment, or about a
 // resource. Most policies of a large set, and their pools, are about one of them each, and to ask all
@@ -45,18 +48,18 @@ const longest = 256
 func newAsking(selectors []Matcher, prefixes ...string) asking {
 	a := asking{all: map[fieldRead][]int32{}, having: map[fieldValue][]int32{}}
 	for k, s := range selectors {
-		field, values := required(s, prefixes)
-		if field.variable == "" {
+		of := required(s, prefixes...)
+		if of.variable == "" {
 			a.always = append(a.always, int32(k))
 			continue
 		}
 		a.some = append(a.some, int32(k))
-		if a.all[field] == nil {
-			a.fields = append(a.fields, field)
+		if a.all[of.fieldRead] == nil {
+			a.fields = append(a.fields, of.fieldRead)
 		}
-		a.all[field] = append(a.all[field], int32(k))
-		for _, value := range values {
-			at := fieldValue{field, value}
+		a.all[of.fieldRead] = append(a.all[of.fieldRead], int32(k))
+		for _, value := range of.values {
+			at := fieldValue{of.fieldRead, value}
 			if list := a.having[at]; len(list) == 0 || list[len(list)-1] != int32(k) { // a matcher may list a value twice
 				a.having[at] = append(list, int32(k))
 			}
@@ -65,17 +68,58 @@ func newAsking(selectors []Matcher, prefixes ...string) asking {
 	return a
 }
 
-func required(m Matcher, prefixes []string) (field fieldRead, values []string) {
+// requirement is what a selector requires of what it is asked about: that a field, if it is there, has
+// one of some values. It requires nothing if the field has no variable.
+type requirement struct {
+	fieldRead
+	values []string
+}
+
+// required returns the first that a selector requires of variables with one of some prefixes.
+func required(m Matcher, prefixes ...string) (own requirement) {
 	if requirer, ok := m.(interface {
 		Requires(prefix string) (variable, key string, values []string)
 	}); ok {
 		for _, prefix := range prefixes {
-			if field.variable, field.key, values = requirer.Requires(prefix); field.variable != "" {
-				return field, values
+			if own.variable, own.key, own.values = requirer.Requires(prefix); own.variable != "" {
+				return own
 			}
 		}
 	}
-	return fieldRead{}, nil
+	return requirement{}
+}
+
+// byValue holds entities, by their numbers, by what they have in a field. The zero value holds none.
+type byValue struct {
+	having  map[string][]int32
+	lacking []int32 // those without the field, and those with a long text: every selector has to be asked about them
+}
+
+func (v *byValue) add(n int32, field fieldRead, b *bound, long bool) {
+	if value, known := field.of(b); known && !long {
+		put(&v.having, value, append(v.having[value], n))
+	} else {
+		v.lacking = append(v.lacking, n)
+	}
+}
+
+// about yields, in no order, the entities about which a selector has to be asked that requires one of
+// some values of the field. If a value is listed twice, so are its entities.
+func (v *byValue) about(values []string) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for _, n := range v.lacking {
+			if !yield(n) {
+				return
+			}
+		}
+		for _, value := range values {
+			for _, n := range v.having[value] {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // about returns the selectors that have to be asked about what is bound, in order.

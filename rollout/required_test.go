@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
@@ -104,12 +105,31 @@ func TestRequiredChangesNothing(t *testing.T) {
 			p := &policies[uniform(t, "policy", len(policies))]
 			p.Rules = append(p.Rules, rollout.Rule{ID: fmt.Sprintf("c%d", k), ResourceConcurrency: pool})
 		}
+		if chance(t, "bracket", 30) {
+			p := &policies[uniform(t, "bracketed", len(policies))]
+			p.Rules = append(p.Rules, rollout.Rule{ID: "bracket", DeploymentBracket: &bracket.Rule{DeploymentSelector: "true", ReadinessMode: bracket.Immediate, MemberRoles: &bracket.MemberRoles{}}})
+		}
+		for k := range oneOf(t, "dependencies", 0, 3, 20) { // of few rules all are asked about all deployments
+			d := &rollout.DeploymentDependency{DependsOn: expression(oneOf(t, "names", all, append([]string{"version.id"}, all...))), AnyEnvironment: chance(t, "anyEnvironment", 30)}
+			if chance(t, "appliesTo", 70) {
+				d.AppliesTo = expression(all)
+			}
+			if chance(t, "all", 30) {
+				d.Match = rollout.MatchAll
+			}
+			p := &policies[uniform(t, "policy", len(policies))]
+			p.Rules = append(p.Rules, rollout.Rule{ID: fmt.Sprintf("d%d", k), DeploymentDependency: d})
+		}
 		says := func(compiler rollout.Compiler) string {
 			set, err := rollout.Compile(policies, compiler)
 			if err != nil {
 				t.Fatal(err)
 			}
 			plan, err := set.Plan(s, minute(1))
+			if cycle, members := new(*rollout.CycleError), new(*bracket.CycleError); errors.As(err, cycle) || errors.As(err, members) {
+				seen["cycle"]++
+				return err.Error()
+			}
 			findings, lintErr := set.Lint(s, minute(1), time.Hour, rollout.LintOptions{})
 			keys, failed := set.PoolKeys(s.Resources)
 			if err := errors.Join(err, lintErr); err != nil {
@@ -117,6 +137,11 @@ func TestRequiredChangesNothing(t *testing.T) {
 			}
 			for _, d := range plan.Diagnostics {
 				seen[string(d.Code)]++
+			}
+			for waiting := range plan.Waiting.All() {
+				for _, verdict := range waiting.Blockers {
+					seen[string(verdict.Reason)]++
+				}
 			}
 			return text(t, plan) + text(t, findings) + fmt.Sprint(keys, failed)
 		}
@@ -130,7 +155,7 @@ func TestRequiredChangesNothing(t *testing.T) {
 		if few < many {
 			seen["saved"]++
 		}
-	}, "missing_key", "selector_error", "scope_missing_key", "saved")
+	}, "missing_key", "selector_error", "scope_missing_key", "saved", "cycle", string(rollout.ReasonDependencyUnmet))
 }
 
 // TestScopesOfLongTexts: where a text of the version, its deployment or the environment is so long

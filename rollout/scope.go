@@ -25,10 +25,9 @@ type scope struct {
 	everyone bool // it is for every target: there is nothing to ask
 	matcher  Matcher
 	err      error
-	alike    bool       // the matcher does not read the resource: the targets of an environment have one answer
-	answers  [][]answer // of the matcher, per environment and ordinal of its targets, or one for all if alike; nil, undecided: not asked yet
-	field    fieldRead  // what the matcher requires of resources, if anything, and
-	values   []string   // one of which it must be
+	alike    bool        // the matcher does not read the resource: the targets of an environment have one answer
+	answers  [][]answer  // of the matcher, per environment and ordinal of its targets, or one for all if alike; nil, undecided: not asked yet
+	requires requirement // what the matcher requires of resources
 }
 
 // scopeField is a field of the resources of a pair.
@@ -37,11 +36,10 @@ type scopeField struct {
 	fieldRead
 }
 
-// scopeIndex lists the targets of a pair, by their ordinals, by what they have in a field.
+// scopeIndex holds the targets of a pair, by their ordinals, by what their resources have in a field.
 type scopeIndex struct {
-	scopes  int                // how many have asked; the lists are made for the first beyond fewSelectors
-	having  map[string][]int32 // by value
-	lacking []int32            // those that every scope has to be asked about
+	scopes int // how many have asked; the targets are listed for the first beyond fewSelectors
+	byValue
 }
 
 // scoping says which versions are for which targets.
@@ -104,10 +102,10 @@ func (w *work) unanswered(s *scope, pair int32) []answer {
 		return []answer{undecided}
 	}
 	targets, d := w.pairs[pair].targets, int32(len(w.deployments))
-	if s.field.variable == "" || s.version.isLong() || w.deployments[pair%d].isLong() || w.environments[pair/d].isLong() {
+	if s.requires.variable == "" || s.version.isLong() || w.deployments[pair%d].isLong() || w.environments[pair/d].isLong() {
 		return slices.Repeat([]answer{undecided}, len(targets))
 	}
-	key := scopeField{pair, s.field}
+	key := scopeField{pair, s.requires.fieldRead}
 	index := w.fields[key]
 	if index == nil {
 		index = &scopeIndex{}
@@ -116,26 +114,16 @@ func (w *work) unanswered(s *scope, pair int32) []answer {
 	if index.scopes++; index.scopes <= fewSelectors {
 		return slices.Repeat([]answer{undecided}, len(targets))
 	}
-	if index.having == nil {
-		index.having = map[string][]int32{}
+	if index.scopes == fewSelectors+1 {
 		b := new(bound)
 		for at, i := range targets {
 			b.resource = &w.resources[w.targets[i].resource]
-			if value, known := s.field.of(b); known && !b.resource.isLong() {
-				index.having[value] = append(index.having[value], int32(at))
-			} else {
-				index.lacking = append(index.lacking, int32(at))
-			}
+			index.add(int32(at), s.requires.fieldRead, b, b.resource.isLong())
 		}
 	}
 	answers := slices.Repeat([]answer{no}, len(targets))
-	for _, at := range index.lacking {
+	for at := range index.about(s.requires.values) {
 		answers[at] = undecided
-	}
-	for _, value := range s.values {
-		for _, at := range index.having[value] {
-			answers[at] = undecided
-		}
 	}
 	return answers
 }
@@ -188,7 +176,7 @@ func (w *work) scopeOf(deployment, version int32) *scope {
 			s.matcher, s.err = w.expression(s.version.TargetSelector)
 			if s.err == nil {
 				s.alike = !reads(s.matcher, ofResource)
-				s.field, s.values = required(s.matcher, []string{ofResource})
+				s.requires = required(s.matcher, ofResource)
 			}
 			s.answers = make([][]answer, len(w.environments))
 		}

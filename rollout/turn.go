@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -58,7 +59,7 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun) []pendingRun {
 	for _, run := range runs {
 		// A bracket runs only members that have a target.
-		at := slices.IndexFunc(own, func(i int32) bool { return w.deployments[w.targets[i].deployment].ID == run.Deployment })
+		at, _ := slices.BinarySearchFunc(own, run.Deployment, func(i int32, id string) int { return strings.Compare(w.targets[i].Deployment, id) })
 		into = append(into, pendingRun{int32(at), w.versions[w.targets[own[at]].deployment].number(run.Version)})
 	}
 	return into
