@@ -231,8 +231,8 @@ func dependency(from, to, version string) string {
 	return fmt.Sprintf(`{"deploymentDependency":{"appliesTo":"deployment.name == '%s'","dependsOn":"deployment.name == '%s'%s"}}`, from, to, version)
 }
 
-// TestDependenciesAskWhomTheyMayBeAbout: where each deployment has a dependency of its own, rules are
-// not asked about deployments with other names.
+// TestDependenciesAskWhomTheyMayBeAbout: where each deployment has a dependency of its own, neither a
+// plan nor Lint asks rules about deployments with other names.
 func TestDependenciesAskWhomTheyMayBeAbout(t *testing.T) {
 	const few, factor = 50, 8
 	bracketed := `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
@@ -264,7 +264,11 @@ func TestDependenciesAskWhomTheyMayBeAbout(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan := mustPlan(t, set, fleet(2, "v1", versions), t0.Add(time.Hour))
+				s := fleet(2, "v1", versions)
+				plan := mustPlan(t, set, s, t0.Add(time.Hour))
+				if _, err := set.Lint(s, t0.Add(time.Hour), time.Hour, rollout.LintOptions{}); err != nil {
+					t.Fatal(err)
+				}
 				if starts := len(plan.Start); starts == 0 || starts+plan.Waiting.Len() != 2*n {
 					t.Errorf("%s%s: %d start and %d wait", row.why, version, starts, plan.Waiting.Len())
 				}

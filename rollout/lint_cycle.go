@@ -129,27 +129,13 @@ func (l *lint) needy(blocked []int32) map[waiter]bool {
 // left. It leaves out circles of versions alone that need no bracket, which lookAtCycles reports.
 func (s waits) rings() [][]waitStep {
 	var rings [][]waitStep
-	left := s.order
-	for changed := true; changed; {
-		changed = false
-		left = slices.DeleteFunc(left, func(i int32) bool {
-			if s.step(waiter{i, none}) != nil {
-				return false
-			}
-			delete(s.blocked, i)
-			changed = true
-			return true
-		})
-		for own := range s.needy {
-			if s.step(own) == nil {
-				delete(s.needy, own)
-				changed = true
-			}
-		}
-	}
 	var starts []waiter
-	for _, i := range left {
-		starts = append(starts, waiter{i, none})
+	for s.release() {
+	}
+	for _, i := range s.order {
+		if s.blocked[i] != nil {
+			starts = append(starts, waiter{i, none})
+		}
 	}
 	starts = append(starts, slices.SortedFunc(maps.Keys(s.needy), func(a, b waiter) int {
 		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.version, b.version))
@@ -165,6 +151,40 @@ func (s waits) rings() [][]waitStep {
 		}
 	}
 	return rings
+}
+
+// release takes away waiters that can start, and reports whether there were any. It asks about the one
+// that a waiter waits for before it asks about that waiter again: in a chain, all are taken away at
+// once.
+func (s waits) release() bool {
+	before := len(s.blocked) + len(s.needy)
+	visited := map[waiter]bool{}
+	var visit func(own waiter)
+	visit = func(own waiter) {
+		visited[own] = true
+		for step := s.step(own); step != nil; step = s.step(own) {
+			if visited[step.next] {
+				return
+			}
+			visit(step.next)
+		}
+		if own.version == none {
+			delete(s.blocked, own.target)
+		} else {
+			delete(s.needy, own)
+		}
+	}
+	for _, i := range s.order {
+		if own := (waiter{i, none}); s.blocked[i] != nil && !visited[own] {
+			visit(own)
+		}
+	}
+	for own := range s.needy {
+		if !visited[own] {
+			visit(own)
+		}
+	}
+	return len(s.blocked)+len(s.needy) < before
 }
 
 // ofVersions reports whether no rule makes a circle, or there is none.

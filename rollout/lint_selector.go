@@ -185,11 +185,11 @@ func (l *lint) lookAtKeys() {
 		for _, rule := range p.rules {
 			switch rule.kind {
 			case KindBracket:
-				l.misses(findingOf(rule, "deploymentSelector"), rule.members, l.onDeployments)
-				l.misses(findingOf(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
-				l.misses(findingOf(rule, "memberRoles.post"), rule.post, l.onDeployments)
+				l.missesOf(findingOf(rule, "deploymentSelector"), rule.members, l.onDeployments)
+				l.missesOf(findingOf(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
+				l.missesOf(findingOf(rule, "memberRoles.post"), rule.post, l.onDeployments)
 			case KindConcurrency:
-				l.misses(findingOf(rule, "groupSelector"), rule.group, func(meet func(bound)) {
+				l.missesOf(findingOf(rule, "groupSelector"), rule.group, func(meet func(bound)) {
 					for r := range concerned[rule.number] {
 						meet(bound{resource: &w.resources[r]})
 					}
@@ -198,10 +198,10 @@ func (l *lint) lookAtKeys() {
 					l.unknown(findingOf(rule, "groupBy"), "resource.metadata", by.key)
 				}
 			case KindDependency:
-				l.misses(findingOf(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
-				l.misses(findingOf(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
+				l.missesOf(findingOf(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
+				l.missesOf(findingOf(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
 			case KindVersionSelector:
-				l.misses(findingOf(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
+				l.missesOf(findingOf(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
 			case KindProgression:
 				told := map[int32]bool{} // deployments
 				for k := range l.governed(rule) {
@@ -250,6 +250,19 @@ func (l *lint) lookAtKeys() {
 			}
 		}
 	}
+}
+
+// missesOf reports the keys that the expression of a rule misses and that no entity has.
+func (l *lint) missesOf(f Finding, m Matcher, all func(meet func(bound))) {
+	if m != nil && readsMetadata(m) {
+		l.misses(f, m, all)
+	}
+}
+
+// readsMetadata reports whether an expression may read a key. One that does not list its variables may.
+func readsMetadata(m Matcher) bool {
+	reader, ok := m.(interface{ Variables() []string })
+	return !ok || slices.ContainsFunc(reader.Variables(), func(name string) bool { return strings.HasSuffix(name, ".metadata") })
 }
 
 // misses evaluates an expression on what it may meet and reports the keys that it misses and that
