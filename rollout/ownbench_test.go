@@ -73,6 +73,46 @@ func BenchmarkTenantVersions(b *testing.B) {
 	}
 }
 
+// BenchmarkDependencies plans and lints so many deployments on two resources, each of which depends on
+// the next one by a rule of its own. To compare, it plans with expressions that do not say what they
+// require, so that each rule is asked about each deployment.
+func BenchmarkDependencies(b *testing.B) {
+	for _, n := range []int{100, 1_000, 2_000, 10_000} {
+		versions := map[string][]string{"d0": {"v1", "v2"}}
+		var rules []rollout.Rule
+		for k := range n - 1 {
+			versions[fmt.Sprint("d", k+1)] = []string{"v1", "v2"}
+			rules = append(rules, rollout.Rule{DeploymentDependency: &rollout.DeploymentDependency{
+				AppliesTo: fmt.Sprintf("deployment.name == 'd%d'", k), DependsOn: fmt.Sprintf("deployment.name == 'd%d' && version.tag == 'v1'", k+1),
+			}})
+		}
+		s := fleet(2, "v1", versions)
+		for _, with := range []struct {
+			name     string
+			compiler rollout.Compiler
+			most     int
+		}{{"plan", newEnv(b), 10_000}, {"all asked", silent{newEnv(b), new(int)}, 2_000}} {
+			if n > with.most {
+				continue
+			}
+			set, err := rollout.Compile([]rollout.Policy{{Name: "p", Selector: "true", Rules: rules}}, with.compiler)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Run(fmt.Sprintf("%s/deployments=%d", with.name, n), func(b *testing.B) { benchmarkPlan(b, set, s, t0.Add(time.Minute)) })
+			if with.name == "plan" {
+				b.Run(fmt.Sprintf("lint/deployments=%d", n), func(b *testing.B) {
+					for b.Loop() {
+						if _, err := set.Lint(s, t0.Add(time.Minute), 24*time.Hour, rollout.LintOptions{}); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
 // BenchmarkOwnPolicies plans and lints 4,000 deployments with two targets each, of which so many have
 // a policy of their own, which names the deployment, or the value of a label that it alone has. Of a
 // label that no deployment has, each is asked by each policy, because that is counted. The policies
