@@ -381,6 +381,14 @@ func TestCostOfComparing(t *testing.T) {
 		{"members of a bracket each of which depends on a version of the next one", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			return compile(t, chain(n/20, bracketed, " && version.tag == 'v2'")), deployments(n / 20)
 		}, func(plan rollout.Plan, _ int) bool { return len(plan.Start) == 1 }},
+		{"resources on which deployments would wait for one another if the rules were for all of them", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			s := fleet(n, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+			for k := range s.Resources {
+				s.Resources[k].Kind = "xy"[k%2 : k%2+1]
+			}
+			rule := `{"deploymentDependency":{"appliesTo":"deployment.name == '%s' && resource.kind == '%s'","dependsOn":"deployment.name == '%s'"}}`
+			return compile(t, policy(fmt.Sprintf(rule, "a", "x", "b")+","+fmt.Sprintf(rule, "b", "y", "a"))), s
+		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == 2*n }},
 		{"policies that have no part in what the resources of a bracket wait for", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			policies := []string{`{"name":"p","selector":"true","rules":[` + bracketed + `,{"id":"x","deploymentDependency":{"dependsOn":"false"}}]}`}
 			for k := range n / 5 {

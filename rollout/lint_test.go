@@ -680,6 +680,10 @@ func lintRows() []lintRow {
 			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)), want: "warning [1].rules[0].deploymentDependency.dependsOn 2"},
 		{code: rollout.LintDependencyCycle, why: "its next release is not within the horizon", rules: lintImmediate, fleet: lintRelease("web", "v2", t0.Add(time.Hour)), horizon: time.Hour,
 			more: other("q", "true", lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`))},
+		{code: rollout.LintDependencyCycle, why: "cache and db would wait for each other, if web did not do for cache, which is seen later", fleet: lintWithGPU,
+			rules: lintDependsOn(`"dependsOn":"deployment.name in ['db', 'web'] && version.tag == 'v2'","appliesTo":"deployment.name == 'cache'"`) +
+				`,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'cache' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}` +
+				`,{"id":"f","deploymentDependency":{"dependsOn":"deployment.name == 'gpu' && version.tag == 'v2'","appliesTo":"deployment.name == 'web' && resource.name == 'r1'"}}`},
 		{code: rollout.LintDependencyCycle, why: "cache waits for a circle and is in none", want: "error rules[0].deploymentDependency.dependsOn 4",
 			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name in ['cache', 'web']"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
 		{code: rollout.LintDependencyCycle, why: "versions need each other", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {

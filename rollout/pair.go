@@ -44,21 +44,24 @@ func (p *pair) in(view int32) *pairView {
 	return &p.views[p.asked]
 }
 
+// place returns the index in views of a view, which it adds if it is new.
 func (p *pair) place(view int32) int {
-	if len(p.views) <= fewViews {
+	if k, known := p.places[view]; known {
+		return k
+	}
+	if p.places == nil {
 		if k := slices.IndexFunc(p.views, func(own pairView) bool { return own.view == view }); k >= 0 {
 			return k
 		}
-	} else if k, known := p.places[view]; known {
-		return k
 	}
 	p.views = append(p.views, pairView{view: view})
-	if last := len(p.views) - 1; last == fewViews {
+	if p.places != nil {
+		p.places[view] = len(p.views) - 1
+	} else if len(p.views) > fewViews {
+		p.places = map[int32]int{}
 		for k, own := range p.views {
-			put(&p.places, own.view, k)
+			p.places[own.view] = k
 		}
-	} else if last > fewViews {
-		p.places[view] = last
 	}
 	return len(p.views) - 1
 }

@@ -197,6 +197,50 @@ func TestScopesOfLongTexts(t *testing.T) {
 	}
 }
 
+// TestDependenciesOfLongTexts: where a text of a deployment or the environment is so long that the
+// expression of a dependency rule fails, it fails whatever deployment it requires.
+func TestDependenciesOfLongTexts(t *testing.T) {
+	const many = 12
+	long := map[string]string{"blob": strings.Repeat("a", 200_000)}
+	for _, of := range []string{"deployment", "environment"} {
+		for _, rule := range []string{
+			`{"deploymentDependency":{"appliesTo":"%[1]s.metadata['blob'].contains('b') && deployment.id == '%[2]s'","dependsOn":"true"}}`,
+			`{"deploymentDependency":{"dependsOn":"%[1]s.metadata['blob'].contains('b') && deployment.id == '%[2]s'"}}`,
+		} {
+			versions := map[string][]string{}
+			var rules []string
+			for k := range many {
+				id := fmt.Sprint("d", k)
+				versions[id], rules = []string{"v1", "v2"}, append(rules, fmt.Sprintf(rule, of, id))
+			}
+			s := fleet(1, "v1", versions)
+			for k := range s.Deployments {
+				s.Deployments[k].Metadata = map[string]string{"blob": "a"}
+			}
+			if of == "deployment" {
+				s.Deployments[0].Metadata = long
+			} else {
+				s.Environments[0].Metadata = long
+			}
+			says := func(compiler rollout.Compiler) string {
+				set, err := rollout.Load([]byte(policy(strings.Join(rules, ","))), compiler)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text(t, mustPlan(t, set, s, t0.Add(time.Minute)))
+			}
+			n := 0
+			want := says(silent{newEnv(t), &n})
+			if failed := strings.Count(want, string(rollout.ReasonSelectorError)); failed < many {
+				t.Errorf("%s: %d expressions fail", of, failed)
+			}
+			if diff := cmp.Diff(want, says(newEnv(t))); diff != "" {
+				t.Errorf("%s, %s: %s", of, rule, diff)
+			}
+		}
+	}
+}
+
 // TestOwnPolicies: of many policies that are about one deployment, one environment or one resource
 // each, a plan and Lint ask about each of these only its own, and so it is with pools and with scopes
 // of versions. Who lacks the label that they are about is asked all.
@@ -283,7 +327,7 @@ func (m repeatingMatcher) Requires(prefix string) (variable, key string, values 
 }
 
 // TestRequiredTwice: a matcher of another package may list a value twice. The policy governed twice,
-// and each of its rules blocked twice.
+// and each of its rules blocked twice. Of many dependencies each would name a deployment twice.
 func TestRequiredTwice(t *testing.T) {
 	set, err := rollout.Load([]byte(`{"name":"p","selector":"deployment.id == 'a'","rules":[{"id":"A","anyApproval":{"minApprovals":1}}]}`), repeating{newEnv(t)})
 	if err != nil {
@@ -293,5 +337,26 @@ func TestRequiredTwice(t *testing.T) {
 	e, err := plan.Explain(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
 	if err != nil || strings.Join(e.Policies, " ") != "p" || strings.Join(blockers(plan), " ") != "r1/a@v2: approval_missing" {
 		t.Errorf("governed by %v: %v, %v", e.Policies, blockers(plan), err)
+	}
+	var rules []string
+	for k := range 10 {
+		rules = append(rules, dependency("a", "b", fmt.Sprintf(" && version.tag == 'v%d'", k+10)))
+	}
+	if set, err = rollout.Load([]byte(policy(strings.Join(rules, ","))), repeating{newEnv(t)}); err != nil {
+		t.Fatal(err)
+	}
+	plan = mustPlan(t, set, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}}), t0)
+	for waiting := range plan.Waiting.All() {
+		for _, verdict := range waiting.Blockers {
+			if verdict.Reason != rollout.ReasonDependencyUnmet || strings.Join(verdict.Data.Names, " ") != "b" || len(verdict.On) != 1 {
+				t.Errorf("%s waits for %v", waiting.TargetID, verdict)
+			}
+		}
+		if len(waiting.Blockers) != len(rules) {
+			t.Errorf("%d of %d rules are not met", len(waiting.Blockers), len(rules))
+		}
+	}
+	if plan.Waiting.Len() != 1 {
+		t.Errorf("%d wait", plan.Waiting.Len())
 	}
 }

@@ -6,7 +6,7 @@ import "slices"
 // others have.
 type precondition struct {
 	rule      *compiledRule
-	of        []int32 // the deployments that have it, ascending
+	of        []int32 // the deployments that have it, ascending; none of them is the only provider
 	providers []int32 // may contain some of them
 	left      int     // how many of the providers have not started
 	met       bool    // for all that have it
@@ -95,7 +95,7 @@ func (s *starting) meet(d int32) bool {
 // needs only the others. It is then met for nobody else before that one has started.
 func (s *starting) meetAlone(p *precondition) bool {
 	d := p.providers[slices.IndexFunc(p.providers, func(d int32) bool { return !s.can[d] })]
-	if _, has := slices.BinarySearch(p.of, d); !has || !p.all() {
+	if _, has := slices.BinarySearch(p.of, d); !has {
 		return false
 	}
 	p.alone = d
