@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -358,5 +359,37 @@ func TestRequiredTwice(t *testing.T) {
 	}
 	if plan.Waiting.Len() != 1 {
 		t.Errorf("%d wait", plan.Waiting.Len())
+	}
+}
+
+// bare compiles expressions that say nothing of themselves.
+type bare struct{ *selector.Env }
+
+type bareMatcher struct{ s *selector.Selector }
+
+func (c bare) Matcher(expression string) (rollout.Matcher, error) {
+	s, err := c.Compile(expression)
+	return bareMatcher{s}, err
+}
+
+func (m bareMatcher) Match(vars interface{ Lookup(string) (any, bool) }) (bool, error) {
+	return m.s.Match(vars)
+}
+
+// TestLintOfBareMatchers: an expression that does not say which variables it reads may read a key that
+// nobody has.
+func TestLintOfBareMatchers(t *testing.T) {
+	for _, compiler := range []rollout.Compiler{newEnv(t), bare{newEnv(t)}} {
+		set, err := rollout.Load([]byte(policy(`{"id":"d","deploymentDependency":{"appliesTo":"deployment.name == 'a'","dependsOn":"deployment.name == 'b' && version.metadata['soak'] == 'done'"}}`)), compiler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings, err := set.Lint(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}}), t0, time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(findings, func(f rollout.Finding) bool { return f.Code == rollout.LintSelectorUnknownKeys }) {
+			t.Errorf("%T: nobody has the key: %v", compiler, findings)
+		}
 	}
 }
