@@ -86,7 +86,9 @@ func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 	for _, own := range gate.asked {
 		r := RuleVerdict{Kind: own.kind, Verdict: own.verdict}
 		if !own.since.IsZero() {
-			r.Verdict = allowed(own.rule)
+			if own.verdict.Status != Allowed { // else it says why it is satisfied
+				r.Verdict = allowed(own.rule)
+			}
 			if own.gate {
 				r.Since = own.since
 			}

@@ -202,7 +202,8 @@
 //	I8   due times never decrease with the position, and are open instants
 //	I9   the open time between two due times is the difference of their offsets
 //	I10  a waiting target lists every rule and freeze that blocks it, and would start without these;
-//	     the allowing windows of a policy count as one rule
+//	     the allowing windows of a policy count as one rule. What an execution of a bracket is asked
+//	     before it begins is listed only once its group has closed
 //	I11  capacity aside, adding a rule admits nobody, except retry, a further allowing window in a
 //	     policy that has one, a bracket that changes an implied orderKey, and a rollback rule,
 //	     which starts the way back

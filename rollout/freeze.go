@@ -27,7 +27,8 @@ import (
 //   - A frozen target keeps its place everywhere: in the order and size of a curve, in the percentage
 //     of an environmentProgression, as a member of its pools. It takes no slot while it waits, and
 //     holds up no other target. To leave what is broken out of a percentage, leave its targets out of
-//     the snapshot, as if they were gone.
+//     the snapshot, as if they were gone; not all of an environment, where nobody then has to prove
+//     anything.
 //   - Time goes on. A bracket collects and closes its groups, a backoff and a soak end, and without
 //     PauseCurves a curve runs: after a long freeze all targets whose turn has come start at once, as
 //     far as limits and rates allow. For a freeze that is planned there is the deploymentWindow.

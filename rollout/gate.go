@@ -58,7 +58,7 @@ type gate struct {
 
 // gating holds what the gates are made from.
 type gating struct {
-	approvals map[approvalKey][]Approval // those that count by now
+	approvals map[approvalKey][]Approval // those that count, by now or later
 	passed    map[questionKey]asked      // answers of progression rules, whatever else governs
 	sources   map[questionKey][]source   // of progression rules, by deployment
 	successes map[questionKey]asked      // of progression rules, by the environment that they look at
@@ -225,21 +225,25 @@ func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Ti
 			first[a.By] = a.At
 		}
 	}
-	if len(first) < need {
-		return time.Time{}, Verdict{
-			Status: Pending, Reason: ReasonApprovalMissing, Rule: rule.id,
-			On:   []Condition{{Kind: OnApproval, Version: v.ID, Deployment: v.Deployment, Environment: e.ID}},
-			Data: &Data{Attempt: len(first), Allowed: need, Names: slices.Sorted(maps.Keys(first))},
+	var until time.Time
+	if len(first) >= need {
+		reached := slices.SortedFunc(maps.Values(first), time.Time.Compare)[need-1].UTC()
+		if !reached.After(w.now) {
+			return later(reached, v.CreatedAt).UTC(), Verdict{}
 		}
+		until = reached
 	}
-	instants := slices.SortedFunc(maps.Values(first), time.Time.Compare)
-	return later(instants[need-1], v.CreatedAt).UTC(), Verdict{}
+	maps.DeleteFunc(first, func(_ string, at time.Time) bool { return at.After(w.now) })
+	return time.Time{}, Verdict{
+		Status: Pending, Reason: ReasonApprovalMissing, Rule: rule.id, Until: until,
+		On:   []Condition{{Kind: OnApproval, Version: v.ID, Deployment: v.Deployment, Environment: e.ID}},
+		Data: &Data{Attempt: len(first), Allowed: need, Names: slices.Sorted(maps.Keys(first))},
+	}
 }
 
 type approvalKey struct{ deployment, version, environment string }
 
-// approve collects the approvals that have been given by now. An approval of the future counts when
-// its time has come.
+// approve collects the approvals. One of the future counts when its time has come.
 func (w *work) approve(list []Approval) {
 	var odd []Diagnostic
 	for _, a := range list {
@@ -258,9 +262,10 @@ func (w *work) approve(list []Approval) {
 		case a.Status == Rejected:
 		case a.Status != Approved:
 			tell(DiagnosticApprovalStatusUnknown, string(a.Status))
-		case a.At.After(w.now):
-			w.wake(a.At)
 		default:
+			if a.At.After(w.now) {
+				w.wake(a.At)
+			}
 			key := approvalKey{a.Deployment, a.Version, a.Environment}
 			put(&w.approvals, key, append(w.approvals[key], a))
 		}

@@ -33,7 +33,7 @@ type Plan struct {
 	Start []Start `json:"start,omitempty"`
 
 	// Waiting lists every target whose newest candidate may not start, with all blockers, ordered
-	// by resource, environment and deployment. What holds back an older one beside it, such as a
+	// by resource, environment and deployment. An older candidate of the target may be in Start. What holds back an older one beside it, such as a
 	// further run of the version that a rollback took the target back to, is in the [Explanation].
 	Waiting WaitingList `json:"waiting,omitzero"`
 
@@ -236,7 +236,9 @@ func (e Event) String() string {
 // to store is in the result.
 //
 // Rules are asked in the order of the chain in the package documentation, and all that block are
-// returned. Capacity is asked last, in one batch, and only for what passes everything else.
+// returned. A version that a bracket collects, or keeps for its next group, is not asked yet what its
+// execution is asked: dependencies, cooldowns, windows and curves are listed once the group has
+// closed. Capacity is asked last, in one batch, and only for what passes everything else.
 //
 // The error joins one *[FieldError] per contradiction in the snapshot, or is one for a now that is
 // zero or beyond 2262, or a [*CycleError], or an error of package bracket or concurrency about the

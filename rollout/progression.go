@@ -13,11 +13,21 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/runid"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // EnvironmentProgression lets a version start in an environment only after it has succeeded in
 // another one, for long enough and on enough targets. If several environments match, success in one
-// of them is enough. (Environment progression of ctrlplane's policy rules.)
+// of them is enough.
+//
+// An environment in which the version is for no target of its deployment proves nothing: it is passed
+// over, and if all that match are such, nothing has to be proved and the rule is satisfied, with
+// [ReasonNotApplicable] in the [Explanation]. So a deployment that is in production alone is not held
+// for ever, and neither is a version whose targetSelector names production alone. A host that could
+// not read the targets of staging must not plan without them.
+//
+// (Environment progression of ctrlplane's policy rules. There an environment without targets satisfies
+// the rule also beside others in which the version has failed.)
 type EnvironmentProgression struct {
 	// DependsOnEnvironmentSelector is required: CEL on the other environment. A missing key is no
 	// match; an environment never depends on itself.
@@ -136,15 +146,17 @@ func (w *work) sourcesOf(rule *compiledRule, deployment int32) []source {
 }
 
 // progression returns the instant since which a rule lets version n of the deployment of t start in
-// the environment of t, or zero and why it does not.
+// the environment of t, or zero and why it does not. Environments in which the version is for no
+// target prove nothing: they are passed over, unless all that the rule names are such.
 func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, Verdict) {
 	v := w.versions[t.deployment].list[n]
 	denied := Verdict{Status: Denied, Reason: ReasonProgressionNoEnvironment, Rule: rule.id, On: onConfig(rule.id)}
 	waits := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{}}
 	var tooOld *Verdict
-	var since time.Time
-	var on []Condition // a success in any of the environments can help, also in one where the last success is too old
-	matched, reachable := false, false
+	var since, until time.Time
+	var on []Condition   // a success in any of the environments can help, also in one where the last success is too old
+	var nothing []string // environments in which there is nothing to prove
+	proved, reachable := false, false
 	sources := w.sourcesOf(rule, t.deployment)
 	for k := range sources {
 		s := &sources[k]
@@ -160,19 +172,22 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			}
 			continue
 		}
-		matched = true
+		environment := w.environments[s.environment].ID
 		at, verdict := w.succeeded(s.environment, rule, t.deployment, n)
-		if !at.IsZero() {
-			since = sooner(since, at)
+		switch {
+		case verdict.Reason == ReasonNotApplicable:
+			nothing = append(nothing, environment)
+			continue
+		case !at.IsZero():
+			since, proved = sooner(since, at), true
 			continue
 		}
-		environment := w.environments[s.environment].ID
 		on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
+		until = sooner(until, verdict.Until)
 		if verdict.Reason == ReasonProgressionTooOld {
 			tooOld = &verdict
 			continue
 		}
-		waits.Until = sooner(waits.Until, verdict.Until)
 		all, own := waits.Data, verdict.Data
 		all.Names, all.Detail = append(all.Names, environment), cmp.Or(all.Detail, own.Detail)
 		if all.Allowed == 0 || own.Allowed-own.Attempt < all.Allowed-all.Attempt {
@@ -181,24 +196,31 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 		reachable = reachable || own.Detail == ""
 	}
 	switch {
-	case !since.IsZero():
+	case proved:
 		return since, Verdict{}
-	case !matched:
+	case len(on) == 0 && len(nothing) > 0:
+		return v.CreatedAt.UTC(), Verdict{
+			Status: Allowed, Reason: ReasonNotApplicable, Rule: rule.id,
+			Data: &Data{Detail: "the version is for no target in " + strings.Join(textlist.Names(nothing), " or ")},
+		}
+	case len(on) == 0:
 		return time.Time{}, denied
 	case len(waits.Data.Names) > 0:
-		if waits.On = on; reachable {
+		waits.Until = until
+		if waits.On = on; reachable || !until.IsZero() {
 			waits.Data.Detail = ""
 		} else { // no success comes by itself; one that is brought about still helps
 			waits.On = append([]Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}, on...)
 		}
 		return time.Time{}, waits
 	}
-	tooOld.On = append(onConfig(rule.id), on...)
+	tooOld.Until, tooOld.On = until, append(onConfig(rule.id), on...)
 	return time.Time{}, *tooOld
 }
 
 // succeeded returns what a progression rule finds for a version in one environment: the instant
-// since which its success suffices, or why it does not.
+// since which its success suffices, or why it does not. [ReasonNotApplicable] says that the version is
+// for no target there.
 func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) (time.Time, Verdict) {
 	key := questionKey{rule, environment, deployment, n}
 	found, known := w.successes[key]
@@ -210,12 +232,14 @@ func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n in
 }
 
 // progressed judges one environment. First successes count, so a redeployment never moves the
-// instant. A version that is for no target there has nothing to prove.
+// instant.
 func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) (time.Time, Verdict) {
 	p := rule.progression
-	var firsts []time.Time
-	var newest time.Time
-	population, passed, failed := 0, 0, 0 // passed: targets that run or have begun a newer version, and never had this one
+	var firsts []time.Time     // the first success of each target, also of the future
+	var newest time.Time       // of all successes by now
+	var ahead []time.Time      // all successes of the future
+	population, proven := 0, 0 // proven: targets that have succeeded by now
+	passed, failed := 0, 0     // passed: targets that run or have begun a newer version, and never had this one
 	for _, i := range targets {
 		if !w.inScope(i, n) {
 			continue
@@ -228,15 +252,20 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 				continue
 			}
 			at := job.end()
+			first = sooner(first, at)
 			if at.After(w.now) {
 				w.wake(at)
-				continue
+				ahead = append(ahead, at)
+			} else {
+				newest = later(newest, at)
 			}
-			first, newest = sooner(first, at), later(newest, at)
 		}
 		switch {
 		case !first.IsZero():
 			firsts = append(firsts, first)
+			if !first.After(w.now) {
+				proven++
+			}
 		case w.targets[i].floor() > n:
 			passed++
 		case w.failedForGood(i, n):
@@ -244,35 +273,64 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 		}
 	}
 	if population == 0 {
-		return v.CreatedAt.UTC(), Verdict{}
+		return time.Time{}, Verdict{Reason: ReasonNotApplicable}
 	}
 	required := p.required(population)
-	waiting := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: len(firsts), Allowed: required}}
+	waiting := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: proven, Allowed: required}}
 	if len(firsts) < required {
 		waiting.Data.Detail = unreachable(population, required, passed, failed)
 		return time.Time{}, waiting
 	}
-	var expires time.Time // zero: never
-	if p.MaximumAgeHours != nil {
-		expires = addTime(newest, time.Duration(*p.MaximumAgeHours)*time.Hour)
-		if !w.now.Before(expires) {
-			return time.Time{}, Verdict{Status: Denied, Reason: ReasonProgressionTooOld, Rule: rule.id, Data: &Data{Detail: newest.UTC().Format(time.RFC3339)}}
-		}
-		w.wake(expires)
-	}
 	slices.SortFunc(firsts, time.Time.Compare)
 	at := addTime(firsts[required-1], time.Duration(p.MinimumSoakTimeMinutes)*time.Minute)
-	if w.now.Before(at) {
-		switch {
-		case expires.IsZero() || at.Before(expires):
-			w.wake(at)
-			waiting.Until = at
-		case len(firsts)+passed+failed == population: // else another success may come, which is younger
-			waiting.Data.Detail = "the newest success there is too old before the soak ends"
+	opens := p.opens(w.now, at, newest, ahead)
+	if p.MaximumAgeHours != nil && proven >= required {
+		if !p.young(newest, w.now) {
+			return time.Time{}, Verdict{
+				Status: Denied, Reason: ReasonProgressionTooOld, Rule: rule.id, Until: opens, Data: &Data{Detail: newest.UTC().Format(time.RFC3339)},
+			}
 		}
-		return time.Time{}, waiting
+		w.wake(addTime(newest, p.maximumAge()))
 	}
-	return later(at, v.CreatedAt).UTC(), Verdict{}
+	if !w.now.Before(at) {
+		return later(at, v.CreatedAt).UTC(), Verdict{}
+	}
+	if waiting.Until = opens; !opens.IsZero() {
+		w.wake(opens)
+	} else if len(firsts)+passed+failed == population { // else another success may come, which is younger
+		waiting.Data.Detail = "the newest success there is too old before the soak ends"
+	}
+	return time.Time{}, waiting
+}
+
+// opens returns the first instant after now at which the soak, which ends at the instant soaked, is
+// over and the newest success young enough: the end of the soak, or a success of the future behind
+// it. It is zero if there is none.
+func (p *EnvironmentProgression) opens(now, soaked, newest time.Time, ahead []time.Time) time.Time {
+	var next time.Time // the first success behind the end of the soak
+	for _, end := range ahead {
+		if end.After(soaked) {
+			next = sooner(next, end)
+		} else {
+			newest = later(newest, end)
+		}
+	}
+	if soaked.After(now) && p.young(newest, soaked) {
+		return soaked
+	}
+	if next.IsZero() {
+		return next
+	}
+	return next.UTC()
+}
+
+// young reports whether a success is young enough at an instant.
+func (p *EnvironmentProgression) young(success, at time.Time) bool {
+	return p.MaximumAgeHours == nil || at.Before(addTime(success, p.maximumAge()))
+}
+
+func (p *EnvironmentProgression) maximumAge() time.Duration {
+	return time.Duration(*p.MaximumAgeHours) * time.Hour
 }
 
 // unreachable says why a percentage can no longer be reached by itself; empty if it can.

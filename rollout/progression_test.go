@@ -102,14 +102,25 @@ func TestProgression(t *testing.T) {
 		{"the success of another version says nothing", progress(`"minimumSoakTimeMinutes":30`), [][]rollout.Job{{ran("v1", rollout.JobSuccessful, -200), ran("v2", rollout.JobInProgress, 1)}}, nil, 10,
 			"progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
 		{"a job counts when it has ended, not when it began", progress(""), [][]rollout.Job{ok(9)}, nil, 9, "", 9, ""},
-		{"one that ends in the future is awaited", progress(""), [][]rollout.Job{ok(9)}, nil, 8, "progression_waiting e 0 of 1; rollout_not_started g", 0, "9"},
+		{"one that ends in the future is awaited", progress(""), [][]rollout.Job{ok(9)}, nil, 8, "progression_waiting e 0 of 1 until 9; rollout_not_started g until 9", 0, "9"},
+		{"and then soaks", progress(`"minimumSoakTimeMinutes":30`), [][]rollout.Job{ok(9)}, nil, 8, "progression_waiting e 0 of 1 until 39; rollout_not_started g until 39", 0, "9"},
+		{"beside one that has ended", progress(""), [][]rollout.Job{ok(1), ok(9)}, nil, 8, "progression_waiting e 1 of 2 until 9; rollout_not_started g until 9", 0, "9"},
+		{"alone it is too few", progress(""), [][]rollout.Job{nil, ok(9)}, nil, 8, "progression_waiting e 0 of 2; rollout_not_started g", 0, "9"},
 		{"a version may be too old", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1)}, nil, 61, "progression_too_old e; rollout_not_started g", 0, ""},
+		{"until the next success, which is recorded already", progress(`"maximumAgeHours":1`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 70)}}, nil, 65,
+			"progression_too_old e until 70; rollout_not_started g until 70", 0, "70"},
+		{"which need not be the first one", progress(`"maximumAgeHours":1`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobSuccessful, 70)}}, nil, 65,
+			"progression_too_old e until 70; rollout_not_started g until 70", 0, "70"},
 		{"until then it is not", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1)}, nil, 60, "", 1, "61"},
 		{"the newest success counts for that", progress(`"maximumAgeHours":1`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 30)}}, nil, 61, "", 1, "90"},
 		{"on whichever target", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1), ok(30), ok(2)}, nil, 61, "", 30, "90"},
 		{"one that is too old before it has soaked has no end of the soak to wait for", progress(`"maximumAgeHours":1,"minimumSoakTimeMinutes":60`), [][]rollout.Job{ok(1)}, nil, 10, "progression_waiting e 1 of 1; rollout_not_started g", 0, "61"},
 		{"a younger success beside it lets it soak to the end", progress(`"maximumAgeHours":1,"minimumSoakTimeMinutes":60,"minimumSuccessPercentage":50`), [][]rollout.Job{ok(1), ok(2)}, nil, 10,
 			"progression_waiting e 2 of 1 until 61; rollout_not_started g until 61", 0, "61"},
+		{"so does one that is recorded already, and ends before the soak does", progress(`"maximumAgeHours":1,"minimumSoakTimeMinutes":60`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 20)}}, nil, 10,
+			"progression_waiting e 1 of 1 until 61; rollout_not_started g until 61", 0, "20"},
+		{"one that ends after the soak opens it then", progress(`"maximumAgeHours":1,"minimumSoakTimeMinutes":60`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 70)}}, nil, 10,
+			"progression_waiting e 1 of 1 until 70; rollout_not_started g until 70", 0, "61"},
 		{"statuses may be named", progress(`"successStatuses":["skipped","successful"]`), [][]rollout.Job{{ran("v2", rollout.JobSkipped, 3)}}, nil, 10, "", 3, ""},
 		{"and then only they count", progress(`"successStatuses":["skipped"]`), [][]rollout.Job{ok(3)}, nil, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
 		{"a success that is not verified is none where verification is asked for", progress(`"requireVerificationPassed":true`), [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 3), "running")}}, nil, 10,
@@ -118,6 +129,11 @@ func TestProgression(t *testing.T) {
 		{"one that passed is", progress(`"requireVerificationPassed":true`), [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 3), "passed")}}, nil, 10, "", 3, ""},
 		{"a failed verification counts where none is asked for", progress(""), [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 3), "failed")}}, nil, 10, "", 3, ""},
 		{"an environment without targets has nothing to prove", progress(""), nil, nil, 10, "", 0, ""},
+		{"nor have two", replaced(progress(""), either), nil, nil, 10, "", 0, ""},
+		{"it proves nothing: another one still has to", replaced(progress(""), either), [][]rollout.Job{nil}, nil, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"whichever comes first of the two", replaced(progress(""), either), nil, [][]rollout.Job{nil}, 10, "progression_waiting e 0 of 1; rollout_not_started g", 0, ""},
+		{"and to be young enough", replaced(progress(`"maximumAgeHours":1`), either), [][]rollout.Job{ok(1)}, nil, 61, "progression_too_old e; rollout_not_started g", 0, ""},
+		{"once that has succeeded it may go on", replaced(progress(""), either), [][]rollout.Job{ok(3)}, nil, 10, "", 3, ""},
 		{"no environment is an error of the policy", `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'stagign'"}}]}`, nil, nil, 10,
 			"progression_no_environment e", 0, ""},
 		{"an environment does not wait for itself", `{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'prod'"}}]}`, nil, nil, 10,
@@ -219,6 +235,7 @@ func TestProgressionOfScopedVersions(t *testing.T) {
 		{"of which one is missing", "resource.metadata['n'] == '0'", [][]rollout.Job{ok, nil, nil, nil}, false},
 		{"a success out of scope does not count", "resource.metadata['n'] == '0'", [][]rollout.Job{nil, ok}, false},
 		{"a version for prod alone has nothing to prove elsewhere", "environment.id == 'prod'", times(3), true},
+		{"nor where no target is in its scope, though there are targets", "resource.metadata['n'] == '9' || environment.id == 'prod'", times(3, ok...), true},
 		{"a version for staging alone does not exist in prod", "environment.id == 'staging'", times(1, ok...), false},
 	} {
 		s := staged(row.staging, nil)
@@ -528,4 +545,30 @@ func TestProgressionNamesEveryEnvironment(t *testing.T) {
 			t.Errorf("%s: on %s, want %s", row.why, got, row.want)
 		}
 	}
+}
+
+// TestNothingToProve: where a version is for no target of the environments before, the explanation says
+// that nobody has proved it.
+func TestNothingToProve(t *testing.T) {
+	s := staged(times(2), nil)
+	s.Versions[1].TargetSelector = "environment.id == 'prod'"
+	either := replaced(progress(""), `"dependsOnEnvironmentSelector":"environment.id in ['staging','qa']"`)
+	plan := mustPlan(t, compile(t, either), s, minute(10))
+	e, err := plan.Explain(plan.Start[0].TargetID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range e.Versions[0].Rules {
+		if rule.Kind != rollout.KindProgression {
+			continue
+		}
+		if !rule.Since.Equal(s.Versions[1].CreatedAt) || rule.Status != rollout.Allowed {
+			t.Errorf("%+v", rule)
+		}
+		if got, want := rule.Verdict.String(), "rule_not_applicable: the version is for no target in qa or staging"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		return
+	}
+	t.Error("the rule is not listed")
 }

@@ -88,9 +88,14 @@ func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule)
 			var at time.Time
 			blocker := ""
 			if kind == rollout.KindApproval {
-				var ok bool
-				if at, ok = r.approvedAt(rule, v, t.Environment); !ok {
+				reached, ok := r.approvedAt(rule, v, t.Environment)
+				switch {
+				case !ok:
 					blocker = "approval_missing " + rule.id
+				case reached.After(r.now):
+					blocker = "approval_missing " + rule.id + " " + reached.Format(time.RFC3339Nano)
+				default:
+					at = later(reached, v.CreatedAt)
 				}
 			} else {
 				at, blocker = r.progressedAt(rule, v, t)
@@ -197,7 +202,7 @@ func (r *reference) versionSelector(rule namedRule, t rollout.Target, v rollout.
 func (r *reference) progressedAt(rule namedRule, v rollout.Version, t rollout.Target) (time.Time, string) {
 	p := rule.EnvironmentProgression
 	var satisfied, until time.Time
-	matched, old, waits := false, false, false
+	old, waits, nothing := false, false, false
 	environments := slices.Clone(r.s.Environments)
 	slices.SortFunc(environments, func(a, b rollout.Environment) int { return strings.Compare(a.ID, b.ID) })
 	for _, e := range environments {
@@ -211,38 +216,44 @@ func (r *reference) progressedAt(rule namedRule, v rollout.Version, t rollout.Ta
 		if !ok || missing {
 			continue
 		}
-		matched = true
-		switch at, soaked, tooOld := r.succeededAt(p, v, e.ID, t.Deployment); {
+		at, opens, tooOld, none := r.succeededAt(p, v, e.ID, t.Deployment)
+		switch {
+		case none:
+			nothing = true
+			continue
 		case tooOld:
 			old = true
 		case !at.IsZero():
 			if satisfied.IsZero() || at.Before(satisfied) {
 				satisfied = at
 			}
+			continue
 		default:
 			waits = true
-			if !soaked.IsZero() && (until.IsZero() || soaked.Before(until)) {
-				until = soaked
-			}
 		}
+		if !opens.IsZero() && (until.IsZero() || opens.Before(until)) {
+			until = opens
+		}
+	}
+	end := ""
+	if !until.IsZero() {
+		end = " " + until.Format(time.RFC3339Nano)
 	}
 	switch {
 	case !satisfied.IsZero():
 		return satisfied, ""
-	case !matched:
-		return time.Time{}, "progression_no_environment " + rule.id
-	case waits && until.IsZero():
-		return time.Time{}, "progression_waiting " + rule.id
 	case waits:
-		return time.Time{}, "progression_waiting " + rule.id + " " + until.Format(time.RFC3339Nano)
+		return time.Time{}, "progression_waiting " + rule.id + end
 	case old:
-		return time.Time{}, "progression_too_old " + rule.id
+		return time.Time{}, "progression_too_old " + rule.id + end
+	case nothing:
+		return v.CreatedAt, ""
 	}
-	return time.Time{}, "?"
+	return time.Time{}, "progression_no_environment " + rule.id
 }
 
-// succeededAt looks at one environment.
-func (r *reference) succeededAt(p *rollout.EnvironmentProgression, v rollout.Version, environment, deployment string) (at, soaked time.Time, tooOld bool) {
+// succeededAt looks at one environment. opens is when time alone lets it suffice.
+func (r *reference) succeededAt(p *rollout.EnvironmentProgression, v rollout.Version, environment, deployment string) (at, opens time.Time, tooOld, nothing bool) {
 	n := 0
 	var firsts, all []time.Time
 	for _, o := range r.s.Targets {
@@ -263,17 +274,14 @@ func (r *reference) succeededAt(p *rollout.EnvironmentProgression, v rollout.Ver
 			if end.IsZero() {
 				end = job.CreatedAt
 			}
-			if end.After(r.now) {
-				r.wake(end)
-			} else {
-				own = append(own, end)
-			}
+			r.wake(end)
+			own = append(own, end)
 		}
 		slices.SortFunc(own, time.Time.Compare)
 		firsts, all = append(firsts, own[:min(1, len(own))]...), append(all, own...)
 	}
 	if n == 0 {
-		return v.CreatedAt, at, false
+		return at, at, false, true
 	}
 	share := big.NewRat(100, 1)
 	if p.MinimumSuccessPercentage != nil {
@@ -284,23 +292,39 @@ func (r *reference) succeededAt(p *rollout.EnvironmentProgression, v rollout.Ver
 		need++
 	}
 	if len(firsts) < need {
-		return at, at, false
+		return at, at, false, false
 	}
 	slices.SortFunc(firsts, time.Time.Compare)
 	slices.SortFunc(all, time.Time.Compare)
-	if p.MaximumAgeHours != nil {
-		end := all[len(all)-1].Add(time.Duration(*p.MaximumAgeHours) * time.Hour)
-		if !r.now.Before(end) {
-			return at, at, true
+	reached := firsts[need-1]
+	soaked := reached.Add(time.Duration(p.MinimumSoakTimeMinutes) * time.Minute)
+	expires := func(t time.Time) time.Time { // of the newest success by t
+		var newest time.Time
+		for _, end := range all {
+			if !end.After(t) {
+				newest = end
+			}
 		}
-		r.wake(end)
+		if p.MaximumAgeHours == nil {
+			return t.Add(1)
+		}
+		return newest.Add(time.Duration(*p.MaximumAgeHours) * time.Hour)
 	}
-	soaked = firsts[need-1].Add(time.Duration(p.MinimumSoakTimeMinutes) * time.Minute)
-	if soaked.After(r.now) {
-		r.wake(soaked)
-		return at, soaked, false
+	satisfied := func(t time.Time) bool { return !t.Before(soaked) && t.Before(expires(t)) }
+	for _, t := range append([]time.Time{soaked}, all...) {
+		if t.After(r.now) && satisfied(t) && (opens.IsZero() || t.Before(opens)) {
+			opens = t
+		}
 	}
-	return later(soaked, v.CreatedAt), soaked, false
+	tooOld = !reached.After(r.now) && !r.now.Before(expires(r.now))
+	if !reached.After(r.now) && p.MaximumAgeHours != nil {
+		r.wake(expires(r.now))
+	}
+	if satisfied(r.now) {
+		return later(soaked, v.CreatedAt), at, false, false
+	}
+	r.wake(opens)
+	return at, opens, tooOld, false
 }
 
 // cooldown is until when a rule keeps a version away from a target.

@@ -321,15 +321,16 @@ func (r *reference) versionDependency(d rollout.VersionDependency, t rollout.Tar
 	return "version_dependency_unmet"
 }
 
-// approvedAt returns when enough people had approved, and whether they have.
+// approvedAt returns when enough people have approved, which may be in the future, and whether that
+// ever is.
 func (r *reference) approvedAt(rule namedRule, v rollout.Version, environment string) (time.Time, bool) {
 	need := *rule.AnyApproval.MinApprovals
 	if need == 0 || v.CreatedAt.Before(rule.CreatedAt) {
-		return v.CreatedAt, true
+		return time.Time{}, true
 	}
 	voices := map[string]time.Time{}
 	for _, a := range r.s.Approvals {
-		if a.Status != rollout.Approved || a.Version != v.ID || a.Deployment != v.Deployment || a.Environment != environment || a.At.After(r.now) {
+		if a.Status != rollout.Approved || a.Version != v.ID || a.Deployment != v.Deployment || a.Environment != environment {
 			continue
 		}
 		if at, known := voices[a.By]; !known || a.At.Before(at) {
@@ -344,7 +345,7 @@ func (r *reference) approvedAt(rule namedRule, v rollout.Version, environment st
 		instants = append(instants, at)
 	}
 	slices.SortFunc(instants, time.Time.Compare)
-	return later(instants[need-1], v.CreatedAt), true
+	return instants[need-1], true
 }
 
 func later(a, b time.Time) time.Time {

@@ -30,6 +30,9 @@ const (
 // limit of 1, nobody else starts before the last delay is over. So keep the delays short where the
 // limit is small. After the last attempt a target outside brackets gives its slots back; a member
 // of a bracket does as its onMemberFailure says.
+//
+// Where several retry rules govern a target, all have to allow an attempt: the fewest retries and the
+// longest delay count.
 type Retry struct {
 	MaxRetries        *int            `json:"maxRetries"`                  // required; how many attempts may follow the first, at least 0
 	BackoffSeconds    int64           `json:"backoffSeconds,omitempty"`    // the base delay after the end of an attempt; 0: at once

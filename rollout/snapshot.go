@@ -45,7 +45,8 @@ type Snapshot struct {
 
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready,
 	// cordoned, being drained by hand. They count against the limits of their pools. A start on one
-	// of them takes no further slot, so it can be repaired however full the pools are.
+	// of them takes no further slot, so it can be repaired however full the pools are. An id that
+	// Resources does not list is passed over.
 	Unavailable []string `json:"unavailable,omitempty"`
 
 	// Active lists, per pool key, what else is being disrupted: by jobs of the host that are on no

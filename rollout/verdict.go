@@ -34,10 +34,10 @@ const (
 	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a missing key
 	ReasonSelectorError            Reason = "selector_error"             // denied: an expression failed on this target
 	ReasonFailureBudget            Reason = "failure_budget_exceeded"    // denied: the version failed on more targets than a failureBudget allows
-	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed
+	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed; Until is when there are enough, if approvals of the future make it so
 	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
-	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago
-	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; Until is the end of the soak, if the newest success is young enough then; if no success to come by itself helps, On has an operator or a version too, and Detail says why
+	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago; Until is its next success, if that is recorded already
+	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; Until is the end of the soak, if enough successes are recorded and the newest is young enough then; if no success to come by itself helps, On has an operator or a version too, and Detail says why
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
 	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed
 	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met
@@ -106,7 +106,7 @@ type Verdict struct {
 //	bracket_failed_holding                Names: the members that failed; Detail: which of them have nothing to go back to
 //	bracket_queued, bracket_merge_budget  of an execution that has failed, Names and Detail as above
 //	bracket_waits_for_members             Names: the version of the target's own run, if that is what it waits for
-//	rule_not_applicable                   Detail: why, of a window that lets a first deployment past
+//	rule_not_applicable                   Detail: why, of a window that lets a first deployment past, and of a progression whose environments have nothing to prove
 //
 // Every verdict of a bracket has Position and Population as well while a group has still to begin on
 // a resource that has a turn in a curve; the turn may have come, if something else holds the resource.

@@ -206,9 +206,9 @@ func forms() map[rollout.Reason]string {
 		"selector_missing_key":         "denied - config",
 		"selector_error":               "denied - config|denied - dependency", // of a rule; of a version
 		"failure_budget_exceeded":      "denied - job,operator,version",
-		"approval_missing":             "pending - approval",
+		"approval_missing":             "pending ? approval",
 		"progression_no_environment":   "denied - config",
-		"progression_too_old":          "denied - config,job",
+		"progression_too_old":          "denied ? config,job",
 		"progression_waiting":          "pending ? job|pending - job,operator,version",
 		"dependency_unmatched":         "denied - config|denied - config,version", // of a member of a bracket
 		"dependency_unmet":             "denied - dependency",
@@ -216,7 +216,7 @@ func forms() map[rollout.Reason]string {
 		"cooldown":                     "denied ! |denied ! job",
 		"window_closed":                "pending ! |pending - config", // one that never opens
 		"window_too_short":             "pending ! |pending - config",
-		"rollout_not_started":          "pending ? approval|pending ? job|pending ? approval,job|pending - config|pending - config,job|pending ? approval,config|pending ? approval,config,job",
+		"rollout_not_started":          "pending ? approval|pending ? job|pending ? approval,job|pending - config|pending ? config,job|pending ? approval,config|pending ? approval,config,job",
 		"rollout_not_due":              "pending ! |pending - freeze", // whose end nobody knows
 		"rollout_overflow":             "denied - config",
 		"rollback_triggered":           "denied - operator,version",
