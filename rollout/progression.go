@@ -239,7 +239,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	var newest time.Time       // of all successes by now
 	var ahead []time.Time      // all successes of the future
 	population, proven := 0, 0 // proven: targets that have succeeded by now
-	passed, failed := 0, 0     // passed: targets that run or have begun a newer version, and never had this one
+	var lost outOfReach        // targets that do not succeed by themselves
 	for _, i := range targets {
 		if !w.inScope(i, n) {
 			continue
@@ -267,9 +267,11 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 				proven++
 			}
 		case w.targets[i].floor() > n:
-			passed++
+			lost.passed++
 		case w.failedForGood(i, n):
-			failed++
+			lost.failed++
+		case w.adopted(i, n):
+			lost.adopted++
 		}
 	}
 	if population == 0 {
@@ -278,7 +280,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	required := p.required(population)
 	waiting := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: proven, Allowed: required}}
 	if len(firsts) < required {
-		waiting.Data.Detail = unreachable(population, required, passed, failed)
+		waiting.Data.Detail = lost.unless(population, required)
 		return time.Time{}, waiting
 	}
 	slices.SortFunc(firsts, time.Time.Compare)
@@ -297,7 +299,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 	}
 	if waiting.Until = opens; !opens.IsZero() {
 		w.wake(opens)
-	} else if len(firsts)+passed+failed == population { // else another success may come, which is younger
+	} else if len(firsts)+lost.count() == population { // else another success may come, which is younger
 		waiting.Data.Detail = "the newest success there is too old before the soak ends"
 	}
 	return time.Time{}, waiting
@@ -333,25 +335,49 @@ func (p *EnvironmentProgression) maximumAge() time.Duration {
 	return time.Duration(*p.MaximumAgeHours) * time.Hour
 }
 
-// unreachable says why a percentage can no longer be reached by itself; empty if it can.
-func unreachable(population, required, passed, failed int) string {
-	if population-passed-failed >= required {
+// outOfReach counts the targets of an environment on which a version succeeds no more by itself.
+type outOfReach struct {
+	passed  int // they run or have begun a newer version, and never had this one
+	failed  int // for good
+	adopted int
+}
+
+func (o outOfReach) count() int { return o.passed + o.failed + o.adopted }
+
+// unless says why a percentage can no longer be reached by itself; empty if it can.
+func (o outOfReach) unless(population, required int) string {
+	if population-o.count() >= required {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %d targets there ", cmp.Or(passed, failed), population)
-	if passed > 0 {
-		text += "went on to a newer version without this one"
+	var list []string
+	for _, own := range [...]struct {
+		n    int
+		what string
+	}{
+		{o.passed, "went on to a newer version without this one"},
+		{o.failed, "failed for good"},
+		{o.adopted, "run it without a job that succeeded"},
+	} {
+		switch {
+		case own.n == 0:
+		case len(list) == 0:
+			list = append(list, fmt.Sprintf("%d of %d targets there %s", own.n, population, own.what))
+		default:
+			list = append(list, fmt.Sprintf("%d %s", own.n, own.what))
+		}
 	}
-	if passed > 0 && failed > 0 {
-		text += fmt.Sprintf(" and %d ", failed)
-	}
-	if failed > 0 {
-		text += "failed for good"
-	}
-	if population-passed < required {
+	text := strings.Join(list, " and ")
+	if population-o.passed < required {
 		return text + ", so that it cannot be reached any more"
 	}
 	return text + ", so that it cannot be reached without an operator"
+}
+
+// adopted reports whether a target runs version n because the host says so, without any job of it. No
+// plan runs it there again, unless a bracket does, or something outdates it.
+func (w *work) adopted(i, n int32) bool {
+	t := &w.targets[i]
+	return t.current == n && !t.busy && !w.members[i] && t.OutdatedAt.IsZero() && t.latest(w.version(i, n).ID).len() == 0
 }
 
 // failedForGood reports whether a target has begun version n and failed, and no plan tries it

@@ -268,6 +268,7 @@ func TestProgressionOutOfReach(t *testing.T) {
 			s.Overrides = []rollout.Override{{ID: "o", Rule: rule, Version: "v2", CreatedAt: minute(5), CreatedBy: "ann", Reason: "mended"}}
 		}
 	}
+	adopted := func(s *rollout.Snapshot) { s.Targets[2].Current = "v2" }
 	const one = "1 of 2 targets there went on to a newer version without this one, so that it cannot be reached any more"
 	const failure = "1 of 2 targets there failed for good, so that it cannot be reached without an operator"
 	for _, row := range []struct {
@@ -298,6 +299,10 @@ func TestProgressionOutOfReach(t *testing.T) {
 			"1 of 4 targets there went on to a newer version without this one and 2 failed for good, so that it cannot be reached without an operator"},
 		{"and so many went on that to mend the others is not enough", progress(""), [][]rollout.Job{failed, hotfix}, nil, nil,
 			"1 of 2 targets there went on to a newer version without this one and 1 failed for good, so that it cannot be reached any more"},
+		{"it runs where the host says so, and no job tells that it succeeded", progress(""), [][]rollout.Job{ok, nil}, nil, adopted, "1 of 2 targets there run it without a job that succeeded, so that it cannot be reached without an operator"},
+		{"it is run once more, because something changed", progress(""), [][]rollout.Job{ok, nil}, nil, func(s *rollout.Snapshot) { adopted(s); s.Targets[2].OutdatedAt = minute(4) }, ""},
+		{"some went on, some failed and some were adopted", progress(""), [][]rollout.Job{hotfix, nil, failed, nil}, nil, adopted,
+			"1 of 4 targets there went on to a newer version without this one and 1 failed for good and 1 run it without a job that succeeded, so that it cannot be reached any more"},
 		{"it failed in one environment, and can be proved in the other", replaced(progress(""), either), [][]rollout.Job{ok, failed}, [][]rollout.Job{nil}, nil, ""},
 	} {
 		s := staged(row.staging, row.qa)
@@ -411,6 +416,9 @@ func TestProgressionOutOfReachIsSo(t *testing.T) {
 		for k := range s.Targets {
 			if draw(6, "outdated") == 0 {
 				s.Targets[k].OutdatedAt = minute(2 + 3*draw(2, "when"))
+			}
+			if t := &s.Targets[k]; t.Environment == "staging" && len(t.Jobs) == 0 && draw(2, "adopted") == 0 {
+				t.Current = "v2"
 			}
 		}
 		unreachable, waits, starts := false, false, false
