@@ -692,6 +692,42 @@ func TestLintCostGrowsWithTheFleet(t *testing.T) {
 	}
 }
 
+// TestLintOfManyPools: where many rules limit the same resources, Lint tells of each together with one
+// other, and not of every pair, which nobody would read.
+func TestLintOfManyPools(t *testing.T) {
+	const deployments, resources = 300, 4
+	versions := map[string][]string{}
+	var policies []string
+	for k := range deployments {
+		id := fmt.Sprintf("d%03d", k)
+		versions[id] = []string{"v1", "v2"}
+		policies = append(policies, fmt.Sprintf(`{"name":"p%03d","selector":"deployment.id == '%s'","rules":[{"id":"r%03d","resourceConcurrency":{"groupSelector":"resource.id != 'r1'","limit":1}}]}`, k, id, k))
+	}
+	set := compile(t, "["+strings.Join(policies, ",")+"]")
+	s := fleet(resources, "v1", versions)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	findings, err := set.Lint(s, t0, time.Hour, rollout.LintOptions{})
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, f := range findings {
+		if f.Code != rollout.LintPoolsOverlapUnshared {
+			continue
+		}
+		told++
+		want := `its pools and those of "r000" have 3 resources in common, such as r2, where 298 other rules have pools, too: each allows its own maximum, and there are targets that only one of them limits`
+		if f.Detail != want || f.Targets != 2*(resources-1) {
+			t.Errorf("%s %d, want %s", f.Detail, f.Targets, want)
+		}
+	}
+	if bytes := after.TotalAlloc - before.TotalAlloc; told != deployments-1 || bytes > 20_000_000 {
+		t.Errorf("%d findings, and %d bytes", told, bytes)
+	}
+}
+
 // TestLintOfTenants: a progression is asked about the deployments that its policy governs, and not
 // about those of all tenants.
 func TestLintOfTenants(t *testing.T) {

@@ -55,7 +55,8 @@ const (
 	LintCeilExceedsPercent LintCode = "ceil_exceeds_percent"
 	// LintPoolsOverlapUnshared: two pools have a common member and each allows its own maximum. A
 	// warning if only one of them limits some target there, because then the two maxima add up;
-	// else information. Give both rules one sharedPool, or let them govern the same targets.
+	// else information. Give both rules one sharedPool, or let them govern the same targets. Where a
+	// resource is in more than eight pools, each rule is told of together with one other.
 	LintPoolsOverlapUnshared LintCode = "pools_overlap_unshared"
 )
 

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -208,47 +209,86 @@ type overlap struct {
 	a, b    *compiledRule // by their ids
 	members int
 	first   string
-	one     []bool // per view: governed by one of the two
-	alone   reach  // targets that only one of the two limits
+	more    int   // how many other rules have pools where they have; 0: that is told of each pair
+	alone   reach // targets that only one of the two limits
 }
 
-// lookAtOverlaps finds pools that share members and not the limit. It goes by the resources, each of
-// which is in few pools, because most pairs of many rules have nothing in common.
-func (l *lint) lookAtOverlaps() {
-	w, rules := l.w, l.w.set.concurrency
-	found := map[[2]int32]*overlap{} // by the numbers of the rules, ascending
-	each := func(resource int32, do func(pair [2]int32)) {
-		own := w.capacity.of(resource)
-		for k, b := range own {
-			for _, a := range own[:k] {
-				if a.pool != b.pool {
-					do([2]int32{a.rule, b.rule})
-				}
+// likeResources are the resources that are in the same pools.
+type likeResources struct {
+	own     []membership
+	members int
+	first   string
+	targets reaches[int32] // on them, by their views
+}
+
+// crowded is the number of pools of one resource above which not every pair of them is told.
+const crowded = 8
+
+// overlaps yields the pairs of rules, by their numbers, whose pools overlap on the resources: all or,
+// where there are many, of each rule the one with the first.
+func (s *likeResources) overlaps(yield func(pair [2]int32) bool) {
+	for k, b := range s.own {
+		for _, a := range s.own[:k] {
+			if a.pool == b.pool {
+				continue
+			}
+			if !yield([2]int32{a.rule, b.rule}) {
+				return
+			}
+			if len(s.own) > crowded {
+				break
 			}
 		}
 	}
-	for r := range int32(len(w.resources)) {
-		each(r, func(pair [2]int32) {
+}
+
+// lookAtOverlaps finds pools that share members and not the limit. It goes by the resources, each of
+// which is in few pools, because most pairs of many rules have nothing in common; and resources in the
+// same pools are looked at together, because where they are in many there is little else.
+func (l *lint) lookAtOverlaps() {
+	w, rules := l.w, l.w.set.concurrency
+	var all []*likeResources
+	byPools := map[string]*likeResources{}
+	of := make([]*likeResources, len(w.resources))
+	var key []byte
+	for r := range of {
+		own := w.capacity.of(int32(r))
+		key = key[:0]
+		for _, m := range own {
+			key = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(key, uint32(m.rule)), uint32(m.pool))
+		}
+		s := byPools[string(key)]
+		if s == nil {
+			s = &likeResources{own: own, first: w.resources[r].ID}
+			byPools[string(key)], all = s, append(all, s)
+		}
+		s.members++
+		of[r] = s
+	}
+	for i := range w.targets {
+		of[w.targets[i].resource].targets.at(w.view[i]).add(int32(i))
+	}
+	found := map[[2]int32]*overlap{} // by the numbers of the rules, ascending
+	for _, s := range all {
+		for pair := range s.overlaps {
 			own := found[pair]
 			if own == nil {
-				own = &overlap{a: rules[pair[0]], b: rules[pair[1]], first: w.resources[r].ID}
+				own = &overlap{a: rules[pair[0]], b: rules[pair[1]], first: s.first}
 				if strings.Compare(own.a.id, own.b.id) > 0 {
 					own.a, own.b = own.b, own.a
 				}
-				for _, view := range w.views.list {
-					own.one = append(own.one, view.has(own.a) != view.has(own.b))
-				}
 				found[pair] = own
 			}
-			own.members++
-		})
-	}
-	for i := range w.targets {
-		each(w.targets[i].resource, func(pair [2]int32) {
-			if own := found[pair]; own.one[w.view[i]] {
-				own.alone.add(int32(i))
+			own.members += s.members
+			if len(s.own) > crowded {
+				own.more = max(own.more, len(s.own)-2)
 			}
-		})
+			for _, view := range s.targets.keys {
+				if v := w.views.list[view]; v.has(own.a) != v.has(own.b) {
+					own.alone.merge(*s.targets.of[view])
+				}
+			}
+		}
 	}
 	pairs := slices.SortedFunc(maps.Keys(found), func(x, y [2]int32) int { return slices.Compare(x[:], y[:]) })
 	for _, pair := range pairs {
@@ -259,8 +299,12 @@ func (l *lint) lookAtOverlaps() {
 			severity = SeverityWarning
 			consequence = "each allows its own maximum, and there are targets that only one of them limits"
 		}
+		where := own.first
+		if own.more > 0 {
+			where += fmt.Sprintf(", where %s have pools, too", textlist.Counted(own.more, "other rule"))
+		}
 		l.addApart(findingOf(own.b, "groupSelector"), own.a.id, LintPoolsOverlapUnshared, severity, own.alone,
-			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", own.a.id, textlist.Counted(own.members, "resource"), own.first, consequence),
+			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", own.a.id, textlist.Counted(own.members, "resource"), where, consequence),
 			"give both rules one sharedPool with one limit, or leave it if both limits are meant")
 	}
 }
