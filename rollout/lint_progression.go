@@ -11,7 +11,8 @@ import (
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
-// others lists the other environments that a progression names for a deployment in environment e.
+// others lists the other environments that a progression names for a deployment in environment e, or
+// of these the ones in which the deployment has targets, if there are any: the others prove nothing.
 // failed is why it has no answer for one of them, which holds the targets in e.
 func (l *lint) others(rule *compiledRule, d, e int32) (environments []int32, failed error) {
 	for _, s := range l.w.sourcesOf(rule, d) {
@@ -22,6 +23,10 @@ func (l *lint) others(rule *compiledRule, d, e int32) (environments []int32, fai
 		case s.matches:
 			environments = append(environments, s.environment)
 		}
+	}
+	empty := func(e int32) bool { return len(l.w.targetsIn(e, d)) == 0 }
+	if slices.ContainsFunc(environments, empty) && slices.ContainsFunc(environments, func(e int32) bool { return !empty(e) }) {
+		environments = slices.DeleteFunc(environments, empty)
 	}
 	return environments, failed
 }
@@ -215,8 +220,9 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 	return text
 }
 
-// proof looks at all environments that a rule names, by what a version has shown in each. If the
-// version can be proved in none of them, it returns the proof of the one that comes closest.
+// proof looks at all environments that a rule names, by what a version has shown in each where it is
+// for any target. If the version can be proved in none of them, it returns the proof of the one that
+// comes closest.
 func (l *lint) proof(rule *compiledRule, d, e int32, in func(other int32) proof) proof {
 	environments, failed := l.others(rule, d, e)
 	if failed != nil {
@@ -225,7 +231,10 @@ func (l *lint) proof(rule *compiledRule, d, e int32, in func(other int32) proof)
 	best := proof{}
 	for _, other := range environments {
 		own := in(other)
-		if !own.unproved {
+		switch {
+		case own.population == 0:
+			continue
+		case !own.unproved:
 			return proof{}
 		}
 		if !best.unproved || own.required-own.able < best.required-best.able {

@@ -257,6 +257,11 @@ func lintReleased(gaps ...time.Duration) func(*rollout.Snapshot) {
 
 func lintWithStaging(s *rollout.Snapshot) { *s = inEnvironments(*s, "staging") }
 
+// lintWithQA adds an environment without targets.
+func lintWithQA(s *rollout.Snapshot) {
+	s.Environments = append(s.Environments, rollout.Environment{ID: "qa", Name: "qa"})
+}
+
 func lintWithTiers(s *rollout.Snapshot) {
 	lintWithStaging(s)
 	s.Environments[1].Metadata = map[string]string{"tier": "1"}
@@ -782,6 +787,10 @@ func lintRows() []lintRow {
 		{code: rollout.LintAppliesToUnmatched, why: "an order inside a bracket concerns somebody", rules: lintImmediate + "," + lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`)},
 		{code: rollout.LintProgressionCycle, why: "prod waits for staging and staging for prod", fleet: lintWithStaging, want: "error [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 12",
 			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, "")) + "," + other("q", "environment.name == 'staging'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
+		{code: rollout.LintProgressionCycle, why: "or for one without targets, which proves nothing", want: "error [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 12", fleet: func(s *rollout.Snapshot) { lintWithStaging(s); lintWithQA(s) },
+			more: other("p", "environment.name == 'prod'", lintProgression("x", `"environment.name in ['qa', 'staging']"`, "")) + "," + other("q", "environment.name == 'staging'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
+		{code: rollout.LintProgressionCycle, why: "or for one without targets alone", fleet: func(s *rollout.Snapshot) { lintWithStaging(s); lintWithQA(s) },
+			more: other("p", "environment.name == 'prod'", lintProgression("x", `"environment.name == 'qa'"`, "")) + "," + other("q", "environment.name == 'staging'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
 		{code: rollout.LintProgressionCycle, why: "prod waits for staging", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, ""))},
 		{code: rollout.LintProgressionCycle, why: "half of staging is free to begin", fleet: lintWithStaging,
 			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSuccessPercentage":50`)) + "," + other("q", "environment.name == 'staging' && resource.name == 'r1'", lintProgression("y", `"environment.name == 'prod'"`, ""))},
@@ -812,6 +821,19 @@ func lintRows() []lintRow {
 		{code: rollout.LintProgressionUnreachable, why: "staging was adopted with the version that prod is to get, and no job says that it succeeded", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
 			says:  "web v1 does not get to prod: of 2 targets in staging 2 must have succeeded, and at most 0 can; 2 run it and no job says that it succeeded",
 			fleet: lintAdopted(nil)},
+		{code: rollout.LintProgressionUnreachable, why: "an environment without targets beside it proves nothing", more: lintProgressive(`"environment.name in ['qa', 'staging']"`), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
+			says: "web v1 does not get to prod: of 2 targets in staging", fleet: func(s *rollout.Snapshot) { lintAdopted(nil)(s); lintWithQA(s) }},
+		{code: rollout.LintProgressionUnreachable, why: "nor does one where the version is for no target", more: lintProgressive(`"environment.name in ['qa', 'staging']"`), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
+			says: "web v1 does not get to prod: of 2 targets in staging", fleet: func(s *rollout.Snapshot) {
+				lintAdopted(nil)(s)
+				lintWithQA(s)
+				s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "qa", Deployment: "web"}, Current: "v0"})
+				for k := range s.Versions {
+					if v := &s.Versions[k]; v.Deployment == "web" && v.TargetSelector == "" {
+						v.TargetSelector = "environment.name != 'qa'"
+					}
+				}
+			}},
 		{code: rollout.LintProgressionUnreachable, why: "the job that brought it is on record", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { lintSucceeded(t, "v1", t0.Add(-time.Hour)) })},
 		{code: rollout.LintProgressionUnreachable, why: "of one of two", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; 1 run it",
 			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
