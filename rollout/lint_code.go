@@ -97,6 +97,10 @@ const (
 	// version of each target, and does not foresee that it is overtaken there later. Record the
 	// jobs, deploy the version there (again where it failed), or override the rule for it.
 	LintProgressionUnreachable LintCode = "progression_unreachable"
+	// LintProgressionUnverified, a warning: jobs in the environments that a progression names are
+	// verified, and it does not ask for that: a job counts from its end on, even if its
+	// verification then fails. Write requireVerificationPassed.
+	LintProgressionUnverified LintCode = "progression_unverified"
 	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error if
 	// every target must have succeeded and no bracket runs one of them again with its version, so
 	// that no younger success can come; else a warning. Raise maximumAgeHours or lower the soak.

@@ -47,7 +47,7 @@ func (l *lint) lookAtProgressions() {
 
 func (l *lint) lookAtProgression(rule *compiledRule) {
 	w := l.w
-	var nowhere, never, seldom, failing reach
+	var nowhere, never, seldom, failing, unverified reach
 	failure := ""
 	var soaks, often *compiledRule // rules with a soak that is too long for targets of never, and of seldom
 	for k := range l.governed(rule) {
@@ -61,6 +61,9 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 		if len(environments) == 0 {
 			nowhere.merge(reachOf(k.targets))
 			continue
+		}
+		if !rule.progression.RequireVerificationPassed && slices.ContainsFunc(environments, func(other int32) bool { return l.verifies(w.pairAt(other, d)) }) {
+			unverified.merge(reachOf(k.targets))
 		}
 		var surely, mostly *compiledRule // the first rules whose soak is too long
 		for _, other := range w.views.list[k.view].progressions {
@@ -88,6 +91,11 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 			"it names no other environment: no new version ever starts on these targets",
 			"correct the expression, or leave their environment out of the policy: the first environment has none before it")
 	}
+	if unverified.some() {
+		l.add(findingOf(rule, "requireVerificationPassed"), LintProgressionUnverified, SeverityWarning, unverified,
+			"jobs in the environments that it names are verified, and count although their verification is not over or has failed",
+			"write true, or leave it if the end of a job is enough")
+	}
 	detail := func(soaks *compiledRule, end string) string {
 		whose := ""
 		if soaks != rule {
@@ -102,6 +110,18 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 	if seldom.some() {
 		l.add(findingOf(rule, "maximumAgeHours"), LintDeadlineBelowSoak, SeverityWarning, seldom, detail(often, "one of the targets there gets it late, or once more"), "let maximumAgeHours be longer than the soak")
 	}
+}
+
+// verifies reports whether any job on the targets of a pair is verified.
+func (l *lint) verifies(pair int32) bool {
+	known, asked := l.verified[pair]
+	if !asked {
+		known = slices.ContainsFunc(l.w.pairs[pair].targets, func(i int32) bool {
+			return slices.ContainsFunc(l.w.targets[i].Jobs, func(job Job) bool { return job.Verification != "" })
+		})
+		put(&l.verified, pair, known)
+	}
+	return known
 }
 
 // outlives reports whether the soak of one rule is as long as the age that another one allows,

@@ -449,6 +449,12 @@ func lintSucceeded(t *rollout.Target, version string, at time.Time) {
 	t.Jobs = []rollout.Job{{Run: "1", Version: version, Status: rollout.JobSuccessful, CreatedAt: at, CompletedAt: at}}
 }
 
+// lintVerified says that v1 succeeded on a target, and that it was verified.
+func lintVerified(_ *rollout.Snapshot, t *rollout.Target) {
+	lintSucceeded(t, "v1", t0.Add(-time.Hour))
+	t.Jobs[0].Verification = rollout.VerificationPassed
+}
+
 func lintRows() []lintRow {
 	hour, minute := time.Hour, time.Minute
 	all := func(d time.Duration) rollout.LintOptions {
@@ -834,6 +840,13 @@ func lintRows() []lintRow {
 					}
 				}
 			}},
+		{code: rollout.LintProgressionUnverified, why: "jobs in staging are verified, and it does not ask for that", more: lintProves(""), fleet: lintAdopted(lintVerified), want: "warning rules[0].environmentProgression.requireVerificationPassed 2"},
+		{code: rollout.LintProgressionUnverified, why: "it asks for that", more: lintProves(`,"requireVerificationPassed":true`), fleet: lintAdopted(lintVerified)},
+		{code: rollout.LintProgressionUnverified, why: "nothing is verified", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { lintSucceeded(t, "v1", t0.Add(-time.Hour)) })},
+		{code: rollout.LintProgressionUnverified, why: "nothing is in staging, but in prod", more: lintProves(""), fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			lintVerified(s, &s.Targets[slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "prod" && t.Deployment == "web" })])
+		}},
 		{code: rollout.LintProgressionUnreachable, why: "the job that brought it is on record", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { lintSucceeded(t, "v1", t0.Add(-time.Hour)) })},
 		{code: rollout.LintProgressionUnreachable, why: "of one of two", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; 1 run it",
 			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
