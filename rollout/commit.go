@@ -40,7 +40,7 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	runs := map[string]bool{}
 	for _, start := range starts {
 		if offered[start.Run] == nil {
-			return State{}, fmt.Errorf("rollout: start with the run id %q: %w", start.Run, bracket.ErrStale)
+			return State{}, stale("the plan offers no start with the run id %q", start.Run)
 		}
 		runs[start.Run] = true
 	}
@@ -53,6 +53,17 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	}
 	return next, nil
 }
+
+// staleError is [bracket.ErrStale] about a start that need not be of a bracket: a host looks for one
+// sentinel, but the text of that one speaks of brackets.
+type staleError string
+
+func stale(format string, about ...any) error {
+	return staleError("rollout: " + fmt.Sprintf(format, about...))
+}
+
+func (e staleError) Error() string { return string(e) }
+func (e staleError) Unwrap() error { return bracket.ErrStale }
 
 func (p *Plan) commitBrackets(runs map[string]bool, now time.Time) ([]*bracket.GroupRecord, []*bracket.ExecutionRecord, error) {
 	groups := slices.Clone(p.State.Brackets)
@@ -223,7 +234,7 @@ func (p *Plan) claim(runs map[string]bool, now time.Time) ([]concurrency.Record,
 		for _, claim := range start.Claims {
 			k, known := poolAt(c.records, claim.Pool)
 			if !known {
-				return nil, fmt.Errorf("rollout: start %s claims pool %s, which the plan's state does not hold: %w", start.Run, claim.Pool, bracket.ErrStale)
+				return nil, stale("start %s claims pool %s, which the plan's state does not hold", start.Run, claim.Pool)
 			}
 			own.Claims = append(own.Claims, concurrency.Claim{Pool: int32(k), Revision: claim.Revision, Token: claim.Token, PeriodSeconds: claim.PeriodSeconds})
 		}
@@ -286,7 +297,7 @@ func (c *claiming) again() error {
 		if strings.HasPrefix(start.Group, runid.Reserved+"/") {
 			i := c.work.target(start.TargetID)
 			if i == none { // the host has changed the start in the plan
-				return fmt.Errorf("rollout: start %s is on %s, which the snapshot does not hold: %w", start.Run, start.TargetID, bracket.ErrStale)
+				return stale("start %s is on %s, which the snapshot does not hold", start.Run, start.TargetID)
 			}
 			jobs = c.work.targets[i].history()
 		}

@@ -196,6 +196,31 @@ func TestCommitIntoAnotherState(t *testing.T) {
 	}
 }
 
+// TestStaleStartOutsideBrackets: what is refused has nothing to do with a bracket, and the error does
+// not speak of one; a host finds it as it finds those that do.
+func TestStaleStartOutsideBrackets(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	for _, row := range []struct {
+		why    string
+		change func(plan *rollout.Plan)
+		want   string
+	}{
+		{"another plan offered it", func(plan *rollout.Plan) { plan.Start = []rollout.Start{{Run: "other"}} }, `rollout: the plan offers no start with the run id "other"`},
+		{"its pool is gone", func(plan *rollout.Plan) { plan.State.Pools = nil }, "rollout: start r1/prod/api/v2/1 claims pool P, which the plan's state does not hold"},
+		{"its target is not there", func(plan *rollout.Plan) { plan.Start[0].Resource = "r9" }, "rollout: start r1/prod/api/v2/1 is on r9 / prod / api, which the snapshot does not hold"},
+	} {
+		plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), t0)
+		offered := plan.Start
+		row.change(&plan)
+		starts := plan.Start
+		plan.Start = offered
+		if _, err := plan.Commit(starts, t0); !errors.Is(err, bracket.ErrStale) || err.Error() != row.want {
+			t.Errorf("%s: %v", row.why, err)
+		}
+	}
+}
+
 // TestLeasesInUTC: whatever zone the host's clock is in, a lease says in UTC since when it is held,
 // and when it was used last.
 func TestLeasesInUTC(t *testing.T) {
