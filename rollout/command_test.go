@@ -169,8 +169,9 @@ func TestDiagnosticTellsItself(t *testing.T) {
 		"missing_key: k (3 times)":                          {Code: rollout.DiagnosticMissingKey, Detail: "k", Count: 3},
 		"override_without_effect [freeze]: o-1 (r1 / prod)": {Code: rollout.DiagnosticOverrideWithoutEffect, Rule: "freeze", Detail: "o-1", Count: 1, Example: rollout.TargetID{Resource: "r1", Environment: "prod"}},
 		"version_cycle: a@1 needs b@1":                      {Code: rollout.DiagnosticVersionCycle, Detail: "a@1 needs b@1", Count: 1},
-		"job_status_unknown: sucessful is no known status, so such a job counts as active (2 times)": {Code: rollout.DiagnosticJobStatusUnknown, Detail: "sucessful", Count: 2},
-		"unknown_run [B]: x is of a group that the state does not know (r1)":                         {Code: rollout.DiagnosticUnknownRun, Rule: "B", Detail: "x", Count: 1, Example: rollout.TargetID{Resource: "r1"}},
+		"job_status_unknown: sucessful is no known status, so such a job counts as active (2 times)":                    {Code: rollout.DiagnosticJobStatusUnknown, Detail: "sucessful", Count: 2},
+		"verification_unknown: Passed is no known verification, so such a job counts as neither passed nor failed (r1)": {Code: rollout.DiagnosticVerificationUnknown, Detail: "Passed", Count: 1, Example: rollout.TargetID{Resource: "r1"}},
+		"unknown_run [B]: x is of a group that the state does not know (r1)":                                            {Code: rollout.DiagnosticUnknownRun, Rule: "B", Detail: "x", Count: 1, Example: rollout.TargetID{Resource: "r1"}},
 		"host_code: ": {Code: "host_code"},
 	} {
 		if got := d.String(); got != want {

@@ -39,6 +39,14 @@ const (
 	// [JobInProgress], or ignores the diagnostic.
 	DiagnosticJobStatusUnknown DiagnosticCode = "job_status_unknown"
 
+	// DiagnosticVerificationUnknown is about a verification of jobs, in Detail, that is not empty and
+	// none of the [Verification] values, such as "ok". It counts as neither passed nor failed, for
+	// ever if it is meant to say that it is over: a progression that requires verification and a
+	// cooldown pass over the job, and a rollback rule and a failure budget never see it fail. A host
+	// with its own words for verifications in progress reports them as [VerificationRunning], or
+	// ignores the diagnostic.
+	DiagnosticVerificationUnknown DiagnosticCode = "verification_unknown"
+
 	// DiagnosticApprovalStatusUnknown is about a status of approvals, in Detail, that is neither
 	// [Approved] nor [Rejected]. Such an approval approves nothing. Example names the environment
 	// and the deployment of the first one.
@@ -68,7 +76,7 @@ const (
 type Diagnostic struct {
 	Code    DiagnosticCode `json:"code"`
 	Rule    string         `json:"rule,omitempty"`
-	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status, the key of a pool, what an approval names, or the id of the override, freeze or command and why it has no effect
+	Detail  string         `json:"detail"`           // the key that is missing, the text of the error, the status or verification, the key of a pool, what an approval names, or the id of the override, freeze or command and why it has no effect
 	Count   int            `json:"count"`            // how many targets, resources, deployments in an environment, jobs or approvals
 	Example TargetID       `json:"example,omitzero"` // the first of them
 }
@@ -92,6 +100,8 @@ func (d Diagnostic) String() string {
 		text += " is open where the snapshot holds nothing, and keeps its slots"
 	case DiagnosticJobStatusUnknown:
 		text += " is no known status, so such a job counts as active"
+	case DiagnosticVerificationUnknown:
+		text += " is no known verification, so such a job counts as neither passed nor failed"
 	case DiagnosticApprovalStatusUnknown:
 		text += " is no known status, so such an approval does not count"
 	case DiagnosticActiveWithoutEffect:
@@ -152,15 +162,19 @@ func (w *work) diagnoseAll(code DiagnosticCode, rule, detail string, at TargetID
 	d.Count += count
 }
 
-// strangeStatuses adds a diagnostic for each job status that is not known.
-func (w *work) strangeStatuses() {
+// strangeJobs adds a diagnostic for each job status and each verification that is not known.
+func (w *work) strangeJobs() {
 	if !w.strange {
 		return
 	}
 	for i := range w.targets {
 		for k := range w.targets[i].Jobs {
-			if status := w.targets[i].Jobs[k].Status; !status.Terminal() && !status.active() {
+			job := &w.targets[i].Jobs[k]
+			if status := job.Status; !status.Terminal() && !status.active() {
 				w.diagnose(DiagnosticJobStatusUnknown, "", string(status), w.id(int32(i)))
+			}
+			if !job.Verification.known() {
+				w.diagnose(DiagnosticVerificationUnknown, "", string(job.Verification), w.id(int32(i)))
 			}
 		}
 	}

@@ -24,7 +24,7 @@ type index struct {
 	priorities   []int           // those of the versions, descending, and 0; nil if that is the priority of all
 	unavailable  []string        // by id
 	deleted      map[string]bool // ids of resources that are known to be gone
-	strange      bool            // a job has an unknown status
+	strange      bool            // a job has an unknown status or verification
 	incomplete   bool            // a job has no version, or no CreatedAt
 
 	ordered   bool     // all jobs are newest first, because a rule of the host reads them
@@ -240,6 +240,7 @@ func (x *index) observe(t *target) {
 			t.busy = true
 			x.strange = x.strange || !status.active()
 		}
+		x.strange = x.strange || !t.Jobs[i].Verification.known()
 	}
 	t.outdated, t.placed = !instant.Unset(t.OutdatedAt), t.Priority != 0 || !instant.Unset(t.JoinedAt)
 }

@@ -169,6 +169,35 @@ func TestStatusesThatNobodyKnows(t *testing.T) {
 	}
 }
 
+// TestVerificationsThatNobodyKnows: a verification with a typo never passes, so what requires one waits
+// for ever, and is told once with the number of jobs that have it, whatever their status and however
+// old they are. Those that are known are not.
+func TestVerificationsThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	set := compile(t, `{"name":"p","selector":"environment.name == 'qa'","rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'prod'","requireVerificationPassed":true}}]}`)
+	s := inEnvironments(fleet(4, "v1", map[string][]string{"web": {"v1", "v2"}}), "qa")
+	for k, verification := range []rollout.Verification{"", rollout.VerificationRunning, rollout.VerificationPassed, rollout.VerificationFailed} {
+		s.Targets[k].Jobs = []rollout.Job{{Run: "1", Version: "v2", Status: rollout.JobSuccessful, CreatedAt: t0, CompletedAt: t0, Verification: verification}}
+	}
+	if told := mustPlan(t, set, s, minute(1)).Diagnostics; len(told) > 0 {
+		t.Errorf("known ones are told: %+v", told)
+	}
+	for k := range s.Targets[:4] {
+		s.Targets[k].Jobs[0].Verification = "Passed"
+	}
+	s.Targets[3].Jobs[0].Status = rollout.JobFailure
+	s.Targets[2].Jobs = append(s.Targets[2].Jobs, rollout.Job{Run: "0", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-1), Verification: "ok"})
+	slices.Reverse(s.Targets)
+	plan := mustPlan(t, set, s, minute(1))
+	want := []rollout.Diagnostic{
+		{Code: rollout.DiagnosticVerificationUnknown, Detail: "Passed", Count: 4, Example: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "web"}},
+		{Code: rollout.DiagnosticVerificationUnknown, Detail: "ok", Count: 1, Example: rollout.TargetID{Resource: "r3", Environment: "prod", Deployment: "web"}},
+	}
+	if !slices.Equal(plan.Diagnostics, want) || slices.ContainsFunc(plan.Start, func(start rollout.Start) bool { return start.Environment == "qa" }) {
+		t.Errorf("starts %q, tells %+v", started(plan), plan.Diagnostics)
+	}
+}
+
 // TestApprovalWithoutEffect: an approval that names what the snapshot does not list is told, since
 // whoever gave it waits for what it approves; one of a version that is gone is not.
 func TestApprovalWithoutEffect(t *testing.T) {

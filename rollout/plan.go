@@ -257,7 +257,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	for _, cycle := range w.versionCycles() {
 		w.diagnose(DiagnosticVersionCycle, "", cycle.Error(), TargetID{})
 	}
-	w.strangeStatuses()
+	w.strangeJobs()
 	w.openPools()
 	if err := w.capacity.validateForeign(); err != nil {
 		return Plan{}, err

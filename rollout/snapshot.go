@@ -293,7 +293,8 @@ type Job struct {
 }
 
 // Verification is the state of the checks that follow a successful job. Anything that is not listed
-// here counts as neither passed nor failed, like [VerificationRunning].
+// here counts as neither passed nor failed, like [VerificationRunning], and is reported as
+// [DiagnosticVerificationUnknown]: it may be a typo, and then whatever waits for it waits for ever.
 type Verification string
 
 const (
@@ -306,6 +307,9 @@ const (
 func (v Verification) undecided() bool {
 	return v != "" && v != VerificationPassed && v != VerificationFailed
 }
+
+// known reports whether the verification is one of the listed values or empty.
+func (v Verification) known() bool { return !v.undecided() || v == VerificationRunning }
 
 // JobStatus is the state of a job. A job has ended if [JobStatus.Terminal] says so. Every other
 // status, unknown ones included, counts as active, so that a status invented tomorrow blocks a
