@@ -362,6 +362,36 @@ func TestCostOfComparing(t *testing.T) {
 			}
 			return compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`)), s
 		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n }},
+		{"overrides for all deployments, each of a rule that governs one", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			s := deployments(n / 10)
+			var policies []string
+			for k := range n / 10 {
+				policies = append(policies, fmt.Sprintf(`{"name":"of %d","selector":"deployment.name == 'd%d'","rules":[{"id":"r%d","anyApproval":{"minApprovals":1}}]}`, k, k, k))
+				s.Overrides = append(s.Overrides, override(fmt.Sprint("r", k)))
+			}
+			return compile(t, "["+strings.Join(policies, ",")+"]"), s
+		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n/10 && len(plan.Diagnostics) == 0 }},
+		{"overrides for all deployments of a resource, of a rule that governs none of them", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			s := deployments(n)
+			s.Resources = append(s.Resources, rollout.Resource{ID: "r2", Name: "r2"})
+			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "d0"}, Current: "v2"})
+			for k := range n {
+				s.Overrides = append(s.Overrides, override("ok", only("r1"), func(o *rollout.Override) { o.ID = fmt.Sprint(k) }))
+			}
+			return compile(t, `{"name":"p","selector":"resource.name == 'r2'","rules":[{"id":"ok","anyApproval":{"minApprovals":1}}]}`), s
+		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n && len(plan.Diagnostics) == n }},
+		{"overrides for all targets, each for a version of its own, of a rule that governs none of them", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
+			versions := []string{"v1"}
+			for k := range n {
+				versions = append(versions, fmt.Sprint("w", k))
+			}
+			s := fleet(n, "v1", map[string][]string{"api": versions, "web": {"v1"}})
+			s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool { return target.Deployment == "web" && target.Resource != "r1" })
+			for k := range n {
+				s.Overrides = append(s.Overrides, override("ok", func(o *rollout.Override) { o.ID, o.Version = fmt.Sprint(k), fmt.Sprint("w", k) }))
+			}
+			return compile(t, `{"name":"p","selector":"deployment.name == 'web'","rules":[{"id":"ok","anyApproval":{"minApprovals":1}}]}`), s
+		}, func(plan rollout.Plan, n int) bool { return len(plan.Start) == n && len(plan.Diagnostics) == n }},
 		{"versions each of which needs the next one", func(n int) (*rollout.PolicySet, rollout.Snapshot) {
 			s := deployments(n / 5)
 			for k := range s.Versions {

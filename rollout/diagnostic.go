@@ -18,7 +18,7 @@ const (
 	DiagnosticVersionCycle          DiagnosticCode = "version_cycle"           // versions that wait for one another and never start
 	DiagnosticScopeInvalid          DiagnosticCode = "scope_invalid"           // the targetSelector of a version fails
 	DiagnosticScopeMissingKey       DiagnosticCode = "scope_missing_key"       // the targetSelector of a version reads a key that is not there
-	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, or of what the snapshot does not hold; Detail says which
+	DiagnosticOverrideWithoutEffect DiagnosticCode = "override_without_effect" // an override of a rule that no policy has, of a bracket, of what the snapshot does not hold, or of a rule where it governs no target; Detail says which
 	DiagnosticFreezeWithoutEffect   DiagnosticCode = "freeze_without_effect"   // a freeze of what the snapshot does not hold: it freezes nothing; Detail says what does not exist
 	DiagnosticUnknownRun            DiagnosticCode = "unknown_run"             // a job carries the run id of a group that the state does not know
 

@@ -181,7 +181,7 @@ func (w *work) freezesNothing(z *Freeze) string {
 			}
 		}
 	}
-	return "there is no such target"
+	return noSuchTarget
 }
 
 // anyIn reports whether there is a target of a deployment in an environment. An empty id stands for any

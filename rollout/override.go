@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -131,20 +130,21 @@ type overrideList struct {
 // fewOverrides is how many are gone through one by one.
 const fewOverrides = 4
 
-// override collects the active overrides by rule and version.
+// override collects the active overrides by rule and version. Those that can have no effect are left
+// out, so nothing is ever said to be due to one.
 func (w *work) override(list []Override) {
 	if len(list) == 0 {
 		return
 	}
 	w.overrides = map[overrideKey]*inForce{}
 	versions := map[string]extent{}
-	released := map[string]bool{}
+	effects := w.newEffects(list)
 	for i := range list {
 		o := &list[i]
 		if expired(o.ExpiresAt, w.now) {
 			continue
 		}
-		switch why := w.ineffective(o, released); {
+		switch why := effects.ineffective(o); {
 		case why != "":
 			w.diagnose(DiagnosticOverrideWithoutEffect, o.Rule, o.ID+": "+why, TargetID{Resource: o.Resource, Environment: o.Environment, Deployment: o.Deployment})
 			w.wake(o.ExpiresAt) // from then on it is not reported
@@ -202,40 +202,6 @@ func (l *overrideList) order() {
 			l.first[TargetID{Environment: o.Environment, Deployment: o.Deployment}] = o
 		}
 	}
-}
-
-// ineffective says why an override has no effect: its rule cannot be overridden, or something that it
-// names does not exist. It returns "" if the override has an effect. released remembers the
-// versions that were looked for.
-func (w *work) ineffective(o *Override, released map[string]bool) string {
-	switch rule := w.set.rule(o.Rule); {
-	case rule == nil && w.set.custom(o.Rule) == nil:
-		return "no enabled policy has this rule"
-	case rule != nil && rule.bracket != nil:
-		return "no version is let out of its bracket"
-	}
-	if why := w.unknown(o.Resource, o.Environment, o.Deployment); why != "" {
-		return why
-	}
-	if o.Deployment != "" {
-		d, _ := w.deployment(o.Deployment)
-		if _, known := w.versions[d].byID[o.Version]; !known {
-			return fmt.Sprintf("%s has no version %q", o.Deployment, o.Version)
-		}
-		return ""
-	}
-	is, asked := released[o.Version]
-	if !asked {
-		is = slices.ContainsFunc(w.versions, func(l versionList) bool {
-			_, known := l.byID[o.Version]
-			return known
-		})
-		released[o.Version] = is
-	}
-	if !is {
-		return fmt.Sprintf("no deployment has a version %q", o.Version)
-	}
-	return ""
 }
 
 // overridden returns the first active override of a rule for a version on a target, or nil. An

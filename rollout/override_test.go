@@ -907,6 +907,86 @@ func TestOverrideWithoutEffect(t *testing.T) {
 	}
 }
 
+// TestOverrideWithoutTargets: whoever overrides a rule where it governs nothing learns so, and learns
+// it apart from a target that does not exist, even before the override is active. An override that is
+// for one governed target at least is not told.
+func TestOverrideWithoutTargets(t *testing.T) {
+	s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2", "w1"}, "idle": {"v1", "i1"}}), "staging")
+	s.Targets = slices.DeleteFunc(s.Targets, func(target rollout.Target) bool {
+		return target.Deployment == "idle" || target.Environment == "staging" && (target.Deployment == "b" || target.Resource == "r2")
+	})
+	s.Environments = append(s.Environments, rollout.Environment{ID: "empty"})
+	shared := func(name, selector, id string) string {
+		return fmt.Sprintf(`{"name":"%s","selector":"%s","rules":[{"id":"%s","resourceConcurrency":{"groupSelector":"true","limit":"100%%","sharedPool":"S"}}]}`, name, selector, id)
+	}
+	set, err := rollout.Load([]byte(`[
+		{"name":"prod","selector":"environment.id == 'prod'","rules":[{"id":"window","deploymentWindow":{"from":"2030-01-01T00:00:00Z","until":"2030-01-02T00:00:00Z"}}]},
+		{"name":"of a","selector":"deployment.id == 'a'","rules":[{"id":"retry","retry":{"maxRetries":1}}]},
+		{"name":"on r2","selector":"resource.id == 'r2'","rules":[{"id":"cool","versionCooldown":{"intervalSeconds":60}}]},
+		{"name":"nobody","selector":"environment.id == 'qa'","rules":[{"id":"idle","versionCooldown":{"intervalSeconds":60}}]},
+		{"name":"bracket","selector":"environment.id == 'staging'","rules":[{"id":"bracket","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"curve","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}]},
+		{"name":"off","enabled":false,"selector":"true","rules":[{"id":"off","retry":{"maxRetries":1}}]},
+		`+shared("pool of a", "deployment.id == 'a'", "pa")+","+shared("pool of b", "deployment.id == 'b'", "pb")+"]"), newEnv(t), rollout.WithRule(host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		nowhere = "there is no such target"
+		unruled = "the rule governs none of its targets"
+	)
+	version := func(id string) func(*rollout.Override) {
+		return func(o *rollout.Override) { o.Version = id }
+	}
+	for _, row := range []struct {
+		why  string
+		own  rollout.Override
+		told string
+	}{
+		{"the rule governs targets of it", override("window"), ""},
+		{"some of them", override("window", of("a")), ""},
+		{"none in this environment", override("window", in("staging")), unruled},
+		{"it is not active yet", override("window", in("staging"), func(o *rollout.Override) { o.CreatedAt = minute(60) }), unruled},
+		{"it has expired", override("window", in("staging"), func(o *rollout.Override) { o.CreatedAt = minute(-60) }, expires(t0)), ""},
+		{"none of this deployment", override("retry", of("b")), unruled},
+		{"some of this deployment", override("retry", of("a"), in("staging"), only("r1")), ""},
+		{"none on this resource", override("cool", only("r1")), unruled},
+		{"some on this resource", override("cool", only("r2")), ""},
+		{"all three that it names have one target", override("cool", only("r2"), in("prod"), of("b")), ""},
+		{"none with such a version", override("retry", version("w1")), unruled},
+		{"none on this resource with such a version", override("retry", version("w1"), only("r1")), unruled},
+		{"none at all", override("idle"), unruled},
+		{"the deployment is not in the environment", override("retry", in("staging"), of("b")), nowhere},
+		{"the resource is not in the environment", override("retry", in("staging"), only("r2")), nowhere + ` whose deployment has a version "v2"`},
+		{"nor is its deployment", override("retry", in("staging"), only("r2"), of("a")), nowhere},
+		{"the deployment is not on the resource", override("retry", only("r1"), of("idle"), version("i1")), nowhere},
+		{"the environment is empty", override("retry", in("empty")), nowhere + ` whose deployment has a version "v2"`},
+		{"the deployment is nowhere", override("retry", of("idle"), version("i1")), nowhere},
+		{"no target has such a version", override("retry", version("i1")), nowhere + ` whose deployment has a version "i1"`},
+		{"a rule beside a bracket", override("curve", in("staging")), ""},
+		{"a rule beside a bracket in another environment", override("curve", in("prod")), unruled},
+		{"the policy is disabled", override("off"), "no enabled policy has this rule"},
+		{"a rule of the host's governs everything", override("host"), ""},
+		{"and nothing where there is nothing", override("host", in("staging"), of("b")), nowhere},
+		{"a rule with a pool that others share", override("pa", of("a")), ""},
+		{"a rule that only shares the pool of those that govern it", override("pa", of("b")), unruled},
+		{"the rule that governs it", override("pb", of("b")), ""},
+	} {
+		s.Overrides = []rollout.Override{row.own}
+		var told []string
+		for _, d := range mustPlan(t, set, s, t0).Diagnostics {
+			told = append(told, fmt.Sprintf("%s %s %s %v", d.Code, d.Rule, d.Detail, d.Example))
+		}
+		var want []string
+		if row.told != "" {
+			at := rollout.TargetID{Resource: row.own.Resource, Environment: row.own.Environment, Deployment: row.own.Deployment}
+			want = []string{fmt.Sprintf("override_without_effect %s %s: %s %v", row.own.Rule, row.own.ID, row.told, at)}
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("%s: told %q, want %q", row.why, told, want)
+		}
+	}
+}
+
 // TestOverrideFaults: an override without author or reason is refused, and so is one that can never
 // be active.
 func TestOverrideFaults(t *testing.T) {

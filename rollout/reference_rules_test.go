@@ -793,27 +793,17 @@ func freezesTarget(z rollout.Freeze, id rollout.TargetID) bool {
 	return (z.Resource == "" || z.Resource == id.Resource) && (z.Environment == "" || z.Environment == id.Environment) && (z.Deployment == "" || z.Deployment == id.Deployment)
 }
 
-// concerns reports whether there is what an override names.
-func concerns(s rollout.Snapshot, o rollout.Override) bool {
-	return slices.ContainsFunc(s.Versions, func(v rollout.Version) bool {
-		return v.ID == o.Version && (o.Deployment == "" || v.Deployment == o.Deployment)
-	}) &&
-		(o.Resource == "" || slices.ContainsFunc(s.Resources, func(r rollout.Resource) bool { return r.ID == o.Resource })) &&
-		(o.Environment == "" || slices.ContainsFunc(s.Environments, func(e rollout.Environment) bool { return e.ID == o.Environment }))
-}
-
-// knows reports whether an override of a rule has any effect.
-func (r *reference) knows(rule string) bool {
-	if rule == "host" {
-		return r.custom
-	}
-	for k, p := range r.policies {
-		if p.Enabled != nil && !*p.Enabled {
-			continue
+// lets reports whether an override can have an effect: one of the targets that it is for has its version
+// among those of its deployment, and is governed by its rule, which is not a bracket's.
+func (r *reference) lets(o rollout.Override) bool {
+	return slices.ContainsFunc(r.s.Targets, func(t rollout.Target) bool {
+		if o.Environment != "" && o.Environment != t.Environment || o.Deployment != "" && o.Deployment != t.Deployment || o.Resource != "" && o.Resource != t.Resource {
+			return false
 		}
-		if slices.ContainsFunc(r.rulesOf(k), func(x namedRule) bool { return x.id == rule && x.DeploymentBracket == nil }) {
-			return true
+		if !slices.ContainsFunc(r.versions(t.Deployment), func(v rollout.Version) bool { return v.ID == o.Version }) {
+			return false
 		}
-	}
-	return false
+		rules, _ := r.governing(t)
+		return r.custom && o.Rule == "host" || slices.ContainsFunc(rules, func(x namedRule) bool { return x.id == o.Rule && x.DeploymentBracket == nil })
+	})
 }

@@ -1204,7 +1204,7 @@ func (r *reference) plan(s rollout.Snapshot, now time.Time) outcome {
 	}
 	for _, o := range s.Overrides {
 		switch {
-		case !r.knows(o.Rule) || !concerns(s, o):
+		case !r.lets(o):
 			r.wake(o.ExpiresAt)
 		case r.now.Before(o.CreatedAt):
 			r.wake(o.CreatedAt)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -479,6 +480,92 @@ func TestOverridesOnlyHelp(t *testing.T) {
 			seen["as many"]++
 		}
 	}, "more", "as many")
+}
+
+// TestOverrideWithoutEffectHasNone: an override is told to have no effect exactly if its rule governs no
+// target that it is for. Then nothing is ever said to be due to it, and without it the plan is the
+// same.
+func TestOverrideWithoutEffectHasNone(t *testing.T) {
+	env, seen := newRemembering(t), testkit.Tally{}
+	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
+		s := w.s
+		s.Overrides = slices.Clone(s.Overrides)
+		for k := range between(t, "more", 1, 4) {
+			o := rollout.Override{
+				ID: fmt.Sprint("more", k), Rule: oneOf(t, "rule", append(idsOf(w.policies), "host")...), Version: oneOf(t, "version", "v1", "v2", "v2", "v3"), CreatedAt: minute(between(t, "created", -8, 10)), CreatedBy: "ann", Reason: "urgent",
+				Environment: oneOf(t, "environment", "", "", "prod", "staging", "qa"), Deployment: oneOf(t, "deployment", "", "", "a", "b", "c"), Resource: oneOf(t, "resource", "", "", "r1", "r2", "r5"),
+			}
+			if chance(t, "expires", 30) {
+				o.ExpiresAt = o.CreatedAt.Add(time.Duration(between(t, "after", 1, 9)) * time.Minute)
+			}
+			s.Overrides = append(s.Overrides, o)
+		}
+		plan, planned := planIfAny(t, w.set, s, w.now)
+		if !planned {
+			return
+		}
+		told := map[string]string{}
+		for _, d := range plan.Diagnostics {
+			if d.Code == rollout.DiagnosticOverrideWithoutEffect {
+				id, why, _ := strings.Cut(d.Detail, ": ")
+				told[id] = why
+			}
+		}
+		there := s
+		there.Targets = slices.DeleteFunc(slices.Clone(s.Targets), func(t rollout.Target) bool { return slices.Contains(s.DeletedResources, t.Resource) })
+		r := newReference(w.policies, env)
+		r.s, r.custom = &there, len(w.options) > 0
+		expire := false // some of those that are told
+		for _, o := range s.Overrides {
+			why, is := told[o.ID]
+			expired := !o.ExpiresAt.IsZero() && !w.now.Before(o.ExpiresAt)
+			if is != (!expired && !r.lets(o)) {
+				t.Fatalf("%+v is told: %t, %q\n%v", o, is, why, w)
+			}
+			if is {
+				why, _, _ = strings.Cut(why, "\"")
+				seen[why]++
+				expire = expire || !o.ExpiresAt.IsZero()
+			}
+			if is && w.now.Before(o.CreatedAt) {
+				seen["not active yet"]++
+			}
+		}
+		for _, target := range there.Targets {
+			e, err := plan.Explain(target.TargetID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range e.Versions {
+				for _, rule := range v.Rules {
+					if rule.Reason != rollout.ReasonOverridden || rule.Data == nil { // of another rule that shares the pool, or for another member
+						continue
+					}
+					if why, is := told[rule.Data.Detail]; is {
+						t.Fatalf("%s is let past %s by %s, of which is told: %s\n%v", target.TargetID, rule.Rule, rule.Data.Detail, why, w)
+					}
+					seen["let past"]++
+				}
+			}
+		}
+		s.Overrides = slices.DeleteFunc(slices.Clone(s.Overrides), func(o rollout.Override) bool { _, is := told[o.ID]; return is })
+		without, err := w.set.Plan(s, w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !expire && !plan.Next.Equal(without.Next) {
+			t.Fatalf("next is %v, and %v without %v\n%v", plan.Next, without.Next, told, w)
+		}
+		plan.Diagnostics = slices.DeleteFunc(slices.Clone(plan.Diagnostics), func(d rollout.Diagnostic) bool { return d.Code == rollout.DiagnosticOverrideWithoutEffect })
+		without.Next = plan.Next // until one that is told expires
+		if diff := cmp.Diff(text(t, without), text(t, plan)); diff != "" {
+			t.Fatalf("without %v (-), and with them (+):\n%s\n%v", told, diff, w)
+		}
+		if len(told) == 0 {
+			seen["all have an effect"]++
+		}
+	}, "the rule governs none of its targets", "there is no such target", "there is no such target whose deployment has a version ", "no version is let out of its bracket",
+		"no enabled policy has this rule", "not active yet", "let past", "overridden", "all have an effect")
 }
 
 // TestEveryKindInMinutes lets random worlds run on nothing but Next and the ends of jobs: they come

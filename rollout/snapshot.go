@@ -33,9 +33,9 @@ type Snapshot struct {
 	Approvals    []Approval    `json:"approvals,omitempty"`
 
 	// Overrides let single versions past single rules; see [Override]. Only active ones let
-	// anything past. An override that has not expired and can never have an effect, for example
-	// because its rule or what it names does not exist, is a [Diagnostic] with
-	// [DiagnosticOverrideWithoutEffect], even before it is active.
+	// anything past. An override that has not expired and can never have an effect, because its rule
+	// or what it names does not exist, or because its rule governs no target that it is for, is a
+	// [Diagnostic] with [DiagnosticOverrideWithoutEffect], even before it is active.
 	Overrides []Override `json:"overrides,omitempty"`
 
 	// Freezes keep targets from starting anything; see [Freeze]. One that has not expired and holds no

@@ -76,11 +76,11 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		awaiting:   awaiting{waits: make([]wait, len(x.targets))},
 	}
 	w.scope()
-	w.override(snapshot.Overrides)
 	w.approve(snapshot.Approvals)
 	w.pair()
 	w.freeze(snapshot.Freezes)
 	w.govern()
+	w.override(snapshot.Overrides) // it asks whom their rules govern
 	return w, nil
 }
 
