@@ -14,8 +14,9 @@ import (
 
 // String describes the plan for people: a line with its counts, and a line for each start, kind of
 // wait, pool, stuck run, orphan, event and diagnostic. Of starts and of what else is long it shows
-// the first ten and counts the rest. Waits are described as by [WaitingList.String]. The text does
-// not end with a newline.
+// the first ten and counts the rest. Of pools it shows first those that starts wait for, then those
+// that are full, then those in use; it counts the idle ones, and shows one only if it is the only
+// one. Waits are described as by [WaitingList.String]. The text does not end with a newline.
 func (p Plan) String() string {
 	head := fmt.Sprintf("plan at %s: %d start, %d wait, %d in progress, %d current", p.Now.UTC().Format(time.RFC3339), len(p.Start), p.Waiting.Len(), p.Keep.Started, p.Keep.Current)
 	if !p.Next.IsZero() {
@@ -25,12 +26,66 @@ func (p Plan) String() string {
 	for _, kind := range p.Waiting.kinds() {
 		lines = append(lines, "wait       "+kind)
 	}
-	lines = textlist.Lines(lines, "pool       ", p.Pools)
+	lines = poolLines(lines, "pool       ", p.Pools)
 	lines = textlist.Lines(lines, "stuck      ", p.Stuck)
 	lines = textlist.Lines(lines, "orphan     ", orphansOf(p.Orphans))
 	lines = textlist.Lines(lines, "event      ", p.Events)
 	lines = textlist.Lines(lines, "diagnostic ", p.Diagnostics)
 	return strings.Join(lines, "\n")
+}
+
+// poolLines appends to the lines one for each of the first pools, in the order of what a reader may
+// have to act on, and one that counts the others. A fleet may have a pool for each of a thousand
+// zones, of which few are in use.
+func poolLines(lines []string, label string, pools []Pool) []string {
+	var inTurn [poolIdle + 1][]Pool
+	for _, p := range pools {
+		inTurn[p.use()] = append(inTurn[p.use()], p)
+	}
+	unused := len(inTurn[poolIdle])
+	shown := slices.Concat(inTurn[:poolIdle]...)
+	if unused == 1 && len(shown) < textlist.Shown { // its line is as short as its count
+		shown, unused = append(shown, inTurn[poolIdle]...), 0
+	}
+	for _, p := range shown[:min(len(shown), textlist.Shown)] {
+		lines = append(lines, label+p.String())
+	}
+	var rest []string
+	if more := len(shown) - textlist.Shown; more > 0 {
+		rest = append(rest, fmt.Sprintf("%d more", more))
+	}
+	if unused > 0 {
+		rest = append(rest, textlist.Counted(unused, "idle one"))
+	}
+	switch {
+	case len(rest) == 0:
+		return lines
+	case len(shown) == 0:
+		return append(lines, fmt.Sprintf("%s%d, all idle", label, unused))
+	}
+	return append(lines, label+"and "+strings.Join(rest, " and "))
+}
+
+// poolUse says how much a pool matters to who reads a plan; what matters most comes first.
+type poolUse int
+
+const (
+	poolWaitedFor poolUse = iota
+	poolFull
+	poolInUse
+	poolIdle
+)
+
+func (p *Pool) use() poolUse {
+	switch {
+	case p.Waiting > 0:
+		return poolWaitedFor
+	case p.Active == 0 && len(p.Holders) == 0 && len(p.Unavailable) == 0: // also if its limit is 0
+		return poolIdle
+	case p.Active >= p.Max:
+		return poolFull
+	}
+	return poolInUse
 }
 
 // orphan is a lease that prints the name of its pool as the other lines of a plan do.

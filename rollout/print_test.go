@@ -2,6 +2,8 @@ package rollout_test
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,79 @@ pool       p: 0 of 1 active`},
 	if text := fmt.Sprint(rollout.WaitingList{}); text != "" {
 		t.Errorf("an empty list prints %q", text)
 	}
+}
+
+// TestPlanPrintsPoolsByUse: of many pools a reader sees those that something waits for, those that
+// are full and those in use. The idle ones, which may come first by their keys, are counted.
+func TestPlanPrintsPoolsByUse(t *testing.T) {
+	busy := func(key string, active, most, waiting int) rollout.Pool {
+		p := rollout.Pool{Key: key, Active: active, Max: most, Total: 5, Waiting: waiting}
+		for k := range active {
+			p.Holders = append(p.Holders, concurrency.Holder{Resource: fmt.Sprint("r", k)})
+		}
+		return p
+	}
+	many := func(n int, prefix string, active, waiting int) (list []rollout.Pool) {
+		for k := range n {
+			list = append(list, busy(fmt.Sprintf("%s%02d", prefix, k), active, 2, waiting))
+		}
+		return list
+	}
+	quarantined := rollout.Pool{Key: "q", Max: 1, Total: 1, Holders: []concurrency.Holder{{Resource: "r9"}}, Quarantined: []concurrency.Holder{{Resource: "r9"}}} // it does not count
+	for _, row := range []struct {
+		why   string
+		pools []rollout.Pool
+		want  string
+	}{
+		{"no pools", nil, ""},
+		{"one that is idle is shown", many(1, "a", 0, 0), "a00: 0 of 2 active"},
+		{"several are counted", many(12, "a", 0, 0), "12, all idle"},
+		{"by what matters, and by key where that is alike", slices.Concat(many(12, "a", 0, 0), []rollout.Pool{busy("b", 1, 2, 0), busy("c", 2, 2, 0), busy("d", 3, 2, 0), busy("e", 1, 1, 1), busy("f", 0, 0, 4), {Key: "g", Total: 1}, busy("h", 1, 2, 0), quarantined}),
+			`e: 1 of 1 active: r0; 1 in the queue
+f: 0 of 0 active; 4 in the queue
+c: 2 of 2 active: r0, r1
+d: 3 of 2 active: r0, r1, r2
+b: 1 of 2 active: r0
+h: 1 of 2 active: r0
+q: 0 of 1 active: r9 (quarantined)
+and 13 idle ones`},
+		{"one idle pool behind others is shown as well", slices.Concat(many(1, "a", 0, 0), many(1, "b", 1, 0)), "b00: 1 of 2 active: r0\na00: 0 of 2 active"},
+		{"unless the others fill the list", slices.Concat(many(1, "a", 0, 0), many(10, "b", 0, 1)), queuedLines(10) + "and 1 idle one"},
+		{"what is down is in use", []rollout.Pool{{Key: "a", Max: 1}, {Key: "b", Max: 1}, {Key: "c", Max: 2, Active: 1, Unavailable: []string{"r1"}}}, "c: 1 of 2 active: r1\nand 2 idle ones"},
+		{"more than are shown", many(12, "b", 0, 1), queuedLines(10) + "and 2 more"},
+		{"more than are shown, and idle ones", slices.Concat(many(3, "a", 0, 0), many(12, "b", 0, 1)), queuedLines(10) + "and 2 more and 3 idle ones"},
+	} {
+		before := slices.Clone(row.pools)
+		_, text, _ := strings.Cut(rollout.Plan{Pools: row.pools}.String(), "\npool       ")
+		if got := strings.ReplaceAll(text, "\npool       ", "\n"); got != row.want {
+			t.Errorf("%s: printed\n%s\nwant\n%s", row.why, got, row.want)
+		}
+		if !reflect.DeepEqual(before, row.pools) {
+			t.Errorf("%s: printing changed the order of the plan's own list", row.why)
+		}
+	}
+
+	set := compile(t, policy(`{"id":"slots","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['z']"}}`))
+	s := fleet(24, "v2", map[string][]string{"api": {"v1", "v2"}})
+	for k := range s.Resources {
+		s.Resources[k].Metadata = map[string]string{"z": fmt.Sprintf("z%02d", k/2)}
+	}
+	for k := range s.Targets {
+		if slices.Contains([]string{s.Resources[22].ID, s.Resources[23].ID}, s.Targets[k].Resource) {
+			s.Targets[k].Current, s.Targets[k].Jobs = "v1", nil
+		}
+	}
+	if text, want := mustPlan(t, set, s, t0).String(), "\npool       slots/z11: 1 of 1 active; 1 in the queue\npool       and 11 idle ones"; !strings.HasSuffix(text, want) {
+		t.Errorf("the pool that a target waits for is the last by its key: printed\n%s\nwant at the end%s", text, want)
+	}
+}
+
+func queuedLines(n int) string {
+	var b strings.Builder
+	for k := range n {
+		fmt.Fprintf(&b, "b%02d: 0 of 2 active; 1 in the queue\n", k)
+	}
+	return b.String()
 }
 
 // TestPlanPrintsPoolsAlike: a pool has one name in all lines of a plan. The key of one that is named
