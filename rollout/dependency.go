@@ -446,6 +446,11 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 	return Verdict{Status: Denied, Reason: ReasonDependencyUnmet, Rule: rule.id, On: on, Data: &Data{Names: names}}, false, nil
 }
 
+// absentHere says of the deployment that a version needs why it never comes by itself.
+const absentHere = "it has no target on this resource in this environment"
+
+// versionDependency reports whether one dependency of a version is met on target i, and if not,
+// what that waits for.
 func (w *work) versionDependency(i int32, d VersionDependency, runs []pendingRun) (Verdict, bool) {
 	t := &w.targets[i]
 	verdict := Verdict{
@@ -459,7 +464,9 @@ func (w *work) versionDependency(i int32, d VersionDependency, runs []pendingRun
 		return verdict, false
 	}
 	k := w.sibling(i, d.Deployment)
-	if k == none {
+	if k == none { // no job brings it; a target that comes, and then runs what is needed, still helps
+		verdict.Data.Detail = absentHere
+		verdict.On = []Condition{{Kind: OnVersion, Deployment: t.Deployment}, verdict.On[0]}
 		return verdict, false
 	}
 	n := w.targets[k].current

@@ -749,6 +749,93 @@ func TestVersionWaitsForWhoRuns(t *testing.T) {
 	}
 }
 
+// TestVersionNeedsWhoIsAbsent: a version needs a deployment that has no target on the resource in the
+// environment. No job brings that, so the wait says why, and names who can help: those who publish
+// versions, or for a member of an open execution, which keeps its version, an operator.
+func TestVersionNeedsWhoIsAbsent(t *testing.T) {
+	const plain = `{"retry":{"maxRetries":1}}`
+	const bracketed = `{"id":"k","deploymentBracket":{"deploymentSelector":"deployment.name != 'b'","readinessMode":"immediate","memberRoles":{}}}`
+	needing := func(s rollout.Snapshot, deployment, need string) rollout.Snapshot {
+		for k := range s.Versions {
+			if v := &s.Versions[k]; v.Deployment == deployment && v.ID == "v2" {
+				v.Dependencies = []rollout.VersionDependency{{Deployment: need, VersionSelector: "true"}}
+			}
+		}
+		return s
+	}
+	waits := func(plan rollout.Plan, deployment string) (string, []rollout.Actor) {
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: deployment})
+		for _, v := range wait.Blockers { // a bracket has the same events, besides
+			if v.Reason == rollout.ReasonVersionUnmet {
+				return v.String(), v.Actors()
+			}
+		}
+		return wait.String(), nil
+	}
+	release := []rollout.Actor{rollout.ActorPublish, rollout.ActorFleet}
+	for _, rules := range []string{plain, bracketed} {
+		set := compile(t, policy(rules))
+		for _, need := range []string{"nope", "b"} { // b is on the resource elsewhere, and in the environment on another one
+			s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}}), "staging")
+			present := slices.Clone(s.Targets)
+			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool {
+				return x.Deployment == "b" && x.Resource == "r1" && x.Environment == "prod"
+			})
+			s = needing(s, "a", need)
+			got, actors := waits(mustPlan(t, set, s, t0), "a")
+			if want := "version_dependency_unmet " + need + ": it has no target on this resource in this environment, waits for a version of a or " + need + " on r1"; got != want || !slices.Equal(actors, release) {
+				t.Errorf("%q needs %s: told %q, opened by %q", rules, need, got, actors)
+			}
+			newer := s
+			newer.Versions = append(slices.Clone(s.Versions), rollout.Version{ID: "v3", Deployment: "a", Tag: "v3", Status: rollout.VersionReady, CreatedAt: s.Versions[1].CreatedAt.Add(time.Second)})
+			if plan := mustPlan(t, set, newer, minute(1)); !slices.Contains(started(plan), "r1/a@v3") {
+				t.Errorf("%q: a version of a does not help: %q", rules, started(plan))
+			}
+			if s.Targets = present; need == "b" {
+				if plan := mustPlan(t, set, s, t0); !slices.Contains(started(plan), "r1/a@v2") {
+					t.Errorf("%q: b on r1 does not help: %q", rules, started(plan))
+				}
+			}
+		}
+	}
+
+	// What runs nothing, or not what is needed, may still be brought.
+	for _, runs := range []string{"", "v0"} {
+		s := needing(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}}), "a", "b")
+		s.Versions[1].Dependencies[0].VersionSelector = "version.tag == 'v1'"
+		s.Targets[1].Current = runs
+		if got, actors := waits(mustPlan(t, compile(t, policy(plain)), s, t0), "a"); got != "version_dependency_unmet b, waits for b on r1" || !slices.Equal(actors, []rollout.Actor{rollout.ActorFleet}) {
+			t.Errorf("b runs %q: told %q, opened by %q", runs, got, actors)
+		}
+	}
+
+	// The execution is open when b leaves.
+	set := compile(t, policy(`{"id":"k","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`))
+	s := needing(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}}), "a", "b")
+	for k := range s.Versions {
+		if v := &s.Versions[k]; len(v.Dependencies) > 0 {
+			v.Dependencies[0].VersionSelector = "version.tag == 'v2'"
+		}
+	}
+	plan := mustPlan(t, set, s, t0)
+	plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return start.Deployment != "c" })
+	carryOut(t, &s, plan, t0, rollout.JobSuccessful)
+	s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Deployment == "b" })
+	got, actors := waits(mustPlan(t, set, s, minute(1)), "a")
+	if want := "version_dependency_unmet b: it has no target on this resource in this environment, waits for an operator's command for k/prod/1 on r1 or b on r1"; got != want || !slices.Equal(actors, []rollout.Actor{rollout.ActorOperator, rollout.ActorFleet}) {
+		t.Errorf("in an open execution: told %q, opened by %q", got, actors)
+	}
+	newer := s
+	newer.Versions = append(slices.Clone(s.Versions), rollout.Version{ID: "v3", Deployment: "a", Tag: "v3", Status: rollout.VersionReady, CreatedAt: s.Versions[1].CreatedAt.Add(time.Second)})
+	if plan := mustPlan(t, set, newer, minute(1)); len(plan.Start) > 0 {
+		t.Errorf("a version of a helps while the execution is open: %q", started(plan))
+	}
+	newer.Commands = []bracket.Command{{ID: "c", Kind: bracket.Abandon, Group: "k/prod/1", Resource: "r1", At: minute(1)}}
+	if plan := mustPlan(t, set, newer, minute(1)); !slices.Equal(started(plan), []string{"r1/a@v3"}) {
+		t.Errorf("no command helps: starts %q, waits %q", started(plan), blockers(plan))
+	}
+}
+
 // TestVersionWaitsWithinItsExecution: who is held back while others of its execution start says for
 // whom it waits, to the plan and to who asks, and comes as soon as that has come, also if the host
 // carries out a part of the plan only.

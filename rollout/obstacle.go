@@ -40,7 +40,11 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 			blockers = w.versionDependencies(blockers, i, w.version(i, version), runs)
 		default:
 			from, _ := w.siblings(i)
-			for _, verdict := range w.inOrder(i, version, bringer{open: b.open(t.Resource), from: from}) {
+			open := b.open(t.Resource)
+			for _, verdict := range w.inOrder(i, version, bringer{open: open, from: from}) {
+				if verdict.Data.Detail == absentHere { // its version is locked: a newer one waits for the end of the execution
+					verdict.On[0] = Condition{Kind: OnOperator, Group: open.Group, Resource: t.Resource}
+				}
 				blockers = w.once(blockers, verdict)
 			}
 		}

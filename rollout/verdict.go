@@ -40,7 +40,7 @@ const (
 	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; Until is the end of the soak, if enough successes are recorded and the newest is young enough then; if no success to come by itself helps, On has an operator or a version too, and Detail says why
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
 	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed
-	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met
+	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met; if it is on a deployment that has no target on the resource, On has a version of the target's own deployment too, or for a member of an open execution a command, and Detail says so
 	ReasonCooldown                 Reason = "cooldown"                   // denied: the previous version is younger than the interval, until Until or, while its job is active, until that fails
 	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the allowing windows, or inside a closing one; Until is the next opening that is long enough; it is zero for the windows because of which there is none
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
@@ -93,7 +93,7 @@ type Verdict struct {
 //	progression_waiting                   Attempt: how many targets have succeeded; Allowed: how many are needed; Names: in which environments; Detail: why that is out of reach, if it is
 //	progression_too_old                   Detail: the instant of the newest success, by RFC 3339
 //	dependency_unmet                      Names: the deployments that do not run what is needed
-//	version_dependency_unmet              Names: the deployment that does not
+//	version_dependency_unmet              Names: the deployment that does not; Detail: that it has no target there, if so
 //	cooldown                              Names: the version whose interval is not over
 //	window_closed, window_too_short       Names: the members that the window holds, if an override lets others of the execution past it; Detail: why it never opens, if so
 //	rollout_not_due                       Position and Population

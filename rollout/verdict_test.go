@@ -212,7 +212,7 @@ func forms() map[rollout.Reason]string {
 		"progression_waiting":          "pending ? job|pending - job,operator,version",
 		"dependency_unmatched":         "denied - config|denied - config,version", // of a member of a bracket
 		"dependency_unmet":             "denied - dependency",
-		"version_dependency_unmet":     "denied - dependency",
+		"version_dependency_unmet":     "denied - dependency|denied - dependency,version|denied - dependency,operator", // on what has no target there; in an open execution
 		"cooldown":                     "denied ! |denied ! job",
 		"window_closed":                "pending ! |pending - config", // one that never opens
 		"window_too_short":             "pending ! |pending - config",
@@ -264,6 +264,9 @@ func formFault(v rollout.Verdict) string {
 	slices.Sort(kinds)
 	if v.Reason == rollout.ReasonRolloutNotStarted { // what a progression waits for if no success comes by itself
 		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "operator" || kind == "version" })
+	}
+	if v.Reason == rollout.ReasonVersionUnmet && (v.Data.Detail != "") != (len(v.On) == 2) {
+		return "no detail says why more than a dependency helps, or one says it for nothing"
 	}
 	events := strings.Join(slices.Compact(kinds), ",")
 	form, known := forms()[v.Reason]
