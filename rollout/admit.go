@@ -377,6 +377,9 @@ func (w *work) shareRates(c *concurrency.Candidate) {
 	}
 }
 
+// rateIsZero says that it is the rate which pauses a pool, and not the limit beside it.
+const rateIsZero = "its rate lets none of its members begin"
+
 // slotVerdict returns the verdict of a pool that refuses a candidate. If the pool refuses only
 // because its value of groupBy is not among the active ones, no event in the pool can help: the
 // events are then those of the active pools of its family.
@@ -402,6 +405,10 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, lent map[int32]lentRate)
 		v.Data = &Data{Names: []string{own.Key}}
 		if events := w.inUse[own.Family]; len(events) > 0 { // else its place is reserved for another candidate that waits
 			v.On = events
+		}
+	case concurrency.SlotPaused:
+		if min(own.Total, own.Limit.Of(own.Total, own.Rounding)) > 0 { // nothing else is left that pauses it
+			v.Data = &Data{Detail: rateIsZero}
 		}
 	}
 	return v

@@ -162,7 +162,7 @@ func (w *work) poolsOfQueued(q *queued) []string {
 
 // pool returns the key of the pool that a verdict of slotVerdict is about.
 func (v *Verdict) pool() string {
-	if v.Data != nil { // its events may be those of other pools
+	if v.Reason == Reason(concurrency.SlotKeysFull) { // its events may be those of other pools
 		return v.Data.Names[0]
 	}
 	return v.On[0].Pool

@@ -174,7 +174,7 @@ func TestQueueHoldsWhatWaitsForCapacity(t *testing.T) {
 				if !strings.HasPrefix(string(r.Reason), "slot_") {
 					t.Fatalf("%v waits for something else:\n%v\n%v", q, e, w)
 				}
-				if r.Data != nil {
+				if r.Reason == "slot_keys_full" {
 					pools = append(pools, r.Data.Names...)
 				} else {
 					pools = append(pools, r.On[0].Pool)

@@ -119,6 +119,29 @@ func TestRateSays(t *testing.T) {
 	}
 }
 
+// TestRateOfNobody: a rate that rounds to 0 pauses its pool. Who waits is told that it is the rate,
+// and not the limit beside it, unless that is 0 as well.
+func TestRateOfNobody(t *testing.T) {
+	t.Parallel()
+	const limit, rate = "slot_paused, waits for a change of the limit of P", "slot_paused: its rate lets none of its members begin, waits for a change of the rate of P"
+	for _, row := range []struct{ why, limits, want string }{
+		{"a percentage of few", `"limit":5,"rate":{"limit":"10%","periodSeconds":60},"rounding":"floor"`, rate},
+		{"a percentage that would let one of more begin", `"limit":"50%","rate":{"limit":"49%","periodSeconds":60},"rounding":"floor"`, rate},
+		{"no rate", `"limit":0`, limit},
+		{"a limit of 0 beside a rate of 0", `"limit":0,"rate":{"limit":"10%","periodSeconds":60},"rounding":"floor"`, limit},
+		{"a limit of 0 beside a rate", `"limit":"10%","rate":{"limit":1,"periodSeconds":60},"rounding":"floor"`, limit},
+	} {
+		plan := mustPlan(t, compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true",`+row.limits+`}}`)), fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}), t0)
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+		if len(plan.Start) > 0 || len(wait.Blockers) != 1 || wait.Blockers[0].String() != row.want || !slices.Equal(wait.Blockers[0].Actors(), []rollout.Actor{rollout.ActorPolicy}) {
+			t.Errorf("%s: starts %q, %v, want %q", row.why, started(plan), wait, row.want)
+		}
+		if queue, err := plan.Queue(); err != nil || len(queue) != 2 || !slices.Equal(queue[0].Pools, []string{"P"}) {
+			t.Errorf("%s: in the queue are %v (%v)", row.why, queue, err)
+		}
+	}
+}
+
 // TestRateDoesNotPromiseItsPlaces: two wait for the one place that a rate has next, so no text says
 // of either that it starts then.
 func TestRateDoesNotPromiseItsPlaces(t *testing.T) {

@@ -101,6 +101,7 @@ type Verdict struct {
 //	rollback_triggered, rollback_failed   Names: the version to go back to, if there is one; Detail: the status of the job, or that its verification failed
 //	retry_backoff, retry_exhausted        Attempt: how many attempts have failed; Allowed: how many there may be
 //	slot_keys_full                        Names: the pool of the target
+//	slot_paused                           Detail: that it is the rate of the pool, and not its limit, if so
 //	frozen                                Names: who froze it; Detail: the reason
 //	overridden                            Names: who wrote the override; Detail: its id
 //	bracket_failed_holding                Names: the members that failed; Detail: which of them have nothing to go back to
@@ -208,6 +209,8 @@ func (v Verdict) phrases(on []Condition) []string {
 		switch {
 		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotKeysFull):
 			text = "an empty " + poolName(c.Pool)
+		case c.Kind == OnConfig && v.Reason == Reason(concurrency.SlotPaused) && c.Pool != "" && v.Data != nil && v.Data.Detail == rateIsZero:
+			text = "a change of the rate of " + poolName(c.Pool)
 		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotReserved): // of the limit, or of the rate
 			text = "a place in " + poolName(c.Pool) + " that is not reserved"
 		case c.Kind != OnOperator || c.Group != "":
