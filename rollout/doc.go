@@ -225,6 +225,7 @@
 // active job. Backoff and offsets are integers that saturate or fail, and never wrap. A version
 // whose targetSelector fails reaches no target, unless [WithScopeErrors] says so. A cooldown is
 // counted per target. The soak of a progression counts from the first success, so a redeployment
-// does not begin it anew. A rollout that was interrupted by closed windows does not catch up in a
+// does not begin it anew, and an environment without targets for the version proves nothing beside
+// one that has some. A rollout that was interrupted by closed windows does not catch up in a
 // burst.
 package rollout
