@@ -89,6 +89,11 @@ const (
 	// first environment is governed by the rule that is meant for the others. Correct the
 	// expression, or leave that environment out of the policy.
 	LintProgressionNoEnvironment LintCode = "progression_no_environment"
+	// LintProgressionWithoutProof, information: in none of the environments that a progression names
+	// has the deployment of some targets a target, so that nobody proves anything for these. That is
+	// as it should be if the deployment is here alone. Else correct the expression, or list the
+	// targets there.
+	LintProgressionWithoutProof LintCode = "progression_without_proof"
 	// LintProgressionUnreachable, a warning: the version that targets would get next has not
 	// succeeded where a progression wants it to, and can no longer succeed on as many targets as it
 	// asks for. Targets there run it and no job says that it succeeded, as after a fleet was

@@ -47,7 +47,7 @@ func (l *lint) lookAtProgressions() {
 
 func (l *lint) lookAtProgression(rule *compiledRule) {
 	w := l.w
-	var nowhere, never, seldom, failing, unverified reach
+	var nowhere, never, seldom, failing, unverified, unproved reach
 	failure := ""
 	var soaks, often *compiledRule // rules with a soak that is too long for targets of never, and of seldom
 	for k := range l.governed(rule) {
@@ -61,6 +61,9 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 		if len(environments) == 0 {
 			nowhere.merge(reachOf(k.targets))
 			continue
+		}
+		if len(w.targetsIn(environments[0], d)) == 0 { // else others would have left it out
+			unproved.merge(reachOf(k.targets))
 		}
 		if !rule.progression.RequireVerificationPassed && slices.ContainsFunc(environments, func(other int32) bool { return l.verifies(w.pairAt(other, d)) }) {
 			unverified.merge(reachOf(k.targets))
@@ -90,6 +93,11 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 		l.add(findingOf(rule, "dependsOnEnvironmentSelector"), LintProgressionNoEnvironment, SeverityError, nowhere,
 			"it names no other environment: no new version ever starts on these targets",
 			"correct the expression, or leave their environment out of the policy: the first environment has none before it")
+	}
+	if unproved.some() {
+		l.add(findingOf(rule, "dependsOnEnvironmentSelector"), LintProgressionWithoutProof, SeverityInfo, unproved,
+			"their deployments have no target in any environment that it names: new versions start on them without a proof",
+			"list the targets there, or leave it if they are deployed here alone")
 	}
 	if unverified.some() {
 		l.add(findingOf(rule, "requireVerificationPassed"), LintProgressionUnverified, SeverityWarning, unverified,

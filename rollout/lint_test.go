@@ -840,6 +840,12 @@ func lintRows() []lintRow {
 					}
 				}
 			}},
+		{code: rollout.LintProgressionWithoutProof, why: "nothing is deployed to qa", more: lintProgressive(`"environment.name == 'qa'"`), fleet: lintWithQA, want: "info rules[0].environmentProgression.dependsOnEnvironmentSelector 2"},
+		{code: rollout.LintProgressionWithoutProof, why: "but to staging", more: lintProgressive(`"environment.name in ['qa', 'staging']"`), fleet: func(s *rollout.Snapshot) { lintWithStaging(s); lintWithQA(s) }},
+		{code: rollout.LintProgressionWithoutProof, why: "of one deployment", more: other("p", "environment.name == 'prod'", lintProgression("a", lintStaging, "")), want: "info rules[0].environmentProgression.dependsOnEnvironmentSelector 2", fleet: func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Environment == "staging" && t.Deployment == "web" })
+		}},
 		{code: rollout.LintProgressionUnverified, why: "jobs in staging are verified, and it does not ask for that", more: lintProves(""), fleet: lintAdopted(lintVerified), want: "warning rules[0].environmentProgression.requireVerificationPassed 2"},
 		{code: rollout.LintProgressionUnverified, why: "it asks for that", more: lintProves(`,"requireVerificationPassed":true`), fleet: lintAdopted(lintVerified)},
 		{code: rollout.LintProgressionUnverified, why: "nothing is verified", more: lintProves(""), fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) { lintSucceeded(t, "v1", t0.Add(-time.Hour)) })},
