@@ -102,7 +102,7 @@ func (w *work) unanswered(s *scope, pair int32) []answer {
 		return []answer{undecided}
 	}
 	targets, d := w.pairs[pair].targets, int32(len(w.deployments))
-	if s.requires.variable == "" || s.version.isLong() || w.deployments[pair%d].isLong() || w.environments[pair/d].isLong() {
+	if s.requires.variable == "" || s.version.isLong() || w.isLongIn(pair/d, pair%d) {
 		return slices.Repeat([]answer{undecided}, len(targets))
 	}
 	key := scopeField{pair, s.requires.fieldRead}
