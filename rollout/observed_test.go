@@ -262,3 +262,75 @@ func TestApprovalStatusUnknown(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestHookWhoseLockedVersionIsHeld: a hook without a version, of which the group has locked one that
+// may not be deployed at the moment, waits for what that version waits for as well. When it may be,
+// the group goes on with it; no other group is needed.
+func TestHookWhoseLockedVersionIsHeld(t *testing.T) {
+	t.Parallel()
+	const bracketed = `{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"},"onMemberFailure":"hold"}},
+		{"resourceConcurrency":{"groupSelector":"true","limit":1}},{"retry":{"maxRetries":1,"backoffSeconds":120}}`
+	approve := func(minutes int) rollout.Approval {
+		return rollout.Approval{Version: "d1", Deployment: "drain", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(minutes)}
+	}
+	hold := func(s *rollout.Snapshot, status rollout.VersionStatus) {
+		for i := range s.Versions {
+			if s.Versions[i].Deployment == "drain" {
+				s.Versions[i].Status = status
+			}
+		}
+	}
+	for _, row := range []struct {
+		why, rules    string
+		outcome       rollout.JobStatus       // of the drain of r1
+		change, opens func(*rollout.Snapshot) // after that outcome; in the end
+		want          string
+	}{
+		{"it failed elsewhere, and succeeds when it is repeated", `,{"id":"f","failureBudget":{"maxFailures":0}}`, rollout.JobFailure, nil,
+			func(s *rollout.Snapshot) {
+				add(s, rollout.Start{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "drain"}}, rollout.Job{Run: "again", Version: "d1", Status: rollout.JobSuccessful, CreatedAt: minute(2), CompletedAt: minute(2)})
+			}, "bracket_hook_without_version, waits for a version of drain and the next group in prod, or for an operator's override or successes of drain d1 in prod"},
+		{"its approval was taken back", `,{"id":"a","anyApproval":{"minApprovals":1}}`, rollout.JobSuccessful,
+			func(s *rollout.Snapshot) {
+				s.Approvals = slices.DeleteFunc(s.Approvals, func(a rollout.Approval) bool { return a.Deployment == "drain" })
+			},
+			func(s *rollout.Snapshot) { s.Approvals = append(s.Approvals, approve(1)) },
+			"bracket_hook_without_version, waits for a version of drain and the next group in prod, or for an approval of d1 in prod"},
+		{"its approval does not count yet", `,{"id":"a","anyApproval":{"minApprovals":1}}`, rollout.JobSuccessful,
+			func(s *rollout.Snapshot) {
+				s.Approvals = append(slices.DeleteFunc(s.Approvals, func(a rollout.Approval) bool { return a.Deployment == "drain" }), approve(3))
+			}, nil,
+			"bracket_hook_without_version until 2025-01-01T00:03:00Z, waits for a version of drain and the next group in prod, or for an approval of d1 in prod"},
+		{"it is paused", "", rollout.JobSuccessful, func(s *rollout.Snapshot) { hold(s, rollout.VersionPaused) }, func(s *rollout.Snapshot) { hold(s, rollout.VersionReady) },
+			"bracket_hook_without_version, waits for a version of drain and the next group in prod"},
+	} {
+		set := compile(t, policy(bracketed+row.rules))
+		s := fleet(2, "", map[string][]string{"app": {"v1"}, "drain": {"d1"}})
+		s.Approvals = []rollout.Approval{approve(0), {Version: "v1", Deployment: "app", Environment: "prod", By: "ann", Status: rollout.Approved, At: minute(0)}}
+		carryOut(t, &s, mustPlan(t, set, s, minute(0)), minute(0), row.outcome)
+		carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobSuccessful) // app, where the drain succeeded
+		if row.change != nil {
+			row.change(&s)
+		}
+		said := func(plan rollout.Plan) string {
+			w, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "app"})
+			for _, b := range w.Blockers {
+				if strings.HasPrefix(string(b.Reason), "bracket_hook") {
+					return b.String()
+				}
+			}
+			return ""
+		}
+		plan := mustPlan(t, set, s, minute(2))
+		if got := said(plan); got != row.want {
+			t.Errorf("%s: %s\n%s", row.why, got, plan)
+		}
+		s.State = mustCommit(t, plan, minute(2))
+		if row.opens != nil {
+			row.opens(&s)
+		}
+		if got := said(mustPlan(t, set, s, minute(3))); got != "" {
+			t.Errorf("%s: it is over, but %s", row.why, got)
+		}
+	}
+}

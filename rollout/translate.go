@@ -29,6 +29,8 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 			}
 			verdict.Data = w.datum(failed)
 		}
+	case bracket.ReasonHookWithoutVersion:
+		w.hookOpens(b, resource, &verdict)
 	}
 	return verdict
 }
@@ -50,14 +52,62 @@ func (w *work) evaluated(b *bracketWork, t *target, said bracket.Verdict) Verdic
 // but what keeps the group from being due.
 func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 	undue := func(c Condition) bool { return c.Kind == OnConfig }
-	r, known := w.resource(resource)
-	k, pending := slices.BinarySearchFunc(b.pending, r, func(p pendingResource, r int32) int { return int(p.resource - r) })
-	if !known || !pending || !slices.ContainsFunc(halt.On, undue) {
+	p := w.pendingOn(b, resource)
+	if p == nil || !slices.ContainsFunc(halt.On, undue) {
 		return
 	}
-	if until, on := b.pending[k].opener(); len(on) > 0 || !until.IsZero() {
+	if until, on := p.opener(); len(on) > 0 || !until.IsZero() {
 		halt.Until, halt.On = until, append(slices.DeleteFunc(slices.Clone(halt.On), undue), on...)
 	}
+}
+
+// hookOpens adds, behind the bracket's own conditions, what the gates of the locked versions of a
+// hook that has none wait for: a version that was taken from the hook because targets elsewhere
+// failed with it comes back to this group when one of them succeeds.
+func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
+	p := w.pendingOn(b, resource)
+	if p == nil {
+		return
+	}
+	own := len(wait.On)
+	for _, run := range b.runs[p.from:p.to] {
+		if run.version != none {
+			continue
+		}
+		m := groupMember(b.latest(), w.targets[run.target].Deployment)
+		if m == nil {
+			continue
+		}
+		for _, lock := range m.Locks {
+			n := w.number(run.target, lock.ID)
+			if n < 0 || !w.inScope(run.target, n) {
+				continue
+			}
+			until, on := opener(w.gateAt(run.target, n).blockers)
+			if !until.IsZero() {
+				wait.Until = sooner(wait.Until, until)
+			}
+			for _, c := range on {
+				if slices.Contains(wait.On, c) {
+					continue
+				}
+				if len(wait.On) == own { // the bracket's list may be shared
+					wait.On = slices.Clone(wait.On)
+				}
+				wait.On = append(wait.On, c)
+			}
+		}
+	}
+}
+
+// pendingOn returns what is known of a resource on which the latest group has not begun, or nil.
+func (w *work) pendingOn(b *bracketWork, resource string) *pendingResource {
+	r, known := w.resource(resource)
+	k, pending := slices.BinarySearchFunc(b.pending, r, func(p pendingResource, r int32) int { return int(p.resource - r) })
+	if !known || !pending {
+		return nil
+	}
+	return &b.pending[k]
 }
 
 // opener returns what the execution on a pending resource waits for besides time, and the instant

@@ -178,13 +178,24 @@ func (v Verdict) String() string {
 	case ReasonRolloutNotStarted, Reason(bracket.ReasonWaitsForMembers), Reason(bracket.ReasonHookWithoutVersion):
 		or = " and " // its gates must all open, all these members must end, and the version comes before the group that takes it along
 	}
-	if len(v.On) > 0 {
+	on := v.On
+	var locked []Condition // what a version waits for that this group has locked
+	if v.Reason == Reason(bracket.ReasonHookWithoutVersion) {
+		if next := slices.IndexFunc(on, func(c Condition) bool { return c.Kind == OnGroupClose }) + 1; next > 0 {
+			on, locked = on[:next], on[next:]
+		}
+	}
+	if len(on) > 0 {
 		b.WriteString(", waits for ")
-		on := v.On
 		if v.Reason == ReasonRolloutNotStarted { // how a gate opens that does not by itself is said by the gate
 			on = slices.DeleteFunc(slices.Clone(on), func(c Condition) bool { return c.Kind == OnOperator || c.Kind == OnVersion })
 		}
 		b.WriteString(strings.Join(v.phrases(on), or))
+	}
+	if len(locked) > 0 {
+		gates := Verdict{Rule: v.Rule} // an override lets a version past these
+		b.WriteString(", or for ")
+		b.WriteString(strings.Join(gates.phrases(locked), " or "))
 	}
 	return b.String()
 }

@@ -82,6 +82,12 @@ func TestVerdictReads(t *testing.T) {
 		{"a version of the hook alone helps nobody: the next group has to lock it", rollout.Verdict{
 			Reason: "bracket_hook_without_version", On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "drain"}, {Kind: rollout.OnGroupClose, Environment: "prod"}},
 		}, "bracket_hook_without_version, waits for a version of drain and the next group in prod"},
+		{"or until its locked version may be deployed again", rollout.Verdict{
+			Reason: "bracket_hook_without_version", Rule: "b", On: []rollout.Condition{
+				{Kind: rollout.OnVersion, Deployment: "drain"}, {Kind: rollout.OnGroupClose, Environment: "prod"},
+				{Kind: rollout.OnOperator}, {Kind: rollout.OnJob, Deployment: "drain", Version: "d1"},
+			},
+		}, "bracket_hook_without_version, waits for a version of drain and the next group in prod, or for an operator's override or successes of drain d1"},
 		{"what it is queued behind has failed, and may never end by itself", rollout.Verdict{
 			Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd, Resource: "r1"}}, Data: &rollout.Data{Names: []string{"kubelet"}},
 		}, "bracket_queued (kubelet failed), waits for the end of the bracket on r1"},
@@ -235,7 +241,7 @@ func forms() map[rollout.Reason]string {
 		"bracket_waits_for_members":    "pending - member|pending ! |pending ! member",
 		"bracket_queued":               "pending - execution_end",
 		"bracket_merge_budget":         "pending - execution_end",
-		"bracket_hook_without_version": "pending - group_close|pending - group_close,version",
+		"bracket_hook_without_version": "pending ? group_close|pending ? group_close,version",
 		"bracket_ended":                "denied - group_close,operator",
 		"bracket_hook_waits_for_main":  "pending - group_close",
 		"bracket_no_version":           "denied - version",
@@ -260,6 +266,13 @@ func formFault(v rollout.Verdict) string {
 		if parts, known := needs[on.Kind]; !known || slices.Contains(parts, "") {
 			return "who waits for it cannot tell which " + string(on.Kind)
 		}
+	}
+	if v.Reason == "bracket_hook_without_version" { // behind these: what the gates of a locked version wait for
+		own := slices.Index(kinds, "group_close") + 1
+		if until == "!" && len(kinds) == own {
+			return "no gate says what opens then"
+		}
+		kinds = kinds[:own]
 	}
 	slices.Sort(kinds)
 	if v.Reason == rollout.ReasonRolloutNotStarted { // what a progression waits for if no success comes by itself
