@@ -377,7 +377,7 @@ func (o outOfReach) unless(population, required int) string {
 // plan runs it there again, unless a bracket does, or something outdates it.
 func (w *work) adopted(i, n int32) bool {
 	t := &w.targets[i]
-	return t.current == n && !t.busy && !w.members[i] && t.OutdatedAt.IsZero() && t.latest(w.version(i, n).ID).len() == 0
+	return t.current == n && !t.busy && !w.members[i] && !t.outdated && t.latest(w.version(i, n).ID).len() == 0
 }
 
 // failedForGood reports whether a target has begun version n and failed, and no plan tries it

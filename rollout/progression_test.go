@@ -301,6 +301,8 @@ func TestProgressionOutOfReach(t *testing.T) {
 			"1 of 2 targets there went on to a newer version without this one and 1 failed for good, so that it cannot be reached any more"},
 		{"it runs where the host says so, and no job tells that it succeeded", progress(""), [][]rollout.Job{ok, nil}, nil, adopted, "1 of 2 targets there run it without a job that succeeded, so that it cannot be reached without an operator"},
 		{"it is run once more, because something changed", progress(""), [][]rollout.Job{ok, nil}, nil, func(s *rollout.Snapshot) { adopted(s); s.Targets[2].OutdatedAt = minute(4) }, ""},
+		{"the host knows no instant at which it changed, and says so in the year 0", progress(""), [][]rollout.Job{ok, nil}, nil, func(s *rollout.Snapshot) { adopted(s); s.Targets[2].OutdatedAt = time.Time{}.Add(-time.Hour) },
+			"1 of 2 targets there run it without a job that succeeded, so that it cannot be reached without an operator"},
 		{"some went on, some failed and some were adopted", progress(""), [][]rollout.Job{hotfix, nil, failed, nil}, nil, adopted,
 			"1 of 4 targets there went on to a newer version without this one and 1 failed for good and 1 run it without a job that succeeded, so that it cannot be reached any more"},
 		{"it failed in one environment, and can be proved in the other", replaced(progress(""), either), [][]rollout.Job{ok, failed}, [][]rollout.Job{nil}, nil, ""},
