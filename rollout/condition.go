@@ -26,12 +26,14 @@ const (
 	OnFreeze       ConditionKind = "freeze"        // Freeze is left out of the snapshot, or ends earlier
 
 	// OnOperator names no single event. With Group and Resource it is a [bracket.Command] for the
-	// execution of that group on that resource. Without them:
+	// execution of that group on that resource; for slot_full, for the first one that holds a slot
+	// of the pool. Without them:
 	//
 	//   - bracket_ended, whose execution no command begins again: [Target.OutdatedAt] is set to
 	//     now, and so the next group runs the target;
 	//   - retry_exhausted without a Rule, because there is no retry rule to override: such a rule is
 	//     added, or a job of the host's own succeeds;
+	//   - slot_full: a job whose slot is stuck or quarantined is ended, see [Stuck];
 	//   - any other verdict: an [Override] of its Rule.
 	OnOperator ConditionKind = "operator"
 )

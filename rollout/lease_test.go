@@ -562,6 +562,80 @@ func TestStuckAndStartedAgain(t *testing.T) {
 	}
 }
 
+// TestFullOfWhatHolds: who waits for a pool of which every slot is held by what has failed and holds,
+// or is stuck, is told of the operator, because no job frees a slot by itself. One holder at work is
+// enough to wait for.
+func TestFullOfWhatHolds(t *testing.T) {
+	const (
+		slot    = "a free slot in P"
+		command = slot + " or an operator's command for b/prod/1 on r1"
+		ends    = slot + " or an operator who ends what is stuck"
+	)
+	bracketed := func(reaction string) string {
+		return `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"` + reaction + `"}},`
+	}
+	for _, row := range []struct {
+		why           string
+		rules, limit  string
+		first, second rollout.JobStatus // of the jobs on r1 and r2; empty: none, and the slot is not taken
+		minute        int
+		edit          func(*rollout.Snapshot)
+		want          string
+	}{
+		{"it has failed and holds", bracketed("hold"), `"limit":1`, rollout.JobFailure, "", 1, nil, command},
+		{"both hold: the first is named", bracketed("hold"), `"limit":2`, rollout.JobFailure, rollout.JobFailure, 1, nil, command},
+		{"one of them is at work", bracketed("hold"), `"limit":2`, rollout.JobFailure, rollout.JobInProgress, 1, nil, slot},
+		{"it is at work", bracketed("hold"), `"limit":1`, rollout.JobInProgress, "", 1, nil, slot},
+		{"it goes back by itself", bracketed("rollback_all"), `"limit":1`, rollout.JobFailure, "", 1, nil, slot},
+		{"what failed is drained", bracketed("hold"), `"limit":1`, rollout.JobFailure, "", 1, func(s *rollout.Snapshot) { s.Unavailable = []string{"r1"} }, command},
+		{"another one is down, and may come up", bracketed("hold"), `"limit":2`, rollout.JobFailure, "", 1, func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }, slot},
+		{"a job of the host, which may end", bracketed("hold"), `"limit":2`, rollout.JobFailure, "", 1, func(s *rollout.Snapshot) {
+			s.Active = map[string][]concurrency.Holder{"P": {{Resource: "r2", Group: "x"}}}
+		}, slot},
+		{"not stuck yet", "", `"limit":1,"stuckAfterSeconds":600`, rollout.JobInProgress, "", 9, nil, slot},
+		{"stuck", "", `"limit":1,"stuckAfterSeconds":600`, rollout.JobInProgress, "", 10, nil, ends},
+		{"stuck and quarantined", "", `"limit":1,"stuckAfterSeconds":600,"onStuck":"quarantine"`, rollout.JobInProgress, "", 10, nil, ends},
+		{"one is stuck, and one holds", bracketed("hold"), `"limit":2,"stuckAfterSeconds":600`, rollout.JobFailure, rollout.JobInProgress, 20, nil, command},
+		{"one is stuck, and one is an orphan", "", `"limit":2,"stuckAfterSeconds":600`, rollout.JobInProgress, rollout.JobFailure, 20, func(s *rollout.Snapshot) {
+			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == "r2" })
+		}, slot + " or the release of an orphan in P or an operator who ends what is stuck"},
+	} {
+		s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}})
+		set := compile(t, policy(row.rules+`{"id":"P","resourceConcurrency":{"groupSelector":"true",`+row.limit+`}}`))
+		plan := mustPlan(t, set, s, t0)
+		status := map[string]rollout.JobStatus{"r1": row.first, "r2": row.second}
+		plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return status[start.Resource] == "" })
+		s.State = mustCommit(t, plan, t0)
+		for _, start := range plan.Start {
+			add(&s, start, job(start, t0, status[start.Resource]))
+		}
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan = mustPlan(t, set, s, minute(row.minute))
+		var shared *rollout.Condition
+		for _, resource := range []string{"r3", "r4"} {
+			wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: resource, Environment: "prod", Deployment: "a"})
+			if len(wait.Blockers) != 1 || wait.Blockers[0].String() != "slot_full, waits for "+row.want {
+				t.Errorf("%s: %v, want %q", row.why, wait, row.want)
+				continue
+			}
+			v := wait.Blockers[0]
+			if operator := slices.Contains(v.Actors(), rollout.ActorOperator); operator != (row.want != slot) || !slices.Contains(v.Actors(), rollout.ActorFleet) {
+				t.Errorf("%s: opened by %q", row.why, v.Actors())
+			}
+			if shared != nil && shared != &v.On[0] {
+				t.Errorf("%s: the waits for one pool do not share their events", row.why)
+			}
+			shared = &v.On[0]
+		}
+		queue, err := plan.Queue()
+		if err != nil || len(queue) == 0 || slices.ContainsFunc(queue, func(q rollout.Queued) bool { return !slices.Equal(q.Pools, []string{"P"}) }) {
+			t.Errorf("%s: in the queue are %v (%v)", row.why, queue, err)
+		}
+	}
+}
+
 // TestAbandonedLease: an operator gives an execution up; its slot is quarantined and still counts,
 // and a record of a pool that no rule has any more is kept with it.
 func TestAbandonedLease(t *testing.T) {

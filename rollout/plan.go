@@ -275,6 +275,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	}
 	w.listOrphans()
 	w.nameOrphans()
+	w.nameHeld()
 	w.keepRollouts()
 	w.unheeded()
 	w.plan.Next, w.plan.Diagnostics = w.rings, w.diagnosed()

@@ -227,6 +227,8 @@ func (v Verdict) phrases(on []Condition) []string {
 		case c.Kind != OnOperator || c.Group != "":
 		case v.Reason == Reason(bracket.ReasonEnded):
 			text += "'s outdatedAt"
+		case v.Reason == Reason(concurrency.SlotFull):
+			text += " who ends what is stuck"
 		case v.Rule != "" && !strings.HasPrefix(string(v.Reason), "bracket_"): // no override lets a version out of its bracket
 			text += "'s override"
 		}

@@ -233,7 +233,7 @@ func forms() map[rollout.Reason]string {
 		"version_unknown":              "denied - version",
 		"custom_invalid":               "denied - config",
 		"frozen":                       "pending ? freeze",
-		"slot_full":                    "pending - slot|pending - orphan,slot",
+		"slot_full":                    "pending - slot|pending - orphan,slot|pending - operator,slot|pending - operator,orphan,slot",
 		"slot_paused":                  "pending - config",
 		"slot_keys_full":               "pending - slot|pending - orphan,slot",
 		"slot_reserved":                "pending ? slot|pending ? orphan,slot",

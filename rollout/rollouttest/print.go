@@ -210,7 +210,8 @@ func verdictText(v rollout.Verdict, deployment string) string {
 			}
 		}
 	}
-	if !until.IsZero() || members+len(pools) == len(on) || v.Reason == rollout.ReasonRolloutNotStarted {
+	held := commands && v.Reason == rollout.Reason(concurrency.SlotFull) // by whom is told with the line
+	if !until.IsZero() || held || members+len(pools) == len(on) || v.Reason == rollout.ReasonRolloutNotStarted {
 		v.On = nil // the rules that keep a rollout from starting are blockers of their own, listed beside it
 	}
 	text := v.String()
@@ -225,6 +226,9 @@ func verdictText(v rollout.Verdict, deployment string) string {
 			where = " beside "
 		}
 		text += where + strings.Join(pools, ", ")
+	}
+	if held {
+		text += ", waits for an operator"
 	}
 	if !until.IsZero() {
 		text += " until " + until.UTC().Format("2006-01-02 15:04:05")

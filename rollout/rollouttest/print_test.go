@@ -96,7 +96,7 @@ func TestWaitsAreTold(t *testing.T) {
 		{"members, or somebody", []rollout.Verdict{{Reason: "bracket_failed_holding", On: []rollout.Condition{member("drain"), operator}}}, nil,
 			"bracket_failed_holding, waits for drain on r1 or an operator"},
 		{"a slot", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotFull), On: []rollout.Condition{slot("a%2Fb/c"), slot("d")}}}, []string{"r2", "r3"}, "slot_full in a/b/c, d, held by r2, r3"},
-		{"a slot, or somebody", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotFull), On: []rollout.Condition{slot("d"), operator}}}, nil, "slot_full, waits for a free slot in d or an operator"},
+		{"a slot that only somebody can free", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotFull), On: []rollout.Condition{slot("d"), operator}}}, []string{"r2", "r3"}, "slot_full in d, waits for an operator, held by r2, r3"},
 		{"a key, for which others must go", []rollout.Verdict{{Reason: rollout.Reason(concurrency.SlotKeysFull), On: []rollout.Condition{slot("d")}}}, nil, "slot_keys_full beside d"},
 		{"gates that are listed beside it", []rollout.Verdict{{Reason: rollout.ReasonRolloutNotStarted, On: []rollout.Condition{{Kind: rollout.OnApproval, Version: "v2", Environment: "prod"}}}, {Reason: rollout.ReasonApprovalMissing, On: []rollout.Condition{operator}}}, nil,
 			"rollout_not_started; approval_missing, waits for an operator"},
