@@ -293,7 +293,7 @@ func (w *work) versionDependency(i int32, d VersionDependency, runs []pendingRun
 	verdict := Verdict{
 		Status: Denied, Reason: ReasonVersionUnmet,
 		On:   []Condition{{Kind: OnDependency, Deployment: d.Deployment, Resource: t.Resource, Environment: t.Environment}},
-		Data: &Data{Names: []string{d.Deployment}},
+		Data: &Data{Names: []string{d.Deployment}, Detail: d.VersionSelector},
 	}
 	matcher, err := w.expression(d.VersionSelector)
 	if err != nil {

@@ -171,7 +171,7 @@ func TestDependenciesThatAreNamed(t *testing.T) {
 	plan := mustPlan(t, compile(t, `{"name":"p","selector":"deployment.name == 'web'","rules":[{"deploymentDependency":{"dependsOn":"deployment.name != 'web'","match":"all"}}]}`), s, t0)
 	wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "web"})
 	if got, want := wait.String(), "r1 / prod / web: v1 waits: dependency_unmet cache, db, queue, waits for cache on r1 or db on r1 or queue on r1; "+
-		"version_dependency_unmet db, waits for db on r1; version_dependency_unmet cache, waits for cache on r1"; got != want {
+		"version_dependency_unmet db: true, waits for db on r1; version_dependency_unmet cache: true, waits for cache on r1"; got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}
 
@@ -804,7 +804,7 @@ func TestVersionNeedsWhoIsAbsent(t *testing.T) {
 		s := needing(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}}), "a", "b")
 		s.Versions[1].Dependencies[0].VersionSelector = "version.tag == 'v1'"
 		s.Targets[1].Current = runs
-		if got, actors := waits(mustPlan(t, compile(t, policy(plain)), s, t0), "a"); got != "version_dependency_unmet b, waits for b on r1" || !slices.Equal(actors, []rollout.Actor{rollout.ActorFleet}) {
+		if got, actors := waits(mustPlan(t, compile(t, policy(plain)), s, t0), "a"); got != "version_dependency_unmet b: version.tag == 'v1', waits for b on r1" || !slices.Equal(actors, []rollout.Actor{rollout.ActorFleet}) {
 			t.Errorf("b runs %q: told %q, opened by %q", runs, got, actors)
 		}
 	}
@@ -855,7 +855,7 @@ func TestVersionWaitsWithinItsExecution(t *testing.T) {
 			plan := mustPlan(t, set, s, now)
 			waits := plan.Waiting.Len() > 0
 			if waits {
-				want := rollout.Verdict{Status: rollout.Denied, Reason: rollout.ReasonVersionUnmet, Data: &rollout.Data{Names: []string{"b"}},
+				want := rollout.Verdict{Status: rollout.Denied, Reason: rollout.ReasonVersionUnmet, Data: &rollout.Data{Names: []string{"b"}, Detail: "version.tag == 'v2'"},
 					On: []rollout.Condition{{Kind: rollout.OnDependency, Deployment: "b", Resource: "r1", Environment: "prod"}}}
 				w, _ := plan.Waiting.Of(a)
 				if w.Version != "v2" || !reflect.DeepEqual(w.Blockers, []rollout.Verdict{want}) {

@@ -93,7 +93,7 @@ type Verdict struct {
 //	progression_waiting                   Attempt: how many targets have succeeded; Allowed: how many are needed; Names: in which environments; Detail: why that is out of reach, if it is
 //	progression_too_old                   Detail: the instant of the newest success, by RFC 3339
 //	dependency_unmet                      Names: the deployments that do not run what is needed
-//	version_dependency_unmet              Names: the deployment that does not; Detail: that it has no target there, if so
+//	version_dependency_unmet              Names: the deployment that does not; Detail: the selector of the versions that would do, or that it has no target there
 //	cooldown                              Names: the version whose interval is not over
 //	window_closed, window_too_short       Names: the members that the window holds, if an override lets others of the execution past it; Detail: why it never opens, if so
 //	rollout_not_due                       Position and Population

@@ -115,7 +115,7 @@ func TestVerdictsInFull(t *testing.T) {
 		{why: "of which nobody knows whom it concerns", rules: `{"id":"R","deploymentDependency":{"appliesTo":"int(deployment.id) > 1","dependsOn":"deployment.id == 'db'"}}`,
 			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"detail":"fails: int(deployment.id) > 1"}}]`},
 		{why: "a dependency of the version", edit: func(s *rollout.Snapshot) { needs(s, "v2") },
-			want: `[{"status":"denied","reason":"version_dependency_unmet","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"names":["db"]}}]`},
+			want: `[{"status":"denied","reason":"version_dependency_unmet","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"names":["db"],"detail":"version.tag == 'v2'"}}]`},
 		{why: "one that fails", edit: func(s *rollout.Snapshot) {
 			newest(s).Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "int(version.tag) > 1"}}
 		},

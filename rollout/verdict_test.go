@@ -278,7 +278,7 @@ func formFault(v rollout.Verdict) string {
 	if v.Reason == rollout.ReasonRolloutNotStarted { // what a progression waits for if no success comes by itself
 		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "operator" || kind == "version" })
 	}
-	if v.Reason == rollout.ReasonVersionUnmet && (v.Data.Detail != "") != (len(v.On) == 2) {
+	if v.Reason == rollout.ReasonVersionUnmet && (v.Data.Detail == "it has no target on this resource in this environment") != (len(v.On) == 2) {
 		return "no detail says why more than a dependency helps, or one says it for nothing"
 	}
 	events := strings.Join(slices.Compact(kinds), ",")
