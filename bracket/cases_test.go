@@ -210,7 +210,7 @@ func TestExecCases(t *testing.T) {
 				{65, "", "n1/drain@v1"}, {73, "drain", "n1/os@v2"}, {76, "os", "n1/containerd@v2 n1/kubelet@v2"},
 				{79, "kubelet containerd", "n1/uncordon@v1"}, {80, "uncordon", ""},
 			} {
-				for _, d := range strings.Fields(row.ends) {
+				for d := range strings.FieldsSeq(row.ends) {
 					h.end("n1", d, RunSucceeded, row.minutes)
 				}
 				h.step(row.minutes)

@@ -54,7 +54,7 @@ func (h *host) succeeds(deployment string, minutes int) {
 func (h *host) is(status Status, members string) {
 	h.t.Helper()
 	x := h.open("n1")
-	for _, want := range strings.Fields(members) {
+	for want := range strings.FieldsSeq(members) {
 		deployment, status, _ := strings.Cut(want, "=")
 		if got := h.status("n1", deployment); string(got) != status {
 			h.t.Errorf("%s is %s, want %s", deployment, got, status)

@@ -3,6 +3,7 @@ package bracket
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -136,9 +137,7 @@ func newTraceWorld(t *testing.T, in traceInput) *traceWorld {
 	w.out.Ended = []traceEnd{}
 	for _, r := range in.Resources {
 		w.current[r] = make(map[string]string)
-		for d, v := range in.Current {
-			w.current[r][d] = v
-		}
+		maps.Copy(w.current[r], in.Current)
 	}
 	return w
 }

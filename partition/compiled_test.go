@@ -316,7 +316,7 @@ func TestManyMembers(t *testing.T) {
 		}
 		var want []int
 		broken := partition.State{Released: oldVersion, Applied: oldVersion}
-		for i := 0; i < n; i++ {
+		for i := range n {
 			state := healthy(newVersion)
 			if i%4097 == 0 || i%4097 == 4096 || i == n-1 || i%9973 == 0 {
 				state = broken

@@ -727,7 +727,7 @@ func TestApprovedThereLater(t *testing.T) {
 		last := 1 // the group that began something last
 		for k, step := range row.steps {
 			now := t0.Add(time.Duration(step.minute) * time.Minute)
-			for _, deployment := range strings.Fields(step.approve) {
+			for deployment := range strings.FieldsSeq(step.approve) {
 				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: deployment, Environment: "prod", By: strconv.Itoa(k), Status: rollout.Approved, At: now})
 			}
 			if step.newer != "" {

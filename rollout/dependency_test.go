@@ -546,7 +546,7 @@ func TestVersionsInTheOrderOfTheirExecution(t *testing.T) {
 			for i := range s.Versions {
 				v := &s.Versions[i]
 				if need := row.needs[v.Deployment]; v.ID == "v2" && need != "" {
-					for _, id := range strings.Fields(need) {
+					for id := range strings.FieldsSeq(need) {
 						v.Dependencies = append(v.Dependencies, rollout.VersionDependency{Deployment: id, VersionSelector: "version.tag == 'v2'"})
 					}
 				}

@@ -125,7 +125,7 @@ func TestParseRecordingErrors(t *testing.T) {
 		if strings.HasPrefix(err.Error(), ":") {
 			t.Errorf("%s: %q begins with a path of nothing", row.why, err)
 		}
-		for _, part := range strings.Split(row.want, "\n") {
+		for part := range strings.SplitSeq(row.want, "\n") {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %q does not say %q", row.why, err, part)
 			}

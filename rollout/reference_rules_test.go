@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -447,7 +448,7 @@ func inside(rule namedRule, at time.Time) bool {
 	}
 	_, minutes, _ := strings.Cut(w.RRule, "BYMINUTE=")
 	minutes, _, _ = strings.Cut(minutes, ";")
-	for _, text := range strings.Split(minutes, ",") {
+	for text := range strings.SplitSeq(minutes, ",") {
 		var start int
 		fmt.Sscan(text, &start)
 		for _, hour := range []int{0, 23} {
@@ -550,9 +551,7 @@ func (r *reference) shut(o openings) (blockers []string) {
 		r.wake(until)
 	}
 	rest := openings{opened: map[int]bool{}}
-	for k, is := range o.opened {
-		rest.opened[k] = is
-	}
+	maps.Copy(rest.opened, o.opened)
 	reasons := map[string]string{}
 	for _, rule := range o.rules {
 		covered := inside(rule, r.now)
@@ -597,9 +596,7 @@ func (r *reference) shut(o openings) (blockers []string) {
 // a window, all of them; and all windows if each policy is open for so long by itself.
 func (o openings) blame(at time.Time, d time.Duration) (doomed []string, until time.Time, ever bool) {
 	rest := openings{rules: o.rules, opened: map[int]bool{}}
-	for k, is := range o.opened {
-		rest.opened[k] = is
-	}
+	maps.Copy(rest.opened, o.opened)
 	for len(rest.rules) > 0 && !ever {
 		var guilty []string
 		for policy := range 10 {

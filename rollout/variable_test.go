@@ -103,7 +103,7 @@ func TestVariables(t *testing.T) {
 			policies: policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'db' && EXPR"}}`)},
 	} {
 		for _, list := range row.variables {
-			for _, expression := range strings.Split(list, ", ") {
+			for expression := range strings.SplitSeq(list, ", ") {
 				for _, holds := range []bool{true, false} {
 					asked := expression
 					if !holds {

@@ -220,7 +220,7 @@ func TestDataOfReasons(t *testing.T) {
 	table, _, _ = strings.Cut(table, "type Data struct")
 	documented := map[string]bool{}
 	for _, row := range regexp.MustCompile(`(?m)^//\t([a-z_, ]+?)  +(.*)$`).FindAllStringSubmatch(table, -1) {
-		for _, reason := range strings.Split(row[1], ", ") {
+		for reason := range strings.SplitSeq(row[1], ", ") {
 			for _, field := range regexp.MustCompile(`Position|Population|Attempt|Allowed|Names|Detail`).FindAllString(row[2], -1) {
 				documented[reason+" "+field] = true
 			}

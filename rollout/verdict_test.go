@@ -286,7 +286,7 @@ func formFault(v rollout.Verdict) string {
 	if !known {
 		return ""
 	}
-	for _, one := range strings.Split(form, "|") {
+	for one := range strings.SplitSeq(form, "|") {
 		parts := strings.Split(one, " ")
 		if string(v.Status) == parts[0] && (parts[1] == "?" || parts[1] == until) && events == parts[2] {
 			return ""

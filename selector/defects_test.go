@@ -120,9 +120,7 @@ func TestDefectParsedTreesAreShared(t *testing.T) {
 	env := newEnv(t, selector.Limits{})
 	var wg sync.WaitGroup
 	for range 8 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for range 20 {
 				s, err := env.Compile("tags.exists(x, x == resource.metadata['a']) || resource.kind == 'Node'")
 				if err != nil {
@@ -133,7 +131,7 @@ func TestDefectParsedTreesAreShared(t *testing.T) {
 					t.Error(ok, err)
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 }

@@ -335,9 +335,7 @@ func TestI3ManyGoroutines(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for range 8 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for range 50 {
 				for i, text := range texts {
 					own, err := env.Compile(text)
@@ -354,7 +352,7 @@ func TestI3ManyGoroutines(t *testing.T) {
 					}
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 }

@@ -107,7 +107,7 @@ func labelKey(key string) string {
 		if len(prefix) > 253 {
 			return fmt.Sprintf("the key has a prefix of %d characters, at most 253 are allowed", len(prefix))
 		}
-		for _, part := range strings.Split(prefix, ".") {
+		for part := range strings.SplitSeq(prefix, ".") {
 			if !framed(part, "-") || strings.ToLower(part) != part {
 				return "the prefix of the key must be a DNS name such as example.com: lower-case letters, digits, - and ."
 			}

@@ -102,7 +102,7 @@ func TestLabelsValidate(t *testing.T) {
 		t.Fatal("valid")
 	}
 	var paths []string
-	for _, line := range strings.Split(err.Error(), "\n") {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
 		path, msg, ok := strings.Cut(line, ": ")
 		if !ok || msg == "" {
 			t.Errorf("%q has no path", line)

@@ -192,7 +192,7 @@ func casePlan(t *testing.T, c oneCase) {
 func event(t testing.TB, slots []surge.Slot, events string) []surge.Slot {
 	t.Helper()
 	next := append([]surge.Slot{}, slots...)
-	for _, one := range strings.Split(events, ",") {
+	for one := range strings.SplitSeq(events, ",") {
 		number, what, _ := strings.Cut(strings.TrimSpace(one), " ")
 		i, err := strconv.Atoi(number)
 		if err != nil || i >= len(next) {

@@ -64,7 +64,7 @@ func walkthrough(spec surge.Spec, state string, events []string) (lines []string
 			return append(lines, fmt.Sprint(line, " ", plan.Blocked))
 		default:
 			line += " " + events[0]
-			for _, one := range strings.Split(events[0], ", ") {
+			for one := range strings.SplitSeq(events[0], ", ") {
 				var index int
 				var what string
 				fmt.Sscan(one, &index, &what)

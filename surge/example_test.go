@@ -109,9 +109,9 @@ func formatSet(state surge.SetState) string {
 // that is created gets ready.
 func playSet(spec surge.SetSpec, text string) {
 	var state surge.SetState
-	for _, replica := range strings.Split(text, " | ") {
+	for replica := range strings.SplitSeq(text, " | ") {
 		var components []surge.Units
-		for _, component := range strings.Fields(replica) {
+		for component := range strings.FieldsSeq(replica) {
 			slots, _ := surge.ParseSlots(component)
 			components = append(components, surge.Units{Slots: slots})
 		}

@@ -238,12 +238,7 @@ func TestApply(t *testing.T) {
 func TestDiagnose(t *testing.T) {
 	never := func(which ...int) func(int) bool {
 		return func(index int) bool {
-			for _, one := range which {
-				if one == index {
-					return true
-				}
-			}
-			return false
+			return slices.Contains(which, index)
 		}
 	}
 	gang := func(m int) func(*surge.Spec) { return func(s *surge.Spec) { s.MinAvailable = m } }

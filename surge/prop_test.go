@@ -107,7 +107,7 @@ func propReference(t *rapid.T, outcomes testkit.Tally) {
 	for _, action := range plan.Actions {
 		outcomes[action.Reason.String()]++
 	}
-	for _, code := range strings.Fields(plan.Blocked.String()) {
+	for code := range strings.FieldsSeq(plan.Blocked.String()) {
 		outcomes[code]++
 	}
 	if plan.Converged {

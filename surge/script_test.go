@@ -116,7 +116,7 @@ func (s *script) run(line string) {
 		fmt.Fprintln(s.out, surge.FormatSlots(s.slots))
 	case "diagnose":
 		never := map[int]bool{}
-		for _, field := range strings.Fields(rest) {
+		for field := range strings.FieldsSeq(rest) {
 			index, err := strconv.Atoi(field)
 			if err != nil {
 				s.t.Fatal(err)
@@ -149,7 +149,7 @@ func (s *script) run(line string) {
 		s.state = s.state.Apply(plan)
 		fmt.Fprintf(s.out, "%v\n%s\n", plan, formatSet(s.state))
 	case "unit":
-		for _, one := range strings.Split(rest, ", ") {
+		for one := range strings.SplitSeq(rest, ", ") {
 			var r, c, i int
 			var what string
 			if _, err := fmt.Sscanf(one, "%d/%d/%d %s", &r, &c, &i, &what); err != nil {

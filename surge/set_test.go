@@ -243,7 +243,7 @@ func TestScaledApart(t *testing.T) {
 		var state surge.SetState
 		for _, line := range lines {
 			var replica []surge.Units
-			for _, component := range strings.Fields(line) {
+			for component := range strings.FieldsSeq(line) {
 				text, number, own := strings.Cut(component, ":")
 				one := surge.Units{Slots: parse(t, text)}
 				if own {

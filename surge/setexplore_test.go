@@ -261,9 +261,9 @@ type setExploration struct {
 // observe translates a state for the planner.
 func (s setState) observe() surge.SetState {
 	var state surge.SetState
-	for _, replica := range strings.Split(s.units, "|") {
+	for replica := range strings.SplitSeq(s.units, "|") {
 		var list []surge.Units
-		for _, component := range strings.Split(replica, " ") {
+		for component := range strings.SplitSeq(replica, " ") {
 			u := surge.Units{Slots: make([]surge.Slot, len(component)), Revisions: make([]string, len(component))}
 			for i, char := range []byte(component) {
 				u.Slots[i] = s.slot(char)
@@ -568,7 +568,7 @@ func (e *setExploration) checkDisruption(state surge.SetState, fail failure) {
 
 // resized reports whether the world starts with other numbers of units than its Spec has.
 func (e *setExploration) resized() bool {
-	for _, replica := range strings.Split(e.world.start, "|") {
+	for replica := range strings.SplitSeq(e.world.start, "|") {
 		for i, component := range strings.Split(replica, " ") {
 			if len(component) != e.world.spec.Components[i].Replicas {
 				return true

@@ -19,7 +19,7 @@ func parseSet(t testing.TB, replicas []string) surge.SetState {
 	var state surge.SetState
 	for _, line := range replicas {
 		var replica []surge.Units
-		for _, component := range strings.Fields(line) {
+		for component := range strings.FieldsSeq(line) {
 			replica = append(replica, surge.Units{Slots: parse(t, component)})
 		}
 		state = append(state, replica)

@@ -63,7 +63,7 @@ func replay(o options) (verdict, error) {
 			if wrong++; wrong > mostWrong {
 				continue
 			}
-			for _, fault := range strings.Split(err.Error(), "\n") {
+			for fault := range strings.SplitSeq(err.Error(), "\n") {
 				separator := ": "
 				if column, ok := strings.CutPrefix(fault, "line 1, "); ok { // a recording is one line, and this is it
 					separator, fault = ", ", column

@@ -32,7 +32,7 @@ type world struct {
 
 // inject reads a list of what is to go wrong.
 func (w *world) inject(list string) error {
-	for _, fault := range strings.Split(list, ",") {
+	for fault := range strings.SplitSeq(list, ",") {
 		switch fault {
 		case "stuck-surge", "new-revision", "scale-down", "fail", "broken", "hang", "remove":
 			if w.faults[fault] {

@@ -181,7 +181,7 @@ func (t Timeline) letters() (map[string]byte, string) {
 	for _, e := range t.Entries {
 		if e.begins() && !slices.Contains(names, e.Deployment) {
 			names = append(names, e.Deployment)
-			for _, word := range strings.Split(e.Deployment, "-") {
+			for word := range strings.SplitSeq(e.Deployment, "-") {
 				words[word]++
 			}
 		}
@@ -191,7 +191,7 @@ func (t Timeline) letters() (map[string]byte, string) {
 	var legend []string
 	for _, name := range names {
 		choices := ""
-		for _, word := range strings.Split(name, "-") {
+		for word := range strings.SplitSeq(name, "-") {
 			if word != "" && words[word] == 1 {
 				choices += word[:1]
 			}

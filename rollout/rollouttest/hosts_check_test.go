@@ -202,7 +202,7 @@ func (m *truth) places(pool string) int {
 // lagged: an execution is finished as it began, and under other policies somebody may have deployed
 // a newer version there that this host has seen by now.
 func (m *truth) lagged(err error) bool {
-	for _, line := range strings.Split(err.Error(), "\n") {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if strings.Contains(line, "invariant ") && !(m.edited["policies"] && strings.Contains(line, "invariant forward")) {
 			return false
 		}

@@ -21,7 +21,7 @@ import (
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	waits := func(who string, reason rollout.Reason) (list []rollout.Waiting) {
-		for _, one := range strings.Split(who, ", ") {
+		for one := range strings.SplitSeq(who, ", ") {
 			resource, environment, _ := strings.Cut(one, " ")
 			list = append(list, rollout.Waiting{TargetID: rollout.TargetID{Resource: resource, Environment: environment, Deployment: "web"}, Version: "v2", Blockers: []rollout.Verdict{{Reason: reason}}})
 		}

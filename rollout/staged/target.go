@@ -86,7 +86,7 @@ func (s TargetState) MarshalText() ([]byte, error) {
 // is then unchanged.
 func (s *TargetState) UnmarshalText(text []byte) error {
 	var names []string
-	for v := Waiting; v < targetStates; v++ {
+	for v := range targetStates {
 		if v.String() == string(text) {
 			*s = v
 			return nil
