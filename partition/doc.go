@@ -70,7 +70,7 @@
 //	    ready; nothing else is released
 //	I4  if no cluster is paused or offline and every released one becomes ready, every matched
 //	    cluster is done after at most 2 + Σ (⌈count/maxNew⌉ + 1) steps, for every maxUnavailable,
-//	    even 0
+//	    even 0; with ByBudget or MaxPerStep after at most a step for each of them and one more
 //	I5  if a step releases nothing and More is false, the same holds for the next step
 //	I6  the order of the input does not matter, and a compiled plan equals a new one after any events
 //	I7  without manual partitions, a larger limit never releases fewer clusters

@@ -241,6 +241,41 @@ func TestI4NoDeadlock(t *testing.T) {
 	}, "strict")
 }
 
+// TestI4FewerPerStep: ByBudget and MaxPerStep may take more steps than batches do, but after the first
+// step each one releases a cluster until all are done.
+func TestI4FewerPerStep(t *testing.T) {
+	seen := testkit.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		strategy, fleet, options := genStrategy(t, false), genFleet(t, 12), genOptions(t, partition.Default)
+		fleet.Paused = false
+		for i := range fleet.Clusters {
+			s := &fleet.Clusters[i].State
+			s.Paused, s.Offline = false, false
+		}
+		p := plan(t, strategy, fleet, options)
+		batches := 2
+		for _, s := range p.Partitions {
+			batches += (s.Count+p.Batch-1)/p.Batch + 1
+		}
+		left := func(most int) (n int) {
+			p := plan(t, strategy, steps(t, strategy, fleet, options, most), options)
+			for _, w := range p.Waiting {
+				if w.Reason != partition.Unmatched {
+					n++
+				}
+			}
+			return n + len(p.Unready)
+		}
+		most := len(fleet.Clusters) - len(p.Unmatched) + 1
+		if n := left(most); n > 0 {
+			t.Fatalf("I4: %d clusters are not done after %d steps", n, most)
+		}
+		if left(batches) > 0 {
+			seen["more steps than batches"]++
+		}
+	}, "more steps than batches")
+}
+
 // TestI5Stable: a step that releases nothing and has nothing more is followed by one that releases
 // nothing, in either mode; and More says exactly whether the next step does something.
 func TestI5Stable(t *testing.T) {
