@@ -335,6 +335,64 @@ func TestDiagnoseRemedies(t *testing.T) {
 	}
 }
 
+// TestDiagnoseGatedReplicas: replicas at the target that are scheduled after a member of the base
+// gang which the partition protects do not become available by another revision, so the member is
+// named first.
+func TestDiagnoseGatedReplicas(t *testing.T) {
+	gated := func(partition, gang int) surge.Spec {
+		return change(budget(3, 0, 1), func(s *surge.Spec) { s.Partition, s.MinAvailable = partition, gang })
+	}
+	publish := "publish a working revision, or go back to the old one"
+	first := func(members string) string {
+		return "repair " + members + " of the base gang, or lower the partition to replace them: other gangs are scheduled after them; if that is not enough, " + publish
+	}
+	for _, row := range []struct {
+		why    string
+		spec   surge.Spec
+		state  string
+		remedy string
+	}{
+		{"one waits for a protected member", gated(1, 1), "oNn", first("[0]")},
+		{"all wait for the members that are down", gated(2, 2), "uon", first("[0 1]")},
+		{"a member that is at the target is no gate that a new revision leaves shut", gated(1, 1), "nNn", publish},
+		{"the gang is served", gated(1, 1), "OOn", publish},
+		{"the protected replica is not in the gang", gated(2, 1), "Oon", publish},
+		{"only the gang itself is down, and its members are scheduled together", gated(1, 3), "oNn", publish},
+		{"no gang", gated(1, 0), "oNn", publish},
+	} {
+		if got := surge.Diagnose(row.spec, parse(t, row.state), nil); got.Stuck != surge.TargetNotReady || got.Remedy != row.remedy {
+			t.Errorf("%s: got %v", row.why, got)
+		}
+	}
+	// serve carries plans out in a world in which all at the target are good, but are scheduled
+	// after the base gang.
+	serve := func(spec surge.Spec, slots []surge.Slot) (surge.Result, []surge.Slot) {
+		for range 20 {
+			plan := surge.Plan(spec, slots)
+			if len(plan.Actions) == 0 && !plan.Blocked.Has(surge.BlockedTerminating) {
+				break
+			}
+			slots = surge.Apply(slots, plan.Actions)
+			for i, slot := range slots {
+				switch {
+				case slot == surge.Terminating:
+					slots[i] = surge.Absent
+				case slot == surge.TargetUnavailable && (i < spec.MinAvailable || slots[0].Available()):
+					slots[i] = surge.TargetAvailable
+				}
+			}
+		}
+		return surge.Plan(spec, slots), slots
+	}
+	spec := gated(1, 1)
+	if plan, slots := serve(spec, parse(t, "oOo")); plan.Converged || surge.FormatSlots(slots) != "oOn" {
+		t.Errorf("a new revision alone: %v, %s", plan, surge.FormatSlots(slots))
+	}
+	if plan, slots := serve(gated(0, 1), parse(t, "oNn")); !plan.Converged {
+		t.Errorf("a lower partition: %v, %s", plan, surge.FormatSlots(slots))
+	}
+}
+
 // TestGivingUpASurge: in every small state in which a surge is waited for, the budgets with which it
 // is given up are valid, and let the update take an old replica of the base. The remedy names them,
 // unless the members of a gang have to come first; in no other scenario is there a number.

@@ -125,8 +125,11 @@ func diagnose(plan Result, r Resolved, paused bool, slots []Slot, unscheduled fu
 	}
 	if stuck := which(0, r.Replicas, pending); len(stuck) > 0 {
 		remedy := "publish a working revision, or go back to the old one"
-		if stuck[len(stuck)-1] < r.Partition { // after a new revision these replicas would be old, and protected
+		gate := which(0, min(r.MinAvailable, r.Partition), func(_ int, slot Slot) bool { return slot.Old() && !slot.Available() })
+		if last := stuck[len(stuck)-1]; last < r.Partition { // after a new revision these replicas would be old, and protected
 			remedy += ", and lower the partition"
+		} else if last >= r.MinAvailable && len(gate) > 0 { // after a new revision they would wait for the same members of the base gang
+			remedy = "repair " + listed(gate) + " of the base gang, or lower the partition to replace them: other gangs are scheduled after them; if that is not enough, " + remedy
 		}
 		return Diagnosis{Stuck: TargetNotReady, Indices: stuck, Remedy: remedy + resume}
 	}
