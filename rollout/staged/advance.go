@@ -13,13 +13,18 @@ func (e *edit) decide() {
 	case r.desired == StateStop:
 		r.phase = PhaseStopping
 	case r.desired == StateInitialize: // and so is the phase, as Compile set it
-	case over && o.OnFailure != Hold, rejected && o.OnReject != Hold:
+	case o.fails(over, rejected):
 		e.halt(PhaseFailing)
 	case over || rejected:
 		r.phase = PhaseHeld
 	default:
 		r.phase = PhaseProgressing
 	}
+}
+
+// fails reports whether what is wrong with a run fails it, or only holds it.
+func (o *Options) fails(over, rejected bool) bool {
+	return over && o.OnFailure != Hold || rejected && o.OnReject != Hold
 }
 
 func (e *edit) halt(phase Phase) {

@@ -315,7 +315,8 @@ func (d *decoder) checkPhase() {
 		return
 	}
 	stage, ok := r.stage(r.current).phase, false
-	faulty := r.overBudget() || r.rejected()
+	over, rejected := r.overBudget(), r.rejected()
+	faulty := over || rejected
 	switch r.phase {
 	case PhaseInitialized:
 		ok = r.desired == StateInitialize && r.current == 0 && stage == StagePending
@@ -324,6 +325,10 @@ func (d *decoder) checkPhase() {
 	case PhaseWaiting:
 		ok = r.desired == StateRun && !faulty && (stage == StageWaitingBefore || stage == StageWaitingAfter)
 	case PhaseHeld:
+		if r.plan.options.fails(over, rejected) {
+			d.wrong("phase", "must not be %q: the options fail such a run", r.phase)
+			return
+		}
 		ok = r.desired == StateRun && faulty
 	case PhaseStopping, PhaseStopped:
 		ok = r.desired == StateStop

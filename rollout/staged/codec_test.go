@@ -684,6 +684,8 @@ func TestDamageAtTheEnds(t *testing.T) {
 		{"Progressing over the budget", held, `"phase":"Held"`, `"phase":"Progressing"`},
 		{"Waiting for what was refused", waved, `"phase":"Held"`, `"phase":"Waiting"`},
 		{"Held, and told to stop", held, `"state":"Run","phase"`, `"state":"Stop","phase"`},
+		{"Held over the budget, and the options fail the run", held, `"onFailure":"hold"`, `"onFailure":"fail"`},
+		{"Held for what was refused, and the options are lost", waved, `"options":{"onReject":"hold"}`, `"options":{}`},
 		{"Held, and nothing was refused", asked, `"phase":"Waiting"`, `"phase":"Held"`},
 		{"causes that descend", twice, `"causes":{"reported_failed":[0,1]}`, `"causes":{"reported_failed":[1,0]}`},
 		{"a part of it failed, and nothing did", over, `"phase":"Succeeded","time"`, `"phase":"PartiallySucceeded","time"`},
