@@ -56,7 +56,7 @@ const (
 	OnOperator  ConditionKind = "operator"  // an operator's command
 	OnCluster   ConditionKind = "cluster"   // the cluster comes back online
 	OnPartition ConditionKind = "partition" // earlier partitions become ready
-	OnMember    ConditionKind = "member"    // members of the partition become ready
+	OnMember    ConditionKind = "member"    // members of the partition become ready; for TotalBudget, any targets
 	OnStep      ConditionKind = "step"      // the next step
 	OnConfig    ConditionKind = "config"    // a change of the strategy or the labels
 )

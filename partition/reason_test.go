@@ -55,6 +55,38 @@ func TestTotalBudgetOfNone(t *testing.T) {
 	}
 }
 
+// TestTotalBudgetEndsElsewhere: a target of another partition, or of none, ends the wait for the
+// budget of all targets, and all members of the own partition are ready.
+func TestTotalBudgetEndsElsewhere(t *testing.T) {
+	strategy := partition.Strategy{MaxUnavailable: partition.FromInt(1), MaxUnavailablePartitions: partition.FromInt(1), Partitions: []partition.Definition{{ClusterName: "a"}, {ClusterName: "b"}}}
+	for _, down := range []string{"a", "none"} {
+		fleet := partition.Fleet{}
+		for _, name := range []string{"a", "b", "none"} {
+			c := partition.Cluster{Name: name, Wanted: newVersion, State: partition.State{Released: newVersion, Applied: newVersion, Ready: name != down}}
+			if name == "b" {
+				c.State = healthy(oldVersion)
+			}
+			fleet.Clusters = append(fleet.Clusters, c)
+		}
+		planned := func() partition.Result {
+			plan, err := partition.Plan(strategy, fleet, partition.Options{Mode: partition.FleetController})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return plan
+		}
+		if plan := planned(); len(plan.Releases) > 0 || len(plan.Waiting) != 1 || plan.Waiting[0].Name != "b" || plan.Waiting[0].Reason != partition.TotalBudget {
+			t.Fatalf("%s is down: %v", down, plan)
+		}
+		for i := range fleet.Clusters {
+			fleet.Clusters[i].Ready = true
+		}
+		if plan := planned(); len(plan.Releases) != 1 || plan.Releases[0].Name != "b" {
+			t.Errorf("%s became ready: %v", down, plan)
+		}
+	}
+}
+
 // TestNamesOfOneLine: a line break in a name ends no line.
 func TestNamesOfOneLine(t *testing.T) {
 	id := partition.ID{Namespace: "a\n", Name: "b\n"}
