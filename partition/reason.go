@@ -16,8 +16,9 @@ type Waiting struct {
 func (w Waiting) String() string { return w.ID.String() + ": " + w.Verdict.String() }
 
 // Verdict says why a cluster waits or is held. Of the reasons that apply in the first of its
-// partitions, it has the first in the order of the constants. A cluster in no partition has only
-// the reason Unmatched.
+// partitions, it has the first in the order of the constants. Another of its partitions may release
+// it sooner, through what this reason does not name. A cluster in no partition has only the reason
+// Unmatched.
 type Verdict struct {
 	Reason    Reason `json:"reason"`
 	Partition int    `json:"partition"` // index of the first partition that the cluster is in; -1 if it is in none
@@ -25,8 +26,8 @@ type Verdict struct {
 	ClosedBy int `json:"closedBy,omitzero"`
 	// Count is the number that was compared with Limit. For Gate it counts partitions that are not
 	// ready; for Threshold, members that were NotReady before the partition's turn; for Budget,
-	// unavailable members including what this step releases; for TotalBudget, unavailable targets
-	// likewise. For Batch and StepLimit only Limit has a meaning.
+	// unavailable members including what this step releases, and 0 if only another strategy ends
+	// the wait; for TotalBudget, unavailable targets likewise. For Batch and StepLimit only Limit has a meaning.
 	Count int `json:"count,omitzero"`
 	Limit int `json:"limit,omitzero"`
 }
@@ -120,7 +121,7 @@ func (v Verdict) String() string {
 		}
 		return fmt.Sprintf("partition %d has no room for updates: %s unavailable, at most %d may be", v.Partition, counted(v.Count, "member is", "members are"), v.Limit)
 	case TotalBudget:
-		if v.Limit == 0 { // whatever is unavailable: it would be no help if that became ready
+		if v.Limit == 0 {
 			return "no healthy cluster is ever updated: at most 0 of all targets may be unavailable"
 		}
 		return fmt.Sprintf("all targets together have no room for updates: %s unavailable, at most %d may be", counted(v.Count, "is", "are"), v.Limit)
@@ -179,7 +180,9 @@ func (c *Compiled) verdict(step *Step, cluster uint32) (Verdict, bool) {
 		v.Reason, v.Limit = Batch, c.maxNew
 	case c.mode == FleetController:
 		v.Reason, v.Count, v.Limit = Budget, c.turns[p].used, s.MaxUnavailable
-		if v.Count < v.Limit {
+		if v.Limit == 0 { // whatever is unavailable: it would be no help if that became ready
+			v.Count = 0
+		} else if v.Count < v.Limit {
 			v.Reason, v.Count, v.Limit = TotalBudget, step.Controller.Unavailable, step.Controller.MaxUnavailable
 		}
 	default:

@@ -32,6 +32,25 @@ func TestReasonReads(t *testing.T) {
 	}
 }
 
+// TestBudgetOfNone: where no member may be unavailable, Fleet's controller updates no healthy cluster
+// of the partition, whether others are unavailable or not.
+func TestBudgetOfNone(t *testing.T) {
+	strategy := partition.Strategy{MaxUnavailable: partition.FromInt(5), Partitions: stage("a")}
+	strategy.Partitions[0].MaxUnavailable = partition.FromInt(0)
+	strategy.Partitions[0].ClusterSelector = &selector.LabelSelector{}
+	for _, ready := range []bool{false, true} {
+		fleet := fleetOf(3, healthy(oldVersion))
+		fleet.Clusters[0].State = partition.State{Released: newVersion, Applied: newVersion, Ready: ready}
+		plan, err := partition.Plan(strategy, fleet, partition.Options{Mode: partition.FleetController})
+		if err != nil || len(plan.Waiting) != 2 {
+			t.Fatalf("got %v (%v)", plan, err)
+		}
+		if got, want := plan.Waiting[0].Verdict.String(), "partition 0 never updates a healthy cluster: at most 0 members may be unavailable"; got != want {
+			t.Errorf("the first one ready %v: got %q, want %q", ready, got, want)
+		}
+	}
+}
+
 // TestTotalBudgetOfNone: where no target may be unavailable, Fleet's controller updates no healthy
 // cluster, whether others are unavailable or not. A text that names one of these sends its reader
 // to a cluster whose recovery changes nothing.

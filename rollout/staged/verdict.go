@@ -11,6 +11,9 @@ import (
 // Verdict says why a target or a run does not go on. Its shape is that of the verdicts of package
 // rollout.
 //
+// On lists a command only where the run does not go on without one: that [CommandEndWait] ends a
+// wait before its time, or [CommandSkip] an attempt in progress, is no event that is waited for.
+//
 // Until is zero and On is empty where the run starts the target no more, because it is failing,
 // cancelling or over. They are as well before the first step of a run whose state is Run or Stop:
 // that step changes the reason.
