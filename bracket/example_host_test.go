@@ -76,7 +76,7 @@ func (h exampleHost) turn(ctx context.Context, now time.Time) (next time.Time, e
 	}
 	slices.SortFunc(state.Executions, func(a, b *bracket.ExecutionRecord) int { return strings.Compare(a.Resource, b.Resource) })
 
-	immediate := bracket.Rule{DeploymentSelector: "true", ReadinessMode: bracket.Immediate}
+	immediate := bracket.Rule{DeploymentSelector: "true", ReadinessMode: bracket.Immediate, StuckAfterSeconds: 600}
 	stepped, plan, err := bracket.Step(immediate, state, h.observe(), now)
 	if err != nil {
 		return now, err
@@ -161,6 +161,9 @@ func (h exampleHost) turn(ctx context.Context, now time.Time) (next time.Time, e
 			return now, err
 		}
 		return now, nil // a slot is free: look again
+	}
+	for _, start := range plan.Redispatch {
+		runs = append(runs, start.Run) // it may hang as well
 	}
 	next = plan.NextAfter(stepped, runs)
 	if !slots.Next.IsZero() && (next.IsZero() || slots.Next.Before(next)) {

@@ -93,6 +93,27 @@ func TestExecutionDoesNotBeginUnderAReleasedLease(t *testing.T) {
 	}
 }
 
+// TestExampleHostLooksAtWhatItDispatchedAgain: a planner stops before it dispatches the run that it
+// has saved, and another one finds that run when it is stuck already. What that planner dispatches
+// may hang, too: it must look again when the new run is stuck, although the plan has no other instant.
+func TestExampleHostLooksAtWhatItDispatchedAgain(t *testing.T) {
+	ctx := context.Background()
+	var store bracket.MemoryStore
+	world := newExampleWorld()
+	stopped := exampleHost{&store, world.observe, func(bracket.Start, time.Time) {}}
+	if _, err := stopped.turn(ctx, exampleDay); err != nil {
+		t.Fatal(err)
+	}
+	second := exampleHost{&store, world.observe, func(s bracket.Start, now time.Time) {
+		world.Runs = append(world.Runs, bracket.RunFact{Run: s.Run, Status: bracket.RunRunning, StartedAt: now})
+	}}
+	late := exampleDay.Add(time.Hour)
+	next, err := second.turn(ctx, late)
+	if want := late.Add(10 * time.Minute); err != nil || !next.Equal(want) || len(world.Runs) != 1 {
+		t.Errorf("next %v, %v, after %d dispatched runs, want %v after one", next, err, len(world.Runs), want)
+	}
+}
+
 func leasesOf(t *testing.T, store bracket.Store) []concurrency.Lease {
 	var record concurrency.Record
 	if err := (exampleRecords{store, map[string]int64{}}).load(context.Background(), "pool/nodes", &record); err != nil {
