@@ -43,6 +43,18 @@ func (c *client) delete(key string, revision int64, want error) {
 	}
 }
 
+// impossible tries to write at a revision that no Save returns, and that is any revision to some
+// storages. It is a mistake of the caller, so any error will do.
+func (c *client) impossible(key string, revision int64) {
+	c.Helper()
+	if next, err := c.store.Save(context.Background(), key, []byte("impossible"), revision); err == nil {
+		c.Fatalf("Save(%.40q, revision %d) returns revision %d, want an error: no Save ever returned that revision", key, revision, next)
+	}
+	if err := c.store.Delete(context.Background(), key, revision); err == nil {
+		c.Fatalf("Delete(%.40q, revision %d) succeeds, want an error: no Save ever returned that revision", key, revision)
+	}
+}
+
 func (c *client) holds(key, want string) int64 {
 	c.Helper()
 	value, revision, err := c.store.Load(context.Background(), key)

@@ -1,8 +1,10 @@
 package brackettest_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -35,10 +37,23 @@ type careless struct {
 	bare    bool // lists keys without values
 	page    bool // the values of a list are parts of one buffer
 	null    bool // takes a nil value for none
+	any     bool // takes a negative revision for any
+	narrow  bool // keeps revisions in 32 bits
 
 	column func(key string) string        // what a column, or a file system, makes of keys
 	match  func(pattern, key string) bool // lists what a pattern matches, made of the prefix without a care
 	utf16  bool                           // lists in the order of UTF-16
+	folds  bool                           // lists in an order that ignores case
+	writes func(value string) string      // what a column makes of values
+}
+
+// at returns the present revision of a key if the given one is taken for it, else the given one.
+func (c *careless) at(ctx context.Context, key string, revision int64) int64 {
+	_, now, _ := c.MemoryStore.Load(ctx, key)
+	if c.any && revision < 0 || c.narrow && int32(revision) == int32(now) {
+		return now
+	}
+	return revision
 }
 
 func (c *careless) key(key string) string {
@@ -70,7 +85,10 @@ func (c *careless) Load(ctx context.Context, key string) ([]byte, int64, error) 
 
 func (c *careless) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
 	ctx, key = c.context(ctx), c.key(key)
+	revision = c.at(ctx, key, revision)
 	switch {
+	case c.writes != nil:
+		value = []byte(c.writes(string(value)))
 	case c.null && value == nil:
 		return 0, errOwn
 	case c.micro:
@@ -100,6 +118,7 @@ func (c *careless) Save(ctx context.Context, key string, value []byte, revision 
 
 func (c *careless) Delete(ctx context.Context, key string, revision int64) error {
 	ctx, key = c.context(ctx), c.key(key)
+	revision = c.at(ctx, key, revision)
 	if c.deletes {
 		time.Sleep(time.Millisecond)
 		_, now, err := c.MemoryStore.Load(ctx, key)
@@ -127,6 +146,10 @@ func (c *careless) List(ctx context.Context, prefix string) ([]bracket.Entry, er
 		slices.SortFunc(all, func(a, b bracket.Entry) int {
 			return slices.Compare(utf16.Encode([]rune(a.Key)), utf16.Encode([]rune(b.Key)))
 		})
+		return all, err
+	case c.folds:
+		all, err := c.MemoryStore.List(ctx, prefix)
+		slices.SortStableFunc(all, func(a, b bracket.Entry) int { return cmp.Compare(strings.ToLower(a.Key), strings.ToLower(b.Key)) })
 		return all, err
 	case c.bare:
 		all, err := c.MemoryStore.List(ctx, prefix)
@@ -223,6 +246,15 @@ func (e *early) Delete(ctx context.Context, key string, revision int64) error {
 	}
 	delete(e.known, key)
 	return e.MemoryStore.Delete(ctx, key, told[0])
+}
+
+// compacted is a value without the space that JSON ignores, if it is JSON.
+func compacted(value string) string {
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(value)) != nil {
+		return value
+	}
+	return b.String()
 }
 
 // matches reports whether a key has a prefix as a regular expression says.
@@ -453,6 +485,19 @@ func TestKitFindsFaults(t *testing.T) {
 		"gives parts of one buffer away":    {"values are copies", &careless{page: true}},
 		"takes nil for no value":            {"values round-trip byte for byte", &careless{null: true}},
 		"lists in order of UTF-16":          {"keys are any text", &careless{utf16: true}},
+
+		"lists in an order that ignores case": {"keys are any text", &careless{folds: true}},
+		"lists up to the next byte, as a character": {"keys are any text", &careless{match: func(prefix, key string) bool {
+			return prefix == "" || prefix <= key && key < prefix[:len(prefix)-1]+string(rune(prefix[len(prefix)-1]+1))
+		}}},
+		"takes a negative revision for any":                   {"an old revision conflicts", &careless{any: true}},
+		"takes it for any, of what is not there":              {"a revision of a key that does not exist conflicts", &careless{any: true}},
+		"takes it for any, of a delete":                       {"delete is conditional", &careless{any: true}},
+		"keeps revisions in 32 bits":                          {"an old revision conflicts", &careless{narrow: true}},
+		"keeps them in 32 bits, and creates at one beyond":    {"a revision of a key that does not exist conflicts", &careless{narrow: true}},
+		"keeps them in 32 bits, and deletes at one beyond":    {"delete is conditional", &careless{narrow: true}},
+		"keeps values in a column of JSON":                    {"values round-trip byte for byte", &careless{writes: compacted}},
+		"writes the ends of lines in the way of its platform": {"values round-trip byte for byte", &careless{writes: func(value string) string { return strings.ReplaceAll(value, "\r\n", "\n") }}},
 	} {
 		if !brackettest.Fails(t, row.name, row.store) {
 			t.Errorf("a store that %s is not found by %q", mistake, row.name)

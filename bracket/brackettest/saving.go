@@ -24,10 +24,14 @@ var saving = []promise{
 		second := c.save("k", "two", first)
 		c.refused("k", "three", first, bracket.ErrConflict)
 		c.refused("k", "three", second+1000, bracket.ErrConflict)
+		c.refused("k", "three", second+1<<32, bracket.ErrConflict) // in a column of 32 bits it is the present one
+		c.impossible("k", -1)
 		c.holds("k", "two")
 	}},
 	{"a revision of a key that does not exist conflicts", "a record that was deleted must not come back by a late save", func(c *client) {
 		c.refused("k", "one", 7, bracket.ErrConflict)
+		c.impossible("k", -1)
+		c.refused("k", "one", 1<<32, bracket.ErrConflict)
 		c.absent("k")
 	}},
 	{"a client reads its own save", "a planner that saved and loads again must not plan from what it replaced", func(c *client) {
@@ -62,6 +66,8 @@ var saving = []promise{
 		second := c.save("k", "two", first)
 		c.delete("k", first, bracket.ErrConflict)
 		c.delete("k", second+1000, bracket.ErrConflict)
+		c.delete("k", second+1<<32, bracket.ErrConflict)
+		c.impossible("k", -1)
 		c.holds("k", "two")
 		c.delete("k", second, nil)
 		c.absent("k")

@@ -48,7 +48,8 @@ var values = []promise{
 		for i := range every {
 			every[i] = byte(i)
 		}
-		for i, value := range []string{"", "\x00", string(every), "\xff\xfe", strings.Repeat("long ", 20000), "trailing \n\n "} {
+		for i, value := range []string{"", "\x00", string(every), "\xff\xfe", strings.Repeat("long ", 20000), "trailing \n\n ",
+			"two\r\nlines", `{"b": 1.0,  "a": 2}`} { // what a text, or a column of JSON, writes anew
 			key := fmt.Sprint("k", i)
 			c.save(key, value, 0)
 			c.holds(key, value)
@@ -59,12 +60,13 @@ var values = []promise{
 		c.holds("nil", "")
 	}},
 	{"keys are any text", "keys hold names that users chose", func(c *client) {
-		keys := []string{"a", "a/b", "a//b", "/a", "a/", "a%2Fb", "a%b", "a b", " ", "A", "nœud-3", "日本", "a\nb", `a"b'c\d`, "a*b?c[d]", "a_b", "..", "a\tb",
+		keys := []string{"a", "a/b", "a//b", "/a", "a/", "a%2Fb", "a%b", "a b", " ", "A", "B", "nœud-3", "日本", "a\nb", `a"b'c\d`, "a*b?c[d]", "a_b", "..", "a\tb",
 			"a\x00", "a\x00b", "\U0010ffff", "\U0010ffff/a", strings.Repeat("k", 1024), strings.Repeat("k", 1023),
 			"a+b", "a&b", "a#b", // what an address gives a meaning to
 			" a", "a\n", // a text that was trimmed, and a line
 			"a ", "a.", // a padded column and a file name lose the last character
 			"\u00e9", "e\u0301", // the same letter, as one character and as two
+			"\u00ea", // its last byte follows that of the one before, where a list may end
 			"\uff4e"} // in UTF-16 it comes after U+10FFFF
 		for i, key := range keys {
 			c.save(key, fmt.Sprint(i), 0)
