@@ -59,6 +59,7 @@ func checkCancelled(ctx context.Context, b Backend) error {
 func checkNames(ctx context.Context, b Backend) error {
 	long := strings.Repeat("x", 1024)
 	names := []string{" ", "%", "%2F", "..", "/", "/a", "A", "B", "a", " a", "a ", "a b", "a.", "a/", "a//b", "a/b", "a_b", "e\u0301", "n\u0153ud", "\u00e9", "日本", "\uff4e", "\U0010ffff", long,
+		long[1:] + "y",                               // another one, unless names are cut
 		"a\n", "a\nb", "a\tb", `a"b'c\d`, "a*b?c[d]", // what texts, lines and patterns give a meaning to
 		"a#b", "a&b", "a+b"} // what an address gives a meaning to
 	joints := []string{"/", ":", "|", ",", " ", "-", "_", "\n"}

@@ -174,6 +174,16 @@ func TestKitFindsFaults(t *testing.T) {
 			t.Errorf("the names of pools are in a column that %s: %v fail, want the one case", name, failed)
 		}
 	}
+	cut := func() concurrencytest.Backend {
+		return &careless{id: func(id string) string { return id[:min(len(id), 255)] }}
+	}
+	if failed := concurrencytest.Failures(t.Context(), cut); !slices.Equal(failed, []string{"odd names"}) {
+		t.Errorf("the ids of jobs are cut after 255 bytes: %v fail, want the one case", failed)
+	}
+	unfiltered := func() concurrencytest.Backend { return &careless{unfiltered: true, pools: map[string]bool{}} }
+	if failed := concurrencytest.Failures(t.Context(), unfiltered); !slices.Contains(failed, "members") {
+		t.Errorf("a pool that is not known has every member: %v fail, want the case of the members", failed)
+	}
 	for _, by := range []string{"/", " ", "\x00"} {
 		joined := func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
 			holders, err := m.Active(ctx, pool)
@@ -337,6 +347,10 @@ type careless struct {
 	once         map[string]bool                 // a job that ended is never looked at again
 	planned      bool                            // only jobs of plans are looked at
 	pool         func(string) string             // what a column makes of the names of pools
+	id           func(string) string             // and of the ids of jobs
+	unfiltered   bool                            // a pool that it does not know has every member
+	resources    []string                        // of all jobs
+	pools        map[string]bool                 // those that it knows
 }
 
 func (c *careless) SetPool(ctx context.Context, pool string, resources []string) error {
@@ -344,6 +358,9 @@ func (c *careless) SetPool(ctx context.Context, pool string, resources []string)
 	defer c.mu.Unlock()
 	if c.pool != nil {
 		pool = c.pool(pool)
+	}
+	if c.unfiltered {
+		c.pools[pool] = true
 	}
 	if c.firstMembers != nil {
 		if c.firstMembers[pool] {
@@ -364,6 +381,10 @@ func (c *careless) SetPool(ctx context.Context, pool string, resources []string)
 func (c *careless) PutJob(ctx context.Context, job concurrency.Job) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.id != nil {
+		job.ID = c.id(job.ID)
+	}
+	c.resources = append(c.resources, job.Resource)
 	if c.over != "" && job.Status == c.over {
 		job.Status = "successful"
 	}
@@ -388,6 +409,16 @@ func (c *careless) Active(ctx context.Context, pool string) ([]concurrency.Holde
 	}
 	if c.pool != nil {
 		pool = c.pool(pool)
+	}
+	if c.unfiltered {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.pools[pool] {
+			pool = "every resource"
+			if err := c.MemoryJobs.SetPool(ctx, pool, c.resources); err != nil {
+				return nil, err
+			}
+		}
 	}
 	holders, err := c.MemoryJobs.Active(ctx, pool)
 	if c.kept != nil {

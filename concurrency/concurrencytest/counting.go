@@ -87,7 +87,8 @@ func checkMembers(ctx context.Context, b Backend) error {
 			concurrency.Job{Resource: "n2", Group: "g", Status: "inProgress"},
 			concurrency.Job{Resource: "n3", Group: "g", Status: "inProgress"}),
 		expect(ctx, b, "all", concurrency.Holder{Resource: "n1", Group: "g"}, concurrency.Holder{Resource: "n2", Group: "g"}),
-		expect(ctx, b, "zone", concurrency.Holder{Resource: "n2", Group: "g"}))
+		expect(ctx, b, "zone", concurrency.Holder{Resource: "n2", Group: "g"}),
+		expect(ctx, b, "never heard of"))
 	if err != nil {
 		return err
 	}
