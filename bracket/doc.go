@@ -33,8 +33,10 @@
 // execution that begins takes for From what a target ran before the execution that the state says
 // has ended, and a rollback then goes back too far. And leases are read before the state, or an
 // execution that the state shows open, and that has ended since, may claim again what it gave back.
-// Where a [Store] lists what is stale that happens all the same: nothing starts under such a lease,
-// but it counts until it is released.
+// Where a [Store] lists what is stale that order is not enough: before a host claims a lease for an
+// execution that is open already, it saves the execution record once more, which fails if the record
+// is stale. Nothing would start under that lease, but the next group would on the same resource,
+// beyond the limit, because a resource that is down needs no further slot.
 //
 // Leases are claimed before the execution is saved, and released after. If a lease were released
 // earlier and the save then conflicted, because another planner has merged a group into the

@@ -41,11 +41,14 @@ func (r exampleRecords) save(ctx context.Context, key string, record any) error 
 	return err
 }
 
+var exampleRule = bracket.Rule{DeploymentSelector: "true", ReadinessMode: bracket.Immediate, StuckAfterSeconds: 600}
+
 // exampleHost is a host with one rule and one limit. Its jobs succeed at once.
 type exampleHost struct {
 	store    bracket.Store // the host's own client of it
 	observe  func() bracket.Observation
 	dispatch func(bracket.Start, time.Time) // create-if-absent by Run.String
+	rule     bracket.Rule
 }
 
 // turn is one round of the loop. After any error the next turn repairs what this one has left.
@@ -76,8 +79,7 @@ func (h exampleHost) turn(ctx context.Context, now time.Time) (next time.Time, e
 	}
 	slices.SortFunc(state.Executions, func(a, b *bracket.ExecutionRecord) int { return strings.Compare(a.Resource, b.Resource) })
 
-	immediate := bracket.Rule{DeploymentSelector: "true", ReadinessMode: bracket.Immediate, StuckAfterSeconds: 600}
-	stepped, plan, err := bracket.Step(immediate, state, h.observe(), now)
+	stepped, plan, err := bracket.Step(h.rule, state, h.observe(), now)
 	if err != nil {
 		return now, err
 	}
@@ -116,6 +118,21 @@ func (h exampleHost) turn(ctx context.Context, now time.Time) (next time.Time, e
 	if group != nil {
 		if err := records.save(ctx, groupKey, group); err != nil {
 			return now, err
+		}
+	}
+	// An execution that goes on without a lease was taken up from a run; or the list was stale, and it
+	// has ended. Only the first can be saved, and may claim: the place of the other one is taken.
+	for _, start := range starts {
+		if _, held := pool.Record.Lease(concurrency.Holder{Resource: start.Run.Resource, Group: start.Run.Group}); held || start.First {
+			continue
+		}
+		for _, record := range stepped.Executions {
+			if record.Resource != start.Run.Resource {
+				continue
+			}
+			if err := records.save(ctx, bracket.ExecutionKey(record.Rule, record.Resource), record); err != nil {
+				return now, err
+			}
 		}
 	}
 	claimed, err := concurrency.Apply(snapshot, candidates, slots.Admitted, now)
@@ -218,7 +235,7 @@ func (w *exampleWorld) dispatch(start bracket.Start, now time.Time) {
 	}
 	w.log = append(w.log, start.Run.Resource+" "+start.Run.Deployment)
 	w.current[start.Run.Resource+"/"+start.Run.Deployment] = start.Version
-	w.Runs = append(w.Runs, bracket.RunFact{Run: start.Run, Status: bracket.RunSucceeded, StartedAt: now, EndedAt: now})
+	w.Runs = append(w.Runs, bracket.RunFact{Run: start.Run, Status: bracket.RunSucceeded, StartedAt: now, EndedAt: now, Version: start.Version})
 }
 
 // A whole host: its records are in a Store, one node at a time has a slot. The first planner stops
@@ -228,10 +245,10 @@ func Example_host() {
 	ctx := context.Background()
 	var store bracket.MemoryStore
 	world := newExampleWorld()
-	first := exampleHost{brackettest.NewFaultStore(&store, brackettest.CrashAfter(2)), world.observe, world.dispatch}
+	first := exampleHost{brackettest.NewFaultStore(&store, brackettest.CrashAfter(2)), world.observe, world.dispatch, exampleRule}
 	_, err := first.turn(ctx, exampleDay)
 	fmt.Println(err, len(world.log))
-	second := exampleHost{&store, world.observe, world.dispatch}
+	second := exampleHost{&store, world.observe, world.dispatch, exampleRule}
 	for seen := -1; seen < len(world.log); { // every job that ends is a reason to look again
 		seen = len(world.log)
 		for next := exampleDay; !next.IsZero() && !next.After(exampleDay); {

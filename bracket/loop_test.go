@@ -2,6 +2,7 @@ package bracket_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func TestExampleHostStopsAnywhere(t *testing.T) {
 		var store bracket.MemoryStore
 		client := brackettest.NewFaultStore(&store, brackettest.CrashAfter(n))
 		world := newExampleWorld()
-		host := exampleHost{client, world.observe, world.dispatch}
+		host := exampleHost{client, world.observe, world.dispatch, exampleRule}
 		for range 30 {
 			_, err := host.turn(context.Background(), exampleDay)
 			if errors.Is(err, brackettest.ErrCrashed) {
@@ -55,7 +56,7 @@ func TestExecutionDoesNotBeginUnderAReleasedLease(t *testing.T) {
 	ctx := context.Background()
 	var store bracket.MemoryStore
 	world := newExampleWorld()
-	other := exampleHost{&store, world.observe, world.dispatch}
+	other := exampleHost{&store, world.observe, world.dispatch, exampleRule}
 	paused := false
 	client := brackettest.NewFaultStore(&store, func(c brackettest.Call) brackettest.Fault {
 		if c.Method != "Save" || !strings.HasPrefix(c.Key, bracket.ExecutionKey("node lifecycle", "")) || paused {
@@ -74,7 +75,7 @@ func TestExecutionDoesNotBeginUnderAReleasedLease(t *testing.T) {
 		}
 		return brackettest.None
 	})
-	if _, err := (exampleHost{client, world.observe, world.dispatch}).turn(ctx, exampleDay); !errors.Is(err, bracket.ErrConflict) {
+	if _, err := (exampleHost{client, world.observe, world.dispatch, exampleRule}).turn(ctx, exampleDay); !errors.Is(err, bracket.ErrConflict) {
 		t.Errorf("error %v, want a conflict", err)
 	}
 	if !paused || len(world.log) > 0 {
@@ -100,17 +101,87 @@ func TestExampleHostLooksAtWhatItDispatchedAgain(t *testing.T) {
 	ctx := context.Background()
 	var store bracket.MemoryStore
 	world := newExampleWorld()
-	stopped := exampleHost{&store, world.observe, func(bracket.Start, time.Time) {}}
+	stopped := exampleHost{&store, world.observe, func(bracket.Start, time.Time) {}, exampleRule}
 	if _, err := stopped.turn(ctx, exampleDay); err != nil {
 		t.Fatal(err)
 	}
 	second := exampleHost{&store, world.observe, func(s bracket.Start, now time.Time) {
 		world.Runs = append(world.Runs, bracket.RunFact{Run: s.Run, Status: bracket.RunRunning, StartedAt: now})
-	}}
+	}, exampleRule}
 	late := exampleDay.Add(time.Hour)
 	next, err := second.turn(ctx, late)
 	if want := late.Add(10 * time.Minute); err != nil || !next.Equal(want) || len(world.Runs) != 1 {
 		t.Errorf("next %v, %v, after %d dispatched runs, want %v after one", next, err, len(world.Runs), want)
+	}
+}
+
+// TestStaleListTakesNoSlot: an execution that the list shows open, and that has ended since, goes on
+// if a newer group can be merged into it. Had the planner claimed a lease for it before it failed to
+// save it, the next group would begin on that resource beside the one whose turn it is, because a
+// start on a resource that is down already needs no further slot.
+func TestStaleListTakesNoSlot(t *testing.T) {
+	ctx := context.Background()
+	var store bracket.MemoryStore
+	world := newExampleWorld()
+	merging := exampleRule
+	merging.OverlapStrategy, merging.PreparedStatePersists = bracket.Merge, true
+	other := exampleHost{&store, world.observe, world.dispatch, merging}
+	turn := func() {
+		t.Helper()
+		if _, err := other.turn(ctx, exampleDay); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := store.List(ctx, bracket.ExecutionKey("node lifecycle", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var open []string
+		for _, e := range entries {
+			var record bracket.ExecutionRecord
+			if err := json.Unmarshal(e.Value, &record); err != nil {
+				t.Fatal(err)
+			}
+			if record.Open != nil {
+				open = append(open, record.Resource)
+			}
+		}
+		if len(open) > 1 {
+			t.Errorf("%v are open at once, one may be: %v", open, world.log)
+		}
+	}
+	publish := func(id string) {
+		world.Versions = append(world.Versions, bracket.Version{Deployment: "kubelet", ID: id, CreatedAt: exampleDay, EligibleAt: exampleDay})
+	}
+	turn() // drains node/1
+	client := brackettest.NewFaultStore(&store, func(c brackettest.Call) brackettest.Fault {
+		if c.Method == "List" {
+			return brackettest.Stale
+		}
+		return brackettest.None
+	})
+	if _, err := client.List(ctx, bracket.ExecutionKey("node lifecycle", "")); err != nil {
+		t.Fatal(err)
+	}
+	publish("v3") // is merged there
+	for len(world.log) < 4 {
+		turn() // until node/2 is drained
+	}
+	publish("v4")
+	if _, err := (exampleHost{client, world.observe, world.dispatch, merging}).turn(ctx, exampleDay); !errors.Is(err, bracket.ErrConflict) {
+		t.Errorf("error %v, want a conflict", err)
+	}
+	for _, lease := range leasesOf(t, &store) {
+		if lease.Resource != "node/2" {
+			t.Errorf("the stale planner has taken %v", lease)
+		}
+	}
+	for range 30 {
+		turn()
+	}
+	for _, node := range []string{"node/1", "node/2"} {
+		if got := world.current[node+"/kubelet"]; got != "v4" {
+			t.Errorf("%s runs %s in the end, want v4", node, got)
+		}
 	}
 }
 
@@ -217,7 +288,7 @@ func TestStaleListStartsNothing(t *testing.T) {
 				}
 				return brackettest.None
 			})
-			other := exampleHost{&store, world.observe, world.dispatch}
+			other := exampleHost{&store, world.observe, world.dispatch, exampleRule}
 			turns := func(n int) {
 				for range n {
 					if _, err := other.turn(ctx, exampleDay); err != nil {
@@ -232,7 +303,7 @@ func TestStaleListStartsNothing(t *testing.T) {
 			turns(later)
 			stale = true
 			before := len(world.log)
-			_, err := (exampleHost{client, world.observe, world.dispatch}).turn(ctx, exampleDay)
+			_, err := (exampleHost{client, world.observe, world.dispatch, exampleRule}).turn(ctx, exampleDay)
 			if err != nil && !errors.Is(err, bracket.ErrConflict) {
 				t.Fatal(err)
 			}
