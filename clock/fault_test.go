@@ -2,6 +2,7 @@ package clock_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,33 @@ func TestCodes(t *testing.T) {
 
 // TestNeverOpenSaysWhatWasAsked: a calendar that is open, but not for long enough within its
 // horizon, is not said to stay closed.
+// TestRuleIsShownAsWritten: letter case means nothing in a rule, and a fault used to show capitals
+// where none were written, so that the text could not be found in the document.
+func TestRuleIsShownAsWritten(t *testing.T) {
+	for rule, want := range map[string]string{
+		"x":                              "x",
+		"Freq=hourly":                    "Freq=hourly",
+		"freq=daily;byday=1mo;byhour=9":  "1mo",
+		"freq=daily;byday=mon;byhour=9":  "mon",
+		"freq=daily;until=20261231":      "until=20261231",
+		"freq=daily;interval=Two":        "interval=Two",
+		"freq=daily;wkst=su;byhour=9":    "wkst=su",
+		"freq=daily;wkst=x;byhour=9":     "wkst=x",
+		"freq=daily;byhour=9;byhour=10":  "byhour=10",
+		"freq=daily;byhour=noon":         "noon",
+		"dtstart=20250106;freq=daily":    "dtstart=20250106",
+		"freq=weekly;byday=mo;byhour=9 ": "byhour=9 ",
+	} {
+		var fault *clock.FieldError
+		if err := (clock.Window{RRule: rule, DurationMinutes: 60}).Validate(); !errors.As(err, &fault) || fault.Path != "rrule" || fault.Value != strconv.Quote(want) {
+			t.Errorf("%s: %v, want one that shows %q", rule, err, want)
+		}
+	}
+	if err := (clock.Window{RRule: "freq=Weekly;byday=mo,We;byhour=9;wkst=mo", DurationMinutes: 60}).Validate(); err != nil {
+		t.Errorf("letter case: %v", err)
+	}
+}
+
 func TestNeverOpenSaysWhatWasAsked(t *testing.T) {
 	always, err := clock.NewCalendar(nil, nil)
 	if err != nil {

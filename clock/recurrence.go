@@ -14,7 +14,7 @@ type pattern struct {
 	days     uint8 // bit i: the weekday i after Monday; 0: not given
 	// The listed numbers, ascending, each once; nil if not given.
 	hours, minutes, seconds []int64
-	weekStart               string // WKST, if it is not MO
+	weekStart               string // the part WKST, if it is not MO
 
 	// garbled says that some part is unreadable or unsupported, so that it is unknown what else is
 	// missing.
@@ -31,15 +31,9 @@ func parseRecurrence(text string, f *faults) pattern {
 		return p
 	}
 	seen := map[string]bool{}
-	// Only ASCII letters: other letters, such as the long s, have an ASCII letter as their capital.
-	capital := func(r rune) rune {
-		if 'a' <= r && r <= 'z' {
-			return r - 'a' + 'A'
-		}
-		return r
-	}
-	for part := range strings.SplitSeq(strings.Map(capital, text), ";") {
+	for part := range strings.SplitSeq(text, ";") {
 		name, value, _ := strings.Cut(part, "=")
+		name = capitals(name)
 		if part == "" {
 			if !seen[part] {
 				f.add("rrule", CodeRecurrenceInvalid, text, "has an empty part: parts are separated by single semicolons, with none at the end")
@@ -57,7 +51,7 @@ func parseRecurrence(text string, f *faults) pattern {
 			continue
 		}
 		seen[name] = true
-		p.read(name, value, f)
+		p.read(name, value, part, f)
 	}
 	if !seen["FREQ"] {
 		f.add("rrule", CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
@@ -67,18 +61,28 @@ func parseRecurrence(text string, f *faults) pattern {
 		if p.weekly && p.interval > 1 || p.garbled {
 			hint = hintBeyond
 		}
-		f.add("rrule", CodeRecurrenceUnsupported, "WKST="+p.weekStart, "WKST must be MO: %s", hint)
+		f.add("rrule", CodeRecurrenceUnsupported, p.weekStart, "WKST must be MO: %s", hint)
 	}
 	return p
 }
 
-// read reads one part, the value of a name that is given once.
-func (p *pattern) read(name, value string, f *faults) {
-	part := name + "=" + value
+// capitals makes capitals of the ASCII letters alone: other letters, such as the long s, have an
+// ASCII letter as their capital.
+func capitals(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		return r
+	}, text)
+}
+
+// read reads one part, the value of a name that is given once. Faults show what was written.
+func (p *pattern) read(name, value, part string, f *faults) {
 	switch name {
 	case "FREQ":
-		p.weekly = value == "WEEKLY"
-		if !p.weekly && value != "DAILY" {
+		p.weekly = capitals(value) == "WEEKLY"
+		if !p.weekly && capitals(value) != "DAILY" {
 			f.add("rrule", CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: %s", hintBeyond)
 			p.garbled = true // what an unsupported FREQ requires is unknown here
 		}
@@ -99,10 +103,10 @@ func (p *pattern) read(name, value string, f *faults) {
 	case "BYSECOND":
 		p.seconds = numbers(name, value, 59, f)
 	case "WKST":
-		if weekdayNamed(value, dayCodes) == 0 {
+		if weekdayNamed(capitals(value), dayCodes) == 0 {
 			f.add("rrule", CodeRecurrenceInvalid, part, "WKST must be MO")
-		} else if value != "MO" {
-			p.weekStart = value
+		} else if capitals(value) != "MO" {
+			p.weekStart = part
 		}
 	case "DTSTART": // no part of a rule by the RFC, but some libraries write it there
 		f.add("rrule", CodeRecurrenceUnsupported, part, "DTSTART is the anchor here: give it there, as a local date and time such as 2025-01-06T09:00")
@@ -118,9 +122,9 @@ const hintBeyond = "pass a Recurrence for it, or write each occurrence as a wind
 func weekdays(value string, f *faults) (days uint8, ok bool) {
 	ok = true
 	for name := range strings.SplitSeq(value, ",") {
-		bit := weekdayNamed(name, dayCodes)
+		bit := weekdayNamed(capitals(name), dayCodes)
 		switch {
-		case len(name) > 2 && weekdayNamed(name[len(name)-2:], dayCodes) != 0 && ordinal(name[:len(name)-2]):
+		case len(name) > 2 && weekdayNamed(capitals(name[len(name)-2:]), dayCodes) != 0 && ordinal(name[:len(name)-2]):
 			f.add("rrule", CodeRecurrenceUnsupported, name, "BYDAY counts within a month: %s", hintBeyond)
 		case bit == 0:
 			f.add("rrule", CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
