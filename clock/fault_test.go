@@ -89,8 +89,6 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestNeverOpenSaysWhatWasAsked: a calendar that is open, but not for long enough within its
-// horizon, is not said to stay closed.
 // TestRuleIsShownAsWritten: letter case means nothing in a rule, and a fault used to show capitals
 // where none were written, so that the text could not be found in the document.
 func TestRuleIsShownAsWritten(t *testing.T) {
@@ -118,6 +116,8 @@ func TestRuleIsShownAsWritten(t *testing.T) {
 	}
 }
 
+// TestNeverOpenSaysWhatWasAsked: a calendar that is open, but not for long enough within its
+// horizon, is not said to stay closed.
 func TestNeverOpenSaysWhatWasAsked(t *testing.T) {
 	always, err := clock.NewCalendar(nil, nil)
 	if err != nil {
