@@ -89,6 +89,39 @@ func TestVerdicts(t *testing.T) {
 			forget(h)
 		}, "os", "v9", ReasonQueued, 0, "execution_end", "the execution is not of a group that is known"},
 		{"7 queued", func(h *host) { prepared(h); h.step(60); h.start(); h.publish("kubelet", "v3", 70); h.step(130) }, "kubelet", "v3", ReasonQueued, 0, "execution_end", "group 1 is open here"},
+		{"7 queued until it can be merged", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			prepared(h)
+			h.step(60)
+			h.start()
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+		}, "kubelet", "v3", ReasonQueued, 0, "execution_end member drain", "as soon as the node is drained"},
+		{"7 queued until it is due, and merged then", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			prepared(h)
+			h.until(60, "n1", "kubelet")
+			h.publish("kubelet", "v3", 70)
+			h.due["n1"] = at(135)
+			h.step(130)
+		}, "kubelet", "v3", ReasonQueued, 135, "execution_end", "time alone is enough"},
+		{"7 queued, and neither the drain nor the turn is enough", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			prepared(h)
+			h.step(60)
+			h.start()
+			h.publish("kubelet", "v3", 70)
+			h.due["n1"] = at(135)
+			h.step(130)
+		}, "kubelet", "v3", ReasonQueued, 0, "execution_end member drain", "the turn does not help while the node is being drained"},
+		{"7 queued until the failed member is repeated", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists, h.rule.OnMemberFailure = Merge, true, Hold
+			prepared(h)
+			h.until(60, "n1", "kubelet")
+			h.end("n1", "kubelet", RunFailed, 62)
+			h.publish("os", "v2", 70)
+			h.step(130)
+		}, "os", "v2", ReasonQueued, 0, "execution_end member kubelet", "the group has nothing else for it; once an operator lets it run again, the group comes along"},
 		{"8 merge budget", func(h *host) {
 			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
 			prepared(h)

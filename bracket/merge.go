@@ -18,8 +18,53 @@ const (
 // overlap decides whether the latest group, which is due at due, can be merged into an open
 // execution of the environment that has not taken it over yet.
 func (v *view) overlap(w *work, due, now time.Time) overlap {
+	if due.IsZero() || due.After(now) {
+		return queues
+	}
+	for k := range w.Members {
+		if v.delays(w, k) {
+			return queues
+		}
+	}
+	return v.fit(w)
+}
+
+// delays reports whether the k-th member of an execution keeps it from taking the latest group over
+// at the moment: a pre that has not ended, and a failed member to which the group brings nothing else.
+func (v *view) delays(w *work, k int) bool {
+	m := &w.Members[k]
+	if m.Role == Pre {
+		return m.Status != MemberSucceeded && m.Status != MemberSkipped
+	}
+	if m.Status != MemberFailed {
+		return false
+	}
+	t := v.latest.targetNamed(v, v.span(w.resource), m.Deployment)
+	return t == nil || !v.latest.changes(v, t, m)
+}
+
+// mergeOf returns what ends the wait of the latest group for the end of an execution before that
+// end, because the group is then merged into it: the instant at which it is due, or members. It is
+// nothing if no merge is possible, or only what keeps the group from being due.
+func (v *view) mergeOf(w *work, due time.Time) (until time.Time, on []Condition) {
+	if w == nil || v.fit(w) != merges {
+		return until, nil
+	}
+	for k := range w.Members {
+		if v.delays(w, k) {
+			on = append(on, w.onMember(k))
+		}
+	}
+	if len(on) == 0 {
+		until = after(due, v.now)
+	}
+	return until, on
+}
+
+// fit is overlap for a group that is due, without what members delay.
+func (v *view) fit(w *work) overlap {
 	b := v.latest
-	if w.rule.OverlapStrategy != Merge || b.Rule.OverlapStrategy != Merge || due.IsZero() || due.After(now) || w.Recovery != "" {
+	if w.rule.OverlapStrategy != Merge || b.Rule.OverlapStrategy != Merge || w.Recovery != "" {
 		return queues
 	}
 	targets := v.span(w.resource)
@@ -27,8 +72,6 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 	for k := range w.Members {
 		m := &w.Members[k]
 		switch {
-		case m.Role == Pre && m.Status != MemberSucceeded && m.Status != MemberSkipped:
-			return queues
 		case m.Role == Post && !m.StartedAt.IsZero():
 			return queues // I13
 		case m.Role == Main && (m.running() || m.Status == MemberSucceeded):
@@ -36,10 +79,6 @@ func (v *view) overlap(w *work, due, now time.Time) overlap {
 				if l, locked := b.lockFor(v, t); locked && l.id != m.Version {
 					return queues // the member's version is not listed, perhaps because the host has not read it yet: the group's lock may be older
 				}
-			}
-		case m.Status == MemberFailed:
-			if t := b.targetNamed(v, targets, m.Deployment); t == nil || !b.changes(v, t, m) {
-				return queues
 			}
 		}
 	}

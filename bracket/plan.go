@@ -119,7 +119,7 @@ const (
 	ReasonWaitsForMembers    Reason = "bracket_waits_for_members"    // pending: for other members, its own retry, or a run of an older generation
 	ReasonFailedHolding      Reason = "bracket_failed_holding"       // pending: a failure halts the execution
 	ReasonCurrent            Reason = "bracket_current"              // allowed: the target runs the version already
-	ReasonQueued             Reason = "bracket_queued"               // pending: another execution is open on the resource
+	ReasonQueued             Reason = "bracket_queued"               // pending: another execution is open on the resource; if the group can be merged into it, Until and On say when that is
 	ReasonMergeBudget        Reason = "bracket_merge_budget"         // pending: the same, and only maxMerges prevents a merge
 	ReasonNotDue             Reason = "bracket_not_due"              // pending: the turn of the resource has not come
 	ReasonHookWithoutVersion Reason = "bracket_hook_without_version" // pending: a hook had no version when the group was closed, and runs none; a later version is for the next group

@@ -2,6 +2,8 @@ package bracket
 
 import (
 	"iter"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -75,8 +77,11 @@ func (v *view) wait(e waitEntry) Wait {
 		w.Group, w.Until = v.collecting, v.closes
 	case e.member < 0:
 		w.Group, w.Resource = v.latest.ID, v.resources[v.pending[e.at]]
-		if e.kind == waitNotDue {
+		switch e.kind {
+		case waitNotDue:
 			w.Until = v.dueAt(int(e.at))
+		case waitQueued:
+			w.Until, _ = v.mergeOf(v.openOn(v.pending[e.at]), v.dueAt(int(e.at)))
 		}
 	default:
 		x := &v.works[e.at]
@@ -109,7 +114,21 @@ func (v *view) endsOf(e waitEntry) []Condition {
 	case e.kind == waitHookWithoutVersion:
 		return v.latest.onHook(v, v.latest.idleHook(v, v.span(v.pending[e.at])))
 	}
-	return []Condition{{Kind: OnExecutionEnd, Rule: v.id, Resource: v.resources[v.pending[e.at]]}}
+	on := []Condition{{Kind: OnExecutionEnd, Rule: v.id, Resource: v.resources[v.pending[e.at]]}}
+	if e.kind == waitQueued {
+		_, before := v.mergeOf(v.openOn(v.pending[e.at]), v.dueAt(int(e.at)))
+		on = append(on, before...)
+	}
+	return on
+}
+
+// openOn returns the open execution of the environment on a resource, nil if there is none.
+func (v *view) openOn(resource int32) *work {
+	k, open := slices.BinarySearchFunc(v.works, v.resources[resource], func(w work, name string) int { return strings.Compare(w.name, name) })
+	if !open || v.works[k].ended {
+		return nil
+	}
+	return &v.works[k]
 }
 
 // nextRun decides about the next run of the k-th member of an execution, which waits or has failed:

@@ -239,7 +239,7 @@ func forms() map[rollout.Reason]string {
 		"slot_reserved":                "pending ? slot|pending ? orphan,slot",
 		"slot_rate_full":               "pending ? rate",
 		"bracket_waits_for_members":    "pending - member|pending ! |pending ! member",
-		"bracket_queued":               "pending - execution_end",
+		"bracket_queued":               "pending ? execution_end|pending - execution_end,member",
 		"bracket_merge_budget":         "pending - execution_end",
 		"bracket_hook_without_version": "pending ? group_close|pending ? group_close,version",
 		"bracket_ended":                "denied - group_close,operator",

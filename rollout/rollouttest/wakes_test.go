@@ -103,9 +103,8 @@ func look(s rollout.Snapshot, plan rollout.Plan, edits int) *glance {
 }
 
 // wakes reports whether anything has happened since of that for which one of the verdicts waits.
-// What a group waits for is over when the next one has closed, or when it is merged into the open
-// execution, which are told as events; a halt by a failure names these itself. A hook waits for
-// what the mains on its resource wait for, which say so.
+// What a group waits for is over when the next one has closed, which is told as an event; a halt by a
+// failure names that itself. A hook waits for what the mains on its resource wait for, which say so.
 func (g *glance) wakes(id rollout.TargetID, after *glance, seen testkit.Tally) (woken bool) {
 	blockers := g.waiting[id].Blockers
 	for main, wait := range g.waiting {
@@ -119,7 +118,7 @@ func (g *glance) wakes(id rollout.TargetID, after *glance, seen testkit.Tally) (
 	}
 	for _, v := range blockers {
 		if strings.HasPrefix(string(v.Reason), "bracket_") && v.Reason != "bracket_failed_holding" &&
-			(g.happened(rollout.Condition{Kind: rollout.OnGroupClose, Rule: v.Rule, Environment: id.Environment}, after) || merged(g.plan, v.Rule, id) != merged(after.plan, v.Rule, id)) {
+			g.happened(rollout.Condition{Kind: rollout.OnGroupClose, Rule: v.Rule, Environment: id.Environment}, after) {
 			woken = true
 			seen["another group"]++
 		}
@@ -138,16 +137,6 @@ func (g *glance) wakes(id rollout.TargetID, after *glance, seen testkit.Tally) (
 		}
 	}
 	return woken
-}
-
-// merged is how many groups were merged into the open execution on the resource of a target.
-func merged(plan rollout.Plan, rule string, id rollout.TargetID) int {
-	for _, record := range plan.State.Executions {
-		if record.Rule == rule && record.Resource == id.Resource && record.Open != nil {
-			return len(record.Open.Merged)
-		}
-	}
-	return 0
 }
 
 func (g *glance) happened(on rollout.Condition, after *glance) bool {
