@@ -90,6 +90,7 @@ func (q *question) answer() Verdict {
 	locked, lockRank := q.lock()
 	ended := q.latest != nil && q.record != nil && q.record.Last[q.environment].includes(q.latest.ID)
 	ended = ended || opened >= 0 && open.Members[opened].over() // for this member the group's execution has ended
+	main := inNow && q.members[now].Role == Main
 	switch {
 	case locked && ready && (due.IsZero() || due.After(q.now)):
 		verdict := Verdict{Reason: ReasonNotDue, Group: q.latest.ID, Until: due}
@@ -104,7 +105,7 @@ func (q *question) answer() Verdict {
 	case ready && q.member >= 0 && rank > lockRank && q.nextMayLock(q.target.deployment, rank):
 		verdict := Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: after(q.closes, q.now)}
 		if verdict.Until.IsZero() {
-			verdict.On = q.onNextGroup(inNow, rank)
+			verdict.Until, verdict.On = q.opens(main, rank), q.onNextGroup(inNow, rank)
 		}
 		return verdict
 	case inNow && q.collects(q.target.deployment, rank, q.members[now].Role):
@@ -112,9 +113,23 @@ func (q *question) answer() Verdict {
 	case opened < 0 && q.role(now) != Main:
 		return Verdict{Reason: ReasonHookWaitsForMain, On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case lockRank < 0 && q.target.current == -1:
-		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
+		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), Until: q.opens(main, rank), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
 	}
-	return Verdict{Reason: ReasonNotLocked, Group: q.groupID(), On: q.onNextGroup(inNow, rank)}
+	return Verdict{Reason: ReasonNotLocked, Group: q.groupID(), Until: q.opens(main, rank), On: q.onNextGroup(inNow, rank)}
+}
+
+// opens is the instant at which the candidate, if it is one of a main member, becomes eligible, if
+// that is known and it then opens a group, or joins the one that collects.
+func (q *question) opens(main bool, rank int32) time.Time {
+	t := q.target
+	if !main || !q.listed || rank <= t.rank() || !q.inScope(t, rank) {
+		return time.Time{}
+	}
+	d, served := &q.deployments[t.deployment], q.state.Group.served(q.deployment)
+	if !d.unlocked(&served, rank) {
+		return time.Time{}
+	}
+	return after(d.versions[rank].at, q.now)
 }
 
 // onNextGroup is the close of the next group, if that would lock the version of this rank for the

@@ -271,6 +271,33 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n2", "kubelet"}].Current = "v2"
 			h.step(60)
 		}, "os", "v1", ReasonNoVersion, 0, "version os", "nothing is locked for it, and it runs nothing"},
+		{"15 no version yet", func(h *host) {
+			prepared(h)
+			h.target("n2", "os", "").OutOfScope = []string{"v1"}
+			h.publish("os", "v2", 90)
+			h.step(60)
+		}, "os", "v2", ReasonNoVersion, 90, "version os", "it opens a group then"},
+		{"12 it may be deployed later", func(h *host) {
+			prepared(h)
+			h.publish("os", "v2", 90)
+			h.step(60)
+		}, "os", "v2", ReasonNextGroup, 90, "", "it opens that group then"},
+		{"12 it may be deployed later, and is out of scope", func(h *host) {
+			prepared(h)
+			h.publish("os", "v2", 90)
+			h.targets[[2]string{"n1", "os"}].OutOfScope = []string{"v2"}
+			h.step(60)
+		}, "os", "v2", ReasonNextGroup, 0, "", "not for this target"},
+		{"16 it may be deployed later, before any group", func(h *host) { h.publish("os", "v2", 90); h.step(60) }, "os", "v2", ReasonNotLocked, 90, "", "it opens a group then"},
+		{"16 an older one may be deployed later", func(h *host) {
+			prepared(h)
+			h.publish("os", "v2", 0)
+			h.due["n1"] = at(500)
+			h.step(60)
+			h.publish("os", "v1b", -1)
+			h.version("os", "v1b").EligibleAt = at(90)
+			h.step(61)
+		}, "os", "v1b", ReasonNotLocked, 0, "", "no group locks what is older than what one has locked"},
 		{"1 a former member of the group", func(h *host) {
 			h.publish("containerd", "v2", 0)
 			prepared(h)

@@ -124,11 +124,11 @@ const (
 	ReasonNotDue             Reason = "bracket_not_due"              // pending: the turn of the resource has not come
 	ReasonHookWithoutVersion Reason = "bracket_hook_without_version" // pending: a hook had no version when the group was closed, and runs none; a later version is for the next group
 	ReasonEnded              Reason = "bracket_ended"                // denied: the execution of the group ended here, or goes on without the version
-	ReasonNextGroup          Reason = "bracket_next_group"           // denied: newer than what is locked; it is for the next group, which closes at Until if that is known
+	ReasonNextGroup          Reason = "bracket_next_group"           // denied: newer than what is locked; it is for the next group, which closes at Until if that is known; if the candidate is not eligible yet, it is at Until
 	ReasonCollecting         Reason = "bracket_collecting"           // pending: the window is open
 	ReasonHookWaitsForMain   Reason = "bracket_hook_waits_for_main"  // pending: a hook runs only around a main member
-	ReasonNoVersion          Reason = "bracket_no_version"           // denied: no version is locked, and the target runs none
-	ReasonNotLocked          Reason = "bracket_not_locked"           // denied: another version is locked; On names the next group if that would lock this one
+	ReasonNoVersion          Reason = "bracket_no_version"           // denied: no version is locked, and the target runs none; Until is as for ReasonNotLocked
+	ReasonNotLocked          Reason = "bracket_not_locked"           // denied: another version is locked; On names the next group if that would lock this one, and Until is the instant at which this one becomes eligible and opens a group, if that is known
 	ReasonStuck              Reason = "bracket_stuck"                // of a [Stuck] run, never of a verdict: it changes neither status nor lease
 )
 

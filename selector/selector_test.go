@@ -803,7 +803,7 @@ func TestCompileErrorText(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = env.Compile(strings.Repeat("é", 501))
-	if err == nil || err.Error() != "selector: 1:1: the expression has 1002 bytes, the limit is 1000 (compare with a list, as in x in ['a', 'b'], or split the expression in two)" {
+	if err == nil || err.Error() != "selector: 1:1: the expression has 1002 bytes, the limit is 1000 (compare with a list, as in x in ['a', 'b'], split the expression in two, or raise Limits.TextBytes)" {
 		t.Error(err)
 	}
 	var fault *selector.CompileError

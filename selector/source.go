@@ -41,7 +41,7 @@ func (s source) check() (*syntaxTree, error) {
 	nodes := 0
 	parsed.tree().walk(func(*expr) { nodes++ })
 	if nodes > s.limits.Nodes {
-		return nil, s.exceeds("the expression has %d nodes, the limit is %d", nodes, s.limits.Nodes, shorter)
+		return nil, s.exceeds("the expression has %d nodes, the limit is %d", nodes, s.limits.Nodes, shorter+", or raise Limits.Nodes")
 	}
 	if f := s.names(parsed.tree(), nil); f != nil {
 		return nil, s.unknown(f)
@@ -61,7 +61,7 @@ func (s source) parse() (*syntaxTree, error) {
 	case strings.TrimSpace(s.text) == "":
 		return nil, s.refuse(1, 1, "the expression is empty", "write true to match everything")
 	case len(s.text) > s.limits.TextBytes:
-		return nil, s.exceeds("the expression has %d bytes, the limit is %d", len(s.text), s.limits.TextBytes, shorter)
+		return nil, s.exceeds("the expression has %d bytes, the limit is %d", len(s.text), s.limits.TextBytes, shorter+", or raise Limits.TextBytes")
 	case !utf8.ValidString(s.text):
 		line, col := place(s.text, invalid(s.text))
 		return nil, s.refuse(line, col, "the expression is not valid UTF-8", "save it as UTF-8, or leave this byte out")
@@ -99,7 +99,7 @@ func (s source) unknown(f *fault) error {
 // What to do about an expression that is too large, and about one that the CEL library cannot cope
 // with.
 const (
-	shorter = "compare with a list, as in x in ['a', 'b'], or split the expression in two"
+	shorter = "compare with a list, as in x in ['a', 'b'], split the expression in two"
 	simpler = "simplify the expression"
 )
 
