@@ -306,7 +306,7 @@ func (w *work) step(b *bracketWork) error {
 	var rule bracket.Rule // zero if the rule is gone: open executions follow their own copies
 	if b.rule != nil {
 		rule = *b.rule.bracket
-		if observation.Members = w.edgesOf(b); b.unclear != nil {
+		if observation.Members = w.edgesOf(b, w.now); b.unclear != nil {
 			observation.Members = nil
 		}
 	}

@@ -63,7 +63,7 @@ func (w *work) bracketFaults() error {
 		if faulty[b.id] {
 			continue
 		}
-		for _, fault := range strictjson.Parts(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b)})) {
+		for _, fault := range strictjson.Parts(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b, w.now)})) {
 			var roles *bracket.RoleError
 			var circle *bracket.CycleError
 			if errors.As(fault, &roles) || errors.As(fault, &circle) {

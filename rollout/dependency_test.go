@@ -1024,6 +1024,33 @@ func TestNamesNobodyYet(t *testing.T) {
 	}
 }
 
+// TestNamesNobodyBeforeItsCreation: a version whose creation is still in the future does not exist,
+// so a rule that names a member by it names nobody until then. The plan wakes the host at that
+// instant.
+func TestNamesNobodyBeforeItsCreation(t *testing.T) {
+	set := compile(t, policy(alone+`,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'a' && version.tag == 'v3'","appliesTo":"deployment.name == 'c'"}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+	s.Targets = s.Targets[1:] // c alone on r1
+	s.Targets[1].Current, s.Targets[2].Current = "v2", "v2"
+	without := mustPlan(t, set, s, t0)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: "building", CreatedAt: t0.Add(time.Minute)})
+	plan := mustPlan(t, set, s, t0)
+	if got, want := fmt.Sprint(started(plan), blockers(plan)), fmt.Sprint(started(without), blockers(without)); got != want {
+		t.Errorf("with a version of the future: %s, without it: %s", got, want)
+	}
+	if !plan.Next.Equal(t0.Add(time.Minute)) {
+		t.Errorf("next is %v", plan.Next)
+	}
+	findings, err := set.Lint(s, t0, time.Hour, rollout.LintOptions{})
+	if err != nil || slices.ContainsFunc(findings, func(f rollout.Finding) bool { return f.Severity == rollout.SeverityError }) {
+		t.Errorf("time opens it, and Lint finds %v %v", findings, err)
+	}
+	s.State = plan.State
+	if got := started(mustPlan(t, set, s, plan.Next)); !slices.Equal(got, []string{"r1/c@v2"}) {
+		t.Errorf("then starts %q", got)
+	}
+}
+
 // TestBegunWhateverBecomesOfWhatWasNeeded: a rule that reads versions orders two members, and the
 // first has come when somebody takes it back by hand. The other one runs nevertheless, since its
 // resource would stay drained for ever. Where nothing has begun yet, it waits.

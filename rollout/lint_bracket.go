@@ -73,7 +73,7 @@ func (l *lint) frame() error {
 
 // close finds the roles and needs that a group of the frame would have.
 func (l *lint) close(f *frame) error {
-	members := l.w.edgesOf(f.bracketWork)
+	members := l.w.edgesOf(f.bracketWork, l.until)
 	if f.unclear != nil {
 		l.failed(findingOf(f.rule, "memberRoles"), SeverityError, reachOf(f.targets), f.unclear.Data.Detail, "no group collects as long as it does")
 		return nil
@@ -135,7 +135,7 @@ func (l *lint) unclosed(f *frame, err error) error {
 			field := "memberRoles"
 			for _, r := range f.rule.policy.dependencies {
 				own := l.w.boundIn(f.environment, from)
-				if need, _ := l.w.need(r, f.bracketWork, to); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
+				if need, _ := l.w.need(r, f.bracketWork, to, l.until); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
 					rule, field = r, "dependsOn"
 					break
 				}

@@ -3,6 +3,7 @@ package rollout
 import (
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
@@ -158,8 +159,9 @@ func (b *bracketWork) order(rule *compiledRule, member int32) (always, orders bo
 
 // edgesOf lists the members with the dependencies between them. A dependency rule of the bracket's
 // policy that names members orders them and no longer blocks. A rule that names no member, or that
-// fails so that this is unknown, stays an ordinary dependency.
-func (w *work) edgesOf(b *bracketWork) []bracket.Member {
+// fails so that this is unknown, stays an ordinary dependency. Versions that are created after by
+// name nobody.
+func (w *work) edgesOf(b *bracketWork, by time.Time) []bracket.Member {
 	policy := b.rule.policy
 	type named struct {
 		deployment int32
@@ -171,7 +173,7 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 			if _, member := slices.BinarySearch(b.deployments, d); !member {
 				continue
 			}
-			if need, failed := w.need(rule, b, d); need != nil || failed {
+			if need, failed := w.need(rule, b, d, by); need != nil || failed {
 				namedBy[k] = append(namedBy[k], named{d, need})
 			}
 		}
@@ -207,7 +209,7 @@ func (w *work) edgesOf(b *bracketWork) []bracket.Member {
 // naming the member on every resource, and one that fails on a version counts as naming that
 // version: an edge too many does less harm than one too few. failed is true if the expression gives
 // no answer at all.
-func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.ConditionalNeed, failed bool) {
+func (w *work) need(rule *compiledRule, b *bracketWork, d int32, by time.Time) (_ *bracket.ConditionalNeed, failed bool) {
 	need := &bracket.ConditionalNeed{Deployment: w.deployments[d].ID}
 	at := w.boundIn(b.environment, d)
 	switch ok, err := rule.dependsOn.Match(&at); {
@@ -219,6 +221,9 @@ func (w *work) need(rule *compiledRule, b *bracketWork, d int32) (_ *bracket.Con
 		return nil, !w.missesOnce(rule.id, err, w.memberID(b, d))
 	}
 	for _, v := range w.versions[d].list {
+		if v.CreatedAt.After(by) {
+			break // no member gets it yet; observed wakes the host when it is created
+		}
 		at.version = v
 		ok, err := rule.dependsOn.Match(&at)
 		if ok || err != nil && !w.missesOnce(rule.id, err, w.memberID(b, d)) {
