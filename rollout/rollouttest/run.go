@@ -15,8 +15,9 @@ import (
 // not a test that never ends.
 const maxSteps = 1_000_000
 
-// maxAttempts bounds the attempts at one task in a world without end. Each plan reads all of them, so
-// a job that is repeated for ever takes hours long before there are maxSteps plans.
+// maxAttempts bounds the attempts at one task in a world without end, and at one instant. Each plan
+// reads all of them, so a job that is repeated for ever takes hours long before there are maxSteps
+// plans.
 const maxAttempts = 1000
 
 func (r *running) run(ctx context.Context) error {
@@ -245,11 +246,17 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 			return fmt.Errorf("rollouttest: plan at %s starts %s on a target that does not exist", now.Format(time.RFC3339Nano), start.Run)
 		}
 		t := &r.fleet.Targets[i]
-		attempt := 1
+		attempt, atOnce := 1, 1
 		for k := range t.Jobs {
 			if sameTask(r.startOf(t.TargetID, &t.Jobs[k]), start) {
 				attempt++
+				if t.Jobs[k].CreatedAt.Equal(now) {
+					atOnce++
+				}
 			}
+		}
+		if atOnce > maxAttempts {
+			return fmt.Errorf("rollouttest: %d attempts of %s %s on %s at %s: the clock stands still, so no World.End ever comes: let them take time", atOnce, start.Deployment, start.Version, start.Resource, now.Format(time.RFC3339Nano))
 		}
 		if attempt > maxAttempts && r.End.IsZero() {
 			return fmt.Errorf("rollouttest: %d attempts of %s %s on %s, and no end: the world may never come to rest: give it World.End", attempt, start.Deployment, start.Version, start.Resource)

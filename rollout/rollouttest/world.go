@@ -52,7 +52,8 @@ type World struct {
 	// more. Windows open and close for ever; they do not count if all targets that wait for them
 	// also wait for an event that never comes, such as an approval, an operator's command or the end
 	// of a freeze without ExpiresAt. A job may be repeated for ever, too, by a retry rule without
-	// limit or because it is cancelled: without End, more than 1000 attempts of one are an error.
+	// limit or because it is cancelled: without End, more than 1000 attempts of one are an error, as
+	// they are with End if they take no time, because the clock then stands still.
 	End time.Time
 
 	// Every is how often the host looks: at Start and at every multiple of Every after it, as one that

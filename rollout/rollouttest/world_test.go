@@ -562,10 +562,12 @@ func TestErrorsCutOff(t *testing.T) {
 }
 
 // TestAttemptsWithoutEnd: a job that is repeated for ever never lets a world come to rest. Before it
-// takes hours, the world says so, unless it has an end.
+// takes hours, the world says so, unless it has an end. One that is repeated at one instant for ever
+// never comes to that end.
 func TestAttemptsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	const says = "1001 attempts of kubelet v2 on node-1, and no end: the world may never come to rest: give it World.End"
+	const stands = "1001 attempts of kubelet v2 on node-1 at 2026-03-10T12:00:00Z: the clock stands still, so no World.End ever comes: let them take time"
 	for _, row := range []struct {
 		why    string
 		rules  string
@@ -575,7 +577,8 @@ func TestAttemptsWithoutEnd(t *testing.T) {
 		says   string
 	}{
 		{"retries without limit", `{"retry":{"maxRetries":2147483647,"backoffSeconds":60}}`, rollout.JobFailure, minutes(1), time.Time{}, says},
-		{"a cancelled job is tried again without any rule and, if it takes no time, at one instant for ever; in a forecast as well", oneByOne, rollout.JobCancelled, 0, time.Time{}, says},
+		{"a cancelled job is tried again without any rule and, if it takes no time, at one instant for ever; in a forecast as well", oneByOne, rollout.JobCancelled, 0, time.Time{}, stands},
+		{"the end does not come, either", oneByOne, rollout.JobCancelled, 0, noon.Add(minutes(5)), stands},
 		{"as many as are allowed", `{"retry":{"maxRetries":999}}`, rollout.JobFailure, minutes(1), time.Time{}, ""},
 		{"more, up to an end", oneByOne, rollout.JobCancelled, minutes(1), noon.Add(minutes(1100)), ""},
 	} {
