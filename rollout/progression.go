@@ -272,6 +272,8 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 			lost.failed++
 		case w.adopted(i, n):
 			lost.adopted++
+		case w.disproved(p, i, n):
+			lost.failed++
 		}
 	}
 	if population == 0 {
@@ -378,6 +380,25 @@ func (o outOfReach) unless(population, required int) string {
 func (w *work) adopted(i, n int32) bool {
 	t := &w.targets[i]
 	return t.current == n && !t.busy && !w.members[i] && !t.outdated && t.latest(w.version(i, n).ID).len() == 0
+}
+
+// disproved reports whether a target keeps version n although none of its jobs is a success of the
+// rule or may become one, as where the checks after it failed and nothing takes it back. As in
+// adopted, no plan runs it there again. A job that is not verified may still be.
+func (w *work) disproved(p *EnvironmentProgression, i, n int32) bool {
+	t := &w.targets[i]
+	id := w.version(i, n).ID
+	if t.floor() != n || t.busy || w.members[i] || t.outdated || w.needsJob(i, n, t.latest(id)) {
+		return false
+	}
+	unverified := *p
+	unverified.RequireVerificationPassed = false
+	for k := range t.Jobs {
+		if job := &t.Jobs[k]; job.Version == id && unverified.success(job) && job.Verification != VerificationFailed {
+			return false
+		}
+	}
+	return true
 }
 
 // failedForGood reports whether a target has begun version n and failed, and no plan tries it

@@ -293,6 +293,12 @@ func TestProgressionOutOfReach(t *testing.T) {
 		{"it was cancelled, which is no attempt", progress(""), [][]rollout.Job{ok, {ran("v2", rollout.JobCancelled, 1)}}, nil, nil, ""},
 		{"it is to be taken back", with(progress(""), back), [][]rollout.Job{ok, failed}, nil, nil, failure},
 		{"it was, because it does not work", with(verifying, back), [][]rollout.Job{nil, append(slices.Clone(bad), ran("v1", rollout.JobSuccessful, 3))}, nil, nil, failure},
+		{"it does not work, and nothing takes it back", verifying, [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 1), rollout.VerificationPassed)}, bad}, nil, nil, failure},
+		{"it is being checked", verifying, [][]rollout.Job{nil, {verified(ran("v2", rollout.JobSuccessful, 1), rollout.VerificationRunning)}}, nil, nil, ""},
+		{"it may still be", verifying, [][]rollout.Job{nil, ok}, nil, nil, ""},
+		{"it is run once more because something changed, and may work then", verifying, [][]rollout.Job{nil, bad}, nil, func(s *rollout.Snapshot) { s.Targets[2].OutdatedAt = minute(4) }, ""},
+		{"the rule does not ask whether it works", progress(""), [][]rollout.Job{nil, bad}, nil, nil, ""},
+		{"another status is asked for", progress(`"successStatuses":["skipped"]`), [][]rollout.Job{nil, ok}, nil, nil, failure},
 		{"an operator lets it stay", with(progress(""), back+","+once), [][]rollout.Job{ok, failed}, nil, override("b"), ""},
 		{"a change made it outdated, but no attempt is left either", progress(""), [][]rollout.Job{ok, failed}, nil, func(s *rollout.Snapshot) { s.Targets[2].OutdatedAt = minute(4) }, failure},
 		{"some went on and some failed", progress(`"minimumSuccessPercentage":75`), [][]rollout.Job{ok, failed, failed, hotfix}, nil, nil,
@@ -388,7 +394,7 @@ func TestProgressionAfterABracketFailed(t *testing.T) {
 }
 
 // TestProgressionOutOfReachIsSo: where it is said that an operator is needed, successes without end
-// do not let the version go on; where it is not said, they do.
+// do not let the version go on, not even those whose checks pass; where it is not said, they do.
 func TestProgressionOutOfReachIsSo(t *testing.T) {
 	t.Parallel()
 	said, unsaid := 0, 0
@@ -401,7 +407,8 @@ func TestProgressionOutOfReachIsSo(t *testing.T) {
 		if draw(3, "rollback") == 0 {
 			rules = append(rules, `{"id":"b","rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`)
 		}
-		policies := progress(fmt.Sprintf(`"minimumSuccessPercentage":%d`, 25*draw(5, "percentage")))
+		verifies := draw(2, "verifies") == 0
+		policies := progress(fmt.Sprintf(`"minimumSuccessPercentage":%d,"requireVerificationPassed":%t`, 25*draw(5, "percentage"), verifies))
 		set := compile(t, "["+policies+`,{"name":"q","selector":"environment.id == 'staging'","rules":[`+strings.Join(rules, ",")+`]}]`)
 		lists := make([][]rollout.Job, 4)
 		for k := range lists {
@@ -409,6 +416,9 @@ func TestProgressionOutOfReachIsSo(t *testing.T) {
 				one := ran([]string{"v1", "v2", "v2", "v2", "v3"}[draw(5, "version")], []rollout.JobStatus{rollout.JobFailure, rollout.JobFailure, rollout.JobCancelled, rollout.JobSuccessful}[draw(4, "status")], at)
 				if one.Status == rollout.JobSuccessful {
 					one.Verification = []rollout.Verification{"", rollout.VerificationPassed, rollout.VerificationFailed}[draw(3, "verification")]
+					if verifies && one.Verification == "" {
+						one.Verification = rollout.VerificationPassed // else it may still be verified, and nothing is known
+					}
 				}
 				lists[k] = append(lists[k], one)
 			}
@@ -443,7 +453,7 @@ func TestProgressionOutOfReachIsSo(t *testing.T) {
 				rt.Fatal(err)
 			}
 			for _, start := range plan.Start {
-				add(&s, start, job(start, now, rollout.JobSuccessful))
+				add(&s, start, verified(job(start, now, rollout.JobSuccessful), rollout.VerificationPassed))
 			}
 		}
 		switch {
