@@ -99,19 +99,24 @@ func (q *question) answer() Verdict {
 		}
 		return verdict
 	case locked && ready && hook != nil:
-		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, On: q.latest.onHook(q.view, hook)}
+		until, on := q.latest.onHook(q.view, hook, q.now)
+		return Verdict{Reason: ReasonHookWithoutVersion, Group: q.latest.ID, Until: until, On: on}
 	case locked && ended:
-		return Verdict{Reason: ReasonEnded, Group: q.latest.ID, On: []Condition{{Kind: OnOperator}, {Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
+		helps := Condition{Kind: OnOperator}
+		if opened >= 0 && open.Members[opened].Purpose == Rollback && open.Members[opened].Status != MemberRolledBack {
+			helps = open.onMember(opened) // a run that ends later serves an OutdatedAt that is set now
+		}
+		return Verdict{Reason: ReasonEnded, Group: q.latest.ID, Until: q.nextRuns(), On: []Condition{helps, {Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case ready && q.member >= 0 && rank > lockRank && q.nextMayLock(q.target.deployment, rank):
 		verdict := Verdict{Reason: ReasonNextGroup, Group: q.latest.ID, Until: after(q.closes, q.now)}
 		if verdict.Until.IsZero() {
 			verdict.Until, verdict.On = q.opens(main, rank), q.onNextGroup(inNow, rank)
 		}
 		return verdict
-	case inNow && q.collects(q.target.deployment, rank, q.members[now].Role):
+	case inNow && q.collects(q.target, rank, q.members[now].Role):
 		return Verdict{Reason: ReasonCollecting, Group: q.state.Group.Collecting.ID, Until: after(q.closes, q.now), On: q.onVersions}
 	case opened < 0 && q.role(now) != Main:
-		return Verdict{Reason: ReasonHookWaitsForMain, On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
+		return Verdict{Reason: ReasonHookWaitsForMain, Until: q.nextRuns(), On: []Condition{{Kind: OnGroupClose, Rule: q.id, Environment: q.environment}}}
 	case lockRank < 0 && q.target.current == -1:
 		return Verdict{Reason: ReasonNoVersion, Group: q.groupID(), Until: q.opens(main, rank), On: []Condition{{Kind: OnVersion, Deployment: q.deployment}}}
 	}
@@ -282,16 +287,38 @@ func (q *question) nextMayLock(d, rank int32) bool {
 	return dep.unlocked(&served, rank)
 }
 
-// collects reports whether the candidate is one that the collecting group may lock: new, in scope,
-// and newer than what the target runs.
-func (q *question) collects(d, rank int32, role Role) bool {
-	if q.state.Group.Collecting == nil || role != Main || d < 0 || rank < 0 {
+// collects reports whether a version is one that the collecting group may lock for a target: new, in
+// scope, and newer than what the target runs.
+func (q *question) collects(t *target, rank int32, role Role) bool {
+	if q.state.Group.Collecting == nil || role != Main || t.deployment < 0 || rank < 0 {
 		return false
 	}
-	dep := &q.deployments[d]
+	dep := &q.deployments[t.deployment]
 	served := q.state.Group.served(dep.id)
-	return dep.isNew(&served, rank) && rank > q.target.rank() &&
-		q.inScope(q.target, rank)
+	return dep.isNew(&served, rank) && rank > t.rank() && q.inScope(t, rank)
+}
+
+// nextRuns is the instant at which the group that collects closes, if that is known and the group
+// has something for the resource.
+func (q *question) nextRuns() time.Time {
+	if q.state.Group.Collecting == nil || q.resource < 0 {
+		return time.Time{}
+	}
+	targets := q.span(q.resource)
+	for k := range targets {
+		t := &targets[k]
+		i, member := slices.BinarySearchFunc(q.members, q.deploymentOf(t), byDeployment)
+		if !member {
+			continue
+		}
+		versions := q.deployments[t.deployment].versions
+		for r := int32(len(versions)) - 1; r > t.rank(); r-- {
+			if versions[r].eligible(q.now) && q.collects(t, r, q.members[i].Role) {
+				return after(q.closes, q.now)
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // role returns the role of a member of the latest group, or else that of the member that it is now.

@@ -154,6 +154,23 @@ func TestVerdicts(t *testing.T) {
 			h.publish("drain", "v2", 61)
 			h.step(62)
 		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "group_close", "the hook has a version, so that a further one helps nobody: the group locks nothing more"},
+		{"10 hook whose version came after the close, while a group collects", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.version("drain", "v1").EligibleAt = time.Time{}
+			h.step(60)
+			h.publish("drain", "v2", 61)
+			h.publish("os", "v2", 62)
+			h.step(63)
+		}, "kubelet", "v2", ReasonHookWithoutVersion, 122, "group_close", "that group gets both"},
+		{"10 hook without version, while a group collects", func(h *host) {
+			prepared(h)
+			h.targets[[2]string{"n1", "drain"}].Current = ""
+			h.version("drain", "v1").EligibleAt = time.Time{}
+			h.step(60)
+			h.publish("os", "v2", 62)
+			h.step(63)
+		}, "kubelet", "v2", ReasonHookWithoutVersion, 0, "version drain group_close", "the close alone does not help"},
 		{"10 hook whose version will be eligible", func(h *host) {
 			prepared(h)
 			h.targets[[2]string{"n1", "drain"}].Current = ""
@@ -181,7 +198,7 @@ func TestVerdicts(t *testing.T) {
 			h.end("n1", "uncordon", RunSucceeded, 64)
 			h.step(64)
 		}, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "an ended execution is not started again for the same group"},
-		{"11 on the way back", func(h *host) { failKubelet(h, RollbackAll) }, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "the group has locked it, and is done with it here"},
+		{"11 on the way back", func(h *host) { failKubelet(h, RollbackAll) }, "kubelet", "v2", ReasonEnded, 0, "member kubelet group_close", "the group has locked it, and is done with it here; an OutdatedAt from before the run back would be served by it"},
 		{"11 back where it was", func(h *host) {
 			failKubelet(h, RollbackAll)
 			h.start()
@@ -217,8 +234,20 @@ func TestVerdicts(t *testing.T) {
 			h.step(100)
 		}, "kubelet", "v2", ReasonCollecting, 0, "version", "a window never closes empty-handed"},
 		{"14 hook", func(h *host) { h.publish("drain", "v2", 0); h.step(60) }, "drain", "v2", ReasonHookWaitsForMain, 0, "group_close", "a hook never opens a group"},
-		{"14 hook while a group collects", func(h *host) { prepared(h); h.publish("drain", "v2", 0); h.step(30) }, "drain", "v2", ReasonHookWaitsForMain, 0, "group_close",
+		{"14 hook while a group collects", func(h *host) { prepared(h); h.publish("drain", "v2", 0); h.step(30) }, "drain", "v2", ReasonHookWaitsForMain, 60, "group_close",
 			"a hook is taken along, it is not what is collected"},
+		{"14 hook while a group collects for others", func(h *host) {
+			prepared(h)
+			h.target("n2", "kubelet", "v1")
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v2"
+			h.step(30)
+		}, "drain", "v1b", ReasonHookWaitsForMain, 0, "group_close", "the group that closes has nothing for the mains on its resource"},
+		{"14 hook while a group collects what is not for its resource", func(h *host) {
+			prepared(h)
+			h.target("n2", "kubelet", "v1")
+			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v2"}
+			h.step(30)
+		}, "drain", "v1b", ReasonHookWaitsForMain, 0, "group_close", "nor has it what is out of scope"},
 		{"16 out of scope while a group collects", func(h *host) {
 			prepared(h)
 			h.publish("os", "v2", 0)
@@ -263,7 +292,7 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n1", "kubelet"}].Current = "v1" // turned back by hand
 			h.publish("os", "v2", 62)
 			h.step(63)
-		}, "kubelet", "v2", ReasonEnded, 0, "operator group_close", "a version that a group has locked is not new any more"},
+		}, "kubelet", "v2", ReasonEnded, 122, "operator group_close", "a version that a group has locked is not new any more, but the group that os opened takes it along"},
 		{"15 no version", func(h *host) {
 			prepared(h)
 			h.target("n2", "kubelet", "v1")

@@ -1,6 +1,9 @@
 package bracket
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // groupView is a closed group, seen with the present observation.
 type groupView struct {
@@ -197,13 +200,13 @@ func (g *groupView) idleHook(v *view, targets []target) *target {
 // onHook returns the events that can give a version to a hook that has none: a new version that the
 // hook may run, and the close of the next group, because this group locks nothing more. If such a
 // version exists already and came too late for this group, only the close of the next group can
-// help.
-func (g *groupView) onHook(v *view, hook *target) []Condition {
+// help: the instant is that of the one that collects, if that is known.
+func (g *groupView) onHook(v *view, hook *target, now time.Time) (until time.Time, on []Condition) {
 	next := Condition{Kind: OnGroupClose, Rule: v.id, Environment: v.environment}
 	if g.cameLate(v, hook) {
-		return []Condition{next}
+		return after(v.closes, now), []Condition{next}
 	}
-	return []Condition{{Kind: OnVersion, Deployment: v.deploymentOf(hook)}, next}
+	return until, []Condition{{Kind: OnVersion, Deployment: v.deploymentOf(hook)}, next}
 }
 
 // cameLate reports whether a hook that runs nothing has a version that it may run now or from a known

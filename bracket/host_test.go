@@ -253,7 +253,7 @@ func (h *host) checkPlan(dueAtClose bool) {
 		if r := h.record(w.Resource); w.Reason == ReasonQueued && r.Open.includes(h.env, w.Group) {
 			h.t.Errorf("%s waits for the execution that it is part of", w.Group)
 		}
-		if n := len(h.state.Group.Closed); w.Reason == ReasonQueued && n > 0 { // both know what ends it
+		if n := len(h.state.Group.Closed); w.Deployment == "" && w.Resource != "" && n > 0 { // both know what ends it
 			for _, m := range h.state.Group.Closed[n-1].Members {
 				for _, l := range m.Locks {
 					if v := h.evaluate(w.Resource, m.Deployment, l.ID); v.Reason == w.Reason && (!v.Until.Equal(w.Until) || !slices.Equal(v.On, w.On)) {

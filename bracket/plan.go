@@ -123,7 +123,7 @@ const (
 	ReasonMergeBudget        Reason = "bracket_merge_budget"         // pending: the same, and only maxMerges prevents a merge
 	ReasonNotDue             Reason = "bracket_not_due"              // pending: the turn of the resource has not come
 	ReasonHookWithoutVersion Reason = "bracket_hook_without_version" // pending: a hook had no version when the group was closed, and runs none; a later version is for the next group
-	ReasonEnded              Reason = "bracket_ended"                // denied: the execution of the group ended here, or goes on without the version
+	ReasonEnded              Reason = "bracket_ended"                // denied: the execution of the group ended here, or goes on without the version; On names the member while it goes back
 	ReasonNextGroup          Reason = "bracket_next_group"           // denied: newer than what is locked; it is for the next group; Until is when that closes or, while none collects, when the candidate becomes eligible, if that is known
 	ReasonCollecting         Reason = "bracket_collecting"           // pending: the window is open
 	ReasonHookWaitsForMain   Reason = "bracket_hook_waits_for_main"  // pending: a hook runs only around a main member

@@ -80,6 +80,8 @@ func (v *view) wait(e waitEntry) Wait {
 		switch e.kind {
 		case waitNotDue:
 			w.Until = v.dueAt(int(e.at))
+		case waitHookWithoutVersion:
+			w.Until, _ = v.latest.onHook(v, v.latest.idleHook(v, v.span(v.pending[e.at])), v.now)
 		case waitQueued:
 			w.Until, _ = v.mergeOf(v.openOn(v.pending[e.at]), v.dueAt(int(e.at)))
 		}
@@ -112,7 +114,8 @@ func (v *view) endsOf(e waitEntry) []Condition {
 		_, _, on := v.nextRun(x, int(e.member), v.now)
 		return on
 	case e.kind == waitHookWithoutVersion:
-		return v.latest.onHook(v, v.latest.idleHook(v, v.span(v.pending[e.at])))
+		_, on := v.latest.onHook(v, v.latest.idleHook(v, v.span(v.pending[e.at])), v.now)
+		return on
 	}
 	on := []Condition{{Kind: OnExecutionEnd, Rule: v.id, Resource: v.resources[v.pending[e.at]]}}
 	if e.kind == waitQueued {

@@ -242,8 +242,8 @@ func forms() map[rollout.Reason]string {
 		"bracket_queued":               "pending ? execution_end|pending - execution_end,member",
 		"bracket_merge_budget":         "pending - execution_end",
 		"bracket_hook_without_version": "pending ? group_close|pending ? group_close,version",
-		"bracket_ended":                "denied - group_close,operator",
-		"bracket_hook_waits_for_main":  "pending - group_close",
+		"bracket_ended":                "denied ? group_close,operator|denied ? group_close,member", // while it goes back
+		"bracket_hook_waits_for_main":  "pending ? group_close",
 		"bracket_no_version":           "denied - version",
 	}
 }
@@ -269,8 +269,8 @@ func formFault(v rollout.Verdict) string {
 	}
 	if v.Reason == "bracket_hook_without_version" { // behind these: what the gates of a locked version wait for
 		own := slices.Index(kinds, "group_close") + 1
-		if until == "!" && len(kinds) == own {
-			return "no gate says what opens then"
+		if until == "!" && len(kinds) == own && kinds[0] != "group_close" {
+			return "no gate says what opens then, and the group that closes has no version"
 		}
 		kinds = kinds[:own]
 	}
