@@ -1008,7 +1008,7 @@ func TestDefectNothingToGoBackTo(t *testing.T) {
 			[]string{"a: " + failed + ": c has nothing to go back to" + command, "u: " + failed + ": c has nothing to go back to" + command}},
 		{"or both", "rollback_all", func(s *rollout.Snapshot) { s.Targets[0].Current, s.Targets[1].Current = "", "" }, "a",
 			[]string{"a: " + failed + ": a, c have nothing to go back to" + command, "u: " + failed + ": a, c have nothing to go back to" + command}},
-		{"another does not go back: a did, and holds the rest", "rollback_member", func(s *rollout.Snapshot) { s.Targets[1].Current = "" }, "a", []string{"u: " + failed + command}},
+		{"another does not go back: a did, and holds the rest", "rollback_member", func(s *rollout.Snapshot) { s.Targets[1].Current = "" }, "a", []string{"u: " + failed + ": it went back, so skip it by name or end the execution" + command}},
 		{"everybody ran something", "rollback_all", func(*rollout.Snapshot) {}, "a", nil},
 		{"nothing is rolled back anyway", "hold", func(s *rollout.Snapshot) { s.Targets[0].Current = "" }, "a",
 			[]string{"a: " + failed + command, "u: " + failed + command}},
@@ -1053,7 +1053,9 @@ func TestHaltedByWhom(t *testing.T) {
 	}{
 		{"one of three", "", []string{"b"}, []string{"b: bracket_failed_holding (b failed)" + pending, "c: bracket_failed_holding (b failed)" + pending}},
 		{"two of three", "", []string{"b", "a"}, []string{"a: bracket_failed_holding (a, b failed)" + pending, "b: bracket_failed_holding (a, b failed)" + pending, "c: bracket_failed_holding (a, b failed)" + pending}},
-		{"it went back", `,"onMemberFailure":"rollback_member"`, []string{"a"}, []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod", "c: bracket_failed_holding (a failed)" + pending}},
+		{"it went back", `,"onMemberFailure":"rollback_member"`, []string{"a"}, []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod", "c: bracket_failed_holding (a failed): it went back, so skip it by name or end the execution" + pending}},
+		{"both went back", `,"onMemberFailure":"rollback_member"`, []string{"a", "b"}, []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod", "b: bracket_ended, waits for an operator's outdatedAt or the next group in prod",
+			"c: bracket_failed_holding (a, b failed): they went back, so skip each by name or end the execution" + pending}},
 	} {
 		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}`+row.rule+`}},
 			{"deploymentDependency":{"appliesTo":"deployment.id == 'c'","dependsOn":"deployment.id != 'c'","match":"all"}}`))
@@ -1083,6 +1085,25 @@ func TestHaltedByWhom(t *testing.T) {
 		}
 		if !slices.Equal(got, row.want) {
 			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		}
+		if !strings.Contains(row.rule, "rollback") {
+			continue
+		}
+		given := func(kind bracket.CommandKind, members ...string) rollout.Plan {
+			s := s
+			s.Commands = nil
+			for _, member := range members {
+				s.Commands = append(s.Commands, bracket.Command{ID: "x" + member, Kind: kind, Group: plan.State.Brackets[0].Closed[0].ID, Resource: "r1", Deployment: member})
+			}
+			return mustPlan(t, set, s, now)
+		}
+		for _, none := range []rollout.Plan{given(bracket.Retry, ""), given(bracket.Retry, row.fails...), given(bracket.Skip, "")} {
+			if len(none.Start) > 0 {
+				t.Errorf("%s: a command that does not help starts %q", row.why, started(none))
+			}
+		}
+		if got := started(given(bracket.Skip, row.fails...)); !slices.Equal(got, []string{"r1/c@v2"}) {
+			t.Errorf("%s: when they are skipped by name, %q starts", row.why, got)
 		}
 	}
 }

@@ -546,7 +546,7 @@ func TestDefectHeldByWhatWentBack(t *testing.T) {
 			if x := w.Blockers[0]; x.Reason == "bracket_failed_holding" && !slices.Equal(x.Actors(), []rollout.Actor{rollout.ActorOperator}) {
 				t.Errorf("%v is opened by %v", x, x.Actors())
 			}
-			if x := w.Blockers[0]; x.Reason == "bracket_queued" && x.String() != "bracket_queued (a failed), waits for the end of the bracket on r1" {
+			if x := w.Blockers[0]; x.Reason == "bracket_queued" && x.String() != "bracket_queued (a failed): it went back, so skip it by name or end the execution, waits for the end of the bracket on r1" {
 				t.Errorf("who is queued behind what has failed is told %q", x)
 			}
 			if x, err := plan.Explain(w.TargetID); err != nil || x.Waits() == nil || len(x.Waits().Blockers()) != 1 || x.Waits().Blockers()[0].Reason != w.Blockers[0].Reason {

@@ -17,13 +17,13 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	switch v.Reason { // a search for every verdict would cost more than the verdict
 	case bracket.ReasonFailedHolding:
 		open := b.open(resource)
-		verdict.Data = w.datum(Data{Names: halting(open), Detail: b.stranded(open)})
+		verdict.Data = w.datum(Data{Names: halting(open), Detail: b.held(open)})
 		w.mergeOpens(b, resource, &verdict)
 	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // a target that waits for the end of a failed execution is told so, since that may never end by itself
 		// The execution may be of another environment, whose bracket decides later in the plan, so
 		// it is looked up in the state that results.
 		if record := w.execution(b.id, resource); record != nil && record.Open != nil && record.Open.Status == bracket.StatusFailed {
-			failed := Data{Names: halting(record.Open), Detail: b.stranded(record.Open)}
+			failed := Data{Names: halting(record.Open), Detail: b.held(record.Open)}
 			if verdict.Data != nil {
 				failed.Position, failed.Population = verdict.Data.Position, verdict.Data.Population
 			}
@@ -193,6 +193,35 @@ func conditionOf(c bracket.Condition) Condition {
 type translation struct {
 	of   *bracket.Condition
 	list []Condition
+}
+
+// held says why no retry ends the halt of an execution, if that is so.
+func (b *bracketWork) held(x *bracket.Execution) string {
+	if text := b.stranded(x); text != "" {
+		return text
+	}
+	return wentBack(x)
+}
+
+// wentBack says that those went back whose failure halts an execution, if none is on its way: they are
+// not repeated, and a command that skips whatever has failed does not mean them.
+func wentBack(x *bracket.Execution) string {
+	back := 0
+	for k := range x.Members {
+		switch m := &x.Members[k]; {
+		case m.Status == bracket.MemberRolledBack:
+			back++
+		case m.Status == bracket.MemberFailed || m.Purpose == bracket.Rollback:
+			return ""
+		}
+	}
+	switch back {
+	case 0:
+		return ""
+	case 1:
+		return "it went back, so skip it by name or end the execution"
+	}
+	return "they went back, so skip each by name or end the execution"
 }
 
 // stranded says which members of an execution keep it from being rolled back as its rule says,

@@ -104,7 +104,7 @@ type Verdict struct {
 //	slot_paused                           Detail: that it is the rate of the pool, and not its limit, if so
 //	frozen                                Names: who froze it; Detail: the reason
 //	overridden                            Names: who wrote the override; Detail: its id
-//	bracket_failed_holding                Names: the members that failed; Detail: which of them have nothing to go back to
+//	bracket_failed_holding                Names: the members that failed; Detail: which of them have nothing to go back to, or went back, so that no retry helps
 //	bracket_queued, bracket_merge_budget  of an execution that has failed, Names and Detail as above
 //	bracket_waits_for_members             Names: the version of the target's own run, if that is what it waits for
 //	rule_not_applicable                   Detail: why, of a window that lets a first deployment past, and of a progression whose environments have nothing to prove
