@@ -54,6 +54,17 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	return next, nil
 }
 
+// once returns the starts in their order, each run once: Commit takes them for a set too. The list
+// is the host's, and is left as it is.
+func once(starts []Start) []Start {
+	seen := make(map[string]bool, len(starts))
+	return slices.DeleteFunc(slices.Clone(starts), func(start Start) bool {
+		before := seen[start.Run]
+		seen[start.Run] = true
+		return before
+	})
+}
+
 // staleError is [bracket.ErrStale] about a start that need not be of a bracket: a host looks for one
 // sentinel, but the text of that one speaks of brackets.
 type staleError string

@@ -29,11 +29,12 @@ type Planner struct {
 	JobCounter concurrency.JobCounter
 
 	// Choose, unless nil, is given every plan before it is committed, and returns the starts to
-	// carry out: any of plan.Start, in any order, without changing the plan. It is for what depends
-	// on all starts together, such as a limit on those with [PurposeRollback]. (To start nothing in
-	// an emergency, use a [Freeze], which every wait then names.) The next plan offers the rest
-	// again. The host asks for it when Choose would decide otherwise: Next does not know that
-	// instant. After a conflict Choose is called again.
+	// carry out: any of plan.Start, in any order, without changing the plan. A start that it returns
+	// twice is carried out once, where it stands first. It is for what depends on all starts
+	// together, such as a limit on those with [PurposeRollback]. (To start nothing in an emergency,
+	// use a [Freeze], which every wait then names.) The next plan offers the rest again. The host
+	// asks for it when Choose would decide otherwise: Next does not know that instant. After a
+	// conflict Choose is called again.
 	//
 	// A target whose start is left out is in no list of the plan that Plan returns, and that plan's
 	// Pools and Waiting are as if it started: Pool.Active counts it, and what comes after it waits
@@ -101,7 +102,7 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 	}
 	offered, chosen, next := plan.Start, plan.Start, plan.Next
 	if p.Choose != nil {
-		chosen = p.Choose(&plan)
+		chosen = once(p.Choose(&plan))
 	}
 	if plan.State, err = plan.Commit(chosen, now); err != nil {
 		return Plan{}, err

@@ -1329,3 +1329,27 @@ func TestPlannerChooses(t *testing.T) {
 		t.Errorf("a start that was not offered: %v", err)
 	}
 }
+
+// TestPlannerChoosesTwice: who returns a start twice, as one does who goes through two lists, must
+// not dispatch it twice. Each is carried out once, where it stands first, and the host's list stays
+// as it is.
+func TestPlannerChoosesTwice(t *testing.T) {
+	var chosen []rollout.Start
+	planner := rollout.Planner{
+		Policies: compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":3}}`)), Store: new(bracket.MemoryStore), Clock: clock.NewFake(minute(1)),
+		Choose: func(plan *rollout.Plan) []rollout.Start {
+			chosen = []rollout.Start{plan.Start[2], plan.Start[0], plan.Start[2], plan.Start[0]}
+			return chosen
+		},
+	}
+	plan, err := planner.Plan(t.Context(), fleet(3, "v1", map[string][]string{"web": {"v1", "v2"}}))
+	if got, want := started(plan), []string{"r3/web@v2", "r1/web@v2"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("starts %q, want %q, %v", got, want, err)
+	}
+	if leases := plan.State.Pools[0].Leases; len(leases) != 2 {
+		t.Errorf("leases %+v, want 2", leases)
+	}
+	if got, want := started(rollout.Plan{Start: chosen}), []string{"r3/web@v2", "r1/web@v2", "r3/web@v2", "r1/web@v2"}; !slices.Equal(got, want) {
+		t.Errorf("the list is now %q", got)
+	}
+}
