@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -85,9 +86,19 @@ func (p *Planner) Plan(ctx context.Context, snapshot Snapshot) (Plan, error) {
 	return Plan{}, fmt.Errorf("rollout: gave up after %d attempts: %w", attemptsPerPlan, conflict)
 }
 
+// validate names what is missing.
 func (p *Planner) validate() error {
-	if p.Policies == nil || p.Store == nil || p.Clock == nil {
-		return errors.New("rollout: a Planner must have Policies, a Store and a Clock")
+	var missing []string
+	for _, part := range []struct {
+		name string
+		none bool
+	}{{"Policies", p.Policies == nil}, {"Store", p.Store == nil}, {"Clock", p.Clock == nil}} {
+		if part.none {
+			missing = append(missing, "no "+part.name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("rollout: a Planner must have Policies, a Store and a Clock: this one has %s", strings.Join(missing, ", "))
 	}
 	return nil
 }

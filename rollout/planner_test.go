@@ -1353,3 +1353,27 @@ func TestPlannerChoosesTwice(t *testing.T) {
 		t.Errorf("the list is now %q", got)
 	}
 }
+
+// TestPlannerWithoutParts: the error names what is missing, and only that.
+func TestPlannerWithoutParts(t *testing.T) {
+	set, store, now := compile(t, `[]`), new(bracket.MemoryStore), clock.NewFake(t0)
+	for _, row := range []struct {
+		planner *rollout.Planner
+		missing string
+	}{
+		{&rollout.Planner{}, "no Policies, no Store, no Clock"},
+		{&rollout.Planner{Store: store, Clock: now}, "no Policies"},
+		{&rollout.Planner{Policies: set, Clock: now}, "no Store"},
+		{&rollout.Planner{Policies: set, Store: store}, "no Clock"},
+		{&rollout.Planner{Store: store}, "no Policies, no Clock"},
+	} {
+		want := "rollout: a Planner must have Policies, a Store and a Clock: this one has " + row.missing
+		_, planned := row.planner.Plan(t.Context(), rollout.Snapshot{})
+		_, looked := row.planner.Look(t.Context(), rollout.Snapshot{})
+		for _, err := range []error{planned, looked} {
+			if err == nil || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+	}
+}

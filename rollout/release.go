@@ -26,17 +26,33 @@ import (
 // Release changes nothing and returns an error that wraps [bracket.ErrConflict] if a start has used
 // the lease since the plan was made, or the record was saved in between; [concurrency.ErrFenced] if
 // the lease is gone, or its holder has a lease with another token by now; and [bracket.ErrNotFound]
-// if the pool has no record. In these cases the next plan shows the present state. Any other error
-// is that of the store, or a fault of the stored record, which is left as it is.
+// if the pool has no record. In these cases the next plan shows the present state. A lease without
+// pool, resource or token is of no plan: the error joins one *[FieldError] for each that is missing.
+// Any other error is that of the store, or a fault of the stored record, which is left as it is.
 //
 // If the store does not say whether the record was saved, Release may be called again with the same
 // orphan: it never takes away a lease that was claimed later. ErrFenced then means that nothing is
 // left to give back.
 func (p *Planner) Release(ctx context.Context, orphan concurrency.Lease) error {
+	if err := validateOrphan(orphan); err != nil {
+		return fmt.Errorf("rollout: release a lease: %w", err)
+	}
 	if err := p.release(ctx, orphan); err != nil {
 		return fmt.Errorf("rollout: release the slot of %s in pool %s: %w", orphan.Resource, orphan.Pool, err)
 	}
 	return nil
+}
+
+// validateOrphan adds no fault for an empty group: the lease of another program may have one.
+func validateOrphan(orphan concurrency.Lease) error {
+	const remedy = "pass a lease that Plan.Orphans lists"
+	var f faults
+	f.required("pool", orphan.Pool, remedy)
+	f.required("resource", orphan.Resource, remedy)
+	if orphan.Token == 0 {
+		f.add("token", CodeRequired, nil, "is required: %s", remedy)
+	}
+	return f.err()
 }
 
 func (p *Planner) release(ctx context.Context, orphan concurrency.Lease) error {

@@ -92,6 +92,38 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestReleaseOfNoLease: a lease that no plan can have listed is refused by what it lacks, before the
+// store is asked. The group is not missed: another program may hold slots without one.
+func TestReleaseOfNoLease(t *testing.T) {
+	whole := concurrency.Lease{Pool: "P", Holder: concurrency.Holder{Resource: "r1", Group: "g"}, Token: 1}
+	for _, row := range []struct {
+		why     string
+		edit    func(*concurrency.Lease)
+		missing []string
+	}{
+		{"a zero lease", func(l *concurrency.Lease) { *l = concurrency.Lease{} }, []string{"pool", "resource", "token"}},
+		{"one without pool", func(l *concurrency.Lease) { l.Pool = "" }, []string{"pool"}},
+		{"one without resource", func(l *concurrency.Lease) { l.Resource = "" }, []string{"resource"}},
+		{"one without token", func(l *concurrency.Lease) { l.Token = 0 }, []string{"token"}},
+	} {
+		lease := whole
+		row.edit(&lease)
+		err := new(rollout.Planner).Release(t.Context(), lease)
+		var want []string
+		for _, field := range row.missing {
+			want = append(want, field+": is required: pass a lease that Plan.Orphans lists")
+		}
+		var fault *rollout.FieldError
+		if text := "rollout: release a lease: " + strings.Join(want, "\n"); !errors.As(err, &fault) || fault.Code != rollout.CodeRequired || err.Error() != text {
+			t.Errorf("%s: %v, want %s", row.why, err, text)
+		}
+	}
+	whole.Group = ""
+	if err := (&rollout.Planner{Store: new(bracket.MemoryStore)}).Release(t.Context(), whole); !errors.Is(err, bracket.ErrNotFound) {
+		t.Errorf("one without group: %v", err)
+	}
+}
+
 // Where the record of a pool cannot be read, a release says so, and not that somebody else has the
 // slot: the operator has to look at the record.
 func TestReleaseFromABrokenRecord(t *testing.T) {
