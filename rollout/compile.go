@@ -101,7 +101,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	slices.SortStableFunc(set.disabled, byID)
 	set.addAll(set.policies)
 	c.options()
-	if err := errors.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
+	if err := strictjson.Join(append(strictjson.Parts(fieldErrors(refused)), newRefusals(refused).others(c.err())...)...); err != nil {
 		return nil, err
 	}
 	set.byID = rulesByID(set.policies)

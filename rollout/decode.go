@@ -10,8 +10,9 @@ import (
 
 // ParsePolicies decodes one policy or a list of policies. Unknown fields, fields given twice and
 // values of the wrong type are errors. All such faults are reported, joined, each a *[FieldError],
-// and then there are no policies. ParsePolicies does not validate: [Compile] does. [Load] does
-// both, and reports the faults of both.
+// and then there are no policies. That holds for a document of any size, but the text of the error
+// lists the first 100 of them and counts the rest. ParsePolicies does not validate: [Compile] does.
+// [Load] does both, and reports the faults of both.
 func ParsePolicies(data []byte) ([]Policy, error) {
 	policies, _, err := decodePolicies(data, func(data []byte, into any) (bool, error) {
 		err := strictjson.Unmarshal(data, into)

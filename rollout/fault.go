@@ -12,8 +12,10 @@ import (
 
 // FieldError is one fault of a policy, a version, a snapshot or a recording. Nothing is planned on
 // any of these while it has a fault. Several faults are joined as by [errors.Join], and errors.As
-// finds the first. Of what is wrong with a snapshot that was decoded, the first 20 faults are
-// joined, and then an error that says how many more there are.
+// finds the first. However many there are, Unwrap() []error of the joined error has them all; its
+// text has the first 100, one a line, and then says how many more there are. Only of what is wrong
+// with a snapshot that was decoded, the first 20 faults alone are joined, and then an error that says
+// how many more there are.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as rules[2].resourceConcurrency.limitValue, with several policies [1].rules[2] and so on, or targets[17].resource; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is

@@ -11,7 +11,8 @@ import (
 // checks and compiles them. The error joins one *[FieldError] per fault, all faults of the document
 // at once: first those of ParsePolicies, then those that Compile finds in what could be read. Load
 // leaves out those of Compile that may only follow from those of ParsePolicies, such as a required
-// field whose value was refused. If the document is not JSON, that is the only fault; convert YAML
+// field whose value was refused. The text of the error lists the first 100 faults and counts the
+// rest. If the document is not JSON, that is the only fault; convert YAML
 // to JSON first, for example with sigs.k8s.io/yaml.
 //
 // Paths are those of the document: [0].rules[6].retry in a list, even of one policy, and

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,59 @@ func TestLoadSound(t *testing.T) {
 	var fault *rollout.FieldError
 	if _, err := rollout.Load([]byte(`{"name":`), nil); len(joined(err)) != 1 || !errors.As(err, &fault) || fault.Code != rollout.CodeSyntax {
 		t.Errorf("what is no JSON has that fault alone, also without a compiler: %v", err)
+	}
+}
+
+// TestFaultsOfAHugeDocument: one mistake that is in every entry of a huge document fills no log: the
+// text lists as many faults as a person can read, and counts the rest. The error joins them all the
+// same, each with its path.
+func TestFaultsOfAHugeDocument(t *testing.T) {
+	t.Parallel()
+	const unread, uncompiled = `{"name":"p%d","selector":"true","rules":[{"id":"r%[1]d","retry":{"maxRetries":"1"}}]}`, `{"name":"p%d","selector":"true","rules":[{"id":"r%[1]d","retry":{"maxRetries":-1}}]}`
+	const target = `{"resource":"r%d","environment":5,"deployment":"d"}`
+	list := func(entry string, n int) string {
+		entries := make([]string, n)
+		for i := range entries {
+			entries[i] = fmt.Sprintf(entry, i)
+		}
+		return "[" + strings.Join(entries, ",") + "]"
+	}
+	parse := func(data string) error { _, err := rollout.ParsePolicies([]byte(data)); return err }
+	env := newEnv(t)
+	load := func(data string) error { _, err := rollout.Load([]byte(data), env); return err }
+	decode := func(data string) error {
+		return new(rollout.Snapshot).UnmarshalJSON([]byte(`{"targets":` + data + `}`))
+	}
+	for _, row := range []struct {
+		why   string
+		read  func(data string) error
+		entry string
+		n     int
+		lines int
+		path  string // of the last fault
+		last  string // line
+	}{
+		{"a hundred are listed", parse, unread, 100, 100, "[99].rules[0].retry.maxRetries", "[99].rules[0].retry.maxRetries: must be a whole number, not a string: leave the quotes out"},
+		{"as soon as there is one more, it is counted", parse, unread, 101, 101, "[100].rules[0].retry.maxRetries", "and 1 more faults"},
+		{"so is the rest of very many", parse, unread, 2000, 101, "[1999].rules[0].retry.maxRetries", "and 1900 more faults"},
+		{"also of those that are read and compiled", load, unread, 2000, 101, "[1999].rules[0].retry.maxRetries", "and 1900 more faults"},
+		{"and of those that only compiling finds", load, uncompiled, 2000, 101, "[1999].rules[0].retry.maxRetries", "and 1900 more faults"},
+		{"and of a snapshot that cannot be read", decode, target, 2000, 101, "targets[1999].environment", "and 1900 more faults"},
+	} {
+		err := row.read(list(row.entry, row.n))
+		all := joined(err)
+		if len(all) != row.n {
+			t.Errorf("%s: %d faults are joined, want %d", row.why, len(all), row.n)
+			continue
+		}
+		var fault *rollout.FieldError
+		if !errors.As(all[row.n-1], &fault) || fault.Path != row.path {
+			t.Errorf("%s: the last fault is %v", row.why, all[row.n-1])
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if last := lines[len(lines)-1]; len(lines) != row.lines || last != row.last {
+			t.Errorf("%s: %d lines, the last one %q; want %d, %q", row.why, len(lines), last, row.lines, row.last)
+		}
 	}
 }
 

@@ -65,11 +65,24 @@ type joined struct {
 	fields [][]string // by index
 }
 
-func (j *joined) Error() string   { return errors.Join(j.list...).Error() }
+// maxLines bounds the text of joined faults to what a person can read: one mistake of a generator
+// may be in all 20,000 entries of a document. It is above what a file written by hand has wrong, and
+// above the few faults of a snapshot and the line that counts the rest.
+const maxLines = 100
+
+// Error has the first 100 faults, and says how many more there are. Unwrap has them all.
+func (j *joined) Error() string {
+	more := len(j.list) - maxLines
+	if more <= 0 {
+		return errors.Join(j.list...).Error()
+	}
+	return fmt.Sprintf("%v\nand %d more faults", errors.Join(j.list[:maxLines]...), more)
+}
+
 func (j *joined) Unwrap() []error { return j.list }
 
-// Join is errors.Join of faults, some of which come from [About]. Callers see the faults as they
-// were before About.
+// Join is errors.Join of faults, some of which come from [About], with a text that is bounded.
+// Callers see the faults as they were before About.
 func Join(faults ...error) error {
 	if len(faults) == 0 {
 		return nil
