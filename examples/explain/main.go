@@ -62,7 +62,7 @@ func parse(args []string, present time.Time, out io.Writer) (options, error) {
 	flags.StringVar(&o.target, "target", "", "`resource/environment/deployment` to explain (default: a summary of all)")
 	flags.StringVar(&o.before, "before", "", "`file` with an earlier snapshot: print what the plan says differently since (default: the same one)")
 	flags.StringVar(&o.beforePolicy, "before-policy", "", "`file` with the policies before: print what the edit changes (default: the same ones)")
-	instant(&o.beforeNow, "before-now", "`instant` of the plan before (default: the same)")
+	instant(&o.beforeNow, "before-now", "`instant` of the plan before, no later than -now (default: the same)")
 	program.Time(flags, &o.horizon, "horizon", 90*24*time.Hour, 5*365*24*time.Hour, "how far ahead windows are looked at for findings, as a `duration`")
 	flags.BoolVar(&o.json, "json", false, "print everything as JSON")
 	if err := program.Parse(flags, args, out, builtin, "explain says why a target does not get a version: what every rule says about it, and who can open what is shut.",
@@ -78,6 +78,9 @@ func parse(args []string, present time.Time, out io.Writer) (options, error) {
 	}
 	if o.beforeNow.IsZero() {
 		o.beforeNow = o.now
+	}
+	if o.beforeNow.After(o.now) { // what is different would be told backwards
+		return o, program.Wrong("-before-now", "%s is later than -now, which is %s: give an earlier instant, or a later one with -now", o.beforeNow.Format(time.RFC3339Nano), o.now.Format(time.RFC3339Nano))
 	}
 	return o, nil
 }
