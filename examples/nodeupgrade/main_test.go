@@ -101,6 +101,10 @@ func TestReports(t *testing.T) {
 			Says: []string{"forecast with durations of past jobs: 50 trials from 2026-03-10 08:00:00 on", "never done: 0 %"},
 		},
 		{
+			Name: "forecast-failure", Long: true, Why: "what fails in the run fails in every trial", Args: []string{"-forecast", "20", "-seed", "7", "-fail", "kubelet-upgrade"},
+			Says: []string{"not done, and nothing will happen any more", "never done: 100 %: bracket_failed_holding in 20 trials", "no samples, so World.Job decides: kubelet-upgrade"},
+		},
+		{
 			Name: "faults", Long: true, Why: "with a retry rule only a job that hangs is for good", Args: []string{"-faults", "-policy", "policy-retry.yaml"},
 			Says: []string{"if a job fails or hangs: 100 trials with faults from 2026-03-10 08:00:00 on", "node-drain fails (10 trials): done at 2026-03-11 10:29:00 (+26h29m)"},
 		},
