@@ -313,9 +313,13 @@ func (q *question) nextRuns() time.Time {
 		}
 		versions := q.deployments[t.deployment].versions
 		for r := int32(len(versions)) - 1; r > t.rank(); r-- {
-			if versions[r].eligible(q.now) && q.collects(t, r, q.members[i].Role) {
+			if !versions[r].eligible(q.now) || !q.inScope(t, r) {
+				continue
+			}
+			if q.collects(t, r, q.members[i].Role) {
 				return after(q.closes, q.now)
 			}
+			break // older ones are not what it would get
 		}
 	}
 	return time.Time{}

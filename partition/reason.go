@@ -27,7 +27,8 @@ type Verdict struct {
 	// Count is the number that was compared with Limit. For Gate it counts partitions that are not
 	// ready; for Threshold, members that were NotReady before the partition's turn; for Budget,
 	// unavailable members including what this step releases, and 0 if only another strategy ends
-	// the wait; for TotalBudget, unavailable targets likewise. For Batch and StepLimit only Limit has a meaning.
+	// the wait; for TotalBudget, unavailable targets likewise. For Batch and StepLimit only Limit has
+	// a meaning.
 	Count int `json:"count,omitzero"`
 	Limit int `json:"limit,omitzero"`
 }
