@@ -142,6 +142,14 @@ func TestCostGrowsWithTheWork(t *testing.T) {
 			}
 			return inEnvironments(resources(2), more...)
 		}},
+		{"resources that went on to what failed, from what awaits its verification, and from what may be gone back to", `{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'","requireVerificationPassed":true}},{"rollback":{"onJobStatuses":["failure"]}}`, func(n int) rollout.Snapshot {
+			s := inEnvironments(fleet(2*n, "v1", map[string][]string{"api": {"v1", "v2", "v3"}}), "staging")
+			for k := range s.Targets[2*n:] {
+				before := verified(ran("v2", rollout.JobSuccessful, 1), []rollout.Verification{"", rollout.VerificationFailed}[k%2])
+				s.Targets[2*n+k].Jobs = []rollout.Job{before, ran("v3", rollout.JobFailure, 3)}
+			}
+			return s
+		}},
 		{"resources that a pool cannot judge", `{"resourceConcurrency":{"groupSelector":"int(resource.metadata['cluster']) == 1","limit":1}}`, resources},
 		{"overrides of an approval", `{"id":"rule","anyApproval":{"minApprovals":1}},` + curve, overridden},
 		{"overrides of an approval in a bracket", `{"id":"rule","anyApproval":{"minApprovals":1}},` + members + curve, overridden},

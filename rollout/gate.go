@@ -61,7 +61,7 @@ type gating struct {
 	approvals map[approvalKey][]Approval // those that count, by now or later
 	passed    map[questionKey]asked      // answers of progression rules, whatever else governs
 	sources   map[questionKey][]source   // of progression rules, by deployment
-	successes map[questionKey]asked      // of progression rules, by the environment that they look at
+	successes map[questionKey]shown      // of progression rules, by the environment that they look at
 }
 
 // asked is what one rule said: since when it is satisfied, or why it is not.

@@ -278,15 +278,13 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 	version := w.versions[d].list[n].ID
 	var newest time.Time
 	open := false // a target may still succeed
-	unverified := *rule.progression
-	unverified.RequireVerificationPassed = false // a success may pass its checks later
 	for _, i := range w.targetsIn(e, d) {
 		if !w.inScope(i, n) {
 			continue
 		}
 		own.population++
 		t := &w.targets[i]
-		proved, pending := false, l.repeats(i) || t.outdated
+		proved, pending := false, false // pending: a job is at work, or its checks may pass later
 		for k := range t.Jobs {
 			job := &t.Jobs[k]
 			switch {
@@ -294,13 +292,13 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 			case rule.progression.success(job):
 				proved = true
 				newest = later(newest, job.end())
-			case !job.Status.Terminal(), unverified.success(job) && (job.Verification == "" || job.Verification.undecided()):
+			case !job.Status.Terminal(), rule.progression.unverified(job):
 				pending = true
 			}
 		}
 		floor := t.floor()
-		failed := !l.repeats(i) && w.failedForGood(i, n)
-		can := !failed && (floor == n && (pending || t.started == n) || floor < n && l.selected(i, n))
+		failed := !pending && !l.repeats(i) && w.failedForGood(i, n)
+		can := pending || !failed && floor == n && (l.repeats(i) || t.outdated || t.started == n) || floor < n && l.selected(i, n) || floor > n && w.runsAgain(i, n)
 		switch {
 		case proved || can:
 			own.able++

@@ -915,6 +915,24 @@ func lintRows() []lintRow {
 				lintSucceeded(t, "v1", t0.Add(-time.Hour))
 				t.Current, t.Jobs[0].Status = "", rollout.JobFailure
 			})},
+		{code: rollout.LintProgressionUnreachable, why: "staging failed with it when it ran it once more, and the first success may still be verified", more: lintProves(`,"requireVerificationPassed":true`),
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				lintSucceeded(t, "v1", t0.Add(-time.Hour))
+				t.Jobs = append(t.Jobs, rollout.Job{Run: "2", Version: "v1", Status: rollout.JobFailure, CreatedAt: t0.Add(-time.Minute)})
+				t.Current, t.OutdatedAt = "", t0.Add(-2*time.Minute)
+			})},
+		{code: rollout.LintProgressionUnreachable, why: "staging went on before its success was verified, which may still come", more: lintProves(`,"requireVerificationPassed":true`),
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				lintSucceeded(t, "v1", t0.Add(-time.Hour))
+				t.Current = "v2"
+				lintScoped("environment.name == 'staging'")(s)
+			})},
+		{code: rollout.LintProgressionUnreachable, why: "staging goes back to it from what failed", more: lintProves("") + "," + other("q", "environment.name == 'staging'", `{"id":"k","rollback":{"onJobStatuses":["failure"]}}`),
+			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {
+				lintSucceeded(t, "v2", t0.Add(-time.Hour))
+				t.Current, t.Jobs[0].Status = "v1", rollout.JobFailure
+				lintScoped("environment.name == 'staging'")(s)
+			})},
 		{code: rollout.LintProgressionUnreachable, why: "staging takes it back", more: lintProves("") + "," + other("q", "environment.name == 'staging'", retry(`"maxRetries":1`)+`,{"id":"k","rollback":{"onJobStatuses":["failure"]}}`),
 			want: "warning [0].rules[0].environmentProgression.dependsOnEnvironmentSelector 2", says: "at most 1 can; 1 failed for good",
 			fleet: lintAdopted(func(s *rollout.Snapshot, t *rollout.Target) {

@@ -107,10 +107,20 @@ func (p *EnvironmentProgression) required(n int) int {
 
 // success reports whether the rule counts a job as a success.
 func (p *EnvironmentProgression) success(job *Job) bool {
-	if len(p.SuccessStatuses) == 0 && job.Status != JobSuccessful || len(p.SuccessStatuses) > 0 && !slices.Contains(p.SuccessStatuses, job.Status) {
-		return false
+	return p.counts(job.Status) && (!p.RequireVerificationPassed || job.Verification == VerificationPassed)
+}
+
+// unverified reports whether the rule counts a job as a success once its verification passes. The
+// host may verify it late, also after the target has gone on.
+func (p *EnvironmentProgression) unverified(job *Job) bool {
+	return p.counts(job.Status) && p.RequireVerificationPassed && job.Verification != VerificationPassed && job.Verification != VerificationFailed
+}
+
+func (p *EnvironmentProgression) counts(status JobStatus) bool {
+	if len(p.SuccessStatuses) == 0 {
+		return status == JobSuccessful
 	}
-	return !p.RequireVerificationPassed || job.Verification == VerificationPassed
+	return slices.Contains(p.SuccessStatuses, status)
 }
 
 // source is an environment that a progression rule matches, or cannot judge. There may be as many
@@ -154,8 +164,10 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	waits := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{}}
 	var tooOld *Verdict
 	var since, until time.Time
-	var on []Condition   // a success in any of the environments can help, also in one where the last success is too old
-	var nothing []string // environments in which there is nothing to prove
+	var on []Condition      // a success in any of the environments can help, also in one where the last success is too old
+	var nothing []string    // environments in which there is nothing to prove
+	var unverified []string // in which environments how many await their verification
+	lost := ""              // why no success comes by itself, in the first environment where none does
 	proved, reachable := false, false
 	sources := w.sourcesOf(rule, t.deployment)
 	for k := range sources {
@@ -173,27 +185,32 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			continue
 		}
 		environment := w.environments[s.environment].ID
-		at, verdict := w.succeeded(s.environment, rule, t.deployment, n)
+		own := w.succeeded(s.environment, rule, t.deployment, n)
+		verdict := own.verdict
 		switch {
 		case verdict.Reason == ReasonNotApplicable:
 			nothing = append(nothing, environment)
 			continue
-		case !at.IsZero():
-			since, proved = sooner(since, at), true
+		case !own.since.IsZero():
+			since, proved = sooner(since, own.since), true
 			continue
 		}
 		on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
 		until = sooner(until, verdict.Until)
+		reachable = reachable || own.lost == ""
 		if verdict.Reason == ReasonProgressionTooOld {
 			tooOld = &verdict
 			continue
 		}
-		all, own := waits.Data, verdict.Data
-		all.Names, all.Detail = append(all.Names, environment), cmp.Or(all.Detail, own.Detail)
-		if all.Allowed == 0 || own.Allowed-own.Attempt < all.Allowed-all.Attempt {
-			all.Attempt, all.Allowed = own.Attempt, own.Allowed
+		all, data := waits.Data, verdict.Data
+		all.Names = append(all.Names, environment)
+		if all.Allowed == 0 || data.Allowed-data.Attempt < all.Allowed-all.Attempt {
+			all.Attempt, all.Allowed = data.Attempt, data.Allowed
 		}
-		reachable = reachable || own.Detail == ""
+		if own.unverified > 0 {
+			unverified = append(unverified, fmt.Sprintf("%d awaiting verification in %s", own.unverified, textlist.Name(environment)))
+		}
+		lost = cmp.Or(lost, own.lost)
 	}
 	switch {
 	case proved:
@@ -206,11 +223,13 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	case len(on) == 0:
 		return time.Time{}, denied
 	case len(waits.Data.Names) > 0:
-		waits.Until = until
-		if waits.On = on; reachable || !until.IsZero() {
-			waits.Data.Detail = ""
-		} else { // no success comes by itself; one that is brought about still helps
+		if waits.Until, waits.On = until, on; !until.IsZero() {
+			return time.Time{}, waits // it only soaks
+		}
+		waits.Data.Detail = strings.Join(textlist.Few(unverified), ", ")
+		if !reachable { // no success comes by itself; one that is brought about still helps
 			waits.On = append([]Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}, on...)
+			waits.Data.Detail = strings.TrimPrefix(waits.Data.Detail+"; "+lost, "; ")
 		}
 		return time.Time{}, waits
 	}
@@ -218,27 +237,35 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	return time.Time{}, *tooOld
 }
 
-// succeeded returns what a progression rule finds for a version in one environment: the instant
-// since which its success suffices, or why it does not. [ReasonNotApplicable] says that the version is
-// for no target there.
-func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) (time.Time, Verdict) {
+// shown is what a version has shown in one environment.
+type shown struct {
+	since      time.Time // since when its success suffices; zero: it does not
+	verdict    Verdict   // why it does not; [ReasonNotApplicable]: the version is for no target there
+	unverified int       // targets without a success yet that have one if a verification passes
+	lost       string    // why no success comes by itself; empty if one may
+}
+
+// succeeded returns what a progression rule finds for a version in one environment.
+func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) shown {
 	key := questionKey{rule, environment, deployment, n}
 	found, known := w.successes[key]
 	if !known {
-		found.since, found.verdict = w.progressed(rule, w.versions[deployment].list[n], n, w.targetsIn(environment, deployment))
+		found = w.progressed(rule, w.versions[deployment].list[n], n, w.targetsIn(environment, deployment))
 		put(&w.successes, key, found)
 	}
-	return found.since, found.verdict
+	return found
 }
 
 // progressed judges one environment. First successes count, so a redeployment never moves the
 // instant.
-func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) (time.Time, Verdict) {
+func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) shown {
 	p := rule.progression
+	var own shown
 	var firsts []time.Time     // the first success of each target, also of the future
 	var newest time.Time       // of all successes by now
 	var ahead []time.Time      // all successes of the future
 	population, proven := 0, 0 // proven: targets that have succeeded by now
+	open := false              // a job is at work, or may still be verified
 	var lost outOfReach        // targets that do not succeed by themselves
 	for _, i := range targets {
 		if !w.inScope(i, n) {
@@ -246,9 +273,14 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 		}
 		population++
 		var first time.Time
+		had, active, unverified := false, false, false
 		for k := range w.targets[i].Jobs {
 			job := &w.targets[i].Jobs[k]
-			if job.Version != v.ID || !p.success(job) {
+			if job.Version != v.ID {
+				continue
+			}
+			if had = true; !p.success(job) {
+				active, unverified = active || !job.Status.Terminal(), unverified || p.unverified(job)
 				continue
 			}
 			at := job.end()
@@ -260,51 +292,59 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 				newest = later(newest, at)
 			}
 		}
+		open = open || w.targets[i].busy || unverified
 		switch {
 		case !first.IsZero():
 			firsts = append(firsts, first)
 			if !first.After(w.now) {
 				proven++
 			}
+		case unverified:
+			own.unverified++
+		case active: // whatever the target has gone on to
 		case w.targets[i].floor() > n:
-			lost.passed++
+			if !had && w.targets[i].current != n || !w.runsAgain(i, n) {
+				lost.passed++
+			}
 		case w.failedForGood(i, n):
 			lost.failed++
 		case w.adopted(i, n):
 			lost.adopted++
-		case w.disproved(p, i, n):
-			lost.failed++
 		}
 	}
 	if population == 0 {
-		return time.Time{}, Verdict{Reason: ReasonNotApplicable}
+		own.verdict.Reason = ReasonNotApplicable
+		return own
 	}
 	required := p.required(population)
-	waiting := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: proven, Allowed: required}}
+	own.verdict = Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: proven, Allowed: required}}
 	if len(firsts) < required {
-		waiting.Data.Detail = lost.unless(population, required)
-		return time.Time{}, waiting
+		own.lost = lost.unless(population, required)
+		return own
 	}
 	slices.SortFunc(firsts, time.Time.Compare)
 	at := addTime(firsts[required-1], time.Duration(p.MinimumSoakTimeMinutes)*time.Minute)
 	opens := p.opens(w.now, at, newest, ahead)
+	if opens.IsZero() && !open && len(firsts)+lost.count() == population &&
+		!slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, n) && w.runsAgain(i, n) }) { // else another success may come, which is younger
+		own.lost = "the newest success there is too old before the soak ends"
+	}
 	if p.MaximumAgeHours != nil && proven >= required {
 		if !p.young(newest, w.now) {
-			return time.Time{}, Verdict{
+			own.verdict = Verdict{
 				Status: Denied, Reason: ReasonProgressionTooOld, Rule: rule.id, Until: opens, Data: &Data{Detail: newest.UTC().Format(time.RFC3339)},
 			}
+			return own
 		}
 		w.wake(addTime(newest, p.maximumAge()))
 	}
 	if !w.now.Before(at) {
-		return later(at, v.CreatedAt).UTC(), Verdict{}
+		own.since = later(at, v.CreatedAt).UTC()
+		return own
 	}
-	if waiting.Until = opens; !opens.IsZero() {
-		w.wake(opens)
-	} else if len(firsts)+lost.count() == population { // else another success may come, which is younger
-		waiting.Data.Detail = "the newest success there is too old before the soak ends"
-	}
-	return time.Time{}, waiting
+	own.verdict.Until = opens
+	w.wake(opens)
+	return own
 }
 
 // opens returns the first instant after now at which the soak, which ends at the instant soaked, is
@@ -375,48 +415,65 @@ func (o outOfReach) unless(population, required int) string {
 	return text + ", so that it cannot be reached without an operator"
 }
 
-// adopted reports whether a target runs version n because the host says so, without any job of it. No
-// plan runs it there again, unless a bracket does, or something outdates it.
-func (w *work) adopted(i, n int32) bool {
+// runsAgain reports whether a target that has begun version n, or a newer one, runs n by itself: it
+// keeps n and needs another job, also once a change of the future outdates it, and an attempt is
+// left; or it goes back to n, or may yet do so.
+func (w *work) runsAgain(i, n int32) bool {
 	t := &w.targets[i]
-	return t.current == n && !t.busy && !w.members[i] && !t.outdated && t.latest(w.version(i, n).ID).len() == 0
+	keeps := t.floor()
+	if s := w.setbackOf(i, keeps); s != nil {
+		if !s.done && !s.stuck {
+			return s.to == n
+		}
+		keeps = s.keeps(t, keeps)
+	}
+	if keeps != n {
+		return keeps > n && w.mayGoBack(i, n)
+	}
+	id := w.version(i, n).ID
+	own := t.latest(id)
+	return (w.needsJob(i, n, own) || t.outdated && !t.renewed(id)) && w.after(i, n, own).reason != ReasonRetryExhausted
 }
 
-// disproved reports whether a target keeps version n although none of its jobs is a success of the
-// rule or may become one, as where the checks after it failed and nothing takes it back. As in
-// adopted, no plan runs it there again. A job that is not verified may still be.
-func (w *work) disproved(p *EnvironmentProgression, i, n int32) bool {
+// mayGoBack reports whether the newer version that a target keeps has yet to succeed, and a
+// rollback rule, or the bracket of a member, takes the target back to version n if it goes wrong.
+func (w *work) mayGoBack(i, n int32) bool {
 	t := &w.targets[i]
-	id := w.version(i, n).ID
-	if t.floor() != n || t.busy || w.members[i] || t.outdated || w.needsJob(i, n, t.latest(id)) {
+	if w.members[i] {
+		return t.current == n
+	}
+	rules, floor, id := w.viewOf(i).rollbacks, t.floor(), w.version(i, n).ID
+	if len(rules) == 0 || !t.busy && !t.verifying() && !w.needsJob(i, floor, t.latest(w.version(i, floor).ID)) {
 		return false
 	}
-	unverified := *p
-	unverified.RequireVerificationPassed = false
-	for k := range t.Jobs {
-		if job := &t.Jobs[k]; job.Version == id && unverified.success(job) && job.Verification != VerificationFailed {
-			return false
-		}
-	}
-	return true
+	return t.current == n || t.history().index(func(job *Job) bool {
+		return job.Version == id && job.Status == JobSuccessful && !slices.ContainsFunc(rules, func(r *compiledRule) bool { return r.rollback.triggeredBy(job) })
+	}) >= 0
+}
+
+// adopted reports whether a target runs version n because the host says so, without any job of it.
+// No plan runs it there again, unless a bracket does, or something outdates it.
+func (w *work) adopted(i, n int32) bool {
+	t := &w.targets[i]
+	return t.current == n && !t.busy && !w.members[i] && t.latest(w.version(i, n).ID).len() == 0 && !w.runsAgain(i, n)
 }
 
 // failedForGood reports whether a target has begun version n and failed, and no plan tries it
-// again: no attempt is left, or a rollback rule refuses the version there. A member of a bracket
-// then has failed in its execution; only a later group can bring it the version once more.
+// again: no attempt is left, a rollback rule refuses the version there, or the target keeps it as
+// it is, such as where the checks after it failed and nothing takes it back. A member of a bracket
+// then has failed in its execution; only a later group can bring it the version once more. Whoever
+// asks has seen that no job of the version there is a success, at work, or still to be verified.
 func (w *work) failedForGood(i, n int32) bool {
 	t := &w.targets[i]
-	if !t.worked() || t.floor() != n {
+	switch {
+	case !t.worked() || t.floor() != n:
 		return false
-	}
-	if w.members[i] {
+	case w.members[i]:
 		return w.failedAsMember(i, n)
-	}
-	if w.setbackOf(i, n) != nil {
+	case w.setbackOf(i, n) != nil:
 		return true
 	}
-	own := t.latest(w.version(i, n).ID)
-	return w.needsJob(i, n, own) && w.after(i, n, own).reason == ReasonRetryExhausted
+	return !t.busy && (t.current != n || t.latest(w.version(i, n).ID).len() > 0) && !w.runsAgain(i, n)
 }
 
 // failedAsMember is failedForGood for a member of a bracket: what runFact reports as failed without

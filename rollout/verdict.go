@@ -90,7 +90,7 @@ type Verdict struct {
 //	selector_error, custom_invalid        Detail: what is wrong
 //	failure_budget_exceeded               Attempt: on how many targets the version failed; Allowed: on how many it may; Names: their resources
 //	approval_missing                      Attempt: how many have approved; Allowed: how many are needed; Names: who has
-//	progression_waiting                   Attempt: how many targets have succeeded; Allowed: how many are needed; Names: in which environments; Detail: why that is out of reach, if it is
+//	progression_waiting                   Attempt: how many targets have succeeded; Allowed: how many are needed; Names: in which environments; Detail: how many await their verification, and why that is out of reach, if so
 //	progression_too_old                   Detail: the instant of the newest success, by RFC 3339
 //	dependency_unmet                      Names: the deployments that do not run what is needed
 //	version_dependency_unmet              Names: the deployment that does not; Detail: the selector of the versions that would do, or that it has no target there

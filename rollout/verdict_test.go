@@ -61,6 +61,9 @@ func TestVerdictReads(t *testing.T) {
 		{"one environment is enough", rollout.Verdict{
 			Reason: rollout.ReasonProgressionWaiting, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 1, Allowed: 2, Names: []string{"qa", "staging"}},
 		}, "progression_waiting (1 succeeded in qa or staging, 2 needed), waits for successes of web v2 in staging"},
+		{"a success is there, and awaits its verification", rollout.Verdict{
+			Reason: rollout.ReasonProgressionWaiting, On: []rollout.Condition{staging}, Data: &rollout.Data{Allowed: 1, Names: []string{"staging"}, Detail: "1 awaiting verification in staging"},
+		}, "progression_waiting (0 succeeded in staging, 1 needed): 1 awaiting verification in staging, waits for successes of web v2 in staging"},
 		{"only the soak is left: further successes are not what it waits for", rollout.Verdict{
 			Reason: rollout.ReasonProgressionWaiting, Until: noon, On: []rollout.Condition{staging}, Data: &rollout.Data{Attempt: 2, Allowed: 2, Names: []string{"staging"}},
 		}, "progression_waiting (2 succeeded in staging, 2 needed, soaking) until 2026-03-10T12:00:00Z"},
