@@ -317,6 +317,18 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n1", "os"}].OutOfScope = []string{"v2"}
 			h.step(60)
 		}, "os", "v2", ReasonNextGroup, 0, "", "not for this target"},
+		{"12 a hook's version may be deployed later", func(h *host) {
+			prepared(h)
+			h.due["n1"] = at(500)
+			h.publish("drain", "v2", 90)
+			h.step(60)
+		}, "drain", "v2", ReasonNextGroup, 0, "", "a hook opens no group"},
+		{"15 it may be deployed later, and there is no target", func(h *host) {
+			h.publish("os", "v2", 90)
+			h.target("n2", "kubelet", "v1")
+			h.step(60)
+		}, "os", "v2", ReasonNoVersion, 0, "version os", "the group that it opens is for others"},
+		{"14 a hook while a group collects, on n2", func(h *host) { prepared(h); h.step(30) }, "drain", "v2", ReasonHookWaitsForMain, 0, "group_close", "nobody knows that resource"},
 		{"16 it may be deployed later, before any group", func(h *host) { h.publish("os", "v2", 90); h.step(60) }, "os", "v2", ReasonNotLocked, 90, "", "it opens a group then"},
 		{"16 an older one may be deployed later", func(h *host) {
 			prepared(h)
@@ -499,7 +511,7 @@ func TestVerdicts(t *testing.T) {
 			h := newHost(t, "n1")
 			row.setup(h)
 			resource := "n1"
-			if row.reason == ReasonNoVersion {
+			if row.reason == ReasonNoVersion || strings.HasSuffix(row.name, "on n2") {
 				resource = "n2"
 			}
 			before := describe(h.state)

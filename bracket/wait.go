@@ -128,7 +128,7 @@ func (v *view) endsOf(e waitEntry) []Condition {
 // openOn returns the open execution of the environment on a resource, nil if there is none.
 func (v *view) openOn(resource int32) *work {
 	k, open := slices.BinarySearchFunc(v.works, v.resources[resource], func(w work, name string) int { return strings.Compare(w.name, name) })
-	if !open || v.works[k].ended {
+	if !open {
 		return nil
 	}
 	return &v.works[k]
