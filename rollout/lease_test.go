@@ -584,6 +584,7 @@ func TestFullOfWhatHolds(t *testing.T) {
 	}{
 		{"it has failed and holds", bracketed("hold"), `"limit":1`, rollout.JobFailure, "", 1, nil, command},
 		{"both hold: the first is named", bracketed("hold"), `"limit":2`, rollout.JobFailure, rollout.JobFailure, 1, nil, command},
+		{"another one begins in this plan, and will end", bracketed("hold"), `"limit":2`, rollout.JobFailure, "", 1, nil, slot},
 		{"one of them is at work", bracketed("hold"), `"limit":2`, rollout.JobFailure, rollout.JobInProgress, 1, nil, slot},
 		{"it is at work", bracketed("hold"), `"limit":1`, rollout.JobInProgress, "", 1, nil, slot},
 		{"it goes back by itself", bracketed("rollback_all"), `"limit":1`, rollout.JobFailure, "", 1, nil, slot},
@@ -632,6 +633,43 @@ func TestFullOfWhatHolds(t *testing.T) {
 		queue, err := plan.Queue()
 		if err != nil || len(queue) == 0 || slices.ContainsFunc(queue, func(q rollout.Queued) bool { return !slices.Equal(q.Pools, []string{"P"}) }) {
 			t.Errorf("%s: in the queue are %v (%v)", row.why, queue, err)
+		}
+	}
+}
+
+// TestFullOfWhatIsStillAtWork: an execution that has failed frees its slot by itself while a member
+// is at work or goes back, and holds it for ever while the others wait for what has failed.
+func TestFullOfWhatIsStillAtWork(t *testing.T) {
+	const slot, command = "slot_full, waits for a free slot in P", " or an operator's command for b/prod/1 on r1"
+	for _, row := range []struct {
+		why, reaction, rules string
+		b                    rollout.JobStatus // of the job of b on r1, which that of a fails beside; empty: there is none
+		want                 string
+	}{
+		{"the other member is at work", "hold", "", rollout.JobInProgress, slot},
+		{"the other member is done", "hold", "", rollout.JobSuccessful, slot + command},
+		{"the other member waits for what has failed", "hold", `,{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}}`, "", slot + command},
+		{"the other member goes back", "rollback_all", "", rollout.JobSuccessful, slot},
+	} {
+		set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"`+row.reaction+`"}},
+			{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`+row.rules))
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		plan := mustPlan(t, set, s, t0)
+		s.State = mustCommit(t, plan, t0)
+		for _, start := range plan.Start {
+			status := rollout.JobFailure
+			if start.Deployment == "b" {
+				status = row.b
+			}
+			add(&s, start, job(start, t0, status))
+		}
+		for m := 1; m <= 2; m++ { // in the second the run back is in progress
+			plan = mustPlan(t, set, s, minute(m))
+			wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "a"})
+			if len(wait.Blockers) != 1 || wait.Blockers[0].String() != row.want {
+				t.Errorf("%s, round %d: %v, want %q\n%v", row.why, m, wait, row.want, plan)
+			}
+			carryOut(t, &s, plan, minute(m), rollout.JobInProgress)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
 	if p == nil {
 		return
 	}
-	own := len(wait.On)
+	wait.On = slices.Clip(wait.On) // it may be shared
 	for _, run := range b.runs[p.from:p.to] {
 		if run.version != none {
 			continue
@@ -84,17 +84,11 @@ func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
 				continue
 			}
 			until, on := opener(w.gateAt(run.target, n).blockers)
-			if !until.IsZero() {
-				wait.Until = sooner(wait.Until, until)
-			}
+			wait.Until = sooner(wait.Until, until)
 			for _, c := range on {
-				if slices.Contains(wait.On, c) {
-					continue
+				if !slices.Contains(wait.On, c) {
+					wait.On = append(wait.On, c)
 				}
-				if len(wait.On) == own { // the bracket's list may be shared
-					wait.On = slices.Clone(wait.On)
-				}
-				wait.On = append(wait.On, c)
 			}
 		}
 	}
