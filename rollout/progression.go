@@ -443,12 +443,18 @@ func (w *work) mayGoBack(i, n int32) bool {
 		return t.current == n
 	}
 	rules, floor, id := w.viewOf(i).rollbacks, t.floor(), w.version(i, n).ID
-	if len(rules) == 0 || !t.busy && !t.verifying() && !w.needsJob(i, floor, t.latest(w.version(i, floor).ID)) {
+	newer := w.version(i, floor).ID
+	if len(rules) == 0 || !t.busy && !t.verifying() && !w.needsJob(i, floor, t.latest(newer)) && (!t.outdated || t.renewed(newer)) {
 		return false
 	}
-	return t.current == n || t.history().index(func(job *Job) bool {
+	good := func(job *Job) bool {
 		return job.Version == id && job.Status == JobSuccessful && !slices.ContainsFunc(rules, func(r *compiledRule) bool { return r.rollback.triggeredBy(job) })
-	}) >= 0
+	}
+	if t.history().index(good) >= 0 {
+		return true
+	}
+	// A host that prunes its jobs says what is current, see setbackOf; a success that is listed is no good.
+	return t.current == n && t.history().index(func(job *Job) bool { return job.Version == id && job.Status == JobSuccessful }) < 0
 }
 
 // adopted reports whether a target runs version n because the host says so, without any job of it.
