@@ -187,16 +187,13 @@ func (q *question) locateTarget() {
 // queued answers for a resource on which another execution is open. open is that execution if it
 // belongs to this environment, else nil; the group may then be merged into it before it ends.
 func (q *question) queued(open *work) Verdict {
-	verdict := Verdict{Reason: ReasonQueued, Group: q.groupID(), On: []Condition{{Kind: OnExecutionEnd, Rule: q.id, Resource: q.name}}}
 	due, needed := q.dueHere()
-	switch {
-	case !needed || open == nil:
-	case q.overlap(open, due, q.now) == exhausts:
+	if !needed {
+		open = nil
+	}
+	verdict := Verdict{Reason: ReasonQueued, Group: q.groupID()}
+	if verdict.Until, verdict.On = q.endOfQueue(open, q.name, due); open != nil && q.overlap(open, due, q.now) == exhausts {
 		verdict.Reason = ReasonMergeBudget
-	default:
-		var before []Condition
-		verdict.Until, before = q.mergeOf(open, due)
-		verdict.On = append(verdict.On, before...)
 	}
 	return verdict
 }

@@ -43,19 +43,21 @@ func (v *view) delays(w *work, k int) bool {
 	return t == nil || !v.latest.changes(v, t, m)
 }
 
-// mergeOf returns what ends the wait of the latest group for the end of an execution before that
-// end, because the group is then merged into it: the instant at which it is due, or members. It is
-// nothing if no merge is possible, or only what keeps the group from being due.
-func (v *view) mergeOf(w *work, due time.Time) (until time.Time, on []Condition) {
+// endOfQueue returns what ends the wait of the latest group behind an execution on a resource: its
+// end or, before that, the instant at which the group is due, or members, because it is then merged
+// into the execution. The work is that execution if the group may be merged into it, else nil. What
+// keeps the group from being due is not listed.
+func (v *view) endOfQueue(w *work, resource string, due time.Time) (until time.Time, on []Condition) {
+	on = []Condition{{Kind: OnExecutionEnd, Rule: v.id, Resource: resource}}
 	if w == nil || v.fit(w) != merges {
-		return until, nil
+		return until, on
 	}
 	for k := range w.Members {
 		if v.delays(w, k) {
 			on = append(on, w.onMember(k))
 		}
 	}
-	if len(on) == 0 {
+	if len(on) == 1 {
 		until = after(due, v.now)
 	}
 	return until, on

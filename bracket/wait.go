@@ -83,7 +83,7 @@ func (v *view) wait(e waitEntry) Wait {
 		case waitHookWithoutVersion:
 			w.Until, _ = v.latest.onHook(v, v.latest.idleHook(v, v.span(v.pending[e.at])), v.now)
 		case waitQueued:
-			w.Until, _ = v.mergeOf(v.openOn(v.pending[e.at]), v.dueAt(int(e.at)))
+			w.Until, _ = v.endOfQueue(v.openOn(v.pending[e.at]), w.Resource, v.dueAt(int(e.at)))
 		}
 	default:
 		x := &v.works[e.at]
@@ -117,11 +117,7 @@ func (v *view) endsOf(e waitEntry) []Condition {
 		_, on := v.latest.onHook(v, v.latest.idleHook(v, v.span(v.pending[e.at])), v.now)
 		return on
 	}
-	on := []Condition{{Kind: OnExecutionEnd, Rule: v.id, Resource: v.resources[v.pending[e.at]]}}
-	if e.kind == waitQueued {
-		_, before := v.mergeOf(v.openOn(v.pending[e.at]), v.dueAt(int(e.at)))
-		on = append(on, before...)
-	}
+	_, on := v.endOfQueue(v.openOn(v.pending[e.at]), v.resources[v.pending[e.at]], v.dueAt(int(e.at)))
 	return on
 }
 
