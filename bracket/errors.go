@@ -22,7 +22,7 @@ var (
 
 // FieldError is one fault of a rule, a command, a stored record, or an argument of [Check], [Step]
 // or [Plan.Commit]. Functions that report all faults join them as [errors.Join] does: errors.As
-// finds the first.
+// finds the first, the text lists 100 at most, and Unwrap() []error has all.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as readinessWindowSeconds; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is

@@ -2,11 +2,12 @@ package bracket
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Bracket is one rule with what it selects, for [Check].
@@ -35,7 +36,7 @@ func Check(brackets ...Bracket) error {
 			faults = append(faults, fault(list, CodeRequired, nil, "at least one main member, or nothing would ever open a group: widen deploymentSelector or narrow memberRoles"))
 		}
 	}
-	return errors.Join(append(faults, overlaps(brackets)...)...)
+	return strictjson.Join(append(faults, overlaps(brackets)...)...)
 }
 
 // overlaps reports each pair of brackets that claim a target, once, in the order of the first

@@ -20,7 +20,8 @@ var (
 )
 
 // FieldError is one fault of a window, of an argument, or of a host's [Recurrence]. Functions that
-// report all faults join them as [errors.Join] does: errors.As finds the first.
+// report all faults join them as [errors.Join] does: errors.As finds the first, the text lists 100
+// at most, and Unwrap() []error has all.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as windows[1].weekly.start; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is

@@ -22,7 +22,8 @@ var (
 )
 
 // FieldError is one fault of a rule, a limit, a record, or an argument. Functions that report all
-// faults join them as [errors.Join] does: errors.As finds the first.
+// faults join them as [errors.Join] does: errors.As finds the first, the text lists 100 at most,
+// and Unwrap() []error has all.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as leases[2].token; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is

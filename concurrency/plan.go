@@ -1,10 +1,11 @@
 package concurrency
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Result is what [Plan] decided. It shares nothing with the input but strings and, see [Summary],
@@ -95,7 +96,7 @@ type Refusal struct {
 // the number of candidates.
 func Plan(snapshot Snapshot, candidates []Candidate, now time.Time) (Result, error) {
 	if err := snapshot.validate(now); err != nil {
-		return Result{}, errors.Join(err, checkCandidates(candidates, len(snapshot.Pools)))
+		return Result{}, strictjson.Join(err, checkCandidates(candidates, len(snapshot.Pools)))
 	}
 	b := newBatch(newLedger(snapshot, candidates, now), candidates)
 	if !b.run() {

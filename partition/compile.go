@@ -2,7 +2,6 @@ package partition
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -36,7 +35,7 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 	}
 	order, wrong := c.arrange(fleet.Clusters)
 	if faults = append(faults, wrong...); len(faults) > 0 {
-		return nil, errors.Join(faults...)
+		return nil, strictjson.Join(faults...)
 	}
 	c.maxNew = or(strategy.MaxNew, defaultMaxNew)
 	for f := range facts(factSets) {

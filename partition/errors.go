@@ -1,14 +1,14 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // FieldError is one fault of a strategy, of the options, of the clusters or of an argument.
-// Functions that report every fault join them as [errors.Join] does; errors.As finds the first.
+// Functions that report every fault join them as [errors.Join] does; errors.As finds the first, the
+// text lists 100 at most, and Unwrap() []error has all.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as partitions[2].maxUnavailable; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -45,7 +45,7 @@ func fieldErrors(err error) error {
 	for _, fault := range strictjson.Faults(err) {
 		all = append(all, &FieldError{Path: fault.Path, Code: Code(fault.Code), Value: fault.Value, Hint: fault.Hint})
 	}
-	return errors.Join(all...)
+	return strictjson.Join(all...)
 }
 
 // inPartition returns the path of a field of a manual partition.

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"errors"
 	"strconv"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -102,7 +101,7 @@ func (o Options) Validate() error {
 		faults = append(faults, &FieldError{Code: CodeValue, Path: "maxPerStep", Value: strconv.Itoa(*o.MaxPerStep),
 			Hint: "must be at least 1; leave it out for no limit"})
 	}
-	return errors.Join(faults...)
+	return strictjson.Join(faults...)
 }
 
 // or returns what is given, or the other value if nothing is.

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -84,7 +83,7 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 			}
 			all = append(all, &fault)
 		}
-		return fieldErrors(errors.Join(all...))
+		return fieldErrors(strictjson.Join(all...))
 	}
 	*s = Strategy(decoded)
 	return nil
@@ -149,7 +148,7 @@ func explained(err error) error {
 		}
 		all = append(all, &fault)
 	}
-	return errors.Join(all...)
+	return strictjson.Join(all...)
 }
 
 // Validate reports every fault by the rules of the default mode, joined, each a *[FieldError],
@@ -184,7 +183,7 @@ func (s *Strategy) validate(leftovers bool) error {
 		_, err := d.compile(i)
 		faults = append(faults, strictjson.Parts(err)...)
 	}
-	return errors.Join(faults...)
+	return strictjson.Join(faults...)
 }
 
 // maxUnavailable returns the limit of a partition of count members. manual is the index of its
@@ -232,7 +231,7 @@ func (d *Definition) compile(i int) (criteria, error) {
 		return compiled
 	}
 	c := criteria{clusters: compile(d.ClusterSelector, "clusterSelector"), groups: compile(d.ClusterGroupSelector, "clusterGroupSelector")}
-	return c, errors.Join(faults...)
+	return c, strictjson.Join(faults...)
 }
 
 // controllerFault returns the fault that Fleet's controller meets first when a selector is wrong:

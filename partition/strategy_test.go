@@ -644,6 +644,18 @@ func TestBadClusters(t *testing.T) {
 	}
 }
 
+// TestManyFaults: one mistake that is in each cluster of a fleet is listed a hundred times
+// and then counted. All of them are joined.
+func TestManyFaults(t *testing.T) {
+	_, err := partition.Compile(partition.Strategy{}, partition.Fleet{Clusters: make([]partition.Cluster, 2000)}, partition.Options{})
+	if got := faultsOf(err); len(got) != 5999 {
+		t.Fatalf("%d faults are joined", len(got))
+	}
+	if list := strings.Split(err.Error(), "\n"); len(list) != 101 || list[100] != "and 5899 more faults" {
+		t.Errorf("the text has %d lines: %s", len(list), list[len(list)-1])
+	}
+}
+
 // TestNamesThatJSONWouldChange: two clusters whose names differ only in bytes that are not UTF-8 would
 // be one in the JSON of a result, so a host that reads its plan back could not tell them apart.
 func TestNamesThatJSONWouldChange(t *testing.T) {

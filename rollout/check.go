@@ -42,7 +42,7 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 	for _, cycle := range w.versionCycles() {
 		f.list = append(f.list, cycle)
 	}
-	return errors.Join(slices.Concat(strictjson.Parts(w.cycles()), strictjson.Parts(w.bracketFaults()), f.list)...)
+	return strictjson.Join(slices.Concat(strictjson.Parts(w.cycles()), strictjson.Parts(w.bracketFaults()), f.list)...)
 }
 
 // bracketFaults returns what package bracket would refuse of the members, and targets that are
@@ -72,5 +72,5 @@ func (w *work) bracketFaults() error {
 			}
 		}
 	}
-	return errors.Join(found...)
+	return strictjson.Join(found...)
 }

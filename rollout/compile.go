@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -110,7 +109,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 		var faults [2]error
 		p.hours, faults[0] = set.hours(p.windows)
 		p.firstHours, faults[1] = set.hours(applied(p.windows))
-		if err := errors.Join(faults[:]...); err != nil {
+		if err := strictjson.Join(faults[:]...); err != nil {
 			return nil, err
 		}
 	}

@@ -202,7 +202,7 @@ const maxFaults = 20
 // few reports the first faults, and how many more there are.
 func (f *faults) few() error {
 	if more := len(f.list) - maxFaults; more > 0 {
-		return strictjson.Join(append(slices.Clip(f.list[:maxFaults]), fmt.Errorf("and %d more faults", more))...)
+		return strictjson.Join(append(slices.Clip(f.list[:maxFaults]), strictjson.More(more))...)
 	}
 	return f.err()
 }

@@ -158,7 +158,7 @@ func TestFaultsOfAHugeDocument(t *testing.T) {
 		last  string // line
 	}{
 		{"a hundred are listed", parse, unread, 100, 100, "[99].rules[0].retry.maxRetries", "[99].rules[0].retry.maxRetries: must be a whole number, not a string: leave the quotes out"},
-		{"as soon as there is one more, it is counted", parse, unread, 101, 101, "[100].rules[0].retry.maxRetries", "and 1 more faults"},
+		{"as soon as there is one more, it is counted", parse, unread, 101, 101, "[100].rules[0].retry.maxRetries", "and one more fault"},
 		{"so is the rest of very many", parse, unread, 2000, 101, "[1999].rules[0].retry.maxRetries", "and 1900 more faults"},
 		{"also of those that are read and compiled", load, unread, 2000, 101, "[1999].rules[0].retry.maxRetries", "and 1900 more faults"},
 		{"and of those that only compiling finds", load, uncompiled, 2000, 101, "[1999].rules[0].retry.maxRetries", "and 1900 more faults"},

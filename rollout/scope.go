@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -211,5 +210,5 @@ func (s *PolicySet) CheckVersion(v Version) error {
 		c.required(join(at, "versionSelector"), d.VersionSelector, `write "true" if any version will do`)
 		c.expression(join(at, "versionSelector"), d.VersionSelector, ofVersion, ofDeployment, ofEnv, ofResource)
 	}
-	return errors.Join(c.list...)
+	return c.err()
 }

@@ -39,7 +39,7 @@ func TestSnapshotFaults(t *testing.T) {
 		{"a target of a deployment where there is none", func(s *rollout.Snapshot) { s.Deployments, s.Versions = nil, nil }, 2, `unknown_value targets[1].deployment: "web": is not the id of a listed deployment (r1 / prod / web)`},
 		{"twenty are listed", ghosts(20), 20, `unknown_value targets[21].resource: "x019": is not the id of a listed resource (x019 / prod / api)`},
 		{"of more than twenty the rest is counted", ghosts(23), 21, "and 3 more faults"},
-		{"as soon as there is one", ghosts(21), 21, "and 1 more faults"},
+		{"as soon as there is one", ghosts(21), 21, "and one more fault"},
 		{"a target occurs twice", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, s.Targets[0]) }, 1, "duplicate targets[2]: r1 / prod / api occurs twice: one entry per release target"},
 		{"a resource has no id", func(s *rollout.Snapshot) { s.Resources = append(s.Resources, rollout.Resource{}) }, 1, "required resources[1].id: is required: every entry needs its own"},
 		{"an id is not UTF-8: its rollout would begin anew with every record that is read, or be that of another", func(s *rollout.Snapshot) {

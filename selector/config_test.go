@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/selector"
 )
 
@@ -107,6 +108,18 @@ func TestTypeJSON(t *testing.T) {
 	typ := selector.Int
 	if err := typ.UnmarshalText([]byte("dyn")); err == nil || !strings.Contains(err.Error(), `"dyn": must be one of string; int`) || typ != selector.Int {
 		t.Error(err)
+	}
+}
+
+// TestManyFaults: one mistake that is in each variable of a schema is listed a hundred times
+// and then counted. All of them are joined.
+func TestManyFaults(t *testing.T) {
+	err := make(selector.Schema, 2000).Validate()
+	if got := strictjson.Parts(err); len(got) != 5999 {
+		t.Fatalf("%d faults are joined", len(got))
+	}
+	if list := strings.Split(err.Error(), "\n"); len(list) != 101 || list[100] != "and 5899 more faults" {
+		t.Errorf("the text has %d lines: %s", len(list), list[len(list)-1])
 	}
 }
 

@@ -24,7 +24,8 @@ var (
 )
 
 // FieldError is one fault of a schema, of limits, of a label selector or of an argument. Functions
-// that report all faults join them as [errors.Join] does: errors.As finds the first.
+// that report all faults join them as [errors.Join] does: errors.As finds the first, the text lists
+// 100 at most, and Unwrap() []error has all.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as matchExpressions[1].operator; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -60,7 +61,7 @@ func (f *faults) add(path string, code Code, value any, format string, args ...a
 	*f = append(*f, &FieldError{Path: path, Code: code, Value: strictjson.Value(value), Hint: fmt.Sprintf(format, args...)})
 }
 
-func (f faults) err() error { return errors.Join(f...) }
+func (f faults) err() error { return strictjson.Join(f...) }
 
 // fieldErrors returns the faults of a part, or of a document that the strict decoder read, with path
 // in front of their paths.

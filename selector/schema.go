@@ -1,7 +1,6 @@
 package selector
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,7 +117,7 @@ const (
 // reserved, is declared twice, or lies inside another one.
 func (s Schema) Validate() error {
 	if len(s) == 0 {
-		return errors.Join(&FieldError{Path: "schema", Code: CodeRequired, Hint: "must declare at least one variable"})
+		return faults{&FieldError{Path: "schema", Code: CodeRequired, Hint: "must declare at least one variable"}}.err()
 	}
 	var f faults
 	at := func(i int, field string) string { return fmt.Sprintf("schema[%d].%s", i, field) }

@@ -1,14 +1,14 @@
 package surge
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // FieldError is one fault of a configuration or an observation. Functions that report every fault
-// join them as [errors.Join] does; errors.As finds the first.
+// join them as [errors.Join] does; errors.As finds the first, the text lists 100 at most, and
+// Unwrap() []error has all.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as components[1].updateStrategy.maxSurge; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -61,4 +61,4 @@ func hintOf(fault strictjson.Error) string {
 	return fault.Hint
 }
 
-func (f faults) err() error { return errors.Join(f...) }
+func (f faults) err() error { return strictjson.Join(f...) }

@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/surge"
 )
 
@@ -64,6 +65,18 @@ func TestResolve(t *testing.T) {
 	}
 	if got := (surge.Resolved{Replicas: 5, Unavailable: 2}).Floor(); got != 3 {
 		t.Errorf("floor %d", got)
+	}
+}
+
+// TestManyFaults: one mistake that is in each component of a set is listed a hundred times
+// and then counted. All of them are joined.
+func TestManyFaults(t *testing.T) {
+	err := surge.SetSpec{Components: make([]surge.Component, 2000)}.Validate()
+	if got := strictjson.Parts(err); len(got) != 2000 {
+		t.Fatalf("%d faults are joined", len(got))
+	}
+	if list := strings.Split(err.Error(), "\n"); len(list) != 101 || list[100] != "and 1900 more faults" {
+		t.Errorf("the text has %d lines: %s", len(list), list[len(list)-1])
 	}
 }
 

@@ -76,7 +76,15 @@ func (j *joined) Error() string {
 	if more <= 0 {
 		return errors.Join(j.list...).Error()
 	}
-	return fmt.Sprintf("%v\nand %d more faults", errors.Join(j.list[:maxLines]...), more)
+	return errors.Join(append(slices.Clip(j.list[:maxLines]), More(more))...).Error()
+}
+
+// More stands for so many faults, at least one, that are left out of a list.
+func More(n int) error {
+	if n == 1 {
+		return errors.New("and one more fault")
+	}
+	return fmt.Errorf("and %d more faults", n)
 }
 
 func (j *joined) Unwrap() []error { return j.list }
@@ -84,6 +92,7 @@ func (j *joined) Unwrap() []error { return j.list }
 // Join is errors.Join of faults, some of which come from [About], with a text that is bounded.
 // Callers see the faults as they were before About.
 func Join(faults ...error) error {
+	faults = slices.DeleteFunc(slices.Clone(faults), func(fault error) bool { return fault == nil })
 	if len(faults) == 0 {
 		return nil
 	}

@@ -57,7 +57,7 @@ func thoroughly(data []byte, dst any) error {
 		for _, fault := range w.unknown {
 			fault.Fields = slices.DeleteFunc(fault.Fields, func(path string) bool { return w.given[path] })
 		}
-		return errors.Join(w.faults...)
+		return Join(w.faults...)
 	}
 	// The walk accepts no more than encoding/json does, so this succeeds or, at worst,
 	// reports what the walk overlooked.

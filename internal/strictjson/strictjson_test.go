@@ -326,6 +326,35 @@ func TestAbout(t *testing.T) {
 	}
 }
 
+// TestJoin: as errors.Join, but with a text that a person can read.
+func TestJoin(t *testing.T) {
+	faults := func(n int) []error { return slices.Repeat([]error{errColour}, n) }
+	text := func(n int) string { return strings.TrimSuffix(strings.Repeat(errColour.Error()+"\n", n), "\n") }
+	for _, row := range []struct {
+		why   string
+		list  []error
+		joins int
+		want  string
+	}{
+		{"no fault is no error", []error{nil, nil}, 0, ""},
+		{"what is no fault is left out", []error{nil, errColour, nil}, 1, text(1)},
+		{"a hundred are listed", faults(100), 100, text(100)},
+		{"one more is counted", faults(101), 101, text(100) + "\nand one more fault"},
+		{"so are all of very many", faults(2100), 2100, text(100) + "\nand 2000 more faults"},
+	} {
+		err := strictjson.Join(row.list...)
+		if row.joins == 0 {
+			if err != nil {
+				t.Errorf("%s: got %v", row.why, err)
+			}
+			continue
+		}
+		if got := strictjson.Parts(err); len(got) != row.joins || !errors.Is(err, errColour) || err.Error() != row.want {
+			t.Errorf("%s: %d are joined to %v", row.why, len(got), err)
+		}
+	}
+}
+
 // TestOutsideObjects: what belongs to no object has no neighbours that would take it, and no unit.
 func TestOutsideObjects(t *testing.T) {
 	if err, want := strictjson.Unmarshal([]byte(`["1m"]`), new([]int)), `[0]: must be a whole number, not a string`; err == nil || err.Error() != want {

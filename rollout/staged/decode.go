@@ -3,7 +3,6 @@ package staged
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -113,7 +112,7 @@ func (d *document) plan(c *decoder) *plan {
 			c.wrong(path, "must be there")
 			return
 		}
-		for _, err := range strictjson.Parts(errors.Join(decode(raw), validate())) {
+		for _, err := range strictjson.Parts(strictjson.Join(decode(raw), validate())) {
 			c.wrong(path, "%v", err)
 		}
 	}

@@ -13,7 +13,7 @@ var ErrNoRun = errors.New("staged: the run is empty: take it from Compile, or de
 
 // FieldError is one fault of a strategy, a run's spec, the options, the fleet, an input or a stored
 // run. Functions that report every fault join them as [errors.Join] does, in the order of the
-// fields; errors.As finds the first.
+// fields; errors.As finds the first, the text lists 100 at most, and Unwrap() []error has all.
 type FieldError struct {
 	Path  string `json:"path"`            // the field, such as stages[2].maxConcurrency; empty if the whole value is at fault
 	Code  Code   `json:"code"`            // what kind of fault it is
@@ -93,7 +93,7 @@ func (f *faults) add(code Code, path, value, hint string) {
 	*f = append(*f, &FieldError{Path: path, Code: code, Value: value, Hint: hint})
 }
 
-func (f faults) err() error { return errors.Join(f...) }
+func (f faults) err() error { return strictjson.Join(f...) }
 
 // within puts the paths of faults, each a FieldError made by add or transition, below a base.
 func (f faults) within(base string) faults {
@@ -143,7 +143,7 @@ func remedied(err error, remedy func(*strictjson.Error)) error {
 		remedy(&fault)
 		all = append(all, &fault)
 	}
-	return errors.Join(all...)
+	return strictjson.Join(all...)
 }
 
 // inputFaults turns the faults of the strict decoder into FieldErrors with the codes of documents.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -791,6 +792,18 @@ func TestRefusedDocuments(t *testing.T) {
 	}
 	if was := benchStrategy(concurrency.Count(1)); !reflect.DeepEqual(strategy, was) || spec != benchSpec() || options.OnFailure != staged.Hold || ocm.Type != staged.OCMProgressive || run.String() != midRun(t).String() {
 		t.Errorf("%+v %+v %+v %+v\n%s", strategy, spec, options, ocm, &run)
+	}
+}
+
+// TestManyFaults: one mistake that is in each target of a fleet is listed a hundred times
+// and then counted. All of them are joined.
+func TestManyFaults(t *testing.T) {
+	_, err := staged.Compile(benchStrategy(concurrency.Count(1)), benchSpec(), staged.Fleet{Targets: make([]staged.Target, 2000), Version: "v"}, staged.Options{})
+	if got := strictjson.Parts(err); len(got) != 2001 {
+		t.Fatalf("%d faults are joined", len(got))
+	}
+	if list := strings.Split(err.Error(), "\n"); len(list) != 101 || list[100] != "and 1901 more faults" {
+		t.Errorf("the text has %d lines: %s", len(list), list[len(list)-1])
 	}
 }
 
