@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 var (
@@ -120,7 +121,7 @@ type CycleError struct {
 
 // Error names the members in the order of Path, and the remedy.
 func (e *CycleError) Error() string {
-	return fmt.Sprintf("bracket: %sdependency cycle %s: remove one of these dependencies", named(e.Bracket), strings.Join(e.Path, " -> "))
+	return fmt.Sprintf("bracket: %sdependency cycle %s: remove one of these dependencies", named(e.Bracket), strings.Join(textlist.Ends(e.Path), " -> "))
 }
 
 // RoleError reports a dependency that contradicts the roles: a pre that needs a main or a post, or

@@ -3,6 +3,8 @@ package rollout
 import (
 	"slices"
 	"strings"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // CycleError says that deployments on one resource wait for one another in a circle, so that none
@@ -12,19 +14,20 @@ type CycleError struct {
 	Rules []string // ids of the rules that make the edges; empty for dependencies of versions
 }
 
-// Error names the deployments in the order of Path, the rules and the remedy.
+// Error names the deployments in the order of Path, the rules and the remedy. Of a long path it names
+// the beginning and the end, and of many rules the first.
 func (e *CycleError) Error() string {
 	text := "rollout: dependency cycle: " + e.around()
 	if len(e.Rules) == 0 {
 		return text + ": publish a version without one of these dependencies"
 	}
-	return text + " (rules " + strings.Join(e.Rules, ", ") + "): remove one of these dependencies, or narrow it with appliesTo"
+	return text + " (rules " + strings.Join(textlist.Few(e.Rules), ", ") + "): remove one of these dependencies, or narrow it with appliesTo"
 }
 
 // around names the members of the circle, each with what it needs, and the first once more at the
-// end.
+// end. Of a long one it names the first and the last members.
 func (e *CycleError) around() string {
-	return strings.Join(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))]), " needs ")
+	return strings.Join(textlist.Ends(slices.Concat(e.Path, e.Path[:min(1, len(e.Path))])), " needs ")
 }
 
 // cycles refuses dependencies by which deployments wait for one another for ever, because none of

@@ -2,7 +2,9 @@ package rollout_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,5 +169,25 @@ func TestCheckIsOneList(t *testing.T) {
 	}
 	if all := joined(set.Check(s)); fields != 3 || len(all) < 5 {
 		t.Errorf("%d faults of fields among %q", fields, all)
+	}
+}
+
+// TestLongCycle: the error of a long circle names both of its ends, and holds the whole of it. So does
+// the one of package bracket.
+func TestLongCycle(t *testing.T) {
+	t.Parallel()
+	var ids, rules []string
+	for i := range 2000 {
+		ids, rules = append(ids, fmt.Sprintf("d%04d", i)), append(rules, fmt.Sprintf("r%04d", i))
+	}
+	const first, last = "d0000 needs d0001 needs d0002 needs d0003 needs d0004 needs d0005 needs d0006 needs d0007 needs d0008 needs d0009", "d1991 needs d1992 needs d1993 needs d1994 needs d1995 needs d1996 needs d1997 needs d1998 needs d1999 needs d0000"
+	outside := rollout.CycleError{Path: ids, Rules: rules}
+	if got, want := outside.Error(), "rollout: dependency cycle: "+first+" needs (1981 more) needs "+last+
+		" (rules r0000, r0001, r0002, r0003, r0004, r0005, r0006, r0007, r0008, r0009, 1990 others): remove one of these dependencies, or narrow it with appliesTo"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	inside := bracket.CycleError{Bracket: "b", Path: append(ids, ids[0])}
+	if got, want := inside.Error(), `bracket: "b": dependency cycle `+strings.ReplaceAll(first+" needs (1981 more) needs "+last, "needs", "->")+": remove one of these dependencies"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // lookAtCycles reports every circle that [PolicySet.Check] would refuse.
@@ -31,7 +32,7 @@ func (l *lint) lookAtCycles() {
 		}
 		detail := fmt.Sprintf("in %s %s, and nothing is planned as long as they do", w.environments[e].ID, cycle.around())
 		if len(cycle.Rules) > 1 {
-			detail += "; rules " + strings.Join(cycle.Rules, ", ")
+			detail += "; rules " + strings.Join(textlist.Few(cycle.Rules), ", ")
 		}
 		l.addApart(findingOf(rule, "dependsOn"), strings.Join(cycle.Path, "\n"), LintDependencyCycle, SeverityError, concerns, detail,
 			"remove one of these dependencies, or narrow it with appliesTo")
@@ -39,17 +40,18 @@ func (l *lint) lookAtCycles() {
 	if !slices.Contains(w.dependent, true) {
 		return
 	}
-	in := map[string][]string{}         // circles → the environments in which they are
-	circles := map[string]*CycleError{} // by the same text
+	in := map[string][]string{}         // circles, by their members → the environments in which they are
+	circles := map[string]*CycleError{} // by the same
 	for e := range w.environments {
 		for _, cycle := range w.versionCyclesIn(int32(e), l.released) {
-			text := cycle.around()
-			in[text], circles[text] = append(in[text], w.environments[e].ID), cycle
+			members := strings.Join(cycle.Path, " needs ")
+			in[members], circles[members] = append(in[members], w.environments[e].ID), cycle
 		}
 	}
-	for _, text := range slices.Sorted(maps.Keys(in)) {
-		l.addApart(Finding{Path: "versions[" + circles[text].Path[0] + "].dependencies"}, text, LintDependencyCycle, SeverityError, reach{},
-			fmt.Sprintf("%s: in %s none of these versions can ever be the first to start", text, strings.Join(in[text], ", ")),
+	for _, members := range slices.Sorted(maps.Keys(in)) {
+		cycle := circles[members]
+		l.addApart(Finding{Path: "versions[" + cycle.Path[0] + "].dependencies"}, members, LintDependencyCycle, SeverityError, reach{},
+			fmt.Sprintf("%s: in %s none of these versions can ever be the first to start", cycle.around(), strings.Join(textlist.Few(in[members]), ", ")),
 			"publish a version without one of these dependencies")
 	}
 }

@@ -33,6 +33,15 @@ func Few(list []string) []string {
 	return list
 }
 
+// Ends returns the first and the last entries of a list in which each follows from the one before,
+// and between them how many more there are.
+func Ends(list []string) []string {
+	if more := len(list) - 2*Shown; more > 1 {
+		return slices.Concat(list[:Shown], []string{fmt.Sprintf("(%d more)", more)}, list[len(list)-Shown:])
+	}
+	return list
+}
+
 // Counted returns a number of things whose plural ends with an s.
 func Counted(n int, one string) string {
 	if n == 1 {

@@ -106,3 +106,20 @@ func TestFew(t *testing.T) {
 		t.Error("Few writes into the list that it is given")
 	}
 }
+
+// TestEnds: of a long chain both ends are named, unless the count would take the place of one entry.
+func TestEnds(t *testing.T) {
+	var list []string
+	for i := range 22 {
+		list = append(list, strconv.Itoa(i))
+	}
+	if got := textlist.Ends(list[:21]); !slices.Equal(got, list[:21]) {
+		t.Errorf("21 entries: %q", got)
+	}
+	if got, want := textlist.Ends(list), slices.Concat(list[:10], []string{"(2 more)"}, list[12:]); !slices.Equal(got, want) {
+		t.Errorf("22 entries: %q, want %q", got, want)
+	}
+	if list[10] != "10" {
+		t.Error("Ends writes into the list that it is given")
+	}
+}
