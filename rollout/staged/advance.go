@@ -171,10 +171,15 @@ func (e *edit) start(k int) *stage {
 	return s
 }
 
+// settling reports whether a run that was halted waits for targets in progress.
+func (r *Run) settling(now int64) bool {
+	return r.stage(r.current).moving() > 0 && now < after(r.since, r.plan.grace)
+}
+
 // settle ends a phase that only waits for targets in progress.
 func (e *edit) settle() {
 	r := e.run
-	if !r.phase.ending() || r.stage(r.current).moving() > 0 && e.now < after(r.since, e.plan.grace) {
+	if !r.phase.ending() || r.settling(e.now) {
 		return
 	}
 	switch r.phase {

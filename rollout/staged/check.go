@@ -1,6 +1,10 @@
 package staged
 
-import "time"
+import (
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/textlist"
+)
 
 // stageCheck reports what no step leaves behind in a stage.
 type stageCheck struct {
@@ -339,5 +343,9 @@ func (d *decoder) checkPhase() {
 	}
 	if !ok {
 		d.wrong("phase", "%q does not go with the state %s, current stage %d (%s) and its failures", r.phase, r.desired, r.current, stage)
+		return
+	}
+	if r.phase.halting() && r.phase.ending() != r.settling(r.time) {
+		d.wrong("phase", "%q does not go with %s in progress and not stuck, %s after since", r.phase, textlist.Counted(r.stage(r.current).moving(), "target"), textlist.Duration(time.Duration(r.time-r.since)))
 	}
 }

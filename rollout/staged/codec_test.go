@@ -617,12 +617,26 @@ func TestDamageAtTheEnds(t *testing.T) {
 	both.AfterStageTasks = []staged.Task{{Type: staged.Approval}, {Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}}
 	cut := newScene(t, staged.Strategy{Stages: []staged.Stage{both}}, staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").after(10 * time.Minute).step(endWait("ann")).run
 	const cutAt, cutBy = `"waitEnded":"2026-03-10T08:10:00Z",`, `"waitEndedBy":{"by":"ann","at":"2026-03-10T08:10:00Z","reason":"urgent"},`
+	// One target of two is updating: told to stop or to cancel, with a grace of a minute.
+	moving := func(in staged.Input) *scene {
+		return newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{StopGrace: staged.For(time.Minute)}, []string{"c1", "c2"}).after(time.Minute).step(in)
+	}
+	cancelling := moving(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}).run
+	stops := moving(staged.Input{State: staged.StateStop})
+	stopping := stops.run
+	stopped := stops.after(30*time.Second).see(staged.HealthReady, "c1").run
+	fails := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}}, staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1").run
 	said := ""
 	for _, c := range []struct {
 		why      string
 		run      *staged.Run
 		from, to string
 	}{
+		{"Stopped within the grace while a target is in progress", stopping, `"phase":"Stopping"`, `"phase":"Stopped"`},
+		{"Stopping when the grace has passed", stopping, `"time":"2026-03-10T08:01:00Z"`, `"time":"2026-03-10T08:02:00Z"`},
+		{"Stopping with no target in progress", stopped, `"phase":"Stopped"`, `"phase":"Stopping"`},
+		{"Cancelled within the grace while a target is in progress", cancelling, `"phase":"Cancelling"`, `"phase":"Cancelled"`},
+		{"Failed while a target is in progress, and no grace ends that", fails, `"phase":"Failing"…"phase":"Updating","start":"2026-03-10T08:00:00Z","phaseSince":"2026-03-10T08:00:00Z"`, `"phase":"Failed"…"phase":"Failed","start":"2026-03-10T08:00:00Z","end":"2026-03-10T08:00:00Z"`},
 		{"a wait that nobody ended, and is over", cut, cutAt + cutBy, ``},
 		{"a wait that was ended, and nothing is said of it", cut, cutBy, ``},
 		{"a wait that was ended at no time", cut, cutAt, ``},
