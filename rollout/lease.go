@@ -141,112 +141,6 @@ func (w *work) listOrphans() {
 	slices.SortStableFunc(w.plan.Orphans, func(a, b concurrency.Lease) int { return strings.Compare(a.Pool, b.Pool) }) // those of a pool are in order
 }
 
-// nameOrphans adds to each wait for a slot the orphans that hold such slots: no holder at work will
-// free these.
-func (w *work) nameOrphans() {
-	if len(w.plan.Orphans) == 0 {
-		return
-	}
-	inPool, inFamily := map[string]bool{}, map[string][]string{} // pools with an orphan
-	for _, lease := range w.plan.Orphans {
-		if k, known := w.capacity.keys[lease.Pool]; known && !inPool[lease.Pool] {
-			inPool[lease.Pool] = true
-			family := w.capacity.snapshot.Pools[k].Family
-			inFamily[family] = append(inFamily[family], lease.Pool)
-		}
-	}
-	families := map[*Condition][]Condition{} // first condition of a shared list → the list with the orphans
-	for _, list := range w.blockers {
-		for n := range list {
-			v := &list[n]
-			if len(v.On) == 0 || v.On[0].Kind != OnSlot || v.On[len(v.On)-1].Kind == OnOrphan { // two entries may share a list, which may have its orphans already
-				continue
-			}
-			key := v.On[0].Pool
-			pool, known := w.capacity.keys[key]
-			switch {
-			case !known: // a rule of the host may name whatever it likes
-			case v.Reason != Reason(concurrency.SlotKeysFull):
-				if inPool[key] {
-					v.On = withOrphans(v.On, key)
-				}
-			default:
-				if pools := inFamily[w.capacity.snapshot.Pools[pool].Family]; len(pools) > 0 {
-					shared := &v.On[0]
-					if families[shared] == nil {
-						families[shared] = withOrphans(v.On, pools...)
-					}
-					v.On = families[shared]
-				}
-			}
-		}
-	}
-}
-
-// nameHeld adds an operator to each wait for a full pool that no job frees by itself: of those who
-// hold it each has failed and holds, is stuck or quarantined, or is an orphan.
-func (w *work) nameHeld() {
-	orphans := map[poolHolder]bool{}
-	for _, lease := range w.plan.Orphans {
-		orphans[poolHolder{lease.Pool, lease.Holder}] = true
-	}
-	held := map[string][]Condition{} // by pool: what its waits wait for
-	for k, waiting := range w.queuedIn {
-		if waiting > 0 {
-			if on := w.onlyByOperator(int32(k), orphans); on != nil {
-				held[w.capacity.snapshot.Pools[k].Key] = on
-			}
-		}
-	}
-	if len(held) == 0 {
-		return
-	}
-	for _, list := range w.blockers {
-		for n := range list {
-			v := &list[n]
-			if v.Reason != Reason(concurrency.SlotFull) || len(v.On) == 0 || v.On[0].Kind != OnSlot {
-				continue
-			}
-			key := v.On[0].Pool
-			if on := held[key]; on != nil && v.Rule == w.capacity.owner[w.capacity.keys[key]] { // else a rule of the host says so
-				v.On = on
-			}
-		}
-	}
-}
-
-// onlyByOperator returns what waits for a full pool wait for if only an operator can free a place,
-// or nil: first a command for an execution that holds or, if there is none, the end of what is
-// stuck. Of many it names one, because all who wait share the list.
-func (w *work) onlyByOperator(pool int32, orphans map[poolHolder]bool) []Condition {
-	summary, key := &w.answer.Pools[pool], w.capacity.snapshot.Pools[pool].Key
-	help, on := Condition{}, []Condition{{Kind: OnSlot, Pool: key}}
-	for _, h := range summary.Holders {
-		_, stuck := slices.BinarySearchFunc(summary.Stuck, h, compareHolders)
-		_, quarantined := slices.BinarySearchFunc(summary.Quarantined, h, compareHolders)
-		switch {
-		case orphans[poolHolder{key, h}]:
-			on = withOrphans(on[:1], key)
-		case w.open(h) && holds(w.execution(w.holding.rule, h.Resource).Open):
-			if help.Group == "" {
-				help = Condition{Kind: OnOperator, Group: w.execution(w.holding.rule, h.Resource).Open.Group, Resource: h.Resource}
-			}
-		case stuck || quarantined:
-			help.Kind = OnOperator
-		default:
-			return nil
-		}
-	}
-	down := slices.ContainsFunc(summary.Unavailable, func(id string) bool { // without a slot: it may come up again
-		_, holds := slices.BinarySearchFunc(summary.Holders, id, func(h concurrency.Holder, id string) int { return strings.Compare(h.Resource, id) })
-		return !holds
-	})
-	if help.Kind == "" || down || summary.Starts > 0 {
-		return nil
-	}
-	return append(on, help)
-}
-
 // holds reports whether a failure holds an open execution until an operator gives a command, or
 // another group takes it over. In doubt, while a reaction to the failure has members left, it does
 // not.
@@ -254,15 +148,6 @@ func holds(x *bracket.Execution) bool {
 	return x.Status == bracket.StatusFailed && !slices.ContainsFunc(x.Members, func(m bracket.ExecutionMember) bool {
 		return m.Status == bracket.MemberRunning || m.Status == bracket.MemberRollingBack || x.Recovery != "" && m.Status == bracket.MemberWaiting
 	})
-}
-
-// withOrphans appends the orphans of some pools to events.
-func withOrphans(on []Condition, pools ...string) []Condition {
-	on = slices.Clip(on)
-	for _, pool := range pools {
-		on = append(on, Condition{Kind: OnOrphan, Pool: pool})
-	}
-	return on
 }
 
 // repeats reports whether a holder is a target outside brackets that still has a job to repeat,

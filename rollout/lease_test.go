@@ -637,6 +637,75 @@ func TestFullOfWhatHolds(t *testing.T) {
 	}
 }
 
+// TestInUseByWhatHolds: where only so many zones may be in use at once, one node that has failed and
+// holds keeps its zone for ever, whoever else is at work there. Who waits is told of the operator if
+// that is so in every zone that is in use.
+func TestInUseByWhatHolds(t *testing.T) {
+	t.Parallel()
+	const (
+		one     = "an empty P/a"
+		two     = one + " or an empty P/b"
+		command = " or an operator's command for b/prod/1 on r1"
+		ends    = " or an operator who ends what is stuck"
+		failed  = rollout.JobFailure
+		works   = rollout.JobInProgress
+	)
+	for _, row := range []struct {
+		why     string
+		members bool // of a bracket that holds what has failed
+		limit   string
+		jobs    map[string]rollout.JobStatus // by node: r1 and r2 are in zone a, r3 and r4 in b, r5 in c
+		minute  int
+		edit    func(*rollout.Snapshot)
+		want    string
+	}{
+		{"it has failed and holds", true, `"maxActiveKeys":1`, map[string]rollout.JobStatus{"r1": failed}, 1, nil, one + command},
+		{"another one in its zone is at work", true, `"maxActiveKeys":1`, map[string]rollout.JobStatus{"r1": failed, "r2": works}, 1, nil, one + command},
+		{"nobody has failed", true, `"maxActiveKeys":1`, map[string]rollout.JobStatus{"r1": works, "r2": works}, 1, nil, one},
+		{"the other zone may be empty soon", true, `"maxActiveKeys":2`, map[string]rollout.JobStatus{"r1": failed, "r3": works}, 1, nil, two},
+		{"somebody holds each of two zones: the first is named", true, `"maxActiveKeys":2`, map[string]rollout.JobStatus{"r1": failed, "r2": failed, "r3": failed, "r4": works}, 1, nil, two + command},
+		{"one zone is held by what is stuck, and the other by what has failed", true, `"maxActiveKeys":2,"stuckAfterSeconds":600`, map[string]rollout.JobStatus{"r3": works, "r1": failed}, 20, nil, two + command},
+		{"it is not stuck yet", false, `"maxActiveKeys":1,"stuckAfterSeconds":600`, map[string]rollout.JobStatus{"r1": works}, 9, nil, one},
+		{"it is stuck", false, `"maxActiveKeys":1,"stuckAfterSeconds":600`, map[string]rollout.JobStatus{"r1": works}, 10, nil, one + ends},
+		{"it is stuck and quarantined", false, `"maxActiveKeys":1,"stuckAfterSeconds":600,"onStuck":"quarantine"`, map[string]rollout.JobStatus{"r1": works}, 10, nil, one + ends},
+		{"more than an allowance covers is quarantined", false, `"maxActiveKeys":1,"stuckAfterSeconds":600,"onStuck":"quarantine","quarantineAllowance":1`, map[string]rollout.JobStatus{"r1": works, "r2": works}, 10, nil, one},
+		{"what has failed is not what an allowance covers", true, `"maxActiveKeys":1,"stuckAfterSeconds":600,"onStuck":"quarantine","quarantineAllowance":1`, map[string]rollout.JobStatus{"r1": failed}, 10, nil, one + command},
+		{"a node has moved to another zone, and holds that one, too", true, `"maxActiveKeys":1`, map[string]rollout.JobStatus{"r1": failed, "r2": works}, 1, func(s *rollout.Snapshot) {
+			s.Resources[0].Metadata = map[string]string{"zone": "b"}
+		}, two + command},
+		{"only an orphan holds it", false, `"maxActiveKeys":1`, map[string]rollout.JobStatus{"r1": failed}, 1, func(s *rollout.Snapshot) {
+			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == "r1" })
+		}, one + " or the release of an orphan in P/a"},
+	} {
+		rules := ""
+		if row.members {
+			rules = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},`
+		}
+		s := fleet(5, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for i, zone := range []string{"a", "a", "b", "b", "c"} {
+			s.Resources[i].Metadata = map[string]string{"zone": zone}
+		}
+		set := compile(t, policy(rules+`{"id":"P","resourceConcurrency":{"groupSelector":"true","groupBy":"resource.metadata['zone']","limit":2,`+row.limit+`}}`))
+		plan := mustPlan(t, set, s, t0)
+		plan.Start = slices.DeleteFunc(plan.Start, func(start rollout.Start) bool { return row.jobs[start.Resource] == "" })
+		if len(plan.Start) != len(row.jobs) {
+			t.Fatalf("%s: starts %q", row.why, started(plan))
+		}
+		s.State = mustCommit(t, plan, t0)
+		for _, start := range plan.Start {
+			add(&s, start, job(start, t0, row.jobs[start.Resource]))
+		}
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		plan = mustPlan(t, set, s, minute(row.minute))
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r5", Environment: "prod", Deployment: "a"})
+		if want := "slot_keys_full in P/c, waits for " + row.want; len(wait.Blockers) != 1 || wait.Blockers[0].String() != want {
+			t.Errorf("%s: %v, want %q", row.why, wait, want)
+		}
+	}
+}
+
 // TestFullOfWhatIsStillAtWork: an execution that has failed frees its slot by itself while a member
 // is at work or goes back, and holds it for ever while the others wait for what has failed.
 func TestFullOfWhatIsStillAtWork(t *testing.T) {

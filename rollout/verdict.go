@@ -227,7 +227,7 @@ func (v Verdict) phrases(on []Condition) []string {
 		case c.Kind != OnOperator || c.Group != "":
 		case v.Reason == Reason(bracket.ReasonEnded):
 			text += "'s outdatedAt"
-		case v.Reason == Reason(concurrency.SlotFull):
+		case v.Reason == Reason(concurrency.SlotFull), v.Reason == Reason(concurrency.SlotKeysFull):
 			text += " who ends what is stuck"
 		case v.Rule != "" && !strings.HasPrefix(string(v.Reason), "bracket_"): // no override lets a version out of its bracket
 			text += "'s override"

@@ -238,7 +238,7 @@ func forms() map[rollout.Reason]string {
 		"frozen":                       "pending ? freeze",
 		"slot_full":                    "pending - slot|pending - orphan,slot|pending - operator,slot|pending - operator,orphan,slot",
 		"slot_paused":                  "pending - config",
-		"slot_keys_full":               "pending - slot|pending - orphan,slot",
+		"slot_keys_full":               "pending - slot|pending - orphan,slot|pending - operator,slot|pending - operator,orphan,slot",
 		"slot_reserved":                "pending ? slot|pending ? orphan,slot",
 		"slot_rate_full":               "pending ? rate",
 		"bracket_waits_for_members":    "pending - member|pending ! |pending ! member",
