@@ -227,6 +227,9 @@ func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pend
 func (w *work) versionDependencies(blockers []Verdict, i int32, v *Version, runs []pendingRun) []Verdict {
 	for _, d := range v.Dependencies {
 		if verdict, ok := w.versionDependency(i, d, runs); !ok {
+			if verdict.Reason == ReasonVersionUnmet && verdict.Data.Detail != absentHere && !w.neededMayCome(i, v, d) {
+				verdict.On = []Condition{{Kind: OnVersion, Deployment: d.Deployment}, verdict.On[0]}
+			}
 			blockers = w.once(blockers, verdict)
 		}
 	}
@@ -251,9 +254,10 @@ func (w *work) nameable(room []int32, rule *compiledRule, i int32) []int32 {
 }
 
 func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
-	var on []Condition
+	var on, unpublished []Condition // unpublished: versions of those of whom none that there is would do
 	var names []string
-	named, satisfied := 0, 0
+	all := rule.dependency.Match == MatchAll
+	named, satisfied, mayCome := 0, 0, false
 	var room [8]int32
 	for _, k := range w.nameable(room[:], rule, i) {
 		other := &w.targets[k]
@@ -272,9 +276,17 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 				names = append(names, name)
 			}
 			on = append(on, Condition{Kind: OnDependency, Deployment: name, Resource: other.Resource, Environment: other.Environment})
+			if w.ruleMayBeMet(rule, k) {
+				mayCome = true
+			} else if version := (Condition{Kind: OnVersion, Deployment: name}); !slices.Contains(unpublished, version) {
+				unpublished = append(unpublished, version)
+			}
 		}
 	}
-	switch all := rule.dependency.Match == MatchAll; {
+	if all || !mayCome {
+		on = append(unpublished, on...)
+	}
+	switch {
 	case named == 0:
 		return Verdict{Status: Denied, Reason: ReasonDependencyUnmatched, Rule: rule.id, On: onConfig(rule.id)}, false, nil
 	case all && satisfied == named, !all && satisfied > 0:

@@ -549,7 +549,7 @@ func TestFreezeOpensTheTurn(t *testing.T) {
 		{"two, of which the last counts", "", []time.Time{minute(9), minute(5)}, "bracket_not_due until 2025-01-01T00:09:00Z, waits for the end of freeze 0 or the end of freeze 1"},
 		{"one that has no end", "", []time.Time{minute(9), {}}, "bracket_not_due, waits for the end of freeze 0 or the end of freeze 1"},
 		{"beside a dependency", `,{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'","appliesTo":"deployment.name == 'app'"}}`, []time.Time{minute(9)},
-			"bracket_not_due, waits for base on r1 or the end of freeze 0"},
+			"bracket_not_due, waits for a new version of base or base on r1 or the end of freeze 0"},
 	} {
 		s := fleet(1, "v1", map[string][]string{"app": {"v1", "v2"}, "base": {"v1"}})
 		for k, at := range row.thaws {

@@ -116,10 +116,10 @@ func TestNotDueNamesWhatItWaitsFor(t *testing.T) {
 		on    []rollout.Condition
 	}{
 		{why: "a dependency outside the bracket", rules: `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v2'","appliesTo":"deployment.name == 'a'"}}`,
-			on: []rollout.Condition{{Kind: rollout.OnDependency, Environment: "prod", Deployment: "x", Resource: "r1"}}},
+			on: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "x"}, {Kind: rollout.OnDependency, Environment: "prod", Deployment: "x", Resource: "r1"}}},
 		{why: "a rule of the host that knows when", host: t0.Add(time.Hour), until: t0.Add(time.Hour)},
 		{why: "both: time alone does not help", rules: `,{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v2'","appliesTo":"deployment.name == 'a'"}}`,
-			host: t0.Add(time.Hour), on: []rollout.Condition{{Kind: rollout.OnDependency, Environment: "prod", Deployment: "x", Resource: "r1"}}},
+			host: t0.Add(time.Hour), on: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "x"}, {Kind: rollout.OnDependency, Environment: "prod", Deployment: "x", Resource: "r1"}}},
 		{why: "a rule of the host that names nothing: whoever made the rules has to know", never: true, on: []rollout.Condition{{Kind: rollout.OnConfig, Rule: "b"}}},
 	} {
 		policies, err := rollout.ParsePolicies([]byte(policy(members + row.rules)))

@@ -42,12 +42,13 @@ func (w *work) isLongIn(environment, deployment int32) bool {
 
 // depending keeps the answers about dependencies, so that each question is asked once.
 type depending struct {
-	inFields   map[fieldIn]*byValue    // the deployments of an environment by a field that rules require
-	named      map[questionKey][]int32 // by rule and environment
-	providers  map[questionKey]answer
-	satisfies  map[questionKey]outcome
-	satisfiers map[VersionDependency][]released
-	compiled   map[string]compiledText
+	inFields       map[fieldIn]*byValue    // the deployments of an environment by a field that rules require
+	named          map[questionKey][]int32 // by rule and environment
+	providers      map[questionKey]answer
+	satisfies      map[questionKey]outcome
+	satisfiers     map[VersionDependency][]released
+	ruleSatisfiers map[questionKey][]released // by rule and deployment
+	compiled       map[string]compiledText
 }
 
 // questionKey is what a rule is asked about, as far as the answer depends on it.

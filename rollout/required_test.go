@@ -349,7 +349,7 @@ func TestRequiredTwice(t *testing.T) {
 	plan = mustPlan(t, set, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}}), t0)
 	for waiting := range plan.Waiting.All() {
 		for _, verdict := range waiting.Blockers {
-			if verdict.Reason != rollout.ReasonDependencyUnmet || strings.Join(verdict.Data.Names, " ") != "b" || len(verdict.On) != 1 {
+			if verdict.Reason != rollout.ReasonDependencyUnmet || strings.Join(verdict.Data.Names, " ") != "b" || len(verdict.On) != 2 {
 				t.Errorf("%s waits for %v", waiting.TargetID, verdict)
 			}
 		}

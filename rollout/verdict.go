@@ -39,8 +39,8 @@ const (
 	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago; Until is its next success, if that is recorded already
 	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; Until is the end of the soak, if enough successes are recorded and the newest is young enough then; if no success to come by itself helps, On has an operator or a version too, and Detail says why
 	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
-	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed
-	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met; if it is on a deployment that has no target on the resource, On has a version of the target's own deployment too, or for a member of an open execution a command, and Detail says so
+	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed; if none of its versions that are to come would do, On has a version of it, too
+	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met; On is as for dependency_unmet, but if it is on a deployment that has no target on the resource, On has a version of the target's own deployment too, or for a member of an open execution a command, and Detail says so
 	ReasonCooldown                 Reason = "cooldown"                   // denied: the previous version is younger than the interval, until Until or, while its job is active, until that fails
 	ReasonWindowClosed             Reason = "window_closed"              // pending: outside the allowing windows, or inside a closing one; Until is the next opening that is long enough; it is zero for the windows because of which there is none
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
@@ -224,6 +224,8 @@ func (v Verdict) phrases(on []Condition) []string {
 			text = "a change of the rate of " + poolName(c.Pool)
 		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotReserved): // of the limit, or of the rate
 			text = "a place in " + poolName(c.Pool) + " that is not reserved"
+		case c.Kind == OnVersion && slices.ContainsFunc(on, func(o Condition) bool { return o.Kind == OnDependency && o.Deployment == c.Deployment }): // none that there is will do
+			text = "a new version of " + textlist.Name(c.Deployment)
 		case c.Kind != OnOperator || c.Group != "":
 		case v.Reason == Reason(bracket.ReasonEnded):
 			text += "'s outdatedAt"

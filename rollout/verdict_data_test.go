@@ -107,7 +107,7 @@ func TestVerdictsInFull(t *testing.T) {
 		{why: "nobody can say whether there is", rules: `{"id":"R","environmentProgression":{"dependsOnEnvironmentSelector":"int(environment.id) > 1"}}`, edit: qa(1),
 			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"detail":"fails: int(environment.id) > 1"}}]`},
 		{why: "a dependency", rules: `{"id":"R","deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'db' && version.tag == 'v2'"}}`,
-			want: `[{"status":"denied","reason":"dependency_unmet","rule":"R","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"names":["db"]}}]`},
+			want: `[{"status":"denied","reason":"dependency_unmet","rule":"R","on":[{"kind":"version","deployment":"db"},{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"names":["db"]}}]`},
 		{why: "a dependency that matches nobody", rules: `{"id":"R","deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"deployment.id == 'cache'"}}`,
 			want: `[{"status":"denied","reason":"dependency_unmatched","rule":"R","on":[{"kind":"config","rule":"R"}]}]`},
 		{why: "one that cannot be asked", rules: `{"id":"R","deploymentDependency":{"appliesTo":"deployment.id == 'api'","dependsOn":"int(deployment.id) > 1"}}`,
@@ -115,7 +115,7 @@ func TestVerdictsInFull(t *testing.T) {
 		{why: "of which nobody knows whom it concerns", rules: `{"id":"R","deploymentDependency":{"appliesTo":"int(deployment.id) > 1","dependsOn":"deployment.id == 'db'"}}`,
 			want: `[{"status":"denied","reason":"selector_error","rule":"R","on":[{"kind":"config","rule":"R"}],"data":{"detail":"fails: int(deployment.id) > 1"}}]`},
 		{why: "a dependency of the version", edit: func(s *rollout.Snapshot) { needs(s, "v2") },
-			want: `[{"status":"denied","reason":"version_dependency_unmet","on":[{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"names":["db"],"detail":"version.tag == 'v2'"}}]`},
+			want: `[{"status":"denied","reason":"version_dependency_unmet","on":[{"kind":"version","deployment":"db"},{"kind":"dependency","environment":"prod","deployment":"db","resource":"r1"}],"data":{"names":["db"],"detail":"version.tag == 'v2'"}}]`},
 		{why: "one that fails", edit: func(s *rollout.Snapshot) {
 			newest(s).Dependencies = []rollout.VersionDependency{{Deployment: "db", VersionSelector: "int(version.tag) > 1"}}
 		},

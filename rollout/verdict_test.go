@@ -220,7 +220,7 @@ func forms() map[rollout.Reason]string {
 		"progression_too_old":          "denied ? config,job",
 		"progression_waiting":          "pending ? job|pending - job,operator,version",
 		"dependency_unmatched":         "denied - config|denied - config,version", // of a member of a bracket
-		"dependency_unmet":             "denied - dependency",
+		"dependency_unmet":             "denied - dependency|denied - dependency,version",
 		"version_dependency_unmet":     "denied - dependency|denied - dependency,version|denied - dependency,operator", // on what has no target there; in an open execution
 		"cooldown":                     "denied ! |denied ! job",
 		"window_closed":                "pending ! |pending - config", // one that never opens
@@ -281,7 +281,8 @@ func formFault(v rollout.Verdict) string {
 	if v.Reason == rollout.ReasonRolloutNotStarted { // what a progression waits for if no success comes by itself
 		kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == "operator" || kind == "version" })
 	}
-	if v.Reason == rollout.ReasonVersionUnmet && (v.Data.Detail == "it has no target on this resource in this environment") != (len(v.On) == 2) {
+	needed := func(c rollout.Condition) bool { return c.Deployment == v.Data.Names[0] } // or a release of it
+	if v.Reason == rollout.ReasonVersionUnmet && (v.Data.Detail == "it has no target on this resource in this environment") == !slices.ContainsFunc(v.On, func(c rollout.Condition) bool { return !needed(c) }) {
 		return "no detail says why more than a dependency helps, or one says it for nothing"
 	}
 	events := strings.Join(slices.Compact(kinds), ",")

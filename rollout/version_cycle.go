@@ -159,12 +159,7 @@ func (w *work) satisfying(dependency VersionDependency) []released {
 	if !known || err != nil {
 		return nil
 	}
-	for n, v := range w.versions[d].list {
-		b := bound{version: v, deployment: &w.deployments[d]}
-		if ask(matcher, &b) != no {
-			list = append(list, released{d, int32(n)})
-		}
-	}
+	list = w.holdsFor(matcher, d)
 	put(&w.satisfiers, dependency, list)
 	return list
 }

@@ -88,7 +88,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 // NextAfter, Queue and Explain read it.
 func (w *work) release() {
 	w.snapshot, w.admitting, w.opened = nil, admitting{}, nil
-	w.deleted, w.commands, w.concerns, w.satisfiers, w.attempted = nil, nil, nil, nil, attempted{}
+	w.deleted, w.commands, w.concerns, w.satisfiers, w.ruleSatisfiers, w.attempted = nil, nil, nil, nil, nil, attempted{}
 	for _, b := range w.stepped {
 		b.pending, b.runs, b.kinds, b.observation = nil, nil, kinds{}, bracket.Observation{}
 	}

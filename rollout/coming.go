@@ -1,0 +1,53 @@
+package rollout
+
+// A dependency waits for the fleet only as long as a version that would do may still come to the
+// deployment that it names. Otherwise no job of the fleet satisfies it, and somebody has to publish
+// a version. Whether the rules of that deployment let a version in is for the verdicts there to say.
+
+// ruleMayBeMet reports whether target k may still get a version that satisfies a dependency rule. A
+// rule that reads what the version and its deployment alone do not tell may be satisfied by any.
+func (w *work) ruleMayBeMet(rule *compiledRule, k int32) bool {
+	key := questionKey{rule: rule, environment: none, deployment: w.targets[k].deployment, version: none}
+	list, asked := w.ruleSatisfiers[key]
+	if !asked {
+		list = w.holdsFor(rule.dependsOn, key.deployment)
+		put(&w.ruleSatisfiers, key, list)
+	}
+	return w.mayCome(k, list, int32(len(w.versions[key.deployment].list)))
+}
+
+// neededMayCome reports whether the deployment that version v of target i needs may still get a
+// version that will do. Of its own deployment v needs one that is older.
+func (w *work) neededMayCome(i int32, v *Version, needed VersionDependency) bool {
+	k, list := w.sibling(i, needed.Deployment), w.satisfying(needed)
+	before := int32(len(w.versions[w.targets[k].deployment].list))
+	if k == i {
+		before = w.versions[w.targets[k].deployment].number(v.ID)
+	}
+	return w.mayCome(k, list, before)
+}
+
+// mayCome reports whether one of the versions of the deployment of target k is one that the target
+// has begun, or newer than what it runs, and for it. They are in order, and those from before on do
+// not count.
+func (w *work) mayCome(k int32, list []released, before int32) bool {
+	t := &w.targets[k]
+	for _, v := range list {
+		if v.version >= max(t.started, t.current+1) && v.version < before && w.inScope(k, v.version) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsFor lists the versions of a deployment, in order, for which an expression may hold. One that
+// fails on a version, or cannot be decided by the version and its deployment alone, may hold for it.
+func (w *work) holdsFor(matcher Matcher, deployment int32) (list []released) {
+	for n, v := range w.versions[deployment].list {
+		b := bound{version: v, deployment: &w.deployments[deployment]}
+		if ask(matcher, &b) != no {
+			list = append(list, released{deployment, int32(n)})
+		}
+	}
+	return list
+}
