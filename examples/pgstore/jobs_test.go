@@ -3,6 +3,9 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"math"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,5 +98,84 @@ func TestDispatchWaits(t *testing.T) {
 				t.Errorf("Dispatch: %v, %v, want %v", got.created, got.err, row.want)
 			}
 		})
+	}
+}
+
+// lost is the network of a machine that loses its power after so many packets from the server: what
+// it sends arrives nowhere, and nobody is told that its connections are gone.
+type lost struct {
+	net.Conn
+	left *atomic.Int64
+}
+
+func (l lost) Read(b []byte) (int, error) {
+	for {
+		n, err := l.Conn.Read(b)
+		if l.left.Add(-1) >= 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+func (l lost) Write(b []byte) (int, error) {
+	if l.left.Load() <= 0 {
+		return len(b), nil
+	}
+	return l.Conn.Write(b)
+}
+
+func (l lost) Close() error {
+	if l.left.Load() <= 0 {
+		return nil // the server is not told
+	}
+	return l.Conn.Close()
+}
+
+// TestMachineLostWhileItDispatches: a machine loses its power in the middle of a dispatch. The server
+// keeps its connection, for hours by default, but not its transaction, which holds the target and the
+// records of its pools: the other controllers go on.
+func TestMachineLostWhileItDispatches(t *testing.T) {
+	s := sharedServer(t)
+	pool, _ := newSchema(t, s)
+	at := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
+	target := rollout.TargetID{Resource: "r", Environment: "prod", Deployment: "app"}
+	start := func(run string) rollout.Start {
+		return rollout.Start{TargetID: target, Version: "v2", Run: run, Group: "g"}
+	}
+	for after := int64(1); ; after++ {
+		if after > 100 {
+			t.Fatal("no dispatch ever comes to its end")
+		}
+		if _, err := pool.Exec(t.Context(), `DELETE FROM release_job`); err != nil {
+			t.Fatal(err)
+		}
+		var left atomic.Int64
+		left.Store(math.MaxInt64)
+		config := pool.Config()
+		dial := config.ConnConfig.DialFunc
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			if err == nil {
+				t.Cleanup(func() { c.Close() })
+			}
+			return lost{c, &left}, err
+		}
+		other, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left.Store(after)
+		_, dispatched := NewJobs(NewStore(other, 100*time.Millisecond)).Dispatch(context.Background(), start("lost"), 0, at)
+		left.Store(0)
+		began := time.Now()
+		if created, err := NewJobs(NewStore(pool, 3*time.Second)).Dispatch(t.Context(), start("other"), 0, at); !created && !errors.Is(err, ErrBusy) {
+			t.Fatalf("after %d packets (%v) another controller gets no answer within %v: %v", after, dispatched, time.Since(began), err)
+		}
+		if dispatched == nil {
+			return
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -80,6 +81,15 @@ type db interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
+// committed are transactions at READ COMMITTED, whatever the server's default. A client that sends
+// nothing for as long as a call may take is gone, and the server ends its transaction: with the
+// locks of a machine that has lost its power everybody else would wait until TCP gives it up, which
+// takes hours by default.
+func (s *Store) committed() pgx.TxOptions {
+	return pgx.TxOptions{BeginQuery: fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d",
+		min(max(s.timeout.Milliseconds(), 1), math.MaxInt32))} // 0 would be no limit
+}
+
 // run does something at the isolation level that is the default of the database, which needs no
 // transaction of its own. Above READ COMMITTED the server may refuse it and undo it because another
 // transaction came between, also if that one had nothing to do with it. It is then done at READ
@@ -88,7 +98,7 @@ func (s *Store) run(ctx context.Context, do func(db) error) error {
 	err := do(s.pool)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "40001" { // serialization_failure
-		err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return do(tx) })
+		err = pgx.BeginTxFunc(ctx, s.pool, s.committed(), func(tx pgx.Tx) error { return do(tx) })
 	}
 	return err
 }
