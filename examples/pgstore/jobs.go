@@ -39,15 +39,14 @@ func NewJobs(store *Store) *Jobs { return &Jobs{store} }
 
 // transaction runs do, bounded in time, in one transaction. Its level is stated, whatever the
 // server's default: at others a statement sees what there was when the transaction began, also if
-// it has waited for a lock since. If this machine is lost, the server ends it, see
-// [Store.committed].
+// it has waited for a lock since. If this machine is lost, the server ends it, see committed.
 func (j *Jobs) transaction(ctx context.Context, call, key string, do func(context.Context, pgx.Tx) error) error {
 	ctx, cancel, err := j.store.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	err = pgx.BeginTxFunc(ctx, j.store.pool, j.store.committed(), func(tx pgx.Tx) error { return do(ctx, tx) })
+	err = pgx.BeginTxFunc(ctx, j.store.pool, committed(j.store.timeout), func(tx pgx.Tx) error { return do(ctx, tx) })
 	switch {
 	case err == nil:
 		return nil

@@ -85,9 +85,9 @@ type db interface {
 // nothing for as long as a call may take is gone, and the server ends its transaction: with the
 // locks of a machine that has lost its power everybody else would wait until TCP gives it up, which
 // takes hours by default.
-func (s *Store) committed() pgx.TxOptions {
+func committed(timeout time.Duration) pgx.TxOptions {
 	return pgx.TxOptions{BeginQuery: fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d",
-		min(max(s.timeout.Milliseconds(), 1), math.MaxInt32))} // 0 would be no limit
+		min(max(timeout.Milliseconds(), 1), math.MaxInt32))} // 0 would be no limit
 }
 
 // run does something at the isolation level that is the default of the database, which needs no
@@ -98,7 +98,7 @@ func (s *Store) run(ctx context.Context, do func(db) error) error {
 	err := do(s.pool)
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "40001" { // serialization_failure
-		err = pgx.BeginTxFunc(ctx, s.pool, s.committed(), func(tx pgx.Tx) error { return do(tx) })
+		err = pgx.BeginTxFunc(ctx, s.pool, committed(s.timeout), func(tx pgx.Tx) error { return do(tx) })
 	}
 	return err
 }

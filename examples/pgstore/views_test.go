@@ -14,6 +14,7 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/internal/controller"
+	"github.com/tranche-dev/tranche/rollout"
 )
 
 // TestMigrateAgain: a second host finds everything in place, and two that start together do not
@@ -33,6 +34,70 @@ func TestMigrateAgain(t *testing.T) {
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tranche_migration`).Scan(&n); err != nil || n != 4 {
 		t.Errorf("%d migrations, %v, want 4", n, err)
 	}
+}
+
+// TestMigrateWithoutRights: a host whose account may not create tables finds that all of them are
+// there, and works. Without them it is told what it may not do.
+func TestMigrateWithoutRights(t *testing.T) {
+	s := sharedServer(t)
+	owner, schema := newSchema(t, s)
+	role := "host_of_" + schema
+	for _, statement := range append([]string{`CREATE ROLE ` + role + ` LOGIN`, `GRANT USAGE ON SCHEMA ` + schema + ` TO ` + role}, grants(role)...) {
+		if _, err := owner.Exec(t.Context(), statement); err != nil {
+			t.Fatal(statement, err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := owner.Exec(context.Background(), `DROP OWNED BY `+role+`; DROP ROLE `+role); err != nil {
+			t.Error(err)
+		}
+	})
+	config := owner.Config()
+	config.ConnConfig.User = role
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	store := NewStore(pool, 0)
+	jobs := NewJobs(store)
+	revision, err := store.Save(t.Context(), "k", []byte("v"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := rollout.Start{TargetID: rollout.TargetID{Resource: "r", Environment: "prod", Deployment: "app"}, Version: "v2", Run: "run", Group: "g"}
+	at := time.Date(2026, 3, 10, 9, 0, 0, 0, time.UTC)
+	if created, err := jobs.Dispatch(t.Context(), start, 0, at); err != nil || !created {
+		t.Errorf("Dispatch: %v, %v", created, err)
+	}
+	_, counted := jobs.Active(t.Context(), "pool")
+	if err := errors.Join(store.Delete(t.Context(), "k", revision), jobs.SetPool(t.Context(), "pool", []string{"r"}), jobs.Report(t.Context(), "run", rollout.JobSuccessful, at), counted); err != nil {
+		t.Error(err)
+	}
+	if _, err := owner.Exec(t.Context(), `DELETE FROM tranche_migration WHERE name LIKE '%4_targets%'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := Migrate(t.Context(), pool); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("with a migration to come: %v", err)
+	}
+}
+
+// grants are those of the README.
+func grants(role string) []string {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		panic(err)
+	}
+	var list []string
+	for line := range strings.Lines(string(text)) {
+		if statement, is := strings.CutPrefix(line, "    GRANT "); is {
+			list = append(list, "GRANT "+strings.TrimSuffix(strings.ReplaceAll(statement, "host;", role), "\n"))
+		}
+	}
+	return list
 }
 
 // TestMigrateAtEveryLevel: of several hosts that start together on an empty schema one migrates, and
