@@ -105,6 +105,9 @@ func TestValidation(t *testing.T) {
 			}
 			return err
 		}, ""},
+		{"records are named after the environment, and their names are bounded", func() error {
+			return c.Create(t.Context(), inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: strings.Repeat("e", 254)}}, namespace, "long"))
+		}, "Too long"},
 		{"a version keeps its name", func() error {
 			changed := release.DeepCopyObject().(*v1alpha1.Release)
 			changed.Spec.Version = "v2"

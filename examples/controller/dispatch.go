@@ -188,8 +188,11 @@ func (d *dispatcher) create(ctx context.Context, spec v1alpha1.NodeJobSpec) (boo
 
 // denied reports whether a server that is well has refused this one object, as a webhook or a quota
 // does: it may accept the next one. Of a server that does not answer, or is too busy, nothing more
-// is asked.
+// is asked. A target whose names are too long for a record is one such object.
 func denied(err error) bool {
+	if errors.Is(err, errKey) {
+		return true
+	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout"
@@ -129,6 +130,15 @@ func deleted(object client.Object) bool { return !object.GetDeletionTimestamp().
 
 // errRejected marks what the namespace itself says wrong: no second try helps, only a change.
 var errRejected = errors.New("controller: rejected")
+
+// told reports whether planning failed because of what the library or the store was given, but not
+// surely by the namespace: a record may be at fault as well, which nobody watches. It is said on the
+// policies like what is rejected, and tried again.
+func told(err error) bool {
+	var bracketed *bracket.FieldError
+	var pooled *concurrency.FieldError
+	return errors.Is(err, errKey) || errors.As(err, &bracketed) || errors.As(err, &pooled)
+}
 
 // rejected reports whether planning failed because of what the namespace says.
 func rejected(err error) bool {

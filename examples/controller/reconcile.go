@@ -100,6 +100,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	case rejected(err):
 		return r.rest(ctx, own, report, report.refused(ctx, found, err))
+	case told(err):
+		return r.rest(ctx, own, report, errors.Join(err, report.refused(ctx, found, err)))
 	case err != nil:
 		return ctrl.Result{}, err
 	}

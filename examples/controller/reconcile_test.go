@@ -312,6 +312,65 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
+// TestPlanFails: what the library cannot plan with, or cannot save, is said on the policies too, and
+// tried again: they said that all was planned, and only the log knew better.
+func TestPlanFails(t *testing.T) {
+	far := time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -5*60*60)) // in the year 10000
+	for _, row := range []struct {
+		why  string
+		bad  client.Object // nil: a job ends that far ahead
+		want string
+	}{
+		{"a release of the year 10000", inNamespace(&v1alpha1.Release{Spec: v1alpha1.ReleaseSpec{Deployment: "os-patch", Version: "far", PublishedAt: far}}, "fleet", "far"), "years 1 to 9999"},
+		{"an environment with a name that no record can have", inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: strings.Repeat("環", 253)}}, "fleet", "far"), "shorten the rule's id, or the name of the environment"},
+		{"a job that ended in the year 10000", nil, "years 1 to 9999"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			c := newFake(t, interceptor.Funcs{})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			h := newHost(t, c, "fleet", day2)
+			h.once()
+			end := func(at time.Time) {
+				for _, job := range listJobs(t, c, "fleet") {
+					job.Status.State, job.Status.CompletedAt = rollout.JobSuccessful, at
+					if err := c.Status().Update(t.Context(), &job); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if row.bad != nil {
+				create(t, c, row.bad)
+			} else {
+				end(far)
+			}
+			if _, err := h.reconcile(t.Context(), h.request()); err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v, want an error with %q", err, row.want)
+			}
+			planned := func() *metav1.Condition {
+				var policy v1alpha1.RolloutPolicy
+				if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "node-lifecycle"}, &policy); err != nil {
+					t.Fatal(err)
+				}
+				return meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionPlanned)
+			}
+			if said := planned(); said == nil || said.Status != "False" || !strings.Contains(said.Message, row.want) {
+				t.Errorf("condition %+v, want a message with %q", said, row.want)
+			}
+			if row.bad != nil {
+				if err := c.Delete(t.Context(), row.bad); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				end(day2)
+			}
+			h.once()
+			if said := planned(); said.Status != "True" {
+				t.Errorf("without it the condition is %+v", said)
+			}
+		})
+	}
+}
+
 // TestNotPlanned: as long as nothing is planned, the policies of the namespace do not say that it is,
 // nor when it will be, whichever of them is at fault.
 func TestNotPlanned(t *testing.T) {

@@ -71,9 +71,12 @@ func (s *Store) saw(revision int64) {
 	}
 }
 
+// errKey is returned for a key that no store takes: names in the namespace are too long together.
+var errKey = errors.New("must be 1 to 1024 bytes of UTF-8: shorten the rule's id, or the name of the environment")
+
 func checkKey(key string) error {
 	if key == "" || len(key) > 1024 || !utf8.ValidString(key) {
-		return fmt.Errorf("controller: key %.40q of %d bytes: must be 1 to 1024 bytes of UTF-8", key, len(key))
+		return fmt.Errorf("controller: key %.80q of %d bytes: %w", key, len(key), errKey)
 	}
 	return nil
 }
