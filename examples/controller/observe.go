@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -28,12 +29,20 @@ type observation struct {
 	jobs     []v1alpha1.NodeJob
 	running  map[string][]string        // machine → deployments with a job that has not ended
 	turns    map[rollout.TargetID]int64 // the last turn of which a job was seen
-	active   int                        // jobs that have not ended
+	former   map[rollout.TargetID]former
+	active   int // jobs that have not ended
 
 	released map[concurrency.Holder]bool // see decisions
 	never    []rollout.Diagnostic        // about what people have decided that expires before it begins
 
 	known known // for the next observation
+}
+
+// former is what jobs did on a machine that has been deleted, and under whose name another one is
+// registered: jobs are kept, and a target does not tell them from those of the new machine.
+type former struct {
+	success rollout.Job // the newest one
+	last    time.Time   // when the newest job was created
 }
 
 // known is what an observation knows of earlier ones, so as not to ask the server for it again. It
@@ -105,7 +114,7 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 		missing = unreleased(jobs.Items, releases.Items)
 	}
 	now.unreleased = missing
-	o := &observation{machines: machines.Items, jobs: jobs.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, known: now}
+	o := &observation{machines: machines.Items, jobs: jobs.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, former: map[rollout.TargetID]former{}, known: now}
 	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Freezes, o.snapshot.Commands = decided.approvals, decided.overrides, decided.freezes, decided.commands
 	o.released, o.never = decided.released, decided.never
 	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
@@ -196,6 +205,17 @@ func (o *observation) observeJobs(jobs []v1alpha1.NodeJob) map[rollout.TargetID]
 			job.Status = rollout.JobQueued
 		}
 		on[target] = append(on[target], job)
+		// Both instants are the server's. That of the plan is not, and a clock may be ahead.
+		if machine, registered := o.find(spec.Machine); registered && jobs[i].CreationTimestamp.Before(&o.machines[machine].CreationTimestamp) {
+			f := o.former[target]
+			if job.CreatedAt.After(f.last) {
+				f.last = job.CreatedAt
+			}
+			if job.Status == rollout.JobSuccessful && !job.CreatedAt.Before(f.success.CreatedAt) {
+				f.success = job
+			}
+			o.former[target] = f
+		}
 		o.turns[target] = max(o.turns[target], spec.Turn)
 		if !job.Status.Terminal() {
 			o.active++
@@ -223,16 +243,33 @@ func (o *observation) deployment(d *v1alpha1.NodeDeployment, on map[rollout.Targ
 			TargetID: rollout.TargetID{Resource: machine.Name, Environment: machine.Spec.Environment, Deployment: d.Name},
 			Priority: int(machine.Spec.Priority), JoinedAt: machine.Spec.JoinedAt,
 		}
-		if target.JoinedAt.IsZero() {
-			target.JoinedAt = machine.CreationTimestamp.Time
+		if target.JoinedAt.IsZero() && !machine.CreationTimestamp.IsZero() {
+			target.JoinedAt = from(machine) // after the end of what ran on a former machine of its name
 		}
 		target.Jobs = on[target.TargetID]
 		if !slices.ContainsFunc(target.Jobs, func(job rollout.Job) bool { return job.Status == rollout.JobSuccessful }) {
 			target.Current = machine.Spec.Versions[d.Name]
 		}
+		target.OutdatedAt = o.outdated(machine, target.TargetID)
 		o.snapshot.Targets = append(o.snapshot.Targets, target)
 	}
 	return nil
+}
+
+// outdated returns since when a target needs a new run because its machine was replaced: what jobs
+// had installed before is gone with the former machine, unless the new one was registered with it.
+// Tempting: to leave the jobs of the former machine out. Then run ids would begin anew, and those
+// jobs pass for the new ones.
+func (o *observation) outdated(machine *v1alpha1.Machine, id rollout.TargetID) time.Time {
+	f := o.former[id]
+	if f.success.Version == "" || machine.Spec.Versions[id.Deployment] == f.success.Version {
+		return time.Time{}
+	}
+	since := machine.CreationTimestamp.Time
+	if !f.last.Before(since) {
+		since = f.last.Add(1) // the controller's clock was ahead of the server's
+	}
+	return since
 }
 
 // pools returns the function that tells in which pools of the policies a machine is, as the plan

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -525,6 +526,144 @@ func TestReplacedMachine(t *testing.T) {
 		}
 		if said["current"] != 2 || said["bracket_ended"] != 1 {
 			t.Errorf("after %q, deletion and creation the machines say %v", kind, said)
+		}
+	}
+}
+
+// TestReplacedMachineRunsAnew: a machine on which everything was installed is deleted, and another one
+// is registered under its name. It runs what it was registered with, and not what jobs have installed
+// on the former one, so everything is installed there too. It takes a server, which knows which was
+// created first.
+func TestReplacedMachineRunsAnew(t *testing.T) {
+	c := newDirectClient(t, sharedServer(t))
+	for _, row := range []struct {
+		why        string
+		policy     string
+		registered string // what of the former machine it is registered with
+		ahead      bool   // the controller's clock is ahead of the server's by more than there was between the two machines
+		seen       bool   // there is a turn between the deletion and the creation
+		want       int    // jobs there
+	}{
+		{"in a bracket, also if no turn sees that it is gone", "policy.json", "", false, false, 5},
+		{"outside brackets, also if its jobs look younger than the new machine", "policy-flat.json", "", true, true, 3},
+		{"what comes with it is not installed", "policy-flat.json", "os-patch", false, true, 2},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			namespace := newNamespace()
+			objects := newFleet(t, namespace, 3)
+			objects[0] = newPolicy(namespace, "node-lifecycle", readPolicy(t, row.policy))
+			create(t, c, objects...)
+			begin := time.Now().Add(-48 * time.Hour)
+			if row.ahead {
+				begin = time.Now().Add(time.Hour)
+			}
+			h := newHost(t, c, namespace, begin)
+			h.run(begin.Add(47 * time.Hour))
+			const name = "node-1"
+			var old v1alpha1.Machine
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &old); err != nil {
+				t.Fatal(err)
+			}
+			before := listJobs(t, c, namespace)
+			time.Sleep(time.Until(before[len(before)-1].CreationTimestamp.Add(time.Second))) // the server's instants are whole seconds
+			if err := c.Delete(t.Context(), &old); err != nil {
+				t.Fatal(err)
+			}
+			if row.seen {
+				h.once()
+				h.once()
+			}
+			next := inNamespace(&v1alpha1.Machine{Spec: old.Spec}, namespace, name)
+			next.Labels, next.Spec.JoinedAt = old.Labels, time.Time{}
+			if row.registered != "" {
+				for _, job := range before {
+					if job.Spec.Machine == name && job.Spec.Deployment == row.registered {
+						next.Spec.Versions = maps.Clone(old.Spec.Versions)
+						next.Spec.Versions[row.registered] = job.Spec.Version
+					}
+				}
+			}
+			create(t, c, next)
+			if now := next.CreationTimestamp.Time; h.clock.Now().Before(now) {
+				h.clock.Set(now)
+			}
+			for range 2 { // the second one finds nothing to do
+				h.run(h.clock.Now().Add(48 * time.Hour))
+				after := listJobs(t, c, namespace)
+				var anew []string
+				for _, job := range after[len(before):] {
+					if job.Spec.Machine == name {
+						anew = append(anew, job.Spec.Deployment+" "+job.Spec.Version)
+					}
+				}
+				if len(anew) != row.want || len(after) != len(before)+row.want || reason(t, c, namespace, name) != "current" {
+					t.Errorf("%d jobs after %d, on the new machine %q, which says %s; want %d there", len(after), len(before), anew, reason(t, c, namespace, name), row.want)
+				}
+				h.clock.Advance(time.Hour)
+			}
+		})
+	}
+}
+
+// TestReplacedMachineAtAnyInstant: whenever a machine is replaced under its name, in the end the new one
+// has had a job for everything that the former one may have got, and nobody waits.
+func TestReplacedMachineAtAnyInstant(t *testing.T) {
+	versions := map[string]string{"os-patch": "2026-03", "kubelet-upgrade": "v1.29.2", "containerd-upgrade": "v1.7.3"}
+	for _, seen := range []bool{false, true} { // whether there is a turn between the deletion and the creation
+		replaced := true
+		for n := 1; replaced; n += 2 {
+			replaced = false
+			var h *host
+			c := newFake(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				if h != nil {
+					object.SetCreationTimestamp(metav1.NewTime(h.clock.Now().Truncate(time.Second)))
+				}
+				return c.Create(ctx, object, options...)
+			}})
+			create(t, c, newFleet(t, "fleet", 3)...)
+			h = newHost(t, c, "fleet", day2.Add(-time.Hour))
+			turns := 0
+			h.each = func() {
+				if turns++; turns != n {
+					return
+				}
+				name := "node-1"
+				for _, job := range listJobs(t, c, "fleet") {
+					if !job.Status.State.Terminal() {
+						name = job.Spec.Machine
+					}
+				}
+				h.clock.Advance(1500 * time.Millisecond)
+				next := replace(t, c, name)
+				next.Spec.JoinedAt = time.Time{}
+				if seen {
+					h.once()
+					h.once()
+				}
+				h.clock.Advance(300 * time.Millisecond) // within the same second
+				create(t, c, next)
+				h.once()
+				replaced = true
+			}
+			h.run(day2.Add(200 * time.Hour))
+			had := map[string]bool{}
+			for _, job := range listJobs(t, c, "fleet") {
+				var machine v1alpha1.Machine
+				if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: job.Spec.Machine}, &machine); err != nil {
+					t.Fatal(err)
+				}
+				if versions[job.Spec.Deployment] == job.Spec.Version && !job.CreationTimestamp.Before(&machine.CreationTimestamp) {
+					had[job.Spec.Machine+" "+job.Spec.Deployment] = true
+				}
+			}
+			for i := range 3 {
+				if got := reason(t, c, "fleet", fmt.Sprint("node-", i)); got != "current" {
+					t.Errorf("replaced after turn %d of %d, seen %t: node-%d says %s", n, turns, seen, i, got)
+				}
+			}
+			if len(had) != 3*len(versions) {
+				t.Errorf("replaced after turn %d of %d, seen %t: there are jobs for %v", n, turns, seen, had)
+			}
 		}
 	}
 }

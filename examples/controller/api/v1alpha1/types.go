@@ -154,6 +154,9 @@ type MachineSpec struct {
 	// Versions are those that ran when the machine was registered, by deployment. From its first
 	// successful job on the jobs say what runs. Each needs a [Release]: while there is none, nothing
 	// tells which releases are newer, and the deployment's next one waits.
+	//
+	// A machine that is registered under the name of one that was deleted has nothing of what the jobs
+	// of that one installed, unless Versions names it: it is installed again.
 	Versions map[string]string `json:"versions,omitempty"`
 
 	// Unavailable says that the machine is down for reasons of its own. It counts against the
@@ -161,7 +164,8 @@ type MachineSpec struct {
 	Unavailable bool `json:"unavailable,omitempty"`
 
 	// JoinedAt is when the machine joined the fleet: it takes its turn behind those that were there
-	// when a rollout began. Zero: the creation of the object.
+	// when a rollout began. Zero: the creation of the object, which is known to the second, so the next
+	// one.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// Priority moves the machine forward in the order of a rollout; higher goes first.
