@@ -8,7 +8,9 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -103,4 +105,45 @@ func TestJobsConform(t *testing.T) {
 	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend {
 		return counted{NewJobs(NewStore(client, space(), 0)), faulty}
 	})
+}
+
+// late is a server that notices the end of a call's time before its client does.
+type late struct {
+	clientv3.KV
+	says error
+}
+
+func (l late) Get(context.Context, string, ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return nil, l.says
+}
+
+func (l late) Txn(context.Context) clientv3.Txn { return lateTxn{l} }
+
+type lateTxn struct{ late }
+
+func (l lateTxn) If(...clientv3.Cmp) clientv3.Txn        { return l }
+func (l lateTxn) Then(...clientv3.Op) clientv3.Txn       { return l }
+func (l lateTxn) Else(...clientv3.Op) clientv3.Txn       { return l }
+func (l lateTxn) Commit() (*clientv3.TxnResponse, error) { return nil, l.says }
+
+// TestServerNoticesTheEndFirst: the server knows the deadline of a call too. Whoever of both notices it
+// first, and whatever the server guesses about the reason, the call ends with the same error.
+func TestServerNoticesTheEndFirst(t *testing.T) {
+	for _, says := range []error{rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToLeaderFail, rpctypes.ErrTimeoutDueToConnectionLost} {
+		store := NewStore(clientv3.NewCtxClient(t.Context()), space(), 0)
+		store.client.KV = late{says: says}
+		jobs := NewJobs(store)
+		_, _, load := store.Load(t.Context(), "k")
+		_, save := store.Save(t.Context(), "k", nil, 0)
+		_, list := store.List(t.Context(), "")
+		_, active := jobs.Active(t.Context(), "p")
+		_, all := jobs.All(t.Context())
+		_, dispatch := jobs.Dispatch(t.Context(), rollout.Start{TargetID: rollout.TargetID{Resource: "r"}, Run: "run"}, 0, time.Unix(0, 0))
+		report := jobs.Report(t.Context(), "run", rollout.JobSuccessful, time.Unix(0, 0))
+		for call, err := range map[string]error{"Load": load, "Save": save, "Delete": store.Delete(t.Context(), "k", 1), "List": list, "Active": active, "All": all, "Dispatch": dispatch, "Report": report} {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v, want the end of its time", call, err)
+			}
+		}
+	}
 }

@@ -48,7 +48,8 @@ type Store struct {
 var _ bracket.Store = (*Store)(nil)
 
 // NewStore returns the store below a prefix, such as "tranche/prod", which it shares with the
-// [Jobs] of the same prefix. A call whose context has no deadline ends after timeout; 0 means
+// [Jobs] of the same prefix. The prefixes of several fleets lie side by side, none below another: the
+// keys of "tranche/record" would be records of "tranche". A call whose context has no deadline ends after timeout; 0 means
 // [DefaultTimeout]. The client stays the caller's.
 func NewStore(client *clientv3.Client, prefix string, timeout time.Duration) *Store {
 	if timeout <= 0 {
@@ -79,9 +80,13 @@ func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc,
 }
 
 // fail names the call that went wrong. The client reports the end of a context in several ways;
-// callers get the one they know.
+// callers get the one they know. The server has the deadline too, and may notice it first.
 func (s *Store) fail(ctx context.Context, call, key string, err error) error {
-	if done := ctx.Err(); done != nil && !errors.Is(err, done) {
+	done := ctx.Err()
+	if done == nil && (errors.Is(err, rpctypes.ErrTimeout) || errors.Is(err, rpctypes.ErrTimeoutDueToLeaderFail) || errors.Is(err, rpctypes.ErrTimeoutDueToConnectionLost)) {
+		done = context.DeadlineExceeded
+	}
+	if done != nil && !errors.Is(err, done) {
 		err = fmt.Errorf("%w (%v)", done, err)
 	}
 	return fmt.Errorf("etcdstore: %s %q at %s: %w", call, key, strings.Join(s.client.Endpoints(), ", "), err)
