@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -25,8 +26,21 @@ func BenchmarkOneChange(b *testing.B) {
 			})
 		}
 		bench("staged", m.step)
+		bench("staged-all", m.stepAll)
 		if n < 100_000 || !testing.Short() {
 			bench("ocm", m.library)
 		}
+	}
+}
+
+// TestProgram: both are asked for the same fleet in the same state, and each of them for the clusters
+// that are to be at work; the program prints a line for each size.
+func TestProgram(t *testing.T) {
+	var out strings.Builder
+	if err := run([]string{"-n", "30,100"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 3 || !strings.Contains(lines[0], "told as much") {
+		t.Errorf("prints\n%s", out.String())
 	}
 }
