@@ -66,6 +66,16 @@ type options struct {
 	namespace, leases, metrics, probes string
 }
 
+// lease is the name of the leader's lease. Programs that work on different namespaces have different
+// leaders: with one name for all, the leases of one namespace of pods would let only one of them work.
+func (o options) lease() string {
+	const all = "nodeupgrader.rollout.tranche.dev"
+	if o.namespace == "" {
+		return all
+	}
+	return o.namespace + "." + all
+}
+
 func run(ctx context.Context, o options) error {
 	cluster, err := ctrl.GetConfig()
 	if err != nil {
@@ -88,7 +98,7 @@ func run(ctx context.Context, o options) error {
 		return errors.New("nodeupgrader: outside a pod there is no namespace for the leader's lease: give -leader-election-namespace, or -leader-election=false")
 	}
 	managed := ctrl.Options{
-		Scheme: scheme, LeaderElection: o.elect, LeaderElectionID: "nodeupgrader.rollout.tranche.dev", LeaderElectionNamespace: o.leases,
+		Scheme: scheme, LeaderElection: o.elect, LeaderElectionID: o.lease(), LeaderElectionNamespace: o.leases,
 		LeaderElectionReleaseOnCancel: true, // the program ends with the manager, so the next one need not wait for the end of the lease
 		Metrics:                       metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.probes,
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
@@ -207,5 +208,24 @@ func TestProbesAreAnswered(t *testing.T) {
 		if err != nil || o.probes != row.want || o.metrics == o.probes {
 			t.Errorf("%s: probes at %q, metrics at %q, %v; want probes at %q", row.why, o.probes, o.metrics, err, row.want)
 		}
+	}
+}
+
+// TestLeases: programs that work on different namespaces do not wait for one another, also if their
+// pods are in one; those that work on the same one do.
+func TestLeases(t *testing.T) {
+	names := map[string]bool{}
+	for _, args := range [][]string{nil, {"-namespace=east"}, {"-namespace=west"}, {"-namespace=east", "-leader-election-namespace=pods"}} {
+		o, err := parse(args, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults := validation.IsDNS1123Subdomain(o.lease()); len(faults) > 0 {
+			t.Errorf("%q: %v", o.lease(), faults)
+		}
+		names[o.lease()] = true
+	}
+	if len(names) != 3 {
+		t.Errorf("leases %v, want one for all namespaces and one for each of two", names)
 	}
 }
