@@ -123,6 +123,9 @@ func (s *Store) Save(ctx context.Context, key string, value []byte, revision int
 	if err := errors.Join(ctx.Err(), checkKey(key)); err != nil {
 		return 0, err
 	}
+	if revision < 0 {
+		return 0, bracket.ErrConflict // no object has it, and the server does not take it for a number
+	}
 	object := s.object(key)
 	if object.Spec.Encoding, object.Spec.Value = v1alpha1.EncodingText, string(value); !utf8.Valid(value) {
 		object.Spec.Encoding, object.Spec.Value = v1alpha1.EncodingBase64, base64.StdEncoding.EncodeToString(value)

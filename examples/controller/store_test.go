@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"errors"
 	"flag"
+	"math"
 	"os"
 	"runtime/debug"
 	"testing"
@@ -37,4 +39,25 @@ func TestStore(t *testing.T) {
 		c := newDirectClient(t, s)
 		return NewStore(c, c, newNamespace())
 	})
+}
+
+// TestRevisionsOfNobody: a revision that no object can have is a conflict like any other, with a key
+// and without.
+func TestRevisionsOfNobody(t *testing.T) {
+	t.Parallel()
+	c := newDirectClient(t, sharedServer(t))
+	store := NewStore(c, c, newNamespace())
+	if _, err := store.Save(t.Context(), "key", nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"key", "no key"} {
+		for _, revision := range []int64{-1, math.MinInt64, math.MaxInt64} {
+			if _, err := store.Save(t.Context(), key, nil, revision); !errors.Is(err, bracket.ErrConflict) {
+				t.Errorf("Save of %q at %d: %v", key, revision, err)
+			}
+		}
+		if err := store.Delete(t.Context(), key, -1); !errors.Is(err, bracket.ErrConflict) && !errors.Is(err, bracket.ErrNotFound) {
+			t.Errorf("Delete of %q: %v", key, err)
+		}
+	}
 }
